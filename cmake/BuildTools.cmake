@@ -1,0 +1,35 @@
+# Compiler cache, linker and sanitizer. Targets of ours get them by linking mneme_options.
+add_library(mneme_options INTERFACE)
+
+find_program(MNEME_CCACHE ccache)
+mark_as_advanced(MNEME_CCACHE)
+if(MNEME_CCACHE)
+  # Without these settings ccache refuses every file that uses a precompiled header.
+  set(mneme_launcher "${CMAKE_COMMAND}" -E env
+      "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
+      "${MNEME_CCACHE}")
+  foreach(mneme_language IN ITEMS C CXX CUDA)
+    if(NOT CMAKE_${mneme_language}_COMPILER_LAUNCHER)
+      set(CMAKE_${mneme_language}_COMPILER_LAUNCHER ${mneme_launcher})
+    endif()
+  endforeach()
+endif()
+
+find_program(MNEME_LINKER NAMES mold ld.lld)
+mark_as_advanced(MNEME_LINKER)
+if(MNEME_LINKER MATCHES "mold$")
+  target_link_options(mneme_options INTERFACE -fuse-ld=mold)
+elseif(MNEME_LINKER MATCHES "lld$")
+  target_link_options(mneme_options INTERFACE -fuse-ld=lld)
+endif()
+
+if(MNEME_SANITIZE)
+  if(NOT MNEME_SANITIZE MATCHES "^(address|undefined|thread)$")
+    message(FATAL_ERROR "MNEME_SANITIZE is '${MNEME_SANITIZE}'; expected address, undefined, thread or nothing.")
+  endif()
+  target_compile_options(mneme_options INTERFACE -fsanitize=${MNEME_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(mneme_options INTERFACE -fsanitize=${MNEME_SANITIZE})
+  if(MNEME_SANITIZE STREQUAL "undefined")
+    target_compile_options(mneme_options INTERFACE -fno-sanitize-recover=all)
+  endif()
+endif()

@@ -1,0 +1,35 @@
+# mneme_host_library(NAME SOURCES file... [DEPS target...] [TORCH])
+#
+# A static library of the host: C++20, our warnings, include folders (PUBLIC) the project's root and sdk/include.
+#   SOURCES  files of the calling folder; headers may be listed and need not be
+#   DEPS     linked PUBLIC; dependencies go one way (architecture.md, section 6)
+#   TORCH    links mneme::torch and uses the precompiled <torch/torch.h>
+#
+#   mneme_host_library(mneme_memory SOURCES loader.cpp slots.cpp DEPS mneme_data Boost::headers TORCH)
+function(mneme_host_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;DEPS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "mneme_host_library(${name} SOURCES file... [DEPS target...] [TORCH]): "
+                        "no SOURCES, or not understood: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(mneme_present "")
+  foreach(mneme_source IN LISTS arg_SOURCES)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${mneme_source}")
+      list(APPEND mneme_present ${mneme_source})
+    else()
+      message(WARNING "${name}: ${mneme_source} does not exist yet; left out")
+    endif()
+  endforeach()
+  if(NOT mneme_present)
+    return()
+  endif()
+  add_library(${name} STATIC ${mneme_present})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/sdk/include")
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE mneme_warnings mneme_options)
+  if(arg_TORCH)
+    target_link_libraries(${name} PUBLIC mneme_torch)
+    mneme_use_torch_pch(${name})
+  endif()
+endfunction()
