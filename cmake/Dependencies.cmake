@@ -20,3 +20,8 @@ endif()
 if(MNEME_BENCHMARKS)
   mneme_require(benchmark benchmark::benchmark libbenchmark-dev)
 endif()
+
+# Boost.DLL as headers only: with the standard library's filesystem it needs no compiled Boost library.
+add_library(mneme_boost_dll INTERFACE)
+target_link_libraries(mneme_boost_dll INTERFACE Boost::headers ${CMAKE_DL_LIBS})
+target_compile_definitions(mneme_boost_dll INTERFACE BOOST_DLL_USE_STD_FS)
