@@ -1,0 +1,45 @@
+# Shared by the scripts of this folder; sourced, never run. Sets `root` and goes there.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+say() { printf '==> %s\n' "$*"; }
+
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# Prints how many compiler processes fit: one a core, and 2 GB of memory each (LibTorch's headers need them).
+build_jobs() {
+  local cores memory_gb jobs
+  cores=$(nproc)
+  memory_gb=$(awk '/^MemAvailable:/ {print int($2 / 1048576)}' /proc/meminfo)
+  jobs=$((memory_gb / 2 < cores ? memory_gb / 2 : cores))
+  echo $((jobs > 0 ? jobs : 1))
+}
+
+# Prints the first folder of the arguments that holds a LibTorch; fails when none does.
+find_libtorch() {
+  local folder
+  for folder in "$@"; do
+    for folder in "$folder" "$folder/../../.."; do
+      if [[ -e $folder/lib/libtorch_cpu.so && -e $folder/include/torch/csrc/api/include/torch/torch.h ]]; then
+        (cd "$folder" && pwd)
+        return 0
+      fi
+    done
+  done
+  return 1
+}
+
+# build_preset PRESET [cmake argument...]: configures and builds build/PRESET.
+build_preset() {
+  local preset=$1 jobs
+  shift
+  jobs=$(build_jobs)
+  say "configuring build/$preset"
+  cmake --preset "$preset" "$@" ||
+    fail "cmake could not configure build/$preset (its message is above); scripts/setup.sh installs what is needed"
+  say "building build/$preset with $jobs processes"
+  cmake --build "build/$preset" -j "$jobs" || fail "the build of build/$preset failed (the compiler's message is above)"
+}

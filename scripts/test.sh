@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, runs the tests, and ends with the line "N passed, N failed, N skipped".
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/test.sh [--sanitize] [--torch DIR] [--cuda] [--no-apt] [--jobs N] [ctest argument...]
+
+Sets up (scripts/setup.sh, which explains --torch, --cuda and --no-apt), builds build/release and runs all tests.
+
+  --sanitize   instead, run the unit tests under the address and the undefined-behaviour sanitizer
+  --jobs N     run N tests at a time (default 2)
+  anything else goes to ctest: -L golden runs one label, -R regex picks tests by name, -LE slow leaves a label out
+TEXT
+}
+
+presets=(release)
+jobs=2
+setup_arguments=()
+cmake_arguments=()
+ctest_arguments=()
+while (($#)); do
+  case $1 in
+    --sanitize) presets=(asan ubsan) ;;
+    --torch)
+      (($# >= 2)) || fail "--torch needs a folder: the one that holds LibTorch's include/ and lib/"
+      setup_arguments+=(--torch "$2")
+      cmake_arguments+=("-DMNEME_TORCH=$(realpath -m "$2")")
+      shift
+      ;;
+    --cuda | --no-apt) setup_arguments+=("$1") ;;
+    --jobs)
+      [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || fail "--jobs needs a number of at least 1, got '${2:-}'"
+      jobs=$2
+      shift
+      ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *) ctest_arguments+=("$1") ;;
+  esac
+  shift
+done
+if [[ ${presets[0]} != release && ${#ctest_arguments[@]} -eq 0 ]]; then
+  ctest_arguments=(-L '^unit$')
+fi
+
+# The counts of a JUnit file as "passed failed skipped". A test that could not be started counts as failed.
+count_results() {
+  awk '
+    /<testcase / { total++ }
+    /<testcase .*status="run"/ { passed++ }
+    /<testcase .*status="disabled"/ { skipped++ }
+    /<skipped message="SKIP_/ { skipped++ }
+    END { printf "%d %d %d\n", passed, total - passed - skipped, skipped }' "$1"
+}
+
+bash scripts/setup.sh "${setup_arguments[@]}"
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+passed=0 failed=0 skipped=0 status=0
+for preset in "${presets[@]}"; do
+  build_preset "$preset" -DMNEME_TESTS=ON "${cmake_arguments[@]}"
+  results=$root/build/$preset/test_results.xml
+  rm -f "$results"
+  say "testing build/$preset"
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$results" \
+    "${ctest_arguments[@]}" || status=1
+  [[ -s $results ]] || fail "ctest wrote no results for build/$preset (its message is above)"
+  read -r now_passed now_failed now_skipped < <(count_results "$results")
+  passed=$((passed + now_passed)) failed=$((failed + now_failed)) skipped=$((skipped + now_skipped))
+done
+
+printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+((status == 0 && failed == 0 && passed > 0))
