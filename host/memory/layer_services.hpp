@@ -1,0 +1,47 @@
+// What a layer of the backbone does for a hook (ABI group mneme.layer): implemented by every backbone, called by the hook context.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace mneme::memory {
+
+enum class Projector : uint32_t { kQuery = 1, kKey = 2, kValue = 3, kOutput = 4 };
+enum class LayerWeight : uint32_t { kQuery = 1, kKey = 2, kValue = 3, kOutput = 4, kNorm = 5, kNormBias = 6 };
+enum class AttentionMask : uint32_t { kCausal = 0, kFull = 1, kWindow = 2 };
+
+// One call of the backbone's own attention; see mneme_attention in mneme/layer.h for every field.
+struct AttentionCall {
+  at::Tensor q, k, v;  // [B,Tq,H,d], [B,K,H,d]
+  AttentionMask mask = AttentionMask::kCausal;
+  int64_t query_offset = 0;
+  int64_t window_before = 0;
+  int64_t window_after = 0;
+  int64_t first_key = 0;
+  int64_t last_key = 0;
+  bool positions = false;
+  at::Tensor key_valid;                     // [B,K] bool
+  at::Tensor bias;                          // [B|1,H|1,Tq|1,K]
+  at::Tensor content_bias, position_bias;   // [H,d]
+  at::Tensor virtual_logit, virtual_value;  // [B,H,Tq], [B,Tq,H,d]
+  double scale = 0.0;
+};
+
+struct AttentionResult {
+  at::Tensor z;    // [B,Tq,H,d]
+  at::Tensor lse;  // [B,H,Tq], at least f32, before dropout
+};
+
+class LayerServices {
+ public:
+  virtual ~LayerServices() = default;
+  // The norm before attention, identity when the layer is post-norm. [B,m,D] -> [B,m,D].
+  virtual at::Tensor norm(const at::Tensor& rows) = 0;
+  // q, k, v: [B,m,D] -> [B,m,H,d]; output: [B,m,H,d] -> [B,m,D].
+  virtual at::Tensor project(Projector which, const at::Tensor& rows, bool weight_gradient) = 0;
+  virtual at::Tensor weight(LayerWeight which) = 0;
+  virtual AttentionResult attention(const AttentionCall& call) = 0;
+};
+
+}  // namespace mneme::memory

@@ -1,0 +1,85 @@
+// Rows, the immutable blocks they are kept in, and the queue of blocks (architecture.md, section 2).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace mneme::memory {
+
+// What rows are; the numbers are those of MNEME_ROWS_*.
+enum class RowsKind : uint32_t {
+  kHidden = 0,    // layer inputs before the layer's norm, [B,m,D]
+  kNormed = 1,    // already through the layer's norm, [B,m,D]
+  kKeyValue = 2,  // keys and values before position terms, [B,m,H,d]
+};
+
+// m rows a lane, with what is known of each.
+struct Rows {
+  RowsKind kind = RowsKind::kHidden;
+  int64_t count = 0;            // m
+  at::Tensor hidden;            // [B,m,D]; undefined for kKeyValue
+  at::Tensor k, v;              // [B,m,H,d]; kKeyValue only
+  at::Tensor valid;             // [B,m] bool; undefined = all
+  at::Tensor position;          // [B,m] i64; undefined = none
+  at::Tensor mass;              // [B,m] f32; undefined = none
+  std::vector<int64_t> counts;  // [B] valid rows a lane; empty = m each
+
+  // Rows [from, from + n) as views.
+  Rows slice(int64_t from, int64_t n) const;
+  Rows detached() const;
+  // Bytes of the tensors' own elements (not of the storage they may be views of).
+  int64_t bytes() const;
+  // The tensor that has the rows: hidden, or k.
+  const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
+};
+
+// Concatenates pieces of one kind, oldest first; a single piece is returned as it is, none gives count 0.
+Rows concatenate(const std::vector<Rows>& pieces);
+
+// Keys and values of a block as layer `layer` projects them, [B,m,H,d], and the weights they came from.
+struct Projection {
+  at::Tensor k, v;
+  uint64_t weights_version = 0;
+};
+
+// An immutable block of a queue. Only the cache of projections changes.
+struct RowsBlock {
+  Rows rows;
+  mutable std::map<int64_t, Projection> projections;  // by layer
+
+  // A new block with rows [from, from + n) and the same part of every cached projection.
+  std::shared_ptr<RowsBlock> trimmed(int64_t from, int64_t n) const;
+};
+using BlockPtr = std::shared_ptr<const RowsBlock>;
+
+// A first-in-first-out queue of blocks; copying it copies pointers only.
+class RowsQueue {
+ public:
+  int64_t size() const { return size_; }
+  const std::vector<BlockPtr>& blocks() const { return blocks_; }
+
+  void append(BlockPtr block);
+  // Removes the n oldest rows, at most what is there, and returns the pieces.
+  Rows pop_oldest(int64_t n);
+  // Replaces everything by one block.
+  void assign(BlockPtr block);
+  // The whole content as one piece.
+  Rows rows() const;
+  // Invalidates all rows of the lanes with reset[b] != 0; empties the queue when all lanes are reset.
+  void reset(const std::vector<uint8_t>& reset);
+  // Keeps the newest n rows.
+  void keep_newest(int64_t n);
+  // Keeps the lanes in `lanes`, in that order (repeats allowed).
+  void select(const std::vector<int64_t>& lanes);
+  int64_t bytes() const;
+
+ private:
+  std::vector<BlockPtr> blocks_;
+  int64_t size_ = 0;
+};
+
+}  // namespace mneme::memory

@@ -1,0 +1,221 @@
+// The stack of memory tiers as backbone, trainer and evaluator see it (architecture.md, sections 2 and 3).
+//
+//   Stack         the configured tiers: plugins, instances, parameters. Shared by all runs.
+//   StackState    the state of one run (training, a validation, a generation): every tier's slots, queues and waiting rows.
+//   SegmentRun    one segment of one run: calls the hooks; writes become the state at commit() or are dropped.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/config/experiment.hpp"
+#include "host/memory/layer_services.hpp"
+#include "host/memory/rows.hpp"
+
+namespace mneme::memory {
+
+class Tier;          // tier.hpp
+class TierState;     // tier_state.hpp
+class PluginLoader;  // loader.hpp
+
+// The backbone as tiers see it.
+struct BackboneInfo {
+  int64_t layers = 0;
+  int64_t width = 0;       // D
+  int64_t heads = 0;       // H
+  int64_t head_width = 0;  // d
+  bool is_pre_norm = false;
+  std::string position = "relative";
+  at::ScalarType compute_dtype = at::kFloat;  // kDouble, kFloat or kBFloat16
+  at::Device device = at::kCPU;
+  int64_t train_segment = 0;
+  int64_t eval_segment = 0;
+  int64_t bptt_segments = 1;
+  uint64_t seed = 0;
+};
+
+enum class Phase { kTraining, kEvaluation };
+
+// A parameter that a tier declared. The tensor is a leaf that requires grad; the host owns, optimises and saves it.
+struct TierParameter {
+  std::string name;   // memory.<tier index>.<plugin id>.<layer or "model">.<name>
+  at::Tensor tensor;
+  double lr_factor = 1.0;  // the plugin's factor times the manifest's `lr` for the tier
+  std::string group;       // weight-decay group; "" = the backbone's rule
+  std::optional<double> weight_decay;  // the manifest's value for the tier
+};
+
+// Identity of the code that ran, for reports and checkpoints.
+struct TierIdentity {
+  std::string id, version, path, sha256, compiler, commit;
+  bool is_dirty = false;
+};
+
+// State of one run. Movable; clone() shares immutable tensors.
+class StackState {
+ public:
+  StackState();
+  ~StackState();
+  StackState(StackState&&) noexcept;
+  StackState& operator=(StackState&&) noexcept;
+
+  StackState clone() const;
+  int64_t lanes() const { return lanes_; }
+  int64_t segments() const { return segments_; }
+  // Marks lanes to start afresh with the next segment.
+  void reset(const std::vector<uint8_t>& lanes);
+  void reset_all();
+  // Bytes of all slots, queues and waiting rows, measured on the tensors; cached projections apart.
+  int64_t bytes() const;
+  int64_t cached_projection_bytes() const;
+  // Keeps `lanes`, in that order.
+  void select(const std::vector<int64_t>& lanes);
+  // Every tensor of the state by name ("<tier>.<plugin>.<layer>.<slot>", queues by block), for checkpoints; counters in `counters`.
+  struct Saved {
+    std::vector<std::pair<std::string, at::Tensor>> tensors;
+    std::map<std::string, std::string> metadata;
+  };
+  Saved save() const;
+
+ private:
+  friend class Stack;
+  friend class SegmentRun;
+  Phase phase_ = Phase::kTraining;
+  int64_t lanes_ = 0;
+  int64_t segments_ = 0;         // committed segments
+  int64_t previous_length_ = 0;
+  std::vector<uint8_t> reset_;         // lanes that start afresh with the next segment
+  std::vector<uint64_t> streams_;      // the lane's stream: keys of the generator
+  std::vector<std::unique_ptr<TierState>> tiers_;
+};
+
+class Stack {
+ public:
+  // Loads the plugins, creates the instances and initialises the parameters. Errors: Error(kPlugin | kUsage) naming file, line and what to do.
+  Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader);
+  ~Stack();
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  const BackboneInfo& backbone() const { return backbone_; }
+  bool is_empty() const { return tiers_.empty(); }
+  std::vector<TierIdentity> identities() const;
+  const std::vector<TierParameter>& parameters() const { return parameters_; }
+  // Rows that the tiers' contexts hold at most, summed over tiers (key same_length).
+  int64_t context_rows(Phase phase) const;
+  // Every optimiser step, load of weights and swap calls it: cached projections of older weights are dropped.
+  void weights_changed() { ++weights_version_; }
+  uint64_t weights_version() const { return weights_version_; }
+
+  StackState new_state(Phase phase, int64_t lanes) const;
+  // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape.
+  StackState restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
+
+ private:
+  friend class SegmentRun;
+  BackboneInfo backbone_;
+  std::vector<std::unique_ptr<Tier>> tiers_;
+  std::vector<TierParameter> parameters_;
+  uint64_t weights_version_ = 1;
+};
+
+// How the rows of a context block stand to the tokens; numbers of MNEME_POSITION_*.
+enum class PositionKind : uint32_t { kPlace = 0, kExplicit = 1, kNone = 2 };
+
+struct ContextBlock {
+  Rows rows;
+  // Set for blocks of a queue in evaluation: keys and values may be taken from and stored into block->projections[layer] when weights_version agrees.
+  BlockPtr block;
+  PositionKind position = PositionKind::kPlace;
+  at::Tensor distance;  // [B|1,m] i64 distance to the segment's first token; kExplicit
+  at::Tensor bias;      // [B|1,H|1,T|1,m]; undefined = none
+};
+
+// What a layer's tokens attend to besides themselves: farthest tier first, oldest row first.
+struct LayerContext {
+  std::vector<ContextBlock> blocks;
+  at::Tensor token_bias;  // [B|1,H|1,T|1,T]; undefined = none
+  int64_t rows() const;
+};
+
+// A segment about to run.
+struct SegmentInput {
+  int64_t length = 0;                // T, padding included
+  std::vector<int64_t> valid_count;  // [B]; empty = T for every lane
+};
+
+struct Riders {
+  at::Tensor rows;   // [B,M,D]; undefined = none
+  at::Tensor valid;  // [B,M] bool; undefined = all
+  int64_t count = 0;
+};
+
+// What local attention made, for hooks. q, k, v without position terms or biases, token rows only.
+struct LocalAttention {
+  at::Tensor q, k, v;  // [B,T,H,d]
+  at::Tensor z;        // [B,T,H,d]
+  at::Tensor lse;      // [B,H,T]
+  at::Tensor mass;     // [B,R+T] attention mass per key column, summed over heads and queries; when wants_mass
+};
+
+// A weighted mean over lanes and calls of what hooks reported under one name, summed over layers.
+struct Reported {
+  at::Tensor value;  // []; with gradient for losses
+  double weight = 1.0;
+};
+
+// One segment of one run. Not committed = the state stays as it was.
+class SegmentRun {
+ public:
+  // Runs `begin` of every tier. Training when grad mode is on and the state's phase is training.
+  SegmentRun(Stack& stack, StackState& state, const SegmentInput& input);
+  ~SegmentRun();
+  SegmentRun(const SegmentRun&) = delete;
+  SegmentRun& operator=(const SegmentRun&) = delete;
+
+  const Riders& riders() const;
+
+  // Moment 2. x [B,T,D] is the layer's input before its norm (token rows only).
+  void absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services);
+  // Moment 3.
+  LayerContext context(int64_t layer, const at::Tensor& x, LayerServices& services);
+  // True when the backbone may use and fill ContextBlock::block->projections (evaluation, no gradient).
+  bool caches_projections() const;
+  uint64_t weights_version() const;
+  // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
+  void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
+  bool wants_mass(int64_t layer) const;
+  bool wants_local(int64_t layer) const;  // any of q, k, v, z, lse is wanted by an absorb or read hook
+  // Moment 5: attention of the riders, [B,M,H,d]; undefined in the last layer when nobody needs it. k, v [B,M+T,H,d]: riders, then tokens.
+  at::Tensor ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders, const at::Tensor& k, const at::Tensor& v, LayerServices& services);
+  // Moment 6 at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
+  at::Tensor read_heads(int64_t layer, const LocalAttention& local, LayerServices& services);
+  // Moment 6 at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
+  at::Tensor read_out(int64_t layer, const at::Tensor& projected, const LocalAttention& local, LayerServices& services);
+  // Moment 7.
+  void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local, LayerServices& services);
+  // Moment 8. top [B,T,D]; layers: outputs of all layers (empty unless wants_layer_outputs); targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are none.
+  bool wants_layer_outputs() const;
+  void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers, const at::Tensor& targets, const at::Tensor& logp);
+
+  // Auxiliary losses by name: already multiplied by the manifest's weights in `weight`. Metrics likewise, detached.
+  std::map<std::string, Reported> losses() const;
+  std::map<std::string, Reported> metrics() const;
+  // Sum of weight * value over losses; undefined when there is none.
+  at::Tensor total_loss() const;
+
+  // Makes this segment's writes the state.
+  void commit();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mneme::memory
