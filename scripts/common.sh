@@ -1,6 +1,7 @@
+# shellcheck shell=bash
 # Shared by the scripts of this folder; sourced, never run. Sets `root` and goes there.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$root"
+cd "$root" || exit
 
 say() { printf '==> %s\n' "$*"; }
 
@@ -20,9 +21,9 @@ build_jobs() {
 
 # Prints the first folder of the arguments that holds a LibTorch; fails when none does.
 find_libtorch() {
-  local folder
-  for folder in "$@"; do
-    for folder in "$folder" "$folder/../../.."; do
+  local named folder
+  for named in "$@"; do
+    for folder in "$named" "$named/../../.."; do
       if [[ -e $folder/lib/libtorch_cpu.so && -e $folder/include/torch/csrc/api/include/torch/torch.h ]]; then
         (cd "$folder" && pwd)
         return 0

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what mneme needs to be built and tested. Safe to run again: it installs only what is missing.
 set -euo pipefail
+# shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
@@ -77,8 +78,9 @@ install_packages() {
   command -v apt-get >/dev/null ||
     fail "this system has no apt-get; install the equivalents of: ${missing[*]} and run again with --no-apt"
   if (($(id -u) != 0)); then
-    command -v sudo >/dev/null && sudo -n true 2>/dev/null ||
+    if ! sudo -n true 2>/dev/null; then
       fail "packages are missing and sudo without a password is not possible; as root: apt-get install ${missing[*]%% *}"
+    fi
     run=(sudo -n)
   fi
   run+=(env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o Acquire::Retries=3 -o Dpkg::Use-Pty=0)
