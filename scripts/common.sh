@@ -44,3 +44,13 @@ build_preset() {
   say "building build/$preset with $jobs processes"
   cmake --build "build/$preset" -j "$jobs" || fail "the build of build/$preset failed (the compiler's message is above)"
 }
+
+# Prints the counts of a JUnit file of ctest as "passed failed skipped". A test that could not be started counts as failed.
+count_results() {
+  awk '
+    /<testcase / { total++ }
+    /<testcase .*status="run"/ { passed++ }
+    /<testcase .*status="disabled"/ { skipped++ }
+    /<skipped message="SKIP_/ { skipped++ }
+    END { printf "%d %d %d\n", passed, total - passed - skipped, skipped }' "$1"
+}

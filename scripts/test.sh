@@ -48,16 +48,6 @@ if [[ ${presets[0]} != release && ${#ctest_arguments[@]} -eq 0 ]]; then
   ctest_arguments=(-L '^unit$')
 fi
 
-# The counts of a JUnit file as "passed failed skipped". A test that could not be started counts as failed.
-count_results() {
-  awk '
-    /<testcase / { total++ }
-    /<testcase .*status="run"/ { passed++ }
-    /<testcase .*status="disabled"/ { skipped++ }
-    /<skipped message="SKIP_/ { skipped++ }
-    END { printf "%d %d %d\n", passed, total - passed - skipped, skipped }' "$1"
-}
-
 bash scripts/setup.sh "${setup_arguments[@]}"
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# messages_test.sh CASE PROJECT WORK: one case a call, in the empty folder WORK. Nothing is installed.
+set -euo pipefail
+case_name=$1 project=$2 work=$3
+rm -rf "$work"
+mkdir -p "$work"
+unset Torch_DIR CMAKE_PREFIX_PATH CUDACXX
+
+die() {
+  printf 'FAILED: %s\n' "$*" >&2
+  exit 1
+}
+
+# expect_failure PATTERN COMMAND...: COMMAND fails and says PATTERN (line breaks and indents count as one space).
+expect_failure() {
+  local pattern=$1 output status=0
+  shift
+  output=$("$@" 2>&1 </dev/null) || status=$?
+  ((status != 0)) || die "succeeded, expected a failure: $*"
+  tr -s ' \n' ' ' <<<"$output" | grep -qE -e "$pattern" || die "no '$pattern' in the output of: $*"$'\n'"$output"
+}
+
+configure() { cmake -S "$project" -B "$work/build" -G Ninja -DMNEME_CUDA=OFF "$@"; }
+
+# A folder that looks like a LibTorch of version $2.$3.
+fake_libtorch() {
+  mkdir -p "$1/lib" "$1/include/torch/csrc/api/include/torch" "$1/include/torch/headeronly"
+  touch "$1/lib/libtorch_cpu.so" "$1/lib/libc10.so" "$1/include/torch/csrc/api/include/torch/torch.h"
+  printf '#define TORCH_VERSION_MAJOR %d\n#define TORCH_VERSION_MINOR %d\n#define TORCH_VERSION_PATCH 0\n' "$2" "$3" \
+    >"$1/include/torch/headeronly/version.h"
+}
+
+case $case_name in
+  unknown_argument)
+    expect_failure "unknown argument '--torhc'" bash "$project/scripts/setup.sh" --torhc x
+    expect_failure "unknown argument '--torhc'" bash "$project/scripts/quickstart.sh" --torhc x
+    expect_failure "unknown argument '--nvcc'" bash "$project/scripts/check_debootstrap.sh" --nvcc
+    ;;
+  torch_folder_missing_value)
+    for script in setup quickstart test; do
+      expect_failure '--torch needs a folder' bash "$project/scripts/$script.sh" --torch
+    done
+    ;;
+  torch_folder_without_libtorch)
+    expect_failure "--torch $work: expected lib/libtorch_cpu.so" bash "$project/scripts/setup.sh" --no-apt --torch "$work"
+    ;;
+  torch_dir_without_libtorch)
+    expect_failure "Torch_DIR=$work: expected lib/libtorch_cpu.so" \
+      env Torch_DIR="$work" bash "$project/scripts/setup.sh" --no-apt
+    ;;
+  libtorch_found_in_prefix)
+    fake_libtorch "$work/torch" 2 11
+    output=$(CMAKE_PREFIX_PATH=/nowhere:$work/torch bash "$project/scripts/setup.sh" --no-apt)
+    grep -qF "LibTorch: using $work/torch" <<<"$output" || die "CMAKE_PREFIX_PATH was not used: $output"
+    output=$(Torch_DIR=$work/torch/share/cmake/Torch bash -c "mkdir -p '$work/torch/share/cmake/Torch'
+      bash '$project/scripts/setup.sh' --no-apt")
+    grep -qF "LibTorch: using $work/torch" <<<"$output" || die "Torch_DIR was not used: $output"
+    ;;
+  jobs_not_a_number)
+    expect_failure "--jobs needs a number of at least 1, got 'two'" bash "$project/scripts/test.sh" --jobs two
+    ;;
+  counts_every_outcome)
+    mkdir "$work/source"
+    cat >"$work/source/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(outcomes NONE)
+enable_testing()
+add_test(NAME passes COMMAND bash -c "echo '<testcase status=\"fail\"'")
+add_test(NAME passes_too COMMAND true)
+add_test(NAME fails COMMAND bash -c "echo '<testcase status=\"run\"'; exit 1")
+add_test(NAME times_out COMMAND sleep 20)
+set_tests_properties(times_out PROPERTIES TIMEOUT 1)
+add_test(NAME missing COMMAND no_such_program)
+add_test(NAME skips COMMAND echo skipping)
+set_tests_properties(skips PROPERTIES SKIP_REGULAR_EXPRESSION skipping)
+add_test(NAME skips_by_code COMMAND bash -c "exit 77")
+set_tests_properties(skips_by_code PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME disabled COMMAND true)
+set_tests_properties(disabled PROPERTIES DISABLED ON)
+CMAKE
+    cmake -S "$work/source" -B "$work/build" -G Ninja >/dev/null
+    ctest --test-dir "$work/build" --output-junit "$work/results.xml" >/dev/null 2>&1 && die "ctest passed"
+    # shellcheck source=scripts/common.sh
+    counts=$(source "$project/scripts/common.sh" && count_results "$work/results.xml")
+    [[ $counts == '2 3 3' ]] || die "counted '$counts', expected '2 3 3' (passed, failed, skipped)"
+    ;;
+  configure_without_libtorch)
+    expect_failure 'LibTorch was not found.*Looked in: /nowhere.*Run scripts/setup.sh' configure -DMNEME_TORCH=/nowhere
+    ;;
+  configure_with_old_libtorch)
+    fake_libtorch "$work/torch" 2 3
+    expect_failure 'LibTorch 2\.3\.0 in .*torch is too old; expected 2\.11 or newer' configure -DMNEME_TORCH="$work/torch"
+    ;;
+  configure_with_unknown_cuda)
+    expect_failure "MNEME_CUDA is 'maybe'; expected AUTO, ON or OFF" configure -DMNEME_CUDA=maybe
+    ;;
+  configure_with_unknown_sanitizer)
+    expect_failure "MNEME_SANITIZE is 'memory'; expected address, undefined, thread or nothing" \
+      configure -DMNEME_SANITIZE=memory
+    ;;
+  configure_without_nvcc)
+    mkdir "$work/bin"
+    for tool in cmake ninja cc c++ gcc g++ ar ranlib ld as; do
+      path=$(command -v $tool) && ln -s "$path" "$work/bin/$tool"
+    done
+    expect_failure 'MNEME_CUDA=ON, but no working nvcc was found' env PATH="$work/bin" \
+      cmake -S "$project" -B "$work/build" -G Ninja -DMNEME_CUDA=ON
+    ;;
+  host_library_without_sources)
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(x NONE)\ninclude("%s/cmake/HostLibrary.cmake")\n%s\n' \
+      "$project" 'mneme_host_library(mneme_x DEPS y)' >"$work/CMakeLists.txt"
+    expect_failure 'mneme_host_library\(mneme_x SOURCES.*no SOURCES' cmake -S "$work" -B "$work/build" -G Ninja
+    ;;
+  *) die "unknown case '$case_name'" ;;
+esac
