@@ -1,0 +1,47 @@
+// Whole files: read, map, write atomically. Every failure is an Error (kRun) that names the path
+// and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mneme {
+
+// The whole file as bytes in a string. A folder, a missing or an unreadable file is an Error.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path);
+
+// Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,
+// renames it over `path` and fsyncs the folder. Readers see the old or the new file, never a part.
+// On failure the temporary file is removed and the old file stays.
+void write_file_atomic(const std::filesystem::path& path,
+                       const std::vector<std::span<const std::byte>>& parts);
+void write_file_atomic(const std::filesystem::path& path, std::string_view text);
+
+// A file mapped read-only for the object's lifetime. Movable, not copyable. An empty file maps to
+// an empty span. Another process that truncates the file meanwhile makes access fault; replace
+// files by rename (write_file_atomic), which leaves existing maps intact.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  void unmap() noexcept;
+
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace mneme

@@ -1,0 +1,111 @@
+#include "host/base/log.hpp"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "host/base/error.hpp"
+
+namespace mneme {
+namespace {
+
+std::atomic<LogLevel> level_{LogLevel::kInfo};
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      break;
+  }
+  return spdlog::level::off;
+}
+
+// https://no-color.org: set and not empty means no colour.
+spdlog::color_mode color_mode() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return no_color != nullptr && *no_color != '\0' ? spdlog::color_mode::never
+                                                  : spdlog::color_mode::automatic;
+}
+
+// The logger is ours, not in spdlog's registry, so another user of spdlog in the process cannot
+// change it.
+class Logger {
+ public:
+  Logger() : stderr_("mneme", std::make_shared<spdlog::sinks::stderr_color_sink_mt>(color_mode())) {
+    stderr_.set_pattern("%H:%M:%S %^%l%$ %v");
+    stderr_.set_level(spdlog::level::trace);
+  }
+
+  void set_sink(LogSink sink) {
+    auto shared = sink ? std::make_shared<const LogSink>(std::move(sink)) : nullptr;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sink_ = std::move(shared);
+  }
+
+  void write(LogLevel level, std::string_view message) {
+    std::shared_ptr<const LogSink> sink;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      sink = sink_;
+    }
+    if (sink) {
+      (*sink)(level, message);
+    } else {
+      stderr_.log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+    }
+  }
+
+ private:
+  spdlog::logger stderr_;
+  std::mutex mutex_;
+  std::shared_ptr<const LogSink> sink_;
+};
+
+Logger& logger() {
+  static Logger instance;
+  return instance;
+}
+
+}  // namespace
+
+void set_log_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
+
+LogLevel log_level() { return level_.load(std::memory_order_relaxed); }
+
+LogLevel parse_log_level(std::string_view word) {
+  if (word == "debug") return LogLevel::kDebug;
+  if (word == "info") return LogLevel::kInfo;
+  if (word == "warning") return LogLevel::kWarning;
+  if (word == "error") return LogLevel::kError;
+  if (word == "off") return LogLevel::kOff;
+  throw_usage({.where = "log level",
+               .failed = "unknown word",
+               .expected = "\"debug\" | \"info\" | \"warning\" | \"error\" | \"off\"",
+               .got = str('"', word, '"')});
+}
+
+void set_log_sink(LogSink sink) { logger().set_sink(std::move(sink)); }
+
+void log(LogLevel level, std::string_view message) noexcept {
+  if (level == LogLevel::kOff || level < log_level()) return;
+  try {
+    logger().write(level, message);
+  } catch (const std::exception&) {  // a log line is never worth a run
+  }
+}
+
+}  // namespace mneme

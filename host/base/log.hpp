@@ -1,0 +1,45 @@
+// Logging facade: only log.cpp sees spdlog (its fmt clashes with LibTorch's copy).
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "host/base/text.hpp"
+
+namespace mneme {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
+
+// Messages below `level` are dropped. The level at start is kInfo.
+void set_log_level(LogLevel level);
+[[nodiscard]] LogLevel log_level();
+
+// "debug" | "info" | "warning" | "error" | "off"; another word is an Error (kUsage).
+[[nodiscard]] LogLevel parse_log_level(std::string_view word);
+
+// Receives every message at or above the level. An empty function restores the default sink,
+// stderr (coloured on a terminal unless NO_COLOR is set and not empty). Thread-safe.
+using LogSink = std::function<void(LogLevel, std::string_view)>;
+void set_log_sink(LogSink sink);
+
+// Logs one message. Thread-safe; never throws.
+void log(LogLevel level, std::string_view message) noexcept;
+
+template <typename... Args>
+void log_debug(const Args&... args) {
+  if (log_level() <= LogLevel::kDebug) log(LogLevel::kDebug, str(args...));
+}
+template <typename... Args>
+void log_info(const Args&... args) {
+  if (log_level() <= LogLevel::kInfo) log(LogLevel::kInfo, str(args...));
+}
+template <typename... Args>
+void log_warning(const Args&... args) {
+  if (log_level() <= LogLevel::kWarning) log(LogLevel::kWarning, str(args...));
+}
+template <typename... Args>
+void log_error(const Args&... args) {
+  if (log_level() <= LogLevel::kError) log(LogLevel::kError, str(args...));
+}
+
+}  // namespace mneme

@@ -1,0 +1,65 @@
+// Progress of a long run: a bar on a terminal, plain lines elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "host/base/clock.hpp"
+
+namespace mneme {
+
+struct ProgressOptions {
+  std::string title = "";        // in front of every line: "train", "eval test"
+  std::int64_t total_steps = 0;  // 0 = unknown: no bar, no time left
+  bool is_terminal = false;      // true: redraw one line with '\r'; false: whole lines
+  double redraw_seconds = 0.2;   // least time between two redraws of the bar
+  double line_seconds = 10.0;    // least time between two plain lines
+  int bar_width = 24;            // characters between the brackets
+  int terminal_width = 0;        // columns; a longer line is cut there (0 = never)
+};
+
+// One moment of a run. `step` and `tokens` count from the start of the run, not since the last
+// call.
+struct ProgressState {
+  std::int64_t step = 0;
+  std::int64_t tokens = 0;          // target tokens processed so far
+  std::optional<double> loss = {};  // nats per token
+  std::optional<double> learning_rate = {};
+};
+
+// Writes progress to a stream that the caller owns. The first update and the last step are always
+// shown. Speed and time left are measured from construction (steps and tokens at `start` excluded,
+// so a resumed run shows its own speed). One thread at a time.
+class Progress {
+ public:
+  Progress(std::ostream& out, ProgressOptions options, const Clock& clock = steady_clock(),
+           ProgressState start = {});
+
+  void update(const ProgressState& state);
+  // Prints a line of the caller's own between updates without damaging the bar.
+  void note(const std::string& line);
+  // Shows the last state if it was not shown yet and ends the bar's line. Idempotent.
+  void finish();
+
+  // The text of one update without bar, carriage return or newline.
+  [[nodiscard]] std::string line(const ProgressState& state) const;
+
+ private:
+  void show(const ProgressState& state);
+
+  std::ostream& out_;
+  ProgressOptions options_;
+  const Clock& clock_;
+  ProgressState start_;
+  double started_;
+  double last_shown_ = 0.0;
+  bool has_shown_ = false;
+  bool is_pending_ = false;
+  bool is_finished_ = false;
+  std::size_t drawn_width_ = 0;
+  ProgressState state_;
+};
+
+}  // namespace mneme

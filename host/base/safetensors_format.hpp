@@ -1,0 +1,21 @@
+// What the reader and the writer of safetensors files share. Not for other code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace mneme::safetensors {
+
+inline constexpr std::size_t kLengthBytes = 8;
+// The bound of the official implementation.
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+inline constexpr std::string_view kMetadataKey = "__metadata__";
+
+// Sets `bytes` to product(shape) * element_size; false when an extent is negative or the product
+// exceeds 2^63 - 1. An extent of 0 makes it 0, whatever the others.
+[[nodiscard]] bool checked_bytes(const std::vector<std::int64_t>& shape, std::size_t element_size,
+                                 std::size_t& bytes);
+
+}  // namespace mneme::safetensors

@@ -1,0 +1,126 @@
+#include "host/base/file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme {
+namespace {
+
+namespace fs = std::filesystem;
+using test::error_of;
+
+std::size_t files_in(const fs::path& folder) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator{}));
+}
+
+TEST(File, ReadsWhatWasWritten) {
+  const test::TemporaryFolder folder;
+  std::string bytes(1'000'000, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31 % 251);
+  write_file_atomic(folder / "f", bytes);
+  EXPECT_EQ(read_file(folder / "f"), bytes);
+  write_file_atomic(folder / "f", "");
+  EXPECT_EQ(read_file(folder / "f"), "");
+  EXPECT_EQ(files_in(folder.path()), 1u) << "a temporary file is left";
+}
+
+TEST(File, WritesItsPartsInOrder) {
+  const test::TemporaryFolder folder;
+  const std::string a = "one";
+  const std::string b = "two";
+  write_file_atomic(folder / "f", {std::as_bytes(std::span(a)), {}, std::as_bytes(std::span(b))});
+  EXPECT_EQ(read_file(folder / "f"), "onetwo");
+}
+
+TEST(File, AReplacedFileKeepsItsModeAndANewOneFollowsTheUmask) {
+  const test::TemporaryFolder folder;
+  const mode_t mask = ::umask(022);
+  write_file_atomic(folder / "new", "x");
+  ::umask(mask);
+  const fs::path old = folder.write("old", "x");
+  ::chmod(old.c_str(), 0640);
+  write_file_atomic(old, "y");
+  struct stat status {};
+  ASSERT_EQ(::stat((folder / "new").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777u, 0644u);
+  ASSERT_EQ(::stat(old.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777u, 0640u);
+}
+
+TEST(File, WritesThroughALink) {
+  const test::TemporaryFolder folder;
+  folder.write("target", "old");
+  fs::create_symlink("target", folder / "link");
+  write_file_atomic(folder / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "target"), "new");
+}
+
+TEST(File, FailedWritesLeaveNothingBehind) {
+  const test::TemporaryFolder folder;
+  fs::create_directory(folder / "sub");
+  const std::string where = (folder / "sub").string();
+  EXPECT_EQ(error_of([&] { write_file_atomic(folder / "sub", "x"); }),
+            "1: " + where + ": cannot write: expected a file, got a folder");
+  EXPECT_EQ(files_in(folder.path()), 1u);
+  const fs::path lost = folder / "none/f";
+  EXPECT_EQ(error_of([&] { write_file_atomic(lost, "x"); }),
+            "1: " + lost.string() +
+                ": cannot write: No such file or directory; create the folder " +
+                (folder / "none").string());
+}
+
+TEST(File, ReadErrorsNamePathAndReason) {
+  const test::TemporaryFolder folder;
+  const fs::path missing = folder / "missing";
+  const auto read = [](const fs::path& path) { static_cast<void>(read_file(path)); };
+  EXPECT_EQ(error_of([&] { read(missing); }),
+            "1: " + missing.string() + ": cannot open: No such file or directory; check the path");
+  EXPECT_EQ(error_of([&] { read(folder.path()); }),
+            "1: " + folder.path().string() + ": cannot read: expected a file, got a folder");
+  if (::geteuid() != 0) {  // root may read everything
+    const fs::path secret = folder.write("secret", "x");
+    ::chmod(secret.c_str(), 0);
+    EXPECT_EQ(error_of([&] { read(secret); }),
+              "1: " + secret.string() + ": cannot open: Permission denied");
+  }
+}
+
+TEST(File, MapsAndMovesTheMap) {
+  const test::TemporaryFolder folder;
+  MappedFile first(folder.write("f", "hello"));
+  EXPECT_EQ(first.bytes().size(), 5u);
+  EXPECT_EQ(static_cast<char>(first.bytes()[4]), 'o');
+  MappedFile second(std::move(first));
+  EXPECT_EQ(second.bytes().size(), 5u);
+  EXPECT_EQ(first.bytes().size(), 0u);
+  second = MappedFile(folder.write("g", "xyz"));
+  EXPECT_EQ(static_cast<char>(second.bytes()[0]), 'x');
+  EXPECT_EQ(second.path(), folder / "g");
+}
+
+TEST(File, AMapSurvivesTheFilesReplacement) {
+  const test::TemporaryFolder folder;
+  const MappedFile map(folder.write("f", "old bytes"));
+  write_file_atomic(folder / "f", "new");
+  EXPECT_EQ(static_cast<char>(map.bytes()[8]), 's');
+}
+
+TEST(File, MapErrorsNamePathAndReason) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(MappedFile(folder.write("empty", "")).bytes().size(), 0u);
+  EXPECT_EQ(error_of([&] { MappedFile map(folder.path()); }),
+            "1: " + folder.path().string() + ": cannot read: expected a file, got a folder");
+  EXPECT_EQ(error_of([&] { MappedFile map("/dev/null"); }),
+            "1: /dev/null: cannot map: expected a regular file, got a pipe, socket or device");
+}
+
+}  // namespace
+}  // namespace mneme

@@ -1,0 +1,77 @@
+#include "host/base/log.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme {
+namespace {
+
+// Keeps what is logged; restores sink and level at the end.
+class Capture {
+ public:
+  Capture() {
+    set_log_sink([this](LogLevel level, std::string_view text) {
+      lines.emplace_back(level, std::string(text));
+    });
+  }
+  ~Capture() {
+    set_log_sink({});
+    set_log_level(LogLevel::kInfo);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  std::vector<std::pair<LogLevel, std::string>> lines;
+};
+
+TEST(Log, DropsWhatLiesBelowTheLevel) {
+  Capture capture;
+  set_log_level(LogLevel::kWarning);
+  log_debug("d");
+  log_info("i");
+  log_warning("w ", 1);
+  log_error("e {} %s");  // no formatting of the text
+  const std::vector<std::pair<LogLevel, std::string>> expected = {{LogLevel::kWarning, "w 1"},
+                                                                  {LogLevel::kError, "e {} %s"}};
+  EXPECT_EQ(capture.lines, expected);
+  set_log_level(LogLevel::kDebug);
+  log_debug("d");
+  EXPECT_EQ(capture.lines.size(), 3u);
+  set_log_level(LogLevel::kOff);
+  log_error("e");
+  EXPECT_EQ(capture.lines.size(), 3u);
+}
+
+TEST(Log, AThrowingSinkIsHarmless) {
+  Capture capture;
+  set_log_sink([](LogLevel, std::string_view) { throw std::runtime_error("broken sink"); });
+  EXPECT_NO_THROW(log_error("e"));
+}
+
+TEST(Log, ParsesEveryWord) {
+  EXPECT_EQ(parse_log_level("debug"), LogLevel::kDebug);
+  EXPECT_EQ(parse_log_level("info"), LogLevel::kInfo);
+  EXPECT_EQ(parse_log_level("warning"), LogLevel::kWarning);
+  EXPECT_EQ(parse_log_level("error"), LogLevel::kError);
+  EXPECT_EQ(parse_log_level("off"), LogLevel::kOff);
+  EXPECT_EQ(test::error_of([] { static_cast<void>(parse_log_level("loud")); }),
+            "2: log level: unknown word: expected \"debug\" | \"info\" | \"warning\" | \"error\" | "
+            "\"off\", got \"loud\"");
+}
+
+TEST(Log, TheDefaultSinkIsStderr) {
+  testing::internal::CaptureStderr();
+  log_warning("watch {this}");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("warning watch {this}\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << "colour although stderr is no terminal";
+}
+
+}  // namespace
+}  // namespace mneme

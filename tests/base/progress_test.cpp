@@ -1,0 +1,98 @@
+#include "host/base/progress.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace mneme {
+namespace {
+
+TEST(Progress, PlainLinesComeOncePerInterval) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.title = "train", .total_steps = 100, .line_seconds = 10}, clock);
+  for (int step = 1; step <= 100; ++step) {
+    clock.advance(1.0);
+    progress.update({.step = step, .tokens = 1000 * step, .loss = 2.5});
+  }
+  progress.finish();
+  std::istringstream lines(out.str());
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(line);
+  ASSERT_EQ(all.size(), 11u);  // step 1, every tenth second after it, and the last step
+  EXPECT_EQ(all[0], "train 1/100  loss 2.5000  1.00k tokens/s  1m39s left");
+  EXPECT_EQ(all[1], "train 11/100  loss 2.5000  1.00k tokens/s  1m29s left");
+  EXPECT_EQ(all[10], "train 100/100  loss 2.5000  1.00k tokens/s  in 1m40s");
+  EXPECT_EQ(out.str().find('\r'), std::string::npos);
+}
+
+TEST(Progress, TerminalRedrawsOneLine) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(
+      out, {.total_steps = 4, .is_terminal = true, .redraw_seconds = 1, .bar_width = 8}, clock);
+  clock.advance(2.0);
+  progress.update({.step = 1, .tokens = 10});
+  clock.advance(0.5);
+  progress.update({.step = 2, .tokens = 20});  // too early to draw
+  clock.advance(1.5);
+  progress.update({.step = 4, .tokens = 40});
+  progress.finish();
+  progress.finish();
+  EXPECT_EQ(out.str(),
+            "\r[##......] 1/4  5 tokens/s  6.00s left"
+            "\r[########] 4/4  10 tokens/s  in 4.00s "
+            "\n");
+}
+
+TEST(Progress, FinishShowsTheLastStateOfABrokenOffRun) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.total_steps = 100}, clock);
+  clock.advance(1.0);
+  progress.update({.step = 1});
+  clock.advance(1.0);
+  progress.update({.step = 2});
+  EXPECT_EQ(out.str(), "1/100  1m39s left\n");
+  progress.finish();
+  EXPECT_EQ(out.str(), "1/100  1m39s left\n2/100  1m38s left\n");
+}
+
+TEST(Progress, AResumedRunShowsItsOwnSpeed) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.total_steps = 100}, clock, {.step = 50, .tokens = 5000});
+  clock.advance(10.0);
+  EXPECT_EQ(progress.line({.step = 60, .tokens = 6000}), "60/100  100 tokens/s  40.0s left");
+}
+
+TEST(Progress, UnknownLengthHasNoTimeLeft) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.title = "eval", .is_terminal = true}, clock);
+  clock.advance(1.0);
+  progress.update({.step = 3, .tokens = 30, .learning_rate = 0.001});
+  EXPECT_EQ(out.str(), "\reval 3  lr 0.001  30 tokens/s");
+}
+
+TEST(Progress, NotesDoNotDamageTheBar) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.title = "t", .is_terminal = true}, clock);
+  progress.update({.step = 1});
+  progress.note("saved");
+  progress.finish();
+  EXPECT_EQ(out.str(), "\rt 1\r   \rsaved\n\rt 1\n");
+}
+
+TEST(Progress, LongLinesAreCutAtTheTerminalsWidth) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.title = "a long title", .is_terminal = true, .terminal_width = 7},
+                    clock);
+  progress.update({.step = 1});
+  EXPECT_EQ(out.str(), "\ra long");
+}
+
+}  // namespace
+}  // namespace mneme

@@ -1,0 +1,308 @@
+// Reading: every way in which a file can be wrong, byte by byte.
+#include "host/base/safetensors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme {
+namespace {
+
+using test::error_of;
+using test::TemporaryFolder;
+
+// A file of the given header and data.
+std::string bytes_of(const std::string& header, std::size_t data_bytes,
+                     std::uint64_t length = ~std::uint64_t{0}) {
+  if (length == ~std::uint64_t{0}) length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  bytes += header;
+  for (std::size_t i = 0; i < data_bytes; ++i) bytes += static_cast<char>(i);
+  return bytes;
+}
+
+// What opening the bytes says, with the file's path written as F.
+std::string opening(const std::string& bytes) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("f.safetensors", bytes);
+  std::string message = error_of([&] { static_cast<void>(SafetensorsFile::open(path)); });
+  const std::size_t at = message.find(path.string());
+  if (at != std::string::npos) message.replace(at, path.string().size(), "F");
+  return message;
+}
+
+std::string opening(const std::string& header, std::size_t data_bytes) {
+  return opening(bytes_of(header, data_bytes));
+}
+
+TEST(Safetensors, ReadsTensorsAndMetadata) {
+  const TemporaryFolder folder;
+  const auto path =
+      folder.write("f", bytes_of(R"({"__metadata__":{"k":"v","j":"w"},)"
+                                 R"("b":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                                 R"("a":{"dtype":"U8","shape":[],"data_offsets":[8,9]},)"
+                                 R"("z":{"dtype":"I64","shape":[0,5],"data_offsets":[9,9]}}  )",
+                                 9));
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  EXPECT_EQ(file.names(), (std::vector<std::string>{"a", "b", "z"}));
+  EXPECT_EQ(file.path(), path);
+  EXPECT_EQ(file.metadata(), (std::map<std::string, std::string>{{"j", "w"}, {"k", "v"}}));
+  EXPECT_EQ(file.metadata_at("k"), "v");
+  EXPECT_TRUE(file.contains("a"));
+  EXPECT_FALSE(file.contains("c"));
+  const TensorView& a = file.at("a");
+  EXPECT_EQ(a.dtype, DType::U8);
+  EXPECT_TRUE(a.shape.empty());
+  EXPECT_EQ(a.elements(), 1);
+  EXPECT_EQ(a.bytes, 1u);
+  EXPECT_EQ(static_cast<int>(*a.data), 8);
+  EXPECT_EQ(file.at("b").elements(), 2);
+  EXPECT_EQ(file.at("z").elements(), 0);
+  EXPECT_EQ(&file.at("b", DType::F32, {2, 1}), file.find("b"));
+}
+
+TEST(Safetensors, ViewsOutliveTheFirstFileObject) {
+  const TemporaryFolder folder;
+  const auto path =
+      folder.write("f", bytes_of(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})", 3));
+  auto first = std::make_unique<SafetensorsFile>(SafetensorsFile::open(path));
+  const SafetensorsFile second = *first;
+  first.reset();
+  EXPECT_EQ(static_cast<int>(second.at("a").data[2]), 2);
+}
+
+TEST(Safetensors, KnowsEveryDtype) {
+  const std::vector<std::pair<std::string, std::size_t>> all = {
+      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+      {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
+  for (const auto& [name, size] : all) {
+    DType dtype{};
+    ASSERT_TRUE(parse_dtype(name, dtype)) << name;
+    EXPECT_EQ(dtype_name(dtype), name);
+    EXPECT_EQ(dtype_size(dtype), size) << name;
+  }
+  DType dtype{};
+  EXPECT_FALSE(parse_dtype("f32", dtype));
+}
+
+TEST(Safetensors, EmptyFileOfNoTensorsIsRight) { EXPECT_EQ(opening("{}", 0), "no error"); }
+
+TEST(Safetensors, MissingTensorNamesTheNearest) {
+  const TemporaryFolder folder;
+  const auto path = folder.write(
+      "f", bytes_of(R"({"layer.0.weight":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1));
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  EXPECT_EQ(error_of([&] { static_cast<void>(file.at("layer.0.wieght")); }),
+            "1: " + path.string() +
+                ": no tensor \"layer.0.wieght\" (did you mean \"layer.0.weight\"?); it holds 1 "
+                "tensors, such as \"layer.0.weight\"");
+  const auto empty_path = folder.write("e", bytes_of("{}", 0));
+  const SafetensorsFile empty = SafetensorsFile::open(empty_path);
+  EXPECT_EQ(error_of([&] { static_cast<void>(empty.at("a")); }),
+            "1: " + empty_path.string() + ": no tensor \"a\"; the file holds no tensor");
+}
+
+TEST(Safetensors, WrongDtypeOrShapeIsRefused) {
+  const TemporaryFolder folder;
+  const auto path =
+      folder.write("f", bytes_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8));
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const std::string where = "1: " + path.string() + ": tensor \"a\": wrong dtype or shape: ";
+  EXPECT_EQ(error_of([&] { static_cast<void>(file.at("a", DType::F64, {2})); }),
+            where + "expected F64 [2], got F32 [2]");
+  EXPECT_EQ(error_of([&] {
+              static_cast<void>(file.at("a", DType::F32, {1, 2}));
+            }),
+            where + "expected F32 [1, 2], got F32 [2]");
+}
+
+TEST(Safetensors, MissingMetadataNamesTheNearest) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("f", bytes_of(R"({"__metadata__":{"family":"x"}})", 0));
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  EXPECT_EQ(error_of([&] { static_cast<void>(file.metadata_at("famly")); }),
+            "1: " + path.string() +
+                ": no metadata \"famly\" (did you mean \"family\"?); it has \"family\"");
+  const auto bare_path = folder.write("b", bytes_of("{}", 0));
+  const SafetensorsFile bare = SafetensorsFile::open(bare_path);
+  EXPECT_EQ(error_of([&] { static_cast<void>(bare.metadata_at("x")); }),
+            "1: " + bare_path.string() + ": no metadata \"x\"; the file has no metadata");
+}
+
+TEST(Safetensors, RefusesForeignFiles) {
+  const std::string where =
+      "1: F: is not a safetensors file: expected 8 bytes header length, then a JSON object, got ";
+  const std::string hint = "; check the path, or convert the file to safetensors";
+  EXPECT_EQ(opening(""), where + "a file of 0 bytes" + hint);
+  EXPECT_EQ(opening("1234567"), where + "a file of 7 bytes" + hint);
+  EXPECT_EQ(opening("12345678"), where + "other bytes" + hint);
+  EXPECT_EQ(opening("PK\x03\x04 a zip archive, as torch.save writes"),
+            where + "other bytes" + hint);
+}
+
+TEST(Safetensors, RefusesMissingFiles) {
+  EXPECT_EQ(error_of([] { static_cast<void>(SafetensorsFile::open("no/such/file")); }),
+            "1: no/such/file: cannot open: No such file or directory; check the path");
+}
+
+TEST(Safetensors, RefusesHeadersOutOfBounds) {
+  EXPECT_EQ(opening(bytes_of("{}", 0, 100'000'001)),
+            "1: F: header too long: expected at most 100000000 bytes, got 100000001");
+  EXPECT_EQ(opening(bytes_of("{}", 0, ~std::uint64_t{0} - 1)),
+            "1: F: header too long: expected at most 100000000 bytes, got 18446744073709551614");
+  EXPECT_EQ(opening(bytes_of("{}", 0, 3)),
+            "1: F: truncated header: expected 3 bytes, got 2; copy the file again");
+}
+
+TEST(Safetensors, RefusesBadJson) {
+  EXPECT_NE(opening(R"({"a")", 0).find("1: F: the header is not JSON at its byte 5: "),
+            std::string::npos);
+  EXPECT_NE(opening("{\"\xff\":1}", 0).find("the header is not JSON"), std::string::npos);
+  EXPECT_NE(opening("{} x", 0).find("the header is not JSON"), std::string::npos);
+  std::string deep = R"({"a":)" + std::string(1'000'000, '[');
+  EXPECT_NE(opening(deep, 0).find("the header is not JSON"), std::string::npos);
+  deep += std::string(1'000'000, ']') + '}';
+  EXPECT_EQ(opening(deep, 0),
+            "1: F: tensor \"a\": bad header entry: expected an object, got array");
+}
+
+TEST(Safetensors, RefusesDuplicateKeys) {
+  const std::string entry = R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
+  EXPECT_EQ(opening('{' + entry + ',' + entry + '}', 1),
+            "1: F: the header holds the key \"a\" twice");
+  EXPECT_EQ(opening(R"({"__metadata__":{"k":"1","k":"2"}})", 0),
+            "1: F: the header holds the key \"k\" twice");
+  EXPECT_EQ(opening(R"({"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}})", 1),
+            "1: F: the header holds the key \"dtype\" twice");
+}
+
+TEST(Safetensors, RefusesBadMetadata) {
+  EXPECT_EQ(opening(R"({"__metadata__":[]})", 0),
+            "1: F: __metadata__: expected an object of strings, got array");
+  EXPECT_EQ(opening(R"({"__metadata__":{"k":1}})", 0),
+            "1: F: __metadata__: key \"k\": expected a string, got number");
+}
+
+TEST(Safetensors, RefusesBadEntries) {
+  EXPECT_EQ(opening(R"({"a":1})", 0),
+            "1: F: tensor \"a\": bad header entry: expected an object, got number");
+  EXPECT_EQ(opening(R"({"a":{"shape":[1],"data_offsets":[0,1]}})", 1),
+            "1: F: tensor \"a\": its header entry has no \"dtype\"");
+  EXPECT_EQ(opening(R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", 1),
+            "1: F: tensor \"a\": its header entry has no \"shape\"");
+  EXPECT_EQ(opening(R"({"a":{"dtype":"U8","shape":[1]}})", 1),
+            "1: F: tensor \"a\": its header entry has no \"data_offsets\"");
+}
+
+TEST(Safetensors, RefusesUnknownDtypes) {
+  const std::string known = "F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U8 | BOOL";
+  EXPECT_EQ(opening(R"({"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}})", 1),
+            "1: F: tensor \"a\": unknown dtype: expected " + known + ", got \"F8_E4M3\"");
+  EXPECT_EQ(opening(R"({"a":{"dtype":5,"shape":[1],"data_offsets":[0,1]}})", 1),
+            "1: F: tensor \"a\": unknown dtype: expected " + known + ", got 5");
+}
+
+TEST(Safetensors, RefusesBadShapes) {
+  const std::string where =
+      "1: F: tensor \"a\": bad shape: expected a list of integers from 0 to 2^63 - 1, got ";
+  const auto with_shape = [](const std::string& shape) {
+    return opening(R"({"a":{"dtype":"U8","shape":)" + shape + R"(,"data_offsets":[0,1]}})", 1);
+  };
+  EXPECT_EQ(with_shape("[-1]"), where + "-1");
+  EXPECT_EQ(with_shape("[1.5]"), where + "1.5");
+  EXPECT_EQ(with_shape("[\"1\"]"), where + "\"1\"");
+  EXPECT_EQ(with_shape("[9223372036854775808]"), where + "9223372036854775808");
+  EXPECT_EQ(with_shape("5"), where + "number");
+  const std::string large =
+      "1: F: tensor \"a\": the shape is too large: expected fewer than 2^63 "
+      "bytes, got U8 ";
+  EXPECT_EQ(with_shape("[4294967296, 4294967296]"),
+            large + "[4294967296, 4294967296] (dtype x shape)");
+  EXPECT_EQ(with_shape("[3, 9223372036854775807]"),
+            large + "[3, 9223372036854775807] (dtype x shape)");
+}
+
+TEST(Safetensors, AnEmptyShapeDoesNotOverflow) {
+  EXPECT_EQ(opening(R"({"a":{"dtype":"F64","shape":[9223372036854775807,9223372036854775807,0],)"
+                    R"("data_offsets":[0,0]}})",
+                    0),
+            "no error");
+}
+
+TEST(Safetensors, RefusesBadOffsets) {
+  const auto with_offsets = [](const std::string& offsets, std::size_t data) {
+    return opening(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + offsets + "}}", data);
+  };
+  EXPECT_EQ(with_offsets("[4,0]", 4),
+            "1: F: tensor \"a\": bad data_offsets: expected [begin, end] with begin <= end, got "
+            "[4, 0]");
+  EXPECT_EQ(with_offsets("[0,2,4]", 4),
+            "1: F: tensor \"a\": bad data_offsets: expected [begin, end] with begin <= end, got "
+            "[0, 2, 4]");
+  EXPECT_EQ(with_offsets("[-1,3]", 4),
+            "1: F: tensor \"a\": bad data_offsets: expected a list of integers from 0 to 2^63 - 1, "
+            "got -1");
+  EXPECT_EQ(with_offsets("[0,4]", 3),
+            "1: F: tensor \"a\": its data lies outside the file: expected data_offsets up to 3, "
+            "got [0, 4]; the file may be truncated; copy it again");
+  EXPECT_EQ(with_offsets("[9223372036854775800,9223372036854775804]", 4),
+            "1: F: tensor \"a\": its data lies outside the file: expected data_offsets up to 4, "
+            "got [9223372036854775800, 9223372036854775804]; the file may be truncated; copy it "
+            "again");
+}
+
+TEST(Safetensors, RefusesSizesThatDisagree) {
+  EXPECT_EQ(opening(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4),
+            "1: F: tensor \"a\": size mismatch: expected 8 bytes for F32 [2] (dtype x shape), got "
+            "4 bytes in data_offsets");
+}
+
+TEST(Safetensors, RefusesOverlapsAndHoles) {
+  const auto two = [](const std::string& first, const std::string& second, std::size_t data) {
+    return opening(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":)" + first +
+                       R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + second + "}}",
+                   data);
+  };
+  EXPECT_EQ(two("[0,2]", "[2,4]", 4), "no error");
+  EXPECT_EQ(two("[2,4]", "[0,2]", 4), "no error");
+  EXPECT_EQ(two("[0,2]", "[1,3]", 3),
+            "1: F: tensor \"b\": its data overlaps tensor \"a\": expected to begin at 2, got 1");
+  EXPECT_EQ(two("[0,2]", "[0,2]", 2),
+            "1: F: tensor \"b\": its data overlaps tensor \"a\": expected to begin at 2, got 0");
+  EXPECT_EQ(two("[0,2]", "[3,5]", 5),
+            "1: F: tensor \"b\": hole in the data after tensor \"a\": expected to begin at 2, got "
+            "3");
+  EXPECT_EQ(two("[1,3]", "[3,5]", 5),
+            "1: F: tensor \"a\": hole in the data after the header: expected to begin at 0, got 1");
+  EXPECT_EQ(two("[0,2]", "[2,4]", 5),
+            "1: F: data after the last tensor, tensor \"b\": expected 4 bytes of data, got 5");
+}
+
+TEST(Safetensors, EveryTruncationIsRefused) {
+  const std::string whole = bytes_of(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]}})", 5);
+  ASSERT_EQ(opening(whole), "no error");
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_NE(opening(whole.substr(0, length)), "no error") << length;
+  }
+}
+
+TEST(Safetensors, EveryFlippedHeaderByteIsSafe) {
+  const std::string whole = bytes_of(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]}})", 5);
+  for (std::size_t at = 0; at < whole.size() - 5; ++at) {
+    for (const int flip : {1, 16, 128}) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ flip);
+      const std::string message = opening(bytes);  // an Error or none; anything else would end us
+      EXPECT_TRUE(message == "no error" || message.starts_with("1: F: ")) << message;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mneme

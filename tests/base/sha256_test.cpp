@@ -1,0 +1,50 @@
+#include "host/base/sha256.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme {
+namespace {
+
+// FIPS 180-4 examples, as published by NIST.
+TEST(Sha256, MatchesFipsVectors) {
+  EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha256_hex("abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjk"
+                       "lmnopqklmnopqrlmnopqrsmnopqrstnopqrstu"),
+            "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
+  EXPECT_EQ(sha256_hex(std::string(1'000'000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, PiecesGiveTheDigestOfTheWhole) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += static_cast<char>(i * 7);
+  for (std::size_t length : {55u, 56u, 63u, 64u, 65u, 119u, 120u, 300u}) {
+    const std::string whole = text.substr(0, length);
+    for (std::size_t piece : {1u, 3u, 64u}) {
+      Sha256 digest;
+      for (std::size_t at = 0; at < length; at += piece) {
+        digest.update(std::string_view(whole).substr(at, piece));
+      }
+      EXPECT_EQ(digest.hex(), sha256_hex(whole)) << length << " in pieces of " << piece;
+    }
+  }
+}
+
+TEST(Sha256, ReadsFiles) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(sha256_file(folder.write("f", "abc")), sha256_hex("abc"));
+  EXPECT_EQ(sha256_file(folder.write("empty", "")), sha256_hex(""));
+  const auto missing = folder / "missing";
+  EXPECT_EQ(test::error_of([&] { static_cast<void>(sha256_file(missing)); }),
+            "1: " + missing.string() + ": cannot open: No such file or directory; check the path");
+}
+
+}  // namespace
+}  // namespace mneme
