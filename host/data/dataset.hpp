@@ -1,0 +1,75 @@
+// The data of an experiment: what [data] names, ready to be cut into streams.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "host/base/json.hpp"
+#include "host/config/experiment.hpp"
+#include "host/data/corpus.hpp"
+#include "host/data/stream.hpp"
+#include "host/data/vocabulary.hpp"
+
+namespace mneme::data {
+
+enum class Split { kTrain, kValid, kTest };
+inline constexpr std::array<Split, 3> kSplits = {Split::kTrain, Split::kValid, Split::kTest};
+
+// "train", "valid", "test".
+[[nodiscard]] std::string_view to_word(Split split);
+
+// What to read. Defaults: everything that is configured, with a vocabulary made from data.train.
+struct DatasetOptions {
+  std::vector<Split> splits = {kSplits.begin(), kSplits.end()};  // those not configured are ignored
+  std::optional<Vocabulary> vocabulary = std::nullopt;           // of text: a run's stored one
+};
+
+// Immutable after construction; streams may outlive it.
+class Dataset {
+ public:
+  // Reads and encodes the files. The training text is needed for the vocabulary of words and
+  // characters unless one is given; the training ids for vocabulary_size unless
+  // data.vocabulary_size is set. Error (kUsage) as corpus.hpp and vocabulary.hpp say, and for a
+  // task or vocabulary that is not available.
+  explicit Dataset(const config::DataConfig& config, const DatasetOptions& options = {});
+
+  // Number of token ids, V.
+  [[nodiscard]] std::int64_t vocabulary_size() const noexcept { return vocabulary_size_; }
+  // The vocabulary of text; nullptr for ids and generated tasks.
+  [[nodiscard]] const Vocabulary* vocabulary() const noexcept {
+    return vocabulary_ ? &*vocabulary_ : nullptr;
+  }
+  // True when make_stream(split) works: the split's file was read, or the task generates it.
+  [[nodiscard]] bool has(Split split) const noexcept;
+  // True when segments carry `source`.
+  [[nodiscard]] bool has_sources() const noexcept { return config_.task == config::Task::kMotif; }
+  // True when streams without max_segments and epochs never end, as generated tasks'.
+  [[nodiscard]] bool is_endless() const noexcept { return has_sources(); }
+  // The split's tokens; nullptr when it has no file. Valid while the dataset or a stream lives.
+  [[nodiscard]] std::shared_ptr<const Corpus> corpus(Split split) const;
+
+  // A stream over the split. Error (kUsage) when has(split) is false, and as LaneStream and
+  // MotifStream say.
+  [[nodiscard]] std::unique_ptr<Stream> make_stream(Split split,
+                                                    const StreamOptions& options) const;
+
+  // For reports: task, vocabulary, and per split files, sha256, tokens, documents, unknown words,
+  // bytes, characters; or the task's settings.
+  [[nodiscard]] Json describe() const;
+
+ private:
+  void open_text(const DatasetOptions& options);
+  void open_ids(const DatasetOptions& options);
+  [[nodiscard]] std::vector<std::filesystem::path> paths(Split split) const;
+  std::shared_ptr<const Corpus>& slot(Split split);
+
+  config::DataConfig config_;
+  std::int64_t vocabulary_size_ = 0;
+  std::optional<Vocabulary> vocabulary_;
+  std::array<std::shared_ptr<const Corpus>, kSplits.size()> corpora_;
+};
+
+}  // namespace mneme::data

@@ -1,0 +1,94 @@
+// Segments of token lanes, and the streams that yield them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace mneme::data {
+
+// The target of a position that has none: no loss.
+inline constexpr std::int64_t kNoTarget = -1;
+
+// Where the information about a target lies, for tasks that know it.
+enum class Source : std::uint8_t {
+  kNone = 0,     // nowhere: the target cannot be predicted
+  kInside = 1,   // in this segment's inputs, at or before the predicting position
+  kOutside = 2,  // in an earlier segment only
+};
+
+// T tokens of each of B lanes. A lane's first valid[b] positions hold tokens; the rest is padding
+// (input 0, target kNoTarget), which is never absorbed. Only a lane that is about to be reset, or
+// has come to its end, is padded; valid[b] = 0 is possible while other lanes still run.
+struct Segment {
+  std::int64_t lanes = 0;              // B
+  std::int64_t length = 0;             // T, at least 1: the longest lane's valid count
+  std::vector<std::int64_t> inputs;    // [B, T], row-major
+  std::vector<std::int64_t> targets;   // [B, T]: the next token, or kNoTarget
+  std::vector<std::int64_t> valid;     // [B]
+  std::vector<std::uint8_t> reset;     // [B]: 1 = the lane starts from an empty memory
+  std::vector<std::int64_t> document;  // [B]: of the lane's first token; -1 when valid is 0
+  std::vector<std::uint8_t> source;    // [B, T] of Source, or empty when the task knows none
+  std::int64_t epoch = 0;              // from 0
+  std::int64_t index = 0;              // segments before this one since the stream began
+
+  // Positions that have a target.
+  [[nodiscard]] std::int64_t target_count() const;
+  // Sizes every member for B x T and fills in padding and zeros; `has_source` sizes `source`.
+  void prepare(std::int64_t lane_count, std::int64_t tokens, bool has_source);
+};
+
+// What a stream is cut into.
+struct StreamOptions {
+  std::int64_t lanes = 1;         // B
+  std::int64_t segment = 1;       // T, tokens
+  std::int64_t epochs = 0;        // passes over the data; 0 = endless
+  std::int64_t max_segments = 0;  // ends the stream after so many; 0 = no bound
+  bool is_training = false;       // messages name train.lanes, else eval.lanes; training needs a
+                                  // whole segment in every lane, evaluation two tokens
+  std::uint64_t seed = 0;         // of generated tasks, beside data.seed
+};
+
+// A deterministic sequence of segments. One thread at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  // Fills in the next segment; false, with the segment untouched, at the stream's end.
+  virtual bool next(Segment& segment) = 0;
+
+  // The place as plain integers: store them and give them to seek() of an equally made stream,
+  // and it continues exactly here.
+  [[nodiscard]] virtual std::vector<std::int64_t> position() const = 0;
+  // Error (kRun) when the place was stored by another kind of stream, or by one with other lanes,
+  // segment or data.
+  virtual void seek(const std::vector<std::int64_t>& position) = 0;
+
+  // Segments and targets of one epoch; 0 for generated tasks, which have no epochs.
+  [[nodiscard]] virtual std::int64_t segments_per_epoch() const = 0;
+  [[nodiscard]] virtual std::int64_t targets_per_epoch() const = 0;
+
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+ protected:
+  Stream() = default;
+};
+
+// Throws Error (kUsage) unless lanes and segment are at least 1 and epochs and max_segments are not
+// negative.
+void check_stream_options(const StreamOptions& options);
+// "train" or "eval": the table of an experiment file that holds the options.
+[[nodiscard]] std::string_view section_of(const StreamOptions& options);
+
+// One integer of a stored position with the name that messages give it.
+struct PositionField {
+  std::string_view name;
+  std::int64_t ours;
+};
+
+// Throws Error (kRun) unless `position` has `size` integers and begins with the fields' values.
+void check_position(const std::vector<std::int64_t>& position, std::size_t size,
+                    const std::vector<PositionField>& fields);
+
+}  // namespace mneme::data

@@ -1,0 +1,120 @@
+// A vocabulary as a JSON file.
+#include <set>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file.hpp"
+#include "host/data/utf8.hpp"
+#include "host/data/vocabulary.hpp"
+
+namespace mneme::data {
+namespace {
+
+constexpr std::string_view kFormat = "mneme.vocabulary";
+constexpr std::int64_t kRevision = 1;
+
+[[noreturn]] void refuse(const std::string& source, const std::string& key,
+                         const std::string& expected, const std::string& got) {
+  throw_usage({.where = key.empty() ? source : str(source, ": ", key),
+               .failed = "not a vocabulary of this program",
+               .expected = expected,
+               .got = got,
+               .hint = "take vocabulary.json from a run folder"});
+}
+
+// The member of that key, or an error naming it.
+const Json& member(const Json& json, const std::string& source, const char* key,
+                   const std::string& expected) {
+  const auto found = json.find(key);
+  if (found == json.end()) refuse(source, key, expected, "no such key");
+  return *found;
+}
+
+VocabularyKind kind_of(const Json& json, const std::string& source) {
+  const Json& kind = member(json, source, "kind", "\"byte\", \"char\" or \"word\"");
+  for (const VocabularyKind each :
+       {VocabularyKind::kByte, VocabularyKind::kChar, VocabularyKind::kWord}) {
+    if (kind == to_word(each)) return each;
+  }
+  refuse(source, "kind", "\"byte\", \"char\" or \"word\"", kind.dump());
+}
+
+// One symbol, checked for its kind.
+std::string symbol_of(const Json& item, std::size_t place, VocabularyKind kind,
+                      const std::string& source) {
+  const std::string key = str("symbols[", place, "]");
+  if (!item.is_string()) refuse(source, key, "a string", item.dump());
+  auto text = item.get<std::string>();
+  if (text.empty()) refuse(source, key, "a string of at least one character", "\"\"");
+  if (kind == VocabularyKind::kChar && decode_utf8(text, 0).bytes != text.size()) {
+    refuse(source, key, "one character", item.dump());
+  }
+  return text;
+}
+
+std::vector<std::string> symbols_of(const Json& json, VocabularyKind kind,
+                                    const std::string& source) {
+  const Json& list = member(json, source, "symbols", "an array of strings");
+  if (!list.is_array() || list.empty()) {
+    refuse(source, "symbols", "an array of strings", list.is_array() ? "[]" : list.type_name());
+  }
+  std::vector<std::string> symbols;
+  std::set<std::string> seen;
+  for (const Json& item : list) {
+    symbols.push_back(symbol_of(item, symbols.size(), kind, source));
+    if (!seen.insert(symbols.back()).second) {
+      refuse(source, str("symbols[", symbols.size() - 1, "]"), "a symbol not given before",
+             item.dump());
+    }
+  }
+  return symbols;
+}
+
+}  // namespace
+
+Json Vocabulary::to_json() const {
+  Json json;
+  json["format"] = kFormat;
+  json["revision"] = kRevision;
+  json["kind"] = to_word(kind_);
+  if (kind_ == VocabularyKind::kWord) json["add_eos"] = adds_eos_;
+  if (kind_ != VocabularyKind::kByte) json["symbols"] = symbols_;
+  return json;
+}
+
+void Vocabulary::save(const std::filesystem::path& path) const {
+  write_file_atomic(path, to_json().dump(1) + "\n");
+}
+
+Vocabulary Vocabulary::load(const std::filesystem::path& path) {
+  const Json json = Json::parse(read_file(path), nullptr, false);
+  if (json.is_discarded()) refuse(path.string(), "", "a JSON file", "text that is not JSON");
+  return from_json(json, path.string());
+}
+
+Vocabulary Vocabulary::from_json(const Json& json, const std::string& source) {
+  if (!json.is_object()) refuse(source, "", "a JSON object", json.type_name());
+  const Json& format = member(json, source, "format", str("\"", kFormat, "\""));
+  if (format != kFormat) refuse(source, "format", str("\"", kFormat, "\""), format.dump());
+  const Json& revision = member(json, source, "revision", str(kRevision));
+  if (revision != kRevision) refuse(source, "revision", str(kRevision), revision.dump());
+
+  const VocabularyKind kind = kind_of(json, source);
+  if (kind == VocabularyKind::kByte) return bytes();
+  bool adds_eos = false;
+  if (kind == VocabularyKind::kWord) {
+    const Json& flag = member(json, source, "add_eos", "true or false");
+    if (!flag.is_boolean()) refuse(source, "add_eos", "true or false", flag.dump());
+    adds_eos = flag.get<bool>();
+  }
+  Vocabulary vocabulary(kind, adds_eos, symbols_of(json, kind, source));
+  if (kind == VocabularyKind::kWord && !vocabulary.find(kUnknown)) {
+    refuse(source, "symbols", str("\"", kUnknown, "\" among them"), "none");
+  }
+  if (adds_eos && !vocabulary.find(kEndOfLine)) {
+    refuse(source, "symbols", str("\"", kEndOfLine, "\" among them"), "none");
+  }
+  return vocabulary;
+}
+
+}  // namespace mneme::data

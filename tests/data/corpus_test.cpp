@@ -1,0 +1,150 @@
+#include "host/data/corpus.hpp"
+
+#include <string>
+#include <vector>
+
+#include "host/base/sha256.hpp"
+#include "tests/data/data_files.hpp"
+
+namespace mneme::data {
+namespace {
+
+using testing::ElementsAre;
+
+Corpus bytes_of(const std::vector<std::filesystem::path>& paths) {
+  return encode_files(TextFiles(paths, "data.train"), Vocabulary::bytes());
+}
+
+TEST(Corpus, MakesADocumentOfEachFile) {
+  const TestFolder folder;
+  const auto a = folder.write("a.txt", "abc");
+  const auto b = folder.write("b.txt", "\xff\n");
+  const Corpus corpus = bytes_of({a, b});
+  EXPECT_THAT(corpus.tokens, ElementsAre('a', 'b', 'c', 255, '\n'));
+  EXPECT_THAT(corpus.documents, ElementsAre(0, 3));
+  EXPECT_EQ(corpus.bytes, 5);
+  EXPECT_EQ(corpus.lines, 1);
+  EXPECT_THAT(corpus.files, ElementsAre(a, b));
+  EXPECT_EQ(corpus.sha256, sha256_hex(sha256_hex(std::string_view("abc")) + "\n" +
+                                      sha256_hex(std::string_view("\xff\n")) + "\n"));
+  EXPECT_DOUBLE_EQ(corpus.characters_per_token(), 1.0);
+}
+
+TEST(Corpus, CountsWordsAndCharacters) {
+  const TestFolder folder;
+  const auto path = folder.write("a.txt", "d\u00e9j\u00e0 vu\nzz\n");
+  const TextFiles files({path}, "data.valid");
+  const std::vector<NamedText> training = {{"t", "d\u00e9j\u00e0 vu\n"}};
+  const Corpus corpus = encode_files(files, Vocabulary::words(training));
+  EXPECT_EQ(corpus.size(), 5);  // deja vu <eos> <unk> <eos>
+  EXPECT_EQ(corpus.unknown, 1);
+  EXPECT_EQ(corpus.lines, 2);
+  EXPECT_EQ(corpus.bytes, 13);
+  EXPECT_EQ(corpus.characters, 11);
+  EXPECT_DOUBLE_EQ(corpus.characters_per_token(), 11.0 / 5.0);
+  EXPECT_DOUBLE_EQ(corpus.bytes_per_token(), 13.0 / 5.0);
+  EXPECT_EQ(corpus.sha256, sha256_file(path));
+  EXPECT_EQ(corpus.key, "data.valid");
+}
+
+TEST(Corpus, RefusesFilesThatAreNone) {
+  const TestFolder folder;
+  const auto refuse = [&](const std::filesystem::path& path,
+                          const std::vector<std::string>& parts) {
+    expect_error(ErrorKind::kUsage, parts, [&] { static_cast<void>(bytes_of({path})); });
+  };
+  refuse(folder.path() / "no.txt", {"data.train: ", "no.txt", "a text file", "no such file"});
+  refuse(folder.path(), {"data.train: ", "got a folder", "name one file"});
+  refuse("/dev/null", {"data.train: /dev/null", "no regular file", "copy it"});
+  refuse("", {"data.train", "got no path"});
+  refuse(folder.write("empty.txt", ""), {"empty.txt", "the file is empty", "0 bytes"});
+  expect_error(ErrorKind::kUsage, {"data.train", "no text to read", "set data.train"},
+               [] { static_cast<void>(bytes_of({})); });
+}
+
+TEST(Corpus, RefusesATextWithoutWords) {
+  const TestFolder folder;
+  const std::vector<NamedText> training = {{"t", "a b\n"}};
+  const Vocabulary vocabulary = Vocabulary::words(training, {.add_eos = false});
+  const TextFiles files({folder.write("blank.txt", " \n\n")}, "data.test");
+  expect_error(ErrorKind::kUsage,
+               {"data.test: ", "blank.txt", "no token", "3 bytes without a word"},
+               [&] { static_cast<void>(encode_files(files, vocabulary)); });
+}
+
+TEST(IdCorpus, ReadsOneLaneOrSeveral) {
+  const TestFolder folder;
+  const auto one = folder.write_ids<std::int64_t>("1.safetensors", "input", {4}, {3, 1, 0, 2});
+  EXPECT_THAT(read_id_corpus(one, "data.train", 4).tokens, ElementsAre(3, 1, 0, 2));
+  EXPECT_THAT(read_id_corpus(one, "data.train", 4).documents, ElementsAre(0));
+
+  const auto two = folder.write_ids<std::int32_t>("2.safetensors", "tokens", {2, 2}, {3, 1, 0, 2});
+  const Corpus corpus = read_id_corpus(two, "data.train", 0);
+  EXPECT_THAT(corpus.tokens, ElementsAre(3, 1, 0, 2));
+  EXPECT_THAT(corpus.documents, ElementsAre(0, 2));
+  EXPECT_EQ(corpus.sha256, sha256_file(two));
+  EXPECT_EQ(corpus.bytes, 0);
+  EXPECT_EQ(corpus.characters_per_token(), 0.0);
+}
+
+TEST(IdCorpus, NamesThePlaceOfAnIdOutOfRange) {
+  const TestFolder folder;
+  const auto one = folder.write_ids<std::int64_t>("1.safetensors", "input", {3}, {0, 1, 7});
+  expect_error(ErrorKind::kUsage,
+               {"1.safetensors: tensor input[2]: a token id out of range: expected 0 to 6 "
+                "(vocabulary size 7), got 7",
+                "data.vocabulary_size"},
+               [&] { static_cast<void>(read_id_corpus(one, "data.train", 7)); });
+  EXPECT_NO_THROW(static_cast<void>(read_id_corpus(one, "data.train", 8)));
+
+  const auto two = folder.write_ids<std::int32_t>("2.safetensors", "tokens", {2, 2}, {0, 1, 2, -1});
+  expect_error(ErrorKind::kUsage, {"tensor tokens[1, 1]", "got -1"},
+               [&] { static_cast<void>(read_id_corpus(two, "data.train", 9)); });
+
+  const auto big = folder.write_ids<std::int64_t>("3.safetensors", "input", {1}, {1LL << 31});
+  expect_error(ErrorKind::kUsage, {"tensor input[0]", "expected 0 to 2147483646, got 2147483648"},
+               [&] { static_cast<void>(read_id_corpus(big, "data.train", 0)); });
+}
+
+TEST(IdCorpus, AllowsNoTargetWhereAsked) {
+  const TestFolder folder;
+  const auto path = folder.write_ids<std::int64_t>("1.safetensors", "target", {1, 3}, {0, -1, 2});
+  const IdRows rows = read_ids(SafetensorsFile::open(path), "target", 3, -1);
+  EXPECT_EQ(rows.rows, 1);
+  EXPECT_EQ(rows.columns, 3);
+  EXPECT_THAT(rows.ids, ElementsAre(0, -1, 2));
+}
+
+TEST(IdCorpus, RefusesFilesWithoutIds) {
+  const TestFolder folder;
+  const auto refuse = [&](const std::filesystem::path& path,
+                          const std::vector<std::string>& parts) {
+    expect_error(ErrorKind::kUsage, parts,
+                 [&] { static_cast<void>(read_id_corpus(path, "data.valid", 10)); });
+  };
+  refuse(folder.path() / "no.safetensors", {"data.valid: ", "a safetensors file", "no such file"});
+  refuse(folder.path(), {"data.valid: ", "got a folder"});
+  refuse(folder.write("text.safetensors", "some text"), {"data.valid: ", "text.safetensors"});
+  refuse(folder.write_ids<std::int64_t>("other.safetensors", "ids", {1}, {1}),
+         {"other.safetensors: no token ids", "\"input\" or \"tokens\"", "the tensors [ids]"});
+  refuse(folder.write_ids<std::int64_t>("deep.safetensors", "input", {1, 1, 1}, {1}),
+         {"tensor input: it does not hold lanes", "[n] or [lanes, n]", "got [1, 1, 1]"});
+  refuse(folder.write_ids<std::int64_t>("none.safetensors", "input", {0}, {}),
+         {"tensor input", "at least one id", "got [0]"});
+
+  const std::vector<std::int64_t> ids = {1};
+  SafetensorsWriter both;
+  both.add("input", DType::I64, {1}, ids.data());
+  both.add("tokens", DType::I64, {1}, ids.data());
+  both.write(folder.path() / "both.safetensors");
+  refuse(folder.path() / "both.safetensors", {"no token ids", "got both"});
+
+  const std::vector<float> numbers = {1.0F};
+  SafetensorsWriter floats;
+  floats.add("input", DType::F32, {1}, numbers.data());
+  floats.write(folder.path() / "floats.safetensors");
+  refuse(folder.path() / "floats.safetensors", {"tensor input", "I32 or I64", "got F32"});
+}
+
+}  // namespace
+}  // namespace mneme::data

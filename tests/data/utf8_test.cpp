@@ -1,0 +1,97 @@
+#include "host/data/utf8.hpp"
+
+#include <string>
+#include <vector>
+
+#include "host/data/words.hpp"
+#include "tests/data/data_files.hpp"
+
+namespace mneme::data {
+namespace {
+
+using namespace std::string_literals;
+using testing::ElementsAre;
+
+TEST(Utf8, DecodesEveryLength) {
+  const std::string text = "a\u00e9\u20ac\U0001F600";
+  std::vector<char32_t> values;
+  for (std::size_t i = 0; i < text.size();) {
+    const CodePoint point = decode_utf8(text, i);
+    ASSERT_GT(point.bytes, 0U);
+    values.push_back(point.value);
+    i += point.bytes;
+  }
+  EXPECT_THAT(values, ElementsAre(U'a', U'\u00e9', U'\u20ac', U'\U0001F600'));
+  EXPECT_EQ(count_characters(text), 4);
+}
+
+TEST(Utf8, DecodesTheBoundsOfEachLength) {
+  EXPECT_EQ(decode_utf8("\x7f", 0).value, 0x7FU);
+  EXPECT_EQ(decode_utf8("\xc2\x80", 0).value, 0x80U);
+  EXPECT_EQ(decode_utf8("\xdf\xbf", 0).value, 0x7FFU);
+  EXPECT_EQ(decode_utf8("\xe0\xa0\x80", 0).value, 0x800U);
+  EXPECT_EQ(decode_utf8("\xef\xbf\xbf", 0).value, 0xFFFFU);
+  EXPECT_EQ(decode_utf8("\xf0\x90\x80\x80", 0).value, 0x10000U);
+  EXPECT_EQ(decode_utf8("\xf4\x8f\xbf\xbf", 0).value, 0x10FFFFU);
+}
+
+TEST(Utf8, RefusesWhatIsNotUtf8) {
+  for (const std::string& bad :
+       {"\x80"s, "\xff"s, "\xc0\x80"s, "\xc1\xbf"s, "\xe0\x80\x80"s, "\xe0\x9f\xbf"s,
+        "\xf0\x80\x80\x80"s, "\xf0\x8f\xbf\xbf"s, "\xed\xa0\x80"s, "\xed\xbf\xbf"s,
+        "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s, "\xc3"s, "\xe2\x82"s, "\xc3("s, "\xe2\x82("s}) {
+    EXPECT_EQ(decode_utf8(bad, 0).bytes, 0U) << testing::PrintToString(bad);
+  }
+}
+
+TEST(Utf8, NamesThePlaceOfABadByte) {
+  expect_error(ErrorKind::kUsage,
+               {"text.txt:2:4: the text is not UTF-8: expected valid UTF-8, got byte 0xff", "iconv",
+                "data.vocabulary = \"byte\""},
+               [] { check_utf8("text.txt", "\u00e9ne\nd\u00e9\u20ac\xff\n"); });
+  EXPECT_NO_THROW(check_utf8("text.txt", "d\u00e9j\u00e0 vu\n"));
+}
+
+TEST(Utf8, CountsLinesAndColumnsInCharacters) {
+  const std::string text = "\u00e9\u00e9x\n\ny";
+  EXPECT_EQ(position_text("f", text, 0), "f:1:1");
+  EXPECT_EQ(position_text("f", text, 4), "f:1:3");
+  EXPECT_EQ(position_text("f", text, 6), "f:2:1");
+  EXPECT_EQ(position_text("f", text, 7), "f:3:1");
+}
+
+// The characters that Python 3 calls whitespace in str.split().
+TEST(Utf8, KnowsPythonsWhitespace) {
+  std::vector<char32_t> spaces;
+  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
+    if (is_space(c)) spaces.push_back(c);
+  }
+  EXPECT_THAT(spaces,
+              ElementsAre(0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x1C, 0x1D, 0x1E, 0x1F, 0x20, 0x85, 0xA0,
+                          0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006, 0x2007,
+                          0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000));
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  for_each_word(
+      "text.txt", text, [&](std::string_view word) { words.emplace_back(word); },
+      [&] { words.emplace_back("|"); });
+  return words;
+}
+
+TEST(Words, CutsLinesAndWords) {
+  EXPECT_THAT(words_of(" a bc \n\n d"), ElementsAre("a", "bc", "|", "|", "d", "|"));
+  EXPECT_THAT(words_of("a\n"), ElementsAre("a", "|"));
+  EXPECT_THAT(words_of("a\r\nb\rc\n\r\n"), ElementsAre("a", "|", "b", "|", "c", "|", "|"));
+  EXPECT_THAT(words_of("a\u00a0b\u3000\u00e9\u2028c"), ElementsAre("a", "b", "\u00e9", "c", "|"));
+  EXPECT_THAT(words_of(""), ElementsAre());
+}
+
+TEST(Words, NamesThePlaceOfABadByte) {
+  expect_error(ErrorKind::kUsage, {"text.txt:2:3: the text is not UTF-8", "0x80"},
+               [] { static_cast<void>(words_of("a\nb \x80")); });
+}
+
+}  // namespace
+}  // namespace mneme::data
