@@ -1,4 +1,5 @@
-// What a layer of the backbone does for a hook (ABI group mneme.layer): implemented by every backbone, called by the hook context.
+// What a layer of the backbone does for a hook (ABI group mneme.layer): implemented by every
+// backbone, called by the hook context.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +9,14 @@
 namespace mneme::memory {
 
 enum class Projector : uint32_t { kQuery = 1, kKey = 2, kValue = 3, kOutput = 4 };
-enum class LayerWeight : uint32_t { kQuery = 1, kKey = 2, kValue = 3, kOutput = 4, kNorm = 5, kNormBias = 6 };
+enum class LayerWeight : uint32_t {
+  kQuery = 1,
+  kKey = 2,
+  kValue = 3,
+  kOutput = 4,
+  kNorm = 5,
+  kNormBias = 6
+};
 enum class AttentionMask : uint32_t { kCausal = 0, kFull = 1, kWindow = 2 };
 
 // One call of the backbone's own attention; see mneme_attention in mneme/layer.h for every field.
@@ -19,12 +27,15 @@ struct AttentionCall {
   int64_t window_before = 0;
   int64_t window_after = 0;
   int64_t first_key = 0;
-  int64_t last_key = 0;
-  bool positions = false;
-  at::Tensor key_valid;                     // [B,K] bool
-  at::Tensor bias;                          // [B|1,H|1,Tq|1,K]
-  at::Tensor content_bias, position_bias;   // [H,d]
-  at::Tensor virtual_logit, virtual_value;  // [B,H,Tq], [B,Tq,H,d]
+  int64_t last_key = 0;                    // inclusive
+  bool positions = false;                  // the layer's whole position scheme: u, v and the table
+  bool with_content_bias = false;          // u alone
+  bool dropout = false;                    // attention dropout on the probabilities that form z
+  at::Tensor key_valid;                    // [B,K] bool
+  at::Tensor bias;                         // [B|1,H|1,Tq|1,K]
+  at::Tensor content_bias, position_bias;  // [H,d]
+  at::Tensor virtual_logit,
+      virtual_value;  // [B,H,Tq], [B,Tq,H,d]; z comes in virtual_value's dtype when defined
   double scale = 0.0;
 };
 
@@ -37,7 +48,7 @@ class LayerServices {
  public:
   virtual ~LayerServices() = default;
   // The norm before attention, identity when the layer is post-norm. [B,m,D] -> [B,m,D].
-  virtual at::Tensor norm(const at::Tensor& rows) = 0;
+  virtual at::Tensor norm(const at::Tensor& rows, bool weight_gradient) = 0;
   // q, k, v: [B,m,D] -> [B,m,H,d]; output: [B,m,H,d] -> [B,m,D].
   virtual at::Tensor project(Projector which, const at::Tensor& rows, bool weight_gradient) = 0;
   virtual at::Tensor weight(LayerWeight which) = 0;

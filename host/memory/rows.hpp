@@ -1,4 +1,5 @@
-// Rows, the immutable blocks they are kept in, and the queue of blocks (architecture.md, section 2).
+// Rows, the immutable blocks they are kept in, and the queue of blocks (architecture.md, section
+// 2).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,10 +38,15 @@ struct Rows {
   const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
 };
 
-// Concatenates pieces of one kind, oldest first; a single piece is returned as it is, none gives count 0.
+// Valid rows of each lane, [B,m] bool -> [B] on the CPU; on CUDA it waits for the device.
+std::vector<int64_t> count_valid(const at::Tensor& valid);
+
+// Concatenates pieces of one kind, oldest first; a single piece is returned as it is, none gives
+// count 0.
 Rows concatenate(const std::vector<Rows>& pieces);
 
-// Keys and values of a block as layer `layer` projects them, [B,m,H,d], and the weights they came from.
+// Keys and values of a block as layer `layer` projects them, [B,m,H,d], and the weights they came
+// from.
 struct Projection {
   at::Tensor k, v;
   uint64_t weights_version = 0;
@@ -65,12 +71,16 @@ class RowsQueue {
   void append(BlockPtr block);
   // Removes the n oldest rows, at most what is there, and returns the pieces.
   Rows pop_oldest(int64_t n);
+  // The same without returning them: nothing is copied.
+  void drop_oldest(int64_t n) { remove_oldest(n); }
   // Replaces everything by one block.
   void assign(BlockPtr block);
   // The whole content as one piece.
   Rows rows() const;
-  // Invalidates all rows of the lanes with reset[b] != 0; empties the queue when all lanes are reset.
-  void reset(const std::vector<uint8_t>& reset);
+  // Puts the lanes with reset[b] != 0 back to their start: the newest start_rows rows become zeros,
+  // all older ones invalid. When all lanes are reset the queue is empty afterwards (the caller
+  // fills in the start rows).
+  void reset(const std::vector<uint8_t>& reset, int64_t start_rows = 0);
   // Keeps the newest n rows.
   void keep_newest(int64_t n);
   // Keeps the lanes in `lanes`, in that order (repeats allowed).
@@ -78,6 +88,8 @@ class RowsQueue {
   int64_t bytes() const;
 
  private:
+  std::vector<Rows> remove_oldest(int64_t n);
+
   std::vector<BlockPtr> blocks_;
   int64_t size_ = 0;
 };

@@ -1,8 +1,10 @@
-// The stack of memory tiers as backbone, trainer and evaluator see it (architecture.md, sections 2 and 3).
+// The stack of memory tiers as backbone, trainer and evaluator see it (architecture.md, sections 2
+// and 3).
 //
 //   Stack         the configured tiers: plugins, instances, parameters. Shared by all runs.
-//   StackState    the state of one run (training, a validation, a generation): every tier's slots, queues and waiting rows.
-//   SegmentRun    one segment of one run: calls the hooks; writes become the state at commit() or are dropped.
+//   StackState    the state of one run (training, a validation, a generation): every tier's slots,
+//   queues and waiting rows. SegmentRun    one segment of one run: calls the hooks; writes become
+//   the state at commit() or are dropped.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,12 +45,14 @@ struct BackboneInfo {
 
 enum class Phase { kTraining, kEvaluation };
 
-// A parameter that a tier declared. The tensor is a leaf that requires grad; the host owns, optimises and saves it.
+// A parameter that a tier declared. The tensor is a leaf that requires grad; the host owns,
+// optimises and saves it.
 struct TierParameter {
-  std::string name;   // memory.<tier index>.<plugin id>.<layer or "model">.<name>
+  std::string name;  // memory.<tier index>.<plugin id>.<layer or "model">.<name>
   at::Tensor tensor;
-  double lr_factor = 1.0;  // the plugin's factor times the manifest's `lr` for the tier
-  std::string group;       // weight-decay group; "" = the backbone's rule
+  double lr_factor = 1.0;              // the plugin's factor on the learning rate
+  std::optional<double> lr;            // the manifest's `lr` for the tier, in place of train.lr
+  std::string group;                   // weight-decay group; "" = the backbone's rule
   std::optional<double> weight_decay;  // the manifest's value for the tier
 };
 
@@ -74,9 +79,16 @@ class StackState {
   // Bytes of all slots, queues and waiting rows, measured on the tensors; cached projections apart.
   int64_t bytes() const;
   int64_t cached_projection_bytes() const;
+  // True when no slot holds a graph into committed segments: the place for backward and the
+  // optimiser's step.
+  bool is_graph_boundary() const { return graph_segments_ == 0; }
+  // The lanes' streams for the generator (default 0, 1, ...); a lane that runs alone under its own
+  // stream draws the same numbers.
+  void set_streams(std::vector<uint64_t> streams) { streams_ = std::move(streams); }
   // Keeps `lanes`, in that order.
   void select(const std::vector<int64_t>& lanes);
-  // Every tensor of the state by name ("<tier>.<plugin>.<layer>.<slot>", queues by block), for checkpoints; counters in `counters`.
+  // Every tensor of the state by name ("<tier>.<plugin>.<layer>.<slot>", queues by block), for
+  // checkpoints; counters in `counters`.
   struct Saved {
     std::vector<std::pair<std::string, at::Tensor>> tensors;
     std::map<std::string, std::string> metadata;
@@ -88,16 +100,19 @@ class StackState {
   friend class SegmentRun;
   Phase phase_ = Phase::kTraining;
   int64_t lanes_ = 0;
-  int64_t segments_ = 0;         // committed segments
+  int64_t segments_ = 0;  // committed segments
   int64_t previous_length_ = 0;
-  std::vector<uint8_t> reset_;         // lanes that start afresh with the next segment
-  std::vector<uint64_t> streams_;      // the lane's stream: keys of the generator
+  int64_t graph_segments_ = 0;     // committed segments since `through` slots were last detached
+  std::vector<uint8_t> reset_;     // lanes that start afresh with the next segment
+  std::vector<uint64_t> streams_;  // the lane's stream: keys of the generator
+  std::vector<int64_t> tokens_;    // valid tokens of each lane since it started afresh
   std::vector<std::unique_ptr<TierState>> tiers_;
 };
 
 class Stack {
  public:
-  // Loads the plugins, creates the instances and initialises the parameters. Errors: Error(kPlugin | kUsage) naming file, line and what to do.
+  // Loads the plugins, creates the instances and initialises the parameters. Errors: Error(kPlugin
+  // | kUsage) naming file, line and what to do.
   Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader);
   ~Stack();
   Stack(const Stack&) = delete;
@@ -109,7 +124,8 @@ class Stack {
   const std::vector<TierParameter>& parameters() const { return parameters_; }
   // Rows that the tiers' contexts hold at most, summed over tiers (key same_length).
   int64_t context_rows(Phase phase) const;
-  // Every optimiser step, load of weights and swap calls it: cached projections of older weights are dropped.
+  // Every optimiser step, load of weights and swap calls it: cached projections of older weights
+  // are dropped.
   void weights_changed() { ++weights_version_; }
   uint64_t weights_version() const { return weights_version_; }
 
@@ -130,9 +146,10 @@ enum class PositionKind : uint32_t { kPlace = 0, kExplicit = 1, kNone = 2 };
 
 struct ContextBlock {
   Rows rows;
-  // Set for blocks of a queue in evaluation: keys and values may be taken from and stored into block->projections[layer] when weights_version agrees.
+  // Set for blocks of a queue in evaluation: keys and values may be taken from and stored into
+  // block->projections[layer] when weights_version agrees.
   BlockPtr block;
-  PositionKind position = PositionKind::kPlace;
+  PositionKind position = PositionKind::kPlace;  // blocks of another kind take no place
   at::Tensor distance;  // [B|1,m] i64 distance to the segment's first token; kExplicit
   at::Tensor bias;      // [B|1,H|1,T|1,m]; undefined = none
 };
@@ -148,6 +165,14 @@ struct LayerContext {
 struct SegmentInput {
   int64_t length = 0;                // T, padding included
   std::vector<int64_t> valid_count;  // [B]; empty = T for every lane
+
+  // Named draws of hooks, keys "<tier>.<layer|model>.<name>" with <tier> = "<index>.<plugin id>":
+  // values to use instead, and where all are recorded.
+  const std::map<std::string, at::Tensor>* replay_draws = nullptr;
+  std::map<std::string, at::Tensor>* recorded_draws = nullptr;
+  // Probes that somebody wants (names as plugins publish them), and where they go (keys as above).
+  std::set<std::string, std::less<>> wanted_probes;
+  std::map<std::string, at::Tensor>* probes = nullptr;
 };
 
 struct Riders {
@@ -161,7 +186,8 @@ struct LocalAttention {
   at::Tensor q, k, v;  // [B,T,H,d]
   at::Tensor z;        // [B,T,H,d]
   at::Tensor lse;      // [B,H,T]
-  at::Tensor mass;     // [B,R+T] attention mass per key column, summed over heads and queries; when wants_mass
+  at::Tensor mass;     // [B,R+T] attention mass per key column, summed over heads and queries; when
+                       // wants_mass
 };
 
 // A weighted mean over lanes and calls of what hooks reported under one name, summed over layers.
@@ -185,26 +211,35 @@ class SegmentRun {
   void absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services);
   // Moment 3.
   LayerContext context(int64_t layer, const at::Tensor& x, LayerServices& services);
-  // True when the backbone may use and fill ContextBlock::block->projections (evaluation, no gradient).
+  // True when the backbone may use and fill ContextBlock::block->projections (evaluation, no
+  // gradient).
   bool caches_projections() const;
   uint64_t weights_version() const;
   // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
   void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
   bool wants_mass(int64_t layer) const;
-  bool wants_local(int64_t layer) const;  // any of q, k, v, z, lse is wanted by an absorb or read hook
-  // Moment 5: attention of the riders, [B,M,H,d]; undefined in the last layer when nobody needs it. k, v [B,M+T,H,d]: riders, then tokens.
-  at::Tensor ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders, const at::Tensor& k, const at::Tensor& v, LayerServices& services);
+  bool wants_local(
+      int64_t layer) const;  // any of q, k, v, z, lse is wanted by an absorb or read hook
+  // Moment 5: attention of the riders, [B,M,H,d]; undefined in the last layer when nobody needs it.
+  // k, v [B,M+T,H,d]: riders, then tokens.
+  at::Tensor ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
+                  const at::Tensor& k, const at::Tensor& v, LayerServices& services);
   // Moment 6 at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
   at::Tensor read_heads(int64_t layer, const LocalAttention& local, LayerServices& services);
   // Moment 6 at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
-  at::Tensor read_out(int64_t layer, const at::Tensor& projected, const LocalAttention& local, LayerServices& services);
+  at::Tensor read_out(int64_t layer, const at::Tensor& projected, const LocalAttention& local,
+                      LayerServices& services);
   // Moment 7.
-  void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local, LayerServices& services);
-  // Moment 8. top [B,T,D]; layers: outputs of all layers (empty unless wants_layer_outputs); targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are none.
+  void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
+                    LayerServices& services);
+  // Moment 8. top [B,T,D]; layers: outputs of all layers (empty unless wants_layer_outputs);
+  // targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are none.
   bool wants_layer_outputs() const;
-  void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers, const at::Tensor& targets, const at::Tensor& logp);
+  void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
+              const at::Tensor& targets, const at::Tensor& logp);
 
-  // Auxiliary losses by name: already multiplied by the manifest's weights in `weight`. Metrics likewise, detached.
+  // Auxiliary losses by "<tier>.<name>" with the manifest's weight beside the value; metrics
+  // likewise, detached.
   std::map<std::string, Reported> losses() const;
   std::map<std::string, Reported> metrics() const;
   // Sum of weight * value over losses; undefined when there is none.

@@ -24,7 +24,7 @@ enum {
 #define MNEME_OPTION_AT_EVALUATION 1u
 /* No default: the manifest must give it. */
 #define MNEME_OPTION_REQUIRED 2u
-/* default_real .. max_real give bounds; without this flag a number is unbounded. Bounds are inclusive and hold for each entry of a list. */
+/* `min` and `max` give bounds; without this flag a number is unbounded. Bounds are inclusive and hold for each entry of a list. */
 #define MNEME_OPTION_BOUNDED 4u
 
 /* One option. Valid for the process's life. */

@@ -13,8 +13,8 @@ extern "C" {
 
 /* Where the rows of a context block stand. Distances count back from the segment's first token, which has distance 0: the row just before it has 1. */
 enum {
-  MNEME_POSITION_PLACE = 0,    /* by place: behind the blocks emitted after it, oldest first; tiers farther up the stack lie farther away */
-  MNEME_POSITION_EXPLICIT = 1, /* `position` [B,m] or [1,m] i64 holds each row's distance to the segment's first token */
+  MNEME_POSITION_PLACE = 0,    /* by place: behind the blocks emitted after it, oldest first; tiers farther up the stack lie farther away. Blocks of the other kinds take no place */
+  MNEME_POSITION_EXPLICIT = 1, /* `distance` [B,m] or [1,m] i64 holds each row's distance to the segment's first token */
   MNEME_POSITION_NONE = 2      /* no position term: the score is the content term alone */
 };
 
@@ -26,7 +26,8 @@ typedef struct mneme_block {
   uint32_t reserved;
   mneme_queue queue;  /* != 0: the whole content of this queue, `rows` is ignored; keys and values are kept by the host in evaluation */
   uint32_t reserved2;
-  mneme_rows rows;    /* any MNEME_ROWS_* kind; gradients flow back into its tensors */
+  const mneme_rows* rows; /* any MNEME_ROWS_* kind; gradients flow back into its tensors. NULL when `queue` is given */
+  mneme_tensor distance;  /* MNEME_POSITION_EXPLICIT: [B|1, m] i64, for a queue over all its rows */
   mneme_tensor bias;  /* [B|1, H|1, T|1, m] added to the scores, differentiable; -inf = absent: probability and gradient exactly 0. 0 = none */
 } mneme_block;
 
@@ -43,18 +44,19 @@ enum {
   MNEME_WEIGHT_NORM_BIAS = 6 /* [D] */
 };
 
-/* The result has no gradient towards the layer's weights (they are read as constants); gradients into the rows flow. */
+/* project, norm, weight: the result has no gradient towards the layer's weights (they are read as constants); gradients into the rows flow. */
 #define MNEME_NO_WEIGHT_GRADIENT 1u
 
 enum {
   MNEME_MASK_CAUSAL = 0, /* keys at or before the query */
   MNEME_MASK_FULL = 1,
-  MNEME_MASK_WINDOW = 2  /* keys from query - window_before to query + window_after, within [first_key, last_key] */
+  MNEME_MASK_WINDOW = 2  /* keys from query - window_before to query + window_after, within the keys named below */
 };
 
 /* One call of the backbone's own attention code.
  *
- * Key j stands at j, query i at query_offset + i. With flags MNEME_ATTENTION_POSITIONS the layer's position scheme is applied to distances |query - key|. */
+ * Key j stands at j, query i at query_offset + i. Without flags a score is the scaled q.k; see MNEME_ATTENTION_*. z comes back in virtual_value's dtype when that is given
+ * (f32 keeps a carried value from being rounded again and again), else in v's. */
 typedef struct mneme_attention {
   uint32_t struct_size;
   uint32_t flags;
@@ -64,10 +66,10 @@ typedef struct mneme_attention {
   uint32_t mask;
   uint32_t reserved;
   int64_t query_offset;
-  int64_t window_before;
+  int64_t window_before; /* MNEME_MASK_WINDOW; -1 = strictly after the query */
   int64_t window_after;
-  int64_t first_key; /* MNEME_MASK_WINDOW */
-  int64_t last_key;  /* inclusive; 0 = K - 1 */
+  int64_t first_key; /* MNEME_MASK_WINDOW: keys [first_key, first_key + key_count) alone */
+  int64_t key_count; /* 0 = all from first_key on */
   mneme_tensor key_valid;     /* [B,K] bool, 0 = all */
   mneme_tensor bias;          /* [B|1,H|1,Tq|1,K] added to the scaled scores, 0 = none */
   mneme_tensor content_bias;  /* [H,d] in place of the layer's u (relative scheme), 0 = the layer's */
@@ -77,7 +79,12 @@ typedef struct mneme_attention {
   double scale;               /* 0 = 1/sqrt(d) */
 } mneme_attention;
 
+/* The layer's whole position scheme on distances |query - key|: in the relative scheme u, v and the projected table. */
 #define MNEME_ATTENTION_POSITIONS 1u
+/* The content bias u of the relative scheme alone: (q + u).k. */
+#define MNEME_ATTENTION_CONTENT_BIAS 2u
+/* The layer's attention dropout on the probabilities that form z (never on lse), in training. */
+#define MNEME_ATTENTION_DROPOUT 4u
 
 typedef struct mneme_layer_api {
   uint32_t struct_size;
@@ -89,7 +96,7 @@ typedef struct mneme_layer_api {
   /* [hook: context] A bias on the token columns, [B|1, H|1, T|1, T], differentiable; tiers' biases add up. Needs MNEME_TIER_TOKEN_BIAS. */
   mneme_status (*emit_token_bias)(mneme_ctx* ctx, mneme_tensor bias, mneme_error* error);
 
-  /* [hook with a layer] The layer's norm before attention, exactly as the layer does it: identity in a post-norm layer. rows [B,m,D] -> [B,m,D]. */
+  /* [hook with a layer] The layer's norm before attention, exactly as the layer does it: identity in a post-norm layer. rows [B,m,D] -> [B,m,D]. flags: MNEME_NO_WEIGHT_GRADIENT. */
   mneme_status (*norm)(mneme_ctx* ctx, mneme_tensor rows, uint32_t flags, mneme_tensor* out, mneme_error* error);
 
   /* [hook with a layer] The layer's projection. Q, K, V: normed rows [B,m,D] -> [B,m,H,d]; O: [B,m,H,d] -> [B,m,D]. flags: MNEME_NO_WEIGHT_GRADIENT. */
@@ -98,14 +105,14 @@ typedef struct mneme_layer_api {
   /* [hook with a layer] A weight itself. Borrowed. */
   mneme_status (*weight)(mneme_ctx* ctx, uint32_t which, uint32_t flags, mneme_tensor* out, mneme_error* error);
 
-  /* [hook with a layer] Attention: z [B,Tq,H,d] and lse [B,H,Tq] (at least f32, before dropout). A query without keys gives z = 0, lse = -inf. Dropout is not applied. */
+  /* [hook with a layer] Attention: z [B,Tq,H,d] and lse [B,H,Tq] (at least f32, before dropout). A query without keys gives z = 0, lse = -inf. */
   mneme_status (*attention)(mneme_ctx* ctx, const mneme_attention* call, mneme_tensor* z, mneme_tensor* lse, mneme_error* error);
 
-  /* [hook: absorb, ride, finish] Lets rows go: the nearest later tier that is fed with released rows receives them, detached, waiting in a queue of the host until that
+  /* [hook: absorb, ride] Lets rows go: the nearest later tier that is fed with released rows receives them, detached, waiting in a queue of the host until that
    * tier absorbs. Needs MNEME_TIER_RELEASES. Calls within one segment and layer are appended in order. */
   mneme_status (*release)(mneme_ctx* ctx, const mneme_rows* rows, mneme_error* error);
 
-  /* [hook] An auxiliary loss: value [B] (or [] for all lanes), weight [B] or 0 (= 1 for each lane). The host takes the weighted mean over lanes and calls, sums over layers,
+  /* [hook] An auxiliary loss: value [B] (or [] for all lanes), weight [B] or 0 (= 1 for each lane; where the weight is 0 the value is not looked at). The host takes the weighted mean over lanes and calls, sums over layers,
    * multiplies by the manifest's weight.<name> (1 when absent) and adds it to the loss. */
   mneme_status (*aux)(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight, mneme_error* error);
 

@@ -61,17 +61,9 @@ typedef struct mneme_note_record {
 #define MNEME_COMPILER_NAME "unknown"
 #endif
 
-#if defined(__cplusplus)
-#define MNEME_NOTE_LINKAGE extern "C"
-#else
-#define MNEME_NOTE_LINKAGE
-#endif
-
 /* Defines the note. id and version are string literals, features a string literal of group ids. */
 #define MNEME_PLUGIN_NOTE(id_text, version_text, features_text)                                                                            \
-  MNEME_NOTE_LINKAGE const mneme_note_record mneme_plugin_note_record __attribute__((section(MNEME_NOTE_SECTION), used, aligned(4),         \
-                                                                                     visibility("hidden")));                               \
-  const mneme_note_record mneme_plugin_note_record = {                                                                                     \
+  static const mneme_note_record mneme_plugin_note_record __attribute__((section(MNEME_NOTE_SECTION), used, aligned(4))) = {               \
       (uint32_t)sizeof(MNEME_NOTE_NAME),                                                                                                   \
       (uint32_t)sizeof(mneme_note),                                                                                                        \
       MNEME_NOTE_TYPE,                                                                                                                     \

@@ -7,6 +7,7 @@
  *
  * Sizes: B lanes, T tokens of the segment, m rows, L layers, H heads, d head width, D model width. q/k/v and z come in the layer's compute dtype; hidden rows, parameters
  * and slots in f32 when that is bf16. The host casts what a hook gives back to the dtype it is merged with.
+ * Moment 7 (absorb after the segment) comes after moment 6 of the last layer: layers ascending, within a layer tiers in stack order.
  * docs/walkthrough.md follows one segment of six memories through these hooks. */
 #ifndef MNEME_PLUGIN_H_
 #define MNEME_PLUGIN_H_
@@ -76,6 +77,7 @@ enum {
 #define MNEME_WANT_READ_Z ((uint64_t)1 << 19)
 #define MNEME_WANT_READ_LSE ((uint64_t)1 << 20)
 #define MNEME_WANT_READ_PROJECTED ((uint64_t)1 << 21)
+#define MNEME_WANT_READ_X ((uint64_t)1 << 22)
 #define MNEME_WANT_FINISH_TOP ((uint64_t)1 << 32)
 #define MNEME_WANT_FINISH_LAYERS ((uint64_t)1 << 33)
 #define MNEME_WANT_FINISH_TARGETS ((uint64_t)1 << 34)
@@ -86,7 +88,7 @@ enum {
 #define MNEME_TIER_TOKEN_BIAS 4u    /* `context` may emit a bias on token columns */
 #define MNEME_TIER_CUT_INVARIANT 8u /* the same losses however a text is cut into segments, as long as nothing is dropped */
 
-/* What an instance is, filled by `create`. */
+/* What an instance is, filled by `create`. An instance for evaluation must declare the same parameters as the one for training. */
 typedef struct mneme_tier_traits {
   uint32_t struct_size;
   uint32_t flags; /* MNEME_TIER_* */
@@ -108,6 +110,8 @@ typedef struct mneme_segment {
   int64_t length;               /* T, padding included */
   int64_t previous_length;      /* T of the segment before, 0 at the run's start */
   int64_t layers;               /* L */
+  int64_t offset;               /* tokens of an open segment before this call; 0 at its first step and in closed segments */
+  const int64_t* tokens;        /* [B] tokens of each lane since it started afresh, before this segment, padding not counted */
   const int64_t* valid_count;   /* [B] tokens of each lane that are no padding */
   const uint8_t* reset;         /* [B] 1 = this lane starts afresh with this segment; at a run's start all are 1 */
   mneme_tensor valid;           /* [B,T] bool, 0 = no padding anywhere */
@@ -134,15 +138,15 @@ typedef struct mneme_absorb {
   uint32_t flags;
   const mneme_segment* segment;
   int64_t layer;
-  mneme_rows rows;   /* what the tier is fed with: detached rows of kind MNEME_ROWS_HIDDEN */
-  mneme_tensor x;    /* [B,T,D] the layer's input, detached */
-  mneme_tensor z;    /* [B,T,H,d] local attention's result, detached */
+  const mneme_rows* rows; /* what the tier is fed with: detached rows of kind MNEME_ROWS_HIDDEN, at least one */
+  mneme_tensor x;    /* [B,T,D] the input of this layer in this segment, in the graph (slots of gradient STOP, queues and release detach by themselves) */
+  mneme_tensor z;    /* [B,T,H,d] local attention's result, in the graph; z .. mass only when absorbing after the segment */
   mneme_tensor lse;  /* [B,H,T] */
   mneme_tensor q;    /* [B,T,H,d] without position terms or biases, in the graph; k and v likewise */
   mneme_tensor k;
   mneme_tensor v;
-  mneme_tensor mass; /* [B,R+T] attention mass per key column, summed over heads and queries, before dropout, context columns (this tier's own blocks first to last) then
-                        tokens; divide by H*T for the mean */
+  mneme_tensor mass; /* [B,R+T] f32, detached: attention mass per key column, summed over heads and valid queries, before dropout; this tier's own blocks first to last,
+                        then tokens. Divide by H * valid_count[b] for the mean */
   int64_t mass_rows; /* R: how many of the columns are this tier's */
 } mneme_absorb;
 
@@ -171,11 +175,11 @@ typedef struct mneme_ride {
   uint32_t reserved;
 } mneme_ride;
 
-/* How a read result joins the local one. */
+/* How a read result joins the local one. At a site all LSE results join first, in one softmax with the local one; the others follow in stack order. */
 enum {
   MNEME_MERGE_NONE = 0,    /* nothing this time */
   MNEME_MERGE_ADD = 1,     /* local + out */
-  MNEME_MERGE_GATE = 2,    /* a*out + (1-a)*local */
+  MNEME_MERGE_GATE = 2,    /* a*out + (1-a)*local; where a = 0 out is not looked at */
   MNEME_MERGE_LSE = 3,     /* HEADS only: exact joint softmax over the extra keys that out and lse summarise */
   MNEME_MERGE_REPLACE = 4  /* out */
 };
@@ -194,6 +198,7 @@ typedef struct mneme_queries {
   mneme_tensor z;         /* [B,T,H,d] local attention's result */
   mneme_tensor lse;       /* [B,H,T] */
   mneme_tensor projected; /* [B,T,D] at MNEME_SITE_OUT: the projected local result */
+  mneme_tensor x;         /* [B,T,D] the layer's input */
 } mneme_queries;
 
 /* read: result out. */
@@ -218,6 +223,9 @@ typedef struct mneme_finish {
   const mneme_tensor* layers; /* [L] outputs of all layers, [B,T,D] each; NULL unless wanted */
 } mneme_finish;
 
+/* A group of host functions by id and revision, NULL when this host does not have it. [any]. Valid for the process's life; a released group never changes. */
+typedef const void* (*mneme_get_group_fn)(const mneme_host* host, const char* id);
+
 /* ---- the plugin's table -------------------------------------------------------------------------------------------------------------------------------------- */
 
 /* Valid for the process's life. Optional hooks are NULL. */
@@ -231,8 +239,8 @@ typedef struct mneme_plugin {
   uint32_t option_count;
   uint32_t option_stride;
 
-  /* [any] Once, before the first create. Optional. */
-  mneme_status (*init)(const mneme_host* host, mneme_error* error);
+  /* [any] Once, before the first create: the place to look up the host's function groups and keep the pointers. get_group gives NULL for an unknown id. Optional. */
+  mneme_status (*init)(const mneme_host* host, mneme_get_group_fn get_group, mneme_error* error);
 
   /* Makes an instance: reads options, resolves ops, declares parameters, slots, queues and kernels, fills `traits`. A pure function of its arguments. */
   mneme_status (*create)(const mneme_host* host, mneme_setup* setup, const mneme_model_info* model, mneme_tier_traits* traits, void** instance, mneme_error* error);
@@ -256,8 +264,7 @@ typedef struct mneme_host_offer {
   uint32_t abi_min;
   uint32_t abi_current;
   const mneme_host* host;
-  /* [any] A group of host functions by id and revision, NULL when this host does not have it. Valid for the process's life; a released group never changes. */
-  const void* (*get_group)(const mneme_host* host, const char* id);
+  mneme_get_group_fn get_group;
   const char* host_version;
 } mneme_host_offer;
 

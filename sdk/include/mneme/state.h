@@ -84,9 +84,9 @@ typedef struct mneme_rows {
   mneme_tensor k;         /* [B,m,H,d] for MNEME_ROWS_KV */
   mneme_tensor v;
   mneme_tensor valid;     /* [B,m] bool; 0 = every row of every lane is valid */
-  mneme_tensor position;  /* [B,m] i64, distance attribute, 0 = none */
+  mneme_tensor position;  /* [B,m] i64, the row's absolute place in its lane, 0 = none */
   mneme_tensor mass;      /* [B,m] f32, attention mass, 0 = none */
-  const int64_t* counts;  /* [B] valid rows of each lane, on the CPU; NULL = m for every lane */
+  const int64_t* counts;  /* [B] valid rows of each lane, on the CPU; NULL = m for every lane, or counted by the host from `valid` (on CUDA that waits for the device) */
 } mneme_rows;
 
 /* Rows of a queue keep these attributes. */
@@ -126,8 +126,8 @@ typedef struct mneme_state_api {
   /* [hook] Rows in the queue now (the same for all lanes; a reset lane's rows stay as invalid ones until they are evicted, unless all lanes were reset). */
   mneme_status (*queue_size)(mneme_ctx* ctx, mneme_queue id, int64_t* rows, mneme_error* error);
 
-  /* [hook] The queue's content as its blocks, oldest first: fills min(capacity, blocks) entries with stride sizeof(mneme_rows) and *count = number of blocks. Borrowed. */
-  mneme_status (*queue_blocks)(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint32_t capacity, uint32_t* count, mneme_error* error);
+  /* [hook] The queue's content as its blocks, oldest first: fills min(capacity, blocks) entries, `stride` bytes apart, and *count = number of blocks. Borrowed. */
+  mneme_status (*queue_blocks)(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint32_t stride, uint32_t capacity, uint32_t* count, mneme_error* error);
 
   /* [hook] The queue's content as one piece (copied when it lies in several blocks). out->rows = 0 and no tensors when the queue is empty. */
   mneme_status (*queue_rows)(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, mneme_error* error);
@@ -136,7 +136,7 @@ typedef struct mneme_state_api {
    * (MNEME_ROWS_HIDDEN and the very handle or a view of it made by slice/1), inherits the keys and values computed for x in evaluation. */
   mneme_status (*queue_append)(mneme_ctx* ctx, mneme_queue id, const mneme_rows* block, mneme_error* error);
 
-  /* [hook] Removes the n oldest rows (at most what is there) and returns them as one piece; a cut inside a block trims it and its cached projections. */
+  /* [hook] Removes the n oldest rows (at most what is there) and returns them as one piece (out = NULL: nobody wants them, nothing is copied); a cut inside a block trims it and its cached projections. */
   mneme_status (*queue_pop_oldest)(mneme_ctx* ctx, mneme_queue id, int64_t n, mneme_rows* out, mneme_error* error);
 
   /* [hook] Replaces the content by one block, whose first `carried` rows are the queue's newest `carried` rows in their order and whose other rows are the newest rows of

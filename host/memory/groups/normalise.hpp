@@ -1,0 +1,35 @@
+// Structs that come from a plugin, brought to this host's size at the edge.
+#pragma once
+
+#include <cstring>
+
+#include "host/base/text.hpp"
+#include "host/memory/call_error.hpp"
+
+namespace mneme::memory {
+
+// Copies min(struct_size, sizeof(T)) bytes of a plugin's struct into a zeroed T; behind it nobody
+// looks at sizes. Errors: CallError for a size that is no size.
+template <typename T>
+T normalised(const T* from, const char* what) {
+  if (from == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
+  const uint32_t size = from->struct_size;
+  if (size < 8 || size > 65536 || size % 8 != 0) {
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    str(what, ".struct_size is ", size, ": expected ", sizeof(T),
+                        " (start the struct with MNEME_INIT)"));
+  }
+  T out{};
+  std::memcpy(static_cast<void*>(&out), from, size < sizeof(T) ? size : sizeof(T));
+  out.struct_size = sizeof(T);
+  return out;
+}
+
+// A struct that a plugin fills, with zeroed room behind it for a newer plugin's fields.
+template <typename T>
+struct Roomy {
+  T value = MNEME_INIT(T);
+  unsigned char room[sizeof(T) < 512 ? 512 - sizeof(T) : 8] = {};
+};
+
+}  // namespace mneme::memory

@@ -1,0 +1,55 @@
+// Group mneme.op/1.
+#include <torch/torch.h>
+
+#include "host/base/error.hpp"
+#include "host/memory/groups/groups.hpp"
+#include "host/memory/hook_context.hpp"
+#include "host/memory/ops.hpp"
+
+namespace mneme::memory {
+namespace {
+
+mneme_status resolve(mneme_setup* /*setup*/, const char* const* names, uint32_t count,
+                     mneme_op* out, mneme_error* error) {
+  return guard(error, [&] {
+    std::vector<std::string> missing;
+    for (uint32_t i = 0; i < count; ++i) {
+      out[i] = find_op(names[i]);
+      if (out[i] != 0) continue;
+      const std::string near = nearest_op(names[i]);
+      missing.push_back(near.empty() ? std::string(names[i])
+                                     : str(names[i], " (did you mean ", near, "?)"));
+    }
+    if (!missing.empty())
+      throw CallError(MNEME_E_UNSUPPORTED, str("this host lacks the ops: ", join(missing, ", "),
+                                               "; 'mneme abi ops' prints what it has"));
+  });
+}
+
+int32_t supports(mneme_op op, uint32_t dtype, uint32_t device_type) {
+  return op_supports(op, dtype, device_type) ? 1 : 0;
+}
+
+mneme_status call(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
+                  const mneme_attr* attrs, uint32_t n_attrs, mneme_tensor* outputs, uint32_t n_out,
+                  mneme_error* error) {
+  return guard(error, [&] {
+    c10::SmallVector<at::Tensor, 8> tensors;
+    tensors.reserve(n_in);
+    for (uint32_t i = 0; i < n_in; ++i)
+      tensors.push_back(inputs[i] == 0 ? at::Tensor() : ctx->handles.get(inputs[i]));
+    c10::SmallVector<at::Tensor, 2> results(n_out);
+    run_op(op, {tensors.data(), tensors.size()}, {attrs, n_attrs},
+           ctx->shared->stack->backbone().device, {results.data(), results.size()});
+    for (uint32_t i = 0; i < n_out; ++i) outputs[i] = ctx->handles.give(std::move(results[i]));
+  });
+}
+
+}  // namespace
+
+const mneme_op_api* op_api() {
+  static const mneme_op_api api = {sizeof(mneme_op_api), 0, resolve, supports, call};
+  return &api;
+}
+
+}  // namespace mneme::memory

@@ -1,0 +1,312 @@
+#include "host/memory/kernel_function.hpp"
+
+#include <ATen/dlpack.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+
+#include "host/base/error.hpp"
+#include "host/memory/call_error.hpp"
+#include "host/memory/ops.hpp"
+
+namespace mneme::memory {
+namespace {
+
+static_assert(sizeof(mneme_view) == sizeof(DLTensor) &&
+                  offsetof(mneme_view, ndim) == offsetof(DLTensor, ndim) &&
+                  offsetof(mneme_view, dtype_code) == offsetof(DLTensor, dtype) &&
+                  offsetof(mneme_view, shape) == offsetof(DLTensor, shape) &&
+                  offsetof(mneme_view, strides) == offsetof(DLTensor, strides) &&
+                  offsetof(mneme_view, byte_offset) == offsetof(DLTensor, byte_offset),
+              "mneme_view must have DLTensor's layout");
+
+// Views with the arrays that they point to.
+class Views {
+ public:
+  explicit Views(const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& t : tensors) add(t);
+  }
+  void add(const at::Tensor& tensor) {
+    auto& shape = arrays_.emplace_back();
+    auto& strides = arrays_.emplace_back();
+    views_.push_back(view_of(tensor, shape, strides));
+  }
+  // A view of `meta`'s shape and dtype; without data when `tensor` is undefined.
+  void add_or_absent(const at::Tensor& tensor, const at::Tensor& meta) {
+    add(tensor.defined() ? tensor : meta);
+    if (!tensor.defined()) views_.back().data = nullptr;
+  }
+  const mneme_view* data() const { return views_.data(); }
+
+ private:
+  std::deque<std::vector<int64_t>> arrays_;
+  std::vector<mneme_view> views_;
+};
+
+// One call of a kernel, kept for its backward.
+struct Invocation {
+  mneme_kernel_decl decl;
+  std::string name;
+  std::string where;
+  std::vector<int64_t> integers;
+  std::vector<double> reals;
+  at::Device device = at::kCPU;
+  uint64_t backward_workspace = 0;
+  std::vector<at::Tensor> input_meta, output_meta;  // shapes and dtypes on the meta device
+  std::shared_ptr<const void> keep_alive;           // the plugin's instance
+};
+
+void* stream_of(at::Device device) {
+  if (device.is_cpu()) return nullptr;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return guard.getStreamNativeHandle(guard.getStream(device));
+}
+
+mneme_shape shape_of(const at::Tensor& tensor) {
+  mneme_shape shape = MNEME_INIT(mneme_shape);
+  shape.dtype = dtype_code_of(tensor.scalar_type());
+  shape.rank = static_cast<uint32_t>(tensor.dim());
+  for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
+  return shape;
+}
+
+at::Tensor allocate(const mneme_shape& shape, at::Device device, const char* what,
+                    const std::string& name) {
+  if (shape.rank > MNEME_MAX_RANK)
+    throw CallError(MNEME_E_SHAPE,
+                    str("kernel ", name, ": infer gave ", what, " rank ", shape.rank));
+  for (uint32_t i = 0; i < shape.rank; ++i) {
+    if (shape.dims[i] < 0)
+      throw CallError(MNEME_E_SHAPE,
+                      str("kernel ", name, ": infer gave ", what, " a negative extent"));
+  }
+  return torch::empty(at::IntArrayRef(shape.dims, shape.rank),
+                      at::TensorOptions().dtype(scalar_type_of(shape.dtype)).device(device));
+}
+
+mneme_kernel_run pick(const Invocation& call, mneme_kernel_run cpu, mneme_kernel_run cuda) {
+  if (call.device.is_cpu()) return cpu;
+  if (cuda == nullptr) {
+    throw CallError(MNEME_E_DEVICE,
+                    str("kernel ", call.name,
+                        " has no CUDA function: build the plugin with CUDA, or run on the CPU"));
+  }
+  return cuda;
+}
+
+void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& args) {
+  args.stream = stream_of(call.device);
+  args.integers = call.integers.data();
+  args.n_integers = static_cast<uint32_t>(call.integers.size());
+  args.reals = call.reals.data();
+  args.n_reals = static_cast<uint32_t>(call.reals.size());
+  mneme_error error = MNEME_INIT(mneme_error);
+  const mneme_status status = function(call.decl.user, &args, &error);
+  if (status != MNEME_OK)
+    throw CallError(status, str("kernel ", call.name, ": ", plugin_error_text(status, error)));
+}
+
+at::Tensor workspace_tensor(uint64_t bytes, at::Device device) {
+  return bytes == 0 ? at::Tensor()
+                    : torch::empty({static_cast<int64_t>(bytes)},
+                                   at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+struct Forward {
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> saved;
+};
+
+Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
+  const mneme_kernel_decl& decl = call.decl;
+  std::vector<mneme_shape> in;
+  for (const at::Tensor& t : inputs) in.push_back(shape_of(t));
+  std::vector<mneme_shape> out(decl.n_outputs, MNEME_INIT(mneme_shape));
+  std::vector<mneme_shape> saved(decl.n_saved, MNEME_INIT(mneme_shape));
+  mneme_kernel_plan plan = MNEME_INIT(mneme_kernel_plan);
+  plan.inputs = in.data();
+  plan.outputs = out.data();
+  plan.saved = saved.data();
+  plan.integers = call.integers.data();
+  plan.n_integers = static_cast<uint32_t>(call.integers.size());
+  plan.reals = call.reals.data();
+  plan.n_reals = static_cast<uint32_t>(call.reals.size());
+  mneme_error error = MNEME_INIT(mneme_error);
+  const mneme_status status = decl.infer(decl.user, &plan, &error);
+  if (status != MNEME_OK)
+    throw CallError(status,
+                    str("kernel ", call.name, ": infer: ", plugin_error_text(status, error)));
+  call.backward_workspace = plan.backward_workspace_bytes;
+  Forward result;
+  for (const mneme_shape& shape : out)
+    result.outputs.push_back(allocate(shape, call.device, "an output", call.name));
+  for (const mneme_shape& shape : saved)
+    result.saved.push_back(allocate(shape, call.device, "a saved tensor", call.name));
+  const at::Tensor workspace = workspace_tensor(plan.workspace_bytes, call.device);
+  const Views input_views(inputs);
+  const Views output_views(result.outputs);
+  const Views saved_views(result.saved);
+  mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
+  args.inputs = input_views.data();
+  args.outputs = output_views.data();
+  args.saved = saved_views.data();
+  args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
+  args.workspace_bytes = plan.workspace_bytes;
+  run(pick(call, decl.forward_cpu, decl.forward_cuda), call, args);
+  return result;
+}
+
+// Contiguous gradient in the output's dtype; undefined stays undefined.
+at::Tensor usable(const at::Tensor& grad) { return grad.defined() ? grad.contiguous() : grad; }
+
+class KernelFunction : public torch::autograd::Function<KernelFunction> {
+ public:
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
+                                                const torch::autograd::variable_list& inputs,
+                                                std::shared_ptr<Invocation> call) {
+    Forward result = memory::forward(*call, inputs);
+    torch::autograd::variable_list keep;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      keep.push_back((call->decl.keep_inputs >> i & 1) != 0 ? inputs[i] : at::Tensor());
+    for (std::size_t j = 0; j < result.outputs.size(); ++j)
+      keep.push_back((call->decl.keep_outputs >> j & 1) != 0 ? result.outputs[j] : at::Tensor());
+    keep.insert(keep.end(), result.saved.begin(), result.saved.end());
+    ctx->save_for_backward(std::move(keep));
+    torch::autograd::variable_list integral;
+    for (const at::Tensor& output : result.outputs) {
+      if (!output.is_floating_point()) integral.push_back(output);
+    }
+    ctx->mark_non_differentiable(integral);
+    ctx->set_materialize_grads(false);
+    for (const at::Tensor& t : inputs)
+      call->input_meta.push_back(at::empty(t.sizes(), t.options().device(at::kMeta)));
+    for (const at::Tensor& t : result.outputs)
+      call->output_meta.push_back(at::empty(t.sizes(), t.options().device(at::kMeta)));
+    call_of(ctx) = std::move(call);
+    return result.outputs;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    const std::shared_ptr<Invocation> call = call_of(ctx);
+    torch::autograd::variable_list result;
+    try {
+      result = run_backward(ctx, *call, grads);
+    } catch (const CallError& e) {
+      throw_plugin(ErrorText{.where = call->where + ", backward", .failed = e.what()});
+    }
+    result.emplace_back();  // the invocation has no gradient
+    return result;
+  }
+
+ private:
+  struct Holder : torch::CustomClassHolder {
+    std::shared_ptr<Invocation> call;
+  };
+
+  static std::shared_ptr<Invocation>& call_of(torch::autograd::AutogradContext* ctx) {
+    auto& value = ctx->saved_data["call"];
+    if (value.isNone()) value = c10::IValue::make_capsule(c10::make_intrusive<Holder>());
+    return static_cast<Holder*>(value.toCapsule().get())->call;
+  }
+  static torch::autograd::variable_list run_backward(torch::autograd::AutogradContext* ctx,
+                                                     const Invocation& call,
+                                                     const torch::autograd::variable_list& grads) {
+    const mneme_kernel_decl& decl = call.decl;
+    const auto kept = ctx->get_saved_variables();
+    torch::autograd::variable_list result(decl.n_inputs);
+    for (uint32_t i = 0; i < decl.n_inputs; ++i) {
+      const at::Tensor& meta = call.input_meta[i];
+      if (ctx->needs_input_grad(i) && meta.is_floating_point())
+        result[i] = torch::empty(meta.sizes(), meta.options().device(call.device));
+    }
+    Views inputs({});
+    Views outputs({});
+    Views saved({});
+    Views grad_outputs({});
+    Views grad_inputs({});
+    std::vector<at::Tensor> held;
+    for (uint32_t i = 0; i < decl.n_inputs; ++i) {
+      held.push_back(usable(kept[i]));
+      inputs.add_or_absent(held.back(), call.input_meta[i]);
+      grad_inputs.add_or_absent(result[i], call.input_meta[i]);
+    }
+    for (uint32_t j = 0; j < decl.n_outputs; ++j) {
+      held.push_back(usable(kept[decl.n_inputs + j]));
+      outputs.add_or_absent(held.back(), call.output_meta[j]);
+      held.push_back(usable(grads[j]));
+      grad_outputs.add_or_absent(held.back(), call.output_meta[j]);
+    }
+    for (uint32_t s = 0; s < decl.n_saved; ++s) saved.add(kept[decl.n_inputs + decl.n_outputs + s]);
+    const at::Tensor workspace = workspace_tensor(call.backward_workspace, call.device);
+    mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
+    args.inputs = inputs.data();
+    args.outputs = outputs.data();
+    args.saved = saved.data();
+    args.grad_outputs = grad_outputs.data();
+    args.grad_inputs = grad_inputs.data();
+    args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
+    args.workspace_bytes = call.backward_workspace;
+    run(pick(call, decl.backward_cpu, decl.backward_cuda), call, args);
+    return result;
+  }
+};
+
+}  // namespace
+
+mneme_view view_of(const at::Tensor& tensor, std::vector<int64_t>& shape,
+                   std::vector<int64_t>& strides) {
+  shape.assign(tensor.sizes().begin(), tensor.sizes().end());
+  strides.assign(shape.size(), 1);
+  int64_t step = 1;
+  for (std::size_t i = shape.size();
+       i-- > 0;) {  // a contiguous tensor's strides, extents of 1 in normal form
+    strides[i] = step;
+    step *= std::max<int64_t>(shape[i], 1);
+  }
+  mneme_view view{};
+  view.data = tensor.numel() == 0 || tensor.is_meta() ? nullptr : tensor.data_ptr();
+  view.device_type = tensor.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
+  view.device_id = tensor.is_cuda() ? tensor.device().index() : 0;
+  view.ndim = static_cast<int32_t>(shape.size());
+  view.dtype_lanes = 1;
+  view.dtype_bits = static_cast<uint8_t>(8 * tensor.element_size());
+  view.dtype_code = tensor.scalar_type() == at::kBool       ? 6
+                    : tensor.scalar_type() == at::kBFloat16 ? 4
+                    : tensor.is_floating_point()            ? 2
+                                                            : 0;
+  view.shape = shape.empty() ? nullptr : shape.data();
+  view.strides = strides.empty() ? nullptr : strides.data();
+  return view;
+}
+
+std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::string& name,
+                                   const std::vector<at::Tensor>& inputs,
+                                   std::vector<int64_t> integers, std::vector<double> reals,
+                                   at::Device device, const std::string& where,
+                                   std::shared_ptr<const void> keep_alive) {
+  auto call = std::make_shared<Invocation>();
+  call->decl = decl;
+  call->name = name;
+  call->integers = std::move(integers);
+  call->reals = std::move(reals);
+  call->device = device;
+  call->keep_alive = std::move(keep_alive);
+  std::vector<at::Tensor> contiguous;
+  bool needs_gradient = false;
+  for (const at::Tensor& t : inputs) {
+    contiguous.push_back(t.contiguous());
+    needs_gradient = needs_gradient || t.requires_grad();
+  }
+  if (decl.backward_cpu == nullptr || !needs_gradient || !at::GradMode::is_enabled()) {
+    const at::NoGradGuard no_grad;
+    return forward(*call, contiguous).outputs;
+  }
+  call->where = where;
+  return KernelFunction::apply(contiguous, call);
+}
+
+}  // namespace mneme::memory

@@ -1,0 +1,231 @@
+#include "host/memory/stack.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "host/base/error.hpp"
+#include "host/memory/tier.hpp"
+#include "host/memory/tier_state.hpp"
+
+namespace mneme::memory {
+namespace {
+
+template <typename T>
+std::string list_of(const std::vector<T>& values) {
+  std::vector<std::string> parts;
+  for (const T& value : values) parts.push_back(str(static_cast<uint64_t>(value)));
+  return join(parts, ",");
+}
+
+std::vector<uint64_t> parse_list(const std::string& text) {
+  std::vector<uint64_t> out;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) out.push_back(std::stoull(part));
+  return out;
+}
+
+const std::string& metadata_at(const StackState::Saved& saved, const std::string& key) {
+  const auto found = saved.metadata.find(key);
+  if (found == saved.metadata.end())
+    throw_usage(ErrorText{.where = "memory state",
+                          .failed = str("the saved state lacks \"", key, "\""),
+                          .hint = "the checkpoint was written by another program or cut short"});
+  return found->second;
+}
+
+// "<plugin id> slot:revision ... queue:revision": equal when a saved state may be restored.
+std::string state_signature(const Tier& tier, Phase phase) {
+  const Instance& instance = tier.instance(phase);
+  std::vector<std::string> parts = {instance.plugin().note.id};
+  for (const SlotDecl& slot : instance.slots) parts.push_back(str(slot.name, ":", slot.revision));
+  for (const QueueDecl& queue : instance.queues)
+    parts.push_back(str(queue.name, ":", queue.revision));
+  return join(parts, " ");
+}
+
+}  // namespace
+
+StackState::StackState() = default;
+StackState::~StackState() = default;
+StackState::StackState(StackState&&) noexcept = default;
+StackState& StackState::operator=(StackState&&) noexcept = default;
+
+StackState StackState::clone() const {
+  StackState out;
+  out.phase_ = phase_;
+  out.lanes_ = lanes_;
+  out.segments_ = segments_;
+  out.previous_length_ = previous_length_;
+  out.graph_segments_ = graph_segments_;
+  out.reset_ = reset_;
+  out.streams_ = streams_;
+  out.tokens_ = tokens_;
+  for (const auto& tier : tiers_) out.tiers_.push_back(std::make_unique<TierState>(*tier));
+  return out;
+}
+
+void StackState::reset(const std::vector<uint8_t>& lanes) {
+  if (static_cast<int64_t>(lanes.size()) != lanes_)
+    throw_run("reset: expected ", lanes_, " flags, got ", lanes.size());
+  for (std::size_t b = 0; b < lanes.size(); ++b)
+    reset_[b] = static_cast<uint8_t>(reset_[b] | (lanes[b] != 0 ? 1 : 0));
+}
+
+void StackState::reset_all() { reset_.assign(reset_.size(), 1); }
+
+int64_t StackState::bytes() const {
+  return std::accumulate(tiers_.begin(), tiers_.end(), int64_t{0},
+                         [](int64_t sum, const auto& tier) { return sum + tier->bytes(); });
+}
+
+int64_t StackState::cached_projection_bytes() const {
+  return std::accumulate(
+      tiers_.begin(), tiers_.end(), int64_t{0},
+      [](int64_t sum, const auto& tier) { return sum + tier->cached_projection_bytes(); });
+}
+
+void StackState::select(const std::vector<int64_t>& lanes) {
+  for (const int64_t lane : lanes) {
+    if (lane < 0 || lane >= lanes_)
+      throw_run("select: lane ", lane, " does not exist: there are ", lanes_);
+  }
+  for (auto& tier : tiers_) tier->select(lanes);
+  const auto pick = [&](const auto& from) {
+    auto out = from;
+    out.clear();
+    for (const int64_t lane : lanes) out.push_back(from[static_cast<std::size_t>(lane)]);
+    return out;
+  };
+  reset_ = pick(reset_);
+  streams_ = pick(streams_);
+  tokens_ = pick(tokens_);
+  lanes_ = static_cast<int64_t>(lanes.size());
+}
+
+StackState::Saved StackState::save() const {
+  Saved saved;
+  saved.metadata["lanes"] = str(lanes_);
+  saved.metadata["segments"] = str(segments_);
+  saved.metadata["previous_length"] = str(previous_length_);
+  saved.metadata["reset"] = list_of(reset_);
+  saved.metadata["streams"] = list_of(streams_);
+  saved.metadata["tokens"] = list_of(tokens_);
+  for (const auto& tier : tiers_) {
+    saved.metadata["tier." + tier->tier().name()] = state_signature(tier->tier(), phase_);
+    tier->save(tier->tier().name(), saved.tensors);
+  }
+  return saved;
+}
+
+Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader)
+    : backbone_(backbone) {
+  std::vector<std::string> folders;
+  for (const auto& folder : memory.plugins) folders.push_back(folder.string());
+  for (std::size_t i = 0; i < memory.tiers.size(); ++i) {
+    tiers_.push_back(std::make_unique<Tier>(static_cast<int64_t>(i), memory.tiers[i], folders,
+                                            backbone_, loader));
+    tiers_.back()->describe_parameters(parameters_);
+  }
+  int riders = 0;
+  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+    const mneme_tier_traits& traits = tiers_[i]->instance(Phase::kTraining).traits();
+    if ((traits.flags & MNEME_TIER_RIDERS) != 0 && ++riders > 1) {
+      throw_usage(ErrorText{.where = memory.tiers[i].position.text(),
+                            .failed = "two tiers put riders into the layer stack",
+                            .hint = "use one memory with riders (look-ahead) at a time"});
+    }
+    const int64_t longest = std::max(backbone_.train_segment, backbone_.eval_segment);
+    if (traits.max_segment > 0 && longest > traits.max_segment) {
+      throw_usage(
+          ErrorText{.where = memory.tiers[i].position.text(),
+                    .failed = str("plugin ", tiers_[i]->instance(Phase::kTraining).plugin().note.id,
+                                  " serves segments of at most ", traits.max_segment, " tokens"),
+                    .got = str(longest),
+                    .hint = "lower train.segment or eval.segment"});
+    }
+  }
+}
+
+Stack::~Stack() = default;
+
+std::vector<TierIdentity> Stack::identities() const {
+  std::vector<TierIdentity> out;
+  for (const auto& tier : tiers_) {
+    const LoadedPlugin& plugin = tier->instance(Phase::kTraining).plugin();
+    out.push_back({plugin.note.id, plugin.note.version, plugin.path, plugin.sha256,
+                   plugin.note.compiler, plugin.note.commit,
+                   (plugin.note.flags & MNEME_NOTE_DIRTY) != 0});
+  }
+  return out;
+}
+
+int64_t Stack::context_rows(Phase phase) const {
+  return std::accumulate(tiers_.begin(), tiers_.end(), int64_t{0},
+                         [&](int64_t sum, const auto& tier) {
+                           return sum + tier->instance(phase).traits().context_rows;
+                         });
+}
+
+StackState Stack::new_state(Phase phase, int64_t lanes) const {
+  if (lanes < 1) throw_usage("a run needs at least one lane, got ", lanes);
+  StackState state;
+  state.phase_ = phase;
+  state.lanes_ = lanes;
+  state.reset_.assign(static_cast<std::size_t>(lanes), 1);
+  state.streams_.resize(static_cast<std::size_t>(lanes));
+  state.tokens_.assign(static_cast<std::size_t>(lanes), 0);
+  std::iota(state.streams_.begin(), state.streams_.end(), uint64_t{0});
+  for (const auto& tier : tiers_)
+    state.tiers_.push_back(std::make_unique<TierState>(*tier, phase, lanes, backbone_));
+  return state;
+}
+
+StackState Stack::restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const {
+  const auto refuse = [](const std::string& failed, const std::string& expected,
+                         const std::string& got) {
+    throw_usage(
+        ErrorText{.where = "memory state",
+                  .failed = failed,
+                  .expected = expected,
+                  .got = got,
+                  .hint = "resume with the experiment and plugins that wrote the checkpoint"});
+  };
+  if (metadata_at(saved, "lanes") != str(lanes))
+    refuse("another number of lanes", str(lanes), metadata_at(saved, "lanes"));
+  StackState state = new_state(phase, lanes);
+  state.segments_ = std::stoll(metadata_at(saved, "segments"));
+  state.previous_length_ = std::stoll(metadata_at(saved, "previous_length"));
+  const std::vector<uint64_t> resets = parse_list(metadata_at(saved, "reset"));
+  state.reset_.assign(resets.begin(), resets.end());
+  state.streams_ = parse_list(metadata_at(saved, "streams"));
+  const std::vector<uint64_t> tokens = parse_list(metadata_at(saved, "tokens"));
+  state.tokens_.assign(tokens.begin(), tokens.end());
+  std::map<std::string, at::Tensor> by_name(saved.tensors.begin(), saved.tensors.end());
+  for (const auto& tier : state.tiers_) {
+    const std::string key = "tier." + tier->tier().name();
+    const auto found = saved.metadata.find(key);
+    const std::string expected = state_signature(tier->tier(), phase);
+    if (found == saved.metadata.end())
+      refuse("the saved state has no tier of this name", tier->tier().name(), "none");
+    if (found->second != expected)
+      refuse(str("tier ", tier->tier().name(),
+                 ": the saved state has other slots, queues or revisions"),
+             expected, found->second);
+    tier->restore(tier->tier().name(), [&](const std::string& name) {
+      const auto at = by_name.find(name);
+      return at == by_name.end() ? at::Tensor() : at->second;
+    });
+  }
+  return state;
+}
+
+int64_t LayerContext::rows() const {
+  return std::accumulate(
+      blocks.begin(), blocks.end(), int64_t{0},
+      [](int64_t sum, const ContextBlock& block) { return sum + block.rows.count; });
+}
+
+}  // namespace mneme::memory

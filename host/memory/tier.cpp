@@ -1,0 +1,252 @@
+#include "host/memory/tier.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "host/base/error.hpp"
+#include "host/base/random.hpp"
+#include "host/memory/call_error.hpp"
+#include "host/memory/groups/normalise.hpp"
+#include "host/memory/host_groups.hpp"
+#include "host/memory/ops.hpp"
+#include "host/memory/plugin_options.hpp"
+#include "host/memory/setup.hpp"
+
+namespace mneme::memory {
+namespace {
+
+mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int64_t>& served,
+                            Phase phase) {
+  mneme_model_info info = MNEME_INIT(mneme_model_info);
+  info.flags = (phase == Phase::kEvaluation ? MNEME_MODEL_EVALUATION : 0u) |
+               (backbone.is_pre_norm ? MNEME_MODEL_PRE_NORM : 0u);
+  info.width = backbone.width;
+  info.heads = backbone.heads;
+  info.head_width = backbone.head_width;
+  info.layers = backbone.layers;
+  info.served = served.data();
+  info.served_count = static_cast<int64_t>(served.size());
+  info.segment = phase == Phase::kEvaluation ? backbone.eval_segment : backbone.train_segment;
+  info.bptt_segments = backbone.bptt_segments;
+  info.position = backbone.position.c_str();
+  info.compute_dtype = dtype_code_of(backbone.compute_dtype);
+  return info;
+}
+
+// Product of all dims but the first: the fan in of linear and convolution weights.
+int64_t fan_in_of(const ParameterDecl& decl) {
+  if (decl.init == MNEME_INIT_FAN_IN_UNIFORM && decl.a > 0) return static_cast<int64_t>(decl.a);
+  return std::accumulate(decl.dims.begin() + (decl.dims.empty() ? 0 : 1), decl.dims.end(),
+                         int64_t{1}, std::multiplies<>());
+}
+
+// Draws from a stream of the parameter's own, so that initial values depend on seed and name alone.
+at::Tensor initial_value(const ParameterDecl& decl, const std::string& name,
+                         const BackboneInfo& backbone) {
+  at::Tensor out = torch::zeros(decl.dims, at::kDouble);
+  double* data = out.mutable_data_ptr<double>();
+  const int64_t n = out.numel();
+  Random random(backbone.seed, {"parameter", std::string_view(name)});
+  const auto fill_uniform = [&](double low, double high) {
+    for (int64_t i = 0; i < n; ++i) data[i] = low + (high - low) * random.uniform();
+  };
+  switch (decl.init) {
+    case MNEME_INIT_ZEROS:
+      break;
+    case MNEME_INIT_CONSTANT:
+      std::fill(data, data + n, decl.a);
+      break;
+    case MNEME_INIT_NORMAL:
+      for (int64_t i = 0; i < n; ++i) data[i] = decl.a + decl.b * random.normal();
+      break;
+    case MNEME_INIT_UNIFORM:
+      fill_uniform(decl.a, decl.b);
+      break;
+    case MNEME_INIT_XAVIER_UNIFORM: {
+      const auto rank = decl.dims.size();
+      const double fans = rank >= 2 ? static_cast<double>(decl.dims[rank - 1] + decl.dims[rank - 2])
+                                    : static_cast<double>(n + 1);
+      const double bound = (decl.a == 0.0 ? 1.0 : decl.a) * std::sqrt(6.0 / fans);
+      fill_uniform(-bound, bound);
+      break;
+    }
+    default: {
+      const double bound =
+          1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(1, fan_in_of(decl))));
+      fill_uniform(-bound, bound);
+    }
+  }
+  return out;
+}
+
+bool same_parameters(const Instance& a, const Instance& b) {
+  return std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(),
+                    b.parameters.end(), [](const ParameterDecl& x, const ParameterDecl& y) {
+                      return x.name == y.name && x.dims == y.dims &&
+                             x.is_model_scope == y.is_model_scope;
+                    });
+}
+
+}  // namespace
+
+Instance::Instance(const LoadedPlugin& plugin, config::OptionMap options,
+                   const BackboneInfo& backbone, const std::vector<int64_t>& served, Phase phase,
+                   const std::string& where)
+    : plugin_(plugin) {
+  mneme_setup setup;
+  setup.instance = this;
+  setup.options = &options;
+  setup.backbone = &backbone;
+  const mneme_model_info info = model_info(backbone, served, phase);
+  Roomy<mneme_tier_traits> room;
+  mneme_error error = MNEME_INIT(mneme_error);
+  const mneme_status status =
+      plugin.table.create(host_object(), &setup, &info, &room.value, &handle_, &error);
+  traits_ = room.value;
+  if (status != MNEME_OK) {
+    throw_plugin_status(str(where, ": plugin ", plugin.note.id, ": create"), status, error);
+  }
+  try {
+    check_traits(where);
+  } catch (...) {
+    if (plugin_.table.destroy != nullptr) plugin_.table.destroy(handle_);
+    throw;
+  }
+}
+
+Instance::~Instance() {
+  if (plugin_.table.destroy != nullptr) plugin_.table.destroy(handle_);
+}
+
+void Instance::check_traits(const std::string& where) const {
+  const std::string subject = str(where, ": plugin ", plugin_.note.id, ": create");
+  const auto refuse = [&](const std::string& failed, const std::string& hint) {
+    throw_plugin(ErrorText{.where = subject, .failed = failed, .hint = hint});
+  };
+  if (traits_.absorb > MNEME_ABSORB_AFTER_SEGMENT)
+    refuse(str("traits.absorb is ", traits_.absorb), "give one of MNEME_ABSORB_*");
+  if ((traits_.sites & ~(MNEME_SITE_HEADS | MNEME_SITE_OUT)) != 0)
+    refuse(str("traits.sites holds unknown bits: ", traits_.sites),
+           "give MNEME_SITE_HEADS and MNEME_SITE_OUT only");
+  if (traits_.absorb != MNEME_ABSORB_NEVER && table().absorb == nullptr)
+    refuse("traits.absorb asks for a moment, but the plugin has no absorb hook",
+           "set the hook, or MNEME_ABSORB_NEVER");
+  if (traits_.absorb == MNEME_ABSORB_NEVER && table().absorb != nullptr)
+    refuse("the plugin has an absorb hook, but traits.absorb is MNEME_ABSORB_NEVER",
+           "say when the hook runs");
+  if (traits_.sites != 0 && table().read == nullptr)
+    refuse("traits.sites names a site, but the plugin has no read hook",
+           "set the hook, or leave sites 0");
+  if (traits_.sites == 0 && table().read != nullptr)
+    refuse("the plugin has a read hook, but traits.sites is 0", "name the site");
+  constexpr uint64_t kLocal = MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE | MNEME_WANT_ABSORB_Q |
+                              MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V | MNEME_WANT_ABSORB_MASS;
+  if (traits_.absorb == MNEME_ABSORB_BEFORE_READING && wants(kLocal))
+    refuse(
+        "absorb runs before reading, where z, lse, q, k, v and mass do not exist yet, but "
+        "traits.wants names one of them",
+        "absorb after the segment, or drop the want");
+  if ((traits_.flags & MNEME_TIER_RIDERS) != 0 &&
+      (table().begin == nullptr || table().ride == nullptr))
+    refuse("MNEME_TIER_RIDERS needs the hooks begin and ride", "set both hooks");
+  if (traits_.context_rows < 0 || traits_.max_segment < 0)
+    refuse("a size in traits is negative", "0 means none");
+}
+
+Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<std::string>& folders,
+           const BackboneInfo& backbone, PluginLoader& loader)
+    : index_(index), config_(config), where_(config.position.text()) {
+  const LoadedPlugin& plugin = loader.load(config.plugin, folders, config.sha256, where_);
+  name_ = str(index, ".", plugin.note.id);
+  served_index_.assign(static_cast<std::size_t>(backbone.layers), -1);
+  if (config.layers) {
+    served_ = *config.layers;
+  } else {
+    served_.resize(static_cast<std::size_t>(backbone.layers));
+    std::iota(served_.begin(), served_.end(), 0);
+  }
+  for (std::size_t i = 0; i < served_.size(); ++i) {
+    if (served_[i] < 0 || served_[i] >= backbone.layers) {
+      throw_usage(ErrorText{.where = where_,
+                            .failed = "layers: a layer does not exist",
+                            .expected = str("0 to ", backbone.layers - 1),
+                            .got = str(served_[i])});
+    }
+    served_index_[static_cast<std::size_t>(served_[i])] = static_cast<int64_t>(i);
+  }
+  const config::OptionValues options =
+      config::resolve_options(config, option_specs(plugin.table, where_));
+  training_ = std::make_shared<Instance>(plugin, options.training, backbone, served_,
+                                         Phase::kTraining, where_);
+  if (!(options.training == options.evaluation)) {
+    evaluation_ = std::make_shared<Instance>(plugin, options.evaluation, backbone, served_,
+                                             Phase::kEvaluation, where_);
+    if (!same_parameters(*training_, *evaluation_)) {
+      throw_plugin(ErrorText{
+          .where = str(where_, ": plugin ", plugin.note.id),
+          .failed =
+              "the values for evaluation (eval_...) change the parameters that the plugin declares",
+          .hint = "an option that shapes parameters may not differ at evaluation: its schema must "
+                  "not say so"});
+    }
+  }
+  make_parameters(backbone);
+}
+
+void Tier::make_parameters(const BackboneInfo& backbone) {
+  for (const ParameterDecl& decl : training_->parameters) {
+    std::vector<at::Tensor> tensors;
+    const std::size_t copies = decl.is_model_scope ? 1 : served_.size();
+    for (std::size_t i = 0; i < copies; ++i) {
+      const std::string name =
+          str("memory.", name_, ".", decl.is_model_scope ? std::string("model") : str(served_[i]),
+              ".", decl.name);
+      const at::ScalarType dtype = backbone.compute_dtype == at::kDouble ? at::kDouble : at::kFloat;
+      tensors.push_back(
+          initial_value(decl, name, backbone).to(backbone.device, dtype).requires_grad_(true));
+    }
+    parameters_.push_back(std::move(tensors));
+  }
+}
+
+void Tier::describe_parameters(std::vector<TierParameter>& out) const {
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    const ParameterDecl& decl = training_->parameters[p];
+    for (std::size_t i = 0; i < parameters_[p].size(); ++i) {
+      TierParameter parameter;
+      parameter.name =
+          str("memory.", name_, ".", decl.is_model_scope ? std::string("model") : str(served_[i]),
+              ".", decl.name);
+      parameter.tensor = parameters_[p][i];
+      parameter.lr_factor = decl.lr_factor;
+      parameter.lr = config_.lr;
+      parameter.group = decl.group;
+      parameter.weight_decay = config_.weight_decay;
+      out.push_back(std::move(parameter));
+    }
+  }
+}
+
+int64_t Tier::served_index(int64_t layer) const {
+  return layer < 0 || layer >= static_cast<int64_t>(served_index_.size())
+             ? -1
+             : served_index_[static_cast<std::size_t>(layer)];
+}
+
+double Tier::loss_weight(const std::string& loss) const {
+  const auto found = config_.weights.find(loss);
+  return found == config_.weights.end() ? 1.0 : found->second;
+}
+
+const at::Tensor& Tier::parameter(mneme_parameter id, int64_t served_index) const {
+  const auto& tensors = parameters_[id - 1];
+  return tensors[training_->parameters[id - 1].is_model_scope
+                     ? 0
+                     : static_cast<std::size_t>(served_index)];
+}
+
+}  // namespace mneme::memory

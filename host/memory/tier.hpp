@@ -1,0 +1,129 @@
+// A configured memory: the loaded plugin, its instances, and what they declared.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/config/options.hpp"
+#include "host/memory/loader.hpp"
+#include "host/memory/stack.hpp"
+#include "mneme/plugin.h"
+
+namespace mneme::memory {
+
+struct ParameterDecl {
+  std::string name;
+  bool is_model_scope = false;
+  std::vector<int64_t> dims;
+  uint32_t init = MNEME_INIT_ZEROS;
+  double a = 0.0;
+  double b = 0.0;
+  double lr_factor = 1.0;
+  std::string group;
+};
+
+struct SlotDecl {
+  std::string name;
+  bool is_model_scope = false;
+  at::ScalarType dtype = at::kFloat;
+  bool is_through = false;
+  bool is_segment_lifetime = false;
+  std::vector<int64_t> dims;
+  uint32_t revision = 0;
+  uint32_t start = MNEME_START_ZEROS;
+  mneme_parameter start_parameter = 0;
+  double start_value = 0.0;
+
+  bool has_lanes() const { return !dims.empty() && dims.front() == MNEME_LANES; }
+};
+
+struct QueueDecl {
+  std::string name;
+  bool is_model_scope = false;
+  RowsKind kind = RowsKind::kHidden;
+  uint32_t attributes = 0;
+  uint32_t revision = 0;
+  int64_t start_rows = 0;
+  int64_t capacity = 0;
+};
+
+struct KernelDecl {
+  std::string name;
+  mneme_kernel_decl decl;
+};
+
+// One result of the plugin's `create`.
+class Instance : public std::enable_shared_from_this<Instance> {
+ public:
+  // Calls `create`. `where` is the tier's place in the manifest. Errors: Error(kPlugin) with the
+  // plugin's own text.
+  Instance(const LoadedPlugin& plugin, config::OptionMap options, const BackboneInfo& backbone,
+           const std::vector<int64_t>& served, Phase phase, const std::string& where);
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  const LoadedPlugin& plugin() const { return plugin_; }
+  const mneme_plugin& table() const { return plugin_.table; }
+  void* handle() const { return handle_; }
+  const mneme_tier_traits& traits() const { return traits_; }
+  bool wants(uint64_t bits) const { return (traits_.wants & bits) != 0; }
+
+  std::vector<ParameterDecl> parameters;
+  std::vector<SlotDecl> slots;
+  std::vector<QueueDecl> queues;
+  std::vector<KernelDecl> kernels;
+  // Constants by key and device, made by hooks.
+  mutable std::map<std::pair<std::string, std::string>, at::Tensor> constants;
+
+ private:
+  void check_traits(const std::string& where) const;
+
+  const LoadedPlugin& plugin_;
+  void* handle_ = nullptr;
+  mneme_tier_traits traits_{};
+};
+
+// One [[memory.tier]] of the manifest.
+class Tier {
+ public:
+  Tier(int64_t index, const config::TierConfig& config, const std::vector<std::string>& folders,
+       const BackboneInfo& backbone, PluginLoader& loader);
+
+  const std::shared_ptr<Instance>& shared_instance(Phase phase) const {
+    return phase == Phase::kEvaluation && evaluation_ != nullptr ? evaluation_ : training_;
+  }
+  const Instance& instance(Phase phase) const { return *shared_instance(phase); }
+  int64_t index() const { return index_; }
+  const std::string& name() const { return name_; }  // "<index>.<plugin id>"
+  const config::TierConfig& config() const { return config_; }
+  const std::vector<int64_t>& served() const { return served_; }
+  // Index among the served layers, -1 when the layer is not served.
+  int64_t served_index(int64_t layer) const;
+  double loss_weight(const std::string& loss) const;
+
+  // The parameter's tensor for a served layer (-1: model scope).
+  const at::Tensor& parameter(mneme_parameter id, int64_t served_index) const;
+  void describe_parameters(std::vector<TierParameter>& out) const;
+
+ private:
+  void make_parameters(const BackboneInfo& backbone);
+
+  int64_t index_;
+  config::TierConfig config_;
+  std::string where_;
+  std::string name_;
+  std::vector<int64_t> served_;
+  std::vector<int64_t> served_index_;
+  std::shared_ptr<Instance> training_;
+  std::shared_ptr<Instance> evaluation_;             // null when no eval_<option> is given
+  std::vector<std::vector<at::Tensor>> parameters_;  // [id - 1][served layer, or 0 for model scope]
+};
+
+}  // namespace mneme::memory

@@ -1,0 +1,282 @@
+#include "host/memory/tier_state.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "host/base/error.hpp"
+
+namespace mneme::memory {
+namespace {
+
+at::ScalarType held_dtype(const SlotDecl& decl, const BackboneInfo& backbone) {
+  return decl.dtype == at::kFloat && backbone.compute_dtype == at::kDouble ? at::kDouble
+                                                                           : decl.dtype;
+}
+
+at::Tensor bool_tensor(const std::vector<uint8_t>& flags, at::Device device) {
+  at::Tensor out = torch::empty({static_cast<int64_t>(flags.size())}, at::kBool);
+  for (std::size_t b = 0; b < flags.size(); ++b) out[static_cast<int64_t>(b)] = flags[b] != 0;
+  return out.to(device);
+}
+
+// The rows of `block` by field name, for checkpoints.
+struct NamedField {
+  const char* name;
+  at::Tensor Rows::*field;
+};
+constexpr NamedField kFields[] = {
+    {"hidden", &Rows::hidden},     {"k", &Rows::k},      {"v", &Rows::v}, {"valid", &Rows::valid},
+    {"position", &Rows::position}, {"mass", &Rows::mass}};
+
+void save_queue(const std::string& prefix, const RowsQueue& queue,
+                std::vector<std::pair<std::string, at::Tensor>>& out) {
+  for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
+    for (const NamedField& field : kFields) {
+      const at::Tensor& tensor = queue.blocks()[i]->rows.*field.field;
+      if (tensor.defined()) out.emplace_back(str(prefix, ".", i, ".", field.name), tensor);
+    }
+  }
+}
+
+RowsQueue restore_queue(const std::string& prefix, RowsKind kind, at::Device device,
+                        const std::function<at::Tensor(const std::string&)>& find) {
+  RowsQueue queue;
+  for (std::size_t i = 0;; ++i) {
+    auto block = std::make_shared<RowsBlock>();
+    block->rows.kind = kind;
+    for (const NamedField& field : kFields) {
+      const at::Tensor tensor = find(str(prefix, ".", i, ".", field.name));
+      if (tensor.defined()) block->rows.*field.field = tensor.to(device);
+    }
+    if (!block->rows.main().defined()) return queue;
+    block->rows.count = block->rows.main().size(1);
+    if (block->rows.valid.defined()) block->rows.counts = count_valid(block->rows.valid);
+    queue.append(std::move(block));
+  }
+}
+
+}  // namespace
+
+template <typename F>
+void TierState::for_each_scope(F f) {
+  f(model_, true, int64_t{-1});
+  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
+}
+
+template <typename F>
+void TierState::for_each_scope(F f) const {
+  f(model_, true, int64_t{-1});
+  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
+}
+
+TierState::TierState(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone)
+    : tier_(&tier),
+      instance_(&tier.instance(phase)),
+      lanes_(lanes),
+      backbone_(backbone),
+      layers_(tier.served().size()) {
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
+    scope.slots.resize(instance_->slots.size());
+    scope.queues.resize(instance_->queues.size());
+    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
+      if (instance_->slots[s].is_model_scope == is_model)
+        scope.slots[s] = start_value(instance_->slots[s], index);
+    }
+    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
+      if (instance_->queues[q].is_model_scope == is_model)
+        fill_queue_start(scope, static_cast<int64_t>(q));
+    }
+  });
+}
+
+at::Tensor TierState::start_value(const SlotDecl& decl, int64_t served_index) const {
+  std::vector<int64_t> dims = decl.dims;
+  for (int64_t& dim : dims) {
+    if (dim == MNEME_LANES) dim = lanes_;
+    if (dim == MNEME_ANY) dim = 0;
+  }
+  const auto options =
+      at::TensorOptions().device(backbone_.device).dtype(held_dtype(decl, backbone_));
+  if (decl.start == MNEME_START_PARAMETER) {
+    const at::Tensor& parameter = tier_->parameter(decl.start_parameter, served_index);
+    return (decl.has_lanes() ? parameter.unsqueeze(0).expand(dims) : parameter).to(options.dtype());
+  }
+  return decl.start == MNEME_START_CONSTANT ? torch::full(dims, decl.start_value, options)
+                                            : torch::zeros(dims, options);
+}
+
+void TierState::fill_queue_start(ScopeState& scope, int64_t queue) {
+  const QueueDecl& decl = instance_->queues[static_cast<std::size_t>(queue)];
+  if (decl.start_rows == 0) return;
+  auto block = std::make_shared<RowsBlock>();
+  Rows& rows = block->rows;
+  rows.kind = decl.kind;
+  rows.count = decl.start_rows;
+  const auto dtype = backbone_.compute_dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto options = at::TensorOptions().device(backbone_.device).dtype(dtype);
+  if (decl.kind == RowsKind::kKeyValue) {
+    rows.k = torch::zeros({lanes_, rows.count, backbone_.heads, backbone_.head_width},
+                          options.dtype(backbone_.compute_dtype));
+    rows.v = torch::zeros_like(rows.k);
+  } else {
+    rows.hidden = torch::zeros({lanes_, rows.count, backbone_.width}, options);
+  }
+  if ((decl.attributes & MNEME_ATTRIBUTE_POSITION) != 0)
+    rows.position = torch::zeros({lanes_, rows.count}, options.dtype(at::kLong));
+  if ((decl.attributes & MNEME_ATTRIBUTE_MASS) != 0)
+    rows.mass = torch::zeros({lanes_, rows.count}, options.dtype(at::kFloat));
+  scope.queues[static_cast<std::size_t>(queue)].append(std::move(block));
+}
+
+void TierState::reset(const std::vector<uint8_t>& reset) {
+  const bool all = std::all_of(reset.begin(), reset.end(), [](uint8_t r) { return r != 0; });
+  const at::Tensor mask = all ? at::Tensor() : bool_tensor(reset, backbone_.device);
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
+    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
+      const SlotDecl& decl = instance_->slots[s];
+      if (decl.is_model_scope != is_model || !decl.has_lanes()) continue;
+      at::Tensor start = start_value(decl, index);
+      if (all) {
+        scope.slots[s] = start;
+        continue;
+      }
+      at::Tensor& value = scope.slots[s];
+      if (start.sizes() !=
+          value.sizes()) {  // MNEME_ANY extents: the start's content fills what is there
+        start =
+            torch::full_like(value, decl.start == MNEME_START_CONSTANT ? decl.start_value : 0.0);
+      }
+      std::vector<int64_t> shape(static_cast<std::size_t>(value.dim()), 1);
+      shape[0] = lanes_;
+      value = torch::where(mask.view(shape), start, value);
+    }
+    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
+      const QueueDecl& decl = instance_->queues[q];
+      if (decl.is_model_scope != is_model) continue;
+      scope.queues[q].reset(reset, decl.start_rows);
+      if (all) fill_queue_start(scope, static_cast<int64_t>(q));
+    }
+    scope.waiting.reset(reset);
+  });
+}
+
+void TierState::begin_segment() {
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
+    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
+      const SlotDecl& decl = instance_->slots[s];
+      if (decl.is_segment_lifetime && decl.is_model_scope == is_model)
+        scope.slots[s] = start_value(decl, index);
+    }
+  });
+}
+
+void TierState::detach(bool cut_through) {
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t) {
+    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
+      const SlotDecl& decl = instance_->slots[s];
+      if (decl.is_model_scope != is_model || (decl.is_through && !cut_through)) continue;
+      scope.slots[s] = scope.slots[s].detach();
+    }
+  });
+}
+
+void TierState::select(const std::vector<int64_t>& lanes) {
+  const at::Tensor index = torch::tensor(lanes, at::kLong).to(backbone_.device);
+  lanes_ = static_cast<int64_t>(lanes.size());
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t) {
+    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
+      const SlotDecl& decl = instance_->slots[s];
+      if (decl.is_model_scope == is_model && decl.has_lanes())
+        scope.slots[s] = scope.slots[s].index_select(0, index);
+    }
+    for (RowsQueue& queue : scope.queues) queue.select(lanes);
+    scope.waiting.select(lanes);
+  });
+}
+
+int64_t TierState::bytes() const {
+  int64_t total = 0;
+  for_each_scope([&](const ScopeState& scope, bool, int64_t) {
+    for (const at::Tensor& slot : scope.slots) {
+      if (slot.defined()) total += slot.numel() * static_cast<int64_t>(slot.element_size());
+    }
+    for (const RowsQueue& queue : scope.queues) total += queue.bytes();
+    total += scope.waiting.bytes();
+  });
+  return total;
+}
+
+int64_t TierState::cached_projection_bytes() const {
+  int64_t total = 0;
+  const auto count = [&](const RowsQueue& queue) {
+    for (const BlockPtr& block : queue.blocks()) {
+      for (const auto& [layer, p] : block->projections)
+        total += 2 * p.k.numel() * static_cast<int64_t>(p.k.element_size());
+    }
+  };
+  for_each_scope([&](const ScopeState& scope, bool, int64_t) {
+    for (const RowsQueue& queue : scope.queues) count(queue);
+  });
+  return total;
+}
+
+void TierState::save(const std::string& prefix,
+                     std::vector<std::pair<std::string, at::Tensor>>& out) const {
+  for_each_scope([&](const ScopeState& scope, bool is_model, int64_t index) {
+    const std::string base = str(
+        prefix, ".",
+        is_model ? std::string("model") : str(tier_->served()[static_cast<std::size_t>(index)]));
+    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
+      const SlotDecl& decl = instance_->slots[s];
+      if (decl.is_model_scope == is_model && !decl.is_segment_lifetime)
+        out.emplace_back(str(base, ".", decl.name), scope.slots[s].detach());
+    }
+    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
+      const QueueDecl& decl = instance_->queues[q];
+      if (decl.is_model_scope == is_model)
+        save_queue(str(base, ".", decl.name), scope.queues[q], out);
+    }
+    if (!is_model) save_queue(base + ".waiting", scope.waiting, out);
+  });
+}
+
+void TierState::restore(const std::string& prefix,
+                        const std::function<at::Tensor(const std::string&)>& find) {
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
+    const std::string base = str(
+        prefix, ".",
+        is_model ? std::string("model") : str(tier_->served()[static_cast<std::size_t>(index)]));
+    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
+      const SlotDecl& decl = instance_->slots[s];
+      if (decl.is_model_scope != is_model || decl.is_segment_lifetime) continue;
+      const std::string name = str(base, ".", decl.name);
+      at::Tensor value = find(name);
+      if (!value.defined())
+        throw_usage(ErrorText{
+            .where = name,
+            .failed = "the saved state lacks this slot",
+            .hint = "it was written with another memory or another version of the plugin"});
+      const bool has_any =
+          std::find(decl.dims.begin(), decl.dims.end(), MNEME_ANY) != decl.dims.end();
+      if (value.dim() != scope.slots[s].dim() ||
+          (!has_any && value.sizes() != scope.slots[s].sizes())) {
+        throw_usage(ErrorText{.where = name,
+                              .failed = "the saved slot has another shape",
+                              .expected = list_text(scope.slots[s].sizes().vec()),
+                              .got = list_text(value.sizes().vec())});
+      }
+      scope.slots[s] = value.to(backbone_.device, scope.slots[s].scalar_type());
+    }
+    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
+      const QueueDecl& decl = instance_->queues[q];
+      if (decl.is_model_scope != is_model) continue;
+      scope.queues[q] = restore_queue(str(base, ".", decl.name), decl.kind, backbone_.device, find);
+      if (decl.capacity > 0) scope.queues[q].keep_newest(decl.capacity);
+    }
+    if (!is_model)
+      scope.waiting = restore_queue(base + ".waiting", RowsKind::kHidden, backbone_.device, find);
+  });
+}
+
+}  // namespace mneme::memory

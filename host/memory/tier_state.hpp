@@ -1,0 +1,73 @@
+// State of one tier in one run.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "host/memory/rows.hpp"
+#include "host/memory/tier.hpp"
+
+namespace mneme::memory {
+
+// Slots and queues of one scope: a served layer, or the model. Entries of the other scope stay
+// unused.
+struct ScopeState {
+  std::vector<at::Tensor> slots;  // by slot id - 1
+  std::vector<RowsQueue> queues;  // by queue id - 1
+  RowsQueue waiting;              // rows that wait until the tier absorbs; layers only
+};
+
+class TierState {
+ public:
+  // A fresh state of `lanes` lanes.
+  TierState(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone);
+
+  const Tier& tier() const { return *tier_; }
+  const Instance& instance() const { return *instance_; }
+  ScopeState& scope(bool is_model_scope, int64_t served_index) {
+    return is_model_scope ? model_ : layers_[static_cast<std::size_t>(served_index)];
+  }
+  ScopeState& layer(int64_t served_index) {
+    return layers_[static_cast<std::size_t>(served_index)];
+  }
+
+  // Puts the lanes with reset[b] != 0 back to their start. With a graph, gradients of the other
+  // lanes and of start parameters stay.
+  void reset(const std::vector<uint8_t>& reset);
+  // Slots of lifetime segment start afresh.
+  void begin_segment();
+  // Detaches `stop` slots; `through` slots too when `cut_through`.
+  void detach(bool cut_through);
+  void select(const std::vector<int64_t>& lanes);
+  int64_t bytes() const;
+  int64_t cached_projection_bytes() const;
+
+  // Names as in checkpoints: "<scope>.<slot>" and "<scope>.<queue>.<block>.<field>", scope = layer
+  // number or "model".
+  void save(const std::string& prefix, std::vector<std::pair<std::string, at::Tensor>>& out) const;
+  // Takes what save() gave; `find` returns an undefined tensor for a missing name. Errors:
+  // Error(kUsage).
+  void restore(const std::string& prefix,
+               const std::function<at::Tensor(const std::string&)>& find);
+
+ private:
+  at::Tensor start_value(const SlotDecl& decl, int64_t served_index) const;
+  void fill_queue_start(ScopeState& scope, int64_t queue);
+  template <typename F>
+  void for_each_scope(F f);
+  template <typename F>
+  void for_each_scope(F f) const;
+
+  const Tier* tier_;
+  const Instance* instance_;
+  int64_t lanes_;
+  BackboneInfo backbone_;
+  ScopeState model_;
+  std::vector<ScopeState> layers_;
+};
+
+}  // namespace mneme::memory
