@@ -35,7 +35,7 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
   const std::string* best = nullptr;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
+    if (distance < best_distance && distance < name.size()) {
       best_distance = distance;
       best = &candidate;
     }

@@ -24,7 +24,7 @@ template <typename... Args>
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
 // The candidate nearest to `name`, or "" when none is within a third of the name's length (at least
-// 1, at most 3 edits); the first of equals wins.
+// 1, at most 3 edits, and fewer than the name has bytes); the first of equals wins.
 [[nodiscard]] std::string nearest(std::string_view name,
                                   const std::vector<std::string>& candidates);
 

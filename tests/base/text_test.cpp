@@ -29,6 +29,8 @@ TEST(Text, NearestFindsATypoAndRefusesStrangers) {
   EXPECT_EQ(nearest("dorpuot", names), "dropout");
   EXPECT_EQ(nearest("banana", names), "");
   EXPECT_EQ(nearest("w", names), "");
+  EXPECT_EQ(nearest("w", {"h"}), "");
+  EXPECT_EQ(nearest("hl", {"lr", "h"}), "h");
   EXPECT_EQ(nearest("", names), "");
   EXPECT_EQ(nearest("heads", {}), "");
   EXPECT_EQ(nearest("bat", {"cat", "rat"}), "cat");

@@ -1,0 +1,211 @@
+// An experiment file as plain structs. Every field is resolved: defaults are filled in and paths
+// are absolute. The keys are those of architecture.md, section 7.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/config/toml.hpp"
+
+namespace mneme::config {
+
+enum class Backbone { kXl, kGpt2 };
+enum class PositionScheme { kRelative, kDisentangled, kAlibi, kLearned, kNone };
+enum class Norm { kPost, kPre };
+enum class EmbeddingScale { kSqrt, kNone };
+enum class Init { kOfficial, kArticle };
+enum class Carry { kRefuse, kReset };
+enum class Feed { kReleased, kSegment };
+enum class Task { kText, kTokens, kMotif, kSorting, kDigitSorting };
+enum class Vocabulary { kByte, kChar, kWord, kGpt2 };
+enum class Reset { kDocument, kSegment, kNever };
+enum class Optimizer { kAdam };
+enum class Schedule { kCosine, kConstant };
+enum class Precision { kF64, kF32, kBf16 };
+
+// The words of the file.
+[[nodiscard]] std::string_view to_word(Backbone value);
+[[nodiscard]] std::string_view to_word(PositionScheme value);
+[[nodiscard]] std::string_view to_word(Norm value);
+[[nodiscard]] std::string_view to_word(EmbeddingScale value);
+[[nodiscard]] std::string_view to_word(Init value);
+[[nodiscard]] std::string_view to_word(Carry value);
+[[nodiscard]] std::string_view to_word(Feed value);
+[[nodiscard]] std::string_view to_word(Task value);
+[[nodiscard]] std::string_view to_word(Vocabulary value);
+[[nodiscard]] std::string_view to_word(Reset value);
+[[nodiscard]] std::string_view to_word(Optimizer value);
+[[nodiscard]] std::string_view to_word(Schedule value);
+[[nodiscard]] std::string_view to_word(Precision value);
+
+// [model.adaptive]: adaptive embedding and softmax.
+struct AdaptiveConfig {
+  std::vector<std::int64_t>
+      cutoffs;                       // increasing, each at least 1; the vocabulary's end is implied
+  std::int64_t div = 1;              // cluster i has width embedding / div^i
+  std::int64_t embedding = 0;        // always equal to ModelConfig::embedding
+  std::vector<bool> tie_projection;  // one a cluster; default false, true, true, ...
+
+  friend bool operator==(const AdaptiveConfig&, const AdaptiveConfig&) = default;
+};
+
+// [model]
+struct ModelConfig {
+  Backbone backbone = Backbone::kXl;
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;
+  std::int64_t head_width = 64;  // default width / heads; heads * head_width need not equal width
+  std::int64_t width = 256;      // even with relative positions
+  std::int64_t ff = 1024;        // default 4 * width
+  std::int64_t embedding = 256;  // width of the embedding table; default width
+  double dropout = 0.1;          // in [0, 1)
+  double attention_dropout = 0.0;
+  PositionScheme position = PositionScheme::kRelative;
+  Norm norm = Norm::kPost;
+  bool tie_embedding = true;
+  EmbeddingScale embedding_scale = EmbeddingScale::kSqrt;
+  std::int64_t clamp_distance = 0;  // 0 = off
+  bool same_length = false;
+  bool untie_position_bias = false;
+  Init init = Init::kOfficial;
+  std::optional<AdaptiveConfig> adaptive = {};  // absent = plain softmax
+
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+};
+
+// One [[memory.tier]]: the host's own keys, and the plugin's options as they were written.
+struct TierConfig {
+  std::string plugin;
+  std::optional<std::vector<std::int64_t>> layers = {};  // sorted; absent = all
+  Feed feed = Feed::kReleased;
+  std::string sha256 = {};                     // 64 lower-case hexadecimal digits; "" = not pinned
+  std::optional<double> lr = {};               // absent = train.lr
+  std::optional<double> weight_decay = {};     // absent = none
+  std::map<std::string, double> weights = {};  // weight.<auxiliary loss>; absent losses count 1
+  Value options = {};                          // a table: every key that is not the host's
+  Value eval_options = {};                     // a table: the keys eval_<option>, without "eval_"
+  Position position = {};                      // of the [[memory.tier]]
+
+  // Equal settings; the position does not count.
+  friend bool operator==(const TierConfig& a, const TierConfig& b);
+};
+
+// [memory]
+struct MemoryConfig {
+  std::vector<std::filesystem::path> plugins = {};  // folders, absolute, searched in order
+  Carry carry = Carry::kRefuse;
+  std::vector<TierConfig> tiers = {};  // nearest memory first
+
+  friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
+};
+
+// The repeating-motif task: each lane repeats a random motif; periods are drawn uniformly.
+struct MotifConfig {
+  std::int64_t alphabet = 16;  // symbols, at least 2
+  std::int64_t period_min = 8;
+  std::int64_t period_max = 56;
+
+  friend bool operator==(const MotifConfig&, const MotifConfig&) = default;
+};
+
+// [data]
+struct DataConfig {
+  Task task = Task::kText;
+  std::filesystem::path train = {};  // required by text and tokens
+  std::filesystem::path valid = {};  // "" = none
+  std::filesystem::path test = {};
+  Vocabulary vocabulary = Vocabulary::kByte;  // of text
+  // word: keep at most so many words; tokens: ids are below it; 0 = what the training data holds.
+  std::int64_t vocabulary_size = 0;
+  Reset reset = Reset::kDocument;
+  MotifConfig motif = {};  // keys alphabet, period_min, period_max
+  std::uint64_t seed = 1;  // of generated tasks
+
+  friend bool operator==(const DataConfig&, const DataConfig&) = default;
+};
+
+// [train]
+struct TrainConfig {
+  std::int64_t segment = 128;  // tokens
+  std::int64_t lanes = 16;
+  std::int64_t steps = 0;  // exactly one of steps and epochs is given; the other is 0
+  std::int64_t epochs = 0;
+  Optimizer optimizer = Optimizer::kAdam;
+  double lr = 2.5e-4;
+  double lr_min = 0.0;  // where the cosine ends; at most lr
+  Schedule schedule = Schedule::kCosine;
+  std::int64_t warmup = 0;  // steps of linear growth from 0
+  double clip = 0.25;       // global gradient norm; 0 = off
+  double beta1 = 0.9;       // key betas = [beta1, beta2]
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  Precision precision = Precision::kF32;
+  std::int64_t bptt_segments = 1;  // segments that `through` slots keep their graph
+  std::uint64_t seed = 1;
+  std::int64_t accumulate = 1;   // segments a step
+  std::int64_t log_every = 100;  // steps; 0 = never
+  std::int64_t eval_every = 0;   // steps; 0 = at the end only
+  std::int64_t save_every = 0;   // steps; 0 = at the end only
+
+  friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
+};
+
+// [eval]
+struct EvalConfig {
+  std::int64_t segment = 128;             // default train.segment
+  std::int64_t lanes = 16;                // default train.lanes
+  Precision precision = Precision::kF32;  // default train.precision
+  std::int64_t steps = 0;  // segments a split; 0 = all; motif, which has no end: default 50
+
+  friend bool operator==(const EvalConfig&, const EvalConfig&) = default;
+};
+
+// [generate]
+struct GenerateConfig {
+  std::int64_t segment = 128;  // default eval.segment
+
+  friend bool operator==(const GenerateConfig&, const GenerateConfig&) = default;
+};
+
+struct Experiment {
+  ModelConfig model = {};
+  MemoryConfig memory = {};
+  DataConfig data = {};
+  TrainConfig train = {};
+  EvalConfig eval = {};
+  GenerateConfig generate = {};
+
+  friend bool operator==(const Experiment&, const Experiment&) = default;
+};
+
+// Reads an experiment file. `memory_file` replaces its [memory]; then the overrides apply in order.
+// Throws one Error (kUsage) with a line "file:line:column: key: expected ..., got ..." per problem;
+// Error (kRun) when a file cannot be read. Plugin options are only checked by options.hpp, when the
+// plugin's schema is known.
+[[nodiscard]] Experiment parse_experiment(
+    const std::filesystem::path& path, const std::vector<Override>& overrides = {},
+    const std::optional<std::filesystem::path>& memory_file = std::nullopt);
+
+// The same from a text; `source` stands in messages, `folder` is the base of relative paths.
+[[nodiscard]] Experiment parse_experiment_text(std::string_view text, const std::string& source,
+                                               const std::filesystem::path& folder = ".",
+                                               const std::vector<Override>& overrides = {});
+
+// Reads a file that holds only [memory]. Overrides of other keys than memory.* are refused.
+[[nodiscard]] MemoryConfig parse_memory_file(const std::filesystem::path& path,
+                                             const std::vector<Override>& overrides = {});
+
+// The experiment with another memory; checks what depends on both (layers, same_length).
+[[nodiscard]] Experiment with_memory(const Experiment& experiment, const MemoryConfig& memory);
+
+// The whole experiment as TOML, every key written; parses to an equal Experiment.
+[[nodiscard]] std::string to_toml(const Experiment& experiment);
+// A memory as a file of its own.
+[[nodiscard]] std::string to_toml(const MemoryConfig& memory);
+
+}  // namespace mneme::config

@@ -1,0 +1,17 @@
+// Reading [memory]; shared by experiment files and memory files. Not for other folders.
+#pragma once
+
+#include "host/config/experiment.hpp"
+#include "host/config/schema.hpp"
+
+namespace mneme::config {
+
+// Reads a [memory] table; problems go to `problems`.
+[[nodiscard]] MemoryConfig read_memory(const Value& table, Problems& problems);
+
+// What depends on model and memory together. `model_position` is where messages about the model
+// point; it may be empty.
+void check_together(const ModelConfig& model, const MemoryConfig& memory,
+                    const Position& model_position, Problems& problems);
+
+}  // namespace mneme::config

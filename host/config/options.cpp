@@ -1,0 +1,361 @@
+#include "host/config/options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "host/base/text.hpp"
+
+namespace mneme::config {
+namespace {
+
+bool is_number_type(OptionType type) {
+  return type == OptionType::kInteger || type == OptionType::kReal ||
+         type == OptionType::kIntegerList || type == OptionType::kRealList;
+}
+
+// Bounds of an integer option as the nearest whole numbers inside them.
+IntegerRange integer_range(const OptionSpec& spec) {
+  constexpr double kLimit = 9.2e18;  // just inside the 64-bit range
+  IntegerRange range;
+  if (spec.min && *spec.min > -kLimit) {
+    range.min = static_cast<std::int64_t>(std::ceil(std::min(*spec.min, kLimit)));
+  }
+  if (spec.max && *spec.max < kLimit) {
+    range.max = static_cast<std::int64_t>(std::floor(std::max(*spec.max, -kLimit)));
+  }
+  return range;
+}
+
+RealRange real_range(const OptionSpec& spec) {
+  RealRange range;
+  if (spec.min) range.min = *spec.min;
+  if (spec.max) range.max = *spec.max;
+  return range;
+}
+
+bool holds_type(OptionType type, const OptionValue& value) {
+  switch (type) {
+    case OptionType::kInteger:
+      return std::holds_alternative<std::int64_t>(value);
+    case OptionType::kReal:
+      return std::holds_alternative<double>(value);
+    case OptionType::kBoolean:
+      return std::holds_alternative<bool>(value);
+    case OptionType::kText:
+    case OptionType::kChoice:
+      return std::holds_alternative<std::string>(value);
+    case OptionType::kIntegerList:
+      return std::holds_alternative<std::vector<std::int64_t>>(value);
+    case OptionType::kRealList:
+      break;
+  }
+  return std::holds_alternative<std::vector<double>>(value);
+}
+
+bool is_in_range(const OptionSpec& spec, const OptionValue& value) {
+  const IntegerRange integers = integer_range(spec);
+  const RealRange reals = real_range(spec);
+  const auto has_integer = [&](std::int64_t x) { return x >= integers.min && x <= integers.max; };
+  const auto has_real = [&](double x) { return reals.contains(x); };
+  switch (spec.type) {
+    case OptionType::kInteger:
+      return has_integer(std::get<std::int64_t>(value));
+    case OptionType::kReal:
+      return has_real(std::get<double>(value));
+    case OptionType::kIntegerList: {
+      const auto& list = std::get<std::vector<std::int64_t>>(value);
+      return std::all_of(list.begin(), list.end(), has_integer);
+    }
+    case OptionType::kRealList: {
+      const auto& list = std::get<std::vector<double>>(value);
+      return std::all_of(list.begin(), list.end(), has_real);
+    }
+    case OptionType::kChoice:
+      return std::find(spec.choices.begin(), spec.choices.end(), std::get<std::string>(value)) !=
+             spec.choices.end();
+    case OptionType::kBoolean:
+    case OptionType::kText:
+      break;
+  }
+  return true;
+}
+
+bool is_well_formed(const std::string& key) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return !key.empty() && is_letter(key.front()) && std::all_of(key.begin(), key.end(), [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+// What is wrong with one option of a schema; "" = nothing.
+std::string schema_fault(const OptionSpec& spec) {
+  const auto& hosts = host_tier_keys();
+  if (!is_well_formed(spec.key)) {
+    return "bad key: expected letters, digits and '_', starting with a letter";
+  }
+  if (std::find(hosts.begin(), hosts.end(), spec.key) != hosts.end()) {
+    return "the key belongs to the host; choose another name";
+  }
+  if (spec.key.starts_with("eval_")) {
+    return "keys that begin with eval_ belong to the host; choose another name";
+  }
+  if (spec.type == OptionType::kChoice && spec.choices.empty()) return "a choice without choices";
+  if ((spec.min || spec.max) && !is_number_type(spec.type)) {
+    return "bounds are for numbers only";
+  }
+  if ((spec.min && std::isnan(*spec.min)) || (spec.max && std::isnan(*spec.max))) {
+    return "a bound is not a number";
+  }
+  if (spec.min && spec.max && *spec.min > *spec.max) {
+    return str("min ", *spec.min, " exceeds max ", *spec.max);
+  }
+  if (!spec.default_value) return "";
+  if (!holds_type(spec.type, *spec.default_value)) {
+    return str("the default has another type: expected ", option_type_text(spec.type), ", got ",
+               option_text(*spec.default_value));
+  }
+  if (!is_in_range(spec, *spec.default_value)) {
+    return str("the default is out of range: expected ", option_expectation(spec), ", got ",
+               option_text(*spec.default_value));
+  }
+  return "";
+}
+
+template <typename T>
+std::optional<OptionValue> boxed(const std::optional<T>& value) {
+  return value ? std::optional<OptionValue>(*value) : std::nullopt;
+}
+
+// The value of one key that is present, or nothing where it does not fit (and a problem is added).
+std::optional<OptionValue> read_option(Reader& reader, const OptionSpec& spec, Problems& problems) {
+  const std::size_t before = problems.size();
+  std::optional<OptionValue> value;
+  switch (spec.type) {
+    case OptionType::kInteger:
+      value = boxed(reader.optional_integer(spec.key, integer_range(spec)));
+      break;
+    case OptionType::kReal:
+      value = boxed(reader.optional_real(spec.key, real_range(spec)));
+      break;
+    case OptionType::kBoolean:
+      value = reader.boolean(spec.key, false);
+      break;
+    case OptionType::kText:
+      value = reader.text(spec.key, "");
+      break;
+    case OptionType::kIntegerList:
+      value = boxed(reader.integers(spec.key, integer_range(spec)));
+      break;
+    case OptionType::kRealList:
+      value = boxed(reader.reals(spec.key, real_range(spec)));
+      break;
+    case OptionType::kChoice:
+      value = reader.word(spec.key, spec.choices);
+      break;
+  }
+  return problems.size() == before ? value : std::nullopt;
+}
+
+// Stands in for a required option whose value is a problem already, so that reading goes on.
+OptionValue blank(OptionType type) {
+  switch (type) {
+    case OptionType::kInteger:
+      return std::int64_t{0};
+    case OptionType::kReal:
+      return 0.0;
+    case OptionType::kBoolean:
+      return false;
+    case OptionType::kText:
+    case OptionType::kChoice:
+      return std::string();
+    case OptionType::kIntegerList:
+      return std::vector<std::int64_t>();
+    case OptionType::kRealList:
+      break;
+  }
+  return std::vector<double>();
+}
+
+using Values = std::map<std::string, OptionValue, std::less<>>;
+
+Values read_training(const TierConfig& tier, const std::vector<OptionSpec>& specs,
+                     Problems& problems) {
+  Values values;
+  Reader reader(tier.options, problems);
+  for (const OptionSpec& spec : specs) {
+    std::optional<OptionValue> value;
+    if (reader.has(spec.key)) {
+      value = read_option(reader, spec, problems);
+    } else if (!spec.default_value) {
+      reader.require(spec.key, str(option_expectation(spec), " for the plugin ", tier.plugin));
+    } else {
+      static_cast<void>(reader.value(spec.key));
+    }
+    values[spec.key] = value ? *value : spec.default_value ? *spec.default_value : blank(spec.type);
+  }
+  reader.finish(host_tier_keys());
+  return values;
+}
+
+// `values` with every eval_<key> in place.
+Values read_evaluation(const TierConfig& tier, const std::vector<OptionSpec>& specs, Values values,
+                       Problems& problems) {
+  Reader reader(tier.eval_options, problems);
+  std::vector<std::string> allowed;
+  for (const OptionSpec& spec : specs) {
+    if (spec.may_differ_at_evaluation) allowed.push_back("eval_" + spec.key);
+  }
+  for (const OptionSpec& spec : specs) {
+    const Value* found = reader.value(spec.key);
+    if (found == nullptr) continue;
+    if (spec.may_differ_at_evaluation) {
+      const auto value = read_option(reader, spec, problems);
+      if (value) values[spec.key] = *value;
+    } else {
+      problems.add(
+          found->position(), found->path(),
+          {.failed = str(spec.key, " may not differ at evaluation"),
+           .expected = allowed.empty() ? "no eval_ option for this plugin" : quoted_list(allowed)});
+    }
+  }
+  for (const Member& member : reader.take_rest()) {
+    problems.add(member.key_position, member.value.path(),
+                 {.failed = "unknown key" + did_you_mean("eval_" + member.key, allowed),
+                  .hint = allowed.empty() ? str("the plugin ", tier.plugin, " has no eval_ option")
+                                          : "known keys: " + join(allowed, ", ")});
+  }
+  return values;
+}
+
+}  // namespace
+
+std::string_view option_type_text(OptionType type) {
+  switch (type) {
+    case OptionType::kInteger:
+      return "integer";
+    case OptionType::kReal:
+      return "real";
+    case OptionType::kBoolean:
+      return "boolean";
+    case OptionType::kText:
+      return "text";
+    case OptionType::kChoice:
+      return "choice";
+    case OptionType::kIntegerList:
+      return "list of integers";
+    case OptionType::kRealList:
+      break;
+  }
+  return "list of reals";
+}
+
+std::string option_text(const OptionValue& value) {
+  struct Writer {
+    std::string operator()(std::int64_t x) const { return std::to_string(x); }
+    std::string operator()(double x) const { return format_exact(x); }
+    std::string operator()(bool x) const { return x ? "true" : "false"; }
+    std::string operator()(const std::string& x) const { return toml_string(x); }
+    std::string operator()(const std::vector<std::int64_t>& x) const { return list_text(x); }
+    std::string operator()(const std::vector<double>& x) const {
+      std::vector<std::string> parts;
+      for (const double item : x) parts.push_back(format_exact(item));
+      return '[' + join(parts, ", ") + ']';
+    }
+  };
+  return std::visit(Writer{}, value);
+}
+
+std::string option_expectation(const OptionSpec& spec) {
+  switch (spec.type) {
+    case OptionType::kInteger:
+      return range_text(integer_range(spec));
+    case OptionType::kReal:
+      return range_text(real_range(spec));
+    case OptionType::kBoolean:
+      return "true or false";
+    case OptionType::kText:
+      return "a string";
+    case OptionType::kChoice:
+      return quoted_list(spec.choices);
+    case OptionType::kIntegerList:
+      return "a list, each " + range_text(integer_range(spec));
+    case OptionType::kRealList:
+      break;
+  }
+  return "a list, each " + range_text(real_range(spec));
+}
+
+void check_schema(const std::string& plugin, const std::vector<OptionSpec>& specs) {
+  std::vector<std::string> faults;
+  std::set<std::string> seen;
+  for (const OptionSpec& spec : specs) {
+    const std::string where = str("plugin ", plugin, ": option ", toml_string(spec.key), ": ");
+    const std::string fault = schema_fault(spec);
+    if (!fault.empty()) faults.push_back(where + fault);
+    if (!seen.insert(spec.key).second) faults.push_back(where + "declared twice");
+  }
+  if (!faults.empty()) throw Error(ErrorKind::kPlugin, join(faults, "\n"));
+}
+
+OptionMap::OptionMap(std::string plugin, Values values)
+    : plugin_(std::move(plugin)), values_(std::move(values)) {}
+
+const OptionValue* OptionMap::find(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+template <typename T>
+const T& OptionMap::get(std::string_view key, std::string_view type) const {
+  const OptionValue* value = find(key);
+  const std::string where = str("plugin ", plugin_, ": option \"", key, '"');
+  if (value == nullptr) {
+    std::vector<std::string> keys;
+    for (const auto& item : values_) keys.push_back(item.first);
+    throw_plugin({.where = where,
+                  .failed = "asked for, but not in the schema" + did_you_mean(key, keys),
+                  .hint = "declare the option"});
+  }
+  const T* typed = std::get_if<T>(value);
+  if (typed == nullptr) {
+    throw_plugin({.where = where,
+                  .failed = "read as another type than its schema's",
+                  .expected = std::string(type),
+                  .got = option_text(*value)});
+  }
+  return *typed;
+}
+
+std::int64_t OptionMap::integer(std::string_view key) const {
+  return get<std::int64_t>(key, "integer");
+}
+double OptionMap::real(std::string_view key) const { return get<double>(key, "real"); }
+bool OptionMap::boolean(std::string_view key) const { return get<bool>(key, "boolean"); }
+const std::string& OptionMap::text(std::string_view key) const {
+  return get<std::string>(key, "text");
+}
+const std::vector<std::int64_t>& OptionMap::integers(std::string_view key) const {
+  return get<std::vector<std::int64_t>>(key, "list of integers");
+}
+const std::vector<double>& OptionMap::reals(std::string_view key) const {
+  return get<std::vector<double>>(key, "list of reals");
+}
+
+OptionValues resolve_options(const TierConfig& tier, const std::vector<OptionSpec>& specs,
+                             Problems& problems) {
+  Values training = read_training(tier, specs, problems);
+  Values evaluation = read_evaluation(tier, specs, training, problems);
+  return {OptionMap(tier.plugin, std::move(training)),
+          OptionMap(tier.plugin, std::move(evaluation))};
+}
+
+OptionValues resolve_options(const TierConfig& tier, const std::vector<OptionSpec>& specs) {
+  Problems problems;
+  OptionValues values = resolve_options(tier, specs, problems);
+  problems.throw_if_any();
+  return values;
+}
+
+}  // namespace mneme::config

@@ -1,0 +1,160 @@
+// Reading tables by schema: typed access that collects every error before one is thrown.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/config/toml.hpp"
+
+namespace mneme::config {
+
+// Errors of one or more files, thrown together.
+class Problems {
+ public:
+  // Adds "position: key path: text"; `text.where` is ignored.
+  void add(const Position& position, const std::string& path, const ErrorText& text);
+  // Adds every line of another error.
+  void add(const Error& error);
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  // Throws one Error (kUsage) with a line per problem, ordered by place; nothing when empty.
+  void throw_if_any() const;
+
+ private:
+  struct Entry {
+    std::string source;
+    std::uint32_t line;
+    std::uint32_t column;
+    std::string text;
+  };
+  std::vector<Entry> entries_;
+};
+
+// Bounds of a number, both included unless `is_open_*`. NaN and infinities are never inside.
+struct IntegerRange {
+  std::int64_t min = std::numeric_limits<std::int64_t>::min();
+  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+};
+struct RealRange {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool is_open_min = false;
+  bool is_open_max = false;
+
+  [[nodiscard]] bool contains(double value) const;
+};
+inline constexpr IntegerRange kPositive{1, std::numeric_limits<std::int64_t>::max()};
+inline constexpr IntegerRange kNotNegative{0, std::numeric_limits<std::int64_t>::max()};
+
+// "an integer of at least 1", "a real number in [0, 1)", for messages.
+[[nodiscard]] std::string range_text(const IntegerRange& range);
+[[nodiscard]] std::string range_text(const RealRange& range);
+
+// What a value is, for messages: "\"abc\" (a string)", "1.5", "a table".
+[[nodiscard]] std::string describe(const Value& value);
+
+// A word of a choice. A word that a later version knows gets `is_available = false`: it is refused
+// with a message of its own.
+template <typename E>
+struct Word {
+  std::string_view text;
+  E value;
+  bool is_available = true;
+};
+
+// The word of an enum value in its table.
+template <typename E, std::size_t n>
+[[nodiscard]] constexpr std::string_view word_of(E value, const Word<E> (&words)[n]) {
+  for (const Word<E>& word : words) {
+    if (word.value == value) return word.text;
+  }
+  return "?";
+}
+
+// Reads one table. Every getter marks its key as known; a value that does not fit goes to
+// `problems` and the fallback is returned. finish() reports the keys that nobody asked for.
+// The table and the problems must outlive the reader.
+class Reader {
+ public:
+  Reader(const Value& table, Problems& problems);
+
+  [[nodiscard]] bool has(std::string_view key) const { return table_->find(key) != nullptr; }
+  // The member as it is, marked as known; nullptr when absent.
+  const Value* value(std::string_view key);
+
+  std::int64_t integer(std::string_view key, std::int64_t fallback, IntegerRange range = {});
+  std::uint64_t seed(std::string_view key, std::uint64_t fallback);
+  double real(std::string_view key, double fallback, RealRange range = {});
+  bool boolean(std::string_view key, bool fallback);
+  std::string text(std::string_view key, const std::string& fallback);
+  // One of `words`; "" when absent or refused.
+  std::string word(std::string_view key, const std::vector<std::string>& words);
+  // A path, made absolute; relative paths are relative to where the value was written. "" when
+  // absent.
+  std::filesystem::path path(std::string_view key);
+
+  std::optional<std::int64_t> optional_integer(std::string_view key, IntegerRange range = {});
+  std::optional<double> optional_real(std::string_view key, RealRange range = {});
+  std::optional<std::vector<std::int64_t>> integers(std::string_view key, IntegerRange range = {});
+  std::optional<std::vector<double>> reals(std::string_view key, RealRange range = {});
+  std::optional<std::vector<bool>> booleans(std::string_view key);
+  std::vector<std::filesystem::path> paths(std::string_view key);
+
+  // The member when it is a table; an array of tables; nullptr (or empty) when absent or wrong.
+  const Value* table(std::string_view key);
+  std::vector<const Value*> tables(std::string_view key);
+
+  // Reports the key as missing when it is; `what` says what it should hold.
+  bool require(std::string_view key, const std::string& what);
+
+  template <typename E, std::size_t n>
+  E choice(std::string_view key, E fallback, const Word<E> (&words)[n]) {
+    const Value* found = value(key);
+    if (found == nullptr) return fallback;
+    std::vector<std::string> available;
+    std::vector<std::string> later;
+    for (const Word<E>& word : words) {
+      const bool is_it = found->kind() == Kind::kString && found->as_string() == word.text;
+      if (is_it && word.is_available) return word.value;
+      (word.is_available ? available : later).emplace_back(word.text);
+    }
+    refuse_choice(*found, available, later);
+    return fallback;
+  }
+
+  // Reports a problem of one key (at its value, or at the table when the key is absent).
+  void problem(std::string_view key, ErrorText text);
+  // Members that no getter has asked for; they count as known from then on.
+  std::vector<Member> take_rest();
+  // Reports every member that no getter asked for, with the nearest known key. `also_known` are
+  // keys that this table has elsewhere, for suggestions only.
+  void finish(const std::vector<std::string>& also_known = {});
+
+  [[nodiscard]] const Value& self() const noexcept { return *table_; }
+
+ private:
+  const Value* typed(std::string_view key, Kind kind, const std::string& expected);
+  void refuse(const Value& value, const std::string& expected);
+  void refuse_choice(const Value& value, const std::vector<std::string>& available,
+                     const std::vector<std::string>& later);
+  std::optional<std::int64_t> integer_of(const Value& value, IntegerRange range);
+  std::optional<double> real_of(const Value& value, RealRange range);
+  const std::vector<Value>* list(std::string_view key, const std::string& expected);
+
+  const Value* table_;
+  Problems* problems_;
+  std::set<std::string, std::less<>> known_;
+};
+
+// The absolute path that a string value names.
+[[nodiscard]] std::filesystem::path resolve_path(const Value& value);
+
+}  // namespace mneme::config

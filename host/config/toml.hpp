@@ -1,0 +1,125 @@
+// TOML files as value trees of our own, in which every value knows where it was written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mneme::config {
+
+// Where a value was written: in a file, or on the command line.
+struct Position {
+  std::shared_ptr<const std::string> source = {};            // the file's path, or "--set KEY"
+  std::shared_ptr<const std::filesystem::path> folder = {};  // what relative paths are relative to
+  std::uint32_t line = 0;                                    // from 1; 0 = no line
+  std::uint32_t column = 0;
+
+  // "file:line:column", or the source alone where there is no line.
+  [[nodiscard]] std::string text() const;
+};
+
+enum class Kind { kTable, kArray, kString, kInteger, kReal, kBoolean };
+
+// "a table", "an array", "a string", "an integer", "a real number", "a boolean".
+[[nodiscard]] std::string_view kind_text(Kind kind);
+
+struct Member;
+
+// One value with its position and its key path from the root ("memory.tier.0.rows"; "" = root).
+// The accessors of another kind than kind() are a mistake of ours and throw std::logic_error.
+class Value {
+ public:
+  // An empty table.
+  Value() = default;
+  [[nodiscard]] static Value table(Position position, std::string path);
+  [[nodiscard]] static Value array(Position position, std::string path);
+  [[nodiscard]] static Value string(std::string text, Position position, std::string path);
+  [[nodiscard]] static Value integer(std::int64_t number, Position position, std::string path);
+  [[nodiscard]] static Value real(double number, Position position, std::string path);
+  [[nodiscard]] static Value boolean(bool flag, Position position, std::string path);
+
+  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+  [[nodiscard]] bool is_table() const noexcept { return kind_ == Kind::kTable; }
+  [[nodiscard]] const Position& position() const noexcept { return position_; }
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+  [[nodiscard]] const std::string& as_string() const;
+  [[nodiscard]] std::int64_t as_integer() const;
+  // Also of an integer.
+  [[nodiscard]] double as_real() const;
+  [[nodiscard]] bool as_boolean() const;
+  [[nodiscard]] const std::vector<Value>& items() const;
+  [[nodiscard]] std::vector<Value>& items();
+  // A table's members in the order of the file.
+  [[nodiscard]] const std::vector<Member>& members() const;
+
+  // A table's member, or nullptr.
+  [[nodiscard]] const Value* find(std::string_view key) const;
+  [[nodiscard]] Value* find(std::string_view key);
+  // Adds a member at the table's end, or replaces the one of that key.
+  Value& set(std::string key, Position key_position, Value value);
+  // Removes a member; true when there was one.
+  bool erase(std::string_view key);
+
+  // The value as TOML text that reads back as an equal value (tables inline).
+  [[nodiscard]] std::string toml() const;
+
+  // Equal kinds and contents; positions and paths do not count, nor does the order of keys.
+  friend bool operator==(const Value& a, const Value& b);
+
+ private:
+  Value(Kind kind, Position position, std::string path);
+  void require(Kind kind) const;
+
+  Kind kind_ = Kind::kTable;
+  bool boolean_ = false;
+  std::int64_t integer_ = 0;
+  double real_ = 0.0;
+  std::string string_;
+  std::vector<Value> items_;
+  std::vector<Member> members_;
+  Position position_;
+  std::string path_;
+};
+
+struct Member {
+  std::string key;
+  Position key_position;
+  Value value;
+};
+
+// One "key=value" of the command line.
+struct Override {
+  std::string key;    // "train.lr", "memory.tier.0.rows"
+  std::string value;  // TOML, or a bare word
+};
+
+// Splits "key=value" at the first '='. Error (kUsage) when there is none or the key is empty.
+[[nodiscard]] Override parse_override(std::string_view argument);
+
+// Reads a TOML file; relative paths in it are relative to its folder. Error (kRun) when it cannot
+// be read; Error (kUsage) "file:line:column: ..." for syntax errors, for keys given twice, for date
+// and time values, and for nesting deeper than 64 levels.
+[[nodiscard]] Value parse_toml_file(const std::filesystem::path& path);
+
+// The same from a text; `source` stands in positions, `folder` is the base of relative paths.
+[[nodiscard]] Value parse_toml(std::string_view text, const std::string& source,
+                               const std::filesystem::path& folder = ".");
+
+// Sets one key of a tree. The key's parts are separated by '.'; a part that meets an array is an
+// index ("memory.tier.0.rows"). Missing tables are made. The value is read as TOML; what is not
+// TOML is taken as a string ("--set train.precision=f64"). Relative paths in it are relative to the
+// current folder. Error (kUsage) for a path through something that is no table, a bad index, or a
+// value that is more than one TOML value.
+void apply_override(Value& root, const Override& override);
+
+// Text as a TOML basic string with quotes and escapes.
+[[nodiscard]] std::string toml_string(std::string_view text);
+// A key as TOML writes it: bare where allowed, else quoted.
+[[nodiscard]] std::string toml_key(std::string_view key);
+
+}  // namespace mneme::config

@@ -1,0 +1,44 @@
+// The words of every choice in an experiment file, for reading and writing. Not for other folders:
+// they use to_word of experiment.hpp.
+#pragma once
+
+#include "host/config/experiment.hpp"
+#include "host/config/schema.hpp"
+
+namespace mneme::config {
+
+// `false`: a word of the design that this build does not offer yet.
+inline constexpr Word<Backbone> kBackboneWords[] = {{"xl", Backbone::kXl},
+                                                    {"gpt2", Backbone::kGpt2, false}};
+inline constexpr Word<PositionScheme> kPositionWords[] = {
+    {"relative", PositionScheme::kRelative},
+    {"disentangled", PositionScheme::kDisentangled, false},
+    {"alibi", PositionScheme::kAlibi},
+    {"learned", PositionScheme::kLearned},
+    {"none", PositionScheme::kNone}};
+inline constexpr Word<Norm> kNormWords[] = {{"post", Norm::kPost}, {"pre", Norm::kPre}};
+inline constexpr Word<EmbeddingScale> kEmbeddingScaleWords[] = {{"sqrt", EmbeddingScale::kSqrt},
+                                                                {"none", EmbeddingScale::kNone}};
+inline constexpr Word<Init> kInitWords[] = {{"official", Init::kOfficial},
+                                            {"article", Init::kArticle}};
+inline constexpr Word<Carry> kCarryWords[] = {{"refuse", Carry::kRefuse}, {"reset", Carry::kReset}};
+inline constexpr Word<Feed> kFeedWords[] = {{"released", Feed::kReleased},
+                                            {"segment", Feed::kSegment}};
+inline constexpr Word<Task> kTaskWords[] = {{"text", Task::kText},
+                                            {"tokens", Task::kTokens},
+                                            {"motif", Task::kMotif},
+                                            {"sorting", Task::kSorting, false},
+                                            {"digit_sorting", Task::kDigitSorting, false}};
+inline constexpr Word<Vocabulary> kVocabularyWords[] = {{"byte", Vocabulary::kByte},
+                                                        {"char", Vocabulary::kChar},
+                                                        {"word", Vocabulary::kWord},
+                                                        {"gpt2", Vocabulary::kGpt2, false}};
+inline constexpr Word<Reset> kResetWords[] = {
+    {"document", Reset::kDocument}, {"segment", Reset::kSegment}, {"never", Reset::kNever}};
+inline constexpr Word<Optimizer> kOptimizerWords[] = {{"adam", Optimizer::kAdam}};
+inline constexpr Word<Schedule> kScheduleWords[] = {{"cosine", Schedule::kCosine},
+                                                    {"constant", Schedule::kConstant}};
+inline constexpr Word<Precision> kPrecisionWords[] = {
+    {"f64", Precision::kF64}, {"f32", Precision::kF32}, {"bf16", Precision::kBf16}};
+
+}  // namespace mneme::config

@@ -1,0 +1,242 @@
+// [memory] in experiment files and in files of its own.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "host/config/experiment.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::config {
+namespace {
+
+using test::error_of;
+using test::TemporaryFolder;
+
+const std::string kPlugins = "[memory]\nplugins = [\"p\"]\n";
+const std::string kRest = "[data]\ntask = \"motif\"\n[train]\nsteps = 1\n";
+
+MemoryConfig parse(const std::string& text) {
+  const TemporaryFolder folder;
+  return parse_memory_file(folder.write("m.toml", text));
+}
+
+// The message with the file's path written as M.
+std::string parse_error(const std::string& text, const std::vector<Override>& overrides = {}) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("m.toml", text).string();
+  std::string message = error_of([&] { static_cast<void>(parse_memory_file(path, overrides)); });
+  for (std::size_t at = message.find(path); at != std::string::npos; at = message.find(path)) {
+    message.replace(at, path.size(), "M");
+  }
+  return message;
+}
+
+std::string tier_error(const std::string& lines) {
+  return parse_error(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n" + lines);
+}
+
+TEST(Memory, NoTierIsNoMemory) {
+  EXPECT_EQ(parse("[memory]\n"), MemoryConfig{});
+  const Experiment e = parse_experiment_text(kRest, "e");
+  EXPECT_EQ(e.memory, MemoryConfig{});
+}
+
+TEST(Memory, ReadsTheHostsKeysAndKeepsTheRestApart) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("m.toml", R"([memory]
+plugins = ["p", "/q"]
+carry = "reset"
+[[memory.tier]]
+plugin = "a"
+layers = [2, 0]
+feed = "segment"
+sha256 = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD"
+lr = 0.5
+weight_decay = 0
+weight.gate = 0.25
+rows = 64
+eval_rows = 128
+nested = { x = 1 }
+[[memory.tier]]
+plugin = "b"
+)");
+  const MemoryConfig memory = parse_memory_file(path);
+  EXPECT_EQ(memory.plugins, (std::vector<std::filesystem::path>{folder / "p", "/q"}));
+  EXPECT_EQ(memory.carry, Carry::kReset);
+  ASSERT_EQ(memory.tiers.size(), 2u);
+  const TierConfig& a = memory.tiers[0];
+  EXPECT_EQ(a.plugin, "a");
+  EXPECT_EQ(a.layers, (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(a.feed, Feed::kSegment);
+  EXPECT_EQ(a.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(a.lr, 0.5);
+  EXPECT_EQ(a.weight_decay, 0.0);
+  EXPECT_EQ(a.weights, (std::map<std::string, double>{{"gate", 0.25}}));
+  EXPECT_EQ(a.options, parse_toml("rows = 64\nnested = { x = 1 }", "x"));
+  EXPECT_EQ(a.eval_options, parse_toml("rows = 128", "x"));
+  EXPECT_EQ(a.eval_options.find("rows")->path(), "memory.tier.0.eval_rows");
+  EXPECT_EQ(a.position.text(), path.string() + ":4:1");
+  const TierConfig& b = memory.tiers[1];
+  EXPECT_FALSE(b.layers);
+  EXPECT_EQ(b.feed, Feed::kReleased);
+  EXPECT_FALSE(b.lr);
+  EXPECT_FALSE(b.weight_decay);
+  EXPECT_TRUE(b.options.members().empty());
+  EXPECT_EQ(b.position.text(), path.string() + ":15:1");
+}
+
+TEST(Memory, TextAndBackGivesAnEqualMemory) {
+  const MemoryConfig first = parse(kPlugins +
+                                   "[[memory.tier]]\nplugin = \"a\"\nlayers = [1]\nweight.\"x y\" "
+                                   "= 3\nrows = 64\neval_rows = 5\nt = { k = [1.5] }\n");
+  EXPECT_EQ(parse(to_toml(first)), first) << to_toml(first);
+  EXPECT_EQ(parse(to_toml(MemoryConfig{})), MemoryConfig{});
+}
+
+TEST(Memory, EqualityCoversEveryFieldOfATier) {
+  const TierConfig base = parse(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n").tiers[0];
+  for (const std::string line :
+       {"layers = [1]", "feed = \"segment\"", "lr = 1.0", "weight_decay = 1.0", "weight.x = 1.0",
+        "rows = 1", "eval_rows = 1",
+        "sha256 = \"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\""}) {
+    const TierConfig other =
+        parse(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n" + line + "\n").tiers[0];
+    EXPECT_FALSE(base == other) << line;
+  }
+}
+
+TEST(Memory, AFileOfItsOwnHoldsNothingElse) {
+  EXPECT_EQ(parse_error("x = 1\n[memory]\n[model]\nlayers = 1\n"),
+            "2: M:1:1: x: a memory file holds [memory] and nothing else\n"
+            "M:3:2: model: a memory file holds [memory] and nothing else");
+  EXPECT_EQ(parse_error(""), "2: M:1:1: memory: missing: expected a table, [memory]");
+  EXPECT_EQ(parse_error("[memroy]\n"),
+            "2: M:1:1: memory: missing: expected a table, [memory]\n"
+            "M:1:2: memroy: a memory file holds [memory] and nothing else; rename it to memory, or "
+            "name an experiment file");
+  EXPECT_EQ(parse_error("memory = 1\n"), "2: M:1:10: memory: expected a table, [memory], got 1");
+}
+
+TEST(Memory, TiersNeedAPluginAndAFolder) {
+  EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nrows = 1\n"),
+            "2: M:3:1: memory.tier.0.plugin: missing: expected the name of a plugin, such as "
+            "plugin = \"name\"");
+  EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nplugin = \"\"\n"),
+            "2: M:4:10: memory.tier.0.plugin: expected the name of a plugin, got an empty string");
+  EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nplugin = 4\n"),
+            "2: M:4:10: memory.tier.0.plugin: expected a string, got 4");
+  EXPECT_EQ(parse_error("[[memory.tier]]\nplugin = \"a\"\n"),
+            "2: M:1:1: memory.plugins: missing: expected a list of folders that hold the plugins, "
+            "relative to the file");
+  EXPECT_EQ(parse_error("[memory]\nplugins = []\n[[memory.tier]]\nplugin = \"a\"\n"),
+            "2: M:2:11: memory.plugins: expected at least one folder, got an empty list");
+  EXPECT_EQ(parse_error("[memory]\ntier = 3\n"),
+            "2: M:2:8: memory.tier: expected an array of tables, [[memory.tier]], got 3");
+  EXPECT_EQ(parse_error("[memory]\n[memory.tier]\nplugin = \"a\"\n"),
+            "2: M:2:1: memory.tier: expected an array of tables, [[memory.tier]], got a table");
+}
+
+TEST(Memory, KeysOfATierAreChecked) {
+  EXPECT_EQ(tier_error("layers = []\n"),
+            "2: M:5:10: memory.tier.0.layers: expected at least one layer, got an empty list; "
+            "leave the key out to serve every layer");
+  EXPECT_EQ(tier_error("layers = [1, 0, 1]\n"),
+            "2: M:5:10: memory.tier.0.layers: layer 1 is listed twice");
+  EXPECT_EQ(tier_error("layers = [-1]\n"),
+            "2: M:5:11: memory.tier.0.layers.0: expected an integer of at least 0, got -1");
+  EXPECT_EQ(tier_error("feed = \"relased\"\n"),
+            "2: M:5:8: memory.tier.0.feed: expected \"released\" | \"segment\", got \"relased\" "
+            "(did you mean \"released\"?)");
+  EXPECT_EQ(tier_error("sha256 = \"ab\"\n"),
+            "2: M:5:10: memory.tier.0.sha256: expected 64 hexadecimal digits, got \"ab\" (2 "
+            "characters)");
+  EXPECT_EQ(tier_error("sha256 = \"" + std::string(64, 'g') + "\"\n"),
+            "2: M:5:10: memory.tier.0.sha256: expected 64 hexadecimal digits, got \"" +
+                std::string(64, 'g') + "\" (64 characters)");
+  EXPECT_EQ(tier_error("lr = -1\n"),
+            "2: M:5:6: memory.tier.0.lr: expected a real number of at least 0, got -1");
+  EXPECT_EQ(tier_error("weight_decay = \"x\"\n"),
+            "2: M:5:16: memory.tier.0.weight_decay: expected a real number of at least 0, got "
+            "\"x\" (a string)");
+  EXPECT_EQ(tier_error("weight = 3\n"),
+            "2: M:5:10: memory.tier.0.weight: expected a table, [memory.tier.0.weight], got 3");
+  EXPECT_EQ(tier_error("weight.a = \"x\"\n"),
+            "2: M:5:12: memory.tier.0.weight.a: expected a real number, got \"x\" (a string)");
+}
+
+TEST(Memory, UnknownKeysAndCarryNameTheNearest) {
+  EXPECT_EQ(parse_error("[memory]\nplugin = [\"x\"]\n"),
+            "2: M:2:1: memory.plugin: unknown key (did you mean \"plugins\"?)");
+  EXPECT_EQ(parse_error("[memory]\ncarry = \"keep\"\n"),
+            "2: M:2:9: memory.carry: expected \"refuse\" | \"reset\", got \"keep\"");
+}
+
+TEST(Memory, OverridesReachMemoryFiles) {
+  const TemporaryFolder folder;
+  const auto path =
+      folder.write("m.toml", kPlugins + "[[memory.tier]]\nplugin = \"a\"\nrows = 1\n");
+  const MemoryConfig memory = parse_memory_file(path, {{"memory.tier.0.rows", "9"}});
+  EXPECT_EQ(memory.tiers[0].options, parse_toml("rows = 9", "x"));
+  EXPECT_EQ(parse_error(kPlugins, {{"train.lr", "1"}}),
+            "2: --set train.lr: a memory file has no such key: expected memory.<key>, got "
+            "train.lr");
+  EXPECT_EQ(
+      parse_error(kPlugins, {{"memory.tier.0.rows", "1"}}),
+      "2: --set memory.tier.0.rows: memory.tier is not there: expected a key of the file, got "
+      "item 0 of nothing");
+}
+
+TEST(Memory, AMemoryFileReplacesTheExperimentsMemory) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "sub");
+  const auto memory =
+      folder.write("sub/m.toml", kPlugins + "[[memory.tier]]\nplugin = \"b\"\nrows = 1\n");
+  const auto experiment =
+      folder.write("e.toml",
+                   "[model]\nsame_length = true\n[memory]\nplugins = [\"x\"]\n[[memory.tier]]\n"
+                   "plugin = \"a\"\n" +
+                       kRest);
+  EXPECT_EQ(parse_experiment(experiment).memory.tiers[0].plugin, "a");
+  const Experiment e = parse_experiment(experiment, {{"memory.tier.0.rows", "5"}}, memory);
+  ASSERT_EQ(e.memory.tiers.size(), 1u);
+  EXPECT_EQ(e.memory.tiers[0].plugin, "b");
+  EXPECT_EQ(e.memory.tiers[0].options, parse_toml("rows = 5", "x"));
+  EXPECT_EQ(e.memory.plugins[0], folder / "sub/p");
+  const auto none = folder.write("none.toml", "[memory]\n");
+  EXPECT_NE(error_of([&] {
+              static_cast<void>(parse_experiment(experiment, {}, none));
+            }).find("model.same_length: the window would be empty"),
+            std::string::npos);
+  const auto wrong = folder.write("w.toml", "[memory]\n[train]\n");
+  EXPECT_EQ(error_of([&] { static_cast<void>(parse_experiment(experiment, {}, wrong)); }),
+            "2: " + wrong.string() + ":2:2: train: a memory file holds [memory] and nothing else");
+}
+
+TEST(Memory, LayersMustExist) {
+  const std::string text = "[model]\nlayers = 2\n" + kPlugins +
+                           "[[memory.tier]]\nplugin = \"a\"\nlayers = [0, 2]\n" + kRest;
+  EXPECT_EQ(error_of([&] { static_cast<void>(parse_experiment_text(text, "e")); }),
+            "2: e:5:1: memory.tier.0.layers: expected layers from 0 to 1, got 2");
+}
+
+TEST(Memory, AnotherMemoryIsCheckedAgainstTheModel) {
+  const std::string text = "[model]\nlayers = 2\nsame_length = true\n" + kPlugins +
+                           "[[memory.tier]]\nplugin = \"a\"\n" + kRest;
+  const Experiment e = parse_experiment_text(text, "e");
+  const MemoryConfig other = parse(kPlugins + "[[memory.tier]]\nplugin = \"b\"\nlayers = [1]\n");
+  const Experiment swapped = with_memory(e, other);
+  EXPECT_EQ(swapped.memory, other);
+  EXPECT_EQ(swapped.model, e.model);
+  EXPECT_TRUE(error_of([&] {
+                static_cast<void>(with_memory(e, {}));
+              }).starts_with("2: model.same_length: the window would be empty"));
+  MemoryConfig deep = other;
+  deep.tiers[0].layers = {7};
+  EXPECT_NE(error_of([&] {
+              static_cast<void>(with_memory(e, deep));
+            }).find("memory.tier.0.layers: expected layers from 0 to 1, got 7"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace mneme::config

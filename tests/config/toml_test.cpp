@@ -1,0 +1,161 @@
+#include "host/config/toml.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::config {
+namespace {
+
+using test::error_of;
+
+Value parse(const std::string& text) { return parse_toml(text, "f.toml"); }
+
+std::string parse_error(const std::string& text) {
+  return error_of([&] { static_cast<void>(parse(text)); });
+}
+
+TEST(Toml, ReadsEveryKind) {
+  const Value root = parse(
+      "s = \"text\"\ni = -5\nr = 2.5\nb = true\na = [1, \"x\", [2.0]]\n[t]\nk = 1\n[[l]]\nv = 1\n"
+      "[[l]]\nv = 2\n");
+  EXPECT_EQ(root.find("s")->as_string(), "text");
+  EXPECT_EQ(root.find("i")->as_integer(), -5);
+  EXPECT_EQ(root.find("i")->as_real(), -5.0);
+  EXPECT_EQ(root.find("r")->as_real(), 2.5);
+  EXPECT_TRUE(root.find("b")->as_boolean());
+  EXPECT_EQ(root.find("a")->items()[2].items()[0].as_real(), 2.0);
+  EXPECT_EQ(root.find("t")->find("k")->as_integer(), 1);
+  EXPECT_EQ(root.find("l")->items()[1].find("v")->as_integer(), 2);
+  EXPECT_EQ(root.find("none"), nullptr);
+}
+
+TEST(Toml, KeepsTheOrderOfTheFile) {
+  const Value root = parse("z = 1\na = 2\n[m]\ny.b = 1\ny.a = 2\n[c]\n");
+  std::string order;
+  for (const Member& member : root.members()) order += member.key;
+  EXPECT_EQ(order, "zamc");
+  EXPECT_EQ(root.find("m")->find("y")->members()[0].key, "b");
+}
+
+TEST(Toml, KnowsPositionsAndPaths) {
+  const Value root = parse("a = 1\n\n[memory]\n  x = [ 1,\n 2 ]\n[[memory.tier]]\n rows = 64\n");
+  const Value* memory = root.find("memory");
+  EXPECT_EQ(memory->position().text(), "f.toml:3:1");
+  EXPECT_EQ(memory->members()[0].key_position.text(), "f.toml:4:3");
+  EXPECT_EQ(memory->find("x")->position().text(), "f.toml:4:7");
+  EXPECT_EQ(memory->find("x")->items()[1].position().text(), "f.toml:5:2");
+  EXPECT_EQ(memory->find("x")->items()[1].path(), "memory.x.1");
+  const Value& rows = *memory->find("tier")->items()[0].find("rows");
+  EXPECT_EQ(rows.position().text(), "f.toml:7:9");
+  EXPECT_EQ(rows.path(), "memory.tier.0.rows");
+  EXPECT_EQ(root.path(), "");
+  EXPECT_EQ(parse("\"a b\".c = 1").find("a b")->find("c")->path(), "\"a b\".c");
+  EXPECT_EQ(Position{}.text(), "");
+}
+
+TEST(Toml, SyntaxErrorsNameThePlace) {
+  EXPECT_TRUE(parse_error("a = 1\nb = = 2\n").starts_with("2: f.toml:2:5: "))
+      << parse_error("b ==");
+  EXPECT_TRUE(parse_error("[model\n").starts_with("2: f.toml:1:7: ")) << parse_error("[model\n");
+  EXPECT_TRUE(parse_error("a = \"open\n").starts_with("2: f.toml:1:")) << parse_error("a = \"o\n");
+  EXPECT_TRUE(parse_error("a = \"\xff\"").starts_with("2: f.toml:1:"));
+  const std::string twice = parse_error("a = 1\na = 2\n");
+  EXPECT_TRUE(twice.starts_with("2: f.toml:2:")) << twice;
+  EXPECT_NE(twice.find("redefine"), std::string::npos) << twice;
+}
+
+TEST(Toml, RefusesDates) {
+  EXPECT_EQ(parse_error("x = 1\nwhen = 2020-01-02\n"),
+            "2: f.toml:2:8: when: dates and times have no use here: expected a table, an array, a "
+            "string, a number or a boolean; quote it to make it a string");
+}
+
+TEST(Toml, RefusesDeepNesting) {
+  std::string key = "a";
+  for (int i = 0; i < 32; ++i) key += ".a";
+  EXPECT_EQ(parse_error(key + " = 1"), "no error");
+  EXPECT_EQ(parse_error("\n" + key + ".a = 1"),
+            "2: f.toml:2:66: too many parts in a key: expected at most 33, got more");
+  std::string endless = "[";
+  for (int i = 0; i < 1'000'000; ++i) endless += "a .";
+  EXPECT_EQ(parse_error(endless + "a]"),
+            "2: f.toml:1:100: too many parts in a key: expected at most 33, got more");
+  EXPECT_NE(parse_error("[" + key + "]\n" + key + " = 1").find("nested too deeply"),
+            std::string::npos);
+  EXPECT_NE(parse_error("a = " + std::string(1'000'000, '[')), "no error");
+}
+
+TEST(Toml, TheGuardOfKeysSkipsStringsAndComments) {
+  const std::string dots(100, '.');
+  EXPECT_EQ(
+      parse_error("# " + dots + "\na = \"" + dots + "\\\"" + dots + "\"\nb = '" + dots +
+                  "'\nc = \"\"\"\n" + dots + "\n\"" + dots + "\"\"\"\nd = '''" + dots + "'''\n"),
+      "no error");
+  // A quoted part cannot hide a long key behind it.
+  std::string hidden = "a";
+  for (int i = 0; i < 1000; ++i) hidden += ".\"=\"";
+  EXPECT_NE(parse_error(hidden + " = 1").find("too many parts"), std::string::npos);
+}
+
+TEST(Toml, FilesKnowTheirFolder) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.write("e.toml", "a = 1\nb = \n");
+  EXPECT_TRUE(error_of([&] {
+                static_cast<void>(parse_toml_file(path));
+              }).starts_with("2: " + path.string() + ":2:"));
+  const Value root = parse_toml_file(folder.write("g.toml", "a = 1\n"));
+  EXPECT_EQ(*root.find("a")->position().folder, folder.path());
+  EXPECT_EQ(error_of([&] { static_cast<void>(parse_toml_file("no.toml")); }),
+            "1: no.toml: cannot open: No such file or directory; check the path");
+}
+
+TEST(Toml, WritesValuesThatReadBack) {
+  const std::string text =
+      "s = \"q\\\" \\\\ \\n\\t\\u0001 \u00e9\"\ni = -9223372036854775808\nr = 0.1\nl = 1e+300\n"
+      "n = [inf, -inf]\nb = [true, false]\nt = { \"a b\" = 1, c = {} }\ne = []\n";
+  const Value root = parse(text);
+  std::string written;
+  for (const Member& member : root.members()) {
+    written += toml_key(member.key) + " = " + member.value.toml() + "\n";
+  }
+  EXPECT_EQ(parse(written), root) << written;
+  EXPECT_EQ(parse("x = " + root.toml()).members()[0].value, root);
+}
+
+TEST(Toml, EqualityIgnoresPlaceAndOrderOnly) {
+  EXPECT_EQ(parse("a = 1\nb = 2"), parse("\n b = 2\n a = 1"));
+  EXPECT_FALSE(parse("a = 1") == parse("a = 1.0"));
+  EXPECT_FALSE(parse("a = 1") == parse("a = 2"));
+  EXPECT_FALSE(parse("a = 1") == parse("b = 1"));
+  EXPECT_FALSE(parse("a = 1") == parse("a = 1\nb = 1"));
+  EXPECT_FALSE(parse("a = [1]") == parse("a = [1, 1]"));
+  EXPECT_FALSE(parse("a = \"x\"") == parse("a = \"y\""));
+  EXPECT_FALSE(parse("a = true") == parse("a = false"));
+}
+
+TEST(Toml, EditsTables) {
+  Value root = parse("a = 1\nb = 2\n");
+  root.set("a", {}, Value::string("x", {}, "a"));
+  root.set("c", {}, Value::boolean(true, {}, "c"));
+  EXPECT_EQ(root, parse("a = \"x\"\nb = 2\nc = true"));
+  EXPECT_TRUE(root.erase("b"));
+  EXPECT_FALSE(root.erase("b"));
+  EXPECT_EQ(root.members().size(), 2u);
+}
+
+TEST(Toml, ReadingAnotherKindIsAMistakeOfOurs) {
+  const Value root = parse("a = 1\n");
+  EXPECT_THROW(static_cast<void>(root.find("a")->as_string()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(root.find("a")->as_boolean()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(root.find("a")->items()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(root.find("a")->members()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(root.as_real()), std::logic_error);
+  EXPECT_THROW(static_cast<void>(root.as_integer()), std::logic_error);
+}
+
+}  // namespace
+}  // namespace mneme::config
