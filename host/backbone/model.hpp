@@ -58,6 +58,9 @@ class Model {
   virtual Output forward(const Batch& batch, memory::SegmentRun& run, const ForwardOptions& options = {}) = 0;
   // Drops tables cached for evaluation (projected position tables); called when weights change.
   virtual void weights_changed() = 0;
+  // Position of the dropout generator: segments trained so far. A checkpoint that keeps it continues bit for bit.
+  virtual uint64_t noise_position() const { return 0; }
+  virtual void seek_noise(uint64_t position) { (void)position; }
 };
 
 // Sizes a text run needs besides the experiment.

@@ -1,0 +1,51 @@
+// The key columns of a layer's attention: gathered, projected, masked.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host/backbone/layer.hpp"
+#include "host/backbone/positions.hpp"
+
+namespace mneme::backbone {
+
+// Keys and values of the context in the order that attention uses: blocks without places first, then
+// blocks by place; `order` says which block stands where.
+struct ContextColumns {
+  struct Block {
+    const memory::ContextBlock* source = nullptr;
+    int64_t index = 0;  // in LayerContext::blocks
+    at::Tensor k, v;    // [B,m,H,d]
+    int64_t rows() const { return source->rows.count; }
+  };
+  std::vector<Block> blocks;
+  int64_t free = 0;    // rows without places
+  int64_t placed = 0;  // rows by place
+
+  bool is_reordered() const;
+  // Columns [B, free + placed + rest] back in the order of LayerContext::blocks.
+  at::Tensor original_order(const at::Tensor& columns) const;
+};
+
+// Projects what has no kept projection (all neighbours of one kind in one product) and keeps it where
+// the run allows. Errors: Error(kPlugin) for keys and values of another dtype than the layer computes in.
+ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer, int64_t index,
+                              const memory::SegmentRun& run);
+
+// The additive mask [1|H,1|B,T,K] of lengths, window and validity. may_be_empty tells whether a query
+// may be left without keys.
+struct ColumnMask {
+  at::Tensor mask;
+  bool may_be_empty = false;
+};
+ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
+                        const LayerSettings& settings, SegmentScope& scope);
+
+// Differentiable score terms [1|H,1|B,1|T,K] of blocks, tokens and explicit distances; undefined = none.
+//   q [B,T,H,d]: the tokens' queries
+at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
+                        const at::Tensor& q, const Layer& layer, SegmentScope& scope);
+
+}  // namespace mneme::backbone

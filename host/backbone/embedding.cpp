@@ -1,0 +1,100 @@
+#include "host/backbone/embedding.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "host/backbone/linear.hpp"
+#include "host/base/error.hpp"
+
+namespace mneme::backbone {
+
+ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary) {
+  ClusterPlan plan;
+  plan.width = config.width;
+  const bool is_adaptive = config.adaptive.has_value();
+  if (is_adaptive) {
+    plan.ends = config.adaptive->cutoffs;
+    plan.div = config.adaptive->div;
+  }
+  if (!plan.ends.empty() && plan.ends.back() >= vocabulary) {
+    throw_usage(ErrorText{.where = "model.adaptive.cutoffs",
+                          .failed = "the last cutoff leaves no tail",
+                          .expected = str("cutoffs below the vocabulary of ", vocabulary),
+                          .got = str(plan.ends.back()),
+                          .hint = "remove cutoffs, or [model.adaptive] for a plain softmax"});
+  }
+  plan.ends.push_back(vocabulary);
+  int64_t width = config.embedding;
+  for (int64_t i = 0; i < plan.clusters(); ++i) {
+    if (width < 1) {
+      throw_usage(ErrorText{.where = "model.adaptive.div",
+                            .failed = str("cluster ", i, " has no width"),
+                            .expected = "embedding / div^cluster of at least 1",
+                            .got = str("embedding ", config.embedding, ", div ", plan.div),
+                            .hint = "widen the embedding, or use fewer cutoffs or a smaller div"});
+    }
+    plan.widths.push_back(width);
+    width /= plan.div;
+  }
+  plan.has_projection = plan.div > 1 || config.embedding != config.width;
+  plan.tie_projection.assign(plan.ends.size(), false);
+  if (is_adaptive) {
+    const std::vector<bool>& tied = config.adaptive->tie_projection;
+    if (tied.size() > plan.ends.size()) {
+      throw_usage(ErrorText{.where = "model.adaptive.tie_projection",
+                            .failed = "more entries than clusters",
+                            .expected = str("at most ", plan.ends.size(), " (cutoffs + 1)"),
+                            .got = str(tied.size())});
+    }
+    std::copy(tied.begin(), tied.end(), plan.tie_projection.begin());
+  }
+  return plan;
+}
+
+Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
+                     const InitScheme& init, ParameterStore& store)
+    : plan_(plan),
+      scale_(config.embedding_scale == config::EmbeddingScale::kSqrt
+                 ? std::sqrt(static_cast<double>(config.width))
+                 : 1.0) {
+  for (int64_t i = 0; i < plan.tables(); ++i) {
+    const int64_t rows = plan.div > 1 ? plan.end(i) - plan.begin(i) : plan.ends.back();
+    const std::string name = str("embedding.", i);
+    tables_.push_back(store.make(name + ".weight", {rows, plan.embedding(i)}, init.table()));
+    if (plan.has_projection) {
+      projections_.push_back(store.make(name + ".projection", {plan.width, plan.embedding(i)},
+                                        init.projection(plan.embedding(i))));
+    }
+  }
+}
+
+at::Tensor Embedding::cluster_rows(int64_t table, const at::Tensor& ids,
+                                   at::ScalarType compute) const {
+  const size_t i = static_cast<size_t>(table);
+  const at::Tensor rows = at::embedding(tables_[i], ids);
+  return plan_.has_projection ? linear(rows, projections_[i], {}, compute) : rows;
+}
+
+at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute) const {
+  at::Tensor out;
+  if (plan_.tables() == 1) {
+    out = cluster_rows(0, ids, compute).to(tables_[0].scalar_type());
+  } else {
+    const at::Tensor flat = ids.reshape(-1);
+    out = at::zeros({flat.size(0), plan_.width}, tables_[0].options().requires_grad(false));
+    for (int64_t i = 0; i < plan_.clusters(); ++i) {
+      const at::Tensor index =
+          at::nonzero(flat.ge(plan_.begin(i)).logical_and_(flat.lt(plan_.end(i)))).squeeze(1);
+      if (index.size(0) == 0) continue;
+      const at::Tensor rows =
+          cluster_rows(i, flat.index_select(0, index) - plan_.begin(i), compute);
+      out = out.index_copy(0, index, rows.to(out.scalar_type()));
+    }
+    out = out.view({ids.size(0), ids.size(1), plan_.width});
+  }
+  return scale_ == 1.0 ? out : out * scale_;
+}
+
+}  // namespace mneme::backbone

@@ -1,0 +1,58 @@
+// Token embeddings, plain and adaptive, weight-compatible with the official Transformer-XL.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host/backbone/parameters.hpp"
+#include "host/config/experiment.hpp"
+
+namespace mneme::backbone {
+
+// How a vocabulary is split into clusters and how wide each cluster's rows are.
+struct ClusterPlan {
+  std::vector<int64_t> ends;    // exclusive ends; the last is the vocabulary
+  std::vector<int64_t> widths;  // of each cluster's embedding rows
+  int64_t div = 1;
+  int64_t width = 0;            // the model's
+  bool has_projection = false;
+  std::vector<bool> tie_projection;  // one a cluster
+
+  int64_t clusters() const { return static_cast<int64_t>(ends.size()); }
+  int64_t begin(int64_t cluster) const {
+    return cluster == 0 ? 0 : ends[static_cast<size_t>(cluster - 1)];
+  }
+  int64_t end(int64_t cluster) const { return ends[static_cast<size_t>(cluster)]; }
+  int64_t embedding(int64_t cluster) const { return widths[static_cast<size_t>(cluster)]; }
+  // Clusters with tables of their own: all of them for div > 1, one table for div 1.
+  int64_t tables() const { return div > 1 ? clusters() : 1; }
+};
+
+// The plan of a model. Errors: Error(kUsage) naming the key for cutoffs beyond the vocabulary, a
+// cluster without width, more tied projections than clusters.
+ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary);
+
+// ids -> rows. Tables [V_i, d_i], projections [D, d_i].
+class Embedding {
+ public:
+  Embedding(const config::ModelConfig& config, const ClusterPlan& plan, const InitScheme& init,
+            ParameterStore& store);
+
+  // ids i64 [B,T] -> [B,T,D] scaled; matrix products in `compute`, result in the parameters' dtype.
+  at::Tensor forward(const at::Tensor& ids, at::ScalarType compute) const;
+
+  const std::vector<at::Tensor>& tables() const { return tables_; }
+  const std::vector<at::Tensor>& projections() const { return projections_; }
+
+ private:
+  at::Tensor cluster_rows(int64_t table, const at::Tensor& ids, at::ScalarType compute) const;
+
+  ClusterPlan plan_;
+  double scale_;
+  std::vector<at::Tensor> tables_;
+  std::vector<at::Tensor> projections_;  // empty when there is none
+};
+
+}  // namespace mneme::backbone

@@ -1,0 +1,198 @@
+#include "host/backbone/layer.hpp"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "host/backbone/attention.hpp"
+#include "host/backbone/columns.hpp"
+#include "host/backbone/linear.hpp"
+#include "host/backbone/services.hpp"
+#include "host/base/text.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+constexpr double kNormEpsilon = 1e-5;
+
+// [B,n,H,d] pieces -> [H,B,sum n,d], contiguous.
+at::Tensor heads_first(const std::vector<at::Tensor>& pieces) {
+  std::vector<at::Tensor> views;
+  views.reserve(pieces.size());
+  for (const at::Tensor& piece : pieces) views.push_back(piece.permute({2, 0, 1, 3}));
+  return views.size() == 1 ? views[0].contiguous() : at::cat(views, 2);
+}
+
+}  // namespace
+
+double LayerSettings::scale() const { return 1.0 / std::sqrt(static_cast<double>(head_width)); }
+
+Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& init,
+             const at::Tensor& shared_content, const at::Tensor& shared_position,
+             ParameterStore& store)
+    : index_(index), settings_(&settings) {
+  const int64_t width = settings.width, inner = settings.heads * settings.head_width;
+  const std::string prefix = str("layers.", index, ".");
+  const auto make = [&](const char* name, at::IntArrayRef shape, const InitRule& rule, bool decays) {
+    return store.make(prefix + name, shape, rule, decays);
+  };
+  weights_.qkv = make("attention.qkv.weight", {3 * inner, width}, init.linear(width), true);
+  if (settings.is_relative()) {
+    weights_.position = make("attention.position.weight", {inner, width}, init.linear(width), true);
+    const std::vector<int64_t> shape = {settings.heads, settings.head_width};
+    weights_.content_bias = shared_content.defined()
+                                ? shared_content
+                                : make("attention.content_bias", shape, init.position_bias(), false);
+    weights_.position_bias = shared_position.defined()
+                                 ? shared_position
+                                 : make("attention.position_bias", shape, init.position_bias(), false);
+  }
+  weights_.output = make("attention.output.weight", {width, inner}, init.linear(inner), true);
+  weights_.norm_weight = make("attention.norm.weight", {width}, init.norm(), false);
+  weights_.norm_bias = make("attention.norm.bias", {width}, InitRule::constant(0.0), false);
+  weights_.ff_in = make("ff.in.weight", {settings.ff, width}, init.linear(width), true);
+  weights_.ff_in_bias = make("ff.in.bias", {settings.ff}, init.linear_bias(width), false);
+  weights_.ff_out = make("ff.out.weight", {width, settings.ff}, init.linear(settings.ff), true);
+  weights_.ff_out_bias = make("ff.out.bias", {width}, init.linear_bias(settings.ff), false);
+  weights_.ff_norm_weight = make("ff.norm.weight", {width}, init.norm(), false);
+  weights_.ff_norm_bias = make("ff.norm.bias", {width}, InitRule::constant(0.0), false);
+}
+
+at::Tensor Layer::post_norm(const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias) const {
+  return at::layer_norm(x, {settings_->width}, weight, bias, kNormEpsilon);
+}
+
+at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) const {
+  if (!settings_->is_pre_norm) return rows;
+  const auto constant = [&](const at::Tensor& w) { return weight_gradient ? w : w.detach(); };
+  const at::Tensor out = post_norm(rows.to(weights_.norm_weight.scalar_type()),
+                                   constant(weights_.norm_weight), constant(weights_.norm_bias));
+  return out.to(rows.scalar_type());
+}
+
+at::Tensor Layer::projected_positions(int64_t reach, PositionTables& tables, bool has_dropout) {
+  const bool keeps = !has_dropout && !at::GradMode::is_enabled();
+  if (keeps && kept_positions_.defined() && kept_positions_.size(1) >= reach + 1) {
+    return kept_positions_.narrow(1, kept_positions_.size(1) - reach - 1, reach + 1);
+  }
+  const at::Tensor projected =
+      linear(tables.descending(reach), weights_.position, {}, settings_->compute)
+          .view({reach + 1, settings_->heads, settings_->head_width})
+          .permute({1, 0, 2});
+  if (keeps) kept_positions_ = projected;
+  return projected;
+}
+
+memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
+                                            const at::Tensor& k, const at::Tensor& v,
+                                            SegmentScope& scope) {
+  const ContextColumns columns = gather_context(context, *this, index_, scope.run);
+  const int64_t tokens = q.size(1);
+  std::vector<at::Tensor> keys, values;
+  for (const ContextColumns::Block& block : columns.blocks) {
+    keys.push_back(block.k);
+    values.push_back(block.v);
+  }
+  keys.push_back(k);
+  values.push_back(v);
+  const ColumnMask mask = mask_columns(columns, q.size(0), tokens, *settings_, scope);
+  AttentionArgs args;
+  args.q = q;
+  args.k = heads_first(keys);
+  args.v = heads_first(values);
+  args.mask = mask.mask;
+  args.bias = bias_columns(columns, context, q, *this, scope);
+  args.may_be_empty = mask.may_be_empty || args.bias.defined();
+  args.first_placed = columns.free;
+  args.scale = settings_->scale();
+  if (settings_->is_relative()) {
+    args.content_bias = weights_.content_bias;
+    args.position_bias = weights_.position_bias;
+    args.table = projected_positions(columns.placed + scope.riders + tokens, scope.tables,
+                                     scope.is_training && settings_->dropout > 0.0);
+  }
+  args.dropout = scope.is_training ? settings_->attention_dropout : 0.0;
+  args.noise = &scope.noise;
+  args.wants_mass = scope.run.wants_mass(index_);
+  args.wants_lse = scope.run.wants_local(index_);
+  args.query_valid = scope.token_valid;
+  AttentionOutput out = attend(args);
+  memory::LocalAttention local;
+  local.z = out.z;
+  local.lse = out.lse;
+  if (out.mass.defined()) local.mass = columns.original_order(out.mass);
+  return local;
+}
+
+at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
+                                  memory::LayerServices& services, memory::LocalAttention& local) {
+  const int64_t lanes = h.size(0), riders = scope.riders, tokens = h.size(1) - riders;
+  const int64_t inner = settings_->heads * settings_->head_width;
+  scope.run.absorb_before(index_, x, services);
+  const memory::LayerContext context = scope.run.context(index_, x, services);
+  const std::vector<at::Tensor> qkv =
+      linear(norm_before(h), weights_.qkv, {}, settings_->compute)
+          .view({lanes, riders + tokens, 3, settings_->heads, settings_->head_width})
+          .unbind(2);
+  const auto of_tokens = [&](const at::Tensor& t) {
+    return riders == 0 ? t : t.narrow(1, riders, tokens);
+  };
+  const at::Tensor q = of_tokens(qkv[0]), k = of_tokens(qkv[1]), v = of_tokens(qkv[2]);
+  if (scope.run.caches_projections()) {
+    scope.run.token_projection(index_, k.contiguous(), v.contiguous());
+  }
+  local = attend_tokens(context, q, qkv[1], qkv[2], scope);
+  local.q = q;
+  local.k = k;
+  local.v = v;
+  at::Tensor ridden;
+  if (riders > 0) {
+    ridden = scope.run.ride(index_, h.narrow(1, 0, riders).to(settings_->compute),
+                            qkv[0].narrow(1, 0, riders), qkv[1], qkv[2], services);
+  }
+  at::Tensor z = scope.run.read_heads(index_, local, services);
+  const bool has_riders = riders > 0 && !is_last();
+  if (has_riders) z = at::cat({ridden, z}, 1);
+  const at::Tensor projected =
+      linear(z.reshape({lanes, z.size(1), inner}), weights_.output, {}, settings_->compute);
+  const at::Tensor own = has_riders ? projected.narrow(1, riders, tokens) : projected;
+  at::Tensor out = scope.run.read_out(index_, own, local, services);
+  if (!has_riders) return out;
+  return out.is_same(own) ? projected : at::cat({projected.narrow(1, 0, riders), out}, 1);
+}
+
+at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
+  const double p = scope.is_training ? settings_->dropout : 0.0;
+  const at::Tensor input =
+      settings_->is_pre_norm ? post_norm(h, weights_.ff_norm_weight, weights_.ff_norm_bias) : h;
+  const at::Tensor inner = scope.noise.apply(
+      linear(input, weights_.ff_in, weights_.ff_in_bias, settings_->compute).relu(), p);
+  const at::Tensor out =
+      h + scope.noise.apply(linear(inner, weights_.ff_out, weights_.ff_out_bias, settings_->compute), p);
+  return settings_->is_pre_norm ? out
+                                : post_norm(out, weights_.ff_norm_weight, weights_.ff_norm_bias);
+}
+
+at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
+  const int64_t riders = scope.riders, tokens = h.size(1) - riders;
+  const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
+  const at::Tensor x = rows.to(settings_->compute);
+  XlLayerServices services(*this, scope);
+  memory::LocalAttention local;
+  const at::Tensor attended = scope.noise.apply(attention_block(h, x, scope, services, local),
+                                                scope.is_training ? settings_->dropout : 0.0);
+  // Nothing reads the riders of the last layer: they end with its attention.
+  at::Tensor middle = (is_last() ? rows : h) + attended;
+  if (!settings_->is_pre_norm) middle = post_norm(middle, weights_.norm_weight, weights_.norm_bias);
+  const auto tap_tokens = [&](const at::Tensor& t) {
+    return t.narrow(1, t.size(1) - tokens, tokens).detach();
+  };
+  if (scope.tap != nullptr) scope.tap->attention_out.push_back(tap_tokens(middle));
+  const at::Tensor out = feed_forward(middle, scope);
+  if (scope.tap != nullptr) scope.tap->layer_out.push_back(tap_tokens(out));
+  scope.run.absorb_after(index_, x, local, services);
+  return out;
+}
+
+}  // namespace mneme::backbone

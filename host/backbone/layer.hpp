@@ -1,0 +1,96 @@
+// One decoder layer: attention over [context; riders; tokens], feed-forward, and the moments of a
+// segment's hooks between them (architecture.md, section 3).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+#include "host/backbone/noise.hpp"
+#include "host/backbone/parameters.hpp"
+#include "host/backbone/positions.hpp"
+
+namespace mneme::backbone {
+
+// What all layers of a model have in common.
+struct LayerSettings {
+  int64_t layers = 0;
+  int64_t width = 0;       // D
+  int64_t heads = 0;       // H
+  int64_t head_width = 0;  // d
+  int64_t ff = 0;
+  bool is_pre_norm = false;
+  config::PositionScheme position = config::PositionScheme::kRelative;
+  int64_t clamp_distance = 0;
+  double dropout = 0.0;
+  double attention_dropout = 0.0;
+  at::ScalarType compute = at::kFloat;  // of matrix products
+  std::vector<double> slopes;           // alibi; else empty
+
+  bool is_relative() const { return position == config::PositionScheme::kRelative; }
+  double scale() const;
+};
+
+// One forward pass of a segment, shared by its layers.
+struct SegmentScope {
+  memory::SegmentRun& run;
+  PositionTables& tables;
+  MaskCache& masks;
+  Noise& noise;
+  bool is_training = false;  // dropout is on
+  int64_t window = 0;        // same_length: distances 0 .. window-1; 0 = off
+  int64_t riders = 0;        // M: h holds M riders, then the tokens
+  at::Tensor rider_valid{};  // [B,M] bool; undefined = all
+  at::Tensor token_valid{};  // [B,T] bool; undefined = all
+  ForwardOptions::Tap* tap = nullptr;
+};
+
+// The layer's parameters; position biases may be shared with other layers.
+struct LayerWeights {
+  at::Tensor qkv;                           // [3*H*d, D]: queries, keys, values
+  at::Tensor position;                      // [H*d, D]; relative only
+  at::Tensor output;                        // [D, H*d]
+  at::Tensor content_bias, position_bias;   // [H,d]; relative only
+  at::Tensor norm_weight, norm_bias;        // [D]
+  at::Tensor ff_in, ff_in_bias;             // [ff, D], [ff]
+  at::Tensor ff_out, ff_out_bias;           // [D, ff], [D]
+  at::Tensor ff_norm_weight, ff_norm_bias;  // [D]
+};
+
+class Layer {
+ public:
+  // shared_*: the model's position biases; undefined = the layer makes its own.
+  Layer(int64_t index, const LayerSettings& settings, const InitScheme& init,
+        const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
+
+  // h [B,M+T,D] -> [B,M+T,D]; the last layer drops the riders: [B,T,D].
+  at::Tensor forward(const at::Tensor& h, SegmentScope& scope);
+
+  const LayerWeights& weights() const { return weights_; }
+  const LayerSettings& settings() const { return *settings_; }
+  // The norm before attention; identity in a post-norm layer.
+  at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
+  // Projected positions [H,reach+1,d] in descending distance (see positions.hpp). Without gradient and
+  // dropout the longest one is kept until weights_changed().
+  at::Tensor projected_positions(int64_t reach, PositionTables& tables, bool has_dropout);
+  void weights_changed() { kept_positions_ = at::Tensor(); }
+
+ private:
+  bool is_last() const { return index_ + 1 == settings_->layers; }
+  at::Tensor post_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
+  memory::LocalAttention attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
+                                       const at::Tensor& k, const at::Tensor& v,
+                                       SegmentScope& scope);
+  at::Tensor feed_forward(const at::Tensor& h, SegmentScope& scope) const;
+  at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
+                             memory::LayerServices& services, memory::LocalAttention& local);
+
+  int64_t index_;
+  const LayerSettings* settings_;  // outlives the layer
+  LayerWeights weights_;
+  at::Tensor kept_positions_;
+};
+
+}  // namespace mneme::backbone

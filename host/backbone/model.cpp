@@ -1,0 +1,89 @@
+#include "host/backbone/model.hpp"
+
+#include "host/backbone/xl.hpp"
+#include "host/base/error.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using config::PositionScheme;
+
+void refuse(const std::string& key, const std::string& failed, const std::string& expected,
+            const std::string& hint) {
+  throw_usage(ErrorText{.where = key, .failed = failed, .expected = expected, .hint = hint});
+}
+
+void check_positions(const config::ModelConfig& c) {
+  const bool is_relative = c.position == PositionScheme::kRelative;
+  const std::string position = str("model.position = \"", config::to_word(c.position), "\"");
+  if (c.position == PositionScheme::kDisentangled) {
+    refuse(position, "this position scheme is not available yet", "relative, alibi, learned or none",
+           "use position = \"relative\"");
+  }
+  if (is_relative && c.width % 2 != 0) {
+    refuse("model.width", str("relative positions pair sines and cosines; width is ", c.width),
+           "an even width", "use an even width or another position scheme");
+  }
+  if (c.clamp_distance > 0 && !is_relative && c.position != PositionScheme::kAlibi) {
+    refuse("model.clamp_distance", str("there are no distances to clamp with ", position),
+           "position = \"relative\" or \"alibi\"", "set clamp_distance = 0");
+  }
+  if (c.untie_position_bias && !is_relative) {
+    refuse("model.untie_position_bias", str("there are no position biases with ", position),
+           "position = \"relative\"", "set untie_position_bias = false");
+  }
+}
+
+void check(const config::ModelConfig& c, const ModelSetup& setup) {
+  if (c.backbone != config::Backbone::kXl) {
+    refuse(str("model.backbone = \"", config::to_word(c.backbone), "\""),
+           "this backbone is not available yet", "\"xl\"", "use backbone = \"xl\"");
+  }
+  check_positions(c);
+  if (setup.vocabulary < 1) {
+    refuse("data", str("the vocabulary has ", setup.vocabulary, " ids"), "at least one id",
+           "check the training data");
+  }
+  if (setup.bf16_autocast && setup.dtype != at::kFloat) {
+    refuse("train.precision", "bf16 needs parameters in f32", "parameters in f32",
+           "choose one of f64, f32 and bf16");
+  }
+  if (setup.dtype != at::kFloat && setup.dtype != at::kDouble) {
+    refuse("train.precision", str("parameters in ", c10::toString(setup.dtype)),
+           "parameters in f32 or f64", "choose one of f64, f32 and bf16");
+  }
+  if (c.position == PositionScheme::kLearned && setup.train_segment < 1 && setup.eval_segment < 1) {
+    refuse("model.position = \"learned\"", "the longest segment is not known",
+           "train.segment or eval.segment of at least 1", "set train.segment");
+  }
+}
+
+}  // namespace
+
+memory::BackboneInfo backbone_info(const config::ModelConfig& config, const ModelSetup& setup) {
+  memory::BackboneInfo info;
+  info.layers = config.layers;
+  info.width = config.width;
+  info.heads = config.heads;
+  info.head_width = config.head_width;
+  info.is_pre_norm = config.norm == config::Norm::kPre;
+  info.position = std::string(config::to_word(config.position));
+  info.compute_dtype = setup.bf16_autocast ? at::kBFloat16 : setup.dtype;
+  info.device = setup.device;
+  info.train_segment = setup.train_segment;
+  info.eval_segment = setup.eval_segment;
+  info.bptt_segments = setup.bptt_segments;
+  info.seed = setup.seed;
+  return info;
+}
+
+std::unique_ptr<Model> make_model(const config::ModelConfig& config, const ModelSetup& setup) {
+  check(config, setup);
+  return std::make_unique<Xl>(config, setup);
+}
+
+void set_context_window(Model& model, int64_t rows) {
+  if (auto* xl = dynamic_cast<Xl*>(&model)) xl->set_window(rows);
+}
+
+}  // namespace mneme::backbone

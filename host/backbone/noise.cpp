@@ -1,0 +1,27 @@
+#include "host/backbone/noise.hpp"
+
+#include <torch/torch.h>
+
+#include "host/base/random.hpp"
+
+namespace mneme::backbone {
+
+Noise::Noise(uint64_t seed, at::Device device)
+    : seed_(seed), generator_(at::globalContext().defaultGenerator(device).clone()) {}
+
+void Noise::next_segment() {
+  ++position_;
+  generator_.set_current_seed(Random(seed_, {"dropout", position_}).next64());
+}
+
+at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, double p) {
+  const at::NoGradGuard no_grad;
+  return at::empty(shape, options).bernoulli_(1.0 - p, generator_).div_(1.0 - p);
+}
+
+at::Tensor Noise::apply(const at::Tensor& x, double p) {
+  if (p == 0.0) return x;
+  return x * mask(x.sizes(), x.options(), p);
+}
+
+}  // namespace mneme::backbone

@@ -1,0 +1,34 @@
+// Dropout noise with a generator of the model's own.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace mneme::backbone {
+
+// Draws dropout masks. Every training segment starts a stream of its own, keyed by (seed, position),
+// so that saving `position` is enough to continue a run bit for bit.
+class Noise {
+ public:
+  Noise(uint64_t seed, at::Device device);
+
+  // Starts the next segment's stream.
+  void next_segment();
+  // Segments started so far; seek() restores it.
+  uint64_t position() const { return position_; }
+  void seek(uint64_t position) { position_ = position; }
+
+  // A mask like `x` in `shape`: 0 with probability p, else 1 / (1 - p).
+  at::Tensor mask(at::IntArrayRef shape, const at::TensorOptions& options, double p);
+  // x times a fresh mask; x itself for p = 0.
+  at::Tensor apply(const at::Tensor& x, double p);
+
+ private:
+  uint64_t seed_;
+  uint64_t position_ = 0;
+  at::Generator generator_;
+};
+
+}  // namespace mneme::backbone

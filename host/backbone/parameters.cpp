@@ -1,0 +1,76 @@
+#include "host/backbone/parameters.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "host/base/random.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+void fill(double* values, int64_t count, const InitRule& rule, Random random) {
+  switch (rule.kind) {
+    case InitRule::Kind::kConstant:
+      std::fill_n(values, count, rule.mean);
+      return;
+    case InitRule::Kind::kUniform:
+      for (int64_t i = 0; i < count; ++i) {
+        values[i] = rule.mean + rule.spread * (2.0 * random.uniform() - 1.0);
+      }
+      return;
+    case InitRule::Kind::kNormal:
+      for (int64_t i = 0; i < count; i += 2) {
+        const auto [first, second] = random.normal_pair();
+        values[i] = rule.mean + rule.spread * first;
+        if (i + 1 < count) values[i + 1] = rule.mean + rule.spread * second;
+      }
+      return;
+  }
+}
+
+}  // namespace
+
+at::Tensor ParameterStore::make(const std::string& name, at::IntArrayRef shape,
+                                const InitRule& rule, bool decays) {
+  if (find(name) != nullptr) throw std::logic_error("parameter declared twice: " + name);
+  at::Tensor values = at::empty(shape, at::kDouble);
+  fill(values.mutable_data_ptr<double>(), values.numel(), rule,
+       Random(seed_, {"parameter", name}));
+  at::Tensor leaf = values.to(device_, dtype_).detach().set_requires_grad(true);
+  parameters_.push_back({name, leaf, decays});
+  return leaf;
+}
+
+const Parameter* ParameterStore::find(const std::string& name) const {
+  const auto it = std::find_if(parameters_.begin(), parameters_.end(),
+                               [&](const Parameter& p) { return p.name == name; });
+  return it == parameters_.end() ? nullptr : &*it;
+}
+
+InitRule InitScheme::linear(int64_t inputs) const {
+  return is_article ? InitRule::uniform(1.0 / std::sqrt(static_cast<double>(inputs)))
+                    : InitRule::normal(0.0, 0.02);
+}
+
+InitRule InitScheme::linear_bias(int64_t inputs) const {
+  return is_article ? linear(inputs) : InitRule::constant(0.0);
+}
+
+InitRule InitScheme::table() const { return InitRule::normal(0.0, is_article ? 1.0 : 0.02); }
+
+InitRule InitScheme::projection(int64_t inputs) const {
+  return is_article ? linear(inputs) : InitRule::normal(0.0, 0.01);
+}
+
+InitRule InitScheme::norm() const {
+  return is_article ? InitRule::constant(1.0) : InitRule::normal(1.0, 0.02);
+}
+
+InitRule InitScheme::position_bias() const {
+  return InitRule::normal(0.0, is_article ? 1.0 : 0.02);
+}
+
+}  // namespace mneme::backbone

@@ -1,0 +1,60 @@
+// The backbone's parameters: names, initial values, order.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+
+namespace mneme::backbone {
+
+// How a parameter starts.
+struct InitRule {
+  enum class Kind { kConstant, kNormal, kUniform };
+  Kind kind = Kind::kConstant;
+  double mean = 0.0;
+  double spread = 0.0;  // standard deviation, or half the width of the uniform interval
+
+  static InitRule constant(double value) { return {Kind::kConstant, value, 0.0}; }
+  static InitRule normal(double mean, double deviation) { return {Kind::kNormal, mean, deviation}; }
+  static InitRule uniform(double half_width) { return {Kind::kUniform, 0.0, half_width}; }
+};
+
+// Makes leaf parameters in order of declaration. A parameter's first values depend on (seed, its
+// name, its shape) alone.
+class ParameterStore {
+ public:
+  ParameterStore(uint64_t seed, at::ScalarType dtype, at::Device device)
+      : seed_(seed), dtype_(dtype), device_(device) {}
+
+  // A new leaf that requires grad. Names are given once.
+  at::Tensor make(const std::string& name, at::IntArrayRef shape, const InitRule& rule,
+                  bool decays = true);
+  const std::vector<Parameter>& all() const { return parameters_; }
+  // The parameter of that name, or nullptr.
+  const Parameter* find(const std::string& name) const;
+
+ private:
+  uint64_t seed_;
+  at::ScalarType dtype_;
+  at::Device device_;
+  std::vector<Parameter> parameters_;
+};
+
+// The rules of `init`: "official" [Transformer-XL, train.py weights_init] or "article" (the
+// digit-sorting article: position biases N(0,1), the rest as torch.nn's layers start).
+struct InitScheme {
+  bool is_article = false;
+
+  InitRule linear(int64_t inputs) const;
+  InitRule linear_bias(int64_t inputs) const;
+  InitRule table() const;
+  InitRule projection(int64_t inputs) const;
+  InitRule norm() const;
+  InitRule position_bias() const;
+};
+
+}  // namespace mneme::backbone

@@ -1,0 +1,26 @@
+// What a layer does for hooks: norm, projections, weights, attention.
+#pragma once
+
+#include "host/backbone/layer.hpp"
+#include "host/memory/layer_services.hpp"
+
+namespace mneme::backbone {
+
+// One layer during one segment; lives as long as the layer's forward pass.
+class XlLayerServices final : public memory::LayerServices {
+ public:
+  XlLayerServices(Layer& layer, SegmentScope& scope) : layer_(layer), scope_(scope) {}
+
+  at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
+  at::Tensor project(memory::Projector which, const at::Tensor& rows, bool weight_gradient) override;
+  at::Tensor weight(memory::LayerWeight which) override;
+  // Positions follow the layer's scheme (relative, alibi; none and learned have no term). Errors:
+  // Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere, half a virtual key.
+  memory::AttentionResult attention(const memory::AttentionCall& call) override;
+
+ private:
+  Layer& layer_;
+  SegmentScope& scope_;
+};
+
+}  // namespace mneme::backbone

@@ -1,0 +1,145 @@
+#include "host/backbone/xl.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "host/base/error.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+LayerSettings layer_settings(const config::ModelConfig& config, at::ScalarType compute) {
+  LayerSettings s;
+  s.layers = config.layers;
+  s.width = config.width;
+  s.heads = config.heads;
+  s.head_width = config.head_width;
+  s.ff = config.ff;
+  s.is_pre_norm = config.norm == config::Norm::kPre;
+  s.position = config.position;
+  s.clamp_distance = config.clamp_distance;
+  s.dropout = config.dropout;
+  s.attention_dropout = config.attention_dropout;
+  s.compute = compute;
+  if (config.position == config::PositionScheme::kAlibi) s.slopes = alibi_slopes(config.heads);
+  return s;
+}
+
+at::Tensor valid_mask(const Batch& batch) {
+  const int64_t tokens = batch.input.size(1);
+  const auto is_full = [&](int64_t n) { return n == tokens; };
+  if (std::all_of(batch.valid_count.begin(), batch.valid_count.end(), is_full)) return {};
+  const at::Tensor counts = at::tensor(batch.valid_count, at::kLong).unsqueeze(1);
+  return at::arange(tokens, at::kLong).unsqueeze(0).lt(counts).to(batch.input.device());
+}
+
+}  // namespace
+
+Xl::Xl(const config::ModelConfig& config, const ModelSetup& setup)
+    : config_(config),
+      info_(backbone_info(config, setup)),
+      vocabulary_(setup.vocabulary),
+      settings_(layer_settings(config, info_.compute_dtype)),
+      store_(setup.seed, setup.dtype, setup.device),
+      noise_(setup.seed, setup.device),
+      tables_(config.width, config.clamp_distance,
+              at::TensorOptions().dtype(setup.dtype).device(setup.device), &noise_) {
+  const InitScheme init{config.init == config::Init::kArticle};
+  const ClusterPlan plan = plan_clusters(config, vocabulary_);
+  embedding_ = std::make_unique<Embedding>(config, plan, init, store_);
+  if (config.position == config::PositionScheme::kLearned) {
+    learned_positions_ =
+        store_.make("position.embedding",
+                    {std::max(setup.train_segment, setup.eval_segment), config.width}, init.table());
+  }
+  at::Tensor content, position;
+  if (settings_.is_relative() && !config.untie_position_bias) {
+    const std::vector<int64_t> shape = {config.heads, config.head_width};
+    content = store_.make("attention.content_bias", shape, init.position_bias(), false);
+    position = store_.make("attention.position_bias", shape, init.position_bias(), false);
+  }
+  for (int64_t l = 0; l < config.layers; ++l) {
+    layers_.emplace_back(l, settings_, init, content, position, store_);
+  }
+  softmax_ = std::make_unique<Softmax>(config, plan, *embedding_, init, store_);
+}
+
+void Xl::weights_changed() {
+  for (Layer& layer : layers_) layer.weights_changed();
+}
+
+void Xl::set_window(int64_t rows) {
+  if (config_.same_length && rows < 1) {
+    throw_usage(ErrorText{.where = "model.same_length",
+                          .failed = "there is no window to keep",
+                          .expected = "memory tiers whose contexts hold at least one row",
+                          .got = str(rows, " rows"),
+                          .hint = "add a tier with rows, or set same_length = false"});
+  }
+  window_ = rows;
+}
+
+void Xl::check_batch(const Batch& batch) const {
+  if (config_.same_length && window_ == 0) {
+    throw_usage(ErrorText{.where = "model.same_length",
+                          .failed = "the window is not known",
+                          .hint = "call set_context_window before the first forward pass"});
+  }
+  const int64_t tokens = batch.input.size(1);
+  if (learned_positions_.defined() && tokens > learned_positions_.size(0)) {
+    throw_usage(ErrorText{.where = "model.position = \"learned\"",
+                          .failed = "the segment is longer than the learned positions",
+                          .expected = str("at most ", learned_positions_.size(0), " tokens"),
+                          .got = str(tokens),
+                          .hint = "train with longer segments, or use position = \"relative\""});
+  }
+}
+
+at::Tensor Xl::embed(const Batch& batch, double dropout) {
+  at::Tensor x = embedding_->forward(batch.input, settings_.compute);
+  if (learned_positions_.defined()) x = x + learned_positions_.narrow(0, 0, batch.input.size(1));
+  return noise_.apply(x, dropout);
+}
+
+Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOptions& options) {
+  check_batch(batch);
+  const int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
+  const double dropout = is_training_ ? config_.dropout : 0.0;
+  if (is_training_) noise_.next_segment();
+  tables_.begin_segment(dropout);
+  at::Tensor h = embed(batch, dropout);
+  if (options.tap != nullptr) options.tap->embedded = h.detach();
+  const memory::Riders& riders = run.riders();
+  SegmentScope scope{.run = run, .tables = tables_, .masks = masks_, .noise = noise_};
+  scope.is_training = is_training_;
+  scope.window = config_.same_length ? window_ : 0;
+  scope.token_valid = valid_mask(batch);
+  scope.tap = options.tap;
+  if (riders.rows.defined() && riders.count > 0) {
+    scope.riders = riders.count;
+    scope.rider_valid = riders.valid;
+    h = at::cat({riders.rows.to(h.scalar_type()), h}, 1);
+  }
+  std::vector<at::Tensor> layers;
+  const bool keeps_layers = run.wants_layer_outputs();
+  for (Layer& layer : layers_) {
+    h = layer.forward(h, scope);
+    if (keeps_layers) layers.push_back(h.narrow(1, h.size(1) - tokens, tokens));
+  }
+  Output out;
+  out.top = h;
+  at::Tensor logp;
+  if (batch.target.defined()) {
+    const Softmax::Result result = softmax_->forward(
+        noise_.apply(h, dropout).reshape({lanes * tokens, config_.width}), batch.target.reshape(-1),
+        options.wants_correct, settings_.compute);
+    out.nll = result.nll.view({lanes, tokens});
+    if (result.correct.defined()) out.correct = result.correct.view({lanes, tokens});
+    logp = -out.nll;
+  }
+  run.finish(out.top, layers, batch.target, logp);
+  return out;
+}
+
+}  // namespace mneme::backbone

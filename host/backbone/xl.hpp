@@ -1,0 +1,58 @@
+// Backbone `xl`: Transformer-XL's decoder around a stack of memories; without tiers a plain decoder.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "host/backbone/embedding.hpp"
+#include "host/backbone/layer.hpp"
+#include "host/backbone/model.hpp"
+#include "host/backbone/noise.hpp"
+#include "host/backbone/parameters.hpp"
+#include "host/backbone/positions.hpp"
+#include "host/backbone/softmax.hpp"
+
+namespace mneme::backbone {
+
+class Xl final : public Model {
+ public:
+  // Settings have been checked (see make_model).
+  Xl(const config::ModelConfig& config, const ModelSetup& setup);
+
+  const std::vector<Parameter>& parameters() const override { return store_.all(); }
+  memory::BackboneInfo info() const override { return info_; }
+  int64_t vocabulary() const override { return vocabulary_; }
+  void train(bool is_training) override { is_training_ = is_training; }
+  Output forward(const Batch& batch, memory::SegmentRun& run,
+                 const ForwardOptions& options = {}) override;
+  void weights_changed() override;
+  uint64_t noise_position() const override { return noise_.position(); }
+  void seek_noise(uint64_t position) override { noise_.seek(position); }
+
+  // See set_context_window.
+  void set_window(int64_t rows);
+
+  const config::ModelConfig& config() const { return config_; }
+  const Softmax& softmax() const { return *softmax_; }
+
+ private:
+  at::Tensor embed(const Batch& batch, double dropout);
+  void check_batch(const Batch& batch) const;
+
+  config::ModelConfig config_;
+  memory::BackboneInfo info_;
+  int64_t vocabulary_;
+  LayerSettings settings_;
+  ParameterStore store_;
+  Noise noise_;
+  PositionTables tables_;
+  MaskCache masks_;
+  std::unique_ptr<Embedding> embedding_;
+  at::Tensor learned_positions_;  // [longest segment, D]; scheme learned only
+  std::vector<Layer> layers_;
+  std::unique_ptr<Softmax> softmax_;
+  bool is_training_ = true;
+  int64_t window_ = 0;  // 0 = not set
+};
+
+}  // namespace mneme::backbone
