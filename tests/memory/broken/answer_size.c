@@ -1,0 +1,10 @@
+/* Spoils the answer's struct_size. */
+#include "tier.h"
+
+TIER_TABLE(.flags = 0);
+TIER_NOTE("");
+MNEME_EXPORT mneme_status mneme_negotiate_v1(const mneme_host_offer* offer,
+                                             mneme_plugin_answer* answer) {
+  answer->struct_size = 3;
+  return mneme_sdk_negotiate(offer, answer, &table);
+}

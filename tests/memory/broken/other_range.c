@@ -1,0 +1,11 @@
+/* Answers with another ABI range than its note has. */
+#include "tier.h"
+
+TIER_TABLE(.flags = 0);
+TIER_NOTE("");
+MNEME_EXPORT mneme_status mneme_negotiate_v1(const mneme_host_offer* offer,
+                                             mneme_plugin_answer* answer) {
+  const mneme_status status = mneme_sdk_negotiate(offer, answer, &table);
+  answer->abi_target = MNEME_ABI_MAKE(0, 5);
+  return status;
+}

@@ -1,0 +1,187 @@
+#include "host/memory/elf_file.hpp"
+
+#include <elf.h>
+
+#include <cstring>
+#include <random>
+
+#include "host/memory/note.hpp"
+#include "tests/memory/loader_support.hpp"
+
+namespace mneme::memory {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+ElfFile read(const std::string& text) { return read_elf(bytes_of(text), "here"); }
+
+std::string refusal_of(const std::string& text) {
+  return refusal([&] { static_cast<void>(read(text)); });
+}
+
+Elf64_Ehdr header_of(const std::string& text) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, text.data(), sizeof(header));
+  return header;
+}
+
+std::string with_header(std::string text, const Elf64_Ehdr& header) {
+  std::memcpy(text.data(), &header, sizeof(header));
+  return text;
+}
+
+class ElfFileTest : public ::testing::Test {
+ protected:
+  const std::string good_ = read_file(built("good"));
+};
+
+TEST_F(ElfFileTest, ReadsAPlugin) {
+  const ElfFile file = read(good_);
+  EXPECT_THAT(file.exported, ElementsAre("mneme_negotiate_v1"));
+  ASSERT_EQ(file.notes.size(), 1U);
+  EXPECT_STREQ(parse_note(file.notes, "here").id, "org.example.tier");
+}
+
+TEST_F(ElfFileTest, ReadsSymbolsAndVersionsOfTheCRuntime) {
+  const ElfFile file = read(read_file(built("undefined_symbol")));
+  EXPECT_THAT(file.undefined, Contains("tier_missing_function"));
+  const ElfFile noted = read(read_file(built("abi_note")));
+  EXPECT_THAT(noted.version_needs,
+              Contains(AllOf(Field(&SymbolVersion::library, "libc.so.6"),
+                             Field(&SymbolVersion::version, StartsWith("GLIBC_")))));
+  EXPECT_THAT(noted.undefined, Contains("setenv"));
+  EXPECT_THAT(noted.needed, ElementsAre("libc.so.6"));
+}
+
+TEST_F(ElfFileTest, ReadsTheRunPath) {
+  const ElfFile file = read(read_file(built("needs_library")));
+  EXPECT_THAT(file.needed, Contains("libmneme_test_extra.so"));
+  EXPECT_THAT(file.run_paths, ElementsAre(HasSubstr("tests/memory/broken/extra")));
+}
+
+TEST_F(ElfFileTest, FindsNoteAndSymbolsWithoutSectionHeaders) {
+  Elf64_Ehdr header = header_of(good_);
+  header.e_shoff = 0;
+  header.e_shnum = 0;
+  header.e_shstrndx = 0;
+  const std::string bytes = with_header(good_, header);
+  const ElfFile file = read(bytes);
+  EXPECT_THAT(file.exported, ElementsAre("mneme_negotiate_v1"));
+  EXPECT_STREQ(parse_note(file.notes, "here").id, "org.example.tier");
+}
+
+TEST_F(ElfFileTest, NamesWhatIsNoElfFile) {
+  EXPECT_THAT(refusal_of("INPUT(xl_cache)\nmore"),
+              AllOf(StartsWith("here: is no shared library: expected an ELF file, got a text file "
+                               "that starts with \"INPUT(xl_cache)\""),
+                    HasSubstr("name the library that mneme_add_plugin builds")));
+  EXPECT_THAT(refusal_of(""), HasSubstr("got an empty file"));
+  EXPECT_THAT(refusal_of("!<arch>\nx"), HasSubstr("got a static library"));
+  EXPECT_THAT(refusal_of("MZ\x90"), HasSubstr("got a Windows program or library"));
+  EXPECT_THAT(refusal_of("\xcf\xfa\xed\xfe"), HasSubstr("got a macOS library"));
+  EXPECT_THAT(refusal_of(std::string("\x01\x02\x00\x04", 4)),
+              HasSubstr("got 4 bytes of another format"));
+}
+
+TEST_F(ElfFileTest, NamesAnotherMachine) {
+  Elf64_Ehdr header = header_of(good_);
+  const bool is_x86 = header.e_machine == EM_X86_64;
+  header.e_machine = is_x86 ? EM_AARCH64 : EM_X86_64;
+  EXPECT_THAT(refusal_of(with_header(good_, header)),
+              HasSubstr(is_x86 ? "is an ELF file for aarch64, this host is x86-64"
+                               : "is an ELF file for x86-64, this host is aarch64"));
+  header.e_machine = 9999;
+  EXPECT_THAT(refusal_of(with_header(good_, header)),
+              HasSubstr("is an ELF file for machine number 9999"));
+}
+
+TEST_F(ElfFileTest, NamesAnotherClassOrByteOrder) {
+  std::string other = good_;
+  other[EI_CLASS] = ELFCLASS32;
+  EXPECT_THAT(refusal_of(other), HasSubstr("is a 32-bit ELF file, this host is 64-bit"));
+  other = good_;
+  other[EI_DATA] = ELFDATA2MSB;
+  EXPECT_THAT(refusal_of(other), HasSubstr("is a big-endian ELF file, this host is little-endian"));
+  other = good_;
+  other[EI_CLASS] = 7;
+  EXPECT_THAT(refusal_of(other), HasSubstr("damaged shared library: class 7"));
+  other = good_;
+  other[EI_VERSION] = 2;
+  EXPECT_THAT(refusal_of(other), HasSubstr("damaged shared library: ELF version 2"));
+}
+
+TEST_F(ElfFileTest, NamesProgramsAndObjectFiles) {
+  Elf64_Ehdr header = header_of(good_);
+  header.e_type = ET_REL;
+  EXPECT_THAT(refusal_of(with_header(good_, header)), HasSubstr("got an object file (.o)"));
+  header.e_type = ET_EXEC;
+  EXPECT_THAT(refusal_of(with_header(good_, header)), HasSubstr("got a program"));
+  EXPECT_THAT(refusal_of(read_file("/proc/self/exe")), HasSubstr("got a program"));
+}
+
+TEST_F(ElfFileTest, NamesDamagedHeaders) {
+  Elf64_Ehdr header = header_of(good_);
+  header.e_phnum = 0;
+  EXPECT_THAT(refusal_of(with_header(good_, header)), HasSubstr("no program headers"));
+  header = header_of(good_);
+  header.e_phentsize = 3;
+  EXPECT_THAT(refusal_of(with_header(good_, header)), HasSubstr("program headers of 3 bytes"));
+  header = header_of(good_);
+  header.e_phoff = ~std::uint64_t{0} - 7;
+  EXPECT_THAT(refusal_of(with_header(good_, header)),
+              HasSubstr("truncated or damaged shared library: expected the program headers"));
+  header = header_of(good_);
+  header.e_shentsize = 1;
+  EXPECT_THAT(refusal_of(with_header(good_, header)), HasSubstr("section headers of 1 bytes"));
+}
+
+TEST_F(ElfFileTest, RefusesEveryTruncation) {
+  for (std::size_t size = 0; size < good_.size(); size += 1 + size / 64) {
+    EXPECT_NE(refusal_of(good_.substr(0, size)), "") << size;
+  }
+  EXPECT_THAT(refusal_of(good_.substr(0, good_.size() / 2)),
+              AllOf(HasSubstr("truncated or damaged shared library"),
+                    HasSubstr(str("got a file of ", good_.size() / 2, " bytes"))));
+}
+
+TEST_F(ElfFileTest, SurvivesRandomDamage) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(str("seed ", seed));
+  std::mt19937 random(seed);
+  int refused = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::string bytes = good_;
+    // Headers and dynamic tables lie in front; damage elsewhere would mean little.
+    const std::size_t front = trial % 2 == 0 ? 1024 : bytes.size();
+    for (int i = 0; i < 1 + trial % 8; ++i) bytes[random() % front] = static_cast<char>(random());
+    try {
+      static_cast<void>(parse_note(read(bytes).notes, "here"));
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST_F(ElfFileTest, RefusesRandomBytesBehindAGoodHeader) {
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE(str("seed ", seed));
+  std::mt19937 random(seed);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::string bytes = good_.substr(0, sizeof(Elf64_Ehdr));
+    while (bytes.size() < 4096) bytes += static_cast<char>(random());
+    EXPECT_NE(refusal_of(bytes), "");
+  }
+}
+
+}  // namespace
+}  // namespace mneme::memory
