@@ -3,8 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "host/base/safetensors.hpp"
 
 namespace mneme::safetensors {
 
@@ -17,5 +23,15 @@ inline constexpr std::string_view kMetadataKey = "__metadata__";
 // exceeds 2^63 - 1. An extent of 0 makes it 0, whatever the others.
 [[nodiscard]] bool checked_bytes(const std::vector<std::int64_t>& shape, std::size_t element_size,
                                  std::size_t& bytes);
+
+// What a header says. The views point into the bytes that were read.
+struct Header {
+  std::map<std::string, std::string> metadata;
+  std::vector<TensorView> tensors;
+};
+
+// Checks a whole file; its errors are those of SafetensorsFile::open.
+[[nodiscard]] Header read_header(const std::filesystem::path& path,
+                                 std::span<const std::byte> file);
 
 }  // namespace mneme::safetensors

@@ -1,7 +1,10 @@
 #include "host/base/log.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -71,6 +74,30 @@ TEST(Log, TheDefaultSinkIsStderr) {
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_NE(text.find("warning watch {this}\n"), std::string::npos) << text;
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << "colour although stderr is no terminal";
+}
+
+// Logs with stderr on a terminal of its own, then exits: 0 without colour, 1 with it, 2 when
+// nothing came.
+[[noreturn]] void log_on_a_terminal(const char* no_color) {
+  ::setenv("TERM", "xterm", 1);
+  ::setenv("NO_COLOR", no_color, 1);
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) std::_Exit(3);
+  const int terminal = ::open(::ptsname(master), O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::dup2(terminal, STDERR_FILENO) < 0) std::_Exit(4);
+  log_warning("a line");
+  std::array<char, 256> buffer{};
+  const ssize_t count = ::read(master, buffer.data(), buffer.size());
+  const std::string text(buffer.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  if (text.find("a line") == std::string::npos) std::_Exit(2);
+  std::_Exit(text.find('\x1b') == std::string::npos ? 0 : 1);
+}
+
+TEST(LogDeathTest, NoColorTurnsColourOffOnATerminal) {
+  // The logger looks at the environment once, so each case needs a process that has not logged yet.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(log_on_a_terminal(""), testing::ExitedWithCode(1), "");
+  EXPECT_EXIT(log_on_a_terminal("1"), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -89,6 +89,16 @@ TEST(Toml, RefusesDeepNesting) {
   EXPECT_NE(parse_error("a = " + std::string(1'000'000, '[')), "no error");
 }
 
+TEST(Toml, TheDeepestTextThatTheGuardPassesIsSafe) {
+  std::string key = "k";
+  for (int i = 0; i < 32; ++i) key += ".k";
+  std::string text = "[" + key + "]\n" + key + " = ";
+  for (int i = 0; i < 120; ++i) text += "[{ " + key + " = ";
+  text += '1';
+  for (int i = 0; i < 120; ++i) text += " }]";
+  EXPECT_NE(parse_error(text).find("nested too deeply"), std::string::npos) << parse_error(text);
+}
+
 TEST(Toml, TheGuardOfKeysSkipsStringsAndComments) {
   const std::string dots(100, '.');
   EXPECT_EQ(
