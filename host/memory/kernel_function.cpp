@@ -165,8 +165,9 @@ at::Tensor usable(const at::Tensor& grad) { return grad.defined() ? grad.contigu
 class KernelFunction : public torch::autograd::Function<KernelFunction> {
  public:
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
-                                                const torch::autograd::variable_list& inputs,
+                                                const at::TensorList& given,
                                                 std::shared_ptr<Invocation> call) {
+    const torch::autograd::variable_list inputs = given.vec();
     Forward result = memory::forward(*call, inputs);
     torch::autograd::variable_list keep;
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -306,7 +307,7 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
     return forward(*call, contiguous).outputs;
   }
   call->where = where;
-  return KernelFunction::apply(contiguous, call);
+  return KernelFunction::apply(at::TensorList(contiguous), call);  // a vector would not be seen
 }
 
 }  // namespace mneme::memory

@@ -522,6 +522,11 @@ void SegmentRun::absorb_after(int64_t layer, const at::Tensor& x, const LocalAtt
   }
 }
 
+void SegmentRun::absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
+                             const LocalAttention& local, LayerServices& services) {
+  impl_->absorb(tier, layer, rows, x, &local, services);
+}
+
 bool SegmentRun::wants_layer_outputs() const {
   return std::any_of(impl_->work.begin(), impl_->work.end(), [](const TierState& tier) {
     return tier.instance().wants(MNEME_WANT_FINISH_LAYERS);

@@ -164,14 +164,14 @@ struct LayerContext {
 // A segment about to run.
 struct SegmentInput {
   int64_t length = 0;                // T, padding included
-  std::vector<int64_t> valid_count;  // [B]; empty = T for every lane
+  std::vector<int64_t> valid_count = {};  // [B]; empty = T for every lane
 
   // Named draws of hooks, keys "<tier>.<layer|model>.<name>" with <tier> = "<index>.<plugin id>":
   // values to use instead, and where all are recorded.
   const std::map<std::string, at::Tensor>* replay_draws = nullptr;
   std::map<std::string, at::Tensor>* recorded_draws = nullptr;
   // Probes that somebody wants (names as plugins publish them), and where they go (keys as above).
-  std::set<std::string, std::less<>> wanted_probes;
+  std::set<std::string, std::less<>> wanted_probes = {};
   std::map<std::string, at::Tensor>* probes = nullptr;
 };
 
@@ -232,6 +232,9 @@ class SegmentRun {
   // Moment 7.
   void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
                     LayerServices& services);
+  // Calls absorb of one tier with exactly these rows, keeping their graph (hook_driver.hpp).
+  void absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
+                   const LocalAttention& local, LayerServices& services);
   // Moment 8. top [B,T,D]; layers: outputs of all layers (empty unless wants_layer_outputs);
   // targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are none.
   bool wants_layer_outputs() const;

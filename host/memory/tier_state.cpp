@@ -100,7 +100,8 @@ at::Tensor TierState::start_value(const SlotDecl& decl, int64_t served_index) co
       at::TensorOptions().device(backbone_.device).dtype(held_dtype(decl, backbone_));
   if (decl.start == MNEME_START_PARAMETER) {
     const at::Tensor& parameter = tier_->parameter(decl.start_parameter, served_index);
-    return (decl.has_lanes() ? parameter.unsqueeze(0).expand(dims) : parameter).to(options.dtype());
+    const at::Tensor whole = decl.has_lanes() ? parameter.unsqueeze(0).expand(dims) : parameter;
+    return whole.to(options.dtype()).clone(at::MemoryFormat::Contiguous);
   }
   return decl.start == MNEME_START_CONSTANT ? torch::full(dims, decl.start_value, options)
                                             : torch::zeros(dims, options);

@@ -1,0 +1,69 @@
+// Calls one tier's hooks on given tensors: for conformance tests, and for fixtures of foreign
+// backbones that are checked at hook level.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "host/memory/layer_services.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::memory {
+
+// A layer given by its weights: no position terms, no dropout. Reference code, not fast.
+class PlainLayer : public LayerServices {
+ public:
+  struct Weights {
+    at::Tensor query, key, value;  // [H*d, D]
+    at::Tensor output;             // [D, H*d]
+    at::Tensor norm, norm_bias;    // [D]; undefined = the norm is the identity (post-norm)
+  };
+  PlainLayer(Weights weights, int64_t heads);
+
+  at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
+  at::Tensor project(Projector which, const at::Tensor& rows, bool weight_gradient) override;
+  at::Tensor weight(LayerWeight which) override;
+  // Errors: Error(kPlugin) when position terms or the content bias are asked for without
+  // content_bias: this layer has none.
+  AttentionResult attention(const AttentionCall& call) override;
+
+ private:
+  const at::Tensor& raw(Projector which) const;
+
+  Weights weights_;
+  int64_t heads_;
+};
+
+// One tier, loaded the real way, and one run of it. Between begin() and commit() hooks may be
+// called in any order that the contract allows, for segments of any length.
+class HookDriver {
+ public:
+  // The manifest must hold exactly one tier. Errors: as Stack, Error(kUsage) for another number of
+  // tiers.
+  HookDriver(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader,
+             Phase phase, int64_t lanes);
+  ~HookDriver();
+  HookDriver(const HookDriver&) = delete;
+  HookDriver& operator=(const HookDriver&) = delete;
+
+  Stack& stack() { return stack_; }
+  StackState& state() { return state_; }
+  // The running segment. Errors: Error(kRun) when none was begun.
+  SegmentRun& run();
+
+  void begin(const SegmentInput& input);
+  // Calls absorb with exactly these rows: their graph is kept, so gradients into rows can be
+  // checked. x and local as in SegmentRun.
+  void absorb(int64_t layer, const Rows& rows, const at::Tensor& x, const LocalAttention& local,
+              LayerServices& services);
+  void commit();
+
+ private:
+  Stack stack_;
+  StackState state_;
+  std::unique_ptr<SegmentRun> run_;
+};
+
+}  // namespace mneme::memory

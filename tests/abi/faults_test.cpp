@@ -1,0 +1,106 @@
+// A memory that breaks a rule gets a message that names plugin, tier, hook, layer and cause, and
+// the state stays as it was.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <ostream>
+
+#include "host/base/error.hpp"
+#include "tests/abi/support.hpp"
+
+namespace mneme::memory {
+namespace {
+
+struct Fault {
+  std::string name;
+  std::string where;  // hook and layer in the message
+  std::string text;
+};
+
+std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
+
+class Faults : public testing::TestWithParam<Fault> {};
+
+// Runs one segment of a tier with the fault; returns the message.
+std::string message_of(const std::string& fault) {
+  try {
+    HookDriver driver(manifest("faulty", "fault = \"" + fault + "\""), test_backbone(),
+                      test_loader(), Phase::kTraining, kLanes);
+    PlainLayer layer = test_layer(1);
+    driver.begin({.length = 5});
+    const at::Tensor x = random({kLanes, 5, kWidth}, 1);
+    pass_layer(driver, layer, x);
+    driver.run().finish(x, {}, {}, {});
+    driver.commit();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kPlugin) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_P(Faults, NamePluginTierHookLayerAndCause) {
+  const std::string message = message_of(GetParam().name);
+  EXPECT_THAT(message, testing::HasSubstr("plugin test.faulty"));
+  EXPECT_THAT(message, testing::HasSubstr(GetParam().where));
+  EXPECT_THAT(message, testing::HasSubstr(GetParam().text));
+}
+
+const Fault kFaults[] = {
+    {"error", "tier 0, hook absorb, layer 0",
+     "the ridge matrix is not positive definite (code 8: numeric"},
+    {"exception", "hook absorb, layer 0", "index 7 of 3"},
+    {"read_shape", "hook read, layer 0",
+     "read: out: expected [3, 5, 6] (B and T may be 1), got [3, 5, 1]"},
+    {"lse_at_out", "hook read, layer 0", "MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS"},
+    {"slot_shape", "hook absorb, layer 0", "slot \"state\": expected shape [3, 6], got [3, 5, 6]"},
+    {"slot_dtype", "hook absorb, layer 0", "slot \"state\": expected dtype Double, got BFloat16"},
+    {"dead_handle", "hook absorb, layer 0", "is not alive: it was released"},
+    {"borrowed_release", "hook absorb, layer 0", "is borrowed: it may not be released"},
+    {"no_layer", "hook finish", "\"state\" belongs to a layer, and this hook has none"},
+    {"release_undeclared", "hook absorb, layer 0", "release needs MNEME_TIER_RELEASES"},
+    {"token_bias_undeclared", "hook context, layer 0", "a token bias needs MNEME_TIER_TOKEN_BIAS"},
+    {"rows_shape", "hook absorb, layer 0", "rows.hidden: expected shape [3, 5, 6], got [3, 5, 1]"},
+    {"rows_size", "hook absorb, layer 0", "rows.rows is 6, but the tensor has 5 rows"},
+    {"carried", "hook absorb, layer 0", "assign: carried is 10, but the queue has 0 rows"},
+    {"mixed_dtypes", "hook absorb, layer 0", "add/1"},
+    {"kernel_fails", "hook absorb, layer 0", "the kernel found no pivot"},
+    {"aux_shape", "hook absorb, layer 0", "\"loss\": value and weight are [B] or [], B = 3"},
+    {"emit_in_read", "hook read, layer 0", "blocks are emitted in the context hook only"},
+    {"distance_missing", "hook context, layer 0", "MNEME_POSITION_EXPLICIT needs distances"},
+    {"create_fails", "create", "basis must be a multiple of widths"},
+    {"twice_the_same_name", "create", "slot \"state\": the name is already taken"},
+    {"bad_name", "create", "slot \"Bad Name\": a name holds a-z, 0-9 and _ only"},
+    {"create_wants", "create",
+     "absorb runs before reading, where z, lse, q, k, v and mass do not exist yet"},
+};
+INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kFaults),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Faults, NoneIsNoError) { EXPECT_EQ(message_of("none"), "no error"); }
+
+TEST(Faults, LeaveTheStateAsItWas) {
+  HookDriver driver(manifest("everything"), test_backbone(), test_loader(), Phase::kTraining,
+                    kLanes);
+  PlainLayer layer = test_layer(1);
+  const auto run = [&](uint64_t seed, bool commit) {
+    driver.begin({.length = 5});
+    const at::Tensor x = random({kLanes, 5, kWidth}, seed);
+    const LayerPass pass = pass_layer(driver, layer, x);
+    if (commit) driver.commit();
+    return pass.projected.detach();
+  };
+  run(1, true);
+  const auto before = driver.state().save();
+  run(2, false);  // dropped
+  const auto after = driver.state().save();
+  ASSERT_EQ(before.tensors.size(), after.tensors.size());
+  for (std::size_t i = 0; i < before.tensors.size(); ++i)
+    EXPECT_TRUE(at::equal(before.tensors[i].second, after.tensors[i].second))
+        << before.tensors[i].first;
+  EXPECT_EQ(before.metadata, after.metadata);
+}
+
+}  // namespace
+}  // namespace mneme::memory

@@ -1,0 +1,109 @@
+// Breaks one rule of the contract at a time, as option `fault` says; the host must answer with a
+// message that names plugin, tier, hook and layer.
+#include <stdexcept>
+
+#include "mneme/plugin.hpp"
+
+namespace {
+
+using namespace mneme;  // NOLINT: ops read like mathematics
+
+class Faulty : public mneme::Tier {
+ public:
+  static constexpr auto kOptions = mneme::options(mneme::choice(
+      "fault", "none",
+      "none|error|exception|read_shape|read_dtype|lse_at_out|slot_shape|slot_dtype|dead_handle|"
+      "borrowed_release|no_layer|release_undeclared|token_bias_undeclared|rows_shape|"
+      "mixed_dtypes|unknown_attribute|kernel_fails|create_fails|twice_the_same_name|bad_name|"
+      "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size",
+      "the rule to break"));
+
+  struct Failing {
+    static constexpr const char* kName = "failing";
+    static constexpr uint32_t kInputs = 1;
+    static constexpr uint32_t kOutputs = 1;
+    void infer(mneme::KernelPlan& plan) const { plan.output(0, plan.input(0)); }
+    void forward_cpu(const mneme::KernelCall&) const {
+      mneme::fail(MNEME_E_NUMERIC, "the kernel found no pivot");
+    }
+  };
+
+  explicit Faulty(mneme::Setup& s) : fault_(s.text("fault")) {
+    if (fault_ == "create_fails")
+      mneme::fail(MNEME_E_UNSUPPORTED, "basis must be a multiple of widths");
+    slot_ = s.slot("state", {mneme::kLanes, s.width()});
+    if (fault_ == "twice_the_same_name") s.slot("state", {mneme::kLanes, s.width()});
+    if (fault_ == "bad_name") s.slot("Bad Name", {mneme::kLanes});
+    queue_ = s.queue("rows");
+    kernel_ = s.kernel(failing_);
+    s.wants(MNEME_WANT_READ_X);
+    if (fault_ == "create_wants") {
+      s.absorbs_before_reading();
+      s.wants(MNEME_WANT_ABSORB_Z);
+    }
+  }
+
+  void absorb(mneme::Layer& l, const mneme::Rows& rows) override {
+    if (fault_ == "error")
+      mneme::fail(MNEME_E_NUMERIC, "the ridge matrix is not positive definite");
+    if (fault_ == "exception") throw std::out_of_range("index 7 of 3");
+    if (fault_ == "slot_shape") l.slot(slot_) = rows.hidden;
+    if (fault_ == "slot_dtype") l.slot(slot_) = cast(mean(rows.hidden, 1), mneme::DType::kBF16);
+    if (fault_ == "release_undeclared") l.release(rows);
+    if (fault_ == "rows_shape")
+      l.queue(queue_).append(mneme::Rows::of_hidden(slice(rows.hidden, 2, 0, 1)));
+    if (fault_ == "rows_size") {
+      mneme::Rows wrong = rows;
+      wrong.count = rows.count + 1;
+      l.queue(queue_).append(wrong);
+    }
+    if (fault_ == "carried") l.queue(queue_).assign(rows, rows.count + 5);
+    if (fault_ == "mixed_dtypes") rows.hidden + cast(rows.hidden, mneme::DType::kBF16);
+    if (fault_ == "kernel_fails") l.call(kernel_, {rows.hidden});
+    if (fault_ == "aux_shape") l.aux("loss", rows.hidden);
+    if (fault_ == "dead_handle") {
+      mneme::Tensor t = mean(rows.hidden, 1);
+      const mneme::Tensor stale = mneme::Tensor::borrow(t.raw());
+      t = mneme::Tensor();
+      stale.shape();
+    }
+    if (fault_ == "borrowed_release") {
+      mneme_error error = MNEME_INIT(mneme_error);
+      const mneme_status status =
+          mneme::detail::groups.tensor->release(mneme::detail::ctx(), rows.hidden.raw(), &error);
+      if (status != MNEME_OK) mneme::fail(status, error.message);
+    }
+  }
+
+  void context(mneme::Layer& l) override {
+    if (fault_ == "token_bias_undeclared")
+      l.emit_token_bias(full({1, 1, 1, l.length()}, 0.0, l.x().dtype()));
+    if (fault_ == "distance_missing") {
+      mneme::BlockSettings settings;
+      settings.position = MNEME_POSITION_EXPLICIT;
+      l.emit(mneme::Rows::of_hidden(l.x()), settings);
+    }
+  }
+
+  mneme::Read read(mneme::Layer& l, const mneme::Queries&) override {
+    if (fault_ == "read_shape") return mneme::add(slice(l.x(), 2, 0, 1));
+    if (fault_ == "lse_at_out") return mneme::lse(l.x(), l.x());
+    if (fault_ == "emit_in_read") l.emit(queue_);
+    return mneme::nothing();
+  }
+
+  void finish(mneme::Segment& s, const mneme::Finish&) override {
+    if (fault_ == "no_layer") s.slot(slot_).get();
+  }
+
+ private:
+  std::string fault_;
+  Failing failing_;
+  mneme::Slot slot_;
+  mneme::Queue queue_;
+  mneme::KernelId kernel_;
+};
+
+}  // namespace
+
+MNEME_PLUGIN(Faulty, "test.faulty", "0.1.0")

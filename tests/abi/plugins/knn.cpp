@@ -1,0 +1,57 @@
+// A kNN memory (Memorizing Transformers, Wu et al. 2022): keys and values of past tokens; each
+// query joins its nearest ones with local attention in one softmax.
+#include <cmath>
+
+#include "mneme/plugin.hpp"
+
+namespace {
+
+using namespace mneme;  // NOLINT: ops read like mathematics
+
+class Knn : public mneme::Tier {
+ public:
+  static constexpr auto kOptions =
+      mneme::options(mneme::integer("rows", 64, 1, 1 << 20, "keys and values that are kept"),
+                     mneme::integer("neighbours", 8, 1, 4096, "keys that a query reads"));
+  explicit Knn(mneme::Setup& s)
+      : rows_(s.integer("rows")),
+        neighbours_(s.integer("neighbours")),
+        scale_(1.0 / std::sqrt(static_cast<double>(s.head_width()))) {
+    mneme::QueueSettings settings;
+    settings.kind = mneme::RowsKind::kKeysValues;
+    settings.capacity = rows_;
+    past_ = s.queue("past", settings);
+    s.reads_at(MNEME_SITE_HEADS);
+    s.wants(MNEME_WANT_READ_Q | MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V);
+  }
+
+  mneme::Read read(mneme::Layer& l, const mneme::Queries& in) override {
+    const mneme::Rows past = l.queue(past_).rows();
+    if (past.empty()) return mneme::nothing();
+    mneme::Tensor scores = einsum("bthd,bmhd->bhtm", {in.q, past.k}) * scale_;
+    if (past.valid)
+      scores = masked_fill(scores, unsqueeze(unsqueeze(logical_not(past.valid), 1), 1), -INFINITY);
+    const auto best = topk(scores, neighbours_ < past.count ? neighbours_ : past.count, 3);
+    const mneme::Tensor weights =
+        scatter_add(zeros_like(scores), best.indices, softmax(best.values, 3), 3);
+    return mneme::lse(einsum("bhtm,bmhd->bthd", {weights, past.v}), logsumexp(best.values, 3));
+  }
+
+  void absorb(mneme::Layer& l, const mneme::Rows& rows) override {
+    const auto past = l.queue(past_);
+    mneme::Rows fresh = mneme::Rows::of_keys_values(l.local().k, l.local().v, rows.valid);
+    fresh.counts = rows.counts;
+    past.append(fresh);
+    if (past.size() > rows_) past.drop_oldest(past.size() - rows_);
+  }
+
+ private:
+  int64_t rows_;
+  int64_t neighbours_;
+  double scale_;
+  mneme::Queue past_;
+};
+
+}  // namespace
+
+MNEME_PLUGIN(Knn, "test.knn", "0.1.0")

@@ -1,0 +1,167 @@
+// Rows queue: blocks, trimming with cached projections, reset, select.
+#include "host/memory/rows.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "host/base/error.hpp"
+#include "host/memory/merge.hpp"
+#include "mneme/plugin.h"
+
+namespace mneme::memory {
+namespace {
+
+// Rows [2, n, 1] whose values count on from `first`, lane 1 has 100 more.
+BlockPtr block(double first, int64_t n, bool with_projection = false) {
+  auto out = std::make_shared<RowsBlock>();
+  out->rows.count = n;
+  out->rows.hidden = torch::stack({torch::arange(n, at::kDouble) + first,
+                                   torch::arange(n, at::kDouble) + first + 100})
+                         .unsqueeze(-1);
+  if (with_projection)
+    out->projections[0] = {out->rows.hidden.unsqueeze(-1), 2 * out->rows.hidden.unsqueeze(-1), 1};
+  return out;
+}
+
+std::vector<double> lane(const Rows& rows, int64_t b) {
+  const at::Tensor values = rows.hidden[b].flatten().contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
+using Values = std::vector<double>;
+
+TEST(RowsQueue, PopsOldestAcrossBlocks) {
+  RowsQueue queue;
+  queue.append(block(0, 3));
+  queue.append(block(3, 4));
+  EXPECT_EQ(queue.size(), 7);
+  EXPECT_EQ(lane(queue.pop_oldest(5), 0), (Values{0, 1, 2, 3, 4}));
+  EXPECT_EQ(lane(queue.rows(), 1), (Values{105, 106}));
+  EXPECT_EQ(queue.pop_oldest(9).count, 2) << "at most what is there";
+  EXPECT_EQ(queue.size(), 0);
+  EXPECT_EQ(queue.pop_oldest(1).count, 0);
+  EXPECT_EQ(queue.rows().count, 0);
+}
+
+TEST(RowsQueue, TrimsCachedProjectionsWithTheirRows) {
+  RowsQueue queue;
+  queue.append(block(0, 4, true));
+  queue.pop_oldest(3);
+  ASSERT_EQ(queue.blocks().size(), 1U);
+  const Projection& projection = queue.blocks()[0]->projections.at(0);
+  EXPECT_EQ(projection.k.sizes(), (at::IntArrayRef{2, 1, 1, 1}));
+  EXPECT_EQ(projection.v[1].item<double>(), 206.0);
+}
+
+TEST(RowsQueue, CopySharesBlocksAndDiverges) {
+  RowsQueue queue;
+  queue.append(block(0, 2));
+  RowsQueue copy = queue;
+  EXPECT_EQ(copy.blocks()[0].get(), queue.blocks()[0].get());
+  copy.pop_oldest(1);
+  EXPECT_EQ(queue.size(), 2);
+  EXPECT_EQ(copy.size(), 1);
+}
+
+TEST(RowsQueue, ResetInvalidatesALaneOrEmptiesAll) {
+  RowsQueue queue;
+  queue.append(block(0, 2));
+  queue.append(block(2, 1));
+  queue.reset({0, 1});
+  const Rows rows = queue.rows();
+  EXPECT_TRUE(rows.valid[0].all().item<bool>());
+  EXPECT_FALSE(rows.valid[1].any().item<bool>());
+  EXPECT_EQ(rows.counts, (std::vector<int64_t>{3, 0}));
+  queue.reset({0, 0});
+  EXPECT_EQ(queue.size(), 3);
+  queue.reset({1, 1});
+  EXPECT_EQ(queue.size(), 0);
+}
+
+TEST(RowsQueue, ResetOfAQueueThatStartsWithZerosGivesZeros) {
+  RowsQueue queue;
+  queue.append(block(1, 2));
+  queue.append(block(3, 3));
+  queue.reset({1, 0}, 4);
+  const Rows rows = queue.rows();
+  EXPECT_EQ(lane(rows, 1), (Values{101, 102, 103, 104, 105}));
+  EXPECT_EQ(rows.counts, (std::vector<int64_t>{4, 5}));
+  EXPECT_TRUE(at::equal(rows.valid[0], torch::tensor({0, 1, 1, 1, 1}, at::kBool)));
+  EXPECT_EQ((Values{lane(rows, 0)[1], lane(rows, 0)[4]}), (Values{0, 0}));
+}
+
+TEST(RowsQueue, SelectPicksLanes) {
+  RowsQueue queue;
+  queue.append(block(0, 2, true));
+  queue.reset({1, 0});
+  queue.select({1, 1, 0});
+  EXPECT_EQ(lane(queue.rows(), 0), (Values{100, 101}));
+  EXPECT_EQ(queue.rows().counts, (std::vector<int64_t>{2, 2, 0}));
+  EXPECT_EQ(queue.blocks()[0]->projections.at(0).k.size(0), 3);
+}
+
+TEST(RowsQueue, CountsItsOwnBytes) {
+  RowsQueue queue;
+  queue.append(block(0, 3));
+  EXPECT_EQ(queue.bytes(), 2 * 3 * 8);
+  queue.pop_oldest(1);
+  EXPECT_EQ(queue.bytes(), 2 * 2 * 8) << "the rows it has, not the storage they lie in";
+}
+
+TEST(Rows, OfDifferentKindsCannotBeJoined) {
+  Rows a;
+  a.count = 1;
+  a.hidden = torch::zeros({1, 1, 1});
+  Rows b;
+  b.count = 1;
+  b.kind = RowsKind::kKeyValue;
+  EXPECT_THROW(concatenate({a, b}), Error);
+}
+
+TEST(Merge, JointSoftmaxIgnoresWhatHasNoWeight) {
+  const at::Tensor local = torch::ones({1, 2, 1, 3}, at::kDouble).requires_grad_(true);
+  const at::Tensor lse = torch::zeros({1, 1, 2}, at::kDouble).requires_grad_(true);
+  ReadResult nothing;
+  nothing.merge = MNEME_MERGE_LSE;
+  nothing.out = torch::full({1, 2, 1, 3}, NAN, at::kDouble);
+  nothing.lse = torch::full({1, 1, 2}, -INFINITY, at::kDouble);
+  const at::Tensor out = merge_reads(local, lse, {nothing});
+  EXPECT_TRUE(at::equal(out, local));
+  const auto grads = torch::autograd::grad({out.sum()}, {local, lse});
+  EXPECT_TRUE(at::equal(grads[0], torch::ones_like(local)));
+  EXPECT_EQ(grads[1].abs().max().item<double>(), 0.0);
+}
+
+TEST(Merge, AllAbsentGivesZero) {
+  ReadResult nothing;
+  nothing.merge = MNEME_MERGE_LSE;
+  nothing.out = torch::ones({1, 1, 1, 2}, at::kDouble);
+  nothing.lse = torch::full({1, 1, 1}, -INFINITY, at::kDouble);
+  const at::Tensor out =
+      merge_reads(torch::ones({1, 1, 1, 2}, at::kDouble), nothing.lse, {nothing});
+  EXPECT_EQ(out.abs().max().item<double>(), 0.0);
+}
+
+TEST(Merge, OrderIsLseThenStackOrder) {
+  const at::Tensor local = torch::full({1, 1, 1, 1}, 1.0, at::kDouble);
+  const at::Tensor lse = torch::zeros({1, 1, 1}, at::kDouble);
+  const auto value = [](double v) { return torch::full({1, 1, 1, 1}, v, at::kDouble); };
+  ReadResult add{MNEME_MERGE_ADD, value(10), {}, {}};
+  ReadResult gate{MNEME_MERGE_GATE, value(100), value(0.5), {}};
+  ReadResult joint{MNEME_MERGE_LSE, value(3), {}, lse};
+  EXPECT_EQ(merge_reads(local, lse, {add, gate, joint}).item<double>(), 0.5 * 100 + 0.5 * (10 + 2));
+  ReadResult replace{MNEME_MERGE_REPLACE, value(7), {}, {}};
+  EXPECT_EQ(merge_reads(local, lse, {add, replace}).item<double>(), 7);
+}
+
+TEST(Merge, GateOfZeroDoesNotLookAtTheResult) {
+  ReadResult gate{MNEME_MERGE_GATE,
+                  torch::full({1, 1, 1, 1}, NAN, at::kDouble),
+                  torch::zeros({1, 1, 1, 1}, at::kDouble),
+                  {}};
+  EXPECT_EQ(merge_reads(torch::full({1, 1, 1, 1}, 2.0, at::kDouble), {}, {gate}).item<double>(),
+            2.0);
+}
+
+}  // namespace
+}  // namespace mneme::memory

@@ -1,0 +1,40 @@
+// A small backbone description, a layer with random weights, and a manifest for one test memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+
+#include "host/memory/hook_driver.hpp"
+#include "host/memory/loader.hpp"
+
+namespace mneme::memory {
+
+inline constexpr int64_t kLanes = 3;
+inline constexpr int64_t kWidth = 6;
+inline constexpr int64_t kHeads = 2;
+inline constexpr int64_t kHeadWidth = 4;
+
+PluginLoader& test_loader();
+BackboneInfo test_backbone(int64_t bptt_segments = 1);
+// [[memory.tier]] plugin = "test_<name>" with `options` as TOML lines.
+config::MemoryConfig manifest(const std::string& name, const std::string& options = "");
+// A manifest of several tiers: TOML text of [[memory.tier]] tables.
+config::MemoryConfig manifest_text(const std::string& tiers);
+// Random f64 weights from `seed`.
+PlainLayer test_layer(uint64_t seed);
+// Standard normal f64, the same for the same seed.
+at::Tensor random(at::IntArrayRef shape, uint64_t seed);
+
+// What one layer made of x [B,T,D]: q, k, v and causal local attention, and the heads-site result
+// after the memory's read.
+struct LayerPass {
+  LocalAttention local;
+  at::Tensor merged;     // [B,T,H,d]
+  at::Tensor projected;  // [B,T,D] after the OUT site
+};
+// Runs moments 2 to 7 of a segment for one layer; the driver's segment must have begun.
+LayerPass pass_layer(HookDriver& driver, PlainLayer& layer, const at::Tensor& x, int64_t index = 0);
+
+}  // namespace mneme::memory
