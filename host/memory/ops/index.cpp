@@ -69,6 +69,19 @@ void run_one_hot(OpCall& c) {
 
 AttrSchema dim_attr(const char* help) { return required_attr("dim", AttrType::kInteger, help); }
 
+void add_one_hot_op(OpList& list) {
+  add_op(list,
+         {.name = "one_hot/1",
+          .inputs = {index_input("index")},
+          .outputs = {typed_output()},
+          .attrs = {required_attr("classes", AttrType::kInteger, "extent of the new dimension"),
+                    optional_attr("dtype", AttrType::kInteger, "MNEME_I64", "of the result")},
+          .dtypes = "any",
+          .is_differentiable = false,
+          .help = "1 at [..., index[...]], 0 elsewhere; an index out of range gives a row of 0."},
+         run_one_hot);
+}
+
 }  // namespace
 
 void add_index_ops(OpList& list) {
@@ -112,16 +125,7 @@ void add_index_ops(OpList& list) {
                       "not defined on CUDA.",
                       out_of_range)},
          run_scatter_add);
-  add_op(list,
-         {.name = "one_hot/1",
-          .inputs = {index_input("index")},
-          .outputs = {typed_output()},
-          .attrs = {required_attr("classes", AttrType::kInteger, "extent of the new dimension"),
-                    optional_attr("dtype", AttrType::kInteger, "MNEME_I64", "of the result")},
-          .dtypes = "any",
-          .is_differentiable = false,
-          .help = "1 at [..., index[...]], 0 elsewhere; an index out of range gives a row of 0."},
-         run_one_hot);
+  add_one_hot_op(list);
 }
 
 }  // namespace mneme::memory::ops
