@@ -1,0 +1,102 @@
+# mneme_add_plugin(NAME SOURCES file... [CUDA file...] [LIBRARIES library...])
+#
+# A memory plugin NAME.so: one exported symbol, everything else hidden, no undefined symbols left, CUDA runtime linked
+# statically. It lands in CMAKE_LIBRARY_OUTPUT_DIRECTORY, or else in the current binary folder.
+#   SOURCES    C and C++ files (C11 and C++17 unless the target's properties say otherwise afterwards)
+#   CUDA       .cu files; left out, and MNEME_HAS_CUDA not defined, unless the language CUDA is enabled (mneme_enable_cuda)
+#   LIBRARIES  linked privately; shared ones beyond the C and C++ runtimes are named in the plugin's note
+#
+# mneme_enable_cuda()
+#
+# Enables the language CUDA as MNEME_CUDA says: AUTO (default; when nvcc is found), ON, OFF. At file scope, before
+# mneme_add_plugin. Projects that name CUDA in project() need it not.
+
+set(MNEME_SDK_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}" CACHE INTERNAL "Where mneme_add_plugin finds its files")
+
+macro(mneme_enable_cuda)
+  if(NOT DEFINED MNEME_CUDA)
+    set(MNEME_CUDA AUTO)
+  endif()
+  if(NOT MNEME_CUDA STREQUAL "OFF")
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80 90)
+    endif()
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+      enable_language(CUDA)
+    elseif(MNEME_CUDA STREQUAL "ON")
+      message(FATAL_ERROR "MNEME_CUDA=ON, but no working nvcc was found. Put nvcc on PATH, set CUDACXX, or use -DMNEME_CUDA=OFF.")
+    endif()
+  endif()
+endmacro()
+
+function(mneme_add_plugin name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;CUDA;LIBRARIES")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "mneme_add_plugin(${name} SOURCES file... [CUDA file...] [LIBRARIES library...]): "
+                        "no SOURCES, or not understood: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    message(FATAL_ERROR "mneme_add_plugin(${name}): plugins are ELF libraries; this system is ${CMAKE_SYSTEM_NAME}")
+  endif()
+  add_library(${name} MODULE ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES
+    PREFIX "" SUFFIX ".so" OUTPUT_NAME "${name}"
+    C_STANDARD 11 C_STANDARD_REQUIRED ON CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON
+    C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LINK_DEPENDS "${MNEME_SDK_CMAKE_DIR}/mneme_plugin.map")
+  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE mneme::sdk ${arg_LIBRARIES})
+  # Unique symbols would keep a library from ever being two isolated copies.
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-gnu-unique>)
+  target_link_options(${name} PRIVATE
+    "LINKER:--version-script=${MNEME_SDK_CMAKE_DIR}/mneme_plugin.map" "LINKER:-z,now" "LINKER:--exclude-libs,ALL")
+  if(NOT MNEME_SANITIZE)  # a sanitizer's runtime is in the program, so its symbols are open here
+    target_link_options(${name} PRIVATE "LINKER:-z,defs")
+  endif()
+  # Our own tree: compiler cache, linker, sanitizer, warnings.
+  foreach(mneme_settings IN ITEMS mneme_options mneme_warnings)
+    if(TARGET ${mneme_settings})
+      target_link_libraries(${name} PRIVATE ${mneme_settings})
+    endif()
+  endforeach()
+  mneme_plugin_commit(${name})
+  if(arg_CUDA)
+    mneme_plugin_cuda(${name} ${arg_CUDA})
+  endif()
+endfunction()
+
+# The source's commit for the note, looked up when building, not when configuring.
+function(mneme_plugin_commit name)
+  set(header "${CMAKE_BINARY_DIR}/mneme_source_commit.h")
+  if(NOT TARGET mneme_source_commit)
+    add_custom_target(mneme_source_commit
+      COMMAND "${CMAKE_COMMAND}" "-DSOURCE_DIR=${CMAKE_SOURCE_DIR}" "-DOUTPUT=${header}"
+              -P "${MNEME_SDK_CMAKE_DIR}/MnemeSourceCommit.cmake"
+      BYPRODUCTS "${header}" COMMENT "" VERBATIM)
+  endif()
+  add_dependencies(${name} mneme_source_commit)
+  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:SHELL:-include \"${header}\">")
+endfunction()
+
+function(mneme_plugin_cuda name)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT "CUDA" IN_LIST languages OR MNEME_CUDA STREQUAL "OFF")
+    message(STATUS "${name}: CUDA sources left out (the language CUDA is not enabled)")
+    return()
+  endif()
+  target_sources(${name} PRIVATE ${ARGN})
+  set_target_properties(${name} PROPERTIES
+    CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static CUDA_VISIBILITY_PRESET hidden)
+  target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  get_target_property(architectures ${name} CUDA_ARCHITECTURES)
+  string(REGEX REPLACE "([0-9]+[a-z]?)(-real|-virtual)?" "sm_\\1" architectures "${architectures}")
+  list(JOIN architectures " " architectures)
+  string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" version "${CMAKE_CUDA_COMPILER_VERSION}")
+  math(EXPR version "${CMAKE_MATCH_1} * 1000 + ${CMAKE_MATCH_2} * 10")
+  target_compile_definitions(${name} PRIVATE MNEME_HAS_CUDA=1
+    "$<$<COMPILE_LANGUAGE:C,CXX>:MNEME_PLUGIN_CUDA_RUNTIME=${version}>"
+    "$<$<COMPILE_LANGUAGE:C,CXX>:MNEME_PLUGIN_ARCHITECTURES=\"${architectures}\">")
+endfunction()

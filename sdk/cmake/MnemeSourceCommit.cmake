@@ -1,0 +1,26 @@
+# Script: writes OUTPUT, a header with the commit of SOURCE_DIR and whether it has uncommitted changes. Touches the file
+# only when that changed, and takes no lock in the repository. Without git or a repository the commit is empty.
+set(commit "")
+set(is_dirty 0)
+find_program(git NAMES git)
+if(git)
+  execute_process(COMMAND "${git}" --no-optional-locks -C "${SOURCE_DIR}" rev-parse HEAD
+    OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+  if(failed)
+    set(commit "")
+  else()
+    execute_process(COMMAND "${git}" --no-optional-locks -C "${SOURCE_DIR}" status --porcelain --untracked-files=no
+      OUTPUT_VARIABLE changes ERROR_QUIET)
+    if(changes)
+      set(is_dirty 1)
+    endif()
+  endif()
+endif()
+set(text "#define MNEME_PLUGIN_COMMIT \"${commit}\"\n#define MNEME_PLUGIN_DIRTY ${is_dirty}\n")
+set(old "")
+if(EXISTS "${OUTPUT}")
+  file(READ "${OUTPUT}" old)
+endif()
+if(NOT old STREQUAL text)
+  file(WRITE "${OUTPUT}" "${text}")
+endif()

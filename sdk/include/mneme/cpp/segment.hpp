@@ -1,0 +1,248 @@
+// What a hook gets of its segment: lengths and lanes, the tier's state and parameters, kernels,
+// losses, randomness, probes.
+#pragma once
+
+#include "mneme/cpp/state.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+
+class Segment;
+
+// A slot's value in the running hook: converts to a Tensor (the newest value, with its graph),
+// assignment writes.
+class SlotValue {
+ public:
+  SlotValue(const mneme_state_api& api, Slot slot) noexcept : api_(&api), slot_(slot) {}
+  operator Tensor() const { return get(); }  // NOLINT: reads like the tensor that it holds
+  Tensor get() const {
+    mneme_tensor out = 0;
+    detail::HostError error;
+    detail::check(api_->slot_get(detail::ctx(), slot_.id, &out, &error.raw), error);
+    return Tensor::borrow(out);
+  }
+  SlotValue& operator=(const Tensor& value) {
+    detail::HostError error;
+    detail::check(api_->slot_set(detail::ctx(), slot_.id, value.raw(), &error.raw), error);
+    return *this;
+  }
+  SlotValue(const SlotValue&) = default;
+  SlotValue& operator=(const SlotValue& other) { return *this = other.get(); }
+
+ private:
+  const mneme_state_api* api_;
+  Slot slot_;
+};
+
+// A queue's rows in the running hook.
+class QueueValue {
+ public:
+  QueueValue(const mneme_state_api& api, Queue queue) noexcept : api_(&api), queue_(queue) {}
+  int64_t size() const {
+    int64_t rows = 0;
+    detail::HostError error;
+    detail::check(api_->queue_size(detail::ctx(), queue_.id, &rows, &error.raw), error);
+    return rows;
+  }
+  // The content as its blocks, oldest first.
+  std::vector<Rows> blocks() const {
+    std::vector<mneme_rows> raw(8, MNEME_INIT(mneme_rows));
+    uint32_t count = fill_blocks(raw);
+    if (count > raw.size()) {
+      raw.resize(count, MNEME_INIT(mneme_rows));
+      count = fill_blocks(raw);
+    }
+    std::vector<Rows> out;
+    for (uint32_t i = 0; i < count; ++i) out.push_back(Rows::borrow(raw[i]));
+    return out;
+  }
+  // The content as one piece, copied when it lies in several blocks; empty when the queue is.
+  Rows rows() const {
+    mneme_rows out = MNEME_INIT(mneme_rows);
+    detail::HostError error;
+    detail::check(api_->queue_rows(detail::ctx(), queue_.id, &out, &error.raw), error);
+    return Rows::borrow(out);
+  }
+  // Appends a block, detached and immutable from then on.
+  void append(const Rows& rows) const {
+    const mneme_rows raw = rows.raw();
+    detail::HostError error;
+    detail::check(api_->queue_append(detail::ctx(), queue_.id, &raw, &error.raw), error);
+  }
+  // Removes the n oldest rows, at most what is there, and returns them as one piece.
+  Rows pop_oldest(int64_t n) const {
+    mneme_rows out = MNEME_INIT(mneme_rows);
+    detail::HostError error;
+    detail::check(api_->queue_pop_oldest(detail::ctx(), queue_.id, n, &out, &error.raw), error);
+    return Rows::borrow(out);
+  }
+  // Removes the n oldest rows without returning, and so without copying, them.
+  void drop_oldest(int64_t n) const {
+    detail::HostError error;
+    detail::check(api_->queue_pop_oldest(detail::ctx(), queue_.id, n, nullptr, &error.raw), error);
+  }
+  // Replaces the content by one block. `carried`: its first rows that are the queue's newest rows,
+  // the others being the newest rows of the layer's x, so that cached projections are kept; -1 = no
+  // such relation.
+  void assign(const Rows& rows, int64_t carried = -1) const {
+    const mneme_rows raw = rows.raw();
+    detail::HostError error;
+    detail::check(api_->queue_assign(detail::ctx(), queue_.id, &raw, carried, &error.raw), error);
+  }
+  Queue id() const noexcept { return queue_; }
+
+ private:
+  uint32_t fill_blocks(std::vector<mneme_rows>& raw) const {
+    uint32_t count = 0;
+    detail::HostError error;
+    detail::check(api_->queue_blocks(detail::ctx(), queue_.id, raw.data(),
+                                     static_cast<uint32_t>(sizeof(mneme_rows)),
+                                     static_cast<uint32_t>(raw.size()), &count, &error.raw),
+                  error);
+    return count;
+  }
+
+  const mneme_state_api* api_;
+  Queue queue_;
+};
+
+// The running segment, given to begin and finish; Layer adds what belongs to a layer. Valid during
+// the hook.
+class Segment {
+ public:
+  Segment(const mneme_segment& raw, const detail::Directory& directory) noexcept
+      : raw_(&raw), directory_(&directory) {}
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  int64_t index() const noexcept { return raw_->index; }    // since the run's start
+  int64_t lanes() const noexcept { return raw_->lanes; }    // B
+  int64_t length() const noexcept { return raw_->length; }  // T, padding included
+  int64_t previous_length() const noexcept {
+    return raw_->previous_length;
+  }                                                         // 0 at the run's start
+  int64_t layers() const noexcept { return raw_->layers; }  // L
+  // Tokens of an open segment before this call; 0 in closed segments.
+  int64_t offset() const noexcept { return raw_->offset; }
+  // Tokens of lane b since it started afresh, before this segment, padding not counted.
+  int64_t tokens(int64_t b) const noexcept { return raw_->tokens != nullptr ? raw_->tokens[b] : 0; }
+  bool is_training() const noexcept { return (raw_->flags & MNEME_SEGMENT_TRAINING) != 0; }
+  bool is_open() const noexcept { return (raw_->flags & MNEME_SEGMENT_OPEN) != 0; }
+  bool any_reset() const noexcept { return (raw_->flags & MNEME_SEGMENT_ANY_RESET) != 0; }
+  // True when lane b starts afresh with this segment.
+  bool is_reset(int64_t b) const noexcept { return raw_->reset != nullptr && raw_->reset[b] != 0; }
+  // Tokens of lane b that are no padding.
+  int64_t valid_count(int64_t b) const noexcept {
+    return raw_->valid_count != nullptr ? raw_->valid_count[b] : raw_->length;
+  }
+  Tensor valid() const noexcept { return Tensor::borrow(raw_->valid); }  // [B,T] bool; empty = all
+  Tensor reset_mask() const noexcept { return Tensor::borrow(raw_->reset_mask); }  // [B] bool
+  DType compute_dtype() const noexcept { return static_cast<DType>(raw_->compute_dtype); }
+  const mneme_segment& raw() const noexcept { return *raw_; }
+
+  Tensor parameter(Parameter id) const {
+    mneme_tensor out = 0;
+    detail::HostError error;
+    detail::check(state().parameter(detail::ctx(), id.id, &out, &error.raw), error);
+    return Tensor::borrow(out);
+  }
+  Tensor parameter(const char* name) const {
+    return parameter(detail::Directory::find(directory_->parameters, "parameter", name));
+  }
+  SlotValue slot(Slot id) const { return {state(), id}; }
+  SlotValue slot(const char* name) const {
+    return slot(detail::Directory::find(directory_->slots, "slot", name));
+  }
+  QueueValue queue(Queue id) const { return {state(), id}; }
+  QueueValue queue(const char* name) const {
+    return queue(detail::Directory::find(directory_->queues, "queue", name));
+  }
+
+  // Runs a kernel under autograd.
+  std::vector<Tensor> call(KernelId kernel, std::initializer_list<Tensor> inputs,
+                           std::initializer_list<int64_t> integers = {},
+                           std::initializer_list<double> reals = {}) const {
+    const auto& api = detail::group(detail::groups.kernel, MNEME_GROUP_KERNEL);
+    std::array<mneme_tensor, MNEME_KERNEL_MAX_PORTS> in{};
+    std::array<mneme_tensor, MNEME_KERNEL_MAX_PORTS> out{};
+    require(inputs.size() <= in.size() && kernel.outputs <= out.size(), MNEME_E_INVALID_ARGUMENT,
+            "a kernel has at most MNEME_KERNEL_MAX_PORTS inputs and outputs");
+    std::size_t n = 0;
+    for (const Tensor& input : inputs) in[n++] = input.raw();
+    detail::HostError error;
+    detail::check(
+        api.call(detail::ctx(), kernel.id, in.data(), static_cast<uint32_t>(n), integers.begin(),
+                 static_cast<uint32_t>(integers.size()), reals.begin(),
+                 static_cast<uint32_t>(reals.size()), out.data(), kernel.outputs, &error.raw),
+        error);
+    std::vector<Tensor> tensors;
+    for (uint32_t i = 0; i < kernel.outputs; ++i) tensors.push_back(Tensor::adopt(out[i]));
+    return tensors;
+  }
+  std::vector<Tensor> call(const char* kernel, std::initializer_list<Tensor> inputs,
+                           std::initializer_list<int64_t> integers = {},
+                           std::initializer_list<double> reals = {}) const {
+    return call(detail::Directory::find(directory_->kernels, "kernel", kernel), inputs, integers,
+                reals);
+  }
+
+  // An auxiliary loss: value [B] (or [] for all lanes), weight [B] (empty = 1 for each lane).
+  void aux(const char* name, const Tensor& value, const Tensor& weight = {}) const {
+    detail::HostError error;
+    detail::check(layer_api().aux(detail::ctx(), name, value.raw(), weight.raw(), &error.raw),
+                  error);
+  }
+  // A number to report, averaged as an auxiliary loss is, without gradient.
+  void metric(const char* name, const Tensor& value, const Tensor& weight = {}) const {
+    detail::HostError error;
+    detail::check(layer_api().metric(detail::ctx(), name, value.raw(), weight.raw(), &error.raw),
+                  error);
+  }
+  // Draws [B, ...] in [0,1) that are the same for the same seed, lane, segment and name; f32 or
+  // f64.
+  Tensor uniform(const char* name, const Shape& shape, DType dtype = DType::kF32) const {
+    return draw(&mneme_random_api::uniform, name, shape, dtype);
+  }
+  // As uniform, with mean 0 and deviation 1.
+  Tensor normal(const char* name, const Shape& shape, DType dtype = DType::kF32) const {
+    return draw(&mneme_random_api::normal, name, shape, dtype);
+  }
+
+  // True when somebody wants the probe; when false, compute nothing for it. A host without probes
+  // wants none.
+  bool wants_probe(const char* name) const {
+    const mneme_probe_api* api = detail::groups.probe;
+    return api != nullptr && api->wanted(detail::ctx(), name) != 0;
+  }
+  void probe(const char* name, const Tensor& value) const {
+    const auto& api = detail::group(detail::groups.probe, MNEME_GROUP_PROBE);
+    detail::HostError error;
+    detail::check(api.publish(detail::ctx(), name, value.raw(), &error.raw), error);
+  }
+
+ protected:
+  static const mneme_layer_api& layer_api() {
+    return detail::group(detail::groups.layer, MNEME_GROUP_LAYER);
+  }
+  const detail::Directory& directory() const noexcept { return *directory_; }
+
+ private:
+  static const mneme_state_api& state() {
+    return detail::group(detail::groups.state, MNEME_GROUP_STATE);
+  }
+  template <typename Function>
+  static Tensor draw(Function function, const char* name, const Shape& shape, DType dtype) {
+    const auto& api = detail::group(detail::groups.random, MNEME_GROUP_RANDOM);
+    const mneme_shape raw = shape.raw(dtype);
+    mneme_tensor out = 0;
+    detail::HostError error;
+    detail::check((api.*function)(detail::ctx(), name, &raw, &out, &error.raw), error);
+    return Tensor::adopt(out);
+  }
+
+  const mneme_segment* raw_;
+  const detail::Directory* directory_;
+};
+
+}  // namespace sdk_0_1
+}  // namespace mneme

@@ -1,0 +1,179 @@
+// What the constructor of a tier gets: options, the backbone's sizes, and declarations.
+#pragma once
+
+#include <string_view>
+
+#include "mneme/cpp/kernel.hpp"
+#include "mneme/cpp/state.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+
+// Lives during the constructor. Every function throws Failure with the host's text when the host
+// refuses.
+class Setup {
+ public:
+  Setup(mneme_setup* setup, const mneme_model_info& model, detail::Directory& directory)
+      : setup_(setup), model_(&model), directory_(&directory) {}
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+
+  // The backbone.
+  int64_t width() const noexcept { return model_->width; }            // D
+  int64_t heads() const noexcept { return model_->heads; }            // H
+  int64_t head_width() const noexcept { return model_->head_width; }  // d
+  int64_t layers() const noexcept { return model_->layers; }          // L
+  // Indices of the layers that this tier serves, ascending.
+  std::vector<int64_t> served() const {
+    return {model_->served, model_->served + model_->served_count};
+  }
+  int64_t segment() const noexcept { return model_->segment; }  // T of the run
+  int64_t bptt_segments() const noexcept { return model_->bptt_segments; }
+  std::string_view position() const noexcept { return model_->position; }
+  DType compute_dtype() const noexcept { return static_cast<DType>(model_->compute_dtype); }
+  bool is_evaluation() const noexcept { return (model_->flags & MNEME_MODEL_EVALUATION) != 0; }
+  bool is_pre_norm() const noexcept { return (model_->flags & MNEME_MODEL_PRE_NORM) != 0; }
+
+  // Options of the schema kOptions.
+  int64_t integer(const char* key) const {
+    int64_t value = 0;
+    read_option(&mneme_config_api::integer, key, &value);
+    return value;
+  }
+  double real(const char* key) const {
+    double value = 0.0;
+    read_option(&mneme_config_api::real, key, &value);
+    return value;
+  }
+  bool boolean(const char* key) const {
+    int32_t value = 0;
+    read_option(&mneme_config_api::boolean, key, &value);
+    return value != 0;
+  }
+  // Also for choices.
+  std::string text(const char* key) const {
+    const char* value = nullptr;
+    read_option(&mneme_config_api::text, key, &value);
+    return value;
+  }
+  std::vector<int64_t> integers(const char* key) const {
+    const int64_t* values = nullptr;
+    uint64_t count = 0;
+    read_option(&mneme_config_api::integers, key, &values, &count);
+    return {values, values + count};
+  }
+  std::vector<double> reals(const char* key) const {
+    const double* values = nullptr;
+    uint64_t count = 0;
+    read_option(&mneme_config_api::reals, key, &values, &count);
+    return {values, values + count};
+  }
+
+  // A learned tensor, one a served layer or one for the model.
+  Parameter parameter(const char* name, const Shape& shape, Init init = zeros(),
+                      const ParameterSettings& settings = {}) {
+    mneme_parameter_decl decl = MNEME_INIT(mneme_parameter_decl);
+    decl.name = name;
+    decl.scope = static_cast<uint32_t>(settings.scope);
+    decl.rank = static_cast<uint32_t>(shape.rank());
+    for (int64_t i = 0; i < shape.rank(); ++i) decl.dims[i] = shape[i];
+    decl.init = init.rule;
+    decl.a = init.a;
+    decl.b = init.b;
+    decl.lr_factor = settings.lr_factor;
+    decl.group = settings.group;
+    Parameter out;
+    detail::HostError error;
+    detail::check(state().add_parameter(setup_, &decl, &out.id, &error.raw), error);
+    directory_->parameters.push_back({name, out});
+    return out;
+  }
+
+  // State in a tensor. The first extent is kLanes for state that belongs to lanes.
+  Slot slot(const char* name, const Shape& shape, const SlotStart& start = zeros(),
+            const SlotSettings& settings = {}) {
+    mneme_slot_decl decl = MNEME_INIT(mneme_slot_decl);
+    decl.name = name;
+    decl.scope = static_cast<uint32_t>(settings.scope);
+    decl.dtype = static_cast<uint32_t>(settings.dtype);
+    decl.gradient = static_cast<uint32_t>(settings.gradient);
+    decl.lifetime = static_cast<uint32_t>(settings.lifetime);
+    decl.rank = static_cast<uint32_t>(shape.rank());
+    decl.revision = settings.revision;
+    for (int64_t i = 0; i < shape.rank(); ++i) decl.dims[i] = shape[i];
+    decl.start = start.start;
+    decl.start_parameter = start.parameter;
+    decl.start_value = start.value;
+    Slot out;
+    detail::HostError error;
+    detail::check(state().add_slot(setup_, &decl, &out.id, &error.raw), error);
+    directory_->slots.push_back({name, out});
+    return out;
+  }
+
+  // State in rows, first in first out.
+  Queue queue(const char* name, const QueueSettings& settings = {}) {
+    mneme_queue_decl decl = MNEME_INIT(mneme_queue_decl);
+    decl.name = name;
+    decl.scope = static_cast<uint32_t>(settings.scope);
+    decl.kind = static_cast<uint32_t>(settings.kind);
+    decl.attributes = settings.attributes;
+    decl.revision = settings.revision;
+    decl.start_rows = settings.start_rows;
+    decl.capacity = settings.capacity;
+    Queue out;
+    detail::HostError error;
+    detail::check(state().add_queue(setup_, &decl, &out.id, &error.raw), error);
+    directory_->queues.push_back({name, out});
+    return out;
+  }
+
+  // A kernel (kernel.hpp). `kernel` is passed back in every call: keep it in a member of the tier.
+  template <typename K>
+  KernelId kernel(const K& kernel) {
+    const auto& api = detail::group(detail::groups.kernel, MNEME_GROUP_KERNEL);
+    const mneme_kernel_decl decl = detail::declare_kernel(kernel);
+    KernelId out;
+    out.outputs = decl.n_outputs;
+    detail::HostError error;
+    detail::check(api.add(setup_, &decl, &out.id, &error.raw), error);
+    directory_->kernels.push_back({decl.name, out});
+    return out;
+  }
+
+  // What the tier is. Moments and sites that are not named follow from the hooks that the class
+  // overrides: absorb runs after the segment, read joins at MNEME_SITE_OUT.
+  void absorbs_before_reading() noexcept { traits_.absorb = MNEME_ABSORB_BEFORE_READING; }
+  void absorbs_after_segment() noexcept { traits_.absorb = MNEME_ABSORB_AFTER_SEGMENT; }
+  void reads_at(uint32_t sites) noexcept { traits_.sites |= sites; }
+  // Tensors for absorb, read and finish: MNEME_WANT_* bits.
+  void wants(uint64_t bits) noexcept { traits_.wants |= bits; }
+  // Most rows that context emits for a layer, riders included.
+  void context_rows(int64_t rows) noexcept { traits_.context_rows = rows; }
+  // Longest segment that the tier can serve.
+  void max_segment(int64_t length) noexcept { traits_.max_segment = length; }
+  void releases() noexcept { traits_.flags |= MNEME_TIER_RELEASES; }
+  void emits_token_bias() noexcept { traits_.flags |= MNEME_TIER_TOKEN_BIAS; }
+  void is_cut_invariant() noexcept { traits_.flags |= MNEME_TIER_CUT_INVARIANT; }
+
+  const mneme_tier_traits& traits() const noexcept { return traits_; }
+
+ private:
+  template <typename Function, typename... Out>
+  void read_option(Function function, const char* key, Out... out) const {
+    const auto& api = detail::group(detail::groups.config, MNEME_GROUP_CONFIG);
+    detail::HostError error;
+    detail::check((api.*function)(setup_, key, out..., &error.raw), error);
+  }
+  static const mneme_state_api& state() {
+    return detail::group(detail::groups.state, MNEME_GROUP_STATE);
+  }
+
+  mneme_setup* setup_;
+  const mneme_model_info* model_;
+  detail::Directory* directory_;
+  mneme_tier_traits traits_ = MNEME_INIT(mneme_tier_traits);
+};
+
+}  // namespace sdk_0_1
+}  // namespace mneme

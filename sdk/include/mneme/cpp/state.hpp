@@ -1,0 +1,122 @@
+// Declarations of parameters, slots and queues, and the ids that stand for them.
+#pragma once
+
+#include <vector>
+
+#include "mneme/cpp/rows.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+
+// Ids of what a tier declared; ordinary members of a tier class. Looking up by id is a little
+// faster than by name.
+struct Parameter {
+  mneme_parameter id = 0;
+};
+struct Slot {
+  mneme_slot id = 0;
+};
+struct Queue {
+  mneme_queue id = 0;
+};
+struct KernelId {
+  mneme_kernel id = 0;
+  uint32_t outputs = 0;
+};
+
+// How a parameter or a slot begins.
+struct Init {
+  uint32_t rule = MNEME_INIT_ZEROS;
+  double a = 0.0;
+  double b = 0.0;
+};
+constexpr Init zeros() { return {}; }
+constexpr Init constant_value(double value) { return {MNEME_INIT_CONSTANT, value, 0.0}; }
+constexpr Init normal(double mean, double deviation) {
+  return {MNEME_INIT_NORMAL, mean, deviation};
+}
+constexpr Init uniform(double low, double high) { return {MNEME_INIT_UNIFORM, low, high}; }
+constexpr Init xavier_uniform(double gain = 1.0) { return {MNEME_INIT_XAVIER_UNIFORM, gain, 0.0}; }
+// From -1/sqrt(fan in) to 1/sqrt(fan in); `fan_in` 0 = product of all extents but the first.
+constexpr Init fan_in_uniform(int64_t fan_in = 0) {
+  return {MNEME_INIT_FAN_IN_UNIFORM, static_cast<double>(fan_in), 0.0};
+}
+
+enum class Scope : uint32_t { kLayer = MNEME_SCOPE_LAYER, kModel = MNEME_SCOPE_MODEL };
+enum class Gradient : uint32_t { kStop = MNEME_GRADIENT_STOP, kThrough = MNEME_GRADIENT_THROUGH };
+enum class Lifetime : uint32_t { kRun = MNEME_LIFETIME_RUN, kSegment = MNEME_LIFETIME_SEGMENT };
+
+// What is rarely given; fields are those of mneme_parameter_decl.
+struct ParameterSettings {
+  Scope scope = Scope::kLayer;
+  double lr_factor = 1.0;
+  const char* group = nullptr;  // weight-decay group; "none" = never decayed
+};
+
+// The start value of a slot: zeros(), constant_value(x), or a parameter of the slot's shape without
+// lanes.
+struct SlotStart {
+  SlotStart(Init init)  // NOLINT
+      : start(init.rule == MNEME_INIT_ZEROS ? MNEME_START_ZEROS : MNEME_START_CONSTANT),
+        value(init.a) {
+    if (init.rule != MNEME_INIT_ZEROS && init.rule != MNEME_INIT_CONSTANT) {
+      fail(MNEME_E_INVALID_ARGUMENT,
+           "a slot starts with zeros(), constant_value(x) or a parameter; random starts belong "
+           "into a parameter");
+    }
+  }
+  SlotStart(Parameter source) : start(MNEME_START_PARAMETER), parameter(source.id) {}  // NOLINT
+  uint32_t start = MNEME_START_ZEROS;
+  mneme_parameter parameter = 0;
+  double value = 0.0;
+};
+
+struct SlotSettings {
+  DType dtype = DType::kF32;
+  Scope scope = Scope::kLayer;
+  Gradient gradient = Gradient::kStop;
+  Lifetime lifetime = Lifetime::kRun;
+  uint32_t revision = 0;
+};
+
+struct QueueSettings {
+  RowsKind kind = RowsKind::kHidden;
+  Scope scope = Scope::kLayer;
+  uint32_t attributes = 0;  // MNEME_ATTRIBUTE_*
+  uint32_t revision = 0;
+  int64_t start_rows = 0;
+  int64_t capacity = 0;  // rows that are kept at most, for information
+};
+
+namespace detail {
+
+// Names of what one instance declared, so that hooks may use names. A handful of entries: a scan
+// beats a map.
+class Directory {
+ public:
+  template <typename Id>
+  struct Entry {
+    std::string name;
+    Id id;
+  };
+  std::vector<Entry<Parameter>> parameters;
+  std::vector<Entry<Slot>> slots;
+  std::vector<Entry<Queue>> queues;
+  std::vector<Entry<KernelId>> kernels;
+
+  template <typename Id>
+  static Id find(const std::vector<Entry<Id>>& entries, const char* kind, const char* name) {
+    for (const Entry<Id>& entry : entries) {
+      if (entry.name == name) return entry.id;
+    }
+    std::string known;
+    for (const Entry<Id>& entry : entries) known += (known.empty() ? "" : ", ") + entry.name;
+    fail(MNEME_E_INVALID_ARGUMENT,
+         std::string("no ") + kind + " \"" + name +
+             "\" was declared in the constructor; declared: " + (known.empty() ? "none" : known));
+  }
+};
+
+}  // namespace detail
+}  // namespace sdk_0_1
+}  // namespace mneme

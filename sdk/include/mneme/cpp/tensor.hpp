@@ -1,0 +1,214 @@
+// mneme::Tensor, a handle of the host with a C++ lifetime.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mneme/cpp/host.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+
+// Element types, with the numbers of the ABI.
+enum class DType : uint32_t {
+  kF32 = MNEME_F32,
+  kBF16 = MNEME_BF16,
+  kF16 = MNEME_F16,
+  kF64 = MNEME_F64,
+  kI32 = MNEME_I32,
+  kI64 = MNEME_I64,
+  kBool = MNEME_BOOL
+};
+
+// In a slot's shape, as first extent: the number of lanes B.
+inline constexpr int64_t kLanes = MNEME_LANES;
+
+// Extents of a tensor, at most MNEME_MAX_RANK of them; no heap.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> dims) : Shape(dims.begin(), dims.size()) {}
+  Shape(const std::vector<int64_t>& dims) : Shape(dims.data(), dims.size()) {}  // NOLINT
+  Shape(const int64_t* dims, std::size_t rank) : rank_(static_cast<uint32_t>(rank)) {
+    if (rank > MNEME_MAX_RANK) {
+      fail(MNEME_E_SHAPE, "a shape of rank " + std::to_string(rank) + "; at most " +
+                              std::to_string(MNEME_MAX_RANK) + " dimensions are possible");
+    }
+    for (std::size_t i = 0; i < rank; ++i) dims_[i] = dims[i];
+  }
+
+  int64_t rank() const noexcept { return rank_; }
+  // Negative indices count from the back, as everywhere in this layer.
+  int64_t operator[](int64_t dim) const {
+    const int64_t index = dim < 0 ? dim + rank_ : dim;
+    if (index < 0 || index >= rank_) {
+      fail(MNEME_E_SHAPE,
+           "dimension " + std::to_string(dim) + " of a shape of rank " + std::to_string(rank_));
+    }
+    return dims_[static_cast<std::size_t>(index)];
+  }
+  int64_t elements() const noexcept {
+    int64_t product = 1;
+    for (const int64_t dim : *this) product *= dim;
+    return product;
+  }
+  const int64_t* begin() const noexcept { return dims_.data(); }
+  const int64_t* end() const noexcept { return dims_.data() + rank_; }
+  const int64_t* data() const noexcept { return dims_.data(); }
+  friend bool operator==(const Shape& a, const Shape& b) noexcept {
+    if (a.rank_ != b.rank_) return false;
+    for (uint32_t i = 0; i < a.rank_; ++i) {
+      if (a.dims_[i] != b.dims_[i]) return false;
+    }
+    return true;
+  }
+  friend bool operator!=(const Shape& a, const Shape& b) noexcept { return !(a == b); }
+
+  // As the C ABI wants it.
+  mneme_shape raw(DType dtype) const noexcept {
+    mneme_shape out = MNEME_INIT(mneme_shape);
+    out.dtype = static_cast<uint32_t>(dtype);
+    out.rank = rank_;
+    for (uint32_t i = 0; i < rank_; ++i) out.dims[i] = dims_[i];
+    return out;
+  }
+
+ private:
+  uint32_t rank_ = 0;
+  std::array<int64_t, MNEME_MAX_RANK> dims_{};
+};
+
+// A tensor of the host. Empty (`!t`) where the ABI says 0. Lives at most as long as the hook in
+// which it was obtained; never keep one in a member. Copies share the tensor; values cannot be
+// read.
+class Tensor {
+ public:
+  Tensor() = default;
+  ~Tensor() { drop(); }
+  Tensor(const Tensor& other) : handle_(other.handle_), is_owned_(other.is_owned_) {
+    if (is_owned_) retain();
+  }
+  Tensor(Tensor&& other) noexcept
+      : handle_(std::exchange(other.handle_, 0)),
+        is_owned_(std::exchange(other.is_owned_, false)) {}
+  Tensor& operator=(const Tensor& other) {
+    if (this != &other) *this = Tensor(other);
+    return *this;
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    if (this != &other) {
+      drop();
+      handle_ = std::exchange(other.handle_, 0);
+      is_owned_ = std::exchange(other.is_owned_, false);
+    }
+    return *this;
+  }
+
+  // Wraps a handle that stays the host's: one passed into a hook, or returned as borrowed.
+  static Tensor borrow(mneme_tensor handle) noexcept { return Tensor(handle, false); }
+  // Takes over the one reference that came with `handle`.
+  static Tensor adopt(mneme_tensor handle) noexcept { return Tensor(handle, handle != 0); }
+
+  explicit operator bool() const noexcept { return handle_ != 0; }
+  mneme_tensor raw() const noexcept { return handle_; }
+  // True when this object holds a reference of its own.
+  bool is_owned() const noexcept { return is_owned_; }
+
+  // Errors: Failure(MNEME_E_INVALID_ARGUMENT) for an empty or dead tensor.
+  Shape shape() const {
+    const mneme_tensor_info info = query();
+    return Shape(info.dims, info.rank);
+  }
+  int64_t dim(int64_t index) const { return shape()[index]; }
+  int64_t rank() const { return query().rank; }
+  DType dtype() const { return static_cast<DType>(query().dtype); }
+  // MNEME_DEVICE_CPU or MNEME_DEVICE_CUDA.
+  uint32_t device_type() const { return query().device_type; }
+
+ private:
+  Tensor(mneme_tensor handle, bool is_owned) noexcept : handle_(handle), is_owned_(is_owned) {}
+
+  mneme_tensor_info query() const {
+    mneme_ctx* ctx = detail::ctx();
+    const auto& api = detail::group(detail::groups.tensor, MNEME_GROUP_TENSOR);
+    mneme_tensor_info info = MNEME_INIT(mneme_tensor_info);
+    detail::HostError error;
+    detail::check(api.info(ctx, handle_, &info, &error.raw), error);
+    return info;
+  }
+  void retain() const {
+    const auto& api = detail::group(detail::groups.tensor, MNEME_GROUP_TENSOR);
+    detail::HostError error;
+    detail::check(api.retain(detail::ctx(), handle_, &error.raw), error);
+  }
+  // A failed release cannot be reported from a destructor; the host drops what is left when the
+  // hook returns.
+  void drop() noexcept {
+    if (!is_owned_ || detail::current_ctx == nullptr || detail::groups.tensor == nullptr) return;
+    detail::HostError error;
+    detail::groups.tensor->release(detail::current_ctx, handle_, &error.raw);
+  }
+
+  mneme_tensor handle_ = 0;
+  bool is_owned_ = false;
+};
+
+namespace detail {
+
+template <typename T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> : std::integral_constant<DType, DType::kF32> {};
+template <>
+struct DTypeOf<double> : std::integral_constant<DType, DType::kF64> {};
+template <>
+struct DTypeOf<int32_t> : std::integral_constant<DType, DType::kI32> {};
+template <>
+struct DTypeOf<int64_t> : std::integral_constant<DType, DType::kI64> {};
+// bool is one byte in the ABI; std::vector<bool> has no data().
+template <>
+struct DTypeOf<uint8_t> : std::integral_constant<DType, DType::kBool> {};
+
+}  // namespace detail
+
+// A tensor on the segment's device with the given values (float, double, int32_t, int64_t; uint8_t
+// makes a bool tensor), row-major, without gradient. Errors: Failure(MNEME_E_SHAPE) when the number
+// of values does not match.
+template <typename T>
+Tensor from_data(const Shape& shape, const std::vector<T>& values) {
+  const auto& api = detail::group(detail::groups.tensor, MNEME_GROUP_TENSOR);
+  const mneme_shape raw = shape.raw(detail::DTypeOf<T>::value);
+  mneme_tensor out = 0;
+  detail::HostError error;
+  detail::check(api.from_data(detail::ctx(), &raw, values.data(), values.size() * sizeof(T), &out,
+                              &error.raw),
+                error);
+  return Tensor::adopt(out);
+}
+
+// A constant of this instance: `make` returns its values (a std::vector as for from_data) and is
+// called only when the host does not keep `key` on this device yet. It must be a pure function of
+// configuration and CPU counts.
+template <typename Make>
+Tensor constant(const char* key, const Shape& shape, Make&& make) {
+  using Element = typename std::decay_t<decltype(make())>::value_type;
+  const auto& api = detail::group(detail::groups.tensor, MNEME_GROUP_TENSOR);
+  mneme_tensor out = 0;
+  detail::HostError error;
+  detail::check(api.constant_find(detail::ctx(), key, &out, &error.raw), error);
+  if (out == 0) {
+    const auto values = make();
+    const mneme_shape raw = shape.raw(detail::DTypeOf<Element>::value);
+    detail::check(api.constant_put(detail::ctx(), key, &raw, values.data(),
+                                   values.size() * sizeof(Element), &out, &error.raw),
+                  error);
+  }
+  return Tensor::borrow(out);
+}
+
+}  // namespace sdk_0_1
+}  // namespace mneme

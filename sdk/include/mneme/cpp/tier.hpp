@@ -1,0 +1,102 @@
+// The base class of a memory, and what its hooks get and give.
+#pragma once
+
+#include "mneme/cpp/layer.hpp"
+#include "mneme/cpp/options.hpp"
+#include "mneme/cpp/setup.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+
+// begin: rows that pass the layer stack with the tokens. Empty = none.
+struct Riders {
+  Tensor rows;   // [B,M,D], as embedded: after embedding scale and dropout
+  Tensor valid;  // [B,M] bool; empty = all
+};
+
+// ride: what the riders' attention works on.
+struct Ride {
+  int64_t riders = 0;    // M
+  Tensor q;              // [B,M,H,d] the riders' queries
+  Tensor k;              // [B,M+T,H,d] riders' keys, then tokens'
+  Tensor v;              // as k
+  Tensor valid;          // [B,M+T] bool; empty = all
+  Tensor hidden;         // [B,M,D] the riders' input of this layer
+  bool is_last = false;  // the last layer: the result reaches nothing and may be empty
+};
+
+// read: the tokens' queries. Tensors are empty unless wanted.
+struct Queries {
+  uint32_t site = 0;  // MNEME_SITE_*
+  Tensor q;           // [B,T,H,d] without position terms or biases
+  Tensor k;           // as q, token rows only
+  Tensor v;           // as k
+  Tensor z;           // [B,T,H,d] local attention's result
+  Tensor lse;         // [B,H,T]
+  Tensor projected;   // [B,T,D] at MNEME_SITE_OUT
+};
+
+// read: the result and how it joins the local one. Made by the functions below.
+struct Read {
+  uint32_t merge = MNEME_MERGE_NONE;
+  Tensor out;   // HEADS [B,T,H,d] or [B,T,H*d]; OUT [B,T,D]; extents of 1 broadcast over B and T
+  Tensor gate;  // broadcastable to out
+  Tensor lse;   // [B,H,T]
+};
+
+// Reads nothing this time.
+inline Read nothing() { return {}; }
+// local + out.
+inline Read add(Tensor out) { return {MNEME_MERGE_ADD, std::move(out), {}, {}}; }
+// gate * out + (1 - gate) * local.
+inline Read gate(Tensor out, Tensor a) {
+  return {MNEME_MERGE_GATE, std::move(out), std::move(a), {}};
+}
+// HEADS only: exact joint softmax with the extra keys that out and lse summarise; lse = -inf reads
+// nothing.
+inline Read lse(Tensor out, Tensor log_sum) {
+  return {MNEME_MERGE_LSE, std::move(out), {}, std::move(log_sum)};
+}
+// out in place of the local result.
+inline Read replace(Tensor out) { return {MNEME_MERGE_REPLACE, std::move(out), {}, {}}; }
+
+// finish: results of the whole segment. Tensors are empty unless wanted.
+struct Finish {
+  Tensor top;                  // [B,T,D] the last layer's output
+  Tensor targets;              // [B,T] i64; -1 = no target
+  Tensor logp;                 // [B,T] log-probability of the target, 0 without one
+  std::vector<Tensor> layers;  // [L] outputs of all layers, [B,T,D] each
+};
+
+// A memory. Derive from it publicly, take a Setup& in the constructor, and override the hooks that
+// the memory needs: which ones those are is read off the class, so the host calls nothing else.
+// Instances hold configuration and ids of what they declared, never tensors or anything that a hook
+// changes. Hooks may throw mneme::Failure or any std::exception; the host adds plugin, tier, hook
+// and layer.
+//
+// A class may also define:
+//   static constexpr auto kOptions = mneme::options(...);
+//   static constexpr const char* kSummary = "one sentence with the mechanism's source";
+class Tier {
+ public:
+  Tier() = default;
+  virtual ~Tier() = default;
+  Tier(const Tier&) = delete;
+  Tier& operator=(const Tier&) = delete;
+
+  // Moment 1: before the first layer; sees model-scope state only.
+  virtual Riders begin(Segment& /*segment*/) { return {}; }
+  // Moment 2 or 7: writes memory from the rows that the tier is fed with.
+  virtual void absorb(Layer& /*layer*/, const Rows& /*rows*/) {}
+  // Moment 3: emits blocks that tokens may attend to.
+  virtual void context(Layer& /*layer*/) {}
+  // Moment 5: attention of the riders, [B,M,H,d].
+  virtual Tensor ride(Layer& /*layer*/, const Ride& /*in*/) { return {}; }
+  // Moment 6: reads memory for the tokens.
+  virtual Read read(Layer& /*layer*/, const Queries& /*queries*/) { return {}; }
+  // Moment 8: after the last layer.
+  virtual void finish(Segment& /*segment*/, const Finish& /*in*/) {}
+};
+
+}  // namespace sdk_0_1
+}  // namespace mneme
