@@ -1,0 +1,187 @@
+#include "host/eval/evaluator.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "host/base/error.hpp"
+#include "host/eval/batch.hpp"
+
+namespace mneme::eval {
+namespace {
+
+// Parameters that ask for no gradient while it lives: with grad mode on nothing is kept for later
+// segments, and still no graph is built.
+class FrozenParameters {
+ public:
+  FrozenParameters(const backbone::Model& model, const memory::Stack& stack) {
+    for (const backbone::Parameter& parameter : model.parameters()) freeze(parameter.tensor);
+    for (const memory::TierParameter& parameter : stack.parameters()) freeze(parameter.tensor);
+  }
+  ~FrozenParameters() {
+    for (at::Tensor& tensor : frozen_) tensor.set_requires_grad(true);
+  }
+  FrozenParameters(const FrozenParameters&) = delete;
+  FrozenParameters& operator=(const FrozenParameters&) = delete;
+
+ private:
+  void freeze(at::Tensor tensor) {
+    if (!tensor.requires_grad()) return;
+    tensor.set_requires_grad(false);
+    frozen_.push_back(std::move(tensor));
+  }
+
+  std::vector<at::Tensor> frozen_;
+};
+
+// A weighted mean of what tiers report, by name.
+class Means {
+ public:
+  void add(const std::map<std::string, memory::Reported>& reported, std::int64_t weight) {
+    for (const auto& [name, value] : reported) {
+      Sum& sum = sums_[name];
+      sum.value += value.value.item<double>() * static_cast<double>(weight);
+      sum.weight += static_cast<double>(weight);
+    }
+  }
+  std::map<std::string, double> means() const {
+    std::map<std::string, double> out;
+    for (const auto& [name, sum] : sums_)
+      out[name] = sum.weight > 0.0 ? sum.value / sum.weight : 0.0;
+    return out;
+  }
+
+ private:
+  struct Sum {
+    double value = 0.0;
+    double weight = 0.0;
+  };
+  std::map<std::string, Sum> sums_;
+};
+
+class Evaluation {
+ public:
+  Evaluation(backbone::Model& model, memory::Stack& stack, const Options& options)
+      : model_(model),
+        stack_(stack),
+        options_(options),
+        state_(stack.new_state(memory::Phase::kEvaluation, options.lanes)) {
+    if (!options.streams.empty()) state_.set_streams(options.streams);
+    result_.lanes = options.lanes;
+  }
+
+  void run(const data::Segment& segment);
+  Result finish();
+
+ private:
+  void add_scores(const data::Segment& segment, const std::vector<double>& nll,
+                  const at::Tensor& correct);
+
+  backbone::Model& model_;
+  memory::Stack& stack_;
+  const Options& options_;
+  memory::StackState state_;
+  Means losses_;
+  Means metrics_;
+  Result result_;
+};
+
+std::vector<double> to_doubles(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
+  const double* const begin = flat.const_data_ptr<double>();
+  return {begin, begin + flat.numel()};
+}
+
+[[noreturn]] void throw_not_finite(const data::Segment& segment, std::int64_t place, double value) {
+  throw_run({.where = str("segment ", segment.index, ", lane ", place / segment.length,
+                          ", position ", place % segment.length),
+             .failed = "the loss of a token is not finite",
+             .got = format_number(value, 3),
+             .hint = "the weights or a memory hold NaN or infinity, or the precision is too low"});
+}
+
+void Evaluation::add_scores(const data::Segment& segment, const std::vector<double>& nll,
+                            const at::Tensor& correct) {
+  const at::Tensor hits = correct.to(at::kCPU).contiguous();
+  const bool* const is_correct = hits.const_data_ptr<bool>();
+  if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
+  for (std::size_t i = 0; i < nll.size(); ++i) {
+    if (segment.targets[i] == data::kNoTarget) continue;
+    if (!std::isfinite(nll[i])) throw_not_finite(segment, static_cast<std::int64_t>(i), nll[i]);
+    const Score one{.tokens = 1, .nll = nll[i], .correct = is_correct[i] ? 1 : 0};
+    result_.total.add(one);
+    if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(one);
+  }
+}
+
+void Evaluation::run(const data::Segment& segment) {
+  if (segment.lanes != options_.lanes) {
+    throw_run({.where = "evaluation",
+               .failed = "the stream has another number of lanes than its options say",
+               .expected = str(options_.lanes),
+               .got = str(segment.lanes)});
+  }
+  const backbone::Batch batch = make_batch(segment, model_.vocabulary(), stack_.backbone().device);
+  if (std::find(segment.reset.begin(), segment.reset.end(), 1) != segment.reset.end()) {
+    state_.reset(segment.reset);
+  }
+  const std::int64_t before = result_.total.tokens;
+  memory::SegmentInput input;
+  input.length = segment.length;
+  input.valid_count = batch.valid_count;
+  memory::SegmentRun run(stack_, state_, input);
+  backbone::ForwardOptions forward;
+  forward.wants_correct = true;
+  const backbone::Output out = model_.forward(batch, run, forward);
+  const std::vector<double> nll = to_doubles(out.nll);
+  add_scores(segment, nll, out.correct);
+  losses_.add(run.losses(), result_.total.tokens - before);
+  metrics_.add(run.metrics(), result_.total.tokens - before);
+  run.commit();
+  ++result_.segments;
+  result_.final_state_bytes = state_.bytes();
+  result_.state_bytes = std::max(result_.state_bytes, result_.final_state_bytes);
+  result_.cached_projection_bytes =
+      std::max(result_.cached_projection_bytes, state_.cached_projection_bytes());
+  if (options_.on_segment) options_.on_segment(segment, nll);
+  if (options_.on_progress) options_.on_progress(result_.segments, result_.total.tokens);
+}
+
+Result Evaluation::finish() {
+  if (result_.total.tokens == 0) {
+    throw_run({.where = "evaluation",
+               .failed = "the data have no token to predict",
+               .expected = "at least two tokens a lane",
+               .got = str(result_.segments, " segments without targets")});
+  }
+  result_.losses = losses_.means();
+  result_.metrics = metrics_.means();
+  if (options_.characters_per_token > 0.0) {
+    result_.bits_per_character =
+        result_.loss() / (std::numbers::ln2 * options_.characters_per_token);
+  }
+  return std::move(result_);
+}
+
+}  // namespace
+
+Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stream,
+                const Options& options, const Clock& clock) {
+  const at::AutoGradMode grad(!options.use_cache);
+  std::optional<FrozenParameters> frozen;
+  if (!options.use_cache) frozen.emplace(model, stack);
+  model.train(false);
+  backbone::set_context_window(model, stack.context_rows(memory::Phase::kEvaluation));
+  const double start = clock.seconds();
+  Evaluation evaluation(model, stack, options);
+  data::Segment segment;
+  while (stream.next(segment)) evaluation.run(segment);
+  Result result = evaluation.finish();
+  result.seconds = clock.seconds() - start;
+  return result;
+}
+
+}  // namespace mneme::eval

@@ -1,0 +1,39 @@
+// Evaluates a model and its memory on a stream of segments.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+#include "host/base/clock.hpp"
+#include "host/data/stream.hpp"
+#include "host/eval/result.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::eval {
+
+struct Options {
+  std::int64_t lanes = 1;  // of the stream
+  // Keys and values of context blocks are kept while blocks and weights live. Without it every
+  // segment projects its whole context again: same numbers, slower, a check of the cache.
+  bool use_cache = true;
+  double characters_per_token = 0.0;        // Corpus::characters_per_token(); 0 = unknown
+  std::vector<std::uint64_t> streams = {};  // generator streams of the lanes; empty = 0, 1, ...
+
+  // Called after every segment with the segments and targets done so far.
+  std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;
+  // Called after every segment with nll [B,T] in nats, row-major, 0 where there is no target.
+  std::function<void(const data::Segment& segment, const std::vector<double>& nll)> on_segment =
+      nullptr;
+};
+
+// Runs the stream to its end in Phase::kEvaluation, from an empty memory, without gradients or
+// dropout. Sums are kept in double. Leaves the model in evaluation mode with the evaluation's
+// context window (train::Session switches back by itself). Deterministic on CPU. Errors: Error
+// (kRun) for ids out of range, for a loss that is not finite, naming segment, lane and position,
+// and for a stream without targets; what Model::forward and hooks throw.
+[[nodiscard]] Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stream,
+                              const Options& options, const Clock& clock = steady_clock());
+
+}  // namespace mneme::eval

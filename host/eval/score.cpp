@@ -1,0 +1,176 @@
+#include "host/eval/score.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "host/base/error.hpp"
+#include "host/base/safetensors.hpp"
+#include "host/data/corpus.hpp"
+#include "host/data/stream.hpp"
+#include "host/eval/evaluator.hpp"
+
+namespace mneme::eval {
+namespace {
+
+// Rows [first, first + lanes) of given ids, cut into segments; all rows are as long as each other.
+class RowStream final : public data::Stream {
+ public:
+  RowStream(const TokenRows& tokens, std::int64_t first, std::int64_t lanes, std::int64_t length)
+      : tokens_(tokens), first_(first), lanes_(lanes), length_(length) {}
+
+  bool next(data::Segment& segment) override {
+    if (next_ >= tokens_.columns) return false;
+    const std::int64_t count = std::min(length_, tokens_.columns - next_);
+    segment.prepare(lanes_, count, false);
+    for (std::int64_t b = 0; b < lanes_; ++b) {
+      const auto from = static_cast<std::ptrdiff_t>((first_ + b) * tokens_.columns + next_);
+      const auto to = static_cast<std::ptrdiff_t>(b * count);
+      std::copy_n(tokens_.input.begin() + from, count, segment.inputs.begin() + to);
+      std::copy_n(tokens_.target.begin() + from, count, segment.targets.begin() + to);
+      segment.valid[static_cast<std::size_t>(b)] = count;
+      segment.reset[static_cast<std::size_t>(b)] = next_ == 0 ? 1 : 0;
+      segment.document[static_cast<std::size_t>(b)] = first_ + b;
+    }
+    segment.index = next_ / length_;
+    next_ += count;
+    return true;
+  }
+  std::vector<std::int64_t> position() const override { return {next_}; }
+  void seek(const std::vector<std::int64_t>& position) override {
+    data::check_position(position, 1, {});
+    next_ = position[0];
+  }
+  std::int64_t segments_per_epoch() const override {
+    return (tokens_.columns + length_ - 1) / length_;
+  }
+  std::int64_t targets_per_epoch() const override { return lanes_ * tokens_.columns; }
+
+ private:
+  const TokenRows& tokens_;
+  std::int64_t first_;
+  std::int64_t lanes_;
+  std::int64_t length_;
+  std::int64_t next_ = 0;
+};
+
+// The user's input: what is wrong with it is wrong use rather than a failed run.
+SafetensorsFile open_ids(const std::filesystem::path& path) {
+  try {
+    SafetensorsFile file = SafetensorsFile::open(path);
+    static_cast<void>(file.at("input"));
+    return file;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kUsage, error.what());
+  }
+}
+
+void check_same_shape(const SafetensorsFile& file) {
+  const auto& input = file.at("input").shape;
+  const auto& target = file.at("target").shape;
+  if (input == target) return;
+  throw_usage({.where = str(file.path().string(), ": tensor \"target\""),
+               .failed = "wrong shape",
+               .expected = str(list_text(input), " as \"input\" has"),
+               .got = list_text(target)});
+}
+
+// Each id predicts the next one of its row.
+TokenRows next_tokens(const data::IdRows& ids) {
+  TokenRows out;
+  out.rows = ids.rows;
+  out.columns = ids.columns - 1;
+  for (std::int64_t row = 0; row < ids.rows; ++row) {
+    const auto begin = ids.ids.begin() + static_cast<std::ptrdiff_t>(row * ids.columns);
+    out.input.insert(out.input.end(), begin, begin + out.columns);
+    out.target.insert(out.target.end(), begin + 1, begin + ids.columns);
+  }
+  return out;
+}
+
+// Scores rows [first, first + lanes) into their places of `nll`.
+void score_rows(backbone::Model& model, memory::Stack& stack, const TokenRows& tokens,
+                const ScoreOptions& options, std::int64_t first, std::int64_t lanes,
+                std::vector<double>& nll) {
+  RowStream stream(tokens, first, lanes, options.segment);
+  Options run;
+  run.lanes = lanes;
+  run.use_cache = options.use_cache;
+  run.streams.resize(static_cast<std::size_t>(lanes));
+  std::iota(run.streams.begin(), run.streams.end(), static_cast<std::uint64_t>(first));
+  std::int64_t done = 0;
+  run.on_segment = [&](const data::Segment& segment, const std::vector<double>& values) {
+    for (std::int64_t b = 0; b < lanes; ++b) {
+      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(b * segment.length), segment.length,
+                  nll.begin() + static_cast<std::ptrdiff_t>((first + b) * tokens.columns + done));
+    }
+    done += segment.length;
+    if (options.on_progress) options.on_progress(first, first * tokens.columns + lanes * done);
+  };
+  static_cast<void>(evaluate(model, stack, stream, run));
+}
+
+}  // namespace
+
+TokenRows read_token_rows(const std::filesystem::path& path, std::int64_t vocabulary) {
+  const SafetensorsFile file = open_ids(path);
+  const data::IdRows input = data::read_ids(file, "input", vocabulary);
+  if (!file.contains("target")) {
+    if (input.columns < 2) {
+      throw_usage({.where = str(path.string(), ": tensor \"input\""),
+                   .failed = "there is no next id to predict",
+                   .expected = "at least 2 ids a lane, or a tensor \"target\"",
+                   .got = str(input.columns)});
+    }
+    return next_tokens(input);
+  }
+  const data::IdRows target = data::read_ids(file, "target", vocabulary, -1);
+  check_same_shape(file);
+  TokenRows out;
+  out.rows = input.rows;
+  out.columns = input.columns;
+  out.input.assign(input.ids.begin(), input.ids.end());
+  out.target.assign(target.ids.begin(), target.ids.end());
+  return out;
+}
+
+std::vector<double> score(backbone::Model& model, memory::Stack& stack, const TokenRows& tokens,
+                          const ScoreOptions& options) {
+  const auto require = [](const char* key, std::int64_t value) {
+    if (value >= 1) return;
+    throw_usage({.where = key,
+                 .failed = "ids cannot be scored",
+                 .expected = "at least 1",
+                 .got = str(value)});
+  };
+  require("eval.segment", options.segment);
+  require("eval.lanes", options.lanes);
+  std::vector<double> nll(static_cast<std::size_t>(tokens.rows * tokens.columns), 0.0);
+  for (std::int64_t first = 0; first < tokens.rows; first += options.lanes) {
+    const std::int64_t lanes = std::min(options.lanes, tokens.rows - first);
+    const auto begin = tokens.target.begin() + static_cast<std::ptrdiff_t>(first * tokens.columns);
+    const auto end = begin + static_cast<std::ptrdiff_t>(lanes * tokens.columns);
+    const bool asks = std::any_of(begin, end, [](auto id) { return id != data::kNoTarget; });
+    if (asks) score_rows(model, stack, tokens, options, first, lanes, nll);
+  }
+  return nll;
+}
+
+ScoreSummary score_file(backbone::Model& model, memory::Stack& stack,
+                        const std::filesystem::path& input, const std::filesystem::path& output,
+                        const ScoreOptions& options) {
+  const TokenRows tokens = read_token_rows(input, model.vocabulary());
+  const std::vector<double> nll = score(model, stack, tokens, options);
+  SafetensorsWriter writer;
+  writer.add("nll", DType::F64, {tokens.rows, tokens.columns}, nll.data());
+  writer.set_metadata("format", "mneme.nll");
+  writer.set_metadata("unit", "nats");
+  writer.write(output);
+  ScoreSummary summary;
+  summary.rows = tokens.rows;
+  summary.targets = std::count_if(tokens.target.begin(), tokens.target.end(),
+                                  [](std::int64_t id) { return id != data::kNoTarget; });
+  summary.nll = std::accumulate(nll.begin(), nll.end(), 0.0);
+  return summary;
+}
+
+}  // namespace mneme::eval

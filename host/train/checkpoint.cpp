@@ -1,0 +1,248 @@
+#include "host/train/checkpoint.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "host/base/error.hpp"
+#include "host/base/json.hpp"
+#include "host/base/log.hpp"
+#include "host/train/checkpoint_format.hpp"
+#include "host/train/tensor_bytes.hpp"
+
+namespace mneme::train {
+namespace {
+
+constexpr std::size_t kShownDifferences = 5;
+
+// A metadata value read by `parse`; any failure names the file and the key.
+template <typename Parse>
+auto read_metadata(const SafetensorsFile& file, const std::string& key, Parse parse) {
+  const std::string& text = file.metadata_at(key);
+  try {
+    return parse(text);
+  } catch (const std::exception& error) {
+    throw_run({.where = str(file.path().string(), ": metadata \"", key, "\""),
+               .failed = "it cannot be read",
+               .got = error.what(),
+               .hint = "the checkpoint was damaged or written by another program"});
+  }
+}
+
+std::int64_t read_count(const SafetensorsFile& file, const std::string& key) {
+  return read_metadata(file, key, [](const std::string& text) {
+    std::size_t end = 0;
+    const long long value = std::stoll(text, &end);
+    if (end != text.size() || value < 0) throw std::invalid_argument(text);
+    return static_cast<std::int64_t>(value);
+  });
+}
+
+memory::TierIdentity read_identity(const Json& json) {
+  memory::TierIdentity identity;
+  identity.id = json.at("id");
+  identity.version = json.at("version");
+  identity.path = json.at("path");
+  identity.sha256 = json.at("sha256");
+  identity.compiler = json.at("compiler");
+  identity.commit = json.at("commit");
+  identity.is_dirty = json.at("dirty");
+  return identity;
+}
+
+void check_format(const SafetensorsFile& file) {
+  const auto& metadata = file.metadata();
+  const auto value = [&](const std::string& key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? std::string("none") : found->second;
+  };
+  if (value("format") == kFormat && value("revision") == kRevision) return;
+  throw_run({.where = file.path().string(),
+             .failed = "this is no checkpoint that mneme can read",
+             .expected = str("metadata format = ", kFormat, ", revision = ", kRevision),
+             .got = str("format = ", value("format"), ", revision = ", value("revision")),
+             .hint = "name a checkpoint.safetensors that `mneme train` wrote"});
+}
+
+// The first lines of a list of problems.
+std::string first_of(const std::vector<std::string>& lines) {
+  std::string text;
+  for (std::size_t i = 0; i < lines.size() && i < kShownDifferences; ++i) text += "\n  " + lines[i];
+  if (lines.size() > kShownDifferences) {
+    text += str("\n  and ", lines.size() - kShownDifferences, " more");
+  }
+  return text;
+}
+
+std::string shape_text(const at::Tensor& tensor) { return list_text(tensor.sizes().vec()); }
+
+// "" when the file has the tensor in this shape.
+std::string difference(const SafetensorsFile& file, const std::string& name,
+                       const at::Tensor& tensor) {
+  const TensorView* const view = file.find(name);
+  if (view == nullptr) return str(name, ": missing in the checkpoint");
+  if (tensor.sizes() == at::IntArrayRef(view->shape)) return "";
+  return str(name, ": expected ", shape_text(tensor), ", got ", list_text(view->shape));
+}
+
+[[noreturn]] void refuse(const SafetensorsFile& file, const std::string& failed,
+                         const std::vector<std::string>& differences, const std::string& hint) {
+  throw_usage({.where = file.path().string(),
+               .failed = failed + first_of(differences) + "\n",
+               .hint = hint});
+}
+
+// What of an experiment a resumed run depends on: paths, pins, lengths and reporting do not count.
+config::Experiment essence(config::Experiment experiment) {
+  experiment.memory.plugins.clear();
+  for (config::TierConfig& tier : experiment.memory.tiers) tier.sha256.clear();
+  experiment.data.train = experiment.data.valid = experiment.data.test = "";
+  experiment.eval = {};
+  experiment.generate = {};
+  const config::TrainConfig none;
+  experiment.train.steps = 1;
+  experiment.train.epochs = 0;
+  experiment.train.log_every = none.log_every;
+  experiment.train.eval_every = none.eval_every;
+  experiment.train.save_every = none.save_every;
+  return experiment;
+}
+
+// "[section] key = value" of every line.
+std::set<std::string> settings_of(const config::Experiment& experiment) {
+  std::set<std::string> out;
+  std::istringstream in(config::to_toml(essence(experiment)));
+  std::string section;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("[")) section = line;
+    if (!line.empty()) out.insert(section == line ? line : section + " " + line);
+  }
+  return out;
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::filesystem::path& path) {
+  Checkpoint checkpoint(SafetensorsFile::open(path));
+  const SafetensorsFile& file = checkpoint.file_;
+  check_format(file);
+  checkpoint.experiment_ = read_metadata(file, "experiment", [&](const std::string& text) {
+    return config::parse_experiment_text(text, path.string());
+  });
+  RunProgress& progress = checkpoint.progress_;
+  progress.step = read_count(file, "step");
+  progress.tokens = read_count(file, "tokens");
+  progress.noise_position = static_cast<std::uint64_t>(read_count(file, "noise_position"));
+  progress.seconds =
+      read_metadata(file, "seconds", [](const std::string& text) { return std::stod(text); });
+  progress.data_position = read_metadata(file, "data_position", [](const std::string& text) {
+    return Json::parse(text).get<std::vector<std::int64_t>>();
+  });
+  checkpoint.plugins_ = read_metadata(file, "plugins", [](const std::string& text) {
+    std::vector<memory::TierIdentity> plugins;
+    for (const Json& plugin : Json::parse(text)) plugins.push_back(read_identity(plugin));
+    return plugins;
+  });
+  checkpoint.state_metadata_ = read_metadata(file, "state", [](const std::string& text) {
+    return Json::parse(text).get<std::map<std::string, std::string>>();
+  });
+  checkpoint.precision_ = file.metadata_at("precision");
+  return checkpoint;
+}
+
+std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carry carry) const {
+  const std::size_t backbone = runtime.model().parameters().size();
+  std::vector<std::string> differences, reset;
+  std::set<std::string> ours;
+  for (std::size_t i = 0; i < runtime.parameters().size(); ++i) {
+    const TrainableParameter& parameter = runtime.parameters()[i];
+    ours.insert(parameter.name);
+    std::string found = difference(file_, parameter.name, parameter.tensor);
+    if (found.empty()) continue;
+    const bool may_reset = i >= backbone && carry == config::Carry::kReset;
+    may_reset ? reset.push_back(parameter.name) : differences.push_back(std::move(found));
+  }
+  for (const std::string& name : file_.names()) {
+    if (name.starts_with("model.") && !ours.contains(name)) {
+      differences.push_back(str(name, ": the model has no such parameter"));
+    }
+  }
+  if (!differences.empty()) {
+    refuse(file_, "the checkpoint belongs to another model:", differences,
+           "use the experiment and the memory that wrote it; memory.carry = \"reset\" starts a "
+           "memory's own parameters afresh");
+  }
+  const at::NoGradGuard no_grad;
+  for (const TrainableParameter& parameter : runtime.parameters()) {
+    if (std::find(reset.begin(), reset.end(), parameter.name) != reset.end()) continue;
+    at::Tensor target = parameter.tensor;
+    target.copy_(to_tensor(file_.at(parameter.name)));
+  }
+  runtime.weights_changed();
+  return reset;
+}
+
+void Checkpoint::check_moments(const Adam& optimizer) const {
+  std::vector<std::string> differences;
+  const auto check = [&](const std::string& name, const at::Tensor& tensor) {
+    std::string found = difference(file_, name, tensor);
+    if (found.empty() && file_.at(name).dtype != to_dtype(tensor.scalar_type())) {
+      found = str(name, ": expected ", dtype_name(to_dtype(tensor.scalar_type())), ", got ",
+                  dtype_name(file_.at(name).dtype));
+    }
+    if (!found.empty()) differences.push_back(std::move(found));
+  };
+  for (const Adam::Moments& moments : optimizer.moments()) {
+    check(kMeanPrefix + moments.name, moments.mean);
+    check(kSquarePrefix + moments.name, moments.square);
+    check(kCountPrefix + moments.name, moments.count);
+  }
+  if (differences.empty()) return;
+  refuse(file_, "the optimiser's moments do not fit this run:", differences,
+         "resume with the experiment that wrote the checkpoint");
+}
+
+void Checkpoint::load_moments(Adam& optimizer) const {
+  check_moments(optimizer);
+  const at::NoGradGuard no_grad;
+  for (Adam::Moments& moments : optimizer.moments()) {
+    moments.mean.copy_(to_tensor(file_.at(kMeanPrefix + moments.name)));
+    moments.square.copy_(to_tensor(file_.at(kSquarePrefix + moments.name)));
+    moments.count.copy_(to_tensor(file_.at(kCountPrefix + moments.name)));
+  }
+}
+
+memory::StackState Checkpoint::load_state(const Runtime& runtime) const {
+  memory::StackState::Saved saved;
+  saved.metadata = state_metadata_;
+  for (const std::string& name : file_.names()) {
+    if (!name.starts_with(kStatePrefix)) continue;
+    saved.tensors.emplace_back(name.substr(kStatePrefix.size()), to_tensor(file_.at(name)));
+  }
+  try {
+    return runtime.stack().restore(memory::Phase::kTraining, runtime.experiment().train.lanes,
+                                   saved);
+  } catch (const Error& error) {
+    throw error.with_context(path().string());
+  }
+}
+
+void Checkpoint::check_resumable(const config::Experiment& experiment) const {
+  const std::set<std::string> theirs = settings_of(experiment_);
+  const std::set<std::string> ours = settings_of(experiment);
+  std::vector<std::string> differences;
+  for (const std::string& line : theirs) {
+    if (!ours.contains(line)) differences.push_back("checkpoint: " + line);
+  }
+  for (const std::string& line : ours) {
+    if (!theirs.contains(line)) differences.push_back("this run:   " + line);
+  }
+  if (!differences.empty()) {
+    refuse(file_, "the checkpoint was written with other settings:", differences,
+           "resume with the experiment that wrote it, or start a new run");
+  }
+}
+
+}  // namespace mneme::train

@@ -1,0 +1,79 @@
+// Checkpoints: everything that a run needs to continue, in one safetensors file.
+//
+//   model.<name>, memory.<tier>...   parameters
+//   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
+//   state/<name>                     slots and queues of the training state
+// Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), data
+// position, noise position, state (JSON: counters and generator positions), precision.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host/base/safetensors.hpp"
+#include "host/config/experiment.hpp"
+#include "host/memory/stack.hpp"
+#include "host/train/optimizer.hpp"
+#include "host/train/runtime.hpp"
+
+namespace mneme::train {
+
+// What a checkpoint says about a run besides its tensors.
+struct RunProgress {
+  std::int64_t step = 0;
+  std::int64_t tokens = 0;
+  double seconds = 0.0;
+  std::vector<std::int64_t> data_position = {};
+  std::uint64_t noise_position = 0;
+};
+
+// Writes a checkpoint atomically: an older file at `path` stays whole until the new one is
+// complete.
+void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
+                      const Adam& optimizer, const memory::StackState& state,
+                      const RunProgress& progress);
+
+// A checkpoint open for reading.
+class Checkpoint {
+ public:
+  // Error (kRun) for files that are truncated or no safetensors file, or no checkpoint of mneme.
+  [[nodiscard]] static Checkpoint open(const std::filesystem::path& path);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
+  [[nodiscard]] const config::Experiment& experiment() const { return experiment_; }
+  [[nodiscard]] const RunProgress& progress() const { return progress_; }
+  // The plugins that wrote the state.
+  [[nodiscard]] const std::vector<memory::TierIdentity>& plugins() const { return plugins_; }
+  // "f64", "f32" or "bf16": what the run computed in.
+  [[nodiscard]] const std::string& precision() const { return precision_; }
+
+  // Copies the parameters into the runtime, converted to its dtype. Backbone parameters must agree
+  // in name and shape. Tier parameters that the checkpoint lacks or has in another shape are
+  // refused, or with Carry::kReset keep their initial values; their names are returned. Errors:
+  // Error (kUsage) listing the first differences; nothing has been copied then.
+  std::vector<std::string> load_weights(Runtime& runtime, config::Carry carry) const;
+  // Error (kUsage) naming the first parameters without moments of their shape and dtype.
+  void check_moments(const Adam& optimizer) const;
+  // Copies the moments; check_moments first.
+  void load_moments(Adam& optimizer) const;
+  // The training state. Errors as Stack::restore.
+  [[nodiscard]] memory::StackState load_state(const Runtime& runtime) const;
+  // Error (kUsage) listing the settings of model, memory, data and training that differ from
+  // `experiment`'s in a way that a resumed run would notice.
+  void check_resumable(const config::Experiment& experiment) const;
+
+ private:
+  explicit Checkpoint(SafetensorsFile file) : file_(std::move(file)) {}
+
+  SafetensorsFile file_;
+  config::Experiment experiment_;
+  RunProgress progress_;
+  std::vector<memory::TierIdentity> plugins_;
+  std::map<std::string, std::string> state_metadata_;
+  std::string precision_;
+};
+
+}  // namespace mneme::train

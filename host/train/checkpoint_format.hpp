@@ -1,0 +1,15 @@
+// What the writer and the reader of checkpoints share. Not for other code.
+#pragma once
+
+#include <string>
+
+namespace mneme::train {
+
+inline const std::string kFormat = "mneme.checkpoint";
+inline const std::string kRevision = "1";
+inline const std::string kMeanPrefix = "adam.mean/";
+inline const std::string kSquarePrefix = "adam.square/";
+inline const std::string kCountPrefix = "adam.count/";
+inline const std::string kStatePrefix = "state/";
+
+}  // namespace mneme::train

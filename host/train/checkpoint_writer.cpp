@@ -1,0 +1,44 @@
+#include <torch/torch.h>
+
+#include "host/base/json.hpp"
+#include "host/base/text.hpp"
+#include "host/train/checkpoint.hpp"
+#include "host/train/checkpoint_format.hpp"
+#include "host/train/run_folder.hpp"
+#include "host/train/tensor_bytes.hpp"
+
+namespace mneme::train {
+
+void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
+                      const Adam& optimizer, const memory::StackState& state,
+                      const RunProgress& progress) {
+  SafetensorsWriter writer;
+  for (const TrainableParameter& parameter : runtime.parameters()) {
+    add_tensor(writer, parameter.name, parameter.tensor);
+  }
+  for (const Adam::Moments& moments : optimizer.moments()) {
+    add_tensor(writer, kMeanPrefix + moments.name, moments.mean);
+    add_tensor(writer, kSquarePrefix + moments.name, moments.square);
+    add_tensor(writer, kCountPrefix + moments.name, moments.count);
+  }
+  const memory::StackState::Saved saved = state.save();
+  for (const auto& [name, tensor] : saved.tensors) add_tensor(writer, kStatePrefix + name, tensor);
+  Json plugins = Json::array();
+  for (const memory::TierIdentity& identity : runtime.stack().identities()) {
+    plugins.push_back(to_json(identity));
+  }
+  writer.set_metadata("format", kFormat);
+  writer.set_metadata("revision", kRevision);
+  writer.set_metadata("experiment", config::to_toml(runtime.experiment()));
+  writer.set_metadata("precision", std::string(config::to_word(runtime.precision())));
+  writer.set_metadata("plugins", plugins.dump());
+  writer.set_metadata("step", std::to_string(progress.step));
+  writer.set_metadata("tokens", std::to_string(progress.tokens));
+  writer.set_metadata("seconds", format_exact(progress.seconds));
+  writer.set_metadata("data_position", Json(progress.data_position).dump());
+  writer.set_metadata("noise_position", std::to_string(progress.noise_position));
+  writer.set_metadata("state", Json(saved.metadata).dump());
+  writer.write(path);
+}
+
+}  // namespace mneme::train

@@ -1,0 +1,133 @@
+#include "host/train/runtime.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "host/base/error.hpp"
+
+namespace mneme::train {
+namespace {
+
+backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int64_t vocabulary,
+                                 config::Precision precision, c10::Device device) {
+  backbone::ModelSetup setup;
+  setup.vocabulary = vocabulary;
+  setup.train_segment = experiment.train.segment;
+  setup.eval_segment = experiment.eval.segment;
+  setup.dtype = precision == config::Precision::kF64 ? at::kDouble : at::kFloat;
+  setup.bf16_autocast = precision == config::Precision::kBf16;
+  setup.device = device;
+  setup.seed = experiment.train.seed;
+  setup.bptt_segments = experiment.train.bptt_segments;
+  return setup;
+}
+
+data::StreamOptions evaluation_options(const config::Experiment& experiment,
+                                       const data::Dataset& dataset) {
+  data::StreamOptions options;
+  options.lanes = experiment.eval.lanes;
+  options.segment = experiment.eval.segment;
+  options.max_segments = experiment.eval.steps;
+  options.epochs = dataset.is_endless() ? 0 : 1;
+  // One evaluation set for all seeds: only data.seed chooses it.
+  options.seed = 0;
+  if (dataset.is_endless() && experiment.eval.steps == 0) {
+    throw_usage({.where = "eval.steps",
+                 .failed = "the task generates data without end",
+                 .expected = "at least 1",
+                 .got = "0"});
+  }
+  return options;
+}
+
+std::int64_t count_numbers(const std::vector<TrainableParameter>& parameters, std::size_t from,
+                           std::size_t to) {
+  std::int64_t count = 0;
+  for (std::size_t i = from; i < to; ++i) count += parameters[i].tensor.numel();
+  return count;
+}
+
+}  // namespace
+
+Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& options)
+    : experiment_(experiment),
+      device_(options.device),
+      precision_(options.precision.value_or(experiment.train.precision)),
+      dataset_(options.dataset),
+      loader_(options.loader) {
+  if (!dataset_) dataset_ = std::make_shared<const data::Dataset>(experiment_.data);
+  if (!loader_) loader_ = std::make_shared<memory::PluginLoader>();
+  const backbone::ModelSetup setup =
+      model_setup(experiment_, dataset_->vocabulary_size(), precision_, device_);
+  stack_ = std::make_unique<memory::Stack>(
+      experiment_.memory, backbone::backbone_info(experiment_.model, setup), *loader_);
+  model_ = backbone::make_model(experiment_.model, setup);
+  collect_parameters();
+}
+
+void Runtime::collect_parameters() {
+  const double lr = experiment_.train.lr;
+  for (const backbone::Parameter& parameter : model_->parameters()) {
+    parameters_.push_back({"model." + parameter.name, parameter.tensor, lr, 0.0});
+  }
+  for (const memory::TierParameter& parameter : stack_->parameters()) {
+    // The plugin's group "none" holds biases, gates and the like, which are never decayed.
+    const double decay = parameter.group == "none" ? 0.0 : parameter.weight_decay.value_or(0.0);
+    parameters_.push_back(
+        {parameter.name, parameter.tensor, parameter.lr.value_or(lr) * parameter.lr_factor, decay});
+  }
+}
+
+std::int64_t Runtime::backbone_parameter_count() const {
+  return count_numbers(parameters_, 0, model_->parameters().size());
+}
+
+std::int64_t Runtime::memory_parameter_count() const {
+  return count_numbers(parameters_, model_->parameters().size(), parameters_.size());
+}
+
+void Runtime::weights_changed() {
+  stack_->weights_changed();
+  model_->weights_changed();
+}
+
+void Runtime::copy_parameters(const Runtime& other) {
+  const at::NoGradGuard no_grad;
+  if (parameters_.size() != other.parameters_.size()) {
+    throw_run({.where = "parameters",
+               .failed = "the runs have different numbers of parameters",
+               .expected = str(parameters_.size()),
+               .got = str(other.parameters_.size())});
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const TrainableParameter& from = other.parameters_[i];
+    if (from.name != parameters_[i].name || from.tensor.sizes() != parameters_[i].tensor.sizes()) {
+      throw_run({.where = "parameters",
+                 .failed = "the runs have different parameters",
+                 .expected = parameters_[i].name,
+                 .got = from.name});
+    }
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i].tensor.copy_(other.parameters_[i].tensor);
+  }
+  weights_changed();
+}
+
+eval::Result Runtime::evaluate(data::Split split, eval::Options options) {
+  const auto stream = dataset_->make_stream(split, evaluation_options(experiment_, *dataset_));
+  const auto corpus = dataset_->corpus(split);
+  options.lanes = experiment_.eval.lanes;
+  if (corpus) options.characters_per_token = corpus->characters_per_token();
+  return eval::evaluate(*model_, *stack_, *stream, options);
+}
+
+std::int64_t Runtime::evaluation_segments(data::Split split) const {
+  const data::StreamOptions options = evaluation_options(experiment_, *dataset_);
+  const std::int64_t all = dataset_->make_stream(split, options)->segments_per_epoch();
+  if (options.max_segments == 0) return all;
+  return all == 0 ? options.max_segments : std::min(all, options.max_segments);
+}
+
+}  // namespace mneme::train

@@ -1,0 +1,86 @@
+// An experiment ready to run: data, memory and backbone on a device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+#include "host/config/experiment.hpp"
+#include "host/data/dataset.hpp"
+#include "host/eval/evaluator.hpp"
+#include "host/memory/loader.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::train {
+
+struct RuntimeOptions {
+  c10::Device device = c10::kCPU;
+  // Default train.precision.
+  std::optional<config::Precision> precision = std::nullopt;
+  // Shared between runs; default: read what the experiment names.
+  std::shared_ptr<const data::Dataset> dataset = nullptr;
+  // Shared between runs, so that each plugin is mapped once; default: a loader of its own.
+  std::shared_ptr<memory::PluginLoader> loader = nullptr;
+};
+
+// A leaf tensor of the model or of a tier, and how it is optimised.
+struct TrainableParameter {
+  std::string name;  // "model.<name>" or TierParameter::name
+  at::Tensor tensor;
+  double lr = 0.0;            // base learning rate: train.lr, or the tier's own, times its factor
+  double weight_decay = 0.0;  // decoupled; 0 = none
+};
+
+// One model with its memory. Initial backbone weights depend on train.seed and parameter names
+// alone, never on the memory.
+class Runtime {
+ public:
+  // Errors: Error (kUsage | kPlugin | kRun) as the data, the stack and the backbone give them.
+  Runtime(const config::Experiment& experiment, const RuntimeOptions& options);
+
+  const config::Experiment& experiment() const { return experiment_; }
+  c10::Device device() const { return device_; }
+  config::Precision precision() const { return precision_; }
+  const std::shared_ptr<const data::Dataset>& dataset() const { return dataset_; }
+  const std::shared_ptr<memory::PluginLoader>& loader() const { return loader_; }
+  backbone::Model& model() { return *model_; }
+  const backbone::Model& model() const { return *model_; }
+  memory::Stack& stack() { return *stack_; }
+  const memory::Stack& stack() const { return *stack_; }
+
+  // Backbone first, then tiers in stack order.
+  const std::vector<TrainableParameter>& parameters() const { return parameters_; }
+  // Numbers in the backbone's and in the tiers' parameters.
+  std::int64_t backbone_parameter_count() const;
+  std::int64_t memory_parameter_count() const;
+
+  // Drops everything computed from older weights; called after every change of parameters.
+  void weights_changed();
+  // Copies the other runtime's parameters, which must have the same names and shapes.
+  void copy_parameters(const Runtime& other);
+
+  // Evaluates a split: eval.segment, eval.lanes and eval.steps of the experiment; on_progress,
+  // on_segment and use_cache of `options`. Error (kUsage) when the split has no data.
+  eval::Result evaluate(data::Split split, eval::Options options = {});
+  // Segments of such an evaluation, for progress; 0 = not known.
+  std::int64_t evaluation_segments(data::Split split) const;
+
+ private:
+  void collect_parameters();
+
+  config::Experiment experiment_;
+  c10::Device device_;
+  config::Precision precision_;
+  std::shared_ptr<const data::Dataset> dataset_;
+  std::shared_ptr<memory::PluginLoader> loader_;
+  std::unique_ptr<memory::Stack> stack_;
+  std::unique_ptr<backbone::Model> model_;
+  std::vector<TrainableParameter> parameters_;
+};
+
+}  // namespace mneme::train
