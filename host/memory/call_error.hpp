@@ -26,6 +26,11 @@ mneme_status fill_error(mneme_error* error, mneme_status code, const char* messa
 // What the exception being handled means to a plugin; call inside catch (...).
 mneme_status fill_current_exception(mneme_error* error) noexcept;
 
+// A pointer that the contract requires. Errors: CallError when it is null.
+inline void need(const void* pointer, const char* what) {
+  if (pointer == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, std::string(what) + " is NULL");
+}
+
 // Runs `body`, turning every exception into a code and text. No exception crosses the boundary.
 template <typename Body>
 mneme_status guard(mneme_error* error, Body&& body) noexcept {

@@ -14,6 +14,7 @@ namespace {
 mneme_status add(mneme_setup* setup, const mneme_kernel_decl* given, mneme_kernel* out,
                  mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     const auto in = normalised(given, "mneme_kernel_decl");
     if (in.name == nullptr || *in.name == '\0')
       throw CallError(MNEME_E_INVALID_ARGUMENT, "a kernel needs a name");
@@ -46,6 +47,10 @@ mneme_status call(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* input
                       str("kernel ", decl.name, ": expected ", decl.decl.n_inputs, " inputs and ",
                           decl.decl.n_outputs, " outputs, got ", n_in, " and ", n_out));
     }
+    need(inputs, "inputs");
+    need(outputs, "outputs");
+    if (n_integers > 0) need(integers, "integers");
+    if (n_reals > 0) need(reals, "reals");
     std::vector<at::Tensor> tensors;
     for (uint32_t i = 0; i < n_in; ++i) tensors.push_back(ctx->handles.get(inputs[i]));
     std::vector<at::Tensor> results = run_kernel(

@@ -119,6 +119,7 @@ mneme_status emit_token_bias(mneme_ctx* ctx, mneme_tensor handle, mneme_error* e
 mneme_status norm(mneme_ctx* ctx, mneme_tensor rows, uint32_t flags, mneme_tensor* out,
                   mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     *out = ctx->handles.give(ctx->layer_services().norm(ctx->handles.get(rows),
                                                         (flags & MNEME_NO_WEIGHT_GRADIENT) == 0));
   });
@@ -127,6 +128,7 @@ mneme_status norm(mneme_ctx* ctx, mneme_tensor rows, uint32_t flags, mneme_tenso
 mneme_status project(mneme_ctx* ctx, uint32_t which, mneme_tensor rows, uint32_t flags,
                      mneme_tensor* out, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     if (which < MNEME_PROJECT_Q || which > MNEME_PROJECT_O)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("project: expected one of MNEME_PROJECT_*, got ", which));
@@ -139,6 +141,7 @@ mneme_status project(mneme_ctx* ctx, uint32_t which, mneme_tensor rows, uint32_t
 mneme_status weight(mneme_ctx* ctx, uint32_t which, uint32_t flags, mneme_tensor* out,
                     mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     if (which < MNEME_WEIGHT_Q || which > MNEME_WEIGHT_NORM_BIAS)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("weight: expected one of MNEME_WEIGHT_*, got ", which));
@@ -182,6 +185,8 @@ void check_attention(const AttentionCall& call, const BackboneInfo& backbone, in
 mneme_status attention(mneme_ctx* ctx, const mneme_attention* given, mneme_tensor* z,
                        mneme_tensor* lse, mneme_error* error) {
   return guard(error, [&] {
+    need(z, "z");
+    need(lse, "lse");
     const auto in = normalised(given, "mneme_attention");
     if (in.mask > MNEME_MASK_WINDOW)
       throw CallError(MNEME_E_INVALID_ARGUMENT,

@@ -12,6 +12,8 @@ namespace {
 mneme_status resolve(mneme_setup* /*setup*/, const char* const* names, uint32_t count,
                      mneme_op* out, mneme_error* error) {
   return guard(error, [&] {
+    need(names, "names");
+    need(out, "out");
     std::vector<std::string> missing;
     for (uint32_t i = 0; i < count; ++i) {
       out[i] = find_op(names[i]);
@@ -34,6 +36,8 @@ mneme_status call(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, uint3
                   const mneme_attr* attrs, uint32_t n_attrs, mneme_tensor* outputs, uint32_t n_out,
                   mneme_error* error) {
   return guard(error, [&] {
+    if (n_in > 0) need(inputs, "inputs");
+    if (n_out > 0) need(outputs, "outputs");
     c10::SmallVector<at::Tensor, 8> tensors;
     tensors.reserve(n_in);
     for (uint32_t i = 0; i < n_in; ++i)

@@ -38,6 +38,7 @@ at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name, const std::vect
 mneme_status named_draw(mneme_ctx* ctx, Law law, const char* name, const mneme_shape* given,
                         mneme_tensor* out, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     const auto shape = normalised(given, "mneme_shape");
     if (name == nullptr || *name == '\0')
       throw CallError(MNEME_E_INVALID_ARGUMENT, "a draw needs a name");

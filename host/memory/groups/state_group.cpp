@@ -38,6 +38,7 @@ RowsQueue& queue_of(mneme_ctx* ctx, mneme_queue id) {
 
 mneme_status parameter(mneme_ctx* ctx, mneme_parameter id, mneme_tensor* out, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     if (id == 0 || id > ctx->instance->parameters.size())
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("parameter ", id, " does not exist: use what add_parameter gave"));
@@ -51,6 +52,7 @@ mneme_status parameter(mneme_ctx* ctx, mneme_parameter id, mneme_tensor* out, mn
 
 mneme_status slot_get(mneme_ctx* ctx, mneme_slot id, mneme_tensor* out, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     const SlotDecl& decl = slot_decl(ctx, id);
     *out = ctx->handles.borrow(scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1]);
   });
@@ -90,7 +92,10 @@ mneme_status slot_set(mneme_ctx* ctx, mneme_slot id, mneme_tensor handle, mneme_
 }
 
 mneme_status queue_size(mneme_ctx* ctx, mneme_queue id, int64_t* rows, mneme_error* error) {
-  return guard(error, [&] { *rows = queue_of(ctx, id).size(); });
+  return guard(error, [&] {
+    need(rows, "rows");
+    *rows = queue_of(ctx, id).size();
+  });
 }
 
 // Writes as much of a struct as the plugin's memory has room for.
@@ -103,6 +108,8 @@ void write_rows(mneme_rows* out, const mneme_rows& rows, uint32_t room) {
 mneme_status queue_blocks(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint32_t stride,
                           uint32_t capacity, uint32_t* count, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
+    need(count, "count");
     const auto& blocks = queue_of(ctx, id).blocks();
     *count = static_cast<uint32_t>(blocks.size());
     if (capacity > 0 && (stride < 8 || stride % 8 != 0))
@@ -117,8 +124,10 @@ mneme_status queue_blocks(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint3
 }
 
 mneme_status queue_rows(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, mneme_error* error) {
-  return guard(error,
-               [&] { write_rows(out, ctx->rows_out(queue_of(ctx, id).rows()), out->struct_size); });
+  return guard(error, [&] {
+    need(out, "out");
+    write_rows(out, ctx->rows_out(queue_of(ctx, id).rows()), out->struct_size);
+  });
 }
 
 // Own memory for rows that are a part of something larger, so that the rest can be freed.

@@ -54,6 +54,7 @@ void check_rank(uint32_t rank, const char* name) {
 mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* given,
                            mneme_parameter* out, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     const auto in = normalised(given, "mneme_parameter_decl");
     Instance& instance = *setup->instance;
     check_name(in.name, "parameter", instance);
@@ -89,6 +90,7 @@ mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* given
 mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* given, mneme_slot* out,
                       mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     const auto in = normalised(given, "mneme_slot_decl");
     Instance& instance = *setup->instance;
     check_name(in.name, "slot", instance);
@@ -147,6 +149,7 @@ mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* given, mneme_sl
 mneme_status add_queue(mneme_setup* setup, const mneme_queue_decl* given, mneme_queue* out,
                        mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     const auto in = normalised(given, "mneme_queue_decl");
     Instance& instance = *setup->instance;
     check_name(in.name, "queue", instance);

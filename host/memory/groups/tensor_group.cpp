@@ -5,6 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/groups/groups.hpp"
+#include "host/memory/groups/normalise.hpp"
 #include "host/memory/hook_context.hpp"
 #include "host/memory/ops.hpp"
 
@@ -13,7 +14,9 @@ namespace {
 
 at::Device device_of(const mneme_ctx* ctx) { return ctx->shared->stack->backbone().device; }
 
-at::Tensor upload(const mneme_shape& shape, const void* data, uint64_t bytes, at::Device device) {
+at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at::Device device) {
+  const auto shape = normalised(given, "shape");
+  if (bytes > 0) need(data, "data");
   if (shape.rank > MNEME_MAX_RANK)
     throw CallError(MNEME_E_SHAPE,
                     str("rank: expected at most ", MNEME_MAX_RANK, ", got ", shape.rank));
@@ -37,6 +40,7 @@ at::Tensor upload(const mneme_shape& shape, const void* data, uint64_t bytes, at
 
 mneme_status info(mneme_ctx* ctx, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
     const at::Tensor& tensor = ctx->handles.get(t);
     mneme_tensor_info filled = MNEME_INIT(mneme_tensor_info);
     filled.dtype = dtype_code_of(tensor.scalar_type());
@@ -64,11 +68,13 @@ mneme_status release(mneme_ctx* ctx, mneme_tensor t, mneme_error* error) {
 mneme_status from_data(mneme_ctx* ctx, const mneme_shape* shape, const void* data, uint64_t bytes,
                        mneme_tensor* out, mneme_error* error) {
   return guard(error,
-               [&] { *out = ctx->handles.give(upload(*shape, data, bytes, device_of(ctx))); });
+               [&] { *out = ctx->handles.give(upload(shape, data, bytes, device_of(ctx))); });
 }
 
 mneme_status constant_find(mneme_ctx* ctx, const char* key, mneme_tensor* out, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
+    need(key, "key");
     const auto found = ctx->instance->constants.find({key, device_of(ctx).str()});
     *out = found == ctx->instance->constants.end() ? 0 : ctx->handles.borrow(found->second);
   });
@@ -77,8 +83,10 @@ mneme_status constant_find(mneme_ctx* ctx, const char* key, mneme_tensor* out, m
 mneme_status constant_put(mneme_ctx* ctx, const char* key, const mneme_shape* shape,
                           const void* data, uint64_t bytes, mneme_tensor* out, mneme_error* error) {
   return guard(error, [&] {
+    need(out, "out");
+    need(key, "key");
     const at::Device device = device_of(ctx);
-    at::Tensor value = upload(*shape, data, bytes, device);
+    at::Tensor value = upload(shape, data, bytes, device);
     *out = ctx->handles.borrow(value);
     ctx->instance->constants[{key, device.str()}] = std::move(value);
   });

@@ -15,7 +15,8 @@ class Faulty : public mneme::Tier {
       "none|error|exception|read_shape|read_dtype|lse_at_out|slot_shape|slot_dtype|dead_handle|"
       "borrowed_release|no_layer|release_undeclared|token_bias_undeclared|rows_shape|"
       "mixed_dtypes|unknown_attribute|kernel_fails|create_fails|twice_the_same_name|bad_name|"
-      "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size",
+      "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size|null_output|null_key|"
+      "null_ops",
       "the rule to break"));
 
   struct Failing {
@@ -61,17 +62,25 @@ class Faulty : public mneme::Tier {
     if (fault_ == "mixed_dtypes") rows.hidden + cast(rows.hidden, mneme::DType::kBF16);
     if (fault_ == "kernel_fails") l.call(kernel_, {rows.hidden});
     if (fault_ == "aux_shape") l.aux("loss", rows.hidden);
+    mneme_error error = MNEME_INIT(mneme_error);
+    mneme_status status = MNEME_OK;
+    if (fault_ == "null_output")
+      status = detail::groups.state->slot_get(detail::ctx(), slot_.id, nullptr, &error);
+    if (fault_ == "null_key") {
+      mneme_tensor out = 0;
+      status = detail::groups.tensor->constant_find(detail::ctx(), nullptr, &out, &error);
+    }
+    if (fault_ == "null_ops")
+      status =
+          detail::groups.op->call(detail::ctx(), 1, nullptr, 1, nullptr, 0, nullptr, 1, &error);
+    if (fault_ == "borrowed_release")
+      status = detail::groups.tensor->release(detail::ctx(), rows.hidden.raw(), &error);
+    if (status != MNEME_OK) mneme::fail(status, error.message);
     if (fault_ == "dead_handle") {
       mneme::Tensor t = mean(rows.hidden, 1);
       const mneme::Tensor stale = mneme::Tensor::borrow(t.raw());
       t = mneme::Tensor();
       stale.shape();
-    }
-    if (fault_ == "borrowed_release") {
-      mneme_error error = MNEME_INIT(mneme_error);
-      const mneme_status status =
-          mneme::detail::groups.tensor->release(mneme::detail::ctx(), rows.hidden.raw(), &error);
-      if (status != MNEME_OK) mneme::fail(status, error.message);
     }
   }
 
