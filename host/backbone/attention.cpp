@@ -19,8 +19,8 @@ struct Sizes {
   int64_t heads, lanes, queries, keys, width, placed;
 };
 
-// The part [H*B,T,placed] of position scores [H,B*T,W]: entry (i, j) is column T-1-i+j of row i. Row
-// after row in memory, that is offset T-1 + i*(W-1) + j: a view with rows one shorter.
+// The part [H*B,T,placed] of position scores [H,B*T,W]: entry (i, j) is column T-1-i+j of row i.
+// Row after row in memory, that is offset T-1 + i*(W-1) + j: a view with rows one shorter.
 at::Tensor shifted(const at::Tensor& raw, const Sizes& s) {
   const int64_t columns = raw.size(2);
   return raw.view({s.heads * s.lanes, s.queries * columns})
@@ -31,11 +31,16 @@ at::Tensor shifted(const at::Tensor& raw, const Sizes& s) {
 
 // The transpose of `shifted`: gradients [H*B,T,placed] to [H,B*T,W].
 at::Tensor unshifted(const at::Tensor& grad, int64_t columns, const Sizes& s) {
-  const at::Tensor wide =
-      s.placed == columns - 1 ? grad : at::constant_pad_nd(grad, {0, columns - 1 - s.placed});
-  return at::constant_pad_nd(
-             wide.reshape({s.heads * s.lanes, s.queries * (columns - 1)}), {s.queries - 1, 1})
-      .view({s.heads, s.lanes * s.queries, columns});
+  const int64_t batch = s.heads * s.lanes, size = s.queries * columns;
+  at::Tensor out = at::empty({batch, size}, grad.options());
+  // The shifted view covers all but these ends.
+  out.narrow(1, 0, s.queries - 1).zero_();
+  out.narrow(1, size - 1, 1).zero_();
+  const at::Tensor view =
+      out.narrow(1, s.queries - 1, size - s.queries).view({batch, s.queries, columns - 1});
+  view.narrow(2, 0, s.placed).copy_(grad);
+  if (s.placed < columns - 1) view.narrow(2, s.placed, columns - 1 - s.placed).zero_();
+  return out.view({s.heads, s.lanes * s.queries, columns});
 }
 
 // scale * (q + bias), contiguous [H,B,T,d].
@@ -72,13 +77,13 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const Sizes s = sizes_of(q, k, args->first_placed);
     const at::Tensor heads_first = q.permute({2, 0, 1, 3});
     const at::Tensor qu = scaled_query(heads_first, content, args->scale);
-    const at::Tensor qw = !table.defined()                            ? at::Tensor()
-                          : position.is_same(content)                 ? qu
-                                                                      : scaled_query(heads_first, position, args->scale);
+    const at::Tensor qw = !table.defined() ? at::Tensor()
+                          : position.is_same(content)
+                              ? qu
+                              : scaled_query(heads_first, position, args->scale);
     at::Tensor p = scores(qu, qw, k, table, *args, s);  // becomes the probabilities
     if (bias.defined()) p.add_(bias);
-    const bool is_manual =
-        args->wants_lse || args->may_be_empty || virtual_logit.defined();
+    const bool is_manual = args->wants_lse || args->may_be_empty || virtual_logit.defined();
     at::Tensor lse;
     at::Tensor virtual_p;
     if (is_manual) {
@@ -98,9 +103,10 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
       const at::ScalarType type = virtual_value.scalar_type();
       z = at::addcmul(z.to(type), virtual_p.unsqueeze(-1).to(type), virtual_value);
     }
-    ctx->save_for_backward({qu, qw, k, v, table, content, position, bias, virtual_value, p, noise, z,
-                            args->may_be_empty ? lse : at::Tensor(), virtual_p});
-    const std::array inputs = {&q, &k, &v, &table, &content, &position, &bias, &virtual_logit, &virtual_value};
+    ctx->save_for_backward({qu, qw, k, v, table, content, position, bias, virtual_value, p, noise,
+                            z, args->may_be_empty ? lse : at::Tensor(), virtual_p});
+    const std::array inputs = {
+        &q, &k, &v, &table, &content, &position, &bias, &virtual_logit, &virtual_value};
     int64_t needs = 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i]->defined() && inputs[i]->requires_grad()) needs |= int64_t{1} << i;
@@ -131,16 +137,16 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
       if (args.mask.defined()) out.add_(args.mask);
       return out;
     }
-    const at::Tensor raw = at::bmm(qw.view({s.heads, s.lanes * s.queries, s.width}),
-                                   table.transpose(1, 2));
-    const at::Tensor moved =
-        shifted(raw, s).view({s.heads, s.lanes, s.queries, s.placed});
+    const at::Tensor raw =
+        at::bmm(qw.view({s.heads, s.lanes * s.queries, s.width}), table.transpose(1, 2));
+    const at::Tensor moved = shifted(raw, s).view({s.heads, s.lanes, s.queries, s.placed});
     at::Tensor out = at::empty({s.heads, s.lanes, s.queries, s.keys}, qu.options().dtype(type));
     at::Tensor placed = out.narrow(3, args.first_placed, s.placed);
     at::Tensor free = out.narrow(3, 0, args.first_placed);
     if (args.mask.defined()) {
       at::add_out(placed, moved, args.mask.narrow(-1, args.first_placed, s.placed));
-      if (args.first_placed > 0) free.copy_(args.mask.narrow(-1, 0, args.first_placed).expand_as(free));
+      if (args.first_placed > 0)
+        free.copy_(args.mask.narrow(-1, 0, args.first_placed).expand_as(free));
     } else {
       placed.copy_(moved);
       if (args.first_placed > 0) free.zero_();
@@ -158,8 +164,9 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   // keys becomes all 0 with lse = -inf.
   static std::pair<at::Tensor, at::Tensor> softmax_in_place(at::Tensor& p,
                                                             const at::Tensor& virtual_logit) {
-    at::Tensor top = p.size(3) > 0 ? at::amax(p, {-1}, true)
-                                   : at::full({p.size(0), p.size(1), p.size(2), 1}, kMinusInfinity, p.options());
+    at::Tensor top =
+        p.size(3) > 0 ? at::amax(p, {-1}, true)
+                      : at::full({p.size(0), p.size(1), p.size(2), 1}, kMinusInfinity, p.options());
     at::Tensor extra;
     if (virtual_logit.defined()) {
       extra = virtual_logit.to(p.scalar_type()).unsqueeze(-1);
@@ -195,7 +202,8 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
   const int64_t needed = ctx->saved_data["needs"].toInt();
   const auto needs = [&](Input input) { return ((needed >> input) & 1) != 0; };
   const int64_t first_placed = ctx->saved_data["first_placed"].toInt();
-  const Sizes s{qu.size(0), qu.size(1), qu.size(2), k.size(2), qu.size(3), k.size(2) - first_placed};
+  const Sizes s{qu.size(0), qu.size(1), qu.size(2),
+                k.size(2),  qu.size(3), k.size(2) - first_placed};
   const int64_t batch = s.heads * s.lanes;
   const at::ScalarType type = score_dtype(qu.scalar_type());
   variable_list out(11);
@@ -206,8 +214,8 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
     // Where there was no key, lse is constant; what a consumer sends back there may be NaN.
     if (lse.defined()) grad_lse = grad_lse.masked_fill(lse == kMinusInfinity, 0.0);
   }
-  const at::Tensor grad_z = grads[0].defined() ? grads[0].permute({2, 0, 1, 3}).contiguous()
-                                               : at::zeros_like(z);
+  const at::Tensor grad_z =
+      grads[0].defined() ? grads[0].permute({2, 0, 1, 3}).contiguous() : at::zeros_like(z);
   const at::Tensor grad_z3 = grad_z.view({batch, s.queries, s.width}).to(qu.scalar_type());
   // d lse and -z . dz come to every score of the row alike.
   at::Tensor row = at::mul(grad_z, z).sum(-1, false, type).neg_();
@@ -215,7 +223,8 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
 
   if (needs(kV)) {
     const at::Tensor used = noise.defined() ? p * noise : p;
-    out[kV] = at::bmm(used.view({batch, s.queries, s.keys}).transpose(1, 2), grad_z3).view(v.sizes());
+    out[kV] =
+        at::bmm(used.view({batch, s.queries, s.keys}).transpose(1, 2), grad_z3).view(v.sizes());
   }
   const at::Tensor values = v.view({batch, s.keys, s.width}).transpose(1, 2);
   const at::Tensor row3 = row.view({batch, s.queries, 1});
@@ -240,11 +249,13 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
   }
   const at::Tensor grad_low = grad_s.to(qu.scalar_type());
   if (needs(kK)) {
-    out[kK] = at::bmm(grad_low.transpose(1, 2), qu.view({batch, s.queries, s.width})).view(k.sizes());
+    out[kK] =
+        at::bmm(grad_low.transpose(1, 2), qu.view({batch, s.queries, s.width})).view(k.sizes());
   }
   at::Tensor grad_q = at::bmm(grad_low, k.view({batch, s.keys, s.width})).mul_(scale);
   if (content.defined() && needs(kContent)) {
-    out[kContent] = grad_q.view({s.heads, s.lanes * s.queries, s.width}).sum(1).to(content.scalar_type());
+    out[kContent] =
+        grad_q.view({s.heads, s.lanes * s.queries, s.width}).sum(1).to(content.scalar_type());
   }
   if (table.defined()) {
     const at::Tensor raw = unshifted(grad_low.narrow(2, first_placed, s.placed), table.size(1), s);

@@ -1,4 +1,5 @@
-// Attention with relative positions as one differentiable operation with a hand-written backward pass.
+// Attention with relative positions as one differentiable operation with a hand-written backward
+// pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,23 +14,23 @@ namespace mneme::backbone {
 // bias_ij with j' = j - first_placed; the second term exists for j >= first_placed only
 // [Transformer-XL, appendix B: the shift is index arithmetic here]. `Scores` below is [H,B,T,K].
 struct AttentionArgs {
-  at::Tensor q;     // [B,T,H,d], any strides; compute dtype (f64, f32, bf16)
-  at::Tensor k, v;  // [H,B,K,d] contiguous; compute dtype
-  at::Tensor table;            // [H,W,d], W >= T + placed keys reached; undefined = no position term
-  int64_t first_placed = 0;    // columns before it have no position term
-  at::Tensor content_bias;     // u [H,d]; undefined = 0
-  at::Tensor position_bias;    // w [H,d]; undefined = 0
-  at::Tensor mask;             // broadcasts to Scores from the right, score dtype, no gradient; -inf = absent
-  at::Tensor bias;             // broadcasts to Scores (4 dimensions), differentiable; -inf = absent
-  at::Tensor virtual_logit;    // [H,B,T]: one more key a query with this logit ...
-  at::Tensor virtual_value;    // [H,B,T,d]: ... and this value
+  at::Tensor q;              // [B,T,H,d], any strides; compute dtype (f64, f32, bf16)
+  at::Tensor k, v;           // [H,B,K,d] contiguous; compute dtype
+  at::Tensor table;          // [H,W,d], W >= T + placed keys reached; undefined = no position term
+  int64_t first_placed = 0;  // columns before it have no position term
+  at::Tensor content_bias;   // u [H,d]; undefined = 0
+  at::Tensor position_bias;  // w [H,d]; undefined = 0
+  at::Tensor mask;  // broadcasts to Scores from the right, score dtype, no gradient; -inf = absent
+  at::Tensor bias;  // broadcasts to Scores (4 dimensions), differentiable; -inf = absent
+  at::Tensor virtual_logit;  // [H,B,T]: one more key a query with this logit ...
+  at::Tensor virtual_value;  // [H,B,T,d]: ... and this value
   double scale = 1.0;
   bool wants_lse = false;
-  bool may_be_empty = false;   // a query may have no key at all: z = 0, lse = -inf, no gradient
-  double dropout = 0.0;        // on probabilities, not renormalised; noise is needed when > 0
+  bool may_be_empty = false;  // a query may have no key at all: z = 0, lse = -inf, no gradient
+  double dropout = 0.0;       // on probabilities, not renormalised; noise is needed when > 0
   Noise* noise = nullptr;
   bool wants_mass = false;
-  at::Tensor query_valid;      // [B,T] bool: queries that count in the mass; undefined = all
+  at::Tensor query_valid;  // [B,T] bool: queries that count in the mass; undefined = all
 };
 
 struct AttentionOutput {
@@ -38,8 +39,8 @@ struct AttentionOutput {
   at::Tensor mass;  // [B,K] score dtype, no gradient; when wants_mass
 };
 
-// Runs attention. Gradients flow from z and lse to q, k, v, table, both biases, bias and the virtual
-// key. Not twice differentiable. Deterministic on CPU.
+// Runs attention. Gradients flow from z and lse to q, k, v, table, both biases, bias and the
+// virtual key. Not twice differentiable. Deterministic on CPU.
 AttentionOutput attend(const AttentionArgs& args);
 
 // Dtype of scores, denominators and masks for a compute dtype: f64 stays, everything else is f32.

@@ -25,9 +25,11 @@ std::pair<at::Tensor, at::Tensor> project(const at::Tensor& rows, bool is_normed
                                           const Layer& layer) {
   const LayerSettings& s = layer.settings();
   const int64_t inner = s.heads * s.head_width;
-  const at::Tensor input = is_normed ? rows : layer.norm_before(rows.to(layer.weights().norm_weight.scalar_type()));
-  const at::Tensor kv = linear(input, layer.weights().qkv.narrow(0, inner, 2 * inner), {}, s.compute)
-                            .view({rows.size(0), rows.size(1), 2, s.heads, s.head_width});
+  const at::Tensor input =
+      is_normed ? rows : layer.norm_before(rows.to(layer.weights().norm_weight.scalar_type()));
+  const at::Tensor kv =
+      linear(input, layer.weights().qkv.narrow(0, inner, 2 * inner), {}, s.compute)
+          .view({rows.size(0), rows.size(1), 2, s.heads, s.head_width});
   const std::vector<at::Tensor> parts = kv.unbind(2);
   return {parts[0], parts[1]};
 }
@@ -63,7 +65,8 @@ void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Lay
   }
 }
 
-void find_given(Block& block, int64_t index, at::ScalarType compute, const memory::SegmentRun& run) {
+void find_given(Block& block, int64_t index, at::ScalarType compute,
+                const memory::SegmentRun& run) {
   const memory::ContextBlock& source = *block.source;
   if (source.rows.kind == memory::RowsKind::kKeyValue) {
     block.k = source.rows.k;
@@ -73,7 +76,8 @@ void find_given(Block& block, int64_t index, at::ScalarType compute, const memor
   }
   if (!run.caches_projections() || source.block == nullptr) return;
   const auto it = source.block->projections.find(index);
-  if (it == source.block->projections.end() || it->second.weights_version != run.weights_version() ||
+  if (it == source.block->projections.end() ||
+      it->second.weights_version != run.weights_version() ||
       it->second.k.scalar_type() != compute) {
     return;
   }
@@ -106,8 +110,8 @@ at::Tensor ContextColumns::original_order(const at::Tensor& columns) const {
   return at::cat(parts, 1);
 }
 
-ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer, int64_t index,
-                              const memory::SegmentRun& run) {
+ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
+                              int64_t index, const memory::SegmentRun& run) {
   ContextColumns out;
   int64_t position = 0;
   for (const memory::ContextBlock& source : context.blocks) {
@@ -135,11 +139,11 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
 
 ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
                         const LayerSettings& settings, SegmentScope& scope) {
-  const at::TensorOptions options =
-      scope.tables.options().dtype(score_dtype(settings.compute));
+  const at::TensorOptions options = scope.tables.options().dtype(score_dtype(settings.compute));
   const ColumnLayout layout{context.free, context.placed + scope.riders, tokens};
   ColumnMask out;
-  out.mask = scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
+  out.mask =
+      scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
   const bool any_invalid =
       scope.token_valid.defined() || scope.rider_valid.defined() ||
       std::any_of(context.blocks.begin(), context.blocks.end(),
@@ -151,7 +155,8 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
     const at::Tensor& own = block.source->rows.valid;
     valid.push_back(own.defined() ? own : all(block.rows()));
   }
-  if (scope.riders > 0) valid.push_back(scope.rider_valid.defined() ? scope.rider_valid : all(scope.riders));
+  if (scope.riders > 0)
+    valid.push_back(scope.rider_valid.defined() ? scope.rider_valid : all(scope.riders));
   valid.push_back(scope.token_valid.defined() ? scope.token_valid : all(tokens));
   const at::Tensor columns = at::cat(valid, 1);
   out.mask = out.mask + additive(columns, options).view({1, columns.size(0), 1, columns.size(1)});
@@ -162,7 +167,8 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
 
 namespace {
 
-// Scores of one block's explicit distances, [H,B,T,m] or [H,1|B,T,m]; undefined when the scheme has none.
+// Scores of one block's explicit distances, [H,B,T,m] or [H,1|B,T,m]; undefined when the scheme has
+// none.
 at::Tensor distance_scores(const memory::ContextBlock& block, const at::Tensor& q,
                            const Layer& layer, SegmentScope& scope) {
   const LayerSettings& s = layer.settings();
@@ -170,7 +176,8 @@ at::Tensor distance_scores(const memory::ContextBlock& block, const at::Tensor& 
   if (s.is_relative()) {
     const at::Tensor& bias = layer.weights().position_bias;
     const at::Tensor query = (q + bias.to(s.compute)).permute({2, 0, 1, 3}) * s.scale();
-    return explicit_scores(query, layer.weights().position.to(s.compute), block.distance, scope.tables)
+    return explicit_scores(query, layer.weights().position.to(s.compute), block.distance,
+                           scope.tables)
         .to(score_dtype(s.compute));
   }
   if (s.slopes.empty()) return {};
@@ -197,7 +204,8 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
   bool any = source.token_bias.defined();
   std::array<int64_t, 3> sizes{1, 1, 1};
   const auto add = [&](const at::Tensor& part) {
-    for (size_t d = 0; d < 3; ++d) sizes[d] = std::max(sizes[d], part.size(static_cast<int64_t>(d)));
+    for (size_t d = 0; d < 3; ++d)
+      sizes[d] = std::max(sizes[d], part.size(static_cast<int64_t>(d)));
     parts.push_back(part);
   };
   const auto zeros = [&](int64_t n) {

@@ -11,8 +11,8 @@
 
 namespace mneme::backbone {
 
-// Keys and values of the context in the order that attention uses: blocks without places first, then
-// blocks by place; `order` says which block stands where.
+// Keys and values of the context in the order that attention uses: blocks without places first,
+// then blocks by place; `order` says which block stands where.
 struct ContextColumns {
   struct Block {
     const memory::ContextBlock* source = nullptr;
@@ -29,13 +29,14 @@ struct ContextColumns {
   at::Tensor original_order(const at::Tensor& columns) const;
 };
 
-// Projects what has no kept projection (all neighbours of one kind in one product) and keeps it where
-// the run allows. Errors: Error(kPlugin) for keys and values of another dtype than the layer computes in.
-ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer, int64_t index,
-                              const memory::SegmentRun& run);
+// Projects what has no kept projection (all neighbours of one kind in one product) and keeps it
+// where the run allows. Errors: Error(kPlugin) for keys and values of another dtype than the layer
+// computes in.
+ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
+                              int64_t index, const memory::SegmentRun& run);
 
-// The additive mask [1|H,1|B,T,K] of lengths, window and validity. may_be_empty tells whether a query
-// may be left without keys.
+// The additive mask [1|H,1|B,T,K] of lengths, window and validity. may_be_empty tells whether a
+// query may be left without keys.
 struct ColumnMask {
   at::Tensor mask;
   bool may_be_empty = false;
@@ -43,7 +44,8 @@ struct ColumnMask {
 ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
                         const LayerSettings& settings, SegmentScope& scope);
 
-// Differentiable score terms [1|H,1|B,1|T,K] of blocks, tokens and explicit distances; undefined = none.
+// Differentiable score terms [1|H,1|B,1|T,K] of blocks, tokens and explicit distances; undefined =
+// none.
 //   q [B,T,H,d]: the tokens' queries
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
                         const at::Tensor& q, const Layer& layer, SegmentScope& scope);

@@ -16,7 +16,7 @@ struct ClusterPlan {
   std::vector<int64_t> ends;    // exclusive ends; the last is the vocabulary
   std::vector<int64_t> widths;  // of each cluster's embedding rows
   int64_t div = 1;
-  int64_t width = 0;            // the model's
+  int64_t width = 0;  // the model's
   bool has_projection = false;
   std::vector<bool> tie_projection;  // one a cluster
 

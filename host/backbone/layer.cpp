@@ -33,19 +33,18 @@ Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& ini
     : index_(index), settings_(&settings) {
   const int64_t width = settings.width, inner = settings.heads * settings.head_width;
   const std::string prefix = str("layers.", index, ".");
-  const auto make = [&](const char* name, at::IntArrayRef shape, const InitRule& rule, bool decays) {
-    return store.make(prefix + name, shape, rule, decays);
-  };
+  const auto make = [&](const char* name, at::IntArrayRef shape, const InitRule& rule,
+                        bool decays) { return store.make(prefix + name, shape, rule, decays); };
   weights_.qkv = make("attention.qkv.weight", {3 * inner, width}, init.linear(width), true);
   if (settings.is_relative()) {
     weights_.position = make("attention.position.weight", {inner, width}, init.linear(width), true);
     const std::vector<int64_t> shape = {settings.heads, settings.head_width};
-    weights_.content_bias = shared_content.defined()
-                                ? shared_content
-                                : make("attention.content_bias", shape, init.position_bias(), false);
-    weights_.position_bias = shared_position.defined()
-                                 ? shared_position
-                                 : make("attention.position_bias", shape, init.position_bias(), false);
+    weights_.content_bias = shared_content.defined() ? shared_content
+                                                     : make("attention.content_bias", shape,
+                                                            init.position_bias(), false);
+    weights_.position_bias = shared_position.defined() ? shared_position
+                                                       : make("attention.position_bias", shape,
+                                                              init.position_bias(), false);
   }
   weights_.output = make("attention.output.weight", {width, inner}, init.linear(inner), true);
   weights_.norm_weight = make("attention.norm.weight", {width}, init.norm(), false);
@@ -84,9 +83,9 @@ at::Tensor Layer::projected_positions(int64_t reach, PositionTables& tables, boo
   return projected;
 }
 
-memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
-                                            const at::Tensor& k, const at::Tensor& v,
-                                            SegmentScope& scope) {
+memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
+                                            const at::Tensor& q, const at::Tensor& k,
+                                            const at::Tensor& v, Wants wants, SegmentScope& scope) {
   const ContextColumns columns = gather_context(context, *this, index_, scope.run);
   const int64_t tokens = q.size(1);
   std::vector<at::Tensor> keys, values;
@@ -114,8 +113,8 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   }
   args.dropout = scope.is_training ? settings_->attention_dropout : 0.0;
   args.noise = &scope.noise;
-  args.wants_mass = scope.run.wants_mass(index_);
-  args.wants_lse = scope.run.wants_local(index_);
+  args.wants_mass = wants.mass;
+  args.wants_lse = wants.lse;
   args.query_valid = scope.token_valid;
   AttentionOutput out = attend(args);
   memory::LocalAttention local;
@@ -142,7 +141,8 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   if (scope.run.caches_projections()) {
     scope.run.token_projection(index_, k.contiguous(), v.contiguous());
   }
-  local = attend_tokens(context, q, qkv[1], qkv[2], scope);
+  const Wants wants{scope.run.wants_local(index_), scope.run.wants_mass(index_)};
+  local = attend_tokens(context, q, qkv[1], qkv[2], wants, scope);
   local.q = q;
   local.k = k;
   local.v = v;
@@ -169,7 +169,8 @@ at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
   const at::Tensor inner = scope.noise.apply(
       linear(input, weights_.ff_in, weights_.ff_in_bias, settings_->compute).relu(), p);
   const at::Tensor out =
-      h + scope.noise.apply(linear(inner, weights_.ff_out, weights_.ff_out_bias, settings_->compute), p);
+      h + scope.noise.apply(
+              linear(inner, weights_.ff_out, weights_.ff_out_bias, settings_->compute), p);
   return settings_->is_pre_norm ? out
                                 : post_norm(out, weights_.ff_norm_weight, weights_.ff_norm_bias);
 }

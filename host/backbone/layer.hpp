@@ -72,17 +72,23 @@ class Layer {
   const LayerSettings& settings() const { return *settings_; }
   // The norm before attention; identity in a post-norm layer.
   at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
-  // Projected positions [H,reach+1,d] in descending distance (see positions.hpp). Without gradient and
-  // dropout the longest one is kept until weights_changed().
+  // Projected positions [H,reach+1,d] in descending distance (see positions.hpp). Without gradient
+  // and dropout the longest one is kept until weights_changed().
   at::Tensor projected_positions(int64_t reach, PositionTables& tables, bool has_dropout);
+  // Moment 4: attention of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Fills z,
+  // and lse and mass where wanted.
+  struct Wants {
+    bool lse = false;
+    bool mass = false;
+  };
+  memory::LocalAttention attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
+                                       const at::Tensor& k, const at::Tensor& v, Wants wants,
+                                       SegmentScope& scope);
   void weights_changed() { kept_positions_ = at::Tensor(); }
 
  private:
   bool is_last() const { return index_ + 1 == settings_->layers; }
   at::Tensor post_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
-  memory::LocalAttention attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
-                                       const at::Tensor& k, const at::Tensor& v,
-                                       SegmentScope& scope);
   at::Tensor feed_forward(const at::Tensor& h, SegmentScope& scope) const;
   at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
                              memory::LayerServices& services, memory::LocalAttention& local);

@@ -17,8 +17,8 @@ void check_positions(const config::ModelConfig& c) {
   const bool is_relative = c.position == PositionScheme::kRelative;
   const std::string position = str("model.position = \"", config::to_word(c.position), "\"");
   if (c.position == PositionScheme::kDisentangled) {
-    refuse(position, "this position scheme is not available yet", "relative, alibi, learned or none",
-           "use position = \"relative\"");
+    refuse(position, "this position scheme is not available yet",
+           "relative, alibi, learned or none", "use position = \"relative\"");
   }
   if (is_relative && c.width % 2 != 0) {
     refuse("model.width", str("relative positions pair sines and cosines; width is ", c.width),

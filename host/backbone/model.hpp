@@ -20,7 +20,8 @@ struct Parameter {
   bool decays = true;  // false for biases and norms
 };
 
-// A segment's input. Ids are int64 [B,T]; target -1 = no loss at that place (padding, or not asked for).
+// A segment's input. Ids are int64 [B,T]; target -1 = no loss at that place (padding, or not asked
+// for).
 struct Batch {
   at::Tensor input;                  // [B,T]
   at::Tensor target;                 // [B,T]; undefined = no loss
@@ -29,16 +30,19 @@ struct Batch {
 
 // What a segment gave.
 struct Output {
-  at::Tensor nll;      // [B,T] negative log-likelihood in nats, token order, 0 where target is -1; undefined without targets
+  at::Tensor nll;      // [B,T] negative log-likelihood in nats, token order, 0 where target is -1;
+                       // undefined without targets
   at::Tensor top;      // [B,T,D] the last layer's output, before the final dropout
   at::Tensor correct;  // [B,T] bool: the arg max is the target; undefined unless asked for
 };
 
-// What a caller may ask of a forward pass besides the loss; taps see intermediate results (tests, analysis).
+// What a caller may ask of a forward pass besides the loss; taps see intermediate results (tests,
+// analysis).
 struct ForwardOptions {
   bool wants_correct = false;
   struct Tap {
-    std::vector<at::Tensor> attention_out;  // per layer [B,T,D]: output of the attention block (after projection, residual and, in post-norm, norm)
+    std::vector<at::Tensor> attention_out;  // per layer [B,T,D]: output of the attention block
+                                            // (after projection, residual and, in post-norm, norm)
     std::vector<at::Tensor> layer_out;      // per layer [B,T,D]
     at::Tensor embedded;                    // [B,T,D] input of layer 0
   };
@@ -53,12 +57,15 @@ class Model {
   virtual int64_t vocabulary() const = 0;
   // Dropout on or off.
   virtual void train(bool is_training) = 0;
-  // One segment: runs moments 1 to 8 of `run`'s tiers around its layers (run was begun with the same lengths; the caller commits). Gradients follow the caller's grad mode.
-  // Errors: Error(kRun | kPlugin).
-  virtual Output forward(const Batch& batch, memory::SegmentRun& run, const ForwardOptions& options = {}) = 0;
+  // One segment: runs moments 1 to 8 of `run`'s tiers around its layers (run was begun with the
+  // same lengths; the caller commits). Gradients follow the caller's grad mode. Errors: Error(kRun
+  // | kPlugin).
+  virtual Output forward(const Batch& batch, memory::SegmentRun& run,
+                         const ForwardOptions& options = {}) = 0;
   // Drops tables cached for evaluation (projected position tables); called when weights change.
   virtual void weights_changed() = 0;
-  // Position of the dropout generator: segments trained so far. A checkpoint that keeps it continues bit for bit.
+  // Position of the dropout generator: segments trained so far. A checkpoint that keeps it
+  // continues bit for bit.
   virtual uint64_t noise_position() const { return 0; }
   virtual void seek_noise(uint64_t position) { (void)position; }
 };
@@ -68,22 +75,25 @@ struct ModelSetup {
   int64_t vocabulary = 0;
   int64_t train_segment = 0;
   int64_t eval_segment = 0;
-  at::ScalarType dtype = at::kFloat;    // of the parameters: kDouble or kFloat
-  bool bf16_autocast = false;           // precision = "bf16"
+  at::ScalarType dtype = at::kFloat;  // of the parameters: kDouble or kFloat
+  bool bf16_autocast = false;         // precision = "bf16"
   at::Device device = at::kCPU;
   uint64_t seed = 0;
   int64_t bptt_segments = 1;
 };
 
-// Builds and initialises the backbone that the experiment names. Initial weights depend on (seed, parameter name) alone, never on the memory.
-// Errors: Error(kUsage) for settings that do not go together.
+// Builds and initialises the backbone that the experiment names. Initial weights depend on (seed,
+// parameter name) alone, never on the memory. Errors: Error(kUsage) for settings that do not go
+// together.
 std::unique_ptr<Model> make_model(const config::ModelConfig& config, const ModelSetup& setup);
 
-// `memory::BackboneInfo` for a stack before the model exists (tiers are created first: same_length needs their context rows).
+// `memory::BackboneInfo` for a stack before the model exists (tiers are created first: same_length
+// needs their context rows).
 memory::BackboneInfo backbone_info(const config::ModelConfig& config, const ModelSetup& setup);
 
-// model.same_length: attend to distances 0 .. window-1. The window is the stack's context capacity of the phase; set before the first forward of a phase.
-// Errors: Error(kUsage) when same_length is on and rows is 0.
+// model.same_length: attend to distances 0 .. window-1. The window is the stack's context capacity
+// of the phase; set before the first forward of a phase. Errors: Error(kUsage) when same_length is
+// on and rows is 0.
 void set_context_window(Model& model, int64_t rows);
 
 }  // namespace mneme::backbone

@@ -14,13 +14,15 @@ namespace mneme::backbone {
 namespace {
 
 // "<prefix><number><suffix>" -> number as text; "" when it does not fit.
-std::string number_between(std::string_view name, std::string_view prefix, std::string_view suffix) {
+std::string number_between(std::string_view name, std::string_view prefix,
+                           std::string_view suffix) {
   if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) ||
       !name.ends_with(suffix)) {
     return "";
   }
   const std::string number(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
-  const bool is_number = std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool is_number =
+      std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
   return is_number ? number : "";
 }
 
@@ -59,22 +61,33 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kSingles 
 
 const Parameter* find_parameter(const Model& model, const std::string& name) {
   const std::vector<Parameter>& all = model.parameters();
-  const auto it = std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == name; });
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == name; });
   return it == all.end() ? nullptr : &*it;
 }
 
 at::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
-    case DType::F64: return at::kDouble;
-    case DType::F32: return at::kFloat;
-    case DType::F16: return at::kHalf;
-    case DType::BF16: return at::kBFloat16;
-    case DType::I64: return at::kLong;
-    case DType::I32: return at::kInt;
-    case DType::I16: return at::kShort;
-    case DType::I8: return at::kChar;
-    case DType::U8: return at::kByte;
-    case DType::BOOL: return at::kBool;
+    case DType::F64:
+      return at::kDouble;
+    case DType::F32:
+      return at::kFloat;
+    case DType::F16:
+      return at::kHalf;
+    case DType::BF16:
+      return at::kBFloat16;
+    case DType::I64:
+      return at::kLong;
+    case DType::I32:
+      return at::kInt;
+    case DType::I16:
+      return at::kShort;
+    case DType::I8:
+      return at::kChar;
+    case DType::U8:
+      return at::kByte;
+    case DType::BOOL:
+      return at::kBool;
   }
   return at::kFloat;
 }
@@ -98,7 +111,8 @@ const Parameter* find_official(const Model& model, const config::ModelConfig& co
   if (name.empty()) return nullptr;
   if (const Parameter* own = find_parameter(model, name)) return own;
   const std::string weight = number_between(name, "softmax.", ".weight");
-  if (!weight.empty() && config.tie_embedding) return find_parameter(model, str("embedding.", weight, ".weight"));
+  if (!weight.empty() && config.tie_embedding)
+    return find_parameter(model, str("embedding.", weight, ".weight"));
   const std::string projection = number_between(name, "softmax.", ".projection");
   if (projection.empty()) return nullptr;
   const bool has_tables = config.adaptive.has_value() && config.adaptive->div > 1;
@@ -123,12 +137,14 @@ void load_official(Model& model, const config::ModelConfig& config, const Safete
     const std::string where = str(file.path().string(), ": tensor \"", full, "\"");
     const Parameter* parameter = find_official(model, config, official);
     if (parameter == nullptr) {
-      throw_run(ErrorText{.where = where, .failed = "no such parameter in this model",
+      throw_run(ErrorText{.where = where,
+                          .failed = "no such parameter in this model",
                           .hint = "check the model's settings against the file's"});
     }
     const std::vector<int64_t>& shape = file.at(full).shape;
     if (parameter->tensor.sizes() != at::IntArrayRef(shape)) {
-      throw_run(ErrorText{.where = where, .failed = "wrong shape",
+      throw_run(ErrorText{.where = where,
+                          .failed = "wrong shape",
                           .expected = list_text(parameter->tensor.sizes().vec()),
                           .got = list_text(shape),
                           .hint = "check the model's settings against the file's"});

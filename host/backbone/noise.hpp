@@ -8,8 +8,8 @@
 
 namespace mneme::backbone {
 
-// Draws dropout masks. Every training segment starts a stream of its own, keyed by (seed, position),
-// so that saving `position` is enough to continue a run bit for bit.
+// Draws dropout masks. Every training segment starts a stream of its own, keyed by (seed,
+// position), so that saving `position` is enough to continue a run bit for bit.
 class Noise {
  public:
   Noise(uint64_t seed, at::Device device);

@@ -37,8 +37,7 @@ at::Tensor ParameterStore::make(const std::string& name, at::IntArrayRef shape,
                                 const InitRule& rule, bool decays) {
   if (find(name) != nullptr) throw std::logic_error("parameter declared twice: " + name);
   at::Tensor values = at::empty(shape, at::kDouble);
-  fill(values.mutable_data_ptr<double>(), values.numel(), rule,
-       Random(seed_, {"parameter", name}));
+  fill(values.mutable_data_ptr<double>(), values.numel(), rule, Random(seed_, {"parameter", name}));
   at::Tensor leaf = values.to(device_, dtype_).detach().set_requires_grad(true);
   parameters_.push_back({name, leaf, decays});
   return leaf;

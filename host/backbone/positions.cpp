@@ -44,8 +44,8 @@ void PositionTables::begin_segment(double dropout) {
 
 at::Tensor PositionTables::plain(int64_t reach) {
   if (!plain_.defined() || plain_.size(0) < reach + 1) {
-    at::Tensor distances =
-        at::arange(reach - 1, -2, -1, at::TensorOptions().dtype(at::kLong).device(options_.device()));
+    at::Tensor distances = at::arange(
+        reach - 1, -2, -1, at::TensorOptions().dtype(at::kLong).device(options_.device()));
     distances.clamp_min_(0);
     if (clamp_ > 0) distances.clamp_max_(clamp_);
     plain_ = sinusoids(distances, width_, options_);
@@ -101,8 +101,8 @@ at::Tensor clamped_scores(const at::Tensor& query, const at::Tensor& weight,
   const int64_t reach = tables.clamp() + 1;
   const at::Tensor rows = tables.descending(reach).to(query.scalar_type());
   const at::Tensor projected = at::matmul(rows, weight.t()).view({reach + 1, heads, query.size(3)});
-  const at::Tensor raw = at::bmm(query.reshape({heads, lanes * length, query.size(3)}),
-                                 projected.permute({1, 2, 0}));
+  const at::Tensor raw =
+      at::bmm(query.reshape({heads, lanes * length, query.size(3)}), projected.permute({1, 2, 0}));
   const at::Tensor step = at::arange(length, distance.options()).view({1, length, 1});
   const at::Tensor index =
       (reach - 1) - (distance.unsqueeze(1) + step).clamp(0, reach - 1);  // [B|1,T,m]
@@ -119,16 +119,15 @@ at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& wei
   const int64_t length = scaled_query.size(2), width = tables.width(), half = width / 2;
   const int64_t rows = distance.size(1);
   // w [H,B,T,width] = query . position projection
-  const at::Tensor w =
-      at::bmm(scaled_query.reshape({heads, lanes * length, scaled_query.size(3)}),
-              weight.view({heads, -1, width}))
-          .view({heads, lanes, length, width});
+  const at::Tensor w = at::bmm(scaled_query.reshape({heads, lanes * length, scaled_query.size(3)}),
+                               weight.view({heads, -1, width}))
+                           .view({heads, lanes, length, width});
   const at::Tensor steps = at::arange(length, distance.options());
   const at::Tensor turn = sinusoids(steps, width, w.options());  // [T, sin | cos]
   const at::Tensor turn_sin = turn.narrow(1, 0, half), turn_cos = turn.narrow(1, half, half);
   const at::Tensor w_sin = w.narrow(3, 0, half), w_cos = w.narrow(3, half, half);
-  const at::Tensor rotated = at::cat(
-      {w_sin * turn_cos - w_cos * turn_sin, w_sin * turn_sin + w_cos * turn_cos}, 3);
+  const at::Tensor rotated =
+      at::cat({w_sin * turn_cos - w_cos * turn_sin, w_sin * turn_sin + w_cos * turn_cos}, 3);
   const at::Tensor table = sinusoids(distance, width, w.options());  // [B|1,m,width]
   if (table.size(0) == 1) {
     return at::matmul(rotated, table[0].t());

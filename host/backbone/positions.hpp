@@ -1,8 +1,8 @@
 // Position terms: sinusoid tables by distance, ALiBi, and the masks of the causal path.
 //
 // Tables run in descending distance and end with one row that no score reads, because the shift of
-// attention.cpp needs it: row r of a table of `reach` distances is distance reach-1-r, row `reach` is
-// the unread one.
+// attention.cpp needs it: row r of a table of `reach` distances is distance reach-1-r, row `reach`
+// is the unread one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,12 +16,14 @@
 
 namespace mneme::backbone {
 
-// [sin(D w_0 ..), cos(D w_0 ..)] with w_k = 10000^(-2k/width) [Transformer-XL, PositionalEmbedding],
-// computed in f64, cast at the end. distances [..] i64 -> [.., width]. width is even.
+// [sin(D w_0 ..), cos(D w_0 ..)] with w_k = 10000^(-2k/width) [Transformer-XL,
+// PositionalEmbedding], computed in f64, cast at the end. distances [..] i64 -> [.., width]. width
+// is even.
 at::Tensor sinusoids(const at::Tensor& distances, int64_t width, const at::TensorOptions& options);
 
-// ALiBi's slope of each head [Press et al. 2022]: 2^(-8 h / n) for a power of two n; otherwise those of
-// the next lower power, then every second one of the next higher. f64 values, steepest first.
+// ALiBi's slope of each head [Press et al. 2022]: 2^(-8 h / n) for a power of two n; otherwise
+// those of the next lower power, then every second one of the next higher. f64 values, steepest
+// first.
 std::vector<double> alibi_slopes(int64_t heads);
 
 // Sinusoid tables of one model and, in training, of one segment.
@@ -63,9 +65,9 @@ struct ColumnLayout {
 // Additive masks that depend on lengths alone, kept for reuse.
 class MaskCache {
  public:
-  // Scores' mask [1|H,1,T,free+placed+T]: -inf where a column lies in the future or, for window > 0, at a
-  // distance of window or more; 0 elsewhere, or -slope * distance when slopes are given (clamped at
-  // `clamp` when that is positive; free columns get 0).
+  // Scores' mask [1|H,1,T,free+placed+T]: -inf where a column lies in the future or, for window >
+  // 0, at a distance of window or more; 0 elsewhere, or -slope * distance when slopes are given
+  // (clamped at `clamp` when that is positive; free columns get 0).
   at::Tensor causal(const ColumnLayout& layout, int64_t window, const std::vector<double>& slopes,
                     int64_t clamp, const at::TensorOptions& options);
 
@@ -73,9 +75,10 @@ class MaskCache {
   std::map<std::tuple<ColumnLayout, int64_t, at::ScalarType>, at::Tensor> masks_;
 };
 
-// Position scores of rows with explicit distances, [H,B,T,m]: scaled queries [H,B,T,d] against rows at
-// distance[b,m] + i from query i. Without clamp the sinusoid of a sum is a rotation, so no distance has
-// to be known ahead: R(D+i) . w = R(D) . rotated_i(w). With clamp the clamp+1 rows of `table` are read.
+// Position scores of rows with explicit distances, [H,B,T,m]: scaled queries [H,B,T,d] against rows
+// at distance[b,m] + i from query i. Without clamp the sinusoid of a sum is a rotation, so no
+// distance has to be known ahead: R(D+i) . w = R(D) . rotated_i(w). With clamp the clamp+1 rows of
+// `table` are read.
 //   weight [H*d, width]: the position projection; distance [B|1,m] i64
 at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& weight,
                            const at::Tensor& distance, PositionTables& tables);

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -35,7 +36,7 @@ KeyRange visible_keys(const AttentionCall& call) {
     last = std::min(call.last_key, call.query_offset + queries - 1 + call.window_after);
     last = std::min(last, keys - 1);
   }
-  first = std::max<int64_t>(first, 0);
+  first = std::clamp<int64_t>(first, 0, keys);
   return {first, std::max<int64_t>(0, last - first + 1)};
 }
 
@@ -69,7 +70,8 @@ at::Tensor call_mask(const AttentionCall& call, const KeyRange& range, const Lay
   return mask;
 }
 
-// Rows of the projected table for offsets query_offset+Tq-1-first down to what the shift reads, by |offset|.
+// Rows of the projected table for offsets query_offset+Tq-1-first down to what the shift reads, by
+// |offset|.
 at::Tensor call_table(const AttentionCall& call, const KeyRange& range, Layer& layer,
                       SegmentScope& scope) {
   const int64_t rows = call.q.size(1) + range.count;
@@ -85,18 +87,21 @@ at::Tensor call_table(const AttentionCall& call, const KeyRange& range, Layer& l
 void check_call(const AttentionCall& call, const LayerSettings& s) {
   const at::ScalarType type = call.q.scalar_type();
   if (call.k.scalar_type() != type || call.v.scalar_type() != type) {
-    throw_plugin(ErrorText{.where = "attention", .failed = "queries, keys and values of unequal dtype",
+    throw_plugin(ErrorText{.where = "attention",
+                           .failed = "queries, keys and values of unequal dtype",
                            .expected = c10::toString(type),
                            .got = str(c10::toString(call.k.scalar_type()), " keys, ",
                                       c10::toString(call.v.scalar_type()), " values")});
   }
   if ((call.content_bias.defined() || call.position_bias.defined()) && !s.is_relative()) {
-    throw_plugin(ErrorText{.where = "attention", .failed = "position biases without relative positions",
+    throw_plugin(ErrorText{.where = "attention",
+                           .failed = "position biases without relative positions",
                            .expected = "model.position = \"relative\"",
                            .hint = "leave content_bias and position_bias out"});
   }
   if (call.virtual_logit.defined() != call.virtual_value.defined()) {
-    throw_plugin(ErrorText{.where = "attention", .failed = "half a virtual key",
+    throw_plugin(ErrorText{.where = "attention",
+                           .failed = "half a virtual key",
                            .expected = "both virtual_logit and virtual_value, or neither"});
   }
 }
@@ -124,12 +129,18 @@ at::Tensor XlLayerServices::weight(LayerWeight which) {
   const LayerWeights& w = layer_.weights();
   const int64_t inner = layer_.settings().heads * layer_.settings().head_width;
   switch (which) {
-    case LayerWeight::kQuery: return w.qkv.narrow(0, 0, inner);
-    case LayerWeight::kKey: return w.qkv.narrow(0, inner, inner);
-    case LayerWeight::kValue: return w.qkv.narrow(0, 2 * inner, inner);
-    case LayerWeight::kOutput: return w.output;
-    case LayerWeight::kNorm: return w.norm_weight;
-    case LayerWeight::kNormBias: return w.norm_bias;
+    case LayerWeight::kQuery:
+      return w.qkv.narrow(0, 0, inner);
+    case LayerWeight::kKey:
+      return w.qkv.narrow(0, inner, inner);
+    case LayerWeight::kValue:
+      return w.qkv.narrow(0, 2 * inner, inner);
+    case LayerWeight::kOutput:
+      return w.output;
+    case LayerWeight::kNorm:
+      return w.norm_weight;
+    case LayerWeight::kNormBias:
+      return w.norm_bias;
   }
   throw std::logic_error("unknown layer weight");
 }
@@ -154,7 +165,7 @@ memory::AttentionResult XlLayerServices::attention(const AttentionCall& call) {
   if (!args.content_bias.defined() && (call.positions || call.with_content_bias)) {
     args.content_bias = w.content_bias;  // undefined outside the relative scheme
   }
-  if (s.is_relative() && call.positions) {
+  if (s.is_relative() && call.positions && range.count > 0) {
     args.position_bias = call.position_bias.defined() ? call.position_bias : w.position_bias;
     args.table = call_table(call, range, layer_, scope_).to(call.q.scalar_type());
   }

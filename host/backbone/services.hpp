@@ -12,10 +12,12 @@ class XlLayerServices final : public memory::LayerServices {
   XlLayerServices(Layer& layer, SegmentScope& scope) : layer_(layer), scope_(scope) {}
 
   at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
-  at::Tensor project(memory::Projector which, const at::Tensor& rows, bool weight_gradient) override;
+  at::Tensor project(memory::Projector which, const at::Tensor& rows,
+                     bool weight_gradient) override;
   at::Tensor weight(memory::LayerWeight which) override;
   // Positions follow the layer's scheme (relative, alibi; none and learned have no term). Errors:
-  // Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere, half a virtual key.
+  // Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere, half a
+  // virtual key.
   memory::AttentionResult attention(const memory::AttentionCall& call) override;
 
  private:

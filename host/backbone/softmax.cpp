@@ -12,15 +12,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Logits above this number of elements are made again in the backward pass instead of kept.
-constexpr int64_t kKeptLogits = int64_t{1} << 25;
-
 class LinearNll : public torch::autograd::Function<LinearNll> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const at::Tensor& target, at::Tensor* best) {
+                            const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
+                            int64_t kept_logits) {
     const int64_t rows = x.size(0);
-    const int64_t block = block_rows(weight);
+    const int64_t block = std::max<int64_t>(1, kept_logits / weight.size(0));
     const at::ScalarType type = score_dtype(x.scalar_type());
     at::Tensor nll = at::empty({rows}, x.options().dtype(type));
     if (best != nullptr) *best = at::empty({rows}, target.options());
@@ -36,6 +34,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       if (rows <= block) kept = logp;
     }
     ctx->save_for_backward({x, weight, bias, target, kept});
+    ctx->saved_data["block"] = block;
     return nll;
   }
 
@@ -44,7 +43,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &target = saved[3];
     const at::Tensor& kept = saved[4];
     const int64_t rows = x.size(0);
-    const int64_t block = block_rows(weight);
+    const int64_t block = ctx->saved_data["block"].toInt();
     const at::Tensor grad = grads[0].masked_fill(target < 0, 0.0);
     at::Tensor grad_x, grad_weight, grad_bias;
     for (int64_t from = 0; from < rows; from += block) {
@@ -52,8 +51,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       const at::Tensor x_part = x.narrow(0, from, n);
       const at::Tensor index = target.narrow(0, from, n).clamp_min(0).unsqueeze(1);
       const at::Tensor scale = grad.narrow(0, from, n).unsqueeze(1);
-      at::Tensor p = kept.defined() ? kept.exp()
-                                    : at::softmax(logits_of(x_part, weight, bias), 1);
+      at::Tensor p = kept.defined() ? kept.exp() : at::softmax(logits_of(x_part, weight, bias), 1);
       p.mul_(scale).scatter_add_(1, index, -scale);  // d nll / d logits
       const at::Tensor sum = p.sum(0);
       const at::Tensor low = p.to(x.scalar_type());
@@ -74,14 +72,13 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       grad_weight.add_(at::mm(low.t(), x_part));
       grad_bias.add_(sum);
     }
-    if (!grad_weight.defined()) return {at::zeros_like(x), at::zeros_like(weight), at::zeros_like(bias), {}, {}};
-    return {grad_x, grad_weight.to(weight.scalar_type()), grad_bias.to(bias.scalar_type()), {}, {}};
+    if (!grad_weight.defined())
+      return {at::zeros_like(x), at::zeros_like(weight), at::zeros_like(bias), {}, {}, {}};
+    return {grad_x, grad_weight.to(weight.scalar_type()), grad_bias.to(bias.scalar_type()), {}, {},
+            {}};
   }
 
  private:
-  static int64_t block_rows(const at::Tensor& weight) {
-    return std::max<int64_t>(1, kKeptLogits / weight.size(0));
-  }
   static at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight,
                               const at::Tensor& bias) {
     return at::addmm(bias.to(x.scalar_type()), x, weight.t()).to(score_dtype(x.scalar_type()));
@@ -91,8 +88,8 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
 }  // namespace
 
 at::Tensor linear_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      const at::Tensor& target, at::Tensor* best) {
-  return LinearNll::apply(x, weight, bias, target, best);
+                      const at::Tensor& target, at::Tensor* best, int64_t kept_logits) {
+  return LinearNll::apply(x, weight, bias, target, best, kept_logits);
 }
 
 Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
@@ -109,16 +106,16 @@ Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
   }
   for (int64_t i = 0; plan.has_projection && i < plan.clusters(); ++i) {
     const size_t table = plan.div > 1 ? static_cast<size_t>(i) : 0;
-    projections_.push_back(
-        plan.tie_projection[static_cast<size_t>(i)]
-            ? embedding.projections()[table]
-            : store.make(str("softmax.", i, ".projection"), {plan.width, plan.embedding(plan.div > 1 ? i : 0)},
-                         init.projection(plan.width)));
+    projections_.push_back(plan.tie_projection[static_cast<size_t>(i)]
+                               ? embedding.projections()[table]
+                               : store.make(str("softmax.", i, ".projection"),
+                                            {plan.width, plan.embedding(plan.div > 1 ? i : 0)},
+                                            init.projection(plan.width)));
   }
   if (plan.clusters() > 1) {
     const int64_t width = plan.embedding(0);
-    cluster_weight_ = store.make("softmax.cluster.weight", {plan.clusters() - 1, width},
-                                 init.linear(width));
+    cluster_weight_ =
+        store.make("softmax.cluster.weight", {plan.clusters() - 1, width}, init.linear(width));
     cluster_bias_ =
         store.make("softmax.cluster.bias", {plan.clusters() - 1}, init.linear_bias(width), false);
   }
@@ -153,8 +150,8 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
   const at::Tensor head_weight = head.weight.to(compute);
   if (plan_.clusters() == 1) {
     at::Tensor best;
-    const at::Tensor nll = linear_nll(head_hidden, head_weight, head.bias, target,
-                                      wants_correct ? &best : nullptr);
+    const at::Tensor nll =
+        linear_nll(head_hidden, head_weight, head.bias, target, wants_correct ? &best : nullptr);
     return {nll, wants_correct ? best.eq(target) : at::Tensor()};
   }
   const int64_t head_size = head.weight.size(0);

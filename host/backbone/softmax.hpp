@@ -10,15 +10,18 @@
 
 namespace mneme::backbone {
 
-// Negative log-likelihood of softmax(x W^T + b) in one operation: logits are kept only while they are
-// small, else made again in the backward pass, in blocks of rows.
-//   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a target
-//   of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg max when asked.
+// Negative log-likelihood of softmax(x W^T + b) in one operation: logits are kept only while they
+// are small, else made again in the backward pass, in blocks of rows.
+//   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a
+//   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
+//   max when asked. kept_logits: the most logits that are kept for the backward pass.
+inline constexpr int64_t kKeptLogits = int64_t{1} << 25;
 at::Tensor linear_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      const at::Tensor& target, at::Tensor* best = nullptr);
+                      const at::Tensor& target, at::Tensor* best = nullptr,
+                      int64_t kept_logits = kKeptLogits);
 
-// Losses over a vocabulary of clusters. Cluster i >= 1 is entered by the i-th logit from the END of the
-// head, so clusters map to head logits in reverse order, as in the official code.
+// Losses over a vocabulary of clusters. Cluster i >= 1 is entered by the i-th logit from the END of
+// the head, so clusters map to head logits in reverse order, as in the official code.
 class Softmax {
  public:
   // Ties tables (tie_embedding) and projections (plan) to `embedding`.
@@ -44,9 +47,9 @@ class Softmax {
   at::Tensor best_ids(const at::Tensor& hidden, at::ScalarType compute) const;
 
   ClusterPlan plan_;
-  std::vector<at::Tensor> weights_;      // [V_i, d_i] by table
-  std::vector<at::Tensor> biases_;       // [V_i]
-  std::vector<at::Tensor> projections_;  // [D, d_i] by cluster; empty when there is none
+  std::vector<at::Tensor> weights_;           // [V_i, d_i] by table
+  std::vector<at::Tensor> biases_;            // [V_i]
+  std::vector<at::Tensor> projections_;       // [D, d_i] by cluster; empty when there is none
   at::Tensor cluster_weight_, cluster_bias_;  // [clusters-1, d_0], [clusters-1]
 };
 

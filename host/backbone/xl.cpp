@@ -49,9 +49,9 @@ Xl::Xl(const config::ModelConfig& config, const ModelSetup& setup)
   const ClusterPlan plan = plan_clusters(config, vocabulary_);
   embedding_ = std::make_unique<Embedding>(config, plan, init, store_);
   if (config.position == config::PositionScheme::kLearned) {
-    learned_positions_ =
-        store_.make("position.embedding",
-                    {std::max(setup.train_segment, setup.eval_segment), config.width}, init.table());
+    learned_positions_ = store_.make(
+        "position.embedding", {std::max(setup.train_segment, setup.eval_segment), config.width},
+        init.table());
   }
   at::Tensor content, position;
   if (settings_.is_relative() && !config.untie_position_bias) {
@@ -131,9 +131,9 @@ Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOpt
   out.top = h;
   at::Tensor logp;
   if (batch.target.defined()) {
-    const Softmax::Result result = softmax_->forward(
-        noise_.apply(h, dropout).reshape({lanes * tokens, config_.width}), batch.target.reshape(-1),
-        options.wants_correct, settings_.compute);
+    const Softmax::Result result =
+        softmax_->forward(noise_.apply(h, dropout).reshape({lanes * tokens, config_.width}),
+                          batch.target.reshape(-1), options.wants_correct, settings_.compute);
     out.nll = result.nll.view({lanes, tokens});
     if (result.correct.defined()) out.correct = result.correct.view({lanes, tokens});
     logp = -out.nll;

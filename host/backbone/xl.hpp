@@ -1,4 +1,5 @@
-// Backbone `xl`: Transformer-XL's decoder around a stack of memories; without tiers a plain decoder.
+// Backbone `xl`: Transformer-XL's decoder around a stack of memories; without tiers a plain
+// decoder.
 #pragma once
 
 #include <memory>

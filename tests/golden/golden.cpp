@@ -13,8 +13,9 @@ namespace mneme::golden {
 std::vector<std::filesystem::path> files(const std::string& family) {
   const char* root = std::getenv("MNEME_GOLDEN");
   const std::filesystem::path folder =
-      (root != nullptr && *root != '\0' ? std::filesystem::path(root)
-                                        : std::filesystem::path(MNEME_SOURCE_DIR) / "tests" / "golden") /
+      (root != nullptr && *root != '\0'
+           ? std::filesystem::path(root)
+           : std::filesystem::path(MNEME_SOURCE_DIR) / "tests" / "golden") /
       family;
   std::vector<std::filesystem::path> found;
   std::error_code error;
@@ -22,7 +23,8 @@ std::vector<std::filesystem::path> files(const std::string& family) {
     if (entry.path().extension() == ".safetensors") found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
-  EXPECT_FALSE(found.empty()) << "no *.safetensors in " << folder << "; set MNEME_GOLDEN to the folder of the families";
+  EXPECT_FALSE(found.empty()) << "no *.safetensors in " << folder
+                              << "; set MNEME_GOLDEN to the folder of the families";
   return found;
 }
 
@@ -31,16 +33,17 @@ void Comparison::check(const std::string& name, const at::Tensor& ours, const at
   const at::Tensor expected = theirs.to(at::kDouble);
   const at::Tensor got = ours.defined() ? ours.detach().to(at::kDouble) : at::zeros_like(expected);
   if (got.sizes() != expected.sizes()) {
-    ADD_FAILURE() << title_ << ": " << name << ": expected shape " << expected.sizes() << ", got " << got.sizes();
+    ADD_FAILURE() << title_ << ": " << name << ": expected shape " << expected.sizes() << ", got "
+                  << got.sizes();
     return;
   }
   const double scale = expected.norm().item<double>();
   const double distance = (got - expected).norm().item<double>();
   const double deviation = scale == 0.0 ? distance : distance / scale;
   // Not "deviation > tolerance": NaN has to fail.
-  EXPECT_TRUE(deviation <= tolerance_) << title_ << ": " << name << ": deviation " << deviation
-                                       << (scale == 0.0 ? " (absolute)" : " (relative)")
-                                       << ", allowed " << tolerance_;
+  EXPECT_TRUE(deviation <= tolerance_)
+      << title_ << ": " << name << ": deviation " << deviation
+      << (scale == 0.0 ? " (absolute)" : " (relative)") << ", allowed " << tolerance_;
   if (!(deviation <= worst_)) {
     worst_ = deviation;
     worst_name_ = name;
@@ -48,7 +51,8 @@ void Comparison::check(const std::string& name, const at::Tensor& ours, const at
 }
 
 std::string Comparison::summary() const {
-  return str(title_, ": ", count_, " tensors, largest deviation ", worst_, " (", worst_name_, "), allowed ", tolerance_);
+  return str(title_, ": ", count_, " tensors, largest deviation ", worst_, " (", worst_name_,
+             "), allowed ", tolerance_);
 }
 
 }  // namespace mneme::golden

@@ -16,10 +16,11 @@ std::vector<std::filesystem::path> files(const std::string& family);
 class Comparison {
  public:
   // tolerance: of ||ours - theirs|| / ||theirs|| (Frobenius).
-  Comparison(std::string title, double tolerance) : title_(std::move(title)), tolerance_(tolerance) {}
+  Comparison(std::string title, double tolerance)
+      : title_(std::move(title)), tolerance_(tolerance) {}
 
-  // Fails the test when shapes differ or the relative distance exceeds the tolerance; a tensor of zeros
-  // is compared absolutely. An undefined `ours` counts as zeros.
+  // Fails the test when shapes differ or the relative distance exceeds the tolerance; a tensor of
+  // zeros is compared absolutely. An undefined `ours` counts as zeros.
   void check(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs);
   int64_t count() const { return count_; }
   // "txl_plain f64: 73 tensors, largest deviation 3.1e-08 (seg0/nll)"

@@ -31,10 +31,17 @@ std::string left_out(const SafetensorsFile& file) {
   const auto value = [&](const char* key) {
     return file.metadata().contains(key) ? setting(file, key).get<double>() : 0.0;
   };
-  if (value("ext_len") > 0) return str("ext_len = ", value("ext_len"), ": recomputed context is not offered, and the official code caches it with swapped lengths");
-  if (value("attn_type") != 0) return str("attn_type = ", value("attn_type"), ": only the official default attention is offered");
-  if (value("sample_softmax") > 0) return str("sample_softmax = ", value("sample_softmax"), ": sampled losses are not offered");
-  if (value("dropout") > 0 || value("dropatt") > 0) return "dropout > 0: its random numbers cannot be reproduced";
+  if (value("ext_len") > 0)
+    return str("ext_len = ", value("ext_len"),
+               ": recomputed context is not offered, and the official code caches it with swapped "
+               "lengths");
+  if (value("attn_type") != 0)
+    return str("attn_type = ", value("attn_type"),
+               ": only the official default attention is offered");
+  if (value("sample_softmax") > 0)
+    return str("sample_softmax = ", value("sample_softmax"), ": sampled losses are not offered");
+  if (value("dropout") > 0 || value("dropatt") > 0)
+    return "dropout > 0: its random numbers cannot be reproduced";
   return "";
 }
 
@@ -57,7 +64,8 @@ config::ModelConfig model_config(const SafetensorsFile& file) {
   adaptive.div = setting(file, "div_val");
   adaptive.embedding = c.embedding;
   for (const Json& tied : setting(file, "tie_projs")) {
-    if (adaptive.tie_projection.size() <= adaptive.cutoffs.size()) adaptive.tie_projection.push_back(tied.get<bool>());
+    if (adaptive.tie_projection.size() <= adaptive.cutoffs.size())
+      adaptive.tie_projection.push_back(tied.get<bool>());
   }
   c.adaptive = adaptive;
   return c;
@@ -85,7 +93,9 @@ at::Tensor cached_rows(const memory::StackState& state, int64_t layer) {
     std::vector<std::string> parts;
     std::istringstream in(name);
     for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
-    if (parts.size() < 4 || parts.back() != "hidden" || parts[parts.size() - 4] != std::to_string(layer)) continue;
+    if (parts.size() < 4 || parts.back() != "hidden" ||
+        parts[parts.size() - 4] != std::to_string(layer))
+      continue;
     blocks[std::stoll(parts[parts.size() - 2])] = tensor;
   }
   std::vector<at::Tensor> rows;
@@ -97,7 +107,11 @@ at::Tensor cached_rows(const memory::StackState& state, int64_t layer) {
 class GoldenRun {
  public:
   GoldenRun(const SafetensorsFile& file, at::ScalarType dtype, memory::Phase phase)
-      : file_(file), dtype_(dtype), config_(model_config(file)), rows_(setting(file, "mem_len")), phase_(phase) {
+      : file_(file),
+        dtype_(dtype),
+        config_(model_config(file)),
+        rows_(setting(file, "mem_len")),
+        phase_(phase) {
     backbone::ModelSetup setup;
     setup.vocabulary = setting(file, "n_token");
     setup.train_segment = setup.eval_segment = setting(file, "tgt_len");
@@ -105,7 +119,8 @@ class GoldenRun {
     setup.seed = 5;
     model_ = backbone::make_model(config_, setup);
     backbone::load_official(*model_, config_, file, "param/");
-    stack_ = std::make_unique<memory::Stack>(memory_config(rows_), backbone::backbone_info(config_, setup), loader_);
+    stack_ = std::make_unique<memory::Stack>(memory_config(rows_),
+                                             backbone::backbone_info(config_, setup), loader_);
     if (config_.same_length) backbone::set_context_window(*model_, stack_->context_rows(phase));
     lanes_ = setting(file, "batch");
     state_ = stack_->new_state(phase, lanes_);
@@ -119,8 +134,12 @@ class GoldenRun {
   }
 
  private:
-  at::Tensor read(const std::string& name) const { return backbone::read_tensor(file_, name, at::kDouble); }
-  at::Tensor ids(const std::string& name) const { return lanes_first(backbone::read_tensor(file_, name, at::kLong)); }
+  at::Tensor read(const std::string& name) const {
+    return backbone::read_tensor(file_, name, at::kDouble);
+  }
+  at::Tensor ids(const std::string& name) const {
+    return lanes_first(backbone::read_tensor(file_, name, at::kLong));
+  }
 
   void compare(Comparison& comparison, const std::string& name, const at::Tensor& ours) const {
     if (file_.contains(name)) comparison.check(name, ours, lanes_first(read(name)));
@@ -155,7 +174,8 @@ class GoldenRun {
     loss.backward();
     for (const std::string& name : file_.names()) {
       if (!name.starts_with("grad/")) continue;
-      const backbone::Parameter* parameter = backbone::find_official(*model_, config_, name.substr(5));
+      const backbone::Parameter* parameter =
+          backbone::find_official(*model_, config_, name.substr(5));
       ASSERT_NE(parameter, nullptr) << name;
       comparison.check(name, parameter->tensor.grad(), read(name));
     }
@@ -185,7 +205,8 @@ TEST(GoldenTransformerXl, EveryFileAgreesWithTheOfficialCode) {
     for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
       for (const memory::Phase phase : {memory::Phase::kTraining, memory::Phase::kEvaluation}) {
         const bool is_training = phase == memory::Phase::kTraining;
-        Comparison comparison(str(title, dtype == at::kDouble ? " f64" : " f32", is_training ? " training" : " evaluation"),
+        Comparison comparison(str(title, dtype == at::kDouble ? " f64" : " f32",
+                                  is_training ? " training" : " evaluation"),
                               dtype == at::kDouble ? 1e-6 : 1e-4);
         try {
           const at::AutoGradMode grad(is_training);

@@ -1,0 +1,32 @@
+// One layer with a segment of an empty stack around it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "host/backbone/layer.hpp"
+#include "host/memory/loader.hpp"
+#include "tests/backbone/support.hpp"
+
+namespace mneme::backbone {
+
+struct LayerCase {
+  LayerSettings settings;
+  ParameterStore store{4, at::kDouble, at::kCPU};
+  std::unique_ptr<Noise> noise;
+  std::unique_ptr<PositionTables> tables;
+  MaskCache masks;
+  memory::PluginLoader loader;
+  std::unique_ptr<memory::Stack> stack;
+  memory::StackState state;
+  std::unique_ptr<memory::SegmentRun> run;
+  std::unique_ptr<Layer> layer;
+  std::unique_ptr<SegmentScope> scope;
+
+  // A layer of width 8, 2 heads of 3, with biases large enough to matter; T tokens, B lanes.
+  LayerCase(config::PositionScheme position, int64_t lanes, int64_t tokens, int64_t clamp = 0,
+            bool is_pre_norm = false);
+};
+
+}  // namespace mneme::backbone

@@ -1,0 +1,248 @@
+// Attention over context blocks of every kind, against double loops.
+#include "host/backbone/layer.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+
+#include "host/base/error.hpp"
+#include "tests/backbone/layer_fixture.hpp"
+#include "tests/backbone/naive.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using config::PositionScheme;
+using memory::ContextBlock;
+using memory::PositionKind;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int64_t kLanes = 2, kTokens = 4, kHeads = 2, kWidth = 3;
+
+ContextBlock block_of(uint64_t seed, int64_t rows, PositionKind position) {
+  ContextBlock block;
+  block.rows.kind = memory::RowsKind::kKeyValue;
+  block.rows.count = rows;
+  block.rows.k = random_tensor(seed, {kLanes, rows, kHeads, kWidth}).set_requires_grad(true);
+  block.rows.v = random_tensor(seed + 1, {kLanes, rows, kHeads, kWidth}).set_requires_grad(true);
+  block.position = position;
+  return block;
+}
+
+struct Tokens {
+  at::Tensor q = random_tensor(1, {kLanes, kTokens, kHeads, kWidth}).set_requires_grad(true);
+  at::Tensor k = random_tensor(2, {kLanes, kTokens, kHeads, kWidth}).set_requires_grad(true);
+  at::Tensor v = random_tensor(3, {kLanes, kTokens, kHeads, kWidth}).set_requires_grad(true);
+};
+
+// What a key column is: its distance to query i (when it has one), its bias, whether it is there.
+struct Column {
+  bool is_token = false;
+  int64_t place = 0;  // tokens and placed rows: their place relative to the segment's first token
+  const ContextBlock* block = nullptr;
+  int64_t row = 0;
+};
+
+// The naive side of Layer::attend_tokens, columns in the order of the context.
+naive::Result expected(const LayerCase& c, const memory::LayerContext& context, const Tokens& t,
+                       int64_t window, const at::Tensor& token_valid) {
+  std::vector<Column> columns;
+  std::vector<at::Tensor> keys, values;
+  int64_t placed = 0;
+  for (const ContextBlock& b : context.blocks) {
+    if (b.position == PositionKind::kPlace) placed += b.rows.count;
+  }
+  int64_t place = -placed;
+  for (const ContextBlock& b : context.blocks) {
+    for (int64_t r = 0; r < b.rows.count; ++r) {
+      columns.push_back({false, b.position == PositionKind::kPlace ? place++ : 0, &b, r});
+    }
+    keys.push_back(b.rows.k.detach());
+    values.push_back(b.rows.v.detach());
+  }
+  for (int64_t j = 0; j < kTokens; ++j) columns.push_back({true, j, nullptr, j});
+  keys.push_back(t.k.detach());
+  values.push_back(t.v.detach());
+  const at::Tensor k = at::cat(keys, 1), v = at::cat(values, 1), q = t.q.detach();
+  const LayerWeights& w = c.layer->weights();
+  const bool is_relative = c.settings.is_relative();
+  const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
+    const Column& column = columns[static_cast<size_t>(j)];
+    const bool is_placed = column.is_token || column.block->position == PositionKind::kPlace;
+    int64_t distance = i - column.place;
+    if (is_placed && (distance < 0 || (window > 0 && distance >= window))) return -kInf;
+    if (column.is_token && token_valid.defined() && !token_valid[b][column.row].item<bool>())
+      return -kInf;
+    double s = naive::dot(q, k, is_relative ? w.content_bias.detach() : at::Tensor(), h, b, i, j) /
+               std::sqrt(3.0);
+    const bool has_distance = is_placed || column.block->position == PositionKind::kExplicit;
+    if (!is_placed && has_distance) {
+      const at::Tensor& d = column.block->distance;
+      distance = d[d.size(0) == 1 ? 0 : b][column.row].item<int64_t>() + i;
+    }
+    if (has_distance) {
+      if (c.settings.clamp_distance > 0) distance = std::min(distance, c.settings.clamp_distance);
+      if (is_relative)
+        s += naive::position_dot(q, w.position.detach(), w.position_bias.detach(), h, b, i,
+                                 distance, c.settings.width) /
+             std::sqrt(3.0);
+      if (!c.settings.slopes.empty())
+        s -= c.settings.slopes[static_cast<size_t>(h)] * static_cast<double>(distance);
+    }
+    const at::Tensor bias = column.is_token ? context.token_bias : column.block->bias;
+    if (bias.defined())
+      s += bias.expand({kLanes, kHeads, kTokens, bias.size(3)})[b][h][i][column.row].item<double>();
+    if (!column.is_token && column.block->rows.valid.defined() &&
+        !column.block->rows.valid[b][column.row].item<bool>())
+      return -kInf;
+    return s;
+  };
+  return naive::attend(q, v, score);
+}
+
+memory::LayerContext mixed_context() {
+  memory::LayerContext context;
+  context.blocks.push_back(block_of(10, 2, PositionKind::kPlace));
+  context.blocks.push_back(block_of(20, 3, PositionKind::kNone));
+  context.blocks.push_back(block_of(30, 2, PositionKind::kExplicit));
+  context.blocks[2].distance = at::tensor({9, 40, 17, 3}, at::kLong).view({2, 2});
+  context.blocks.push_back(block_of(40, 3, PositionKind::kExplicit));
+  context.blocks[3].distance = at::tensor({12, 5, 1}, at::kLong).view({1, 3});
+  context.blocks.push_back(block_of(50, 1, PositionKind::kPlace));
+  return context;
+}
+
+const std::vector<PositionScheme> kSchemes = {PositionScheme::kRelative, PositionScheme::kAlibi,
+                                              PositionScheme::kLearned, PositionScheme::kNone};
+
+TEST(LayerAttention, AgreesWithDoubleLoopsForEverySchemeAndBlock) {
+  for (const PositionScheme scheme : kSchemes) {
+    for (const int64_t clamp : {0, 4}) {
+      SCOPED_TRACE(testing::Message() << config::to_word(scheme) << " clamp " << clamp);
+      if (clamp > 0 && scheme != PositionScheme::kRelative && scheme != PositionScheme::kAlibi)
+        continue;
+      LayerCase c(scheme, kLanes, kTokens, clamp);
+      const Tokens t;
+      const memory::LayerContext context = mixed_context();
+      const memory::LocalAttention local =
+          c.layer->attend_tokens(context, t.q, t.k, t.v, {true, true}, *c.scope);
+      const naive::Result naive = expected(c, context, t, 0, {});
+      EXPECT_LT(largest_difference(local.z, naive.z), 1e-12);
+      EXPECT_LT(largest_difference(local.lse, naive.lse), 1e-12);
+      EXPECT_LT(largest_difference(local.mass, naive.mass), 1e-12);
+    }
+  }
+}
+
+TEST(LayerAttention, KeepsWindowValidityAndBiases) {
+  for (const PositionScheme scheme : kSchemes) {
+    SCOPED_TRACE(testing::Message() << config::to_word(scheme));
+    LayerCase c(scheme, kLanes, kTokens);
+    const Tokens t;
+    memory::LayerContext context = mixed_context();
+    context.blocks[0].rows.valid = at::tensor({1, 0, 0, 0}, at::kLong).to(at::kBool).view({2, 2});
+    context.blocks[3].rows.valid =
+        at::tensor({1, 1, 0, 0, 1, 1}, at::kLong).to(at::kBool).view({2, 3});
+    context.blocks[1].bias = random_tensor(60, {1, kHeads, kTokens, 3}).set_requires_grad(true);
+    context.blocks[2].bias = random_tensor(61, {kLanes, 1, 1, 2}).set_requires_grad(true);
+    context.token_bias = random_tensor(62, {1, 1, kTokens, kTokens});
+    c.scope->window = 3;
+    c.scope->token_valid =
+        at::tensor({1, 1, 1, 1, 1, 1, 0, 0}, at::kLong).to(at::kBool).view({2, 4});
+    const memory::LocalAttention local =
+        c.layer->attend_tokens(context, t.q, t.k, t.v, {true, false}, *c.scope);
+    const naive::Result naive = expected(c, context, t, 3, c.scope->token_valid);
+    EXPECT_LT(largest_difference(local.z, naive.z), 1e-12);
+    EXPECT_LT(largest_difference(local.lse, naive.lse), 1e-12);
+  }
+}
+
+TEST(LayerAttention, GradientsAgreeWithFiniteDifferences) {
+  for (const int64_t clamp : {0, 4}) {
+    LayerCase c(PositionScheme::kRelative, kLanes, kTokens, clamp);
+    const Tokens t;
+    memory::LayerContext context = mixed_context();
+    context.blocks[2].bias = random_tensor(61, {kLanes, 1, 1, 2}).set_requires_grad(true);
+    const at::Tensor to_z = random_tensor(70, t.q.sizes()),
+                     to_lse = random_tensor(71, {kLanes, kHeads, kTokens});
+    const auto loss = [&] {
+      c.layer->weights_changed();  // differences are taken without gradients, where tables are kept
+      const memory::LocalAttention local =
+          c.layer->attend_tokens(context, t.q, t.k, t.v, {true, false}, *c.scope);
+      return (local.z * to_z).sum() + (local.lse * to_lse).sum();
+    };
+    expect_gradient("q", t.q, loss);
+    expect_gradient("k", t.k, loss);
+    expect_gradient("v", t.v, loss);
+    expect_gradient("position", c.layer->weights().position, loss);
+    expect_gradient("content_bias", c.layer->weights().content_bias, loss);
+    expect_gradient("position_bias", c.layer->weights().position_bias, loss);
+    expect_gradient("explicit k", context.blocks[2].rows.k, loss);
+    expect_gradient("free v", context.blocks[1].rows.v, loss);
+    expect_gradient("placed k", context.blocks[0].rows.k, loss);
+    expect_gradient("bias", context.blocks[2].bias, loss);
+  }
+}
+
+TEST(LayerAttention, PaddedLaneWithoutAnyTokenGivesZero) {
+  LayerCase c(PositionScheme::kRelative, kLanes, kTokens);
+  const Tokens t;
+  c.scope->token_valid = at::tensor({1, 1, 1, 1, 0, 0, 0, 0}, at::kLong).to(at::kBool).view({2, 4});
+  const memory::LocalAttention local =
+      c.layer->attend_tokens({}, t.q, t.k, t.v, {true, false}, *c.scope);
+  EXPECT_EQ(local.z[1].abs().sum().item<double>(), 0.0);
+  EXPECT_TRUE(local.lse[1].eq(-kInf).all().item<bool>());
+  local.z.sum().backward();
+  EXPECT_TRUE(t.q.grad().isfinite().all().item<bool>());
+}
+
+TEST(LayerAttention, HiddenRowsAreNormedAndProjectedAsTheLayerDoesIt) {
+  LayerCase c(PositionScheme::kRelative, kLanes, kTokens, 0, true);
+  const Tokens t;
+  const at::Tensor hidden = random_tensor(80, {kLanes, 5, c.settings.width});
+  const at::Tensor normed = c.layer->norm_before(hidden);
+  EXPECT_GT(largest_difference(normed, hidden), 0.1);
+  const at::Tensor kv = at::matmul(normed, c.layer->weights().qkv.narrow(0, 6, 12).t())
+                            .view({kLanes, 5, 2, kHeads, kWidth});
+  memory::LayerContext given;
+  given.blocks.push_back(block_of(0, 5, PositionKind::kPlace));
+  given.blocks[0].rows.k = kv.select(2, 0);
+  given.blocks[0].rows.v = kv.select(2, 1);
+  // Two blocks of hidden rows and one of normed rows stand for the same five rows.
+  memory::LayerContext blocks;
+  for (const auto& [from, n, kind] : std::vector<std::tuple<int64_t, int64_t, memory::RowsKind>>{
+           {0, 2, memory::RowsKind::kHidden},
+           {2, 1, memory::RowsKind::kHidden},
+           {3, 2, memory::RowsKind::kNormed}}) {
+    ContextBlock block;
+    block.rows.kind = kind;
+    block.rows.count = n;
+    block.rows.hidden = (kind == memory::RowsKind::kNormed ? normed : hidden).narrow(1, from, n);
+    blocks.blocks.push_back(block);
+  }
+  const at::Tensor expected =
+      c.layer->attend_tokens(given, t.q, t.k, t.v, {false, false}, *c.scope).z;
+  EXPECT_LT(
+      largest_difference(c.layer->attend_tokens(blocks, t.q, t.k, t.v, {false, false}, *c.scope).z,
+                         expected),
+      1e-12);
+}
+
+TEST(LayerAttention, RefusesKeysOfAnotherDtype) {
+  LayerCase c(PositionScheme::kNone, kLanes, kTokens);
+  const Tokens t;
+  memory::LayerContext context;
+  context.blocks.push_back(block_of(1, 2, PositionKind::kPlace));
+  context.blocks[0].rows.k = context.blocks[0].rows.k.detach().to(at::kFloat);
+  const std::string message = error_of([&] {
+    c.layer->attend_tokens(context, t.q, t.k, t.v, {false, false}, *c.scope);
+  });
+  EXPECT_NE(message.find("context of layer 0: keys and values of another dtype"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("expected Double, got Float and Double"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace mneme::backbone

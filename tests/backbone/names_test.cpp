@@ -1,0 +1,137 @@
+#include "host/backbone/names.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "host/base/error.hpp"
+#include "tests/backbone/support.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+TEST(Names, MapsOfficialNames) {
+  EXPECT_EQ(name_of_official("word_emb.emb_layers.2.weight"), "embedding.2.weight");
+  EXPECT_EQ(name_of_official("word_emb.emb_projs.0"), "embedding.0.projection");
+  EXPECT_EQ(name_of_official("layers.11.dec_attn.qkv_net.weight"),
+            "layers.11.attention.qkv.weight");
+  EXPECT_EQ(name_of_official("layers.0.pos_ff.CoreNet.3.bias"), "layers.0.ff.out.bias");
+  EXPECT_EQ(name_of_official("layers.1.dec_attn.r_w_bias"), "layers.1.attention.content_bias");
+  EXPECT_EQ(name_of_official("r_r_bias"), "attention.position_bias");
+  EXPECT_EQ(name_of_official("crit.cluster_bias"), "softmax.cluster.bias");
+  EXPECT_EQ(name_of_official("crit.out_projs.1"), "softmax.1.projection");
+  for (const char* name : {"pos_emb.inv_freq", "layers.x.dec_attn.o_net.weight",
+                           "layers..pos_ff.layer_norm.bias", "word_emb.emb_projs.", "other"}) {
+    EXPECT_EQ(name_of_official(name), "") << name;
+  }
+}
+
+TEST(Names, TiedNamesGiveTheTensorThatIsThere) {
+  config::ModelConfig c = small_config();
+  c.embedding = 8;
+  c.adaptive = config::AdaptiveConfig{{4}, 2, 8, {false, true}};
+  const auto model = make_model(c, small_setup());
+  const auto name = [&](const char* official) {
+    const Parameter* p = find_official(*model, c, official);
+    return p == nullptr ? std::string() : p->name;
+  };
+  EXPECT_EQ(name("crit.out_layers.1.weight"), "embedding.1.weight");
+  EXPECT_EQ(name("crit.out_projs.0"), "softmax.0.projection");
+  EXPECT_EQ(name("crit.out_projs.1"), "embedding.1.projection");
+  EXPECT_EQ(name("crit.out_projs.7"), "");
+  c.adaptive->div = 1;
+  c.adaptive->tie_projection = {false, true};
+  const auto one_table = make_model(c, small_setup());
+  EXPECT_EQ(find_official(*one_table, c, "crit.out_projs.1")->name, "embedding.0.projection");
+  c.tie_embedding = false;
+  const auto untied = make_model(c, small_setup());
+  EXPECT_EQ(find_official(*untied, c, "crit.out_layers.0.weight")->name, "softmax.0.weight");
+}
+
+class LoadOfficial : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() /
+            (std::string("mneme_names_") + std::to_string(::getpid()) + ".safetensors");
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  // The parameters of a small model under official names; `change` may spoil the list.
+  void write(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
+    SafetensorsWriter writer;
+    for (const auto& [name, tensor] : tensors) {
+      const at::Tensor values = tensor.contiguous();
+      writer.add_copy(name, DType::F64, values.sizes().vec(), values.const_data_ptr());
+    }
+    writer.write(path_);
+  }
+
+  static std::vector<std::pair<std::string, at::Tensor>> official() {
+    std::vector<std::pair<std::string, at::Tensor>> out = {
+        {"pos_emb.inv_freq", at::ones({6}, at::kDouble)}};
+    const auto model = make_model(small_config(), small_setup());
+    uint64_t seed = 100;
+    std::vector<std::string> names = {"word_emb.emb_layers.0.weight", "crit.out_layers.0.bias",
+                                      "r_w_bias", "r_r_bias"};
+    for (const char* l : {"layers.0.", "layers.1."}) {
+      for (const char* n :
+           {"dec_attn.qkv_net.weight", "dec_attn.r_net.weight", "dec_attn.o_net.weight",
+            "dec_attn.layer_norm.weight", "dec_attn.layer_norm.bias", "pos_ff.CoreNet.0.weight",
+            "pos_ff.CoreNet.0.bias", "pos_ff.CoreNet.3.weight", "pos_ff.CoreNet.3.bias",
+            "pos_ff.layer_norm.weight", "pos_ff.layer_norm.bias"}) {
+        names.push_back(std::string(l) + n);
+      }
+    }
+    for (const std::string& name : names)
+      out.emplace_back(
+          name, random_tensor(seed++, find_official(*model, small_config(), name)->tensor.sizes()));
+    return out;
+  }
+
+  std::string load_error() const {
+    return error_of([&] {
+      const auto model = make_model(small_config(), small_setup());
+      load_official(*model, small_config(), SafetensorsFile::open(path_));
+    });
+  }
+
+  std::filesystem::path path_;
+};
+
+TEST_F(LoadOfficial, FillsEveryParameter) {
+  const auto tensors = official();
+  write(tensors);
+  const auto model = make_model(small_config(), small_setup());
+  load_official(*model, small_config(), SafetensorsFile::open(path_));
+  for (const auto& [name, tensor] : tensors) {
+    if (name == "pos_emb.inv_freq") continue;
+    EXPECT_TRUE(find_official(*model, small_config(), name)->tensor.equal(tensor)) << name;
+  }
+}
+
+TEST_F(LoadOfficial, RefusesUnknownNamesWrongShapesAndGaps) {
+  auto tensors = official();
+  tensors.emplace_back("r_emb", at::ones({2}, at::kDouble));
+  write(tensors);
+  EXPECT_NE(load_error().find("tensor \"r_emb\": no such parameter in this model"),
+            std::string::npos)
+      << load_error();
+  tensors = official();
+  tensors[2].second = at::ones({7}, at::kDouble);
+  write(tensors);
+  EXPECT_NE(
+      load_error().find("tensor \"crit.out_layers.0.bias\": wrong shape: expected [11], got [7]"),
+      std::string::npos)
+      << load_error();
+  tensors = official();
+  tensors.pop_back();
+  write(tensors);
+  EXPECT_NE(load_error().find("nothing for the model's parameter \"layers.1.ff.norm.bias\""),
+            std::string::npos)
+      << load_error();
+}
+
+}  // namespace
+}  // namespace mneme::backbone

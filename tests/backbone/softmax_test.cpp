@@ -1,0 +1,206 @@
+#include "host/backbone/softmax.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "host/base/error.hpp"
+#include "tests/backbone/support.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+config::ModelConfig adaptive_config(std::vector<int64_t> cutoffs, int64_t div, int64_t embedding,
+                                    std::vector<bool> tied) {
+  config::ModelConfig c = small_config();
+  c.embedding = embedding;
+  c.adaptive = config::AdaptiveConfig{std::move(cutoffs), div, embedding, std::move(tied)};
+  return c;
+}
+
+// Embedding and output layer with weights that make a difference.
+struct Head {
+  config::ModelConfig config;
+  ClusterPlan plan;
+  ParameterStore store{9, at::kDouble, at::kCPU};
+  Embedding embedding;
+  Softmax softmax;
+
+  Head(const config::ModelConfig& c, int64_t vocabulary)
+      : config(c),
+        plan(plan_clusters(c, vocabulary)),
+        embedding(c, plan, InitScheme{true}, store),
+        softmax(c, plan, embedding, InitScheme{true}, store) {}
+
+  at::Tensor parameter(const std::string& name) const {
+    const Parameter* found = store.find(name);
+    EXPECT_NE(found, nullptr) << name;
+    return found->tensor;
+  }
+};
+
+const std::vector<config::ModelConfig>& variants() {
+  static const std::vector<config::ModelConfig> all = [] {
+    std::vector<config::ModelConfig> v = {
+        small_config(),
+        adaptive_config({4, 9, 13}, 1, 12, {false, true, true, true}),
+        adaptive_config({4, 9, 13}, 1, 6, {false, true, true, true}),
+        adaptive_config({5, 11}, 2, 12, {false, true, true}),
+        adaptive_config({5, 11}, 2, 8, {true, true, true}),
+        adaptive_config({5}, 4, 8, {}),
+        adaptive_config({}, 2, 8, {})};
+    const size_t n = v.size();
+    for (size_t i = 0; i < n; ++i) {
+      v.push_back(v[i]);
+      v.back().tie_embedding = false;
+    }
+    return v;
+  }();
+  return all;
+}
+
+TEST(Softmax, ProbabilitiesSumToOneAndLossesAreTheirs) {
+  constexpr int64_t kVocabulary = 20;
+  for (size_t i = 0; i < variants().size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "variant " << i);
+    const Head head(variants()[i], kVocabulary);
+    const at::Tensor hidden = random_tensor(1, {40, 12});
+    const at::Tensor logp = head.softmax.log_probabilities(hidden, at::kDouble);
+    ASSERT_EQ(logp.sizes(), at::IntArrayRef({40, kVocabulary}));
+    EXPECT_LT(largest_difference(logp.exp().sum(1), at::ones({40}, at::kDouble)), 1e-12);
+    const at::Tensor target = at::arange(40, at::kLong).remainder(kVocabulary);
+    const Softmax::Result out = head.softmax.forward(hidden, target, true, at::kDouble);
+    EXPECT_LT(largest_difference(out.nll, -logp.gather(1, target.unsqueeze(1)).squeeze(1)), 1e-12);
+    EXPECT_TRUE(out.correct.equal(logp.argmax(1).eq(target)));
+  }
+}
+
+TEST(Softmax, ClustersTakeTheHeadsLastLogitsInReverse) {
+  const Head head(adaptive_config({4, 9}, 1, 12, {}), 15);
+  const at::Tensor hidden = random_tensor(2, {3, 12});
+  const at::Tensor w = head.parameter("embedding.0.weight"), b = head.parameter("softmax.0.bias");
+  const at::Tensor cluster_w = head.parameter("softmax.cluster.weight"),
+                   cluster_b = head.parameter("softmax.cluster.bias");
+  const at::Tensor head_logits = at::matmul(hidden, at::cat({w.narrow(0, 0, 4), cluster_w}).t()) +
+                                 at::cat({b.narrow(0, 0, 4), cluster_b});
+  const at::Tensor head_logp = at::log_softmax(head_logits, 1);
+  // Cluster 1 is ids 4..8 and enters by the last of the two cluster logits, cluster 2 by the first.
+  const at::Tensor tail1 =
+      at::log_softmax(at::matmul(hidden, w.narrow(0, 4, 5).t()) + b.narrow(0, 4, 5), 1);
+  const at::Tensor tail2 =
+      at::log_softmax(at::matmul(hidden, w.narrow(0, 9, 6).t()) + b.narrow(0, 9, 6), 1);
+  const at::Tensor nll =
+      head.softmax.forward(hidden, at::tensor({2, 5, 14}, at::kLong), false, at::kDouble).nll;
+  EXPECT_NEAR(nll[0].item<double>(), -head_logp[0][2].item<double>(), 1e-12);
+  EXPECT_NEAR(nll[1].item<double>(), -(head_logp[1][5] + tail1[1][1]).item<double>(), 1e-12);
+  EXPECT_NEAR(nll[2].item<double>(), -(head_logp[2][4] + tail2[2][5]).item<double>(), 1e-12);
+}
+
+TEST(Softmax, TargetMinusOneHasNoLossAndNoGradient) {
+  for (const config::ModelConfig& c : {small_config(), adaptive_config({5, 11}, 2, 8, {})}) {
+    const Head head(c, 20);
+    const at::Tensor hidden = random_tensor(3, {4, 12}).set_requires_grad(true);
+    const Softmax::Result out =
+        head.softmax.forward(hidden, at::tensor({-1, 3, -1, 15}, at::kLong), true, at::kDouble);
+    EXPECT_EQ(out.nll[0].item<double>(), 0.0);
+    EXPECT_EQ(out.nll[2].item<double>(), 0.0);
+    EXPECT_FALSE(out.correct[0].item<bool>());
+    out.nll.sum().backward();
+    EXPECT_EQ(hidden.grad()[0].abs().sum().item<double>(), 0.0);
+    EXPECT_GT(hidden.grad()[1].abs().sum().item<double>(), 0.0);
+  }
+}
+
+TEST(Softmax, GradientsAgreeWithFiniteDifferences) {
+  for (size_t i = 0; i < variants().size(); ++i) {
+    const Head head(variants()[i], 20);
+    const at::Tensor hidden = random_tensor(4, {9, 12}).set_requires_grad(true);
+    const at::Tensor target = at::tensor({0, 19, 4, 5, 11, 12, -1, 9, 3}, at::kLong);
+    const at::Tensor weight = random_tensor(5, {9});
+    const auto loss = [&] {
+      return (head.softmax.forward(hidden, target, false, at::kDouble).nll * weight).sum();
+    };
+    expect_gradient("hidden", hidden, loss, 6);
+    for (const Parameter& p : head.store.all()) {
+      if (!p.name.starts_with("softmax")) continue;
+      SCOPED_TRACE(testing::Message() << "variant " << i << " " << p.name);
+      expect_gradient(p.name, p.tensor, loss, 5);
+    }
+  }
+}
+
+TEST(Softmax, BlocksOfRowsGiveTheSame) {
+  const at::Tensor x = random_tensor(6, {7, 5}).set_requires_grad(true);
+  const at::Tensor w = random_tensor(7, {11, 5}).set_requires_grad(true);
+  const at::Tensor b = random_tensor(8, {11}).set_requires_grad(true);
+  const at::Tensor target = at::tensor({3, -1, 0, 10, 5, 2, 7}, at::kLong);
+  const at::Tensor weight = random_tensor(9, {7});
+  const auto run = [&](int64_t kept, at::Tensor* best) {
+    for (const at::Tensor& t : {x, w, b}) t.mutable_grad().reset();
+    const at::Tensor nll = linear_nll(x, w, b, target, best, kept);
+    (nll * weight).sum().backward();
+    return std::vector<at::Tensor>{nll.detach(), x.grad().clone(), w.grad().clone(),
+                                   b.grad().clone()};
+  };
+  at::Tensor best, best_blocks;
+  const std::vector<at::Tensor> whole = run(1 << 20, &best), blocks = run(22, &best_blocks);
+  for (size_t i = 0; i < whole.size(); ++i)
+    EXPECT_LT(largest_difference(whole[i], blocks[i]), 1e-13);
+  EXPECT_TRUE(best.equal(best_blocks));
+}
+
+TEST(Softmax, TiesWhatItIsToldTo) {
+  const Head tied(adaptive_config({5, 11}, 2, 8, {false, true, true}), 20);
+  EXPECT_EQ(tied.store.find("softmax.0.weight"), nullptr);
+  EXPECT_NE(tied.store.find("softmax.0.projection"), nullptr);
+  EXPECT_EQ(tied.store.find("softmax.1.projection"), nullptr);
+  config::ModelConfig c = adaptive_config({5, 11}, 2, 8, {});
+  c.tie_embedding = false;
+  const Head untied(c, 20);
+  EXPECT_NE(untied.store.find("softmax.2.weight"), nullptr);
+  EXPECT_NE(untied.store.find("softmax.2.projection"), nullptr);
+  // No projection where the widths agree and div is 1.
+  EXPECT_EQ(Head(adaptive_config({5, 11}, 1, 12, {true, true, true}), 20)
+                .store.find("embedding.0.projection"),
+            nullptr);
+}
+
+TEST(Embedding, ScalesProjectsAndSplits) {
+  const Head plain(small_config(), 20);
+  const at::Tensor ids = at::tensor({0, 19, 7}, at::kLong).view({1, 3});
+  const at::Tensor expected =
+      plain.parameter("embedding.0.weight").index_select(0, ids[0]) * std::sqrt(12.0);
+  EXPECT_LT(largest_difference(plain.embedding.forward(ids, at::kDouble)[0], expected), 1e-12);
+  config::ModelConfig c = adaptive_config({5, 11}, 2, 8, {});
+  c.embedding_scale = config::EmbeddingScale::kNone;
+  const Head split(c, 20);
+  const at::Tensor out = split.embedding.forward(ids, at::kDouble)[0];
+  const auto row = [&](int table, int64_t id) {
+    const std::string name = "embedding." + std::to_string(table);
+    return at::matmul(split.parameter(name + ".projection"), split.parameter(name + ".weight")[id]);
+  };
+  EXPECT_LT(largest_difference(out[0], row(0, 0)), 1e-12);
+  EXPECT_LT(largest_difference(out[1], row(2, 8)), 1e-12);
+  EXPECT_LT(largest_difference(out[2], row(1, 2)), 1e-12);
+}
+
+TEST(ClusterPlan, RefusesWhatDoesNotGoTogether) {
+  EXPECT_NE(error_of([] {
+              plan_clusters(adaptive_config({5, 20}, 1, 12, {}), 20);
+            })
+                .find("model.adaptive.cutoffs: the last cutoff leaves no tail: expected cutoffs "
+                      "below the vocabulary of 20, got 20"),
+            std::string::npos);
+  EXPECT_NE(error_of([] {
+              plan_clusters(adaptive_config({5, 9}, 4, 8, {}), 20);
+            }).find("model.adaptive.div: cluster 2 has no width"),
+            std::string::npos);
+  EXPECT_NE(error_of([] {
+              plan_clusters(adaptive_config({5}, 1, 12, {true, true, true}), 20);
+            })
+                .find("model.adaptive.tie_projection: more entries than clusters: expected at most "
+                      "2 (cutoffs + 1), got 3"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace mneme::backbone

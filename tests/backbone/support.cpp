@@ -1,0 +1,103 @@
+#include "tests/backbone/support.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "host/base/error.hpp"
+#include "host/base/random.hpp"
+#include "host/memory/loader.hpp"
+
+namespace mneme::backbone {
+
+config::ModelConfig small_config() {
+  config::ModelConfig c;
+  c.layers = 2;
+  c.heads = 3;
+  c.head_width = 5;
+  c.width = 12;
+  c.ff = 16;
+  c.embedding = 12;
+  c.dropout = 0.0;
+  c.attention_dropout = 0.0;
+  return c;
+}
+
+ModelSetup small_setup() {
+  ModelSetup s;
+  s.vocabulary = 11;
+  s.train_segment = s.eval_segment = 6;
+  s.dtype = at::kDouble;
+  s.seed = 3;
+  return s;
+}
+
+Output run_plain(Model& model, const config::ModelConfig& config, const ModelSetup& setup,
+                 const Batch& batch, const ForwardOptions& options) {
+  memory::PluginLoader loader;
+  memory::Stack stack(config::MemoryConfig{}, backbone_info(config, setup), loader);
+  memory::StackState state = stack.new_state(memory::Phase::kTraining, batch.input.size(0));
+  memory::SegmentInput input;
+  input.length = batch.input.size(1);
+  input.valid_count = batch.valid_count;
+  memory::SegmentRun run(stack, state, input);
+  Output out = model.forward(batch, run, options);
+  run.commit();
+  return out;
+}
+
+at::Tensor random_ids(uint64_t seed, int64_t lanes, int64_t tokens, int64_t vocabulary) {
+  Random random(seed, {"test ids"});
+  at::Tensor out = at::empty({lanes, tokens}, at::kLong);
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    out.mutable_data_ptr<int64_t>()[i] = random.between(0, vocabulary - 1);
+  }
+  return out;
+}
+
+at::Tensor random_tensor(uint64_t seed, at::IntArrayRef shape) {
+  Random random(seed, {"test tensor"});
+  at::Tensor out = at::empty(shape, at::kDouble);
+  for (int64_t i = 0; i < out.numel(); ++i) out.mutable_data_ptr<double>()[i] = random.normal();
+  return out;
+}
+
+void expect_gradient(const std::string& name, at::Tensor input,
+                     const std::function<at::Tensor()>& loss, int samples) {
+  constexpr double kStep = 1e-5;
+  input.mutable_grad().reset();
+  loss().backward();
+  ASSERT_TRUE(input.grad().defined()) << name;
+  const at::Tensor grad = input.grad().contiguous().view(-1).clone();
+  Random random(17, {"places"});
+  const at::NoGradGuard no_grad;
+  for (int s = 0; s < samples; ++s) {
+    const int64_t place = random.between(0, input.numel() - 1);
+    double* value = input.mutable_data_ptr<double>() + place;
+    const double before = *value;
+    *value = before + kStep;
+    const double high = loss().item<double>();
+    *value = before - kStep;
+    const double low = loss().item<double>();
+    *value = before;
+    const double expected = (high - low) / (2.0 * kStep);
+    EXPECT_NEAR(grad[place].item<double>(), expected, 1e-7 * (1.0 + std::abs(expected)))
+        << name << " at element " << place;
+  }
+}
+
+double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  EXPECT_EQ(a.sizes(), b.sizes());
+  const at::Tensor same = a.to(at::kDouble).eq(b.to(at::kDouble));
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().masked_fill(same, 0.0).max().item<double>();
+}
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace mneme::backbone

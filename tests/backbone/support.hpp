@@ -1,0 +1,41 @@
+// What the backbone's tests share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+
+namespace mneme::backbone {
+
+// A small model's settings: 2 layers, width 12, 3 heads of 5, no dropout.
+config::ModelConfig small_config();
+// f64, vocabulary 11, segments of 6, seed 3.
+ModelSetup small_setup();
+
+// Runs one segment without memory. ids [B,T], targets [B,T] or undefined.
+Output run_plain(Model& model, const config::ModelConfig& config, const ModelSetup& setup,
+                 const Batch& batch, const ForwardOptions& options = {});
+
+// Uniform ids below `vocabulary`, from a generator of `seed`.
+at::Tensor random_ids(uint64_t seed, int64_t lanes, int64_t tokens, int64_t vocabulary);
+// N(0,1) in f64, from a generator of `seed`.
+at::Tensor random_tensor(uint64_t seed, at::IntArrayRef shape);
+
+// Compares the gradient of loss() into `input` (f64 leaf) with central differences at `samples`
+// places.
+void expect_gradient(const std::string& name, at::Tensor input,
+                     const std::function<at::Tensor()>& loss, int samples = 12);
+
+// Largest absolute difference; infinite values must agree exactly.
+double largest_difference(const at::Tensor& a, const at::Tensor& b);
+
+// The message of the mneme::Error that f throws; "" when it throws none.
+std::string error_of(const std::function<void()>& f);
+
+}  // namespace mneme::backbone
