@@ -122,8 +122,8 @@ void call_shapes(const Tensor& x) {
   roll(x, {1}, {0});
   tril(x);
   triu(x, 1);
-  cat({x, x}, 1);
-  stack({x, x}, 0);
+  mneme::cat({x, x}, 1);
+  mneme::stack({x, x}, 0);
   repeat(x, {2, 1});
   repeat_interleave(x, 2, 1);
   pad(x, {1, 0}, 0.5);
@@ -156,7 +156,9 @@ void call_network(const Tensor& x) {
 void expect_fits(const OpSchema& schema, const OpRecord& record) {
   const bool has_list = std::any_of(schema.inputs.begin(), schema.inputs.end(),
                                     [](const auto& input) { return input.is_list; });
-  if (!has_list) EXPECT_LE(record.inputs, schema.inputs.size()) << record.name;
+  if (!has_list) {
+    EXPECT_LE(record.inputs, schema.inputs.size()) << record.name;
+  }
   std::size_t required = 0;
   for (const auto& input : schema.inputs) required += input.is_optional || input.is_list ? 0 : 1;
   EXPECT_GE(record.inputs, required) << record.name;

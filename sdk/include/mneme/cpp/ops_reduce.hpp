@@ -7,14 +7,6 @@
 namespace mneme {
 inline namespace sdk_0_1 {
 
-// One dimension or several: mean(x, 1), mean(x, {1, 2}).
-class Dims : public Shape {
- public:
-  Dims(int64_t dim) : Shape({dim}) {}                         // NOLINT
-  Dims(std::initializer_list<int64_t> dims) : Shape(dims) {}  // NOLINT
-  Dims(const std::vector<int64_t>& dims) : Shape(dims) {}     // NOLINT
-};
-
 MNEME_SDK_REDUCTION(sum)
 MNEME_SDK_REDUCTION(mean)
 MNEME_SDK_REDUCTION(amax)

@@ -1,8 +1,8 @@
 // Ops that move elements: views, joins, indexing, and new tensors.
 #pragma once
 
+#include "mneme/cpp/op_call.hpp"
 #include "mneme/cpp/ops_macros.hpp"
-#include "mneme/cpp/ops_reduce.hpp"
 
 namespace mneme {
 inline namespace sdk_0_1 {

@@ -82,6 +82,14 @@ class Shape {
   std::array<int64_t, MNEME_MAX_RANK> dims_{};
 };
 
+// One dimension or several: mean(x, 1), mean(x, {1, 2}).
+class Dims : public Shape {
+ public:
+  Dims(int64_t dim) : Shape({dim}) {}                         // NOLINT
+  Dims(std::initializer_list<int64_t> dims) : Shape(dims) {}  // NOLINT
+  Dims(const std::vector<int64_t>& dims) : Shape(dims) {}     // NOLINT
+};
+
 // A tensor of the host. Empty (`!t`) where the ABI says 0. Lives at most as long as the hook in
 // which it was obtained; never keep one in a member. Copies share the tensor; values cannot be
 // read.

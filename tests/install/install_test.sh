@@ -1,0 +1,90 @@
+#!/bin/sh
+# install_test.sh SOURCE BUILD: installs the SDK out of BUILD into a folder of its own, builds the examples and the
+# template against it with every compiler at hand, and looks at the binaries.
+set -eu
+source_dir=$1
+build_dir=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+fail() {
+  echo "FAIL: $*"
+  failures=$((failures + 1))
+}
+
+# check_binary FILE: one exported symbol, the note, no LibTorch and no host, nothing that keeps it from being two copies.
+check_binary() {
+  symbols=$(nm -D --defined-only "$1" | awk '{print $NF}')
+  [ "$symbols" = mneme_negotiate_v1 ] || fail "$1: expected the one symbol mneme_negotiate_v1, got: $symbols"
+  readelf -n "$1" 2>/dev/null | grep -q 'notes found in: .note.mneme' || fail "$1: no section .note.mneme"
+  needed=$(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+  for library in $needed; do
+    case $library in
+      libc.so.*|libm.so.*|libstdc++.so.*|libgcc_s.so.*|ld-linux*) ;;
+      *) fail "$1: needs $library; expected the C and C++ runtimes alone" ;;
+    esac
+  done
+  if readelf -Ws "$1" | grep -q UNIQUE; then fail "$1: has unique symbols"; fi
+}
+
+# build_example NAME FOLDER LABEL CMAKE_ARGUMENTS...: configures and builds outside the tree, with warnings as errors.
+build_example() {
+  name=$1
+  folder=$2
+  label=$3
+  shift 3
+  cp -r "$folder" "$work/src-$label-$name"
+  if ! cmake -S "$work/src-$label-$name" -B "$work/$label-$name" -G Ninja -DCMAKE_PREFIX_PATH="$work/sdk" \
+      -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror" \
+      "$@" >"$work/log" 2>&1 || ! cmake --build "$work/$label-$name" >>"$work/log" 2>&1; then
+    cat "$work/log"
+    fail "$name does not build with $label"
+    return
+  fi
+  check_binary "$work/$label-$name/$name.so"
+  echo "ok: $name with $label"
+}
+
+cmake --install "$build_dir" --prefix "$work/sdk" --component sdk >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+[ -f "$work/sdk/include/mneme/plugin.h" ] || fail "the component sdk has no include/mneme/plugin.h"
+if grep -rlF "$source_dir" "$work/sdk"; then fail "the installed SDK names the source folder (files above)"; fi
+
+compilers=0
+for pair in gcc:g++ clang:clang++; do
+  cc=${pair%%:*}
+  cxx=${pair##*:}
+  if ! command -v "$cc" >/dev/null || ! command -v "$cxx" >/dev/null; then
+    echo "skipped: $cc and $cxx are not installed"
+    continue
+  fi
+  compilers=$((compilers + 1))
+  build_example decayed_mean_c "$source_dir/examples/decayed_mean_c" "$cc" -DCMAKE_C_COMPILER="$cc"
+  build_example decayed_mean "$source_dir/examples/decayed_mean" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
+  build_example my_memory "$work/sdk/share/mneme-sdk/template" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
+done
+[ "$compilers" -gt 0 ] || fail "neither gcc nor clang is installed"
+
+# A project that asks for another minor is refused: while the major is 0 any minor may change the ABI.
+mkdir "$work/other"
+printf 'cmake_minimum_required(VERSION 3.22)\nproject(other LANGUAGES C)\nfind_package(mneme-sdk 0.2 REQUIRED)\n' \
+  >"$work/other/CMakeLists.txt"
+if cmake -S "$work/other" -B "$work/other/build" -DCMAKE_PREFIX_PATH="$work/sdk" >/dev/null 2>&1; then
+  fail "find_package(mneme-sdk 0.2) accepted SDK 0.1"
+fi
+
+# mneme_add_plugin says what is wrong with its arguments.
+printf 'cmake_minimum_required(VERSION 3.22)\nproject(none LANGUAGES C)\nfind_package(mneme-sdk 0.1 REQUIRED)\nmneme_add_plugin(none)\n' \
+  >"$work/other/CMakeLists.txt"
+rm -rf "$work/other/build"
+if cmake -S "$work/other" -B "$work/other/build" -DCMAKE_PREFIX_PATH="$work/sdk" >"$work/log" 2>&1; then
+  fail "mneme_add_plugin(none) without SOURCES was accepted"
+else
+  grep -q 'no SOURCES' "$work/log" || fail "mneme_add_plugin(none): the message does not say that SOURCES are missing"
+fi
+
+if [ "$failures" -gt 0 ]; then
+  echo "$failures failures"
+  exit 1
+fi
+echo "all checks passed with $compilers compilers"

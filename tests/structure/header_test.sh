@@ -1,0 +1,48 @@
+#!/bin/sh
+# header_test.sh ROOT: each header compiles alone. C headers: gcc and clang as C11 with -Wpadded (padding is explicit),
+# g++ and clang++ as C++17. Headers of the C++ layer: g++ and clang++ as C++17.
+set -eu
+include=$1/sdk/include
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+checked=0
+
+# compile COMPILER FLAGS HEADER SUFFIX
+compile() {
+  command -v "$1" >/dev/null || return 0
+  printf '#include "mneme/%s"\n' "$3" >"$work/alone.$4"
+  checked=$((checked + 1))
+  # shellcheck disable=SC2086
+  if ! "$1" $2 -Wall -Wextra -Werror -I"$include" -fsyntax-only "$work/alone.$4" >"$work/log" 2>&1; then
+    echo "FAIL: mneme/$3 does not compile alone with $1 $2"
+    head -20 "$work/log"
+    failures=$((failures + 1))
+  fi
+}
+
+for header in "$include"/mneme/*.h; do
+  name=$(basename "$header")
+  compile gcc "-std=c11 -Wpadded -pedantic" "$name" c
+  compile clang "-std=c11 -Wpadded" "$name" c
+  compile g++ "-std=c++17 -Wpadded" "$name" cpp
+  compile clang++ "-std=c++17" "$name" cpp
+done
+for header in plugin.hpp cpp/failure.hpp cpp/host.hpp cpp/options.hpp cpp/tensor.hpp cpp/op_call.hpp cpp/ops.hpp \
+    cpp/ops_math.hpp cpp/ops_reduce.hpp cpp/ops_shape.hpp cpp/ops_network.hpp cpp/rows.hpp cpp/state.hpp cpp/setup.hpp \
+    cpp/segment.hpp cpp/layer.hpp cpp/kernel.hpp cpp/half.hpp cpp/tier.hpp cpp/entry.hpp; do
+  compile g++ "-std=c++17 -Wconversion -Wshadow" "$header" cpp
+done
+compile clang++ "-std=c++17 -Wconversion -Wshadow" plugin.hpp cpp
+[ "$checked" -gt 0 ] || { echo "FAIL: no compiler found"; exit 1; }
+if [ "$failures" -gt 0 ]; then exit 1; fi
+
+# The check can fail: padding that nobody wrote down is refused.
+if command -v gcc >/dev/null; then
+  printf 'struct s { char a; long b; };\n' >"$work/padded.c"
+  if gcc -std=c11 -Wpadded -Werror -fsyntax-only "$work/padded.c" >/dev/null 2>&1; then
+    echo "FAIL: hidden padding was accepted"
+    exit 1
+  fi
+fi
+echo "$checked compilations of single headers passed"

@@ -1,0 +1,98 @@
+#!/bin/sh
+# source_rules.sh ROOT: what the sources below ROOT may say. Prints every breach with file and line; exit code 1 if there
+# is one. Needs no git and no build.
+#   1. host/ names no plugin: no name of a folder of plugins/, as a word
+#   2. plugins/ and examples/ include nothing but the SDK (mneme/...), files of their own, and the C and C++ standard
+#      library; .cu, .cuh and what a .cuh is for, CUDA's headers as well
+#   3. every struct of the C headers that crosses starts with struct_size and flags
+set -eu
+root=$1
+breaches=$(mktemp)
+trap 'rm -f "$breaches"' EXIT
+
+breach() {
+  echo "$*" >>"$breaches"
+}
+
+# ---- 1 ----
+plugin_names() {
+  for folder in "$root"/plugins/*/; do
+    if [ -d "$folder" ]; then basename "$folder"; fi
+  done
+}
+for name in $(plugin_names); do
+  grep -rnwF --include='*.cpp' --include='*.hpp' --include='*.h' --include='CMakeLists.txt' -e "$name" "$root/host" |
+    while IFS= read -r line; do breach "host/ names the plugin $name: $line"; done || true
+done
+
+# ---- 2 ----
+standard='algorithm any array atomic bit bitset cassert cerrno cfloat charconv chrono cinttypes climits cmath complex
+  cstdarg cstddef cstdint cstdio cstdlib cstring ctime deque exception fstream functional initializer_list iomanip iosfwd
+  iostream istream iterator limits list locale map memory mutex new numeric optional ostream queue random ratio regex set
+  sstream stack stdexcept string string_view system_error thread tuple type_traits typeinfo unordered_map unordered_set
+  utility valarray variant vector
+  assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h
+  stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h time.h'
+
+is_standard() {
+  for header in $standard; do
+    if [ "$header" = "$1" ]; then return 0; fi
+  done
+  return 1
+}
+
+is_cuda() {
+  case $1 in
+    cuda_runtime.h|cuda_runtime_api.h|cuda_bf16.h|cuda_fp16.h|cooperative_groups.h|cooperative_groups/*|cub/*|cuda/*|nvtx3/*|mma.h) return 0 ;;
+  esac
+  return 1
+}
+
+# may_include FILE HEADER PROJECT_FOLDER
+may_include() {
+  case $2 in
+    *..*) return 1 ;;
+    mneme/*) [ -f "$root/sdk/include/$2" ]; return ;;
+  esac
+  if [ -f "$(dirname "$1")/$2" ] || [ -f "$3/$2" ]; then return 0; fi
+  if is_standard "$2"; then return 0; fi
+  case $1 in
+    *.cu|*.cuh) if is_cuda "$2"; then return 0; fi ;;
+  esac
+  return 1
+}
+
+for folder in "$root"/plugins/*/ "$root"/examples/*/ "$root"/sdk/template/; do
+  if [ ! -d "$folder" ]; then continue; fi
+  find "$folder" -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) |
+    while IFS= read -r file; do
+      grep -nE '^[[:space:]]*#[[:space:]]*include' "$file" |
+        sed -E 's/^([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]?([^>"]*)[>"]?.*/\1 \2/' |
+        while read -r line header; do
+          may_include "$file" "$header" "$folder" ||
+            breach "$file:$line: includes $header; expected the SDK (mneme/...), the plugin's own files or the standard library"
+        done || true
+    done
+done
+
+# ---- 3 ----
+# mneme_view has DLTensor's layout; mneme_attr is built for every op call and its layout is frozen; mneme_note_record is
+# an ELF note, whose first words the ELF format fixes.
+exempt=' mneme_view mneme_attr mneme_note_record '
+for header in "$root"/sdk/include/mneme/*.h; do
+  awk -v file="$header" -v exempt="$exempt" '
+    /^typedef struct mneme_[a-z_]+ \{/ { name = $3; field = 0; next }
+    name != "" && /^\}/ { name = ""; next }
+    name != "" && /[;]/ {
+      field++
+      if (index(exempt, " " name " ") > 0) next
+      if (field == 1 && $0 !~ /^  uint32_t struct_size;/) print file ":" FNR ": " name " does not start with uint32_t struct_size"
+      if (field == 2 && $0 !~ /^  uint32_t flags;/) print file ":" FNR ": the second field of " name " is not uint32_t flags"
+    }' "$header" >>"$breaches"
+done
+
+if [ -s "$breaches" ]; then
+  cat "$breaches"
+  exit 1
+fi
+echo "source rules hold: $(plugin_names | wc -l) plugins, $(ls "$root"/sdk/include/mneme/*.h | wc -l) headers"

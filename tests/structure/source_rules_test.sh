@@ -1,0 +1,51 @@
+#!/bin/sh
+# source_rules_test.sh ROOT: the rules hold for ROOT, and each of them can fail: a small tree that breaks one rule at a
+# time is refused with the right words.
+set -eu
+root=$1
+here=$(dirname "$0")
+sh "$here/source_rules.sh" "$root"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# A tree that breaks nothing.
+fresh_tree() {
+  rm -rf "$work/tree"
+  mkdir -p "$work/tree/host" "$work/tree/plugins/echo_memory" "$work/tree/examples/one" "$work/tree/sdk/include/mneme"
+  printf '// xl\n#include <vector>\n' >"$work/tree/host/a.cpp"
+  printf '#include <vector>\n#include "mneme/abi.h"\n#include "own.hpp"\n' >"$work/tree/plugins/echo_memory/plugin.cpp"
+  : >"$work/tree/plugins/echo_memory/own.hpp"
+  printf '#include <cuda_runtime_api.h>\n' >"$work/tree/plugins/echo_memory/k.cuh"
+  printf '#include <stdlib.h>\n' >"$work/tree/examples/one/one.c"
+  printf 'typedef struct mneme_a {\n  uint32_t struct_size;\n  uint32_t flags;\n  int64_t x;\n} mneme_a;\n' >"$work/tree/sdk/include/mneme/abi.h"
+}
+
+# expect_breach WORDS: the tree as it is now is refused with these words.
+expect_breach() {
+  if sh "$here/source_rules.sh" "$work/tree" >"$work/out" 2>&1; then
+    echo "FAIL: accepted a tree that should be refused: $1"
+    exit 1
+  fi
+  grep -qF "$1" "$work/out" || { echo "FAIL: expected '$1', got:"; cat "$work/out"; exit 1; }
+}
+
+fresh_tree
+sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused a tree that breaks nothing"; exit 1; }
+fresh_tree; echo '// like echo_memory' >>"$work/tree/host/a.cpp"
+expect_breach 'host/ names the plugin echo_memory'
+fresh_tree; echo '#include <torch/torch.h>' >>"$work/tree/plugins/echo_memory/plugin.cpp"
+expect_breach 'plugin.cpp:4: includes torch/torch.h'
+fresh_tree; echo '#include "host/base/error.hpp"' >>"$work/tree/examples/one/one.c"
+expect_breach 'one.c:2: includes host/base/error.hpp'
+fresh_tree; echo '#include "../../host/a.cpp"' >>"$work/tree/plugins/echo_memory/plugin.cpp"
+expect_breach 'includes ../../host/a.cpp'
+fresh_tree; echo '#include <cuda_runtime_api.h>' >>"$work/tree/plugins/echo_memory/plugin.cpp"
+expect_breach 'includes cuda_runtime_api.h'
+fresh_tree; echo '#include "mneme/unknown.h"' >>"$work/tree/plugins/echo_memory/plugin.cpp"
+expect_breach 'includes mneme/unknown.h'
+fresh_tree; printf 'typedef struct mneme_b {\n  int64_t x;\n} mneme_b;\n' >>"$work/tree/sdk/include/mneme/abi.h"
+expect_breach 'mneme_b does not start with uint32_t struct_size'
+fresh_tree; printf 'typedef struct mneme_c {\n  uint32_t struct_size;\n  uint32_t x;\n} mneme_c;\n' >>"$work/tree/sdk/include/mneme/abi.h"
+expect_breach 'the second field of mneme_c is not uint32_t flags'
+echo "every source rule can fail"
