@@ -1,0 +1,189 @@
+// The backbone with a real segment cache: properties that hold whatever the weights are
+// (architecture.md, section 9, properties 5 and 9).
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "host/backbone/model.hpp"
+#include "host/memory/loader.hpp"
+#include "host/memory/stack.hpp"
+#include "tests/backbone/support.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+config::MemoryConfig cache_of(int64_t rows) {
+  config::MemoryConfig memory;
+  memory.plugins = {MNEME_PLUGIN_DIR};
+  memory.tiers.resize(1);
+  config::TierConfig& tier = memory.tiers[0];
+  tier.plugin = "xl_cache";
+  tier.options = config::Value::table({}, "memory.tier.0");
+  tier.options.set("rows", {}, config::Value::integer(rows, {}, "memory.tier.0.rows"));
+  tier.eval_options = config::Value::table({}, "memory.tier.0");
+  return memory;
+}
+
+config::ModelConfig model_config(config::Norm norm) {
+  config::ModelConfig c = small_config();
+  c.norm = norm;
+  c.init = config::Init::kArticle;
+  return c;
+}
+
+// A model, its memory and one run.
+struct Session {
+  config::ModelConfig config;
+  std::unique_ptr<Model> model;
+  memory::PluginLoader loader;
+  memory::Stack stack;
+  memory::StackState state;
+
+  Session(const config::ModelConfig& c, int64_t rows, int64_t lanes)
+      : config(c),
+        model(make_model(c, small_setup())),
+        stack(cache_of(rows), backbone_info(c, small_setup()), loader),
+        state(stack.new_state(memory::Phase::kEvaluation, lanes)) {
+    model->train(false);
+  }
+
+  // The losses of ids [B,n+1], cut into segments of `lengths`; without gradient projections are
+  // kept.
+  at::Tensor losses(const at::Tensor& ids, const std::vector<int64_t>& lengths,
+                    bool has_grad = false) {
+    const at::AutoGradMode grad(has_grad);
+    std::vector<at::Tensor> out;
+    int64_t from = 0;
+    for (const int64_t n : lengths) {
+      memory::SegmentInput input;
+      input.length = n;
+      memory::SegmentRun run(stack, state, input);
+      out.push_back(model->forward({ids.narrow(1, from, n), ids.narrow(1, from + 1, n), {}}, run)
+                        .nll.detach());
+      run.commit();
+      from += n;
+    }
+    return at::cat(out, 1);
+  }
+};
+
+class SegmentCache : public testing::TestWithParam<config::Norm> {};
+
+TEST_P(SegmentCache, KeptProjectionsGiveTheLossesOfFreshOnes) {
+  const at::Tensor ids = random_ids(1, 3, 31, 11);
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{6, 6, 6, 6, 6}, std::vector<int64_t>{4, 6, 1, 1, 5, 6, 2, 5}}) {
+    Session kept(model_config(GetParam()), 9, 3), fresh(model_config(GetParam()), 9, 3);
+    const at::Tensor expected = fresh.losses(ids, lengths, true);
+    EXPECT_LT(largest_difference(kept.losses(ids, lengths), expected), 1e-12);
+    EXPECT_GT(kept.state.cached_projection_bytes(), 0);
+    EXPECT_EQ(fresh.state.cached_projection_bytes(), 0);
+  }
+}
+
+TEST_P(SegmentCache, ProjectionsOfOldWeightsAreMadeAgain) {
+  const at::Tensor ids = random_ids(2, 2, 13, 11);
+  Session kept(model_config(GetParam()), 9, 2), fresh(model_config(GetParam()), 9, 2);
+  for (Session* session : {&kept, &fresh}) {
+    session->losses(ids.narrow(1, 0, 7), {6}, session == &fresh);
+    const at::NoGradGuard no_grad;
+    for (const Parameter& p : session->model->parameters()) at::Tensor(p.tensor).mul_(1.5);
+    session->stack.weights_changed();
+    session->model->weights_changed();
+  }
+  EXPECT_LT(largest_difference(kept.losses(ids.narrow(1, 6, 7), {6}),
+                               fresh.losses(ids.narrow(1, 6, 7), {6}, true)),
+            1e-12);
+}
+
+TEST_P(SegmentCache, CutsDoNotMatterWhileNothingIsDropped) {
+  const at::Tensor ids = random_ids(3, 2, 13, 11);
+  const auto losses = [&](const std::vector<int64_t>& lengths, bool has_grad) {
+    return Session(model_config(GetParam()), 32, 2).losses(ids, lengths, has_grad);
+  };
+  const at::Tensor whole = losses({6, 6}, false);
+  EXPECT_LT(largest_difference(losses(std::vector<int64_t>(12, 1), false), whole), 1e-12);
+  EXPECT_LT(largest_difference(losses({1, 5, 3, 3}, false), whole), 1e-12);
+  EXPECT_LT(largest_difference(losses({2, 6, 4}, true), whole), 1e-12);
+}
+
+TEST_P(SegmentCache, LanesDoNotInfluenceEachOther) {
+  const at::Tensor ids = random_ids(4, 3, 19, 11);
+  const at::Tensor all = Session(model_config(GetParam()), 9, 3).losses(ids, {6, 6, 6});
+  for (int64_t lane = 0; lane < 3; ++lane) {
+    const at::Tensor alone =
+        Session(model_config(GetParam()), 9, 1).losses(ids.narrow(0, lane, 1), {6, 6, 6});
+    EXPECT_LT(largest_difference(alone, all.narrow(0, lane, 1)), 1e-12);
+  }
+}
+
+TEST_P(SegmentCache, ResetLaneEqualsAFreshOneAndLeavesTheOthers) {
+  const at::Tensor ids = random_ids(5, 2, 19, 11);
+  Session session(model_config(GetParam()), 9, 2);
+  session.losses(ids.narrow(1, 0, 7), {6});
+  session.state.reset({0, 1});
+  const at::Tensor after = session.losses(ids.narrow(1, 6, 13), {6, 6});
+  const at::Tensor undisturbed =
+      Session(model_config(GetParam()), 9, 2).losses(ids, {6, 6, 6}).narrow(1, 6, 12);
+  const at::Tensor fresh =
+      Session(model_config(GetParam()), 9, 1).losses(ids.narrow(0, 1, 1).narrow(1, 6, 13), {6, 6});
+  EXPECT_LT(largest_difference(after[0], undisturbed[0]), 1e-12);
+  EXPECT_LT(largest_difference(after[1], fresh[0]), 1e-12);
+  EXPECT_GT(largest_difference(after[1], undisturbed[1]), 1e-6);
+}
+
+TEST_P(SegmentCache, PaddedSegmentBeforeAResetIsForgotten) {
+  const at::Tensor ids = random_ids(6, 2, 13, 11);
+  Session session(model_config(GetParam()), 9, 2);
+  const at::NoGradGuard no_grad;
+  memory::SegmentInput input;
+  input.length = 6;
+  input.valid_count = {6, 2};
+  memory::SegmentRun run(session.stack, session.state, input);
+  at::Tensor target = ids.narrow(1, 1, 6).clone();
+  target[1].narrow(0, 2, 4).fill_(-1);
+  const at::Tensor first = session.model->forward({ids.narrow(1, 0, 6), target, {6, 2}}, run).nll;
+  run.commit();
+  session.state.reset({0, 1});
+  const at::Tensor second = session.losses(ids.narrow(1, 6, 7), {6});
+  Session whole(model_config(GetParam()), 9, 1), fresh(model_config(GetParam()), 9, 1),
+      start(model_config(GetParam()), 9, 1);
+  const at::Tensor lane0 = whole.losses(ids.narrow(0, 0, 1), {6, 6});
+  EXPECT_LT(largest_difference(first[0], lane0[0].narrow(0, 0, 6)), 1e-12);
+  EXPECT_LT(largest_difference(second[0], lane0[0].narrow(0, 6, 6)), 1e-12);
+  EXPECT_LT(largest_difference(first[1].narrow(0, 0, 2),
+                               start.losses(ids.narrow(0, 1, 1), {6})[0].narrow(0, 0, 2)),
+            1e-12);
+  EXPECT_LT(
+      largest_difference(second[1], fresh.losses(ids.narrow(0, 1, 1).narrow(1, 6, 7), {6})[0]),
+      1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Norms, SegmentCache,
+                         testing::Values(config::Norm::kPost, config::Norm::kPre),
+                         [](const auto& name) {
+                           return name.param == config::Norm::kPost ? "post" : "pre";
+                         });
+
+TEST(SegmentCacheSetup, MemoryLeavesInitialWeightsAlone) {
+  const auto without = make_model(small_config(), small_setup());
+  Session with(small_config(), 9, 1);
+  ASSERT_EQ(without->parameters().size(), with.model->parameters().size());
+  for (size_t i = 0; i < without->parameters().size(); ++i) {
+    EXPECT_TRUE(without->parameters()[i].tensor.equal(with.model->parameters()[i].tensor));
+  }
+}
+
+TEST(SegmentCacheSetup, WindowOfTheCacheMakesCutsHarmless) {
+  config::ModelConfig c = model_config(config::Norm::kPost);
+  c.same_length = true;
+  const at::Tensor ids = random_ids(7, 2, 25, 11);
+  const auto losses = [&](const std::vector<int64_t>& lengths) {
+    Session session(c, 9, 2);
+    set_context_window(*session.model, session.stack.context_rows(memory::Phase::kEvaluation));
+    return session.losses(ids, lengths);
+  };
+  EXPECT_LT(largest_difference(losses({6, 6, 6, 6}), losses({3, 5, 1, 6, 2, 6, 1})), 1e-12);
+}
+
+}  // namespace
+}  // namespace mneme::backbone
