@@ -1,0 +1,60 @@
+// Arguments that several subcommands share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/base/json.hpp"
+#include "host/cli/streams.hpp"
+#include "host/config/toml.hpp"
+
+namespace mneme::cli {
+
+// --json FILE: the command's results for programs; "-" is stdout.
+class JsonArgument {
+ public:
+  JsonArgument() = default;
+  explicit JsonArgument(std::string path) : path_(std::move(path)) {}
+
+  void add(CLI::App& command);
+  [[nodiscard]] bool is_given() const { return !path_.empty(); }
+  // True when the results for people would get mixed up with the JSON.
+  [[nodiscard]] bool is_stdout() const { return path_ == "-"; }
+  // Fails early, before a long run, when the file could not be written. Error (kUsage).
+  void check() const;
+  // Writes the JSON and a line end, when asked for. Error (kRun).
+  void write(const Json& json, const Streams& streams) const;
+
+ private:
+  std::string path_;
+};
+
+// --set KEY=VALUE, repeatable.
+class SetArgument {
+ public:
+  void add(CLI::App& command);
+  // Error (kUsage) for one that is no KEY=VALUE.
+  [[nodiscard]] std::vector<config::Override> overrides() const;
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+// --memory FILE, repeatable.
+void add_memory_files(CLI::App& command, std::vector<std::filesystem::path>& files,
+                      const std::string& help);
+
+// --threads N and --device cpu|cuda.
+struct MachineArguments {
+  std::string device = "cpu";
+  std::int64_t threads = 0;  // 0 = as many as the machine has cores
+
+  void add(CLI::App& command);
+};
+
+}  // namespace mneme::cli

@@ -1,0 +1,140 @@
+#include "host/cli/cli.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/cli/command.hpp"
+#include "mneme/abi.h"
+
+namespace mneme::cli {
+namespace {
+
+constexpr int kRunFailed = static_cast<int>(ErrorKind::kRun);
+constexpr int kWrongUse = static_cast<int>(ErrorKind::kUsage);
+
+// "mneme: message"; several lines stand below a line of their own, so that editors can read the
+// places at their beginnings.
+void print_error(const Streams& streams, std::string_view message) {
+  const bool has_lines = message.find('\n') != std::string_view::npos;
+  const auto lines = 1 + std::count(message.begin(), message.end(), '\n');
+  const std::string head = has_lines ? str("error (", lines, " lines):\n") : "error: ";
+  if (streams.is_err_coloured) {
+    streams.err << "mneme: \x1b[31m" << head << "\x1b[0m";
+  } else {
+    streams.err << "mneme: " << head;
+  }
+  streams.err << message << '\n' << std::flush;
+}
+
+// The innermost subcommand that was named.
+const CLI::App& named_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+std::string path_of(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : path_of(*parent) + ' ' + command.get_name();
+}
+
+// Option names of a command ("--set") or the names of its subcommands.
+std::vector<std::string> known_words(const CLI::App& command, bool is_option) {
+  std::vector<std::string> words;
+  if (is_option) {
+    for (const CLI::Option* option : command.get_options()) {
+      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+    }
+  } else {
+    for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; })) {
+      words.push_back(sub->get_name());
+    }
+  }
+  return words;
+}
+
+// The words that nobody understood, each with the nearest word that would have been.
+std::string unknown_words(const CLI::App& app, const CLI::App& command) {
+  std::vector<std::string> texts;
+  for (const std::string& word : app.remaining(true)) {
+    const std::string bare = word.substr(0, word.find('='));
+    const auto known = known_words(command, word.starts_with("-"));
+    texts.push_back('"' + word + '"' + did_you_mean(bare, known));
+  }
+  return join(texts, ", ");
+}
+
+// What CLI11 says, in our words where it met words that it does not know.
+std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = named_command(app);
+  const std::string unknown = unknown_words(app, command);
+  const std::string what = unknown.empty() ? error.what() : "unknown argument " + unknown;
+  const std::string path = path_of(command);
+  const std::string prefix = path == "mneme" ? "" : path.substr(path.find(' ') + 1) + ": ";
+  return prefix + what + "; see " + path + " --help";
+}
+
+void build(CLI::App& app, Action& action) {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", str("mneme ", MNEME_SDK_VERSION, " (ABI ", MNEME_ABI_MAJOR, '.',
+                                        MNEME_ABI_MINOR, ')'));
+  app.get_formatter()->column_width(30);
+  add_train(app, action);
+  add_eval(app, action);
+  add_compare(app, action);
+  add_plugins(app, action);
+  add_abi(app, action);
+  add_inspect(app, action);
+  add_doctor(app, action);
+  set_examples(app, {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
+                     "--memory my_memory.toml",
+                     "mneme plugins list"});
+}
+
+int run(int argc, const char* const* argv, const Streams& streams) {
+  CLI::App app(
+      "A runtime for transformer memory: trains, evaluates and compares models whose "
+      "memories are plugins.",
+      "mneme");
+  Action action;
+  build(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {  // --help and --version
+    return app.exit(done, streams.out, streams.err) == 0 ? 0 : kWrongUse;
+  } catch (const CLI::ParseError& error) {
+    print_error(streams, use_message(app, error));
+    return kWrongUse;
+  }
+  return action(streams);
+}
+
+}  // namespace
+
+int main_entry(int argc, const char* const* argv, const Streams& streams) noexcept {
+  try {
+    try {
+      return run(argc, argv, streams);
+    } catch (const Error& error) {
+      print_error(streams, error.what());
+      return error.exit_code();
+    } catch (const std::bad_alloc&) {
+      print_error(streams, "out of memory; try fewer lanes or a smaller model");
+      return kRunFailed;
+    } catch (const std::exception& error) {
+      print_error(streams, str("unexpected failure: ", error.what()));
+      return kRunFailed;
+    } catch (...) {
+      print_error(streams, "unexpected failure: something that is no std::exception was thrown");
+      return kRunFailed;
+    }
+  } catch (...) {  // even the message could not be written
+    return kRunFailed;
+  }
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,53 @@
+#include "host/cli/display.hpp"
+
+#include "host/base/text.hpp"
+
+namespace mneme::cli {
+
+void Display::begin(const std::string& title, std::int64_t total_steps, std::int64_t steps,
+                    std::int64_t tokens) {
+  end();
+  if (is_quiet_) return;
+  progress_ =
+      std::make_unique<Progress>(streams_.err, progress_options(streams_, title, total_steps),
+                                 steady_clock(), ProgressState{steps, tokens, {}, {}});
+}
+
+void Display::update(const train::StepReport& report) {
+  if (progress_ == nullptr) return;
+  progress_->update({report.step, report.tokens, report.loss, report.lr});
+}
+
+void Display::update(std::int64_t segments, std::int64_t tokens) {
+  if (progress_ == nullptr) return;
+  progress_->update({segments, tokens, {}, {}});
+}
+
+void Display::note(const std::string& line) {
+  if (is_quiet_) return;
+  if (progress_ != nullptr) {
+    progress_->note(line);
+  } else {
+    streams_.err << line << '\n' << std::flush;
+  }
+}
+
+void Display::end() {
+  if (progress_ != nullptr) progress_->finish();
+  progress_.reset();
+}
+
+std::string result_line(const eval::Result& result) {
+  std::string text = str("loss ", format_number(result.loss(), 4), "  perplexity ",
+                         format_number(result.perplexity(), 3), "  accuracy ",
+                         format_number(result.accuracy(), 4));
+  if (result.bits_per_character) {
+    text += "  bits a character " + format_number(*result.bits_per_character, 4);
+  }
+  if (const auto outside = result.outside_accuracy()) {
+    text += "  accuracy, source outside the segment " + format_number(*outside, 4);
+  }
+  return text + "  " + format_count(result.tokens_per_second()) + " tokens/s";
+}
+
+}  // namespace mneme::cli

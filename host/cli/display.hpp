@@ -1,0 +1,38 @@
+// Progress of trainings and evaluations on stderr.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "host/base/progress.hpp"
+#include "host/cli/streams.hpp"
+#include "host/eval/result.hpp"
+#include "host/train/observer.hpp"
+
+namespace mneme::cli {
+
+// One phase of work after another, each a bar on a terminal and lines elsewhere. Silent when quiet.
+class Display {
+ public:
+  Display(const Streams& streams, bool is_quiet) : streams_(streams), is_quiet_(is_quiet) {}
+
+  // Begins a phase; the one before ends. `steps` and `tokens` of a resumed run are already done.
+  void begin(const std::string& title, std::int64_t total_steps, std::int64_t steps = 0,
+             std::int64_t tokens = 0);
+  void update(const train::StepReport& report);
+  void update(std::int64_t segments, std::int64_t tokens);
+  // A whole line, without damage to the bar.
+  void note(const std::string& line);
+  void end();
+
+ private:
+  const Streams& streams_;
+  bool is_quiet_;
+  std::unique_ptr<Progress> progress_;
+};
+
+// "loss 1.2345  perplexity 3.437  accuracy 0.8123 ...": the numbers of an evaluation on one line.
+[[nodiscard]] std::string result_line(const eval::Result& result);
+
+}  // namespace mneme::cli

@@ -1,0 +1,81 @@
+// mneme inspect FILE
+#include <memory>
+#include <sstream>
+
+#include "host/base/safetensors.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/arguments.hpp"
+#include "host/cli/command.hpp"
+#include "host/cli/input.hpp"
+#include "host/compare/table.hpp"
+
+namespace mneme::cli {
+namespace {
+
+struct InspectArguments {
+  std::filesystem::path file;
+  JsonArgument json;
+};
+
+Json json_of(const SafetensorsFile& file, std::uint64_t bytes) {
+  Json tensors = Json::array();
+  for (const std::string& name : file.names()) {
+    const TensorView& tensor = file.at(name);
+    tensors.push_back({{"name", name},
+                       {"dtype", std::string(dtype_name(tensor.dtype))},
+                       {"shape", tensor.shape},
+                       {"bytes", tensor.bytes}});
+  }
+  return {{"file", file.path().string()},
+          {"metadata", file.metadata()},
+          {"tensors", std::move(tensors)},
+          {"bytes", bytes}};
+}
+
+// One line of a metadata value, which may hold a whole experiment file.
+std::string first_line(const std::string& text) {
+  constexpr std::size_t kMost = 100;
+  const std::string line = text.substr(0, std::min(text.find('\n'), kMost));
+  return line.size() == text.size() ? line : line + " ...";
+}
+
+int inspect(const InspectArguments& arguments, const Streams& streams) {
+  arguments.json.check();
+  const SafetensorsFile file = read_input([&] { return SafetensorsFile::open(arguments.file); });
+  std::uint64_t bytes = 0;
+  std::int64_t elements = 0;
+  compare::Table table({"tensor", "dtype", "shape", "bytes"});
+  for (const std::string& name : file.names()) {
+    const TensorView& tensor = file.at(name);
+    bytes += tensor.bytes;
+    elements += tensor.elements();
+    table.add_row(
+        {name, std::string(dtype_name(tensor.dtype)), list_text(tensor.shape), str(tensor.bytes)});
+  }
+  arguments.json.write(json_of(file, bytes), streams);
+  if (arguments.json.is_stdout()) return 0;
+  streams.out << table.text();
+  for (const auto& [key, value] : file.metadata()) {
+    streams.out << "metadata " << key << ": " << first_line(value) << '\n';
+  }
+  streams.out << file.names().size() << " tensors, " << elements << " elements, "
+              << human_bytes(bytes) << '\n';
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action& action) {
+  CLI::App* const command =
+      app.add_subcommand("inspect", "Check a safetensors file and list what it holds");
+  const auto arguments = std::make_shared<InspectArguments>();
+  command->add_option("FILE", arguments->file, "The safetensors file")->required()->type_name("");
+  arguments->json.add(*command);
+  set_examples(*command, {"mneme inspect runs/first/checkpoint.safetensors",
+                          "mneme inspect ids.safetensors --json listing.json"});
+  command->callback([arguments, &action] {
+    action = [arguments](const Streams& streams) { return inspect(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,37 @@
+#include "host/cli/interrupt.hpp"
+
+#include <csignal>
+
+namespace mneme::cli {
+namespace {
+
+volatile std::sig_atomic_t g_signal = 0;
+
+extern "C" void remember_signal(int signal) { g_signal = signal; }
+
+void set_handlers(void (*handler)(int), int flags) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  g_signal = 0;
+  set_handlers(&remember_signal, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+}
+
+InterruptGuard::~InterruptGuard() { set_handlers(SIG_DFL, 0); }
+
+int InterruptGuard::signal() { return g_signal; }
+
+void throw_if_interrupted() {
+  if (InterruptGuard::signal() != 0) throw Interrupted{InterruptGuard::signal()};
+}
+
+std::string signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+
+}  // namespace mneme::cli

@@ -1,0 +1,42 @@
+#include "host/cli/plugin_folders.hpp"
+
+#include <system_error>
+
+#include "host/base/error.hpp"
+
+namespace mneme::cli {
+
+namespace fs = std::filesystem;
+
+void add_plugin_folders(CLI::App& command, std::vector<fs::path>& folders) {
+  command
+      .add_option("--plugins", folders,
+                  "Folder to look in, instead of `plugins` beside the program's folder; may be "
+                  "given several times")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
+fs::path default_plugin_folder() {
+  std::error_code code;
+  const fs::path program = fs::read_symlink("/proc/self/exe", code);
+  return code ? fs::path() : program.parent_path().parent_path() / "plugins";
+}
+
+std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {
+  std::vector<fs::path> folders;
+  for (const fs::path& folder : given) folders.push_back(fs::absolute(folder).lexically_normal());
+  if (!folders.empty()) return folders;
+  const fs::path folder = default_plugin_folder();
+  std::error_code ignored;
+  if (folder.empty() || !fs::is_directory(folder, ignored)) {
+    throw_usage({.where = "plugins",
+                 .failed = "no folder to look in",
+                 .expected = "a folder " + folder.string(),
+                 .got = "none",
+                 .hint = "name one with --plugins DIR"});
+  }
+  return {folder};
+}
+
+}  // namespace mneme::cli

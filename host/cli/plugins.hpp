@@ -1,0 +1,37 @@
+// The two commands about plugins.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "host/cli/arguments.hpp"
+#include "host/cli/plugin_folders.hpp"
+#include "host/cli/streams.hpp"
+#include "mneme/note.h"
+
+namespace mneme::cli {
+
+struct PluginsListArguments {
+  std::vector<std::filesystem::path> folders;
+  JsonArgument json;
+};
+
+struct PluginsDescribeArguments {
+  std::string name;
+  std::vector<std::filesystem::path> folders;
+  JsonArgument json;
+};
+
+// Prints every library of the folders: what its note says, or why it is no plugin. Executes nothing
+// of them. Error (kPlugin) for a folder that cannot be read.
+int list_plugins(const PluginsListArguments& arguments, const Streams& streams);
+
+// Loads a plugin and prints what it is. Error (kPlugin) when it cannot be loaded.
+int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& streams);
+
+// A note for people (indented lines) and for programs.
+[[nodiscard]] std::string note_text(const mneme_note& note);
+[[nodiscard]] Json note_json(const mneme_note& note);
+
+}  // namespace mneme::cli

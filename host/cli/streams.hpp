@@ -1,0 +1,26 @@
+// Where a command writes.
+#pragma once
+
+#include <ostream>
+
+#include "host/base/progress.hpp"
+
+namespace mneme::cli {
+
+// Results go to `out`, progress and errors to `err`.
+struct Streams {
+  std::ostream& out;
+  std::ostream& err;
+  bool is_err_terminal = false;  // progress is a bar there, lines elsewhere
+  bool is_err_coloured = false;  // a terminal, and NO_COLOR is unset or empty
+  int err_width = 0;             // columns; 0 = unknown
+};
+
+// The process's stdout and stderr.
+[[nodiscard]] Streams standard_streams();
+
+// Options of a progress display on `streams.err`.
+[[nodiscard]] ProgressOptions progress_options(const Streams& streams, std::string title,
+                                               std::int64_t total_steps);
+
+}  // namespace mneme::cli

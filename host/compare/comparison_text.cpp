@@ -1,0 +1,88 @@
+#include <cmath>
+
+#include "host/base/text.hpp"
+#include "host/compare/comparison.hpp"
+#include "host/compare/table.hpp"
+
+namespace mneme::compare {
+namespace {
+
+std::string plugins_text(const Arm& arm) {
+  std::vector<std::string> parts;
+  for (const memory::TierIdentity& plugin : arm.plugins) {
+    parts.push_back(str(plugin.id, '@', plugin.version));
+  }
+  return parts.empty() ? "no tier" : join(parts, " + ");
+}
+
+std::string number(double value, int digits, bool has_sign) {
+  if (std::isnan(value)) return "-";
+  return (has_sign && value > 0.0 ? "+" : "") + format_number(value, digits);
+}
+
+std::string spread_text(const std::vector<double>& values, int digits, bool has_sign = false) {
+  const Spread of = spread(values);
+  std::string text = number(of.mean, digits, has_sign);
+  if (values.size() > 1 && !std::isnan(of.mean)) {
+    text += " +- " + format_number(of.deviation, digits);
+  }
+  return text;
+}
+
+std::string against_text(const Metric& metric, std::size_t arm) {
+  switch (metric.against) {
+    case Metric::Against::kDifference:
+      return spread_text(against_first(metric, arm), metric.digits, true);
+    case Metric::Against::kRatio: {
+      const std::string text = spread_text(against_first(metric, arm), 2);
+      return text == "-" ? text : "x " + text;
+    }
+    case Metric::Against::kNothing:
+      break;
+  }
+  return "";
+}
+
+Table table_of(const Comparison& comparison) {
+  std::vector<std::string> headings{""};
+  std::vector<std::string> plugins{"plugins"};
+  for (const Arm& arm : comparison.arms) {
+    headings.push_back(arm.name);
+    plugins.push_back(plugins_text(arm));
+  }
+  for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
+    headings.push_back(str(comparison.arms[arm].name, " against ", comparison.arms[0].name));
+  }
+  Table table(std::move(headings));
+  table.add_row(std::move(plugins));
+  for (const Metric& metric : metrics(comparison)) {
+    std::vector<std::string> row{metric.name};
+    for (const auto& values : metric.values) row.push_back(spread_text(values, metric.digits));
+    for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
+      row.push_back(against_text(metric, arm));
+    }
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string table_text(const Comparison& comparison) {
+  std::string text = table_of(comparison).text();
+  if (comparison.alphabet > 0) {
+    text += str("chance: ", format_number(comparison.chance(), 4), " (one of ", comparison.alphabet,
+                " symbols)\n");
+  }
+  const std::size_t seeds = comparison.arms.empty() ? 0 : comparison.arms.front().seeds.size();
+  if (seeds == 1) {
+    text += str("one seed: no interval; a difference may be chance\n");
+  } else {
+    text += str(seeds,
+                " seeds: mean +- standard deviation over seeds; differences are paired by "
+                "seed\n");
+  }
+  return text;
+}
+
+}  // namespace mneme::compare

@@ -1,0 +1,57 @@
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+// Experiments that are refused before anything runs, with their place and what was expected.
+class BadExperiment : public CliTest {
+ protected:
+  void refused(const std::string& text, const std::vector<std::string>& texts,
+               const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments{"train", experiment(text), "--run", file("run")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_refusal(run_mneme(arguments), 2, texts);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+  }
+  std::string at(const std::string& place) const { return file("experiment.toml") + ':' + place; }
+};
+
+TEST_F(BadExperiment, SyntaxError) {
+  refused("[model]\nlayers = = 1\n", {at("2:10")});
+  refused("[model\nlayers = 1\n", {at("1:")});
+}
+
+TEST_F(BadExperiment, MistypedKeyIsSuggested) {
+  refused(tiny() + "[model.adaptiv]\n",
+          {at("24:8"), "model.adaptiv", "(did you mean \"adaptive\"?)"});
+  refused("[model]\nlayres = 2\n" + tiny().substr(tiny().find("[data]")),
+          {at("2:1"), "model.layres", "(did you mean \"layers\"?)"});
+}
+
+TEST_F(BadExperiment, WrongTypeAndRange) {
+  refused(tiny("[memory]\n", "segment = \"eight\"\n"),
+          {at("24:11"), "eval.segment", "an integer", "\"eight\""});
+  refused(tiny("[memory]\n", "lanes = 0\n"),
+          {at("24:9"), "eval.lanes", "an integer in [1, ", "got 0"});
+}
+
+TEST_F(BadExperiment, AllErrorsAtOnce) {
+  refused(tiny("[memory]\n", "lanes = 0\nsegmnt = 3\n"), {"eval.lanes", "eval.segmnt", "2 lines"});
+}
+
+TEST_F(BadExperiment, BadSetIsNamed) {
+  refused(tiny(), {"--set train.lr", "train.lr"}, {"--set", "train.lr=fast"});
+  refused(tiny(), {"train.lrr", "(did you mean \"lr\"?)"}, {"--set", "train.lrr=1"});
+}
+
+TEST_F(BadExperiment, MemoryFileWithOtherTables) {
+  const auto memory = folder_.write("m.toml", "[memory]\n[model]\nlayers = 1\n").string();
+  refused(tiny(), {memory, "model"}, {"--memory", memory});
+}
+
+TEST_F(BadExperiment, MissingMemoryFile) {
+  refused(tiny(), {"absent.toml"}, {"--memory", file("absent.toml")});
+}
+
+}  // namespace
+}  // namespace mneme::test

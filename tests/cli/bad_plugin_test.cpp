@@ -1,0 +1,124 @@
+#include <sys/stat.h>
+
+#include "host/base/file.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Plugins that are missing, do not load, or misbehave: exit code 3, the cause, the manifest's
+// place.
+class BadPlugin : public CliTest {
+ protected:
+  void SetUp() override {
+    fs::create_directories(plugins());
+    fs::permissions(plugins(), fs::perms::owner_all);
+  }
+  fs::path plugins() const { return folder_ / "plugins"; }
+  void add(const std::string& name) const {
+    for (const char* const place : {"tests/memory/broken", "tests/cli/flawed"}) {
+      const fs::path built = fs::path(MNEME_BINARY_DIR) / place / (name + ".so");
+      if (fs::exists(built)) fs::copy_file(built, plugins() / (name + ".so"));
+    }
+    ASSERT_TRUE(fs::exists(plugins() / (name + ".so")));
+  }
+  void write(const std::string& name, const std::string& bytes) const {
+    const fs::path path = folder_.write("plugins/" + name, bytes);
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  // Trains with the plugin and expects its refusal.
+  void refused(const std::string& name, std::vector<std::string> texts, int exit_code = 3,
+               const std::string& options = "") const {
+    const std::string path = experiment(tiny(memory_with(name, plugins(), options)));
+    if (exit_code == 3) texts.push_back(name);
+    texts.push_back(path + ':');
+    expect_refusal(run_mneme({"train", path, "--run", file("run")}), exit_code, texts);
+  }
+};
+
+TEST_F(BadPlugin, Missing) {
+  add("good");
+  refused("goood", {"not found", "(did you mean \"good\"?)", plugins().string()});
+}
+
+TEST_F(BadPlugin, NoLibrary) {
+  write("text.so", "hello\n");
+  refused("text", {"expected an ELF file", "\"hello\""});
+}
+
+TEST_F(BadPlugin, Truncated) {
+  const std::string bytes = read_file(fs::path(MNEME_BINARY_DIR) / "tests/memory/broken/good.so");
+  write("half.so", bytes.substr(0, bytes.size() / 2));
+  refused("half", {"truncated or damaged"});
+}
+
+TEST_F(BadPlugin, AnotherArchitecture) {
+  std::string bytes = read_file(fs::path(MNEME_BINARY_DIR) / "tests/memory/broken/good.so");
+  bytes[18] = static_cast<char>(0xF3);  // e_machine: RISC-V
+  bytes[19] = 0;
+  write("riscv.so", bytes);
+  refused("riscv", {"riscv", "this host is"});
+}
+
+TEST_F(BadPlugin, NoNote) {
+  add("no_note");
+  refused("no_note", {".note.mneme"});
+}
+
+TEST_F(BadPlugin, RefusedAbi) {
+  add("abi_note");
+  refused("abi_note", {"no common ABI version", "0.1", "0.99"});
+  add("abi_negotiate");
+  refused("abi_negotiate", {"refused this host", "0.1", "0.7 to 0.9"});
+}
+
+TEST_F(BadPlugin, MissingEntrySymbol) {
+  add("no_entry");
+  refused("no_entry", {"no entry point", "mneme_negotiate_v1"});
+}
+
+TEST_F(BadPlugin, UndefinedSymbol) {
+  add("undefined_symbol");
+  refused("undefined_symbol",
+          {"the dynamic loader refused it", "undefined symbol: tier_missing_function"});
+}
+
+TEST_F(BadPlugin, FailsInInit) {
+  add("init_fails");
+  refused("init_fails", {"cannot read the index"});
+}
+
+TEST_F(BadPlugin, OptionOutOfRange) {
+  add("good");
+  refused("good", {"memory.tier.0.rows", "an integer in [1, 4096]", "0"}, 2, "rows = 0");
+}
+
+TEST_F(BadPlugin, UnknownOption) {
+  add("good");
+  refused("good", {"memory.tier.0.rwos", "(did you mean \"rows\"?)"}, 2, "rwos = 3");
+}
+
+TEST_F(BadPlugin, WrongChecksum) {
+  add("good");
+  refused("good", {"sha256"}, 3, "sha256 = \"" + std::string(64, '0') + "\"");
+}
+
+TEST_F(BadPlugin, HookReturnsAnError) {
+  add("hook_error");
+  const std::string path = experiment(tiny(memory_with("hook_error", plugins())));
+  expect_refusal(run_mneme({"train", path, "--run", file("run")}), 3,
+                 {"org.example.hook_error", "read", "layer 0", "the ridge matrix has no inverse",
+                  "hook_error.c:"});
+}
+
+TEST_F(BadPlugin, HookReturnsAWrongShape) {
+  add("wrong_shape");
+  const std::string path = experiment(tiny(memory_with("wrong_shape", plugins())));
+  expect_refusal(run_mneme({"train", path, "--run", file("run")}), 3,
+                 {"org.example.wrong_shape", "read", "[4, 8, 2, 8]", "[4, 2, 8]"});
+}
+
+}  // namespace
+}  // namespace mneme::test

@@ -1,0 +1,68 @@
+#include <sstream>
+
+#include "host/base/text.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<std::vector<std::string>> kCommands = {
+    {},
+    {"train"},
+    {"eval"},
+    {"compare"},
+    {"plugins"},
+    {"plugins", "list"},
+    {"plugins", "describe"},
+    {"abi"},
+    {"abi", "ops"},
+    {"inspect"},
+    {"doctor"},
+};
+
+// The lines below the last "Examples:".
+std::vector<std::string> examples_of(const std::string& help) {
+  const std::string mark = "Examples:\n";
+  const auto at = help.rfind(mark);
+  std::vector<std::string> lines;
+  if (at == std::string::npos) return lines;
+  std::istringstream rest(help.substr(at + mark.size()));
+  for (std::string line; std::getline(rest, line);) {
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(Help, EndsInTwoExamplesOfTheCommand) {
+  for (std::vector<std::string> command : kCommands) {
+    const std::string path = "mneme" + (command.empty() ? "" : " " + join(command, " "));
+    SCOPED_TRACE(path);
+    command.emplace_back("--help");
+    const ProgramResult result = run_mneme(command);
+    expect_done(result);
+    EXPECT_EQ(result.err, "");
+    const auto examples = examples_of(result.out);
+    EXPECT_EQ(examples.size(), 2U) << result.out;
+    for (const std::string& example : examples)
+      EXPECT_THAT(example + ' ', ::testing::StartsWith("  " + path + ' '));
+  }
+}
+
+TEST(Help, ListsEverySubcommand) {
+  const ProgramResult result = run_mneme({"--help"});
+  for (const auto& command : kCommands) {
+    if (command.size() != 1) continue;
+    EXPECT_THAT(result.out, HasSubstr("\n  " + command.front() + " "));
+  }
+}
+
+TEST(Version, NamesTheAbi) {
+  const ProgramResult result = run_mneme({"--version"});
+  expect_done(result);
+  EXPECT_THAT(result.out, ::testing::MatchesRegex("mneme [0-9.]+ \\(ABI [0-9]+\\.[0-9]+\\)\n"));
+}
+
+}  // namespace
+}  // namespace mneme::test

@@ -1,0 +1,77 @@
+#include <cstdint>
+#include <cstring>
+
+#include "host/base/json.hpp"
+#include "host/base/safetensors.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A file with this header and `data` zero bytes after it.
+std::string file_bytes(const std::string& header, std::size_t data) {
+  const std::uint64_t size = header.size();
+  std::string bytes(sizeof(size), '\0');
+  std::memcpy(bytes.data(), &size, sizeof(size));
+  return bytes + header + std::string(data, '\0');
+}
+
+class Inspect : public CliTest {
+ protected:
+  void refused(const std::string& bytes, const std::string& text) const {
+    const auto path = folder_.write("x.safetensors", bytes).string();
+    expect_refusal(run_mneme({"inspect", path}), 2, {path, text});
+  }
+};
+
+TEST_F(Inspect, ListsTensorsAndMetadata) {
+  const std::vector<float> values(6, 1.0F);
+  SafetensorsWriter writer;
+  writer.add("weights", DType::F32, {2, 3}, values.data());
+  writer.set_metadata("made_by", "a test");
+  writer.write(folder_ / "x.safetensors");
+  const ProgramResult result = run_mneme({"inspect", file("x.safetensors")});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("weights    F32  [2, 3]     24\n"));
+  EXPECT_THAT(result.out, HasSubstr("metadata made_by: a test\n"));
+  EXPECT_THAT(result.out, HasSubstr("1 tensors, 6 elements, 24 B\n"));
+  const ProgramResult json = run_mneme({"inspect", file("x.safetensors"), "--json", "-"});
+  expect_done(json);
+  EXPECT_EQ(Json::parse(json.out).at("tensors").at(0).at("bytes"), 24);
+}
+
+TEST_F(Inspect, RefusesAMissingFile) {
+  expect_refusal(run_mneme({"inspect", file("absent.safetensors")}), 2, {"absent.safetensors"});
+}
+
+TEST_F(Inspect, RefusesAForeignFile) { refused("hello, world", "safetensors"); }
+
+TEST_F(Inspect, RefusesATruncatedFile) {
+  refused("abc", "safetensors");
+  refused(file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4),
+          "outside the file");
+}
+
+TEST_F(Inspect, RefusesSizesThatDisagree) {
+  refused(file_bytes(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8),
+          "size mismatch");
+}
+
+TEST_F(Inspect, RefusesOverlapsAndBadOffsets) {
+  refused(file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                     R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+                     12),
+          "overlaps");
+  refused(file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8),
+          "data_offsets");
+}
+
+TEST_F(Inspect, RefusesAnUnknownDtype) {
+  refused(file_bytes(R"({"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", 8),
+          "unknown dtype");
+}
+
+}  // namespace
+}  // namespace mneme::test

@@ -1,0 +1,122 @@
+#include <fstream>
+
+#include "host/base/file.hpp"
+#include "host/base/json.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+fs::path broken(const std::string& name) {
+  return fs::path(MNEME_BINARY_DIR) / "tests/memory/broken" / (name + ".so");
+}
+
+class Plugins : public CliTest {
+ protected:
+  void SetUp() override { fs::create_directories(folder_ / "plugins"); }
+  void add(const std::string& name) const {
+    fs::copy_file(broken(name), folder_ / "plugins" / (name + ".so"));
+  }
+  ProgramResult list(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments{"plugins", "list", "--plugins", file("plugins")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_mneme(arguments);
+  }
+};
+
+TEST_F(Plugins, ListsNotesAndWhatIsNoPlugin) {
+  add("good");
+  add("no_note");
+  folder_.write("plugins/text.so", "hello\n");
+  const ProgramResult result = list();
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("good.so: org.example.tier 1.0.0\n"));
+  EXPECT_THAT(result.out, HasSubstr("ABI 0.1"));
+  EXPECT_THAT(result.out, HasSubstr("no CUDA code"));
+  EXPECT_THAT(result.out, HasSubstr("sha256 "));
+  EXPECT_THAT(result.out, HasSubstr("no_note.so: not a plugin\n"));
+  EXPECT_THAT(result.out, HasSubstr("text.so: not a plugin\n"));
+}
+
+TEST_F(Plugins, ListsAPluginThatThisHostCannotLoad) {
+  add("abi_note");
+  const ProgramResult result = list();
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("cannot be loaded: "));
+  EXPECT_THAT(result.out, HasSubstr("ABI 0.99"));
+}
+
+TEST_F(Plugins, ListWritesJson) {
+  add("good");
+  add("no_note");
+  const ProgramResult result = list({"--json", "-"});
+  expect_done(result);
+  const auto files = Json::parse(result.out).at("folders").at(0).at("files");
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_EQ(files.at(0).at("note").at("id"), "org.example.tier");
+  EXPECT_EQ(files.at(0).at("sha256").get<std::string>().size(), 64U);
+  EXPECT_TRUE(files.at(1).at("note").is_null());
+  EXPECT_NE(files.at(1).at("problem"), "");
+}
+
+// writes_file leaves a trace when it is mapped.
+TEST_F(Plugins, ListRunsNoCode) {
+  fs::copy_file(fs::path(MNEME_BINARY_DIR) / "tests/cli/flawed/writes_file.so",
+                folder_ / "plugins/writes_file.so");
+  const fs::path trace = folder_ / "trace";
+  const ProgramOptions options{.environment = {"MNEME_TEST_TRACE=" + trace.string()}};
+  expect_done(run_mneme({"plugins", "list", "--plugins", file("plugins")}, options));
+  EXPECT_FALSE(fs::exists(trace));
+  // The same file leaves its trace when it is loaded: the check above can fail.
+  expect_done(run_mneme({"plugins", "describe", file("plugins/writes_file.so")}, options));
+  EXPECT_TRUE(fs::exists(trace));
+}
+
+TEST_F(Plugins, RefusesAFolderThatIsMissing) {
+  expect_refusal(run_mneme({"plugins", "list", "--plugins", file("absent")}), 3, {"absent"});
+}
+
+TEST_F(Plugins, SaysWhenAFolderIsEmpty) {
+  const ProgramResult result = list();
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("no library (*.so)"));
+}
+
+TEST_F(Plugins, DescribesOptionsAndHooks) {
+  add("good");
+  const ProgramResult result =
+      run_mneme({"plugins", "describe", "good", "--plugins", file("plugins")});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("org.example.tier 1.0.0\nA tier that adds nothing.\n"));
+  EXPECT_THAT(result.out, HasSubstr("hooks: read\n"));
+  EXPECT_THAT(result.out,
+              HasSubstr("rows: an integer in [1, 4096]; default 8; eval_rows at evaluation\n"
+                        "        rows kept\n"));
+  const ProgramResult json = run_mneme(
+      {"plugins", "describe", "org.example.tier", "--plugins", file("plugins"), "--json", "-"});
+  expect_done(json);
+  const auto option = Json::parse(json.out).at("options").at(0);
+  EXPECT_EQ(option.at("key"), "rows");
+  EXPECT_EQ(option.at("default"), 8);
+  EXPECT_EQ(option.at("max"), 4096);
+}
+
+TEST_F(Plugins, DescribeSuggestsTheNearestName) {
+  add("good");
+  expect_refusal(run_mneme({"plugins", "describe", "goood", "--plugins", file("plugins")}), 3,
+                 {"plugins describe", "goood", "(did you mean \"good\"?)"});
+}
+
+TEST_F(Plugins, DescribeRefusesWhatCannotBeLoaded) {
+  add("no_entry");
+  expect_refusal(run_mneme({"plugins", "describe", "no_entry", "--plugins", file("plugins")}), 3,
+                 {"no entry point", "mneme_negotiate_v1"});
+}
+
+}  // namespace
+}  // namespace mneme::test

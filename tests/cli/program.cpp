@@ -1,0 +1,137 @@
+#include "tests/cli/program.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace mneme::test {
+namespace {
+
+struct Pipe {
+  std::array<int, 2> ends{-1, -1};
+
+  Pipe() {
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
+  }
+  void close_writer() { ::close(ends[1]); }
+};
+
+[[noreturn]] void become(const std::vector<std::string>& arguments, const ProgramOptions& options,
+                         const Pipe& out, const Pipe& err) {
+  ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+  ::dup2(out.ends[1], STDOUT_FILENO);
+  ::dup2(err.ends[1], STDERR_FILENO);
+  if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(126);
+  for (const std::string& entry : options.environment) {
+    const auto equals = entry.find('=');
+    ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
+  }
+  std::vector<char*> argv{const_cast<char*>("mneme")};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  ::execv(MNEME_PROGRAM, argv.data());
+  ::_exit(127);
+}
+
+// Appends what can be read; false at the end.
+bool drain(int descriptor, std::string& text) {
+  std::array<char, 4096> piece{};
+  const ssize_t count = ::read(descriptor, piece.data(), piece.size());
+  if (count > 0) text.append(piece.data(), static_cast<std::size_t>(count));
+  return count > 0;
+}
+
+void collect(pid_t child, const ProgramOptions& options, const Pipe& out, const Pipe& err,
+             ProgramResult& result) {
+  std::array<pollfd, 2> waiting{pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
+  bool is_signal_due = options.signal != 0;
+  while (waiting[0].fd >= 0 || waiting[1].fd >= 0) {
+    if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      if (waiting[i].fd < 0 || waiting[i].revents == 0) continue;
+      if (!drain(waiting[i].fd, i == 0 ? result.out : result.err)) waiting[i].fd = -1;
+    }
+    if (is_signal_due && result.err.find(options.signal_after) != std::string::npos) {
+      ::kill(child, options.signal);
+      is_signal_due = false;
+    }
+  }
+}
+
+}  // namespace
+
+ProgramResult run_mneme(const std::vector<std::string>& arguments, const ProgramOptions& options) {
+  Pipe out;
+  Pipe err;
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("fork failed");
+  if (child == 0) become(arguments, options, out, err);
+  out.close_writer();
+  err.close_writer();
+  ProgramResult result;
+  collect(child, options, out, err, result);
+  ::close(out.ends[0]);
+  ::close(err.ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFEXITED(status)) {
+    result.exit_code = WEXITSTATUS(status);
+  } else if (WIFSIGNALED(status)) {
+    result.signal = WTERMSIG(status);
+  }
+  return result;
+}
+
+void expect_refusal(const ProgramResult& result, int exit_code,
+                    const std::vector<std::string>& texts) {
+  EXPECT_EQ(result.signal, 0) << result.err;
+  EXPECT_EQ(result.exit_code, exit_code) << result.err;
+  EXPECT_THAT(result.err, ::testing::HasSubstr("mneme: error"));
+  EXPECT_THAT(result.err, ::testing::Not(::testing::HasSubstr("unexpected failure")));
+  for (const std::string& text : texts) EXPECT_THAT(result.err, ::testing::HasSubstr(text));
+}
+
+void expect_done(const ProgramResult& result) {
+  EXPECT_EQ(result.signal, 0) << result.err;
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+std::string CliTest::tiny(const std::string& memory, const std::string& more) {
+  return memory + R"([model]
+layers = 1
+heads = 2
+width = 16
+ff = 32
+dropout = 0.0
+
+[data]
+task = "motif"
+alphabet = 8
+period_min = 4
+period_max = 24
+
+[train]
+segment = 8
+lanes = 4
+steps = 6
+lr = 3e-3
+log_every = 2
+
+[eval]
+steps = 4
+)" + more;
+}
+
+std::string memory_with(const std::string& plugin, const std::filesystem::path& folder,
+                        const std::string& options) {
+  return "[memory]\nplugins = [\"" + folder.string() + "\"]\n\n[[memory.tier]]\nplugin = \"" +
+         plugin + "\"\n" + options + "\n";
+}
+
+}  // namespace mneme::test

@@ -1,0 +1,58 @@
+// Runs the real mneme binary, as a shell would with its output in pipes.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::test {
+
+struct ProgramResult {
+  int exit_code = -1;  // -1 when a signal ended it
+  int signal = 0;
+  std::string out;
+  std::string err;
+};
+
+struct ProgramOptions {
+  std::filesystem::path folder = {};          // where it runs; "" = here
+  std::vector<std::string> environment = {};  // "NAME=value", added to this process's
+  // Sends this signal as soon as stderr holds `signal_after`; 0 = none.
+  int signal = 0;
+  std::string signal_after = {};
+};
+
+// Runs the built mneme with these arguments and waits for its end.
+ProgramResult run_mneme(const std::vector<std::string>& arguments,
+                        const ProgramOptions& options = {});
+
+// Expects a refusal: the exit code, no crash, no "unexpected failure", every text on stderr.
+void expect_refusal(const ProgramResult& result, int exit_code,
+                    const std::vector<std::string>& texts);
+// Expects exit code 0, with stderr in the message when not.
+void expect_done(const ProgramResult& result);
+
+// A folder with experiments of a few steps.
+class CliTest : public ::testing::Test {
+ protected:
+  // A tiny motif experiment as TOML; `memory` is the text of [memory].
+  static std::string tiny(const std::string& memory = "[memory]\n", const std::string& more = "");
+  // Writes it and returns the path.
+  std::string experiment(const std::string& text) const {
+    return folder_.write("experiment.toml", text).string();
+  }
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  TemporaryFolder folder_;
+};
+
+// [memory] with one tier of a plugin in `folder`.
+std::string memory_with(const std::string& plugin, const std::filesystem::path& folder,
+                        const std::string& options = "");
+
+}  // namespace mneme::test

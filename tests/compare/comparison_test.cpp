@@ -1,0 +1,135 @@
+#include "host/compare/comparison.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace mneme::compare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+eval::Score score(std::int64_t tokens, double nll, std::int64_t correct) {
+  return {.tokens = tokens, .nll = nll, .correct = correct};
+}
+
+// 100 targets: 20 without source, 50 inside, 30 outside.
+eval::Result result(double loss, std::int64_t outside_correct) {
+  eval::Result out;
+  out.total = score(100, 100 * loss, 45 + outside_correct);
+  out.by_source = {score(20, 20 * loss, 0), score(50, 50 * loss, 45),
+                   score(30, 30 * loss, outside_correct)};
+  out.lanes = 4;
+  out.seconds = 2.0;
+  out.state_bytes = 4096;
+  return out;
+}
+
+Arm arm(const std::string& name, const std::vector<double>& losses, std::int64_t outside_correct) {
+  Arm out{.name = name, .file = name + ".toml", .backbone_parameters = 1000};
+  std::uint64_t seed = 1;
+  for (const double loss : losses) {
+    SeedResult run{
+        .seed = seed++, .initial_sha256 = "abc", .steps = 10, .tokens = 500, .seconds = 5};
+    run.splits.push_back({.result = result(loss, outside_correct),
+                          .lanes = {{100 * loss}, {100}},
+                          .segments = {{60 * loss, 40 * loss}, {60, 40}}});
+    out.seeds.push_back(run);
+  }
+  return out;
+}
+
+Comparison comparison(const std::vector<double>& first, const std::vector<double>& second) {
+  Comparison out;
+  out.alphabet = 32;
+  out.arms = {arm("none", first, 1), arm("cache", second, 27)};
+  memory::TierIdentity& plugin = out.arms[1].plugins.emplace_back();
+  plugin.id = "org.example.cache";
+  plugin.version = "1.2.3";
+  plugin.sha256 = "f00";
+  out.arms[1].seeds[0].seconds = 10;
+  return out;
+}
+
+const Metric& find(const std::vector<Metric>& lines, const std::string& name) {
+  for (const Metric& line : lines) {
+    if (line.name == name) return line;
+  }
+  throw std::runtime_error("no metric " + name);
+}
+
+TEST(Spread, IsTheSampleStandardDeviation) {
+  EXPECT_EQ(spread({3.0}).mean, 3.0);
+  EXPECT_EQ(spread({3.0}).deviation, 0.0);
+  const Spread two = spread({1.0, 3.0});
+  EXPECT_DOUBLE_EQ(two.mean, 2.0);
+  EXPECT_DOUBLE_EQ(two.deviation, std::sqrt(2.0));
+  EXPECT_TRUE(std::isnan(spread({}).mean));
+}
+
+TEST(Metrics, ComeFromTheResults) {
+  const auto lines = metrics(comparison({3.0}, {1.0}));
+  EXPECT_DOUBLE_EQ(find(lines, "valid loss, nats a token").values[1][0], 1.0);
+  EXPECT_DOUBLE_EQ(find(lines, "valid perplexity").values[0][0], std::exp(3.0));
+  EXPECT_DOUBLE_EQ(find(lines, "valid accuracy, source inside the segment").values[0][0], 0.9);
+  EXPECT_DOUBLE_EQ(find(lines, "valid accuracy, source outside the segment").values[1][0], 0.9);
+  EXPECT_DOUBLE_EQ(find(lines, "state bytes a lane").values[1][0], 1024);
+  EXPECT_DOUBLE_EQ(find(lines, "training tokens/s").values[0][0], 100);
+  EXPECT_DOUBLE_EQ(find(lines, "evaluation tokens/s").values[0][0], 50);
+  EXPECT_DOUBLE_EQ(find(lines, "parameters of the backbone").values[0][0], 1000);
+}
+
+TEST(Metrics, LeaveOutWhatNobodyKnows) {
+  for (const Metric& line : metrics(comparison({3.0}, {1.0}))) {
+    EXPECT_THAT(line.name, Not(HasSubstr("bits")));
+    EXPECT_THAT(line.name, Not(HasSubstr("test")));
+  }
+}
+
+TEST(Metrics, DifferencesArePairedBySeed) {
+  const auto lines = metrics(comparison({3.0, 5.0}, {2.0, 4.5}));
+  const auto difference = against_first(find(lines, "valid loss, nats a token"), 1);
+  EXPECT_THAT(difference, ::testing::ElementsAre(-1.0, -0.5));
+  EXPECT_DOUBLE_EQ(against_first(find(lines, "training tokens/s"), 1)[0], 0.5);
+}
+
+TEST(TableText, SetsArmsAgainstTheFirst) {
+  const std::string text = table_text(comparison({3.0}, {1.0}));
+  EXPECT_THAT(text, HasSubstr("cache against none"));
+  EXPECT_THAT(text, HasSubstr("org.example.cache@1.2.3"));
+  EXPECT_THAT(text, HasSubstr("-2.0000\n"));
+  EXPECT_THAT(text, HasSubstr("x 0.50\n"));
+  EXPECT_THAT(text, HasSubstr("chance: 0.0312 (one of 32 symbols)\n"));
+  EXPECT_THAT(text, HasSubstr("one seed: no interval"));
+}
+
+TEST(TableText, GivesSpreadsOverSeeds) {
+  const std::string text = table_text(comparison({3.0, 5.0}, {2.0, 4.5}));
+  EXPECT_THAT(text, HasSubstr("4.0000 +- 1.4142"));
+  EXPECT_THAT(text, HasSubstr("-0.7500 +- 0.3536"));
+  EXPECT_THAT(text, HasSubstr("2 seeds: mean +- standard deviation"));
+  EXPECT_THAT(text, Not(HasSubstr("no interval")));
+}
+
+// The table's losses follow from the JSON's parts alone.
+TEST(ComparisonJson, HoldsWhatTheTableNeeds) {
+  const Json json = Json::parse(to_json(comparison({3.0}, {1.0})).dump());
+  EXPECT_DOUBLE_EQ(json.at("chance").get<double>(), 1.0 / 32);
+  const Json& cache = json.at("arms").at(1);
+  EXPECT_EQ(cache.at("plugins").at(0).at("sha256"), "f00");
+  const Json& split = cache.at("seeds").at(0).at("splits").at("valid");
+  double nll = 0.0;
+  std::int64_t targets = 0;
+  for (const auto& part : split.at("segments").at("nll")) nll += part.get<double>();
+  for (const auto& part : split.at("segments").at("targets")) targets += part.get<std::int64_t>();
+  const Json& loss = json.at("table").at(0);
+  EXPECT_EQ(loss.at("name"), "valid loss, nats a token");
+  EXPECT_DOUBLE_EQ(loss.at("arms").at("cache").at("mean").get<double>(),
+                   nll / static_cast<double>(targets));
+  EXPECT_DOUBLE_EQ(loss.at("arms").at("cache").at("difference_to_first").at(0).get<double>(), -2.0);
+}
+
+}  // namespace
+}  // namespace mneme::compare

@@ -1,0 +1,88 @@
+#include <csignal>
+
+#include "host/base/file.hpp"
+#include "host/base/json.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+class CompareRun : public CliTest {
+ protected:
+  void SetUp() override {
+    plugin_ = fs::path(MNEME_PLUGIN_DIR) / "xl_cache.so";
+    if (!fs::exists(plugin_)) GTEST_SKIP() << "xl_cache was not built";
+    none_ = folder_.write("none.toml", "[memory]\n").string();
+    cache_ = folder_.write("cache.toml", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16"))
+                 .string();
+  }
+  ProgramResult compare(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments{"compare", experiment(tiny()), "--memory",
+                                       none_,     "--memory",         cache_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_mneme(arguments);
+  }
+
+  fs::path plugin_;
+  std::string none_;
+  std::string cache_;
+};
+
+TEST_F(CompareRun, PrintsATable) {
+  const ProgramResult result = compare({"--json", file("out.json")});
+  expect_done(result);
+  for (const std::string text :
+       {"cache against none", "no tier", "valid loss, nats a token", "valid perplexity",
+        "valid accuracy, source inside the segment", "valid accuracy, source outside the segment",
+        "chance: 0.1250", "parameters of the backbone", "parameters of the memory",
+        "state bytes a lane", "training tokens/s", "evaluation tokens/s",
+        "one seed: no interval"}) {
+    EXPECT_THAT(result.out, HasSubstr(text));
+  }
+  EXPECT_THAT(result.err, HasSubstr("train none (seed 1) 6/6"));
+  EXPECT_THAT(result.out + result.err, Not(HasSubstr("\r")));
+
+  const auto json = Json::parse(read_file(folder_ / "out.json"));
+  const auto& arms = json.at("arms");
+  EXPECT_EQ(arms.at(0).at("seeds").at(0).at("initial_sha256"),
+            arms.at(1).at("seeds").at(0).at("initial_sha256"));
+  EXPECT_EQ(arms.at(0).at("plugins").size(), 0U);
+  EXPECT_EQ(arms.at(1).at("plugins").at(0).at("sha256").get<std::string>().size(), 64U);
+  const auto state_bytes = [&](int arm) {
+    return arms.at(static_cast<std::size_t>(arm))
+        .at("seeds")
+        .at(0)
+        .at("splits")
+        .at("valid")
+        .at("result")
+        .at("state_bytes")
+        .get<std::int64_t>();
+  };
+  EXPECT_EQ(state_bytes(0), 0);
+  EXPECT_GT(state_bytes(1), 0);
+}
+
+TEST_F(CompareRun, RunsSeveralSeeds) {
+  const ProgramResult result = compare({"--seeds", "2", "--quiet"});
+  expect_done(result);
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, HasSubstr(" +- "));
+  EXPECT_THAT(result.out, HasSubstr("2 seeds: mean +- standard deviation"));
+}
+
+TEST_F(CompareRun, SaysWhenASignalStopsIt) {
+  std::vector<std::string> arguments{"compare", experiment(tiny()),  "--memory", none_,
+                                     "--set",   "train.steps=100000"};
+  const ProgramResult result =
+      run_mneme(arguments, {.signal = SIGTERM, .signal_after = " 1/100000"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("stopped by SIGTERM"));
+}
+
+}  // namespace
+}  // namespace mneme::test
