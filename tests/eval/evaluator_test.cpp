@@ -1,0 +1,233 @@
+#include "host/eval/evaluator.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_support.hpp"
+
+namespace mneme::eval {
+namespace {
+
+using test::infini;
+using test::ListStream;
+using test::random_segment;
+using test::small_experiment;
+using test::xl_cache;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Behind a cache this memory would be called only when a lane, any lane, releases rows; it absorbs
+// the segment's keys in all of them.
+constexpr const char* kFedBySegment = "feed = \"segment\"";
+
+std::vector<data::Segment> random_segments(std::int64_t count, std::int64_t lanes,
+                                           std::int64_t length) {
+  std::vector<data::Segment> segments;
+  for (std::int64_t i = 0; i < count; ++i) {
+    segments.push_back(random_segment(lanes, length, 8, 40 + static_cast<std::uint64_t>(i)));
+  }
+  return segments;
+}
+
+// nll of every token: [segment][lane * length + position].
+std::vector<std::vector<double>> nll_of(train::Runtime& runtime,
+                                        const std::vector<data::Segment>& segments,
+                                        Options options = {}) {
+  std::vector<std::vector<double>> out;
+  ListStream stream(segments);
+  options.lanes = segments.front().lanes;
+  options.on_segment = [&](const data::Segment&, const std::vector<double>& nll) {
+    out.push_back(nll);
+  };
+  static_cast<void>(evaluate(runtime.model(), runtime.stack(), stream, options));
+  return out;
+}
+
+Result result_of(train::Runtime& runtime, const std::vector<data::Segment>& segments,
+                 Options options = {}) {
+  ListStream stream(segments);
+  options.lanes = segments.front().lanes;
+  return evaluate(runtime.model(), runtime.stack(), stream, options);
+}
+
+TEST(Evaluate, CachedEqualsUncached) {
+  for (const char* memory : {"cache", "cache and matrix", "none"}) {
+    const std::string tiers = memory == std::string("none")    ? ""
+                              : memory == std::string("cache") ? xl_cache(14)
+                                                               : xl_cache(14) + infini();
+    for (const char* position : {"relative", "alibi", "none"}) {
+      SCOPED_TRACE(str(memory, ", ", position));
+      train::Runtime runtime(small_experiment(tiers, {str("model.position=", position)}), {});
+      auto segments = random_segments(7, 3, 6);
+      segments[4] = random_segment(3, 1, 8, 99);  // another length in between
+      segments[3].reset = {0, 1, 0};
+      Options uncached;
+      uncached.use_cache = false;
+      const auto a = nll_of(runtime, segments), b = nll_of(runtime, segments, uncached);
+      for (std::size_t s = 0; s < a.size(); ++s) {
+        for (std::size_t i = 0; i < a[s].size(); ++i) ASSERT_NEAR(a[s][i], b[s][i], 1e-12);
+      }
+      const Result with = result_of(runtime, segments),
+                   without = result_of(runtime, segments, uncached);
+      EXPECT_EQ(with.cached_projection_bytes > 0, memory != std::string("none"));
+      EXPECT_EQ(without.cached_projection_bytes, 0);
+      EXPECT_EQ(with.state_bytes, without.state_bytes);
+      for (const auto& parameter : runtime.parameters()) {
+        EXPECT_TRUE(parameter.tensor.requires_grad());
+        EXPECT_FALSE(parameter.tensor.grad().defined());
+      }
+    }
+  }
+}
+
+TEST(Evaluate, ForgetsKeysOfOlderWeights) {
+  train::Runtime runtime(small_experiment(xl_cache(14)), {});
+  const auto segments = random_segments(4, 2, 6);
+  const auto before = nll_of(runtime, segments);
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : runtime.parameters()) at::Tensor(parameter.tensor).mul_(1.25);
+  }
+  runtime.weights_changed();
+  const auto after = nll_of(runtime, segments);
+  EXPECT_NE(before, after);
+  Options uncached;
+  uncached.use_cache = false;
+  const auto expected = nll_of(runtime, segments, uncached);
+  for (std::size_t s = 0; s < after.size(); ++s) {
+    for (std::size_t i = 0; i < after[s].size(); ++i)
+      EXPECT_NEAR(after[s][i], expected[s][i], 1e-12);
+  }
+}
+
+// A lane that is reset gives the numbers of a lane that starts there.
+TEST(Evaluate, ResetOfOneLaneEqualsAFreshLane) {
+  for (const std::string& tiers : {xl_cache(14), xl_cache(8) + infini(kFedBySegment)}) {
+    train::Runtime runtime(small_experiment(tiers), {});
+    auto segments = random_segments(6, 3, 6);
+    segments[0].reset = {1, 1, 1};
+    segments[3].reset = {0, 1, 0};
+    const auto all = nll_of(runtime, segments);
+    std::vector<data::Segment> fresh;
+    for (std::size_t s = 3; s < 6; ++s) {
+      data::Segment one;
+      one.prepare(1, 6, false);
+      one.valid = {6};
+      for (std::size_t i = 0; i < 6; ++i) {
+        one.inputs[i] = segments[s].inputs[6 + i];
+        one.targets[i] = segments[s].targets[6 + i];
+      }
+      fresh.push_back(one);
+    }
+    const auto alone = nll_of(runtime, fresh);
+    for (std::size_t s = 0; s < 3; ++s) {
+      for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(all[3 + s][6 + i], alone[s][i], 1e-12);
+    }
+    // Without the reset the numbers differ: the test can fail.
+    segments[3].reset = {0, 0, 0};
+    EXPECT_GT(std::abs(nll_of(runtime, segments)[3][6] - alone[0][0]), 1e-9);
+  }
+}
+
+// Padding of one lane changes neither its later numbers nor its neighbours'.
+TEST(Evaluate, PaddingIsNeverSeen) {
+  for (const std::string& tiers : {xl_cache(14), xl_cache(8) + infini(kFedBySegment)}) {
+    train::Runtime runtime(small_experiment(tiers), {});
+    auto segments = random_segments(3, 2, 6);
+    for (auto& segment : segments) segment.reset = {0, 0};
+    segments[1].valid = {6, 2};
+    for (std::size_t i = 2; i < 6; ++i) segments[1].targets[6 + i] = data::kNoTarget;
+    segments[2].reset = {0, 1};
+    const auto a = nll_of(runtime, segments);
+    for (std::size_t i = 2; i < 6; ++i) {
+      segments[1].inputs[6 + i] = (segments[1].inputs[6 + i] + 3) % 8;
+      EXPECT_EQ(a[1][6 + i], 0.0);
+    }
+    EXPECT_EQ(a, nll_of(runtime, segments));
+    EXPECT_EQ(result_of(runtime, segments).total.tokens, 36 - 4);
+  }
+}
+
+TEST(Evaluate, AddsUpWhatItSees) {
+  train::Runtime runtime(small_experiment(xl_cache(12)), {});
+  std::int64_t calls = 0, seen = 0;
+  Options options;
+  options.characters_per_token = 2.5;
+  options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+    EXPECT_EQ(segments, ++calls);
+    seen = tokens;
+  };
+  const auto segments = random_segments(4, 3, 6);
+  ManualClock clock;
+  ListStream stream(segments);
+  options.lanes = 3;
+  options.on_segment = [&](const data::Segment&, const std::vector<double>&) {
+    clock.advance(0.5);
+  };
+  const Result result = evaluate(runtime.model(), runtime.stack(), stream, options, clock);
+  double sum = 0.0;
+  for (const auto& segment : nll_of(runtime, segments)) {
+    for (const double nll : segment) sum += nll;
+  }
+  EXPECT_NEAR(result.total.nll, sum, 1e-9);
+  EXPECT_EQ(result.total.tokens, 4 * 3 * 6);
+  EXPECT_EQ(seen, result.total.tokens);
+  EXPECT_EQ(result.segments, 4);
+  EXPECT_EQ(result.lanes, 3);
+  EXPECT_EQ(result.seconds, 2.0);
+  EXPECT_EQ(result.tokens_per_second(), 36.0);
+  EXPECT_NEAR(result.bits_per_character.value(), result.loss() / std::numbers::ln2 / 2.5, 1e-12);
+  EXPECT_GE(result.accuracy(), 0.0);
+  EXPECT_LE(result.accuracy(), 1.0);
+  // 12 rows of 16 f64 numbers in 2 layers and 3 lanes.
+  EXPECT_EQ(result.state_bytes, 12 * 16 * 8 * 2 * 3);
+}
+
+TEST(Evaluate, SplitsScoresBySource) {
+  train::Runtime runtime(small_experiment(xl_cache(12)), {});
+  const Result result = runtime.evaluate(data::Split::kTest);
+  ASSERT_TRUE(result.by_source.has_value());
+  Score sum;
+  for (const Score& score : *result.by_source) sum.add(score);
+  EXPECT_EQ(sum.tokens, result.total.tokens);
+  EXPECT_EQ(sum.correct, result.total.correct);
+  EXPECT_NEAR(sum.nll, result.total.nll, 1e-9);
+  EXPECT_GT((*result.by_source)[2].tokens, 0);
+  EXPECT_EQ(runtime.evaluation_segments(data::Split::kTest), 5);
+}
+
+TEST(Evaluate, RefusesWhatHasNoMeaning) {
+  train::Runtime runtime(small_experiment(), {});
+  auto segments = random_segments(2, 3, 6);
+  for (auto& segment : segments) segment.targets.assign(18, data::kNoTarget);
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(result_of(runtime, segments)); }),
+              StartsWith("1: evaluation: the data have no token to predict"));
+  ListStream other(random_segments(1, 3, 6));
+  EXPECT_THAT(test::error_of([&] {
+                static_cast<void>(evaluate(runtime.model(), runtime.stack(), other, {}));
+              }),
+              HasSubstr("another number of lanes"));
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor(runtime.parameters()[0].tensor).fill_(std::nan(""));
+  }
+  runtime.weights_changed();
+  EXPECT_THAT(
+      test::error_of([&] { static_cast<void>(result_of(runtime, random_segments(2, 3, 6))); }),
+      StartsWith("1: segment 0, lane 0, position 0: the loss of a token is not finite"));
+  EXPECT_THAT(test::error_of([&] {
+                train::Runtime endless(small_experiment("", {"eval.steps=1"}), {});
+                config::Experiment e = endless.experiment();
+                e.eval.steps = 0;
+                static_cast<void>(train::Runtime(e, {}).evaluate(data::Split::kTest));
+              }),
+              StartsWith("2: eval.steps: "));
+}
+
+}  // namespace
+}  // namespace mneme::eval

@@ -1,0 +1,208 @@
+#include "host/train/checkpoint.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "host/base/file.hpp"
+#include "host/train/session.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_support.hpp"
+
+namespace mneme::train {
+namespace {
+
+using test::error_of;
+using test::infini;
+using test::is_same;
+using test::small_experiment;
+using test::weights_of;
+using test::xl_cache;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// A folder with the checkpoint of two steps of an experiment.
+class CheckpointFile {
+ public:
+  explicit CheckpointFile(const config::Experiment& experiment) {
+    Session session(experiment);
+    session.train_step();
+    session.train_step();
+    session.save(path());
+  }
+  std::filesystem::path path() const { return folder_ / "checkpoint.safetensors"; }
+
+  // The checkpoint with a tensor or a metadata value changed.
+  std::filesystem::path without(const std::string& tensor) const {
+    return rewrite([&](SafetensorsWriter&, const std::string& name) { return name != tensor; }, {});
+  }
+  std::filesystem::path with(const std::string& key, const std::string& value) const {
+    return rewrite([](SafetensorsWriter&, const std::string&) { return true; }, {{key, value}});
+  }
+
+ private:
+  template <typename Keep>
+  std::filesystem::path rewrite(Keep keep, const std::map<std::string, std::string>& more) const {
+    const SafetensorsFile file = SafetensorsFile::open(path());
+    SafetensorsWriter writer;
+    for (const std::string& name : file.names()) {
+      const TensorView& view = file.at(name);
+      if (keep(writer, name)) writer.add(name, view.dtype, view.shape, view.data);
+    }
+    for (const auto& [key, value] : file.metadata()) writer.set_metadata(key, value);
+    for (const auto& [key, value] : more) writer.set_metadata(key, value);
+    writer.write(folder_ / "changed.safetensors");
+    return folder_ / "changed.safetensors";
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+std::string load_error(const config::Experiment& experiment, const std::filesystem::path& path) {
+  Session session(experiment);
+  const auto before = weights_of(session.runtime());
+  const double untouched = Session(experiment).train_step().loss;
+  std::string error = error_of([&] { session.load(path); });
+  EXPECT_TRUE(is_same(before, weights_of(session.runtime()))) << "a failed load changed weights";
+  EXPECT_EQ(session.train_step().loss, untouched) << "a failed load changed the session";
+  return error;
+}
+
+TEST(Checkpoint, TellsWhatItHolds) {
+  const auto experiment = small_experiment(xl_cache(12));
+  const CheckpointFile file(experiment);
+  const Checkpoint checkpoint = Checkpoint::open(file.path());
+  EXPECT_EQ(checkpoint.experiment(), experiment);
+  EXPECT_EQ(checkpoint.progress().step, 2);
+  EXPECT_EQ(checkpoint.progress().tokens, 2 * 4 * 6);
+  EXPECT_EQ(checkpoint.progress().noise_position, 2U);
+  EXPECT_EQ(checkpoint.precision(), "f64");
+  ASSERT_EQ(checkpoint.plugins().size(), 1U);
+  EXPECT_EQ(checkpoint.plugins()[0].sha256.size(), 64U);
+}
+
+TEST(Checkpoint, RefusesFilesThatAreNone) {
+  const auto experiment = small_experiment();
+  const CheckpointFile file(experiment);
+  const test::TemporaryFolder folder;
+  const std::string bytes = read_file(file.path());
+  const auto cut = folder.write("cut.safetensors", bytes.substr(0, bytes.size() / 2));
+  EXPECT_THAT(load_error(experiment, cut), AllOf(StartsWith("1: "), HasSubstr("cut.safetensors")));
+  const auto text = folder.write("text.safetensors", "no safetensors at all");
+  EXPECT_THAT(load_error(experiment, text), HasSubstr("text.safetensors"));
+  EXPECT_THAT(load_error(experiment, folder / "missing.safetensors"),
+              AllOf(StartsWith("1: "), HasSubstr("missing.safetensors")));
+  SafetensorsWriter foreign;
+  const float value = 1.0F;
+  foreign.add("weight", DType::F32, {1}, &value);
+  foreign.write(folder / "foreign.safetensors");
+  EXPECT_THAT(
+      load_error(experiment, folder / "foreign.safetensors"),
+      AllOf(HasSubstr("this is no checkpoint that mneme can read"), HasSubstr("format = none")));
+  EXPECT_THAT(load_error(experiment, file.with("revision", "99")), HasSubstr("revision = 99"));
+}
+
+TEST(Checkpoint, RefusesDamagedMetadata) {
+  const auto experiment = small_experiment();
+  const CheckpointFile file(experiment);
+  for (const auto& [key, value] :
+       {std::pair{"step", "x"}, std::pair{"tokens", "-3"}, std::pair{"data_position", "[1,"},
+        std::pair{"plugins", "[{}]"}, std::pair{"state", "7"}, std::pair{"experiment", "[model"},
+        std::pair{"seconds", "soon"}}) {
+    EXPECT_THAT(
+        load_error(experiment, file.with(key, value)),
+        AllOf(StartsWith("1: "), HasSubstr(str("metadata \"", key, "\"")), HasSubstr("damaged")));
+  }
+}
+
+TEST(Checkpoint, RefusesAnotherModelListingTheDifferences) {
+  const CheckpointFile file(small_experiment());
+  Runtime wider(small_experiment("", {"model.width=32", "model.ff=40"}), {});
+  const auto before = weights_of(wider);
+  const std::string error = error_of([&] {
+    static_cast<void>(Checkpoint::open(file.path()).load_weights(wider, config::Carry::kRefuse));
+  });
+  EXPECT_THAT(error, StartsWith("2: "));
+  EXPECT_THAT(error, HasSubstr("the checkpoint belongs to another model"));
+  EXPECT_THAT(error, HasSubstr("model.embedding.0.weight: expected [8, 32], got [8, 16]"));
+  EXPECT_THAT(error, HasSubstr("more"));
+  EXPECT_TRUE(is_same(before, weights_of(wider)));
+  Runtime shallow(small_experiment("", {"model.layers=1"}), {});
+  EXPECT_THAT(error_of([&] {
+                static_cast<void>(
+                    Checkpoint::open(file.path()).load_weights(shallow, config::Carry::kRefuse));
+              }),
+              HasSubstr("the model has no such parameter"));
+}
+
+TEST(Checkpoint, RefusesToResumeWithOtherSettings) {
+  const CheckpointFile file(small_experiment(xl_cache(12)));
+  EXPECT_THAT(load_error(small_experiment(xl_cache(12), {"train.seed=2"}), file.path()),
+              AllOf(StartsWith("2: "), HasSubstr("written with other settings"),
+                    HasSubstr("checkpoint: [train] seed = 1"), HasSubstr("[train] seed = 2")));
+  EXPECT_THAT(load_error(small_experiment(xl_cache(10)), file.path()), HasSubstr("rows = 10"));
+  EXPECT_THAT(load_error(small_experiment(), file.path()), HasSubstr("xl_cache"));
+  EXPECT_THAT(load_error(small_experiment(xl_cache(12), {"model.dropout=0.2"}), file.path()),
+              HasSubstr("[model] dropout = 0.2"));
+  EXPECT_THAT(load_error(small_experiment(xl_cache(12), {"data.alphabet=9"}), file.path()),
+              HasSubstr("alphabet"));
+}
+
+TEST(Checkpoint, ResumesWithAnotherLengthAndReporting) {
+  const CheckpointFile file(small_experiment(xl_cache(12)));
+  Session longer(
+      small_experiment(xl_cache(12), {"train.steps=20", "train.log_every=1", "eval.segment=3"}));
+  longer.load(file.path());
+  EXPECT_EQ(longer.step(), 2);
+  EXPECT_EQ(longer.total_steps(), 20);
+}
+
+TEST(Checkpoint, RefusesMissingMomentsAndState) {
+  const auto experiment = small_experiment(infini());
+  const CheckpointFile file(experiment);
+  const std::string moments = "adam.mean/model.embedding.0.weight";
+  EXPECT_THAT(load_error(experiment, file.without(moments)),
+              AllOf(StartsWith("2: "), HasSubstr("moments do not fit"), HasSubstr(moments)));
+  EXPECT_THAT(load_error(experiment, file.without("model.embedding.0.weight")),
+              HasSubstr("model.embedding.0.weight: missing in the checkpoint"));
+  std::string slot;
+  const SafetensorsFile saved = SafetensorsFile::open(file.path());
+  for (const std::string& name : saved.names()) {
+    if (name.starts_with("state/") && name.ends_with("matrix")) slot = name;
+  }
+  ASSERT_FALSE(slot.empty());
+  EXPECT_THAT(load_error(experiment, file.without(slot)),
+              AllOf(HasSubstr("changed.safetensors"), HasSubstr("lacks this slot")));
+  EXPECT_THAT(load_error(experiment, file.with("data_position", "[1,2,3]")),
+              HasSubstr("data position"));
+}
+
+TEST(Checkpoint, CarriesTheBackboneToAnotherMemory) {
+  const auto experiment = small_experiment(xl_cache(12));
+  const CheckpointFile file(experiment);
+  const Checkpoint checkpoint = Checkpoint::open(file.path());
+  Runtime same(experiment, {}), other(small_experiment(infini()), {});
+  EXPECT_TRUE(checkpoint.load_weights(same, config::Carry::kRefuse).empty());
+  EXPECT_THAT(
+      error_of([&] { static_cast<void>(checkpoint.load_weights(other, config::Carry::kRefuse)); }),
+      AllOf(HasSubstr("beta: missing in the checkpoint"), HasSubstr("carry = \"reset\"")));
+  EXPECT_THAT(checkpoint.load_weights(other, config::Carry::kReset), testing::SizeIs(2));
+  const auto a = weights_of(same), b = weights_of(other);
+  EXPECT_TRUE(is_same(a, {b.begin(), b.begin() + static_cast<std::ptrdiff_t>(a.size())}));
+}
+
+TEST(Checkpoint, KeepsTheOldFileWhenWritingFails) {
+  const auto experiment = small_experiment();
+  Session session(experiment);
+  const test::TemporaryFolder folder;
+  const auto blocked = folder.write("file", "") / "checkpoint.safetensors";
+  EXPECT_THAT(error_of([&] { session.save(blocked); }), StartsWith("1: "));
+  session.save(folder / "checkpoint.safetensors");
+  session.train_step();
+  session.save(folder / "checkpoint.safetensors");  // replaces
+  EXPECT_EQ(Checkpoint::open(folder / "checkpoint.safetensors").progress().step, 1);
+}
+
+}  // namespace
+}  // namespace mneme::train

@@ -1,0 +1,59 @@
+#include "host/train/device.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "host/base/error.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::train {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(Device, OpensTheCpu) {
+  EXPECT_TRUE(open_device("cpu").is_cpu());
+  synchronize(c10::kCPU);
+  EXPECT_THAT(describe(c10::kCPU), HasSubstr("thread"));
+  EXPECT_FALSE(processor_name().empty());
+  EXPECT_THAT(torch_version(), StartsWith("2."));
+}
+
+TEST(Device, RefusesUnknownNames) {
+  for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "CPU"}) {
+    EXPECT_THAT(test::error_of([&] { static_cast<void>(open_device(name)); }),
+                testing::AllOf(StartsWith("2: device: unknown device"), HasSubstr("\"cuda:N\""),
+                               HasSubstr(str('"', name, '"'))));
+  }
+}
+
+// With a GPU the device computes; without one the message says what is missing and what to do.
+TEST(Device, OpensCudaOrSaysWhyNot) {
+  c10::Device device = c10::kCPU;
+  const std::string error = test::error_of([&] { device = open_device("cuda"); });
+  if (error == "no error") {
+    const at::Tensor ones = torch::ones({4}, at::TensorOptions(device));
+    synchronize(device);
+    EXPECT_EQ(ones.sum().item<float>(), 4.0F);
+    EXPECT_THAT(test::error_of([] { static_cast<void>(open_device("cuda:99")); }),
+                StartsWith("4: device cuda:99: there is no such device"));
+    return;
+  }
+  EXPECT_THAT(error, StartsWith("4: device cuda: "));
+  EXPECT_THAT(error, HasSubstr("--device cpu"));
+}
+
+TEST(Device, SetsThreads) {
+  const std::int64_t before = threads();
+  set_threads(1);
+  EXPECT_EQ(threads(), 1);
+  set_threads(0);
+  EXPECT_GE(threads(), 1);
+  EXPECT_THAT(test::error_of([] { set_threads(-1); }), StartsWith("2: threads: wrong number"));
+  set_threads(before);
+}
+
+}  // namespace
+}  // namespace mneme::train

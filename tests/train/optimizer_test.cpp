@@ -1,0 +1,128 @@
+#include "host/train/optimizer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+
+namespace mneme::train {
+namespace {
+
+at::Tensor leaf(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed) {
+  torch::manual_seed(seed);
+  return torch::randn(shape, dtype).set_requires_grad(true);
+}
+
+void set_gradient(const TrainableParameter& parameter, const at::Tensor& gradient) {
+  at::Tensor tensor = parameter.tensor;
+  tensor.mutable_grad() = gradient.to(tensor.scalar_type());
+}
+
+// Adam of one tensor in plain loops over doubles.
+struct NaiveAdam {
+  std::vector<double> p, m, v;
+  int64_t t = 0;
+
+  explicit NaiveAdam(const at::Tensor& tensor) {
+    const at::Tensor flat = tensor.detach().to(at::kDouble).reshape(-1);
+    for (int64_t i = 0; i < flat.numel(); ++i) p.push_back(flat[i].item<double>());
+    m.assign(p.size(), 0.0);
+    v.assign(p.size(), 0.0);
+  }
+  void step(const at::Tensor& gradient, double lr, double decay, const AdamOptions& o) {
+    ++t;
+    const at::Tensor flat = gradient.to(at::kDouble).reshape(-1);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double g = flat[static_cast<int64_t>(i)].item<double>();
+      p[i] -= lr * decay * p[i];
+      m[i] = o.beta1 * m[i] + (1 - o.beta1) * g;
+      v[i] = o.beta2 * v[i] + (1 - o.beta2) * g * g;
+      const double mean = m[i] / (1 - std::pow(o.beta1, static_cast<double>(t)));
+      const double square = v[i] / (1 - std::pow(o.beta2, static_cast<double>(t)));
+      p[i] -= lr * mean / (std::sqrt(square) + o.eps);
+    }
+  }
+  double distance(const at::Tensor& tensor) const {
+    const at::Tensor ours = tensor.detach().to(at::kDouble).reshape(-1);
+    return (ours - torch::tensor(p, at::kDouble)).abs().max().item<double>();
+  }
+};
+
+TEST(Adam, AgreesWithPlainLoopsForEveryGroupAndDtype) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+    // 37 and 5 x 13 are no multiples of a vector register.
+    std::vector<TrainableParameter> parameters = {{"a", leaf({37}, dtype, 1), 1e-2, 0.0},
+                                                  {"b", leaf({5, 13}, dtype, 2), 1e-2, 0.1},
+                                                  {"c", leaf({1}, dtype, 3), 3e-3, 0.0}};
+    const AdamOptions options{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
+    Adam adam(parameters, options);
+    std::vector<NaiveAdam> naive;
+    for (const auto& parameter : parameters) naive.emplace_back(parameter.tensor);
+    for (int step = 0; step < 7; ++step) {
+      const double factor = 1.0 / (1 + step);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        torch::manual_seed(100 + static_cast<std::uint64_t>(step));
+        const at::Tensor gradient = torch::randn(parameters[i].tensor.sizes(), dtype);
+        set_gradient(parameters[i], gradient);
+        naive[i].step(gradient, parameters[i].lr * factor, parameters[i].weight_decay, options);
+      }
+      adam.step(factor);
+    }
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      EXPECT_LE(naive[i].distance(parameters[i].tensor), dtype == at::kDouble ? 1e-14 : 1e-6)
+          << parameters[i].name;
+    }
+  }
+}
+
+TEST(Adam, SkipsParametersWithoutGradient) {
+  std::vector<TrainableParameter> parameters = {{"used", leaf({3}, at::kDouble, 1), 0.1, 0.5},
+                                                {"unused", leaf({3}, at::kDouble, 2), 0.1, 0.5}};
+  Adam adam(parameters, {});
+  for (const auto& parameter : parameters) set_gradient(parameter, torch::ones({3}));
+  adam.step(1.0);
+  adam.zero_grad();
+  EXPECT_FALSE(parameters[0].tensor.grad().defined());
+  const at::Tensor before = parameters[1].tensor.detach().clone();
+  const at::Tensor mean = adam.moments()[1].mean.clone();
+  set_gradient(parameters[0], torch::ones({3}));
+  adam.step(1.0);
+  EXPECT_TRUE(at::equal(parameters[1].tensor, before));
+  EXPECT_TRUE(at::equal(adam.moments()[1].mean, mean));
+  EXPECT_EQ(adam.moments()[0].count.item<float>(), 2.0F);
+  EXPECT_EQ(adam.moments()[1].count.item<float>(), 1.0F);
+}
+
+TEST(Adam, ClipsTheGlobalNorm) {
+  std::vector<TrainableParameter> parameters = {{"a", leaf({2}, at::kDouble, 1), 0.1, 0.0},
+                                                {"b", leaf({1}, at::kDouble, 2), 0.1, 0.0},
+                                                {"c", leaf({4}, at::kDouble, 3), 0.1, 0.0}};
+  Adam adam(parameters, {});
+  EXPECT_EQ(adam.gradient_norm().item<double>(), 0.0);  // no gradient at all
+  set_gradient(parameters[0], torch::tensor({2.0, 3.0}, at::kDouble));
+  set_gradient(parameters[1], torch::tensor({6.0}, at::kDouble));
+  const double norm = adam.gradient_norm().item<double>();
+  EXPECT_DOUBLE_EQ(norm, 7.0);
+  adam.clip(norm, 10.0);  // below: untouched
+  EXPECT_EQ(parameters[1].tensor.grad().item<double>(), 6.0);
+  adam.clip(norm, 0.7);
+  EXPECT_NEAR(adam.gradient_norm().item<double>(), 0.7, 1e-6);
+  EXPECT_NEAR(parameters[1].tensor.grad().item<double>(), 6.0 * 0.7 / (7.0 + 1e-6), 1e-15);
+  EXPECT_FALSE(parameters[2].tensor.grad().defined());
+}
+
+TEST(Adam, NamesGradientsThatAreNotFinite) {
+  std::vector<TrainableParameter> parameters = {{"fine", leaf({2}, at::kFloat, 1), 0.1, 0.0},
+                                                {"nan", leaf({2}, at::kFloat, 2), 0.1, 0.0},
+                                                {"inf", leaf({2}, at::kFloat, 3), 0.1, 0.0}};
+  Adam adam(parameters, {});
+  set_gradient(parameters[0], torch::ones({2}));
+  set_gradient(parameters[1], torch::tensor({1.0, std::nan("")}));
+  set_gradient(parameters[2], torch::tensor({std::numeric_limits<double>::infinity(), 1.0}));
+  EXPECT_THAT(adam.non_finite_gradients(), testing::ElementsAre("nan", "inf"));
+}
+
+}  // namespace
+}  // namespace mneme::train

@@ -1,0 +1,54 @@
+// What tests of trainer and evaluator share: small experiments, streams made by hand.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/config/experiment.hpp"
+#include "host/data/stream.hpp"
+#include "host/train/runtime.hpp"
+#include "host/train/session.hpp"
+
+namespace mneme::test {
+
+// Two layers of width 16 on the motif task, with dropout: f64, 4 lanes, segments of 6 tokens.
+// `overrides` are "key=value"; `memory` is TOML of [[memory.tier]] tables, "" = no memory.
+config::Experiment small_experiment(const std::string& memory = "",
+                                    const std::vector<std::string>& overrides = {});
+// [[memory.tier]] of plugin xl_cache.
+std::string xl_cache(int64_t rows, const std::string& more = "");
+// [[memory.tier]] of a test plugin with gradient through its state and a parameter.
+std::string infini(const std::string& more = "");
+
+// Segments given by hand, once; positions and seek as a real stream.
+class ListStream final : public data::Stream {
+ public:
+  explicit ListStream(std::vector<data::Segment> segments) : segments_(std::move(segments)) {}
+
+  bool next(data::Segment& segment) override;
+  std::vector<std::int64_t> position() const override { return {next_}; }
+  void seek(const std::vector<std::int64_t>& position) override { next_ = position.at(0); }
+  std::int64_t segments_per_epoch() const override {
+    return static_cast<std::int64_t>(segments_.size());
+  }
+  std::int64_t targets_per_epoch() const override { return 0; }
+  std::vector<data::Segment>& segments() { return segments_; }
+
+ private:
+  std::vector<data::Segment> segments_;
+  std::int64_t next_ = 0;
+};
+
+// A segment of random ids; row b of `rows` x `length`, next ids as targets.
+data::Segment random_segment(std::int64_t lanes, std::int64_t length, std::int64_t vocabulary,
+                             std::uint64_t seed);
+
+// Copies of all parameters, in order.
+std::vector<at::Tensor> weights_of(const train::Runtime& runtime);
+// True when both have the same bits.
+bool is_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b);
+
+}  // namespace mneme::test
