@@ -40,7 +40,7 @@ void check_name(const std::string& name, const std::string& where) {
                 .hint = "put the folder into [memory] plugins"});
 }
 
-// "name.so" before "name": a build folder holds the folder xl_cache beside xl_cache.so.
+// "name.so" before "name": a build folder may hold a folder of the same name beside the library.
 std::vector<Found> by_file_name(const std::string& name, const std::vector<std::string>& folders) {
   std::vector<Found> found;
   for (const std::string& folder : folders) {
