@@ -7,7 +7,8 @@
  *
  * Sizes: B lanes, T tokens of the segment, m rows, L layers, H heads, d head width, D model width. q/k/v and z come in the layer's compute dtype; hidden rows, parameters
  * and slots in f32 when that is bf16. The host casts what a hook gives back to the dtype it is merged with.
- * Moment 7 (absorb after the segment) comes after moment 6 of the last layer: layers ascending, within a layer tiers in stack order.
+ * Layers run in ascending order, within a moment tiers in stack order. A layer's moment 7 (absorb after the segment) follows its moment 6, so model-scope state that a low
+ * layer's absorb writes is what higher layers see in the same segment; what they must not see is written in finish.
  * docs/walkthrough.md follows one segment of six memories through these hooks. */
 #ifndef MNEME_PLUGIN_H_
 #define MNEME_PLUGIN_H_
@@ -291,6 +292,40 @@ typedef mneme_status (*mneme_negotiate_fn)(const mneme_host_offer* offer, mneme_
 }
 #endif
 
+/* Appends text to a buffer of `size` bytes at `at`; returns the new end. Always NUL-terminated. */
+static inline size_t mneme_sdk_append(char* buffer, size_t at, size_t size, const char* text) {
+  while (*text != '\0' && at + 1 < size) {
+    buffer[at++] = *text++;
+  }
+  buffer[at] = '\0';
+  return at;
+}
+
+/* Appends "major.minor". */
+static inline size_t mneme_sdk_append_version(char* buffer, size_t at, size_t size, uint32_t version) {
+  const uint32_t parts[2] = {version >> 16, version & 0xFFFFu};
+  int part = 0;
+  for (part = 0; part < 2; ++part) {
+    char digits[8] = {0};
+    size_t n = 0;
+    uint32_t rest = parts[part];
+    char text[8] = {0};
+    size_t i = 0;
+    do {
+      digits[n++] = "0123456789"[rest % 10u];
+      rest /= 10u;
+    } while (rest != 0u);
+    for (i = 0; i < n; ++i) {
+      text[i] = digits[n - 1 - i];
+    }
+    at = mneme_sdk_append(buffer, at, size, text);
+    if (part == 0) {
+      at = mneme_sdk_append(buffer, at, size, ".");
+    }
+  }
+  return at;
+}
+
 /* Negotiates for a plugin: effective = min(host current, plugin target), refused when that is below either side's minimum. Nobody is refused for being newer. */
 static inline mneme_status mneme_sdk_negotiate(const mneme_host_offer* offer, mneme_plugin_answer* answer, const mneme_plugin* plugin) {
   const uint32_t target = MNEME_ABI_VERSION;
@@ -300,12 +335,14 @@ static inline mneme_status mneme_sdk_negotiate(const mneme_host_offer* offer, mn
   answer->abi_target = target;
   answer->effective = effective;
   if (effective < minimum || effective < offer->abi_min) {
-    static const char kReason[] = "no common ABI version";
-    size_t i = 0;
-    for (; i + 1 < sizeof(kReason); ++i) {
-      answer->reason[i] = kReason[i];
-    }
-    answer->reason[i] = '\0';
+    size_t at = mneme_sdk_append(answer->reason, 0, sizeof(answer->reason), "no common ABI version: the plugin speaks ");
+    at = mneme_sdk_append_version(answer->reason, at, sizeof(answer->reason), minimum);
+    at = mneme_sdk_append(answer->reason, at, sizeof(answer->reason), " to ");
+    at = mneme_sdk_append_version(answer->reason, at, sizeof(answer->reason), target);
+    at = mneme_sdk_append(answer->reason, at, sizeof(answer->reason), ", the host ");
+    at = mneme_sdk_append_version(answer->reason, at, sizeof(answer->reason), offer->abi_min);
+    at = mneme_sdk_append(answer->reason, at, sizeof(answer->reason), " to ");
+    mneme_sdk_append_version(answer->reason, at, sizeof(answer->reason), offer->abi_current);
     answer->plugin = NULL;
     return MNEME_E_VERSION;
   }

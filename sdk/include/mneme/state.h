@@ -73,7 +73,7 @@ enum {
   MNEME_ROWS_KV = 2      /* keys and values before any position term: k, v [B,m,H,d] */
 };
 
-/* Rows with what is known of them. In arguments from the host all fields are set; a plugin may leave `valid`, `counts` and attributes 0. */
+/* Rows with what is known of them; fields that are not known, or that say nothing (all rows valid), are 0. */
 typedef struct mneme_rows {
   uint32_t struct_size;
   uint32_t flags;
