@@ -80,12 +80,13 @@ class Everything : public mneme::Tier {
   }
 
   void absorb(mneme::Layer& l, const mneme::Rows& rows) override {
-    const mneme::Tensor mean_row = mean(rows.hidden, 1);
+    const mneme::Tensor mean_row = cast(mean(rows.hidden, 1), l.slot(carried_).get().dtype());
     l.slot(carried_) = 0.5 * l.slot(carried_).get() + 0.5 * mean_row;
     l.slot(seen_) = mean_row;
     mneme::Rows placed = rows;
     const mneme::Tensor first = from_data<int64_t>({l.lanes(), 1}, starts(l));
-    placed.position = first + unsqueeze(arange(0.0, static_cast<double>(rows.count), 1.0, mneme::DType::kI64), 0);
+    placed.position =
+        first + unsqueeze(arange(0.0, static_cast<double>(rows.count), 1.0, mneme::DType::kI64), 0);
     const auto queue = l.queue(places_);
     queue.append(placed);
     if (queue.size() > 4) l.release(queue.pop_oldest(queue.size() - 4));
@@ -107,7 +108,7 @@ class Everything : public mneme::Tier {
       settings.bias = cast(settings.bias, mneme::DType::kF32);
     l.emit(queue.id(), settings);
     l.emit_token_bias(zeros_like(slice(slice(settings.bias, 3, 0, 1), 2, 0, 1)) +
-                      full({1, 1, 1, l.length()}, 0.0, l.x().dtype()));
+                      full({1, 1, 1, l.length()}, 0.0, settings.bias.dtype()));
   }
 
   mneme::Read read(mneme::Layer& l, const mneme::Queries& in) override {
@@ -120,8 +121,8 @@ class Everything : public mneme::Tier {
     const mneme::Tensor noise = l.uniform("noise", {l.lanes(), 1}, product.dtype());
     l.metric("noise", mean(noise, 1));
     l.aux("size", mean(product * product, 1));
-    return mneme::add(unsqueeze(product, 1) + 0.0 * slice(in.projected, 1, 0, 1) +
-                      0.0 * slice(l.x(), 1, 0, 1));
+    return mneme::add(unsqueeze(cast(product, l.compute_dtype()), 1) +
+                      0.0 * slice(in.projected, 1, 0, 1) + 0.0 * slice(l.x(), 1, 0, 1));
   }
 
   void finish(mneme::Segment& s, const mneme::Finish& in) override {

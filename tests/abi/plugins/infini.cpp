@@ -1,5 +1,5 @@
 // Infini-attention with the linear update (Munkhdalai et al. 2024): a compressive matrix per head,
-// gradients through the state.
+// gradients through the state. Sums run in the slots' dtype, whatever the layer computes in.
 #include "mneme/plugin.hpp"
 
 namespace {
@@ -23,8 +23,8 @@ class Infini : public mneme::Tier {
   // Reads the state before this segment's update: a = sigmoid(beta), 0 in lanes that hold nothing
   // yet.
   mneme::Read read(mneme::Layer& l, const mneme::Queries& in) override {
-    const mneme::Tensor q = elu(in.q) + 1.0;
     const mneme::Tensor sum = l.slot(normaliser_);
+    const mneme::Tensor q = elu(cast(in.q, sum.dtype())) + 1.0;
     const mneme::Tensor total = unsqueeze(einsum("bthd,bhd->bth", {q, sum}), 3);
     const mneme::Tensor is_empty = eq(total, 0.0);
     const mneme::Tensor out =
@@ -34,9 +34,11 @@ class Infini : public mneme::Tier {
   }
 
   void absorb(mneme::Layer& l, const mneme::Rows&) override {
-    mneme::Tensor k = elu(l.local().k) + 1.0;
+    const mneme::DType dtype = l.slot(matrix_).get().dtype();
+    mneme::Tensor k = elu(cast(l.local().k, dtype)) + 1.0;
     if (l.valid()) k = masked_fill(k, unsqueeze(unsqueeze(logical_not(l.valid()), 2), 3), 0.0);
-    l.slot(matrix_) = l.slot(matrix_).get() + einsum("bthd,bthe->bhde", {k, l.local().v});
+    l.slot(matrix_) =
+        l.slot(matrix_).get() + einsum("bthd,bthe->bhde", {k, cast(l.local().v, dtype)});
     l.slot(normaliser_) = l.slot(normaliser_).get() + sum(k, 1);
   }
 

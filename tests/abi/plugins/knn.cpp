@@ -28,13 +28,17 @@ class Knn : public mneme::Tier {
   mneme::Read read(mneme::Layer& l, const mneme::Queries& in) override {
     const mneme::Rows past = l.queue(past_).rows();
     if (past.empty()) return mneme::nothing();
-    mneme::Tensor scores = einsum("bthd,bmhd->bhtm", {in.q, past.k}) * scale_;
+    // Scores join local attention's in at least f32; values stay in the layer's dtype.
+    const mneme::DType dtype =
+        in.q.dtype() == mneme::DType::kF64 ? mneme::DType::kF64 : mneme::DType::kF32;
+    mneme::Tensor scores = cast(einsum("bthd,bmhd->bhtm", {in.q, past.k}), dtype) * scale_;
     if (past.valid)
       scores = masked_fill(scores, unsqueeze(unsqueeze(logical_not(past.valid), 1), 1), -INFINITY);
     const auto best = topk(scores, neighbours_ < past.count ? neighbours_ : past.count, 3);
     const mneme::Tensor weights =
         scatter_add(zeros_like(scores), best.indices, softmax(best.values, 3), 3);
-    return mneme::lse(einsum("bhtm,bmhd->bthd", {weights, past.v}), logsumexp(best.values, 3));
+    return mneme::lse(einsum("bhtm,bmhd->bthd", {cast(weights, past.v.dtype()), past.v}),
+                      logsumexp(best.values, 3));
   }
 
   void absorb(mneme::Layer& l, const mneme::Rows& rows) override {

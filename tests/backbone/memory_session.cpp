@@ -1,0 +1,97 @@
+#include "tests/backbone/memory_session.hpp"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "host/base/error.hpp"
+#include "host/base/random.hpp"
+
+namespace mneme::backbone {
+
+config::MemoryConfig memory_of(const std::vector<std::string>& folders, const std::string& tiers) {
+  std::string list;
+  for (const std::string& folder : folders) list += str(list.empty() ? "" : ", ", '"', folder, '"');
+  // The other tables only make the text an experiment; nothing of them is used.
+  return config::parse_experiment_text(str("[memory]\nplugins = [", list, "]\n", tiers,
+                                           "\n[data]\ntask = \"motif\"\n[train]\nsteps = 1\n"),
+                                       "memory.toml", "/")
+      .memory;
+}
+
+MemorySession::MemorySession(const config::ModelConfig& config, const ModelSetup& setup,
+                             const config::MemoryConfig& memory)
+    : model(make_model(config, setup)), stack(memory, backbone_info(config, setup), loader) {
+  model->train(false);
+}
+
+MemorySession::Result MemorySession::run(memory::StackState& state, const at::Tensor& ids) {
+  memory::SegmentInput input;
+  input.length = ids.size(1) - 1;
+  memory::SegmentRun segment(stack, state, input);
+  Result out;
+  out.nll =
+      model->forward({ids.narrow(1, 0, input.length), ids.narrow(1, 1, input.length), {}}, segment)
+          .nll;
+  out.loss = out.nll.mean();
+  const at::Tensor more = segment.total_loss();
+  if (more.defined()) out.loss = out.loss + more.to(out.loss.scalar_type());
+  segment.commit();
+  return out;
+}
+
+at::Tensor MemorySession::nll(memory::StackState& state, const at::Tensor& ids,
+                              const std::vector<int64_t>& lengths) {
+  std::vector<at::Tensor> out;
+  int64_t from = 0;
+  for (const int64_t n : lengths) {
+    out.push_back(nll(state, ids.narrow(1, from, n + 1)).detach());
+    from += n;
+  }
+  return at::cat(out, 1);
+}
+
+at::Tensor MemorySession::parameter(const std::string& name) const {
+  for (const Parameter& p : model->parameters()) {
+    if (p.name == name) return p.tensor;
+  }
+  for (const memory::TierParameter& p : stack.parameters()) {
+    if (p.name.ends_with(name)) return p.tensor;
+  }
+  throw_run("no parameter is called ", name);
+}
+
+double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t samples) {
+  // Short, so that few places lie near a bend of the feed-forward's ReLU.
+  constexpr double kStep = 1e-5;
+  const at::AutoGradMode with_grad(true);
+  leaf.mutable_grad().reset();
+  loss().backward();
+  if (!leaf.grad().defined()) return std::numeric_limits<double>::infinity();
+  const at::Tensor grad = leaf.grad().contiguous().view(-1).clone();
+  Random random(23, {"places"});
+  double error = 0.0, norm = 0.0;
+  const bool takes_all = samples >= leaf.numel();
+  for (int64_t s = 0; s < std::min(samples, leaf.numel()); ++s) {
+    const int64_t place = takes_all ? s : random.between(0, leaf.numel() - 1);
+    double* value = leaf.mutable_data_ptr<double>() + place;
+    const double before = *value;
+    const auto at_step = [&](double step) {
+      *value = before + step;
+      return loss().item<double>();
+    };
+    // Fourth order: the second-order formula's own error would be what is measured.
+    const double near = at_step(kStep) - at_step(-kStep);
+    const double far = at_step(2 * kStep) - at_step(-2 * kStep);
+    *value = before;
+    const double expected = (8.0 * near - far) / (12.0 * kStep);
+    const double difference = grad[place].item<double>() - expected;
+    error += difference * difference;
+    norm += expected * expected;
+  }
+  return norm > 1e-16 ? std::sqrt(error / norm) : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace mneme::backbone

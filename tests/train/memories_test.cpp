@@ -1,0 +1,61 @@
+// Every memory at hand trains in every precision: slots in f32 beside rows and q/k/v in bf16.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "tests/train/run_support.hpp"
+
+namespace mneme::train {
+namespace {
+
+using test::small_experiment;
+using test::weights_of;
+
+struct Case {
+  std::string name;
+  std::string memory;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+};
+
+class MemoryTraining : public testing::TestWithParam<std::tuple<std::string, Case>> {};
+
+TEST_P(MemoryTraining, StepsAreFiniteAndMoveEveryParameter) {
+  const auto& [precision, memory] = GetParam();
+  Session session(small_experiment(
+      memory.memory, {"train.precision=" + precision, "train.bptt_segments=2", "train.warmup=0"}));
+  const std::vector<at::Tensor> before = weights_of(session.runtime());
+  for (int step = 0; step < 3; ++step) {
+    const StepReport report = session.train_step();
+    EXPECT_TRUE(std::isfinite(report.loss)) << "step " << report.step;
+    EXPECT_GT(report.loss, 0.0);
+  }
+  const std::vector<at::Tensor> after = weights_of(session.runtime());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const std::string& name = session.runtime().parameters()[i].name;
+    EXPECT_TRUE(after[i].isfinite().all().item<bool>()) << name;
+    EXPECT_FALSE(after[i].equal(before[i])) << name << " did not move";
+  }
+  EXPECT_TRUE(std::isfinite(session.evaluate(data::Split::kValid).loss()));
+}
+
+std::string tier(const std::string& plugin, const std::string& options = "") {
+  return "[[memory.tier]]\nplugin = \"" + plugin + "\"\n" + options + "\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, MemoryTraining,
+    testing::Combine(
+        testing::Values("f64", "f32", "bf16"),
+        testing::Values(Case{"xl_cache", test::xl_cache(8)},
+                        Case{"knn", tier("test_knn", "rows = 12\nneighbours = 3")},
+                        Case{"infini", test::infini()}, Case{"everything", tier("test_everything")},
+                        Case{"everything_before", tier("test_everything", "before = true")},
+                        Case{"riders", tier("test_riders", "rows = 5")},
+                        Case{"all", test::xl_cache(4) + tier("test_knn", "rows = 12") +
+                                        test::infini() + tier("test_riders", "rows = 5")})),
+    [](const auto& made) { return std::get<1>(made.param).name + "_" + std::get<0>(made.param); });
+
+}  // namespace
+}  // namespace mneme::train
