@@ -1,9 +1,11 @@
 #!/bin/sh
-# install_test.sh SOURCE BUILD: installs the SDK out of BUILD into a folder of its own, builds the examples and the
-# template against it with every compiler at hand, and looks at the binaries.
+# install_test.sh SOURCE BUILD [EXAMPLE_TEST]: installs the SDK out of BUILD into a folder of its own, builds the examples
+# and the template against it with every compiler at hand, and looks at the binaries. With EXAMPLE_TEST (the program of
+# example_test.cpp) the host also trains with the examples and their gradients are held to finite differences.
 set -eu
 source_dir=$1
 build_dir=$2
+example_test=${3:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -46,6 +48,18 @@ build_example() {
   echo "ok: $name with $label"
 }
 
+# run_example NAME LABEL: the host trains with the example that this compiler built.
+run_example() {
+  [ -n "$example_test" ] || return 0
+  if MNEME_EXAMPLE_FOLDER="$work/$2-$1" MNEME_EXAMPLE_PLUGIN=$1 "$example_test" >"$work/log" 2>&1; then
+    grep "^$1[:,]" "$work/log"
+    echo "ok: $1 by $2 trains"
+  else
+    cat "$work/log"
+    fail "$1 by $2 does not train"
+  fi
+}
+
 cmake --install "$build_dir" --prefix "$work/sdk" --component sdk >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 [ -f "$work/sdk/include/mneme/plugin.h" ] || fail "the component sdk has no include/mneme/plugin.h"
 if grep -rlF "$source_dir" "$work/sdk"; then fail "the installed SDK names the source folder (files above)"; fi
@@ -61,6 +75,8 @@ for pair in gcc:g++ clang:clang++; do
   compilers=$((compilers + 1))
   build_example decayed_mean_c "$source_dir/examples/decayed_mean_c" "$cc" -DCMAKE_C_COMPILER="$cc"
   build_example decayed_mean "$source_dir/examples/decayed_mean" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
+  run_example decayed_mean_c "$cc"
+  run_example decayed_mean "$cc"
   build_example my_memory "$work/sdk/share/mneme-sdk/template" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
 done
 [ "$compilers" -gt 0 ] || fail "neither gcc nor clang is installed"
