@@ -35,8 +35,8 @@ standard='algorithm any array atomic bit bitset cassert cerrno cfloat charconv c
   stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h time.h'
 
 is_standard() {
-  for header in $standard; do
-    if [ "$header" = "$1" ]; then return 0; fi
+  for known in $standard; do
+    if [ "$known" = "$1" ]; then return 0; fi
   done
   return 1
 }
