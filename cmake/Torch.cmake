@@ -1,7 +1,7 @@
 # Imports LibTorch as mneme::torch, and offers its headers precompiled.
 #
 #   mneme::torch                     headers (SYSTEM), libtorch_cpu and libc10, run path to both
-#   mneme_use_torch_pch(TARGET)      TARGET gets <torch/torch.h> precompiled; it must link mneme::torch
+#   mneme_use_torch_pch(TARGET)      TARGET gets host/torch.hpp precompiled; it must link mneme::torch
 #
 # Searched in this order: -DMNEME_TORCH=DIR, Torch_DIR (variable or environment), CMAKE_PREFIX_PATH, the project's .venv.
 # find_package(Torch) is not used: with the CUDA wheel it fails where no CUDA toolkit is installed, and where one is,
@@ -105,7 +105,8 @@ endforeach()
 # mneme_add_test take care of that by linking mneme_options and leaving position independence alone.
 add_library(mneme_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
 target_link_libraries(mneme_pch PRIVATE mneme_torch mneme_options)
-target_precompile_headers(mneme_pch PRIVATE <torch/torch.h>)
+target_include_directories(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}")
+target_precompile_headers(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}/host/torch.hpp")
 
 # ccache can only cache users of a precompiled header when the compiler keeps the header visible in its output (GCC)
 # and does not store time stamps in it (clang).

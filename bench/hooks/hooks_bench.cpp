@@ -9,8 +9,6 @@
 //     median of the step.
 //
 // Prints ratios and the cost; exits 1 when the two paths differ.
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,6 +19,7 @@
 #include "host/backbone/model.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/memory/loader.hpp"
+#include "host/torch.hpp"
 
 namespace {
 

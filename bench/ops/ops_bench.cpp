@@ -1,11 +1,11 @@
 // What an op costs over the same LibTorch call written directly, at sizes where nothing else
 // counts. Both run alternately in one loop; the counters are nanoseconds a call.
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
 
 #include <chrono>
 
 #include "host/memory/ops.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

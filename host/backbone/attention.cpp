@@ -1,11 +1,11 @@
 #include "host/backbone/attention.hpp"
 
-#include <torch/torch.h>
-
 #include <array>
 #include <limits>
 #include <optional>
 #include <vector>
+
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

@@ -1,13 +1,12 @@
 #include "host/backbone/columns.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <limits>
 
 #include "host/backbone/attention.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

@@ -1,12 +1,11 @@
 #include "host/backbone/embedding.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "host/backbone/linear.hpp"
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 

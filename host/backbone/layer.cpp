@@ -1,7 +1,5 @@
 #include "host/backbone/layer.hpp"
 
-#include <torch/torch.h>
-
 #include <cmath>
 
 #include "host/backbone/attention.hpp"
@@ -9,6 +7,7 @@
 #include "host/backbone/linear.hpp"
 #include "host/backbone/services.hpp"
 #include "host/base/text.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

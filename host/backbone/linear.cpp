@@ -1,6 +1,6 @@
 #include "host/backbone/linear.hpp"
 
-#include <torch/torch.h>
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 

@@ -1,7 +1,5 @@
 #include "host/backbone/names.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <string_view>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

@@ -1,8 +1,7 @@
 #include "host/backbone/noise.hpp"
 
-#include <torch/torch.h>
-
 #include "host/base/random.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 

@@ -1,12 +1,11 @@
 #include "host/backbone/parameters.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
 #include "host/base/random.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

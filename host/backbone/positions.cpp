@@ -1,9 +1,9 @@
 #include "host/backbone/positions.hpp"
 
-#include <torch/torch.h>
-
 #include <cmath>
 #include <limits>
+
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

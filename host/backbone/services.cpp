@@ -1,7 +1,5 @@
 #include "host/backbone/services.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -9,6 +7,7 @@
 #include "host/backbone/attention.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

@@ -1,10 +1,9 @@
 #include "host/backbone/softmax.hpp"
 
-#include <torch/torch.h>
-
 #include "host/backbone/attention.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/base/text.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

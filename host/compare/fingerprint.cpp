@@ -1,12 +1,11 @@
 #include "host/compare/fingerprint.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <span>
 
 #include "host/base/error.hpp"
 #include "host/base/sha256.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::compare {
 

@@ -1,10 +1,9 @@
 #include "host/eval/batch.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::eval {
 namespace {

@@ -1,7 +1,5 @@
 #include "host/eval/evaluator.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -9,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/eval/batch.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::eval {
 namespace {

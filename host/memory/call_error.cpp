@@ -1,7 +1,5 @@
 #include "host/memory/call_error.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/ops.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

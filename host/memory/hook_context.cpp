@@ -1,9 +1,8 @@
 #include "host/memory/hook_context.hpp"
 
-#include <torch/torch.h>
-
 #include "host/base/error.hpp"
 #include "host/memory/ops.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 

@@ -1,11 +1,10 @@
 #include "host/memory/hook_driver.hpp"
 
-#include <torch/torch.h>
-
 #include <cmath>
 #include <limits>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <ATen/dlpack.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/torch.h>
 
 #include <cstddef>
 #include <deque>
@@ -11,6 +10,7 @@
 #include "host/base/error.hpp"
 #include "host/memory/call_error.hpp"
 #include "host/memory/ops.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

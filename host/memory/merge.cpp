@@ -1,7 +1,6 @@
 #include "host/memory/merge.hpp"
 
-#include <torch/torch.h>
-
+#include "host/torch.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {

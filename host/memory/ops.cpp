@@ -1,11 +1,10 @@
 #include "host/memory/ops.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <new>
 
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

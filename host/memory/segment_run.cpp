@@ -1,5 +1,3 @@
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <functional>
 
@@ -9,6 +7,7 @@
 #include "host/memory/merge.hpp"
 #include "host/memory/ops.hpp"
 #include "host/memory/stack.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,7 +1,5 @@
 #include "host/memory/stack.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -9,6 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/memory/tier.hpp"
 #include "host/memory/tier_state.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,7 +1,5 @@
 #include "host/memory/tier.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,6 +13,7 @@
 #include "host/memory/ops.hpp"
 #include "host/memory/plugin_options.hpp"
 #include "host/memory/setup.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,10 +1,9 @@
 #include "host/memory/tier_state.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,7 +1,5 @@
 #include "host/train/checkpoint.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -9,6 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/base/json.hpp"
 #include "host/base/log.hpp"
+#include "host/torch.hpp"
 #include "host/train/checkpoint_format.hpp"
 #include "host/train/tensor_bytes.hpp"
 

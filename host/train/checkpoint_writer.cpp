@@ -1,7 +1,6 @@
-#include <torch/torch.h>
-
 #include "host/base/json.hpp"
 #include "host/base/text.hpp"
+#include "host/torch.hpp"
 #include "host/train/checkpoint.hpp"
 #include "host/train/checkpoint_format.hpp"
 #include "host/train/run_folder.hpp"

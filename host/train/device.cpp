@@ -1,7 +1,6 @@
 #include "host/train/device.hpp"
 
 #include <dlfcn.h>
-#include <torch/torch.h>
 
 #include <array>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::train {
 namespace {

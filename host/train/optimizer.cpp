@@ -1,8 +1,8 @@
 #include "host/train/optimizer.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
+
+#include "host/torch.hpp"
 
 namespace mneme::train {
 namespace {

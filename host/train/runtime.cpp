@@ -1,10 +1,9 @@
 #include "host/train/runtime.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::train {
 namespace {

@@ -1,7 +1,5 @@
 #include "host/train/session.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -9,6 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/eval/batch.hpp"
+#include "host/torch.hpp"
 #include "host/train/checkpoint.hpp"
 #include "host/train/device.hpp"
 

@@ -1,12 +1,11 @@
 #include "host/train/tensor_bytes.hpp"
 
-#include <torch/torch.h>
-
 #include <array>
 #include <cstring>
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::train {
 namespace {

@@ -2,9 +2,9 @@
 // explicit distances, biases, release, finish.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

@@ -2,11 +2,11 @@
 // the state stays as it was.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <ostream>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

@@ -1,9 +1,9 @@
 // Riders: rows that the tier puts into the layer stack.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

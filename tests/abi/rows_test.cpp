@@ -2,10 +2,10 @@
 #include "host/memory/rows.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/base/error.hpp"
 #include "host/memory/merge.hpp"
+#include "host/torch.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {

@@ -1,9 +1,8 @@
 #include "tests/abi/support.hpp"
 
-#include <torch/torch.h>
-
 #include "host/base/random.hpp"
 #include "host/config/experiment.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 

@@ -2,13 +2,13 @@
 #include "host/backbone/attention.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <iostream>
 #include <limits>
 
 #include "host/backbone/positions.hpp"
+#include "host/torch.hpp"
 #include "tests/backbone/naive.hpp"
 #include "tests/backbone/support.hpp"
 

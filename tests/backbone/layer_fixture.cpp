@@ -1,6 +1,6 @@
 #include "tests/backbone/layer_fixture.hpp"
 
-#include <torch/torch.h>
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 

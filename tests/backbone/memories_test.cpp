@@ -1,8 +1,8 @@
 // The test memories of tests/abi/plugins through the whole backbone in f64: what autograd makes of
 // a segment's loss equals central differences, into the backbone and into the memory's parameters.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
+#include "host/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 

@@ -1,13 +1,12 @@
 #include "tests/backbone/memory_session.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 

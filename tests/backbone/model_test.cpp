@@ -1,12 +1,12 @@
 #include "host/backbone/model.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <map>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {

@@ -1,12 +1,12 @@
 #include "host/backbone/names.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {

@@ -2,8 +2,8 @@
 // stack again, attending to themselves (tests/abi/plugins/riders.cpp). Gradients:
 // memories_test.cpp.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
+#include "host/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 

@@ -1,11 +1,11 @@
 // The backbone with a real segment cache: properties that hold whatever the weights are
 // (architecture.md, section 9, properties 5 and 9).
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/backbone/model.hpp"
 #include "host/memory/loader.hpp"
 #include "host/memory/stack.hpp"
+#include "host/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {

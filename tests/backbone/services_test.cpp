@@ -2,12 +2,12 @@
 #include "host/backbone/services.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "tests/backbone/layer_fixture.hpp"
 #include "tests/backbone/naive.hpp"
 

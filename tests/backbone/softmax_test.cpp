@@ -1,9 +1,9 @@
 #include "host/backbone/softmax.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {

@@ -1,11 +1,11 @@
 #include "tests/backbone/support.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
 #include "host/memory/loader.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::backbone {
 

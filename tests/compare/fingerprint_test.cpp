@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
+#include "host/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::compare {

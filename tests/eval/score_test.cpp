@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/base/random.hpp"
 #include "host/base/safetensors.hpp"
+#include "host/torch.hpp"
 #include "host/train/tensor_bytes.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"

@@ -1,12 +1,12 @@
 #include "tests/golden/golden.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "host/base/text.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::golden {
 

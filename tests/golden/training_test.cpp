@@ -3,12 +3,12 @@
 //
 // Every file of the family is read when the test runs; every setting comes from its metadata.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <iostream>
 
 #include "host/backbone/names.hpp"
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "host/train/session.hpp"
 #include "tests/golden/golden.hpp"
 #include "tests/golden/official_settings.hpp"

@@ -2,7 +2,6 @@
 //
 // Every file of the family is read when the test runs; every setting comes from its metadata.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <iostream>
 #include <map>
@@ -15,6 +14,7 @@
 #include "host/base/safetensors.hpp"
 #include "host/memory/loader.hpp"
 #include "host/memory/stack.hpp"
+#include "host/torch.hpp"
 #include "tests/golden/golden.hpp"
 
 namespace mneme {

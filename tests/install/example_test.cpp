@@ -2,7 +2,6 @@
 // install_test.sh runs this program once for every plugin that it built: MNEME_EXAMPLE_FOLDER holds
 // the library MNEME_EXAMPLE_PLUGIN.so.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include "host/base/file.hpp"
 #include "host/base/json.hpp"
 #include "host/base/safetensors.hpp"
+#include "host/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/cli/program.hpp"

@@ -1,9 +1,9 @@
 #include "tests/memory/op_case.hpp"
 
-#include <torch/torch.h>
-
 #include <cmath>
 #include <stdexcept>
+
+#include "host/torch.hpp"
 
 namespace mneme::memory::test {
 namespace {

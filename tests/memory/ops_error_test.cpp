@@ -1,10 +1,10 @@
 // Every message that an op can give, with the words that a plugin's author needs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <limits>
 
+#include "host/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
 namespace mneme::memory::test {

@@ -1,12 +1,12 @@
 // Every op against plain loops, in every dtype that its schema allows.
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <map>
 #include <set>
 
+#include "host/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
 namespace mneme::memory::test {

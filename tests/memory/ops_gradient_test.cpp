@@ -1,11 +1,11 @@
 // Every differentiable op's gradient against central differences in f64.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
 #include <set>
 
+#include "host/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
 namespace mneme::memory::test {

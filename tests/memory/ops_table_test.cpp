@@ -1,7 +1,6 @@
 // The table itself: names, lookup, supports, dtype codes, and how it is printed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <regex>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "host/base/json.hpp"
 #include "host/memory/ops_print.hpp"
+#include "host/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
 namespace mneme::memory::test {

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/base/error.hpp"
+#include "host/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {

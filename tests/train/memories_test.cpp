@@ -1,9 +1,9 @@
 // Every memory at hand trains in every precision: slots in f32 beside rows and q/k/v in bf16.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 
+#include "host/torch.hpp"
 #include "tests/train/run_support.hpp"
 
 namespace mneme::train {

@@ -2,10 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
+
+#include "host/torch.hpp"
 
 namespace mneme::train {
 namespace {

@@ -1,8 +1,8 @@
 // Stopping and resuming equals never having stopped, bit for bit (architecture.md, 9.6).
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "host/base/safetensors.hpp"
+#include "host/torch.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"

@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <sstream>
 
 #include "host/base/file.hpp"
+#include "host/torch.hpp"
 #include "host/train/checkpoint.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"

@@ -1,9 +1,8 @@
 #include "tests/train/run_support.hpp"
 
-#include <torch/torch.h>
-
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::test {
 namespace {

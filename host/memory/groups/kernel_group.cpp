@@ -1,12 +1,11 @@
 // Group mneme.kernel/1.
-#include <torch/torch.h>
-
 #include "host/base/error.hpp"
 #include "host/memory/groups/groups.hpp"
 #include "host/memory/groups/normalise.hpp"
 #include "host/memory/hook_context.hpp"
 #include "host/memory/kernel_function.hpp"
 #include "host/memory/setup.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,10 +1,9 @@
 // Group mneme.op/1.
-#include <torch/torch.h>
-
 #include "host/base/error.hpp"
 #include "host/memory/groups/groups.hpp"
 #include "host/memory/hook_context.hpp"
 #include "host/memory/ops.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,10 +1,9 @@
 // Groups mneme.probe/1 and mneme.log/1.
-#include <torch/torch.h>
-
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/memory/groups/groups.hpp"
 #include "host/memory/hook_context.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,12 +1,11 @@
 // Group mneme.random/1: draws keyed by (seed, tier, layer, the lane's stream, segment, name).
-#include <torch/torch.h>
-
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
 #include "host/memory/groups/groups.hpp"
 #include "host/memory/groups/normalise.hpp"
 #include "host/memory/hook_context.hpp"
 #include "host/memory/ops.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,11 +1,10 @@
 // Group mneme.state/1 in hooks: parameters, slots and queues.
-#include <torch/torch.h>
-
 #include "host/base/error.hpp"
 #include "host/memory/groups/groups.hpp"
 #include "host/memory/groups/normalise.hpp"
 #include "host/memory/groups/state_setup.hpp"
 #include "host/memory/hook_context.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

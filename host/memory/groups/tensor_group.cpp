@@ -1,6 +1,4 @@
 // Group mneme.tensor/1.
-#include <torch/torch.h>
-
 #include <limits>
 
 #include "host/base/error.hpp"
@@ -8,6 +6,7 @@
 #include "host/memory/groups/normalise.hpp"
 #include "host/memory/hook_context.hpp"
 #include "host/memory/ops.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,9 +1,8 @@
 // Activation functions, element by element.
-#include <torch/torch.h>
-
 #include <cstring>
 
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

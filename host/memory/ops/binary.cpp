@@ -1,10 +1,9 @@
 // Element by element, two operands; one of them may be the attribute `scalar`.
-#include <torch/torch.h>
-
 #include <cmath>
 
 #include "host/memory/ops/cpu_scan.hpp"
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

@@ -1,9 +1,9 @@
 #include "host/memory/ops/cpu_scan.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

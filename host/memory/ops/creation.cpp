@@ -1,9 +1,8 @@
 // Tensors made from attributes alone, on the segment's device, and like another tensor.
-#include <torch/torch.h>
-
 #include <cmath>
 
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

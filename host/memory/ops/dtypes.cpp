@@ -1,6 +1,5 @@
-#include <torch/torch.h>
-
 #include "host/memory/ops.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory {
 

@@ -1,7 +1,6 @@
 // Joining, repeating and padding.
-#include <torch/torch.h>
-
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

@@ -1,7 +1,6 @@
 // Layers: normalisation, convolution and pooling along one dimension.
-#include <torch/torch.h>
-
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

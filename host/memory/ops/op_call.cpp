@@ -1,11 +1,10 @@
 #include "host/memory/ops/op_call.hpp"
 
-#include <torch/torch.h>
-
 #include <cmath>
 #include <cstring>
 
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

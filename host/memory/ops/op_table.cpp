@@ -1,9 +1,9 @@
 #include "host/memory/ops/op_table.hpp"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <stdexcept>
+
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

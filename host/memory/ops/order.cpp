@@ -1,7 +1,6 @@
 // Running sums, sorting and searching.
-#include <torch/torch.h>
-
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

@@ -1,9 +1,8 @@
 // Matrix products and einsum.
-#include <torch/torch.h>
-
 #include <array>
 
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

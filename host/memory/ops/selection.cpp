@@ -1,7 +1,6 @@
 // Choosing elements by masks and limits, and changing how a tensor is stored.
-#include <torch/torch.h>
-
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

@@ -1,9 +1,8 @@
 // Changing a tensor's shape or order. Results share x's memory where that is possible.
-#include <torch/torch.h>
-
 #include <limits>
 
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

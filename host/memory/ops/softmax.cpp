@@ -1,11 +1,10 @@
 // Softmax and log-sum-exp. A row of -inf is a query without keys: its probabilities are 0, its
 // log-sum-exp is -inf, and no gradient leaves it (LibTorch alone gives NaN).
-#include <torch/torch.h>
-
 #include <limits>
 
 #include "host/memory/ops/cpu_scan.hpp"
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {

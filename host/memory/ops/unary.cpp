@@ -1,7 +1,6 @@
 // Element by element, one input.
-#include <torch/torch.h>
-
 #include "host/memory/ops/op_table.hpp"
+#include "host/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {
