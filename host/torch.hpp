@@ -5,3 +5,4 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <torch/version.h>
