@@ -82,7 +82,7 @@ RunFolder RunFolder::open(const fs::path& path) {
                  .failed = "this is no run of mneme",
                  .expected = str("a folder with ", kExperiment, " and ", kInfo),
                  .got = fs::is_directory(path) ? str("no ", name) : "no such folder",
-                 .hint = "name a folder that `mneme train --out` wrote"});
+                 .hint = "name a folder that `mneme train --run` wrote"});
   }
   return folder;
 }
