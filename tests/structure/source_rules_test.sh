@@ -34,7 +34,7 @@ fresh_tree
 sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused a tree that breaks nothing"; exit 1; }
 fresh_tree; echo '// like echo_memory' >>"$work/tree/host/a.cpp"
 expect_breach 'host/ names the plugin echo_memory'
-fresh_tree; echo '#include "host/torch.hpp"' >>"$work/tree/plugins/echo_memory/plugin.cpp"
+fresh_tree; echo '#include <torch/torch.h>' >>"$work/tree/plugins/echo_memory/plugin.cpp"
 expect_breach 'plugin.cpp:4: includes torch/torch.h'
 fresh_tree; echo '#include "host/base/error.hpp"' >>"$work/tree/examples/one/one.c"
 expect_breach 'one.c:2: includes host/base/error.hpp'
