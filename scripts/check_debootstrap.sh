@@ -57,7 +57,7 @@ for tool in debootstrap git unshare; do
 done
 
 [[ -n $target ]] || target=$(mktemp -d "${TMPDIR:-/tmp}/mneme_debian12.XXXXXX")
-clone=$target/root/mneme
+clone=$target/srv/mneme
 
 # The mirror that this machine's apt uses for Debian 12; nothing elsewhere, and debootstrap takes its own default.
 debian_mirror() {
@@ -146,7 +146,7 @@ run_inside() {
       mount --bind -o ro "$toolkit" "$target/usr/local/cuda"
     fi
     exec chroot "$target" "$@" </dev/null' \
-    inner "$target" "$toolkit" env -i "${environment[@]}" bash -c 'cd /root/mneme && exec "$@"' inner "${command[@]}"
+    inner "$target" "$toolkit" env -i "${environment[@]}" bash -c 'cd /srv/mneme && exec "$@"' inner "${command[@]}"
 }
 
 mkdir -p "$target"
