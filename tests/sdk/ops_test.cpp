@@ -164,8 +164,9 @@ void expect_fits(const OpSchema& schema, const OpRecord& record) {
   EXPECT_GE(record.inputs, required) << record.name;
   EXPECT_EQ(record.outputs, schema.outputs.size()) << record.name;
   for (const auto& [name, type] : record.attrs) {
-    const auto found = std::find_if(schema.attrs.begin(), schema.attrs.end(),
-                                    [&](const auto& attr) { return attr.name == name; });
+    const auto found =
+        std::find_if(schema.attrs.begin(), schema.attrs.end(),
+                     [&wanted = name](const auto& attr) { return attr.name == wanted; });
     ASSERT_NE(found, schema.attrs.end()) << record.name << " has no attribute " << name;
     EXPECT_EQ(static_cast<uint32_t>(found->type), type) << record.name << ", attribute " << name;
   }
