@@ -50,7 +50,7 @@ fi
 
 bash scripts/setup.sh "${setup_arguments[@]}"
 
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 passed=0 failed=0 skipped=0 status=0
 for preset in "${presets[@]}"; do
