@@ -1,0 +1,25 @@
+// Reading the sections of an experiment file, one file a section. Not for other folders.
+#pragma once
+
+#include "host/config/experiment.hpp"
+#include "host/config/schema.hpp"
+
+namespace mneme::config {
+
+inline constexpr RealRange kProbability{.min = 0.0, .max = 1.0, .is_open_max = true};
+inline constexpr RealRange kAboveZero{.min = 0.0, .is_open_min = true};
+inline constexpr RealRange kFromZero{.min = 0.0};
+inline constexpr IntegerRange kCount{1, 1'000'000'000};  // steps and the like
+inline constexpr IntegerRange kCountOrZero{0, 1'000'000'000};
+inline constexpr IntegerRange kExtent{1, 1'048'576};  // one extent of a tensor
+inline constexpr IntegerRange kLayers{1, 4096};
+
+// Each reads one table; problems go to `problems`.
+[[nodiscard]] ModelConfig read_model(const Value& table, Problems& problems);
+[[nodiscard]] DataConfig read_data(const Value& table, Problems& problems);
+[[nodiscard]] TrainConfig read_train(const Value& table, const DataConfig& data,
+                                     Problems& problems);
+[[nodiscard]] EvalConfig read_eval(const Value& table, const DataConfig& data,
+                                   const TrainConfig& train, Problems& problems);
+
+}  // namespace mneme::config
