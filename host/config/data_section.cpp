@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "host/base/text.hpp"
 #include "host/config/sections.hpp"
 #include "host/config/words.hpp"
@@ -25,38 +29,150 @@ void read_motif(Reader& reader, DataConfig& data) {
   }
 }
 
+// The defaults of the two tasks are those of their papers.
+void read_sequences(Reader& reader, DataConfig& data) {
+  const bool is_digits = data.task == Task::kDigitSorting;
+  SequenceConfig& sequences = data.sequences;
+  sequences.length = reader.integer("length", is_digits ? 20 : 4000, {2, 16'777'216});
+  sequences.alphabet = reader.integer("alphabet", is_digits ? 10 : 20, {2, 65536});
+  sequences.train_sequences = reader.integer("train_sequences", is_digits ? 50000 : 8000, kCount);
+  sequences.valid_sequences = reader.integer("valid_sequences", is_digits ? 5000 : 800, kCount);
+  sequences.test_sequences = reader.integer("test_sequences", is_digits ? 5000 : 800, kCount);
+}
+
+void read_split(Reader& reader, DataConfig& data) {
+  const auto split = reader.reals("split", {.min = 0.0, .max = 1.0});
+  if (!split) return;
+  data.split = *split;
+  double sum = 0.0;
+  for (const double share : data.split) sum += share;
+  if (data.split.size() != 3 || data.split.front() <= 0.0 || std::abs(sum - 1.0) > 1e-9) {
+    reader.problem("split", {.expected = "three shares, [train, valid, test], that sum to 1, the "
+                                         "first above 0",
+                             .got = str(data.split.size(), " shares with the sum ", sum)});
+  }
+  for (const char* key : {"valid", "test"}) {
+    refuse_key(reader, key, "data.split takes it from data.train");
+  }
+}
+
+void read_documents(Reader& reader, DataConfig& data) {
+  data.documents = reader.choice("documents", data.documents, kDocumentsWords);
+  data.document_mark = reader.text("document_mark", "");
+  const bool is_marked = data.documents == Documents::kMark;
+  if (is_marked && data.document_mark.empty()) {
+    reader.problem("document_mark", {.failed = "missing",
+                                     .expected = "the line that begins a document, such as "
+                                                 "\"<|endoftext|>\""});
+  } else if (!is_marked && reader.has("document_mark")) {
+    refuse_key(reader, "document_mark", "used with documents = \"mark\"");
+  }
+}
+
+// What `mneme data prepare` decides, or, without it, the files and how they are encoded.
+void read_text(Reader& reader, DataConfig& data) {
+  data.prepared = reader.path("prepared");
+  if (reader.has("prepared")) {
+    for (const char* key : {"train", "valid", "test", "split", "vocabulary", "vocabulary_file",
+                            "vocabulary_size", "min_count", "add_eos", "documents",
+                            "document_mark"}) {
+      refuse_key(reader, key, "fixed by the folder that data.prepared names");
+    }
+    return;
+  }
+  reader.require("train", "the path of the training data, or data.prepared, a folder that "
+                          "`mneme data prepare` wrote");
+  data.train = reader.path("train");
+  data.valid = reader.path("valid");
+  data.test = reader.path("test");
+  read_split(reader, data);
+  data.vocabulary = reader.choice("vocabulary", data.vocabulary, kVocabularyWords);
+  data.vocabulary_file = reader.path("vocabulary_file");
+  read_documents(reader, data);
+  const bool is_word = data.vocabulary == Vocabulary::kWord;
+  if (is_word) {
+    data.add_eos = reader.boolean("add_eos", data.add_eos);
+    data.min_count = reader.integer("min_count", data.min_count, kCount);
+    data.vocabulary_size = reader.integer("vocabulary_size", 0, kCountOrZero);
+  }
+  for (const char* key : {"add_eos", "min_count", "vocabulary_size"}) {
+    if (!is_word) refuse_key(reader, key, "used with vocabulary = \"word\"");
+  }
+  for (const char* key : {"min_count", "vocabulary_size"}) {
+    if (is_word && reader.has("vocabulary_file")) {
+      refuse_key(reader, key, "fixed by data.vocabulary_file");
+    }
+  }
+}
+
+void read_tokens(Reader& reader, DataConfig& data) {
+  reader.require("train", "the path of the training data");
+  data.train = reader.path("train");
+  data.valid = reader.path("valid");
+  data.test = reader.path("test");
+  data.vocabulary_size = reader.integer("vocabulary_size", 0, kCountOrZero);
+}
+
+// Keys that belong to other tasks.
+void refuse_other_keys(Reader& reader, Task task) {
+  struct Key {
+    const char* name;
+    std::vector<Task> tasks;
+  };
+  const std::vector<Task> files = {Task::kText, Task::kTokens};
+  const std::vector<Task> sequences = {Task::kSorting, Task::kDigitSorting};
+  const Key keys[] = {
+      {"prepared", {Task::kText}},
+      {"train", files},
+      {"valid", files},
+      {"test", files},
+      {"split", {Task::kText}},
+      {"vocabulary", {Task::kText}},
+      {"vocabulary_file", {Task::kText}},
+      {"vocabulary_size", files},
+      {"min_count", {Task::kText}},
+      {"add_eos", {Task::kText}},
+      {"documents", {Task::kText}},
+      {"document_mark", {Task::kText}},
+      {"alphabet", {Task::kMotif, Task::kSorting, Task::kDigitSorting}},
+      {"period_min", {Task::kMotif}},
+      {"period_max", {Task::kMotif}},
+      {"length", sequences},
+      {"train_sequences", sequences},
+      {"valid_sequences", sequences},
+      {"test_sequences", sequences},
+  };
+  const std::string unused = str("not used by the task \"", to_word(task), '"');
+  for (const Key& key : keys) {
+    if (std::find(key.tasks.begin(), key.tasks.end(), task) == key.tasks.end()) {
+      refuse_key(reader, key.name, unused);
+    }
+  }
+}
+
 }  // namespace
 
 DataConfig read_data(const Value& table, Problems& problems) {
   Reader reader(table, problems);
   DataConfig data;
-  if (reader.require("task", "\"text\" | \"tokens\" | \"motif\"")) {
-    data.task = reader.choice("task", data.task, kTaskWords);
-  }
-  const std::string unused = str("not used by the task \"", to_word(data.task), '"');
-  if (data.task == Task::kMotif) {
-    read_motif(reader, data);
-    for (const char* key : {"train", "valid", "test"}) refuse_key(reader, key, unused);
-  } else {
-    if (reader.has("task")) reader.require("train", "the path of the training data");
-    data.train = reader.path("train");
-    data.valid = reader.path("valid");
-    data.test = reader.path("test");
-    for (const char* key : {"alphabet", "period_min", "period_max"}) {
-      refuse_key(reader, key, unused);
-    }
-  }
-  if (data.task == Task::kText) {
-    data.vocabulary = reader.choice("vocabulary", data.vocabulary, kVocabularyWords);
-  } else {
-    refuse_key(reader, "vocabulary", unused);
-  }
-  const bool is_sized = data.task == Task::kTokens ||
-                        (data.task == Task::kText && data.vocabulary == Vocabulary::kWord);
-  if (is_sized) {
-    data.vocabulary_size = reader.integer("vocabulary_size", 0, kCountOrZero);
-  } else {
-    refuse_key(reader, "vocabulary_size", "used with vocabulary = \"word\" or task = \"tokens\"");
+  const bool has_task = reader.require(
+      "task", "\"text\" | \"tokens\" | \"motif\" | \"sorting\" | \"digit_sorting\"");
+  data.task = reader.choice("task", data.task, kTaskWords);
+  refuse_other_keys(reader, data.task);
+  switch (data.task) {
+    case Task::kText:
+      if (has_task) read_text(reader, data);
+      break;
+    case Task::kTokens:
+      read_tokens(reader, data);
+      break;
+    case Task::kMotif:
+      read_motif(reader, data);
+      break;
+    case Task::kSorting:
+    case Task::kDigitSorting:
+      read_sequences(reader, data);
+      break;
   }
   data.reset = reader.choice("reset", data.reset, kResetWords);
   data.seed = reader.seed("seed", data.seed);

@@ -24,8 +24,9 @@ enum class Feed { kReleased, kSegment };
 enum class Task { kText, kTokens, kMotif, kSorting, kDigitSorting };
 enum class Vocabulary { kByte, kChar, kWord, kGpt2 };
 enum class Reset { kDocument, kSegment, kNever };
-enum class Optimizer { kAdam };
-enum class Schedule { kCosine, kConstant };
+enum class Documents { kFile, kHeading, kMark, kLine };
+enum class Optimizer { kAdam, kAdamW };
+enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt };
 enum class Precision { kF64, kF32, kBf16 };
 
 // The words of the file.
@@ -39,6 +40,7 @@ enum class Precision { kF64, kF32, kBf16 };
 [[nodiscard]] std::string_view to_word(Task value);
 [[nodiscard]] std::string_view to_word(Vocabulary value);
 [[nodiscard]] std::string_view to_word(Reset value);
+[[nodiscard]] std::string_view to_word(Documents value);
 [[nodiscard]] std::string_view to_word(Optimizer value);
 [[nodiscard]] std::string_view to_word(Schedule value);
 [[nodiscard]] std::string_view to_word(Precision value);
@@ -113,20 +115,64 @@ struct MotifConfig {
   friend bool operator==(const MotifConfig&, const MotifConfig&) = default;
 };
 
+// Tasks made of generated sequences with an answer: sorting by frequency [infinity-former, 4.1] and
+// digit sorting [Transformer-XL article].
+struct SequenceConfig {
+  std::int64_t length = 0;           // tokens to sort: sorting 4000, digit_sorting 20
+  std::int64_t alphabet = 0;         // symbols: sorting 20, digit_sorting 10
+  std::int64_t train_sequences = 0;  // sorting 8000, digit_sorting 50000
+  std::int64_t valid_sequences = 0;  // sorting 800, digit_sorting 5000
+  std::int64_t test_sequences = 0;   // sorting 800, digit_sorting 5000
+
+  friend bool operator==(const SequenceConfig&, const SequenceConfig&) = default;
+};
+
 // [data]
 struct DataConfig {
   Task task = Task::kText;
-  std::filesystem::path train = {};  // required by text and tokens
+  // text: a folder that `mneme data prepare` wrote, in place of files and vocabulary; "" = none.
+  std::filesystem::path prepared = {};
+  std::filesystem::path train = {};  // required by text (unless prepared) and tokens
   std::filesystem::path valid = {};  // "" = none
   std::filesystem::path test = {};
+  // Shares of data.train that become train, valid and test, in this order; empty = all is train.
+  std::vector<double> split = {};
   Vocabulary vocabulary = Vocabulary::kByte;  // of text
+  std::filesystem::path vocabulary_file = {};  // a saved vocabulary; "" = built from data.train
+  std::int64_t min_count = 1;                  // word: rarer words become <unk>
+  bool add_eos = true;                         // word: one <eos> at each line's end
+  // What begins a document of a text: the file; a heading line " = Title = " as WikiText's; a line
+  // equal to document_mark, which is left out; every line.
+  Documents documents = Documents::kFile;
+  std::string document_mark = {};
   // word: keep at most so many words; tokens: ids are below it; 0 = what the training data holds.
   std::int64_t vocabulary_size = 0;
   Reset reset = Reset::kDocument;
   MotifConfig motif = {};  // keys alphabet, period_min, period_max
+  SequenceConfig sequences = {};  // keys length, alphabet, <split>_sequences
   std::uint64_t seed = 1;  // of generated tasks
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
+};
+
+// [[train.group]]: parameters with settings of their own. The first group that names a parameter
+// counts.
+struct ParameterGroup {
+  // Names with "*" for any characters: "model.*.norm_*", "memory.0.*".
+  std::vector<std::string> parameters;
+  std::optional<double> lr = {};            // absent = train.lr, or the tier's own
+  std::optional<double> weight_decay = {};  // absent = the default rule
+
+  friend bool operator==(const ParameterGroup&, const ParameterGroup&) = default;
+};
+
+// [[train.accumulate_from]]: from this step on, so many segments a step; the update period of the
+// Compressive Transformer.
+struct AccumulateFrom {
+  std::int64_t step = 0;      // steps done before it holds, increasing from group to group
+  std::int64_t segments = 1;  // in place of train.accumulate
+
+  friend bool operator==(const AccumulateFrom&, const AccumulateFrom&) = default;
 };
 
 // [train]
@@ -139,7 +185,7 @@ struct TrainConfig {
   double lr = 2.5e-4;
   double lr_min = 0.0;  // where the cosine ends; at most lr
   Schedule schedule = Schedule::kCosine;
-  std::int64_t warmup = 0;  // steps of linear growth from 0
+  std::int64_t warmup = 0;  // steps of linear growth from 0; inverse_sqrt: at least 1
   double clip = 0.25;       // global gradient norm; 0 = off
   double beta1 = 0.9;       // key betas = [beta1, beta2]
   double beta2 = 0.999;
@@ -147,8 +193,18 @@ struct TrainConfig {
   Precision precision = Precision::kF32;
   std::int64_t bptt_segments = 1;  // segments that `through` slots keep their graph
   std::uint64_t seed = 1;
-  std::int64_t accumulate = 1;   // segments a step
-  std::int64_t log_every = 100;  // steps; 0 = never
+  // Backward passes a step, of bptt_segments segments each.
+  std::int64_t accumulate = 1;
+  std::vector<AccumulateFrom> accumulate_from = {};
+  // adam: added to the gradient; adamw: decoupled. Biases, norms and other vectors have none,
+  // unless a group names them.
+  double weight_decay = 0.0;
+  std::vector<ParameterGroup> groups = {};  // [[train.group]]
+  // Ends the training after so many evaluations of the valid split without a lower loss; 0 = off.
+  std::int64_t early_stop = 0;
+  std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1
+  bool tensorboard = true;            // event files in the run's folder
+  std::int64_t log_every = 100;       // steps; 0 = never
   std::int64_t eval_every = 0;   // steps; 0 = at the end only
   std::int64_t save_every = 0;   // steps; 0 = at the end only
 

@@ -87,24 +87,86 @@ std::string tier_text(const TierConfig& tier) {
   return out.text();
 }
 
+void add_files(TableText& out, const DataConfig& data) {
+  out.add("train", data.train);
+  out.add("valid", data.valid);
+  out.add("test", data.test);
+}
+
+void add_text(TableText& out, const DataConfig& data) {
+  out.add("prepared", data.prepared);
+  if (!data.prepared.empty()) return;
+  add_files(out, data);
+  std::vector<std::string> shares;
+  for (const double share : data.split) shares.push_back(format_exact(share));
+  if (!shares.empty()) out.raw("split", list_of(shares));
+  out.add("vocabulary", to_word(data.vocabulary));
+  out.add("vocabulary_file", data.vocabulary_file);
+  const bool is_words = data.vocabulary == Vocabulary::kWord;
+  if (is_words && data.vocabulary_file.empty()) {
+    out.add("vocabulary_size", data.vocabulary_size);
+    out.add("min_count", data.min_count);
+  }
+  if (is_words) out.add("add_eos", data.add_eos);
+  out.add("documents", to_word(data.documents));
+  if (data.documents == Documents::kMark) {
+    out.add("document_mark", std::string_view(data.document_mark));
+  }
+}
+
 std::string data_text(const DataConfig& data) {
   TableText out("[data]");
   out.add("task", to_word(data.task));
-  if (data.task == Task::kMotif) {
-    out.add("alphabet", data.motif.alphabet);
-    out.add("period_min", data.motif.period_min);
-    out.add("period_max", data.motif.period_max);
-  } else {
-    out.add("train", data.train);
-    out.add("valid", data.valid);
-    out.add("test", data.test);
+  switch (data.task) {
+    case Task::kText:
+      add_text(out, data);
+      break;
+    case Task::kTokens:
+      add_files(out, data);
+      out.add("vocabulary_size", data.vocabulary_size);
+      break;
+    case Task::kMotif:
+      out.add("alphabet", data.motif.alphabet);
+      out.add("period_min", data.motif.period_min);
+      out.add("period_max", data.motif.period_max);
+      break;
+    case Task::kSorting:
+    case Task::kDigitSorting:
+      out.add("length", data.sequences.length);
+      out.add("alphabet", data.sequences.alphabet);
+      out.add("train_sequences", data.sequences.train_sequences);
+      out.add("valid_sequences", data.sequences.valid_sequences);
+      out.add("test_sequences", data.sequences.test_sequences);
+      break;
   }
-  if (data.task == Task::kText) out.add("vocabulary", to_word(data.vocabulary));
-  const bool is_words = data.task == Task::kText && data.vocabulary == Vocabulary::kWord;
-  if (is_words || data.task == Task::kTokens) out.add("vocabulary_size", data.vocabulary_size);
   out.add("reset", to_word(data.reset));
   out.add("seed", data.seed);
   return out.text();
+}
+
+std::string accumulate_from_text(const TrainConfig& train) {
+  std::string text;
+  for (const AccumulateFrom& from : train.accumulate_from) {
+    TableText out("\n[[train.accumulate_from]]");
+    out.add("step", from.step);
+    out.add("segments", from.segments);
+    text += out.text();
+  }
+  return text;
+}
+
+std::string groups_text(const TrainConfig& train) {
+  std::string text;
+  for (const ParameterGroup& group : train.groups) {
+    TableText out("\n[[train.group]]");
+    std::vector<std::string> names;
+    for (const std::string& name : group.parameters) names.push_back(toml_string(name));
+    out.raw("parameters", list_of(names));
+    if (group.lr) out.add("lr", *group.lr);
+    if (group.weight_decay) out.add("weight_decay", *group.weight_decay);
+    text += out.text();
+  }
+  return text;
 }
 
 std::string train_text(const TrainConfig& train) {
@@ -125,10 +187,14 @@ std::string train_text(const TrainConfig& train) {
   out.add("bptt_segments", train.bptt_segments);
   out.add("seed", train.seed);
   out.add("accumulate", train.accumulate);
+  out.add("weight_decay", train.weight_decay);
+  out.add("early_stop", train.early_stop);
+  out.add("keep_checkpoints", train.keep_checkpoints);
+  out.add("tensorboard", train.tensorboard);
   out.add("log_every", train.log_every);
   out.add("eval_every", train.eval_every);
   out.add("save_every", train.save_every);
-  return out.text();
+  return out.text() + accumulate_from_text(train) + groups_text(train);
 }
 
 std::string eval_text(const EvalConfig& eval) {

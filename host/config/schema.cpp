@@ -224,6 +224,20 @@ std::optional<std::vector<bool>> Reader::booleans(std::string_view key) {
   return is_good ? std::optional(out) : std::nullopt;
 }
 
+std::vector<std::string> Reader::texts(std::string_view key) {
+  std::vector<std::string> out;
+  const auto* items = list(key, "a list of strings, such as [\"a\"]");
+  if (items == nullptr) return out;
+  for (const Value& item : *items) {
+    if (item.kind() == Kind::kString && !item.as_string().empty()) {
+      out.push_back(item.as_string());
+    } else {
+      refuse(item, "a string that is not empty");
+    }
+  }
+  return out;
+}
+
 std::vector<std::filesystem::path> Reader::paths(std::string_view key) {
   std::vector<std::filesystem::path> out;
   const auto* items = list(key, "a list of paths, such as [\"folder\"]");

@@ -106,6 +106,8 @@ class Reader {
   std::optional<std::vector<std::int64_t>> integers(std::string_view key, IntegerRange range = {});
   std::optional<std::vector<double>> reals(std::string_view key, RealRange range = {});
   std::optional<std::vector<bool>> booleans(std::string_view key);
+  // The strings of a list; empty when absent or refused.
+  std::vector<std::string> texts(std::string_view key);
   std::vector<std::filesystem::path> paths(std::string_view key);
 
   // The member when it is a table; an array of tables; nullptr (or empty) when absent or wrong.

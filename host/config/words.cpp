@@ -12,6 +12,7 @@ std::string_view to_word(Feed value) { return word_of(value, kFeedWords); }
 std::string_view to_word(Task value) { return word_of(value, kTaskWords); }
 std::string_view to_word(Vocabulary value) { return word_of(value, kVocabularyWords); }
 std::string_view to_word(Reset value) { return word_of(value, kResetWords); }
+std::string_view to_word(Documents value) { return word_of(value, kDocumentsWords); }
 std::string_view to_word(Optimizer value) { return word_of(value, kOptimizerWords); }
 std::string_view to_word(Schedule value) { return word_of(value, kScheduleWords); }
 std::string_view to_word(Precision value) { return word_of(value, kPrecisionWords); }

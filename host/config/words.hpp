@@ -27,17 +27,24 @@ inline constexpr Word<Feed> kFeedWords[] = {{"released", Feed::kReleased},
 inline constexpr Word<Task> kTaskWords[] = {{"text", Task::kText},
                                             {"tokens", Task::kTokens},
                                             {"motif", Task::kMotif},
-                                            {"sorting", Task::kSorting, false},
-                                            {"digit_sorting", Task::kDigitSorting, false}};
+                                            {"sorting", Task::kSorting},
+                                            {"digit_sorting", Task::kDigitSorting}};
 inline constexpr Word<Vocabulary> kVocabularyWords[] = {{"byte", Vocabulary::kByte},
                                                         {"char", Vocabulary::kChar},
                                                         {"word", Vocabulary::kWord},
                                                         {"gpt2", Vocabulary::kGpt2, false}};
 inline constexpr Word<Reset> kResetWords[] = {
     {"document", Reset::kDocument}, {"segment", Reset::kSegment}, {"never", Reset::kNever}};
-inline constexpr Word<Optimizer> kOptimizerWords[] = {{"adam", Optimizer::kAdam}};
+inline constexpr Word<Documents> kDocumentsWords[] = {{"file", Documents::kFile},
+                                                      {"heading", Documents::kHeading},
+                                                      {"mark", Documents::kMark},
+                                                      {"line", Documents::kLine}};
+inline constexpr Word<Optimizer> kOptimizerWords[] = {{"adam", Optimizer::kAdam},
+                                                      {"adamw", Optimizer::kAdamW}};
 inline constexpr Word<Schedule> kScheduleWords[] = {{"cosine", Schedule::kCosine},
-                                                    {"constant", Schedule::kConstant}};
+                                                    {"linear", Schedule::kLinear},
+                                                    {"constant", Schedule::kConstant},
+                                                    {"inverse_sqrt", Schedule::kInverseSqrt}};
 inline constexpr Word<Precision> kPrecisionWords[] = {
     {"f64", Precision::kF64}, {"f32", Precision::kF32}, {"bf16", Precision::kBf16}};
 

@@ -105,6 +105,10 @@ valid = "/data/valid.txt"
 test = "../test.txt"
 vocabulary = "word"
 vocabulary_size = 1000
+min_count = 3
+add_eos = false
+documents = "mark"
+document_mark = "<|end|>"
 reset = "never"
 seed = 5
 [train]
@@ -123,9 +127,25 @@ precision = "bf16"
 bptt_segments = 4
 seed = 9
 accumulate = 2
+weight_decay = 0.125
+early_stop = 5
+keep_checkpoints = 4
+tensorboard = false
 log_every = 7
 eval_every = 8
 save_every = 9
+[[train.accumulate_from]]
+step = 100
+segments = 4
+[[train.accumulate_from]]
+step = 200
+segments = 8
+[[train.group]]
+parameters = ["model.*.bias", "memory.*"]
+lr = 0.5
+[[train.group]]
+parameters = ["model.embedding*"]
+weight_decay = 0.0
 [eval]
 segment = 64
 lanes = 10
@@ -164,6 +184,10 @@ TEST(Experiment, ReadsEveryKeyOfModelAndData) {
                         .valid = "/data/valid.txt",
                         .test = "/test.txt",
                         .vocabulary = Vocabulary::kWord,
+                        .min_count = 3,
+                        .add_eos = false,
+                        .documents = Documents::kMark,
+                        .document_mark = "<|end|>",
                         .vocabulary_size = 1000,
                         .reset = Reset::kNever,
                         .seed = 5};
@@ -187,6 +211,13 @@ TEST(Experiment, ReadsEveryKeyOfTheOtherSections) {
                           .bptt_segments = 4,
                           .seed = 9,
                           .accumulate = 2,
+                          .accumulate_from = {{100, 4}, {200, 8}},
+                          .weight_decay = 0.125,
+                          .groups = {{.parameters = {"model.*.bias", "memory.*"}, .lr = 0.5},
+                                     {.parameters = {"model.embedding*"}, .weight_decay = 0.0}},
+                          .early_stop = 5,
+                          .keep_checkpoints = 4,
+                          .tensorboard = false,
                           .log_every = 7,
                           .eval_every = 8,
                           .save_every = 9};
@@ -205,6 +236,11 @@ TEST(Experiment, ReadsEveryKeyOfTheOtherSections) {
 TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
   for (const std::string& text :
        {kEverything, kMotif, kText, "[model]\nembedding = 24\nwidth = 40\nheads = 4\n" + kMotif,
+        std::string("[data]\ntask = \"digit_sorting\"\nlength = 9\n[train]\nepochs = 3\n"),
+        std::string("[data]\ntask = \"sorting\"\nalphabet = 30\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"text\"\nprepared = \"folder\"\n[train]\nepochs = 3\n"),
+        std::string("[data]\ntask = \"text\"\ntrain = \"x\"\nsplit = [0.5, 0.25, 0.25]\n"
+                    "vocabulary_file = \"v.json\"\nvocabulary = \"word\"\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"tokens\"\ntrain = \"x\"\nvocabulary_size = 7\n"
                     "[train]\nsteps = 1\n[model]\nposition = \"none\"")}) {
     const Experiment first = parse(text);
@@ -269,11 +305,6 @@ TEST(Experiment, WordsOfLaterBuildsAreRefusedByName) {
   EXPECT_EQ(model_error("position = \"disentangled\"\n"),
             "2: e.toml:2:12: model.position: \"disentangled\" is not available in this build: "
             "expected \"relative\" | \"alibi\" | \"learned\" | \"none\"");
-  for (const std::string task : {"sorting", "digit_sorting"}) {
-    EXPECT_EQ(parse_error("[data]\ntask = \"" + task + "\"\ntrain = \"x\"\n[train]\nsteps = 1\n"),
-              "2: e.toml:2:8: data.task: \"" + task +
-                  "\" is not available in this build: expected \"text\" | \"tokens\" | \"motif\"");
-  }
   EXPECT_EQ(parse_error("[train]\nsteps = 1\n[data]\ntask = \"text\"\ntrain = \"x\"\n"
                         "vocabulary = \"gpt2\"\n"),
             "2: e.toml:6:14: data.vocabulary: \"gpt2\" is not available in this build: expected "
@@ -339,9 +370,11 @@ TEST(Experiment, DataKeysAreChecked) {
     return parse_error("[train]\nsteps = 1\n[data]\n" + lines);
   };
   EXPECT_EQ(data(""),
-            "2: e.toml:3:1: data.task: missing: expected \"text\" | \"tokens\" | \"motif\"");
+            "2: e.toml:3:1: data.task: missing: expected \"text\" | \"tokens\" | \"motif\" | "
+            "\"sorting\" | \"digit_sorting\"");
   EXPECT_EQ(data("task = \"text\"\n"),
-            "2: e.toml:3:1: data.train: missing: expected the path of the training data");
+            "2: e.toml:3:1: data.train: missing: expected the path of the training data, or "
+            "data.prepared, a folder that `mneme data prepare` wrote");
   EXPECT_EQ(data("task = \"tokens\"\n"),
             "2: e.toml:3:1: data.train: missing: expected the path of the training data");
   EXPECT_EQ(data("task = \"motif\"\ntrain = \"x\"\nvocabulary = \"byte\"\n"),
@@ -350,8 +383,7 @@ TEST(Experiment, DataKeysAreChecked) {
   EXPECT_EQ(data("task = \"text\"\ntrain = \"x\"\nalphabet = 4\n"),
             "2: e.toml:6:12: data.alphabet: not used by the task \"text\"; remove the key");
   EXPECT_EQ(data("task = \"text\"\ntrain = \"x\"\nvocabulary_size = 4\n"),
-            "2: e.toml:6:19: data.vocabulary_size: used with vocabulary = \"word\" or task = "
-            "\"tokens\"; remove the key");
+            "2: e.toml:6:19: data.vocabulary_size: used with vocabulary = \"word\"; remove the key");
   EXPECT_EQ(data("task = \"motif\"\nperiod_min = 9\nperiod_max = 8\n"),
             "2: e.toml:6:14: data.period_max: expected period_min <= period_max, got period_min = "
             "9, period_max = 8");
@@ -363,6 +395,78 @@ TEST(Experiment, DataKeysAreChecked) {
             "\"documnet\" (did you mean \"document\"?)");
   EXPECT_EQ(data("task = \"motif\"\nseed = -1\n"),
             "2: e.toml:5:8: data.seed: expected an integer of at least 0, got -1");
+}
+
+TEST(Experiment, KeysOfTextAreChecked) {
+  const auto text = [](const std::string& lines) {
+    return parse_error("[train]\nsteps = 1\n[data]\ntask = \"text\"\n" + lines);
+  };
+  const std::string train = "train = \"x\"\n";
+  EXPECT_EQ(text("prepared = \"p\"\n"), "no error");
+  EXPECT_EQ(text("prepared = \"p\"\n" + train),
+            "2: e.toml:6:9: data.train: fixed by the folder that data.prepared names; remove the "
+            "key");
+  EXPECT_EQ(text(train + "split = [0.9, 0.05, 0.05]\n"), "no error");
+  EXPECT_EQ(text(train + "split = [0.9, 0.2]\n"),
+            "2: e.toml:6:9: data.split: expected three shares, [train, valid, test], that sum to "
+            "1, the first above 0, got 2 shares with the sum 1.1");
+  EXPECT_EQ(text(train + "valid = \"y\"\nsplit = [0.5, 0.25, 0.25]\n"),
+            "2: e.toml:6:9: data.valid: data.split takes it from data.train; remove the key");
+  EXPECT_EQ(text(train + "documents = \"mark\"\n"),
+            "2: e.toml:3:1: data.document_mark: missing: expected the line that begins a document, "
+            "such as \"<|endoftext|>\"");
+  EXPECT_EQ(text(train + "document_mark = \"x\"\n"),
+            "2: e.toml:6:17: data.document_mark: used with documents = \"mark\"; remove the key");
+  EXPECT_EQ(text(train + "add_eos = false\n"),
+            "2: e.toml:6:11: data.add_eos: used with vocabulary = \"word\"; remove the key");
+  EXPECT_EQ(text(train + "vocabulary = \"word\"\nvocabulary_file = \"v\"\nmin_count = 2\n"),
+            "2: e.toml:8:13: data.min_count: fixed by data.vocabulary_file; remove the key");
+}
+
+TEST(Experiment, SequencesHaveTheSizesOfTheirPapers) {
+  const auto parsed = [](const std::string& task, const std::string& lines = "") {
+    return parse("[data]\ntask = \"" + task + "\"\n" + lines + "[train]\nepochs = 1\n");
+  };
+  EXPECT_EQ(parsed("sorting").data.sequences, (SequenceConfig{.length = 4000,
+                                                              .alphabet = 20,
+                                                              .train_sequences = 8000,
+                                                              .valid_sequences = 800,
+                                                              .test_sequences = 800}));
+  EXPECT_EQ(parsed("digit_sorting").data.sequences, (SequenceConfig{.length = 20,
+                                                                    .alphabet = 10,
+                                                                    .train_sequences = 50000,
+                                                                    .valid_sequences = 5000,
+                                                                    .test_sequences = 5000}));
+  EXPECT_EQ(parsed("sorting", "length = 16000\ntrain_sequences = 3\n").data.sequences.length, 16000);
+  EXPECT_EQ(parse_error("[data]\ntask = \"sorting\"\nlength = 1\n[train]\nsteps = 1\n"),
+            "2: e.toml:3:10: data.length: expected an integer in [2, 16777216], got 1");
+  EXPECT_EQ(parse_error("[data]\ntask = \"motif\"\nlength = 9\n[train]\nsteps = 1\n"),
+            "2: e.toml:3:10: data.length: not used by the task \"motif\"; remove the key");
+}
+
+TEST(Experiment, GroupsAndPeriodsAreChecked) {
+  EXPECT_EQ(train_error("steps = 1\n[[train.group]]\nlr = 0.1\n"),
+            "2: e.toml:5:1: train.group.0.parameters: missing: expected names of parameters, such "
+            "as [\"model.*.norm_*\"]");
+  EXPECT_EQ(train_error("steps = 1\n[[train.group]]\nparameters = [\"a\"]\n"),
+            "2: e.toml:5:1: train.group.0.lr: the group changes nothing: expected lr, weight_decay "
+            "or both");
+  EXPECT_EQ(train_error("steps = 1\n[[train.group]]\nparameters = [3]\nlr = 0.1\n"),
+            "2: e.toml:6:15: train.group.0.parameters.0: expected a string that is not empty, got "
+            "3\ne.toml:6:14: train.group.0.parameters: expected at least one name, got none");
+  EXPECT_EQ(train_error("steps = 1\n[[train.accumulate_from]]\nstep = 5\nsegments = 2\n"
+                        "[[train.accumulate_from]]\nstep = 5\nsegments = 3\n"),
+            "2: e.toml:9:8: train.accumulate_from.1.step: expected more than 5, in increasing "
+            "order, got 5");
+  EXPECT_EQ(train_error("steps = 1\nschedule = \"inverse_sqrt\"\n"),
+            "2: e.toml:3:1: train.warmup: schedule = \"inverse_sqrt\" falls from the warm-up's "
+            "end: expected at least 1, got 0");
+  EXPECT_EQ(train_error("steps = 1\nearly_stop = 2\n"),
+            "2: e.toml:5:14: train.early_stop: it counts evaluations of the valid split: expected "
+            "train.eval_every of at least 1, got 0");
+  EXPECT_EQ(parse_error(kText + "early_stop = 2\neval_every = 1\n"),
+            "2: e.toml:6:14: train.early_stop: it counts evaluations of the valid split: expected "
+            "data.valid, or data.split with a valid share, got neither");
 }
 
 TEST(Experiment, TrainKeysAreChecked) {
@@ -384,7 +488,7 @@ TEST(Experiment, TrainKeysAreChecked) {
   EXPECT_EQ(train_error("steps = 5\nclip = -1.0\n"),
             "2: e.toml:5:8: train.clip: expected a real number of at least 0, got -1.0");
   EXPECT_EQ(train_error("steps = 5\noptimizer = \"sgd\"\n"),
-            "2: e.toml:5:13: train.optimizer: expected \"adam\", got \"sgd\"");
+            "2: e.toml:5:13: train.optimizer: expected \"adam\" | \"adamw\", got \"sgd\"");
   EXPECT_EQ(train_error("steps = 5\nprecision = \"fp32\"\n"),
             "2: e.toml:5:13: train.precision: expected \"f64\" | \"f32\" | \"bf16\", got \"fp32\" "
             "(did you mean \"f32\"?)");
@@ -428,8 +532,9 @@ TEST(Experiment, EveryWordHasItsText) {
   EXPECT_EQ(to_word(Task::kDigitSorting), "digit_sorting");
   EXPECT_EQ(to_word(Vocabulary::kChar), "char");
   EXPECT_EQ(to_word(Reset::kSegment), "segment");
-  EXPECT_EQ(to_word(Optimizer::kAdam), "adam");
-  EXPECT_EQ(to_word(Schedule::kCosine), "cosine");
+  EXPECT_EQ(to_word(Documents::kHeading), "heading");
+  EXPECT_EQ(to_word(Optimizer::kAdamW), "adamw");
+  EXPECT_EQ(to_word(Schedule::kInverseSqrt), "inverse_sqrt");
   EXPECT_EQ(to_word(Precision::kBf16), "bf16");
 }
 
