@@ -73,15 +73,16 @@ void read_documents(Reader& reader, DataConfig& data) {
 void read_text(Reader& reader, DataConfig& data) {
   data.prepared = reader.path("prepared");
   if (reader.has("prepared")) {
-    for (const char* key : {"train", "valid", "test", "split", "vocabulary", "vocabulary_file",
-                            "vocabulary_size", "min_count", "add_eos", "documents",
-                            "document_mark"}) {
+    for (const char* key :
+         {"train", "valid", "test", "split", "vocabulary", "vocabulary_file", "vocabulary_size",
+          "min_count", "add_eos", "documents", "document_mark"}) {
       refuse_key(reader, key, "fixed by the folder that data.prepared names");
     }
     return;
   }
-  reader.require("train", "the path of the training data, or data.prepared, a folder that "
-                          "`mneme data prepare` wrote");
+  reader.require("train",
+                 "the path of the training data, or data.prepared, a folder that "
+                 "`mneme data prepare` wrote");
   data.train = reader.path("train");
   data.valid = reader.path("valid");
   data.test = reader.path("test");
@@ -155,8 +156,8 @@ void refuse_other_keys(Reader& reader, Task task) {
 DataConfig read_data(const Value& table, Problems& problems) {
   Reader reader(table, problems);
   DataConfig data;
-  const bool has_task = reader.require(
-      "task", "\"text\" | \"tokens\" | \"motif\" | \"sorting\" | \"digit_sorting\"");
+  const bool has_task =
+      reader.require("task", "\"text\" | \"tokens\" | \"motif\" | \"sorting\" | \"digit_sorting\"");
   data.task = reader.choice("task", data.task, kTaskWords);
   refuse_other_keys(reader, data.task);
   switch (data.task) {

@@ -137,7 +137,7 @@ struct DataConfig {
   std::filesystem::path test = {};
   // Shares of data.train that become train, valid and test, in this order; empty = all is train.
   std::vector<double> split = {};
-  Vocabulary vocabulary = Vocabulary::kByte;  // of text
+  Vocabulary vocabulary = Vocabulary::kByte;   // of text
   std::filesystem::path vocabulary_file = {};  // a saved vocabulary; "" = built from data.train
   std::int64_t min_count = 1;                  // word: rarer words become <unk>
   bool add_eos = true;                         // word: one <eos> at each line's end
@@ -148,9 +148,9 @@ struct DataConfig {
   // word: keep at most so many words; tokens: ids are below it; 0 = what the training data holds.
   std::int64_t vocabulary_size = 0;
   Reset reset = Reset::kDocument;
-  MotifConfig motif = {};  // keys alphabet, period_min, period_max
+  MotifConfig motif = {};         // keys alphabet, period_min, period_max
   SequenceConfig sequences = {};  // keys length, alphabet, <split>_sequences
-  std::uint64_t seed = 1;  // of generated tasks
+  std::uint64_t seed = 1;         // of generated tasks
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
@@ -205,8 +205,8 @@ struct TrainConfig {
   std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1
   bool tensorboard = true;            // event files in the run's folder
   std::int64_t log_every = 100;       // steps; 0 = never
-  std::int64_t eval_every = 0;   // steps; 0 = at the end only
-  std::int64_t save_every = 0;   // steps; 0 = at the end only
+  std::int64_t eval_every = 0;        // steps; 0 = at the end only
+  std::int64_t save_every = 0;        // steps; 0 = at the end only
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };

@@ -39,15 +39,16 @@ void read_groups(Reader& reader, Problems& problems, TrainConfig& train) {
     ParameterGroup group;
     if (group_reader.require("parameters", "names of parameters, such as [\"model.*.norm_*\"]")) {
       group.parameters = group_reader.texts("parameters");
-      if (group.parameters.empty()) {
+      const Value* names = table->find("parameters");
+      if (names->kind() == Kind::kArray && names->items().empty()) {
         group_reader.problem("parameters", {.expected = "at least one name", .got = "none"});
       }
     }
     group.lr = group_reader.optional_real("lr", kFromZero);
     group.weight_decay = group_reader.optional_real("weight_decay", kFromZero);
     if (!group.lr && !group.weight_decay) {
-      group_reader.problem("lr", {.failed = "the group changes nothing",
-                                  .expected = "lr, weight_decay or both"});
+      group_reader.problem(
+          "lr", {.failed = "the group changes nothing", .expected = "lr, weight_decay or both"});
     }
     group_reader.finish();
     train.groups.push_back(std::move(group));

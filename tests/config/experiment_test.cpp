@@ -382,8 +382,9 @@ TEST(Experiment, DataKeysAreChecked) {
             "e.toml:6:14: data.vocabulary: not used by the task \"motif\"; remove the key");
   EXPECT_EQ(data("task = \"text\"\ntrain = \"x\"\nalphabet = 4\n"),
             "2: e.toml:6:12: data.alphabet: not used by the task \"text\"; remove the key");
-  EXPECT_EQ(data("task = \"text\"\ntrain = \"x\"\nvocabulary_size = 4\n"),
-            "2: e.toml:6:19: data.vocabulary_size: used with vocabulary = \"word\"; remove the key");
+  EXPECT_EQ(
+      data("task = \"text\"\ntrain = \"x\"\nvocabulary_size = 4\n"),
+      "2: e.toml:6:19: data.vocabulary_size: used with vocabulary = \"word\"; remove the key");
   EXPECT_EQ(data("task = \"motif\"\nperiod_min = 9\nperiod_max = 8\n"),
             "2: e.toml:6:14: data.period_max: expected period_min <= period_max, got period_min = "
             "9, period_max = 8");
@@ -437,7 +438,8 @@ TEST(Experiment, SequencesHaveTheSizesOfTheirPapers) {
                                                                     .train_sequences = 50000,
                                                                     .valid_sequences = 5000,
                                                                     .test_sequences = 5000}));
-  EXPECT_EQ(parsed("sorting", "length = 16000\ntrain_sequences = 3\n").data.sequences.length, 16000);
+  EXPECT_EQ(parsed("sorting", "length = 16000\ntrain_sequences = 3\n").data.sequences.length,
+            16000);
   EXPECT_EQ(parse_error("[data]\ntask = \"sorting\"\nlength = 1\n[train]\nsteps = 1\n"),
             "2: e.toml:3:10: data.length: expected an integer in [2, 16777216], got 1");
   EXPECT_EQ(parse_error("[data]\ntask = \"motif\"\nlength = 9\n[train]\nsteps = 1\n"),
@@ -453,7 +455,9 @@ TEST(Experiment, GroupsAndPeriodsAreChecked) {
             "or both");
   EXPECT_EQ(train_error("steps = 1\n[[train.group]]\nparameters = [3]\nlr = 0.1\n"),
             "2: e.toml:6:15: train.group.0.parameters.0: expected a string that is not empty, got "
-            "3\ne.toml:6:14: train.group.0.parameters: expected at least one name, got none");
+            "3");
+  EXPECT_EQ(train_error("steps = 1\n[[train.group]]\nparameters = []\nlr = 0.1\n"),
+            "2: e.toml:6:14: train.group.0.parameters: expected at least one name, got none");
   EXPECT_EQ(train_error("steps = 1\n[[train.accumulate_from]]\nstep = 5\nsegments = 2\n"
                         "[[train.accumulate_from]]\nstep = 5\nsegments = 3\n"),
             "2: e.toml:9:8: train.accumulate_from.1.step: expected more than 5, in increasing "
