@@ -1,0 +1,75 @@
+#include "host/base/append_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "host/base/file.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme {
+namespace {
+
+using test::error_of;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Files of this process grow to at most `bytes` while one lives: a full disk without a disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST(AppendFile, AddsToWhatIsThere) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.write("log", "one\n");
+  AppendFile file(path);
+  file.append("two\n");
+  EXPECT_EQ(read_file(path), "one\ntwo\n");
+  AppendFile moved(std::move(file));
+  moved.append("three\n");
+  moved.sync();
+  EXPECT_EQ(read_file(path), "one\ntwo\nthree\n");
+}
+
+TEST(AppendFile, TakesARecordBackThatDoesNotFit) {
+  const test::TemporaryFolder folder;
+  AppendFile file(folder / "log");
+  file.append("0123456789");
+  {
+    const FileSizeLimit limit(15);
+    EXPECT_THAT(error_of([&] { file.append("abcdefghij"); }),
+                AllOf(StartsWith("1: "), HasSubstr((folder / "log").string()),
+                      HasSubstr("cannot append"), HasSubstr("make room")));
+  }
+  EXPECT_EQ(read_file(folder / "log"), "0123456789");
+  file.append("abc");
+  EXPECT_EQ(read_file(folder / "log"), "0123456789abc");
+}
+
+TEST(AppendFile, NamesThePathThatCannotBeOpened) {
+  const test::TemporaryFolder folder;
+  EXPECT_THAT(error_of([&] { AppendFile file(folder / "absent/log"); }),
+              AllOf(StartsWith("1: "), HasSubstr("absent/log"), HasSubstr("cannot open")));
+  EXPECT_THAT(error_of([&] { AppendFile file(folder.path()); }), HasSubstr("cannot open"));
+}
+
+}  // namespace
+}  // namespace mneme
