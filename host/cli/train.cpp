@@ -35,6 +35,7 @@ class TrainDisplay final : public train::Observer {
     display_.update(report);
     throw_if_interrupted();
   }
+  void on_eval_progress(std::int64_t, std::int64_t) override { throw_if_interrupted(); }
   void on_eval(const train::EvalReport& report) override {
     display_.note(str("step ", report.step, ", ", data::to_word(report.split), ": ",
                       result_line(report.result)));

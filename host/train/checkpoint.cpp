@@ -51,6 +51,17 @@ memory::TierIdentity read_identity(const Json& json) {
   return identity;
 }
 
+ValidRecord read_valid_record(const std::string& text) {
+  const Json json = Json::parse(text);
+  ValidRecord record;
+  record.last_step = json.at("last_step");
+  if (!json.contains("best_step")) return record;
+  record.best_step = json.at("best_step");
+  record.best_loss = json.at("best_loss");
+  record.evaluations_since_best = json.at("evaluations_since_best");
+  return record;
+}
+
 void check_format(const SafetensorsFile& file) {
   const auto& metadata = file.metadata();
   const auto value = [&](const std::string& key) {
@@ -139,6 +150,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   progress.data_position = read_metadata(file, "data_position", [](const std::string& text) {
     return Json::parse(text).get<std::vector<std::int64_t>>();
   });
+  progress.valid = read_metadata(file, "valid", read_valid_record);
   checkpoint.plugins_ = read_metadata(file, "plugins", [](const std::string& text) {
     std::vector<memory::TierIdentity> plugins;
     for (const Json& plugin : Json::parse(text)) plugins.push_back(read_identity(plugin));

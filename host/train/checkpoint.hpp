@@ -4,7 +4,7 @@
 //   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
 //   state/<name>                     slots and queues of the training state
 // Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), data
-// position, noise position, state (JSON: counters and generator positions), precision.
+// position, noise position, evaluations of the valid split, state (JSON: counters and generator positions), precision.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "host/memory/stack.hpp"
 #include "host/train/optimizer.hpp"
 #include "host/train/runtime.hpp"
+#include "host/train/valid_record.hpp"
 
 namespace mneme::train {
 
@@ -28,6 +29,7 @@ struct RunProgress {
   double seconds = 0.0;
   std::vector<std::int64_t> data_position = {};
   std::uint64_t noise_position = 0;
+  ValidRecord valid = {};
 };
 
 // Writes a checkpoint atomically: an older file at `path` stays whole until the new one is

@@ -36,6 +36,13 @@ void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
   writer.set_metadata("seconds", format_exact(progress.seconds));
   writer.set_metadata("data_position", Json(progress.data_position).dump());
   writer.set_metadata("noise_position", std::to_string(progress.noise_position));
+  Json valid = {{"last_step", progress.valid.last_step}};
+  if (progress.valid.best_step > 0) {
+    valid["best_step"] = progress.valid.best_step;
+    valid["best_loss"] = progress.valid.best_loss;
+    valid["evaluations_since_best"] = progress.valid.evaluations_since_best;
+  }
+  writer.set_metadata("valid", valid.dump());
   writer.set_metadata("state", Json(saved.metadata).dump());
   writer.write(path);
 }

@@ -27,6 +27,7 @@ struct EvalReport {
   std::int64_t step = 0;  // steps done
   data::Split split = data::Split::kValid;
   eval::Result result = {};
+  bool is_best = false;  // of the valid split: its loss is lower than every earlier one
 };
 
 // Callbacks of Session::train, on its thread. What they throw ends the run.
@@ -38,6 +39,11 @@ class Observer {
   virtual ~Observer() = default;
 
   virtual void on_step(const StepReport& report) { static_cast<void>(report); }
+  // After every segment of an evaluation, with the segments and targets done so far.
+  virtual void on_eval_progress(std::int64_t segments, std::int64_t tokens) {
+    static_cast<void>(segments);
+    static_cast<void>(tokens);
+  }
   virtual void on_eval(const EvalReport& report) { static_cast<void>(report); }
   virtual void on_checkpoint(std::int64_t step, const std::filesystem::path& path) {
     static_cast<void>(step);

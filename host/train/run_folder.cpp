@@ -161,6 +161,7 @@ Json to_json(const EvalReport& report) {
   json["kind"] = "eval";
   json["step"] = report.step;
   json["split"] = data::to_word(report.split);
+  json["best"] = report.is_best;
   json["result"] = eval::to_json(report.result);
   return json;
 }

@@ -5,6 +5,7 @@
 //   metrics.jsonl            one JSON object a line: "kind": "step" | "eval"
 //   vocabulary.json          of text; absent for ids and generated tasks
 //   checkpoint.safetensors   see checkpoint.hpp
+//   best.safetensors         the checkpoint of the lowest valid loss
 #pragma once
 
 #include <filesystem>
@@ -32,6 +33,8 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path checkpoint() const {
     return path_ / "checkpoint.safetensors";
   }
+  // The checkpoint of the lowest valid loss; there only when train.eval_every is set.
+  [[nodiscard]] std::filesystem::path best_checkpoint() const { return path_ / "best.safetensors"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   // The stored experiment.
   [[nodiscard]] config::Experiment experiment() const;

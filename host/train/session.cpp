@@ -80,23 +80,6 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
 
 Session::~Session() = default;
 
-std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
-                                         SessionOptions options) {
-  const RunFolder run = RunFolder::open(folder);
-  const config::Experiment experiment = run.experiment();
-  if (!options.runtime.dataset) {
-    data::DatasetOptions data;
-    data.vocabulary = run.vocabulary();
-    options.runtime.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
-  }
-  options.folder.clear();
-  auto session = std::make_unique<Session>(experiment, std::move(options));
-  if (std::filesystem::exists(run.checkpoint())) session->load(run.checkpoint());
-  run.truncate_metrics(session->step_);
-  session->folder_ = std::make_unique<RunFolder>(run);
-  return session;
-}
-
 void Session::begin_training() {
   if (is_training_mode_) return;
   runtime_->model().train(true);
@@ -208,86 +191,6 @@ void Session::fail_not_finite(const StepReport& report) const {
              .hint = str(last,
                          "; lower train.lr, lengthen train.warmup, or use train.precision = "
                          "\"f32\"")});
-}
-
-void Session::save(const std::filesystem::path& path) {
-  RunProgress progress;
-  progress.step = step_;
-  progress.tokens = tokens_;
-  progress.seconds = seconds_;
-  progress.data_position = stream_->position();
-  progress.noise_position = runtime_->model().noise_position();
-  write_checkpoint(path, *runtime_, *optimizer_, state_, progress);
-  last_checkpoint_ = path;
-  last_checkpoint_step_ = step_;
-}
-
-void Session::load(const std::filesystem::path& path) {
-  const Checkpoint checkpoint = Checkpoint::open(path);
-  checkpoint.check_resumable(experiment());
-  checkpoint.check_moments(*optimizer_);
-  memory::StackState state = checkpoint.load_state(*runtime_);
-  const std::vector<std::int64_t> place = stream_->position();
-  stream_->seek(checkpoint.progress().data_position);
-  try {
-    static_cast<void>(checkpoint.load_weights(*runtime_, config::Carry::kRefuse));
-  } catch (...) {
-    stream_->seek(place);
-    throw;
-  }
-  checkpoint.load_moments(*optimizer_);
-  state_ = std::move(state);
-  runtime_->model().seek_noise(checkpoint.progress().noise_position);
-  step_ = checkpoint.progress().step;
-  tokens_ = checkpoint.progress().tokens;
-  seconds_ = checkpoint.progress().seconds;
-  last_checkpoint_ = path;
-  last_checkpoint_step_ = step_;
-}
-
-eval::Result Session::evaluate(data::Split split, eval::Options options) {
-  if (experiment().eval.precision == runtime_->precision()) {
-    is_training_mode_ = false;
-    return runtime_->evaluate(split, std::move(options));
-  }
-  if (!eval_runtime_) {
-    RuntimeOptions with;
-    with.device = runtime_->device();
-    with.precision = experiment().eval.precision;
-    with.dataset = runtime_->dataset();
-    with.loader = runtime_->loader();
-    eval_runtime_ = std::make_unique<Runtime>(experiment(), with);
-  }
-  eval_runtime_->copy_parameters(*runtime_);
-  return eval_runtime_->evaluate(split, std::move(options));
-}
-
-void Session::train(Observer* observer) {
-  const config::TrainConfig& train = experiment().train;
-  const auto is_due = [&](std::int64_t every) {
-    return step_ == total_steps_ || (every > 0 && step_ % every == 0);
-  };
-  while (step_ < total_steps_) {
-    const StepReport report = train_step();
-    if (observer != nullptr) observer->on_step(report);
-    if (folder_ && train.log_every > 0 && is_due(train.log_every)) folder_->append(report);
-    if (is_due(train.eval_every) && runtime_->dataset()->has(data::Split::kValid)) {
-      report_evaluation(data::Split::kValid, observer);
-    }
-    if (folder_ && is_due(train.save_every)) {
-      save(folder_->checkpoint());
-      if (observer != nullptr) observer->on_checkpoint(step_, folder_->checkpoint());
-    }
-  }
-}
-
-void Session::report_evaluation(data::Split split, Observer* observer) {
-  EvalReport report;
-  report.step = step_;
-  report.split = split;
-  report.result = evaluate(split);
-  if (folder_) folder_->append(report);
-  if (observer != nullptr) observer->on_eval(report);
 }
 
 }  // namespace mneme::train

@@ -17,6 +17,7 @@
 #include "host/train/run_folder.hpp"
 #include "host/train/runtime.hpp"
 #include "host/train/schedule.hpp"
+#include "host/train/valid_record.hpp"
 
 namespace mneme::train {
 
@@ -50,6 +51,11 @@ class Session {
 
   // Steps of the whole run: train.steps, or what train.epochs need.
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
+  // True when nothing is left to train: all steps done, or stopped early.
+  [[nodiscard]] bool is_finished() const;
+  [[nodiscard]] bool is_stopped_early() const { return is_finished() && step_ < total_steps_; }
+  // The evaluations of the valid split so far.
+  [[nodiscard]] const ValidRecord& valid_record() const { return valid_; }
   // Steps done.
   [[nodiscard]] std::int64_t step() const { return step_; }
   // Targets trained on so far.
@@ -64,7 +70,10 @@ class Session {
   StepReport train_step();
   // Trains until total_steps(): reports every step, logs every log_every steps to the folder,
   // evaluates the valid split every eval_every steps and at the end (when there is one), saves to
-  // the folder every save_every steps and at the end. An observer may be null.
+  // the folder every save_every steps and at the end, and keeps the checkpoint of the lowest valid
+  // loss apart. Ends before total_steps() when early_stop evaluations brought no lower loss. When
+  // an observer's exception left an evaluation undone, the next call begins with it. An observer
+  // may be null.
   void train(Observer* observer = nullptr);
   // Evaluates a split with the present weights at eval.precision; training continues unharmed.
   eval::Result evaluate(data::Split split, eval::Options options = {});
@@ -84,7 +93,10 @@ class Session {
   void run_segment(Pass& pass);
   void update(StepReport& report, const Pass& pass);
   [[noreturn]] void fail_not_finite(const StepReport& report) const;
-  void report_evaluation(data::Split split, Observer* observer);
+  // session_loop.cpp
+  [[nodiscard]] bool is_evaluation_due() const;
+  void evaluate_valid(Observer* observer);
+  void save_to_folder(Observer* observer);
 
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Runtime> eval_runtime_;  // when eval.precision differs
@@ -96,6 +108,7 @@ class Session {
   std::unique_ptr<RunFolder> folder_;
   std::filesystem::path last_checkpoint_;
   std::int64_t last_checkpoint_step_ = 0;
+  ValidRecord valid_;
   std::int64_t step_ = 0;
   std::int64_t tokens_ = 0;
   double seconds_ = 0.0;

@@ -1,0 +1,80 @@
+// The loop around the steps of a session: evaluations, early stop, saving.
+#include "host/torch.hpp"
+#include "host/train/session.hpp"
+
+namespace mneme::train {
+
+eval::Result Session::evaluate(data::Split split, eval::Options options) {
+  if (experiment().eval.precision == runtime_->precision()) {
+    is_training_mode_ = false;
+    return runtime_->evaluate(split, std::move(options));
+  }
+  if (!eval_runtime_) {
+    RuntimeOptions with;
+    with.device = runtime_->device();
+    with.precision = experiment().eval.precision;
+    with.dataset = runtime_->dataset();
+    with.loader = runtime_->loader();
+    eval_runtime_ = std::make_unique<Runtime>(experiment(), with);
+  }
+  eval_runtime_->copy_parameters(*runtime_);
+  return eval_runtime_->evaluate(split, std::move(options));
+}
+
+bool Session::is_finished() const {
+  const std::int64_t patience = experiment().train.early_stop;
+  return step_ >= total_steps_ || (patience > 0 && valid_.evaluations_since_best >= patience);
+}
+
+bool Session::is_evaluation_due() const {
+  const std::int64_t every = experiment().train.eval_every;
+  if (step_ == 0 || valid_.last_step == step_) return false;
+  if (!runtime_->dataset()->has(data::Split::kValid)) return false;
+  return step_ == total_steps_ || (every > 0 && step_ % every == 0);
+}
+
+void Session::train(Observer* observer) {
+  const config::TrainConfig& train = experiment().train;
+  const auto is_due = [&](std::int64_t every) {
+    return is_finished() || (every > 0 && step_ % every == 0);
+  };
+  if (is_evaluation_due()) {
+    evaluate_valid(observer);
+    if (is_finished()) save_to_folder(observer);
+  }
+  while (!is_finished()) {
+    const StepReport report = train_step();
+    if (folder_ && train.log_every > 0 && is_due(train.log_every)) folder_->append(report);
+    if (observer != nullptr) observer->on_step(report);
+    if (is_evaluation_due()) evaluate_valid(observer);
+    if (is_due(train.save_every)) save_to_folder(observer);
+  }
+}
+
+void Session::evaluate_valid(Observer* observer) {
+  EvalReport report;
+  report.step = step_;
+  report.split = data::Split::kValid;
+  eval::Options options;
+  if (observer != nullptr) {
+    options.on_progress = [observer](std::int64_t segments, std::int64_t tokens) {
+      observer->on_eval_progress(segments, tokens);
+    };
+  }
+  report.result = evaluate(report.split, std::move(options));
+  report.is_best = valid_.add(step_, report.result.loss());
+  if (folder_) folder_->append(report);
+  // An evaluation at the end only has nothing to be better than.
+  if (folder_ && report.is_best && experiment().train.eval_every > 0) {
+    save(folder_->best_checkpoint());
+  }
+  if (observer != nullptr) observer->on_eval(report);
+}
+
+void Session::save_to_folder(Observer* observer) {
+  if (!folder_) return;
+  save(folder_->checkpoint());
+  if (observer != nullptr) observer->on_checkpoint(step_, folder_->checkpoint());
+}
+
+}  // namespace mneme::train
