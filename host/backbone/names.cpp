@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <set>
+#include <map>
 #include <string_view>
 
 #include "host/base/error.hpp"
@@ -58,37 +58,68 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kSingles 
     {"crit.cluster_bias", "softmax.cluster.bias"},
 }};
 
-const Parameter* find_parameter(const Model& model, const std::string& name) {
-  const std::vector<Parameter>& all = model.parameters();
-  const auto it =
-      std::find_if(all.begin(), all.end(), [&](const Parameter& p) { return p.name == name; });
-  return it == all.end() ? nullptr : &*it;
+constexpr std::array kScalarTypes = {
+    std::pair{DType::F64, at::kDouble}, std::pair{DType::F32, at::kFloat},
+    std::pair{DType::F16, at::kHalf},   std::pair{DType::BF16, at::kBFloat16},
+    std::pair{DType::I64, at::kLong},   std::pair{DType::I32, at::kInt},
+    std::pair{DType::I16, at::kShort},  std::pair{DType::I8, at::kChar},
+    std::pair{DType::U8, at::kByte},    std::pair{DType::BOOL, at::kBool}};
+
+at::ScalarType scalar_type(const TensorView& view) {
+  for (const auto& [ours, theirs] : kScalarTypes) {
+    if (ours == view.dtype) return theirs;
+  }
+  throw_run({.where = str("tensor \"", view.name, "\""),
+             .failed = "its dtype cannot be read as numbers of a model",
+             .expected = "a floating or a signed integer type",
+             .got = std::string(dtype_name(view.dtype))});
 }
 
-at::ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::F64:
-      return at::kDouble;
-    case DType::F32:
-      return at::kFloat;
-    case DType::F16:
-      return at::kHalf;
-    case DType::BF16:
-      return at::kBFloat16;
-    case DType::I64:
-      return at::kLong;
-    case DType::I32:
-      return at::kInt;
-    case DType::I16:
-      return at::kShort;
-    case DType::I8:
-      return at::kChar;
-    case DType::U8:
-      return at::kByte;
-    case DType::BOOL:
-      return at::kBool;
+bool is_floating(DType dtype) {
+  return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
+}
+
+// The clusters whose output projection is the embedding's projection of table `table`.
+std::vector<std::string> tied_clusters(const config::ModelConfig& config,
+                                       const std::string& table) {
+  if (!config.adaptive) return {};
+  std::vector<std::string> clusters;
+  for (size_t i = 0; i < config.adaptive->tie_projection.size(); ++i) {
+    const std::string cluster = std::to_string(i);
+    const bool is_of_table = config.adaptive->div == 1 || cluster == table;
+    if (config.adaptive->tie_projection[i] && is_of_table) clusters.push_back(cluster);
   }
-  return at::kFloat;
+  return clusters;
+}
+
+std::string misfit_dtype(const TensorView& view) {
+  if (is_floating(view.dtype)) return "";
+  return str("wrong dtype: expected F64, F32, F16 or BF16, got ", dtype_name(view.dtype));
+}
+
+// "" when `parameter` can take the file's tensor.
+std::string misfit(const Parameter* parameter, const TensorView& view) {
+  if (parameter == nullptr) return "unexpected: the model has no such parameter";
+  if (parameter->tensor.sizes() != at::IntArrayRef(view.shape)) {
+    return str("wrong shape: expected ", list_text(parameter->tensor.sizes().vec()), ", got ",
+               list_text(view.shape));
+  }
+  return misfit_dtype(view);
+}
+
+std::string frequency_misfit(const SafetensorsFile& file, const std::string& name, int64_t width) {
+  if (std::string problem = misfit_dtype(file.at(name)); !problem.empty()) return problem;
+  const at::Tensor ours = official_frequencies(width, at::kDouble);
+  const at::Tensor theirs = read_tensor(file, name, at::kDouble);
+  // f32 powers differ in the last bits between processors; BF16 files keep 8 bits.
+  constexpr double kTolerance = 1e-2;
+  if (theirs.sizes() == ours.sizes() && at::allclose(theirs, ours, kTolerance, 0.0)) return "";
+  return str("other position frequencies: expected 10000^(-2k/", width, "), k < ", width / 2);
+}
+
+bool has_same_bytes(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.bytes == b.bytes &&
+         (a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0);
 }
 
 }  // namespace
@@ -104,59 +135,97 @@ std::string name_of_official(const std::string& official) {
   return "";
 }
 
+std::vector<std::string> official_names(const std::string& name,
+                                        const config::ModelConfig& config) {
+  for (const auto& [theirs, ours] : kSingles) {
+    if (name == ours) return {std::string(theirs)};
+  }
+  for (const Pattern& pattern : kPatterns) {
+    const std::string number = number_between(name, pattern.our_prefix, pattern.our_suffix);
+    if (number.empty()) continue;
+    std::vector<std::string> names = {str(pattern.prefix, number, pattern.suffix)};
+    if (pattern.our_prefix != "embedding.") return names;
+    if (pattern.our_suffix == ".weight") {
+      if (config.tie_embedding) names.push_back(str("crit.out_layers.", number, ".weight"));
+    } else {
+      for (const std::string& cluster : tied_clusters(config, number)) {
+        names.push_back("crit.out_projs." + cluster);
+      }
+    }
+    return names;
+  }
+  return {};
+}
+
 const Parameter* find_official(const Model& model, const config::ModelConfig& config,
                                const std::string& official) {
-  const std::string name = name_of_official(official);
-  if (name.empty()) return nullptr;
-  if (const Parameter* own = find_parameter(model, name)) return own;
-  const std::string weight = number_between(name, "softmax.", ".weight");
-  if (!weight.empty() && config.tie_embedding)
-    return find_parameter(model, str("embedding.", weight, ".weight"));
-  const std::string projection = number_between(name, "softmax.", ".projection");
-  if (projection.empty()) return nullptr;
-  const bool has_tables = config.adaptive.has_value() && config.adaptive->div > 1;
-  return find_parameter(model, str("embedding.", has_tables ? projection : "0", ".projection"));
+  for (const Parameter& parameter : model.parameters()) {
+    const std::vector<std::string> names = official_names(parameter.name, config);
+    if (std::find(names.begin(), names.end(), official) != names.end()) return &parameter;
+  }
+  return nullptr;
+}
+
+at::Tensor official_frequencies(int64_t width, at::ScalarType dtype) {
+  // The official expression, operation by operation, so that the bits agree.
+  const at::Tensor k = at::arange(0.0, width, 2.0, at::TensorOptions().dtype(dtype));
+  return 1.0 / at::pow(10000.0, k / static_cast<double>(width));
 }
 
 at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at::ScalarType dtype) {
   const TensorView& view = file.at(name);
-  at::Tensor out = at::empty(view.shape, scalar_type(view.dtype));
+  at::Tensor out = at::empty(view.shape, scalar_type(view));
   if (view.bytes > 0) std::memcpy(out.mutable_data_ptr(), view.data, view.bytes);
   return out.to(dtype);
 }
 
-void load_official(Model& model, const config::ModelConfig& config, const SafetensorsFile& file,
-                   const std::string& prefix) {
-  const at::NoGradGuard no_grad;
-  std::set<std::string> loaded;
+std::vector<std::string> check_official(const Model& model, const config::ModelConfig& config,
+                                        const SafetensorsFile& file, const std::string& prefix) {
+  std::vector<std::string> problems;
+  std::map<std::string, std::string> source;  // of each parameter: the file's first tensor
   for (const std::string& full : file.names()) {
     if (!full.starts_with(prefix)) continue;
     const std::string official = full.substr(prefix.size());
-    if (official == "pos_emb.inv_freq") continue;
-    const std::string where = str(file.path().string(), ": tensor \"", full, "\"");
-    const Parameter* parameter = find_official(model, config, official);
-    if (parameter == nullptr) {
-      throw_run(ErrorText{.where = where,
-                          .failed = "no such parameter in this model",
-                          .hint = "check the model's settings against the file's"});
+    std::string problem;
+    if (official == kOfficialFrequencies) {
+      problem = frequency_misfit(file, full, config.width);
+    } else {
+      const Parameter* const parameter = find_official(model, config, official);
+      problem = misfit(parameter, file.at(full));
+      if (parameter != nullptr) {
+        const auto [first, is_new] = source.emplace(parameter->name, full);
+        if (problem.empty() && !is_new && !has_same_bytes(file.at(first->second), file.at(full))) {
+          problem = str("differs from ", first->second, ", with which the model shares it");
+        }
+      }
     }
-    const std::vector<int64_t>& shape = file.at(full).shape;
-    if (parameter->tensor.sizes() != at::IntArrayRef(shape)) {
-      throw_run(ErrorText{.where = where,
-                          .failed = "wrong shape",
-                          .expected = list_text(parameter->tensor.sizes().vec()),
-                          .got = list_text(shape),
-                          .hint = "check the model's settings against the file's"});
-    }
-    at::Tensor target = parameter->tensor;
-    target.copy_(read_tensor(file, full, target.scalar_type()));
-    loaded.insert(parameter->name);
+    if (!problem.empty()) problems.push_back(str(full, ": ", problem));
   }
   for (const Parameter& parameter : model.parameters()) {
-    if (loaded.contains(parameter.name)) continue;
-    throw_run(ErrorText{.where = file.path().string(),
-                        .failed = str("nothing for the model's parameter \"", parameter.name, "\""),
-                        .hint = "check the model's settings against the file's"});
+    if (source.contains(parameter.name)) continue;
+    const std::vector<std::string> names = official_names(parameter.name, config);
+    problems.push_back(names.empty()
+                           ? str(parameter.name, ": official models have no such parameter")
+                           : str(prefix, names.front(), ": missing in the file"));
+  }
+  return problems;
+}
+
+void load_official(Model& model, const config::ModelConfig& config, const SafetensorsFile& file,
+                   const std::string& prefix) {
+  const std::vector<std::string> problems = check_official(model, config, file, prefix);
+  if (!problems.empty()) {
+    throw_run(ErrorText{
+        .where = file.path().string(),
+        .failed = str("these are not the weights of the experiment's model:\n  ",
+                      join(problems, "\n  "), "\n"),
+        .hint = "change [model] or data.vocabulary_size to what the weights were trained with"});
+  }
+  const at::NoGradGuard no_grad;
+  for (const std::string& full : file.names()) {
+    if (!full.starts_with(prefix) || full.substr(prefix.size()) == kOfficialFrequencies) continue;
+    at::Tensor target = find_official(model, config, full.substr(prefix.size()))->tensor;
+    target.copy_(read_tensor(file, full, target.scalar_type()));
   }
   model.weights_changed();
 }

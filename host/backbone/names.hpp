@@ -20,12 +20,31 @@ std::string name_of_official(const std::string& official);
 const Parameter* find_official(const Model& model, const config::ModelConfig& config,
                                const std::string& official);
 
+// The names under which an official state dict holds our parameter `name` of such a model: its own,
+// then those of the tensors tied to it, which the official state dict lists again. Empty when the
+// official model has no such parameter.
+std::vector<std::string> official_names(const std::string& name, const config::ModelConfig& config);
+
+// The buffer of an official state dict that is no parameter: the position table's frequencies.
+inline constexpr const char* kOfficialFrequencies = "pos_emb.inv_freq";
+
+// Its values for a model of `width`: 10000^(-2k/width), [width/2], computed as the official code
+// does.
+at::Tensor official_frequencies(int64_t width, at::ScalarType dtype);
+
 // The file's tensor as a tensor of dtype on the CPU.
 at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at::ScalarType dtype);
 
-// Copies every parameter `prefix`<official name> into the model. The buffer pos_emb.inv_freq is
-// skipped. Errors: Error(kRun) naming file and tensor for an unknown name, a wrong shape, or a
-// parameter of the model that the file lacks.
+// Every reason why the tensors `prefix`<official name> of the file are not the model's parameters,
+// one line each: tensors that the model lacks, parameters that the file lacks, wrong shapes and
+// dtypes, tied tensors that differ, other position frequencies. Empty when they fit. Tensors
+// without the prefix do not count.
+std::vector<std::string> check_official(const Model& model, const config::ModelConfig& config,
+                                        const SafetensorsFile& file,
+                                        const std::string& prefix = "");
+
+// Copies every parameter `prefix`<official name> into the model, converted to its dtype. Errors:
+// Error(kRun) with all lines of check_official; nothing has been copied then.
 void load_official(Model& model, const config::ModelConfig& config, const SafetensorsFile& file,
                    const std::string& prefix = "");
 

@@ -50,6 +50,26 @@ TEST(Names, TiedNamesGiveTheTensorThatIsThere) {
   EXPECT_EQ(find_official(*untied, c, "crit.out_layers.0.weight")->name, "softmax.0.weight");
 }
 
+TEST(Names, ListsEveryOfficialNameOfAParameter) {
+  using Names = std::vector<std::string>;
+  config::ModelConfig c = small_config();
+  EXPECT_EQ(official_names("embedding.0.weight", c),
+            (Names{"word_emb.emb_layers.0.weight", "crit.out_layers.0.weight"}));
+  EXPECT_EQ(official_names("attention.content_bias", c), Names{"r_w_bias"});
+  EXPECT_EQ(official_names("layers.1.ff.out.bias", c), Names{"layers.1.pos_ff.CoreNet.3.bias"});
+  EXPECT_EQ(official_names("position.embedding", c), Names{});
+  c.adaptive = config::AdaptiveConfig{{4, 8}, 1, 8, {false, true, true}};
+  EXPECT_EQ(official_names("embedding.0.projection", c),
+            (Names{"word_emb.emb_projs.0", "crit.out_projs.1", "crit.out_projs.2"}));
+  EXPECT_EQ(official_names("softmax.0.projection", c), Names{"crit.out_projs.0"});
+  c.adaptive->div = 2;
+  c.tie_embedding = false;
+  EXPECT_EQ(official_names("embedding.2.projection", c),
+            (Names{"word_emb.emb_projs.2", "crit.out_projs.2"}));
+  EXPECT_EQ(official_names("embedding.1.weight", c), Names{"word_emb.emb_layers.1.weight"});
+  EXPECT_EQ(official_names("softmax.1.weight", c), Names{"crit.out_layers.1.weight"});
+}
+
 class LoadOfficial : public testing::Test {
  protected:
   void SetUp() override {
@@ -70,7 +90,7 @@ class LoadOfficial : public testing::Test {
 
   static std::vector<std::pair<std::string, at::Tensor>> official() {
     std::vector<std::pair<std::string, at::Tensor>> out = {
-        {"pos_emb.inv_freq", at::ones({6}, at::kDouble)}};
+        {"pos_emb.inv_freq", official_frequencies(small_config().width, at::kDouble)}};
     const auto model = make_model(small_config(), small_setup());
     uint64_t seed = 100;
     std::vector<std::string> names = {"word_emb.emb_layers.0.weight", "crit.out_layers.0.bias",
@@ -111,26 +131,65 @@ TEST_F(LoadOfficial, FillsEveryParameter) {
   }
 }
 
-TEST_F(LoadOfficial, RefusesUnknownNamesWrongShapesAndGaps) {
+TEST_F(LoadOfficial, ListsAllThatDoesNotFitAndCopiesNothing) {
   auto tensors = official();
-  tensors.emplace_back("r_emb", at::ones({2}, at::kDouble));
-  write(tensors);
-  EXPECT_NE(load_error().find("tensor \"r_emb\": no such parameter in this model"),
-            std::string::npos)
-      << load_error();
-  tensors = official();
+  tensors[0].second = tensors[0].second * 1.1;  // pos_emb.inv_freq
   tensors[2].second = at::ones({7}, at::kDouble);
-  write(tensors);
-  EXPECT_NE(
-      load_error().find("tensor \"crit.out_layers.0.bias\": wrong shape: expected [11], got [7]"),
-      std::string::npos)
-      << load_error();
-  tensors = official();
   tensors.pop_back();
+  tensors.emplace_back("r_emb", at::ones({2}, at::kDouble));
+  tensors.emplace_back("crit.out_layers.0.weight", tensors[1].second + 1.0);
   write(tensors);
-  EXPECT_NE(load_error().find("nothing for the model's parameter \"layers.1.ff.norm.bias\""),
+  const auto model = make_model(small_config(), small_setup());
+  const at::Tensor before = model->parameters()[0].tensor.clone();
+  const std::string message =
+      error_of([&] { load_official(*model, small_config(), SafetensorsFile::open(path_)); });
+  for (const char* line : {"pos_emb.inv_freq: other position frequencies",
+                           "crit.out_layers.0.bias: wrong shape: expected [11], got [7]",
+                           "layers.1.pos_ff.layer_norm.bias: missing in the file",
+                           "r_emb: unexpected: the model has no such parameter",
+                           "word_emb.emb_layers.0.weight: differs from crit.out_layers.0.weight"}) {
+    EXPECT_NE(message.find(line), std::string::npos) << line << " in\n" << message;
+  }
+  EXPECT_TRUE(model->parameters()[0].tensor.equal(before));
+}
+
+TEST_F(LoadOfficial, RefusesNumbersThatAreNoWeights) {
+  const auto tensors = official();
+  SafetensorsWriter writer;
+  for (const auto& [name, tensor] : tensors) {
+    const bool is_whole = name == "r_w_bias" || name == "pos_emb.inv_freq";
+    writer.add_copy(name, is_whole ? DType::I64 : DType::F64, tensor.sizes().vec(),
+                    tensor.contiguous().const_data_ptr());
+  }
+  writer.write(path_);
+  for (const char* name : {"r_w_bias", "pos_emb.inv_freq"}) {
+    EXPECT_NE(load_error().find(std::string(name) +
+                                ": wrong dtype: expected F64, F32, F16 or BF16, got I64"),
+              std::string::npos)
+        << load_error();
+  }
+}
+
+TEST_F(LoadOfficial, RefusesAModelThatTheOfficialCodeCannotExpress) {
+  write(official());
+  config::ModelConfig c = small_config();
+  c.position = config::PositionScheme::kLearned;
+  const auto model = make_model(c, small_setup());
+  const std::string message =
+      error_of([&] { load_official(*model, c, SafetensorsFile::open(path_)); });
+  EXPECT_NE(message.find("position.embedding: official models have no such parameter"),
             std::string::npos)
-      << load_error();
+      << message;
+}
+
+TEST_F(LoadOfficial, ReadsOnlyNamesWithThePrefix) {
+  auto tensors = official();
+  for (auto& [name, tensor] : tensors) name = "module." + name;
+  tensors.emplace_back("epoch", at::ones({1}, at::kDouble));
+  write(tensors);
+  const auto model = make_model(small_config(), small_setup());
+  load_official(*model, small_config(), SafetensorsFile::open(path_), "module.");
+  EXPECT_TRUE(find_official(*model, small_config(), "r_w_bias")->tensor.equal(tensors[3].second));
 }
 
 }  // namespace
