@@ -225,22 +225,41 @@ void Checkpoint::load_moments(Adam& optimizer) const {
   }
 }
 
-memory::StackState Checkpoint::load_state(const Runtime& runtime) const {
+at::Tensor Checkpoint::parameter(const std::string& name) const {
+  const TensorView* const view = file_.find(name);
+  return view == nullptr ? at::Tensor() : to_tensor(*view);
+}
+
+memory::StackState::Saved Checkpoint::saved_state() const {
   memory::StackState::Saved saved;
   saved.metadata = state_metadata_;
   for (const std::string& name : file_.names()) {
     if (!name.starts_with(kStatePrefix)) continue;
     saved.tensors.emplace_back(name.substr(kStatePrefix.size()), to_tensor(file_.at(name)));
   }
+  return saved;
+}
+
+memory::StackState Checkpoint::load_state(const Runtime& runtime) const {
   try {
     return runtime.stack().restore(memory::Phase::kTraining, runtime.experiment().train.lanes,
-                                   saved);
+                                   saved_state());
   } catch (const Error& error) {
     throw error.with_context(path().string());
   }
 }
 
+bool Checkpoint::holds_whole_run() const {
+  const auto found = file_.metadata().find(kContents);
+  return found == file_.metadata().end() || found->second != kWeightsOnly;
+}
+
 void Checkpoint::check_resumable(const config::Experiment& experiment) const {
+  if (!holds_whole_run()) {
+    throw_usage({.where = path().string(),
+                 .failed = "it holds weights alone: there is no training to resume",
+                 .hint = "start a new run from them with mneme train EXP --init RUN"});
+  }
   const std::set<std::string> theirs = settings_of(experiment_);
   const std::set<std::string> ours = settings_of(experiment);
   std::vector<std::string> differences;

@@ -4,8 +4,11 @@
 //   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
 //   state/<name>                     slots and queues of the training state
 // Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), data
-// position, noise position, evaluations of the valid split, state (JSON: counters and generator positions), precision.
+// position, noise position, evaluations of the valid split, state (JSON: counters and generator
+// positions), precision.
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -38,6 +41,12 @@ void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
                       const Adam& optimizer, const memory::StackState& state,
                       const RunProgress& progress);
 
+// Writes a checkpoint of step 0 that holds the parameters alone, and `others` beside them (names
+// without a parameter's or the training's prefix). It can be evaluated and start new runs; a run
+// cannot be resumed from it.
+void write_weights(const std::filesystem::path& path, const Runtime& runtime,
+                   const std::map<std::string, at::Tensor>& others = {});
+
 // A checkpoint open for reading.
 class Checkpoint {
  public:
@@ -45,6 +54,8 @@ class Checkpoint {
   [[nodiscard]] static Checkpoint open(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
+  // The tensors as they lie in the file, under the names above.
+  [[nodiscard]] const SafetensorsFile& file() const { return file_; }
   [[nodiscard]] const config::Experiment& experiment() const { return experiment_; }
   [[nodiscard]] const RunProgress& progress() const { return progress_; }
   // The plugins that wrote the state.
@@ -57,14 +68,20 @@ class Checkpoint {
   // refused, or with Carry::kReset keep their initial values; their names are returned. Errors:
   // Error (kUsage) listing the first differences; nothing has been copied then.
   std::vector<std::string> load_weights(Runtime& runtime, config::Carry carry) const;
+  // The value of one parameter on the CPU; undefined when there is none of this name.
+  [[nodiscard]] at::Tensor parameter(const std::string& name) const;
   // Error (kUsage) naming the first parameters without moments of their shape and dtype.
   void check_moments(const Adam& optimizer) const;
   // Copies the moments; check_moments first.
   void load_moments(Adam& optimizer) const;
+  // The training state as it was saved, for Stack::restore and Stack::carry.
+  [[nodiscard]] memory::StackState::Saved saved_state() const;
   // The training state. Errors as Stack::restore.
   [[nodiscard]] memory::StackState load_state(const Runtime& runtime) const;
-  // Error (kUsage) listing the settings of model, memory, data and training that differ from
-  // `experiment`'s in a way that a resumed run would notice.
+  // False for what write_weights wrote.
+  [[nodiscard]] bool holds_whole_run() const;
+  // Error (kUsage) when it holds weights alone, and listing the settings of model, memory, data and
+  // training that differ from `experiment`'s in a way that a resumed run would notice.
   void check_resumable(const config::Experiment& experiment) const;
 
  private:

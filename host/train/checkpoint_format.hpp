@@ -7,6 +7,10 @@ namespace mneme::train {
 
 inline const std::string kFormat = "mneme.checkpoint";
 inline const std::string kRevision = "1";
+// Metadata: whether a run can be resumed from the file. Absent = it can.
+inline const std::string kContents = "contents";
+inline const std::string kWholeRun = "run";
+inline const std::string kWeightsOnly = "weights";
 inline const std::string kMeanPrefix = "adam.mean/";
 inline const std::string kSquarePrefix = "adam.square/";
 inline const std::string kCountPrefix = "adam.count/";

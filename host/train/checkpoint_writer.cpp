@@ -8,20 +8,16 @@
 
 namespace mneme::train {
 
-void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const Adam& optimizer, const memory::StackState& state,
-                      const RunProgress& progress) {
-  SafetensorsWriter writer;
+namespace {
+
+void add_parameters(SafetensorsWriter& writer, const Runtime& runtime) {
   for (const TrainableParameter& parameter : runtime.parameters()) {
     add_tensor(writer, parameter.name, parameter.tensor);
   }
-  for (const Adam::Moments& moments : optimizer.moments()) {
-    add_tensor(writer, kMeanPrefix + moments.name, moments.mean);
-    add_tensor(writer, kSquarePrefix + moments.name, moments.square);
-    add_tensor(writer, kCountPrefix + moments.name, moments.count);
-  }
-  const memory::StackState::Saved saved = state.save();
-  for (const auto& [name, tensor] : saved.tensors) add_tensor(writer, kStatePrefix + name, tensor);
+}
+
+void set_metadata(SafetensorsWriter& writer, const Runtime& runtime, const RunProgress& progress,
+                  const memory::StackState::Saved& saved) {
   Json plugins = Json::array();
   for (const memory::TierIdentity& identity : runtime.stack().identities()) {
     plugins.push_back(to_json(identity));
@@ -44,6 +40,34 @@ void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
   }
   writer.set_metadata("valid", valid.dump());
   writer.set_metadata("state", Json(saved.metadata).dump());
+}
+
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
+                      const Adam& optimizer, const memory::StackState& state,
+                      const RunProgress& progress) {
+  SafetensorsWriter writer;
+  add_parameters(writer, runtime);
+  for (const Adam::Moments& moments : optimizer.moments()) {
+    add_tensor(writer, kMeanPrefix + moments.name, moments.mean);
+    add_tensor(writer, kSquarePrefix + moments.name, moments.square);
+    add_tensor(writer, kCountPrefix + moments.name, moments.count);
+  }
+  const memory::StackState::Saved saved = state.save();
+  for (const auto& [name, tensor] : saved.tensors) add_tensor(writer, kStatePrefix + name, tensor);
+  set_metadata(writer, runtime, progress, saved);
+  writer.set_metadata(kContents, kWholeRun);
+  writer.write(path);
+}
+
+void write_weights(const std::filesystem::path& path, const Runtime& runtime,
+                   const std::map<std::string, at::Tensor>& others) {
+  SafetensorsWriter writer;
+  add_parameters(writer, runtime);
+  for (const auto& [name, tensor] : others) add_tensor(writer, name, tensor);
+  set_metadata(writer, runtime, {}, {});
+  writer.set_metadata(kContents, kWeightsOnly);
   writer.write(path);
 }
 
