@@ -22,13 +22,15 @@ struct DTypeRow {
   std::size_t size;
 };
 
-constexpr std::array<DTypeRow, 10> kDTypes = {{{DType::F64, "F64", 8},
+constexpr std::array<DTypeRow, 12> kDTypes = {{{DType::F64, "F64", 8},
                                                {DType::F32, "F32", 4},
                                                {DType::F16, "F16", 2},
                                                {DType::BF16, "BF16", 2},
                                                {DType::I64, "I64", 8},
                                                {DType::I32, "I32", 4},
+                                               {DType::U32, "U32", 4},
                                                {DType::I16, "I16", 2},
+                                               {DType::U16, "U16", 2},
                                                {DType::I8, "I8", 1},
                                                {DType::U8, "U8", 1},
                                                {DType::BOOL, "BOOL", 1}}};

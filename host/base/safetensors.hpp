@@ -13,7 +13,7 @@
 
 namespace mneme {
 
-enum class DType { F64, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL };
+enum class DType { F64, F32, F16, BF16, I64, I32, U32, I16, U16, I8, U8, BOOL };
 
 // The name in a safetensors header ("F32").
 [[nodiscard]] std::string_view dtype_name(DType dtype);

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "host/base/file.hpp"
+#include "host/data/data_file.hpp"
+#include "host/data/documents.hpp"
+#include "host/data/token_array.hpp"
 #include "host/data/vocabulary.hpp"
 
 namespace mneme {
@@ -16,48 +19,58 @@ class SafetensorsFile;
 
 namespace mneme::data {
 
-// A sequence of tokens made of documents: each text file, or each row of an id tensor, is one.
+// A sequence of tokens made of documents: parts of a text (documents.hpp), or rows of an id tensor.
+// The ids lie in memory or in a mapped file.
 struct Corpus {
   std::string key;  // of the experiment file that named it: "data.train"
   std::vector<std::filesystem::path> files;
-  std::vector<std::int32_t> tokens;
+  TokenArray tokens;
   std::vector<std::int64_t> documents;  // first token of each, ascending, from 0
-  std::int64_t bytes = 0;               // of the files' text; 0 for ids
-  std::int64_t characters = 0;          // code points; bytes for a byte vocabulary; 0 for ids
-  std::int64_t lines = 0;               // of the text; 0 for ids
-  std::int64_t unknown = 0;             // words that became <unk>
-  // Of the file's bytes; of several files: of their digests in hexadecimal, each with a newline.
+  // Counts of the text that the tokens stand for; all 0 for ids. Newlines that a vocabulary leaves
+  // out and lines that mark a document stand for nothing.
+  std::int64_t bytes = 0;
+  std::int64_t characters = 0;  // code points; bytes for a byte vocabulary
+  std::int64_t lines = 0;
+  std::int64_t words = 0;    // whitespace-separated; <eos> is none
+  std::int64_t unknown = 0;  // words that became <unk>
+  // Of the file's bytes, or of the part that data.split took; of several files: of their digests in
+  // hexadecimal, each with a newline; of a prepared split: of its file of ids.
   std::string sha256;
 
-  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+  [[nodiscard]] std::int64_t size() const { return tokens.size(); }
   // Averages over the corpus; 0 when the text is not known. Bits per character are nats per token
   // / (ln 2 * characters_per_token()).
   [[nodiscard]] double characters_per_token() const;
   [[nodiscard]] double bytes_per_token() const;
+  [[nodiscard]] double words_per_token() const;
+  // Share of the words that became <unk>, in 0 .. 1; 0 without words.
+  [[nodiscard]] double unknown_share() const;
+  // "217646 tokens, 60 documents, 213886 words, 0 of them unknown (0.00 %)", for people.
+  [[nodiscard]] std::string summary() const;
 };
 
-// Text files, mapped for the object's lifetime. `key` is the key of the experiment file that names
-// them and stands in messages. Error (kUsage) for no path, a missing file, a folder, anything else
-// that is no regular file, and an empty file.
-class TextFiles {
- public:
-  TextFiles(std::vector<std::filesystem::path> paths, std::string key);
-
-  [[nodiscard]] const std::vector<std::filesystem::path>& paths() const { return paths_; }
-  [[nodiscard]] const std::string& key() const { return key_; }
-  // The texts, borrowed from this object.
-  [[nodiscard]] const std::vector<NamedText>& texts() const { return texts_; }
-
- private:
-  std::vector<std::filesystem::path> paths_;
-  std::string key_;
-  std::vector<MappedFile> maps_;
-  std::vector<NamedText> texts_;
+// What encode_texts() counted and found.
+struct EncodedTexts {
+  EncodeCounts counts;
+  std::vector<std::int64_t> documents;  // first token of each
 };
 
-// The files' tokens, one document a file. Errors as Vocabulary::encode; Error (kUsage) when a file
-// holds no token.
-[[nodiscard]] Corpus encode_files(const TextFiles& files, const Vocabulary& vocabulary);
+// Passes the ids of texts to `sink`, which is flushed; each text begins a document, and `options`
+// says what else does. Documents without a token are left out. Errors as Vocabulary::encode; Error
+// (kUsage) when a text holds no token, with `key` in its message.
+EncodedTexts encode_texts(std::span<const NamedText> texts, const std::string& key,
+                          const Vocabulary& vocabulary, const DocumentOptions& options,
+                          TokenSink& sink);
+
+// The same as a corpus in memory. The files' names are for reports.
+[[nodiscard]] Corpus encode_corpus(std::vector<std::filesystem::path> files, std::string key,
+                                   std::span<const NamedText> texts, const Vocabulary& vocabulary,
+                                   const DocumentOptions& options = {});
+[[nodiscard]] Corpus encode_files(const TextFiles& files, const Vocabulary& vocabulary,
+                                  const DocumentOptions& options = {});
+
+// SHA-256 of one text, or of the texts' digests in hexadecimal, each with a newline.
+[[nodiscard]] std::string sha256_of(std::span<const NamedText> texts);
 
 // Token ids as rows.
 struct IdRows {
@@ -66,14 +79,15 @@ struct IdRows {
   std::vector<std::int32_t> ids;  // [rows, columns]
 };
 
-// Reads an int32 or int64 tensor [n] or [rows, n]. Ids must be at least `least` (0, or -1 where "no
-// target" is allowed) and below `vocabulary_size` (0 = any that fits 31 bits). Error (kUsage)
-// naming file, tensor and, for an id, its place, for another dtype or shape, no ids, and ids out of
-// range.
+// Reads a tensor [n] or [rows, n] of type U8, U16, U32, I32 or I64. Ids must be at least `least`
+// (0, or -1 where "no target" is allowed) and below `vocabulary_size` (0 = any that fits 31 bits).
+// Error (kUsage) naming file, tensor and, for an id, its place, for another dtype or shape, no ids,
+// and ids out of range.
 [[nodiscard]] IdRows read_ids(const SafetensorsFile& file, std::string_view tensor,
                               std::int64_t vocabulary_size, std::int32_t least = 0);
 
-// The tensor `input` or `tokens` of a safetensors file as a corpus, one document a row. Error
+// The tensor `input` or `tokens` of a safetensors file as a corpus that stays in the file, mapped;
+// one document a row. Every id is checked once. Error
 // (kUsage) when the file is missing, no safetensors file, or has neither tensor or both.
 [[nodiscard]] Corpus read_id_corpus(const std::filesystem::path& path, const std::string& key,
                                     std::int64_t vocabulary_size);

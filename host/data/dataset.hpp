@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,8 @@ inline constexpr std::array<Split, 3> kSplits = {Split::kTrain, Split::kValid, S
 
 // "train", "valid", "test".
 [[nodiscard]] std::string_view to_word(Split split);
+// "data.train" and so on, for messages.
+[[nodiscard]] std::string key_of(Split split);
 
 // What to read. Defaults: everything that is configured, with a vocabulary made from data.train.
 struct DatasetOptions {
@@ -30,10 +33,11 @@ struct DatasetOptions {
 // Immutable after construction; streams may outlive it.
 class Dataset {
  public:
-  // Reads and encodes the files. The training text is needed for the vocabulary of words and
-  // characters unless one is given; the training ids for vocabulary_size unless
-  // data.vocabulary_size is set. Error (kUsage) as corpus.hpp and vocabulary.hpp say, and for a
-  // task or vocabulary that is not available.
+  // Reads and encodes the files, or maps what `mneme data prepare` wrote. The training text is
+  // needed for the vocabulary of words and characters unless one is given or data.vocabulary_file
+  // names one; the training ids for vocabulary_size unless data.vocabulary_size is set. Error
+  // (kUsage) as corpus.hpp, vocabulary.hpp and prepared.hpp say, for a vocabulary of another kind
+  // or other settings than the data's, and for a task or vocabulary that is not available.
   explicit Dataset(const config::DataConfig& config, const DatasetOptions& options = {});
 
   // Number of token ids, V.
@@ -42,6 +46,9 @@ class Dataset {
   [[nodiscard]] const Vocabulary* vocabulary() const noexcept {
     return vocabulary_ ? &*vocabulary_ : nullptr;
   }
+  // How often each id stands in the text that the vocabulary was built from; empty when that is not
+  // known (Vocabulary::counts()), and for ids and generated tasks.
+  [[nodiscard]] const std::vector<std::int64_t>& training_counts() const noexcept;
   // True when make_stream(split) works: the split's file was read, or the task generates it.
   [[nodiscard]] bool has(Split split) const noexcept;
   // True when segments carry `source`.
@@ -61,9 +68,10 @@ class Dataset {
   [[nodiscard]] Json describe() const;
 
  private:
+  // Each kind of data has a file of its own: dataset_text.cpp, dataset_ids.cpp.
   void open_text(const DatasetOptions& options);
   void open_ids(const DatasetOptions& options);
-  [[nodiscard]] std::vector<std::filesystem::path> paths(Split split) const;
+  [[nodiscard]] const std::filesystem::path& path(Split split) const;
   std::shared_ptr<const Corpus>& slot(Split split);
 
   config::DataConfig config_;

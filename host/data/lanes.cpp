@@ -131,12 +131,12 @@ void LaneStream::fill(std::int64_t index, std::int64_t valid, Segment& segment) 
   segment.reset[at(index)] = lane.reset ? 1 : 0;
   if (valid == 0) return;
   const auto& starts = corpus_->documents;
-  segment.document[at(index)] =
-      std::upper_bound(starts.begin(), starts.end(), lane.next) - starts.begin() - 1;
-  const auto token = corpus_->tokens.begin() + lane.next;
+  const auto after = std::upper_bound(starts.begin(), starts.end(), lane.next);
+  segment.document[at(index)] = after - starts.begin() - 1;
+  segment.offset[at(index)] = lane.next - *(after - 1);
   const auto cell = index * segment.length;
-  std::copy_n(token, valid, segment.inputs.begin() + cell);
-  std::copy_n(token + 1, valid, segment.targets.begin() + cell);
+  corpus_->tokens.copy(lane.next, valid, segment.inputs.data() + cell);
+  corpus_->tokens.copy(lane.next + 1, valid, segment.targets.data() + cell);
 }
 
 void LaneStream::advance(std::int64_t index, std::int64_t valid) {

@@ -100,6 +100,7 @@ void MotifStream::fill(std::int64_t index, Segment& segment) {
   segment.document[at(index)] = episode;
   const auto period = static_cast<std::int64_t>(lane.motif.size());
   const std::int64_t begin = segments_before * segment.length;
+  segment.offset[at(index)] = begin;
   for (std::int64_t t = 0; t < segment.length; ++t) {
     const std::size_t cell = at(index * segment.length + t);
     const std::int64_t copy = begin + t + 1 - period;

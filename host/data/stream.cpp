@@ -21,6 +21,7 @@ void Segment::prepare(std::int64_t lane_count, std::int64_t tokens, bool has_sou
   valid.assign(rows, 0);
   reset.assign(rows, 0);
   document.assign(rows, -1);
+  offset.assign(rows, -1);
   source.assign(has_source ? cells : 0, static_cast<std::uint8_t>(Source::kNone));
 }
 

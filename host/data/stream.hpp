@@ -28,9 +28,12 @@ struct Segment {
   std::vector<std::int64_t> valid;     // [B]
   std::vector<std::uint8_t> reset;     // [B]: 1 = the lane starts from an empty memory
   std::vector<std::int64_t> document;  // [B]: of the lane's first token; -1 when valid is 0
-  std::vector<std::uint8_t> source;    // [B, T] of Source, or empty when the task knows none
-  std::int64_t epoch = 0;              // from 0
-  std::int64_t index = 0;              // segments before this one since the stream began
+  // [B]: tokens of that document before the lane's first token, counted from the document's true
+  // start, even where a lane begins inside it; -1 when valid is 0.
+  std::vector<std::int64_t> offset;
+  std::vector<std::uint8_t> source;  // [B, T] of Source, or empty when the task knows none
+  std::int64_t epoch = 0;            // from 0
+  std::int64_t index = 0;            // segments before this one since the stream began
 
   // Positions that have a target.
   [[nodiscard]] std::int64_t target_count() const;

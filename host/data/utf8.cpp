@@ -43,25 +43,41 @@ std::int64_t count_characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char byte) { return !is_continuation(byte); });
 }
 
-std::string position_text(std::string_view source, std::string_view text, std::size_t offset) {
+std::int64_t count_words(std::string_view text) {
+  std::int64_t words = 0;
+  bool is_in_word = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const CodePoint point = decode_utf8(text, i);
+    const bool is_letter = point.bytes == 0 || !is_space(point.value);
+    if (is_letter && !is_in_word) ++words;
+    is_in_word = is_letter;
+    i += std::max<std::size_t>(point.bytes, 1);
+  }
+  return words;
+}
+
+std::string position_text(const NamedText& text, std::size_t offset) {
+  const std::string_view whole = text.context();
+  const std::size_t place = text.place(offset);
   std::size_t line = 1;
   std::size_t column = 1;
-  for (std::size_t i = 0; i < offset;) {
-    if (text[i] == '\n') {
+  for (std::size_t i = 0; i < place;) {
+    if (whole[i] == '\n') {
       ++line;
       column = 0;
     }
     ++column;
-    i += std::max<std::size_t>(decode_utf8(text, i).bytes, 1);
+    i += std::max<std::size_t>(decode_utf8(whole, i).bytes, 1);
   }
-  return str(source, ":", line, ":", column);
+  return str(text.source, ":", line, ":", column);
 }
 
-void throw_invalid_utf8(std::string_view source, std::string_view text, std::size_t offset) {
+void throw_invalid_utf8(const NamedText& text, std::size_t offset) {
   std::ostringstream byte;
   byte << "byte 0x" << std::hex << std::setw(2) << std::setfill('0')
-       << static_cast<unsigned>(static_cast<unsigned char>(text[offset]));
-  throw_usage({.where = position_text(source, text, offset),
+       << static_cast<unsigned>(static_cast<unsigned char>(text.text[offset])) << std::dec
+       << " at byte offset " << text.place(offset);
+  throw_usage({.where = position_text(text, offset),
                .failed = "the text is not UTF-8",
                .expected = "valid UTF-8",
                .got = byte.str(),
@@ -70,10 +86,10 @@ void throw_invalid_utf8(std::string_view source, std::string_view text, std::siz
                    "takes any bytes"});
 }
 
-void check_utf8(std::string_view source, std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t bytes = decode_utf8(text, i).bytes;
-    if (bytes == 0) throw_invalid_utf8(source, text, i);
+void check_utf8(const NamedText& text) {
+  for (std::size_t i = 0; i < text.text.size();) {
+    const std::size_t bytes = decode_utf8(text.text, i).bytes;
+    if (bytes == 0) throw_invalid_utf8(text, i);
     i += bytes;
   }
 }

@@ -19,7 +19,9 @@ constexpr std::int64_t kRevision = 1;
                .failed = "not a vocabulary of this program",
                .expected = expected,
                .got = got,
-               .hint = "take vocabulary.json from a run folder"});
+               .hint =
+                   "take vocabulary.json from a run folder, or from one that `mneme data prepare` "
+                   "wrote"});
 }
 
 // The member of that key, or an error naming it.
@@ -78,7 +80,13 @@ Json Vocabulary::to_json() const {
   json["revision"] = kRevision;
   json["kind"] = to_word(kind_);
   if (kind_ == VocabularyKind::kWord) json["add_eos"] = adds_eos_;
+  if (drops_newlines_) {
+    for (const std::string& symbol : symbols_) {
+      json["bytes"].push_back(static_cast<int>(static_cast<unsigned char>(symbol[0])));
+    }
+  }
   if (kind_ != VocabularyKind::kByte) json["symbols"] = symbols_;
+  if (!counts_.empty()) json["counts"] = counts_;
   return json;
 }
 
@@ -100,21 +108,58 @@ Vocabulary Vocabulary::from_json(const Json& json, const std::string& source) {
   if (revision != kRevision) refuse(source, "revision", str(kRevision), revision.dump());
 
   const VocabularyKind kind = kind_of(json, source);
-  if (kind == VocabularyKind::kByte) return bytes();
+  if (kind == VocabularyKind::kByte) return read_bytes(json, source);
   bool adds_eos = false;
   if (kind == VocabularyKind::kWord) {
     const Json& flag = member(json, source, "add_eos", "true or false");
     if (!flag.is_boolean()) refuse(source, "add_eos", "true or false", flag.dump());
     adds_eos = flag.get<bool>();
   }
-  Vocabulary vocabulary(kind, adds_eos, symbols_of(json, kind, source));
+  Vocabulary vocabulary(kind, symbols_of(json, kind, source));
+  vocabulary.adds_eos_ = adds_eos;
   if (kind == VocabularyKind::kWord && !vocabulary.find(kUnknown)) {
     refuse(source, "symbols", str("\"", kUnknown, "\" among them"), "none");
   }
   if (adds_eos && !vocabulary.find(kEndOfLine)) {
     refuse(source, "symbols", str("\"", kEndOfLine, "\" among them"), "none");
   }
+  vocabulary.read_counts(json, source);
   return vocabulary;
+}
+
+Vocabulary Vocabulary::read_bytes(const Json& json, const std::string& source) {
+  const auto list = json.find("bytes");
+  if (list == json.end()) return bytes();
+  const std::string expected = "different integers from 0 to 255 without 10, the newline";
+  if (!list->is_array() || list->empty()) refuse(source, "bytes", expected, list->dump());
+  std::vector<std::string> symbols;
+  std::set<std::int64_t> seen = {'\n'};
+  for (const Json& item : *list) {
+    const std::int64_t byte = item.is_number_integer() ? item.get<std::int64_t>() : -1;
+    if (byte < 0 || byte > 255 || !seen.insert(byte).second) {
+      refuse(source, str("bytes[", symbols.size(), "]"), expected, item.dump());
+    }
+    symbols.emplace_back(1, static_cast<char>(byte));
+  }
+  Vocabulary vocabulary(VocabularyKind::kByte, std::move(symbols));
+  vocabulary.drops_newlines_ = true;
+  vocabulary.read_counts(json, source);
+  return vocabulary;
+}
+
+void Vocabulary::read_counts(const Json& json, const std::string& source) {
+  const auto list = json.find("counts");
+  if (list == json.end()) return;
+  const std::string expected = str("one count of at least 0 a symbol, ", size(), " in all");
+  if (!list->is_array() || list->size() != symbols_.size()) {
+    refuse(source, "counts", expected,
+           list->is_array() ? str(list->size(), " in all") : std::string(list->type_name()));
+  }
+  for (const Json& item : *list) {
+    const std::int64_t count = item.is_number_integer() ? item.get<std::int64_t>() : -1;
+    if (count < 0) refuse(source, str("counts[", counts_.size(), "]"), expected, item.dump());
+    counts_.push_back(count);
+  }
 }
 
 }  // namespace mneme::data

@@ -4,9 +4,9 @@
 
 namespace mneme::data {
 
-void for_each_word(std::string_view source, std::string_view text,
-                   const std::function<void(std::string_view)>& on_word,
+void for_each_word(const NamedText& named, const std::function<void(std::string_view)>& on_word,
                    const std::function<void()>& on_line_end) {
+  const std::string_view text = named.text;
   std::size_t word_begin = 0;
   bool is_in_word = false;
   bool is_line_open = false;
@@ -16,7 +16,7 @@ void for_each_word(std::string_view source, std::string_view text,
   };
   for (std::size_t i = 0; i < text.size();) {
     CodePoint point = decode_utf8(text, i);
-    if (point.bytes == 0) throw_invalid_utf8(source, text, i);
+    if (point.bytes == 0) throw_invalid_utf8(named, i);
     if (is_space(point.value)) {
       end_word(i);
     } else if (!is_in_word) {

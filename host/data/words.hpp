@@ -5,13 +5,14 @@
 #include <functional>
 #include <string_view>
 
+#include "host/data/text.hpp"
+
 namespace mneme::data {
 
 // Calls `on_word` for every word and `on_line_end` at every line end, in order. Lines end with
 // "\n", "\r\n" or "\r"; a last line without an end counts too. Error (kUsage) at the first byte
-// that is not UTF-8; `source` names the text there.
-void for_each_word(std::string_view source, std::string_view text,
-                   const std::function<void(std::string_view)>& on_word,
+// that is not UTF-8.
+void for_each_word(const NamedText& text, const std::function<void(std::string_view)>& on_word,
                    const std::function<void()>& on_line_end);
 
 }  // namespace mneme::data

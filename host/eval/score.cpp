@@ -30,6 +30,7 @@ class RowStream final : public data::Stream {
       segment.valid[static_cast<std::size_t>(b)] = count;
       segment.reset[static_cast<std::size_t>(b)] = next_ == 0 ? 1 : 0;
       segment.document[static_cast<std::size_t>(b)] = first_ + b;
+      segment.offset[static_cast<std::size_t>(b)] = next_;
     }
     segment.index = next_ / length_;
     next_ += count;

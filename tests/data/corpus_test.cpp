@@ -20,7 +20,7 @@ TEST(Corpus, MakesADocumentOfEachFile) {
   const auto a = folder.write("a.txt", "abc");
   const auto b = folder.write("b.txt", "\xff\n");
   const Corpus corpus = bytes_of({a, b});
-  EXPECT_THAT(corpus.tokens, ElementsAre('a', 'b', 'c', 255, '\n'));
+  EXPECT_THAT(ids_of(corpus.tokens), ElementsAre('a', 'b', 'c', 255, '\n'));
   EXPECT_THAT(corpus.documents, ElementsAre(0, 3));
   EXPECT_EQ(corpus.bytes, 5);
   EXPECT_EQ(corpus.lines, 1);
@@ -75,12 +75,12 @@ TEST(Corpus, RefusesATextWithoutWords) {
 TEST(IdCorpus, ReadsOneLaneOrSeveral) {
   const TestFolder folder;
   const auto one = folder.write_ids<std::int64_t>("1.safetensors", "input", {4}, {3, 1, 0, 2});
-  EXPECT_THAT(read_id_corpus(one, "data.train", 4).tokens, ElementsAre(3, 1, 0, 2));
+  EXPECT_THAT(ids_of(read_id_corpus(one, "data.train", 4).tokens), ElementsAre(3, 1, 0, 2));
   EXPECT_THAT(read_id_corpus(one, "data.train", 4).documents, ElementsAre(0));
 
   const auto two = folder.write_ids<std::int32_t>("2.safetensors", "tokens", {2, 2}, {3, 1, 0, 2});
   const Corpus corpus = read_id_corpus(two, "data.train", 0);
-  EXPECT_THAT(corpus.tokens, ElementsAre(3, 1, 0, 2));
+  EXPECT_THAT(ids_of(corpus.tokens), ElementsAre(3, 1, 0, 2));
   EXPECT_THAT(corpus.documents, ElementsAre(0, 2));
   EXPECT_EQ(corpus.sha256, sha256_file(two));
   EXPECT_EQ(corpus.bytes, 0);

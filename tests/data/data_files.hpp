@@ -78,13 +78,21 @@ inline std::shared_ptr<const Corpus> counting_corpus(const std::vector<std::int6
   auto corpus = std::make_shared<Corpus>();
   corpus->key = "data.train";
   corpus->files = {"counting.txt"};
+  std::vector<std::int64_t> tokens;
   for (const std::int64_t length : lengths) {
-    corpus->documents.push_back(corpus->size());
+    corpus->documents.push_back(static_cast<std::int64_t>(tokens.size()));
     for (std::int64_t i = 0; i < length; ++i) {
-      corpus->tokens.push_back(static_cast<std::int32_t>(corpus->size()));
+      tokens.push_back(static_cast<std::int64_t>(tokens.size()));
     }
   }
+  corpus->tokens = TokenArray(tokens, 2);
   return corpus;
+}
+
+inline std::vector<std::int64_t> ids_of(const TokenArray& tokens) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(tokens.size()));
+  tokens.copy(0, tokens.size(), ids.data());
+  return ids;
 }
 
 // Every segment until the end, or the first `count`.
@@ -102,6 +110,7 @@ inline void expect_equal(const Segment& a, const Segment& b) {
   EXPECT_EQ(a.valid, b.valid);
   EXPECT_EQ(a.reset, b.reset);
   EXPECT_EQ(a.document, b.document);
+  EXPECT_EQ(a.offset, b.offset);
   EXPECT_EQ(a.source, b.source);
   EXPECT_EQ(a.epoch, b.epoch);
   EXPECT_EQ(a.index, b.index);

@@ -48,16 +48,18 @@ TEST(Utf8, NamesThePlaceOfABadByte) {
   expect_error(ErrorKind::kUsage,
                {"text.txt:2:4: the text is not UTF-8: expected valid UTF-8, got byte 0xff", "iconv",
                 "data.vocabulary = \"byte\""},
-               [] { check_utf8("text.txt", "\u00e9ne\nd\u00e9\u20ac\xff\n"); });
-  EXPECT_NO_THROW(check_utf8("text.txt", "d\u00e9j\u00e0 vu\n"));
+               [] {
+                 check_utf8({"text.txt", "\u00e9ne\nd\u00e9\u20ac\xff\n"});
+               });
+  EXPECT_NO_THROW(check_utf8({"text.txt", "d\u00e9j\u00e0 vu\n"}));
 }
 
 TEST(Utf8, CountsLinesAndColumnsInCharacters) {
   const std::string text = "\u00e9\u00e9x\n\ny";
-  EXPECT_EQ(position_text("f", text, 0), "f:1:1");
-  EXPECT_EQ(position_text("f", text, 4), "f:1:3");
-  EXPECT_EQ(position_text("f", text, 6), "f:2:1");
-  EXPECT_EQ(position_text("f", text, 7), "f:3:1");
+  EXPECT_EQ(position_text({"f", text}, 0), "f:1:1");
+  EXPECT_EQ(position_text({"f", text}, 4), "f:1:3");
+  EXPECT_EQ(position_text({"f", text}, 6), "f:2:1");
+  EXPECT_EQ(position_text({"f", text}, 7), "f:3:1");
 }
 
 // The characters that Python 3 calls whitespace in str.split().
@@ -75,7 +77,7 @@ TEST(Utf8, KnowsPythonsWhitespace) {
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   for_each_word(
-      "text.txt", text, [&](std::string_view word) { words.emplace_back(word); },
+      {"text.txt", text}, [&](std::string_view word) { words.emplace_back(word); },
       [&] { words.emplace_back("|"); });
   return words;
 }
