@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/data/answer_stream.hpp"
 #include "host/data/lanes.hpp"
 #include "host/data/motif.hpp"
 
@@ -56,10 +57,9 @@ Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options
       break;
     case config::Task::kSorting:
     case config::Task::kDigitSorting:
-      throw_usage({.where = "data.task",
-                   .failed = "this task is not available",
-                   .expected = quoted_list({"text", "tokens", "motif"}),
-                   .got = str("\"", config::to_word(config_.task), "\"")});
+      answers_ = make_answer_task(config_);
+      vocabulary_size_ = answers_->vocabulary_size();
+      break;
   }
 }
 
@@ -68,7 +68,8 @@ std::shared_ptr<const Corpus>& Dataset::slot(Split split) {
 }
 
 bool Dataset::has(Split split) const noexcept {
-  return config_.task == config::Task::kMotif || corpora_[static_cast<std::size_t>(split)];
+  return config_.task == config::Task::kMotif || answers_ ||
+         corpora_[static_cast<std::size_t>(split)];
 }
 
 const std::vector<std::int64_t>& Dataset::training_counts() const noexcept {
@@ -84,6 +85,9 @@ std::unique_ptr<Stream> Dataset::make_stream(Split split, const StreamOptions& o
   if (config_.task == config::Task::kMotif) {
     return std::make_unique<MotifStream>(config_.motif, config_.seed, std::string(to_word(split)),
                                          options);
+  }
+  if (answers_) {
+    return std::make_unique<AnswerStream>(answers_, std::string(to_word(split)), options);
   }
   if (!has(split)) {
     throw_usage({.where = key_of(split),
@@ -103,6 +107,16 @@ Json Dataset::describe() const {
     json["alphabet"] = config_.motif.alphabet;
     json["period_min"] = config_.motif.period_min;
     json["period_max"] = config_.motif.period_max;
+    json["seed"] = config_.seed;
+    return json;
+  }
+  if (answers_) {
+    const config::SequenceConfig& sequences = answers_->settings();
+    json["length"] = sequences.length;
+    json["alphabet"] = sequences.alphabet;
+    for (const Split split : kSplits) {
+      json[str(to_word(split), "_sequences")] = answers_->count(to_word(split));
+    }
     json["seed"] = config_.seed;
     return json;
   }

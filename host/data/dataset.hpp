@@ -10,6 +10,7 @@
 
 #include "host/base/json.hpp"
 #include "host/config/experiment.hpp"
+#include "host/data/answer_task.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/stream.hpp"
 #include "host/data/vocabulary.hpp"
@@ -55,11 +56,13 @@ class Dataset {
   [[nodiscard]] bool has_sources() const noexcept { return config_.task == config::Task::kMotif; }
   // True when streams without max_segments and epochs never end, as generated tasks'.
   [[nodiscard]] bool is_endless() const noexcept { return has_sources(); }
+  // The task whose sequences have an answer; nullptr for other data.
+  [[nodiscard]] std::shared_ptr<const AnswerTask> answer_task() const { return answers_; }
   // The split's tokens; nullptr when it has no file. Valid while the dataset or a stream lives.
   [[nodiscard]] std::shared_ptr<const Corpus> corpus(Split split) const;
 
-  // A stream over the split. Error (kUsage) when has(split) is false, and as LaneStream and
-  // MotifStream say.
+  // A stream over the split. Error (kUsage) when has(split) is false, and as LaneStream,
+  // MotifStream and AnswerStream say.
   [[nodiscard]] std::unique_ptr<Stream> make_stream(Split split,
                                                     const StreamOptions& options) const;
 
@@ -77,6 +80,7 @@ class Dataset {
   config::DataConfig config_;
   std::int64_t vocabulary_size_ = 0;
   std::optional<Vocabulary> vocabulary_;
+  std::shared_ptr<const AnswerTask> answers_;
   std::array<std::shared_ptr<const Corpus>, kSplits.size()> corpora_;
 };
 

@@ -67,9 +67,14 @@ class Stream {
   // segment or data.
   virtual void seek(const std::vector<std::int64_t>& position) = 0;
 
-  // Segments and targets of one epoch; 0 for generated tasks, which have no epochs.
+  // Segments and targets of one epoch; 0 for tasks without end.
   [[nodiscard]] virtual std::int64_t segments_per_epoch() const = 0;
   [[nodiscard]] virtual std::int64_t targets_per_epoch() const = 0;
+  // Segments of one epoch that have a target: those that a training step counts. All of them,
+  // unless a task asks for an answer only.
+  [[nodiscard]] virtual std::int64_t target_segments_per_epoch() const {
+    return segments_per_epoch();
+  }
 
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

@@ -4,7 +4,21 @@
 #include <cmath>
 #include <numbers>
 
+#include "host/base/error.hpp"
+
 namespace mneme::train {
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Backward passes that an epoch feeds.
+double passes_per_epoch(const config::TrainConfig& train, const data::Stream& stream) {
+  const std::int64_t with_target = stream.target_segments_per_epoch();
+  if (with_target < stream.segments_per_epoch()) return static_cast<double>(with_target);
+  return static_cast<double>(with_target) / static_cast<double>(train.bptt_segments);
+}
+
+}  // namespace
 
 LearningRate::LearningRate(const config::TrainConfig& train, std::int64_t total_steps)
     : schedule_(train.schedule),
@@ -14,9 +28,48 @@ LearningRate::LearningRate(const config::TrainConfig& train, std::int64_t total_
 
 double LearningRate::factor(std::int64_t step) const {
   if (step < warmup_) return static_cast<double>(step) / static_cast<double>(warmup_);
-  if (schedule_ == config::Schedule::kConstant) return 1.0;
-  const double progress = static_cast<double>(std::min(step, total_)) / static_cast<double>(total_);
-  return least_ + (1.0 - least_) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  const auto at = static_cast<double>(std::min(step, total_));
+  const auto total = static_cast<double>(total_), warmup = static_cast<double>(warmup_);
+  switch (schedule_) {
+    case config::Schedule::kConstant:
+      return 1.0;
+    case config::Schedule::kCosine:
+      return least_ + (1.0 - least_) * 0.5 * (1.0 + std::cos(std::numbers::pi * (at / total)));
+    case config::Schedule::kLinear:
+      if (warmup >= total) return 1.0;
+      return least_ + (1.0 - least_) * (total - at) / (total - warmup);
+    case config::Schedule::kInverseSqrt:
+      return std::max(least_, std::sqrt(warmup / std::max(1.0, at)));
+  }
+  return 1.0;
+}
+
+std::int64_t accumulation(const config::TrainConfig& train, std::int64_t step) {
+  std::int64_t segments = train.accumulate;
+  for (const config::AccumulateFrom& from : train.accumulate_from) {
+    if (step >= from.step) segments = from.segments;
+  }
+  return segments;
+}
+
+std::int64_t count_steps(const config::TrainConfig& train, const data::Stream& stream) {
+  if (train.epochs == 0) return train.steps;
+  if (stream.segments_per_epoch() == 0) {
+    throw_usage({.where = "train.epochs",
+                 .failed = "the task generates data without end",
+                 .expected = "train.steps",
+                 .got = str("train.epochs = ", train.epochs)});
+  }
+  auto passes = static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(train.epochs) * passes_per_epoch(train, stream)));
+  std::int64_t step = 0;
+  for (const config::AccumulateFrom& from : train.accumulate_from) {
+    const std::int64_t before = (from.step - step) * accumulation(train, step);
+    if (before >= passes) break;
+    passes -= before;
+    step = from.step;
+  }
+  return step + divide_up(passes, accumulation(train, step));
 }
 
 }  // namespace mneme::train
