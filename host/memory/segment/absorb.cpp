@@ -1,0 +1,110 @@
+// Moments 2 and 7: which rows a tier takes in, and when.
+#include "host/memory/segment/segment_impl.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::memory {
+
+Rows SegmentRun::Impl::segment_rows(const at::Tensor& x) const {
+  Rows rows;
+  rows.count = input.length;
+  rows.hidden = x;
+  rows.valid = shared.valid;
+  if (rows.valid.defined()) rows.counts = valid_count;
+  return rows;
+}
+
+void SegmentRun::Impl::deliver(std::size_t from, int64_t layer, const std::vector<Rows>& released) {
+  for (std::size_t i = from + 1; i < work.size(); ++i) {
+    const int64_t served = tier(i).served_index(layer);
+    if (feeders[i] != static_cast<int64_t>(from) || served < 0 ||
+        work[i].instance().table().absorb == nullptr)
+      continue;
+    for (const Rows& rows : released) {
+      auto block = std::make_shared<RowsBlock>();
+      block->rows = rows;
+      work[i].layer(served).waiting.append(std::move(block));
+    }
+  }
+}
+
+at::Tensor SegmentRun::Impl::mass_of(std::size_t i, int64_t layer, const at::Tensor& mass,
+                                     int64_t& rows) const {
+  const at::Tensor own = mass.narrow(1, mass.size(1) - input.length, input.length);
+  const auto by_layer = columns.find(layer);
+  const auto range = by_layer == columns.end()      ? ColumnRange{}
+                     : by_layer->second.contains(i) ? by_layer->second.at(i)
+                                                    : ColumnRange{};
+  rows = range.rows;
+  return rows == 0 ? own : at::cat({mass.narrow(1, range.from, rows), own}, 1);
+}
+
+void SegmentRun::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
+                              const LocalAttention* local, LayerServices& services) {
+  call(i, Hook::kAbsorb, layer, &services, x, [&](const mneme_plugin& table, void* self) {
+    const mneme_rows given = ctx.rows_out(rows);
+    mneme_absorb in = MNEME_INIT(mneme_absorb);
+    in.segment = &shared.segment;
+    in.layer = layer;
+    in.rows = &given;
+    const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
+    if (wants(MNEME_WANT_ABSORB_X)) in.x = ctx.handles.borrow(x);
+    if (local != nullptr) {
+      if (wants(MNEME_WANT_ABSORB_Z)) in.z = ctx.handles.borrow(local->z);
+      if (wants(MNEME_WANT_ABSORB_LSE)) in.lse = ctx.handles.borrow(local->lse);
+      if (wants(MNEME_WANT_ABSORB_Q)) in.q = ctx.handles.borrow(local->q);
+      if (wants(MNEME_WANT_ABSORB_K)) in.k = ctx.handles.borrow(local->k);
+      if (wants(MNEME_WANT_ABSORB_V)) in.v = ctx.handles.borrow(local->v);
+      if (wants(MNEME_WANT_ABSORB_MASS) && local->mass.defined())
+        in.mass = ctx.handles.borrow(mass_of(i, layer, local->mass.detach(), in.mass_rows));
+    }
+    return table.absorb(self, &ctx, &in, &error);
+  });
+}
+
+void SegmentRun::absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services) {
+  for (std::size_t i = 0; i < impl_->work.size(); ++i) {
+    const int64_t served = impl_->tier(i).served_index(layer);
+    if (served < 0 || impl_->work[i].instance().traits().absorb != MNEME_ABSORB_BEFORE_READING)
+      continue;
+    RowsQueue& waiting = impl_->work[i].layer(served).waiting;
+    if (waiting.size() == 0) continue;
+    const Rows rows = waiting.rows();
+    waiting = RowsQueue();
+    impl_->absorb(i, layer, rows, x, nullptr, services);
+  }
+}
+
+void SegmentRun::absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
+                              LayerServices& services) {
+  Impl& impl = *impl_;
+  if (impl.work.empty()) return;
+  const Rows rows = impl.segment_rows(x.detach());
+  for (std::size_t i = 0; i < impl.work.size(); ++i) {
+    const int64_t served = impl.tier(i).served_index(layer);
+    const Instance& instance = impl.work[i].instance();
+    if (served < 0 || instance.table().absorb == nullptr) continue;
+    RowsQueue& waiting = impl.work[i].layer(served).waiting;
+    const bool fed_by_segment = impl.feeders[i] < 0;
+    if (instance.traits().absorb == MNEME_ABSORB_BEFORE_READING) {
+      if (!fed_by_segment) continue;
+      auto block = std::make_shared<RowsBlock>();
+      block->rows = rows;
+      waiting.append(std::move(block));
+      continue;
+    }
+    if (fed_by_segment) {
+      impl.absorb(i, layer, rows, x, &local, services);
+    } else if (waiting.size() > 0) {
+      const Rows released = waiting.rows();
+      waiting = RowsQueue();
+      impl.absorb(i, layer, released, x, &local, services);
+    }
+  }
+}
+
+void SegmentRun::absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
+                             const LocalAttention& local, LayerServices& services) {
+  impl_->absorb(tier, layer, rows, x, &local, services);
+}
+
+}  // namespace mneme::memory

@@ -1,0 +1,129 @@
+// What happens before the first layer: masks, the segment's copy of the state, the struct that
+// hooks see, and moment 1.
+#include <algorithm>
+
+#include "host/base/error.hpp"
+#include "host/memory/groups/normalise.hpp"
+#include "host/memory/ops.hpp"
+#include "host/memory/segment/segment_impl.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::memory {
+namespace {
+
+bool any(const std::vector<uint8_t>& flags) {
+  return std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag != 0; });
+}
+
+}  // namespace
+
+void SegmentRun::Impl::count_valid_tokens() {
+  if (input.length < 1) throw_run("a segment needs at least one token, got ", input.length);
+  const auto lanes = static_cast<std::size_t>(state.lanes_);
+  valid_count = input.valid_count;
+  if (valid_count.empty()) valid_count.assign(lanes, input.length);
+  if (valid_count.size() != lanes)
+    throw_run("valid_count: expected ", lanes, " lanes, got ", valid_count.size());
+}
+
+void SegmentRun::Impl::make_masks() {
+  const at::Device device = stack.backbone().device;
+  if (std::any_of(valid_count.begin(), valid_count.end(),
+                  [&](int64_t n) { return n != input.length; })) {
+    const at::Tensor counts = torch::tensor(valid_count, at::kLong).unsqueeze(1);
+    shared.valid = torch::arange(input.length, at::kLong).unsqueeze(0).lt(counts).to(device);
+  }
+  if (any(state.reset_)) {
+    shared.reset_mask =
+        torch::from_blob(state.reset_.data(), {state.lanes_}, at::kByte).to(at::kBool).to(device);
+  }
+}
+
+void SegmentRun::Impl::copy_state() {
+  for (const auto& tier_state : state.tiers_) {
+    work.push_back(*tier_state);
+    if (any(state.reset_) && state.segments_ > 0) work.back().reset(state.reset_);
+    work.back().begin_segment();
+  }
+  tokens = state.tokens_;
+  for (std::size_t b = 0; b < tokens.size(); ++b) {
+    if (state.reset_[b] != 0) tokens[b] = 0;
+  }
+}
+
+void SegmentRun::Impl::find_feeders() {
+  feeders.assign(work.size(), -1);
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (tier(i).config().feed != config::Feed::kReleased) continue;
+    for (std::size_t j = i; feeders[i] < 0 && j-- > 0;) {
+      if ((work[j].instance().traits().flags & MNEME_TIER_RELEASES) != 0)
+        feeders[i] = static_cast<int64_t>(j);
+    }
+  }
+}
+
+void SegmentRun::Impl::share() {
+  shared.stack = &stack;
+  shared.seed = stack.backbone().seed;
+  shared.index = state.segments_;
+  shared.lanes = state.lanes_;
+  shared.length = input.length;
+  shared.caches_projections = !at::GradMode::is_enabled();
+  shared.weights_version = stack.weights_version();
+  shared.streams = &state.streams_;
+  shared.input = &input;
+  ctx.shared = &shared;
+}
+
+void SegmentRun::Impl::describe() {
+  const BackboneInfo& backbone = stack.backbone();
+  const bool training = state.phase_ == Phase::kTraining && at::GradMode::is_enabled();
+  mneme_segment& segment = shared.segment;
+  segment = MNEME_INIT(mneme_segment);
+  segment.flags =
+      (training ? MNEME_SEGMENT_TRAINING : 0u) | (any(state.reset_) ? MNEME_SEGMENT_ANY_RESET : 0u);
+  segment.index = state.segments_;
+  segment.lanes = state.lanes_;
+  segment.length = input.length;
+  segment.previous_length = state.previous_length_;
+  segment.layers = backbone.layers;
+  segment.tokens = tokens.data();
+  segment.valid_count = valid_count.data();
+  segment.reset = state.reset_.data();
+  segment.compute_dtype = dtype_code_of(backbone.compute_dtype);
+  segment.device_type = backbone.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
+}
+
+void SegmentRun::Impl::begin_hooks() {
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    const int64_t longest = work[i].instance().traits().max_segment;
+    if (longest > 0 && input.length > longest) {
+      throw_usage(ErrorText{.where = str("tier ", tier(i).name()),
+                            .failed = "the segment is longer than the memory can serve",
+                            .expected = str("at most ", longest, " tokens"),
+                            .got = str(input.length)});
+    }
+    if (work[i].instance().table().begin != nullptr) begin(i);
+  }
+}
+
+void SegmentRun::Impl::begin(std::size_t i) {
+  call(i, Hook::kBegin, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
+    Roomy<mneme_riders> room;
+    mneme_riders& out = room.value;
+    const mneme_status status = table.begin(self, &ctx, &shared.segment, &out, &error);
+    if (status != MNEME_OK || out.rows == 0) return status;
+    return guard(&error, [&] {
+      if ((ctx.instance->traits().flags & MNEME_TIER_RIDERS) == 0)
+        throw CallError(MNEME_E_STATE, "riders need MNEME_TIER_RIDERS in the tier's traits");
+      mneme_rows rows = MNEME_INIT(mneme_rows);
+      rows.hidden = out.rows;
+      rows.valid = out.valid;
+      const Rows checked = ctx.rows_in(rows);
+      riders = {checked.hidden, checked.valid, checked.count};
+      rider_tier = static_cast<int64_t>(i);
+    });
+  });
+}
+
+}  // namespace mneme::memory

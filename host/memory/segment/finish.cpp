@@ -1,0 +1,70 @@
+// Moment 8, and what hooks reported: auxiliary losses and metrics.
+#include <algorithm>
+
+#include "host/memory/segment/segment_impl.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::memory {
+
+bool SegmentRun::wants_layer_outputs() const {
+  return std::any_of(impl_->work.begin(), impl_->work.end(), [](const TierState& tier) {
+    return tier.instance().wants(MNEME_WANT_FINISH_LAYERS);
+  });
+}
+
+void SegmentRun::finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
+                        const at::Tensor& targets, const at::Tensor& logp) {
+  for (std::size_t i = 0; i < impl_->work.size(); ++i) {
+    if (impl_->work[i].instance().table().finish == nullptr) continue;
+    impl_->call(i, Hook::kFinish, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
+      mneme_finish in = MNEME_INIT(mneme_finish);
+      in.segment = &impl_->shared.segment;
+      const auto wants = [&](uint64_t bit) { return impl_->ctx.instance->wants(bit); };
+      if (wants(MNEME_WANT_FINISH_TOP)) in.top = impl_->ctx.handles.borrow(top);
+      if (wants(MNEME_WANT_FINISH_TARGETS)) in.targets = impl_->ctx.handles.borrow(targets);
+      if (wants(MNEME_WANT_FINISH_LOGP)) in.logp = impl_->ctx.handles.borrow(logp);
+      std::vector<mneme_tensor> layer_handles;  // lives until the hook returns
+      if (wants(MNEME_WANT_FINISH_LAYERS)) {
+        for (const at::Tensor& layer : layers)
+          layer_handles.push_back(impl_->ctx.handles.borrow(layer));
+        in.layers = layer_handles.data();
+      }
+      return table.finish(self, &impl_->ctx, &in, &impl_->error);
+    });
+  }
+}
+
+std::map<std::string, Reported> SegmentRun::Impl::reported(
+    const std::map<std::string, Accumulated>& from) const {
+  std::map<std::string, Reported> out;
+  for (const auto& [name, entry] : from) {
+    Reported value;
+    value.weight = entry.weight;
+    for (const auto& [layer, sums] : entry.by_layer) {
+      const at::Tensor total = sums.second.detach();
+      const at::Tensor mean = sums.first / at::where(total == 0, torch::ones_like(total), total);
+      value.value = value.value.defined() ? value.value + mean : mean;
+    }
+    out[name] = value;
+  }
+  return out;
+}
+
+std::map<std::string, Reported> SegmentRun::losses() const {
+  return impl_->reported(impl_->shared.losses);
+}
+
+std::map<std::string, Reported> SegmentRun::metrics() const {
+  return impl_->reported(impl_->shared.metrics);
+}
+
+at::Tensor SegmentRun::total_loss() const {
+  at::Tensor total;
+  for (const auto& [name, loss] : losses()) {
+    const at::Tensor term = loss.value * loss.weight;
+    total = total.defined() ? total + term : term;
+  }
+  return total;
+}
+
+}  // namespace mneme::memory

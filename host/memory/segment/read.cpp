@@ -1,0 +1,130 @@
+// Moment 6: what tiers read, checked and merged with the local result.
+#include "host/base/error.hpp"
+#include "host/memory/groups/normalise.hpp"
+#include "host/memory/segment/segment_impl.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::memory {
+namespace {
+
+// Whether t broadcasts to `full`; lanes and tokens always may, the other dimensions only with
+// any_dimension.
+bool fits(const at::Tensor& t, const std::vector<int64_t>& full, bool any_dimension) {
+  if (t.dim() != static_cast<int64_t>(full.size())) return false;
+  for (std::size_t d = 0; d < full.size(); ++d) {
+    const int64_t size = t.size(static_cast<int64_t>(d));
+    if (size != full[d] && !(size == 1 && (d < 2 || any_dimension))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+at::Tensor SegmentRun::Impl::checked_out(const mneme_read& out,
+                                         const std::vector<int64_t>& full) const {
+  at::Tensor result = ctx.handles.get(out.out);
+  const bool is_flat_heads =
+      full.size() == 4 && result.dim() == 3 && result.size(2) == full[2] * full[3];
+  if (is_flat_heads) result = result.unflatten(2, {full[2], full[3]});
+  if (!fits(result, full, false))
+    throw CallError(MNEME_E_SHAPE,
+                    str("read: out: expected ", list_text(full), " (B and T may be 1), got ",
+                        list_text(result.sizes().vec())));
+  return result;
+}
+
+at::Tensor SegmentRun::Impl::checked_gate(const mneme_read& out,
+                                          const std::vector<int64_t>& full) const {
+  at::Tensor gate = ctx.handles.get(out.gate);
+  while (gate.dim() < static_cast<int64_t>(full.size())) gate = gate.unsqueeze(0);
+  if (!fits(gate, full, true))
+    throw CallError(MNEME_E_SHAPE,
+                    str("read: gate: expected something that broadcasts to ", list_text(full),
+                        ", got ", list_text(ctx.handles.get(out.gate).sizes().vec())));
+  return gate;
+}
+
+at::Tensor SegmentRun::Impl::checked_lse(const mneme_read& out) const {
+  const at::Tensor lse = ctx.handles.get(out.lse);
+  const std::vector<int64_t> expected = {shared.lanes, stack.backbone().heads, shared.length};
+  if (lse.sizes() != at::IntArrayRef(expected))
+    throw CallError(MNEME_E_SHAPE, str("read: lse: expected ", list_text(expected), ", got ",
+                                       list_text(lse.sizes().vec())));
+  return lse;
+}
+
+ReadResult SegmentRun::Impl::checked(const mneme_read& out, uint32_t site) const {
+  if (out.merge > MNEME_MERGE_REPLACE)
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    str("read: merge: expected one of MNEME_MERGE_*, got ", out.merge));
+  if (out.merge == MNEME_MERGE_LSE && site != MNEME_SITE_HEADS)
+    throw CallError(MNEME_E_INVALID_ARGUMENT, "read: MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS");
+  const BackboneInfo& backbone = stack.backbone();
+  const std::vector<int64_t> full =
+      site == MNEME_SITE_HEADS
+          ? std::vector<int64_t>{shared.lanes, shared.length, backbone.heads, backbone.head_width}
+          : std::vector<int64_t>{shared.lanes, shared.length, backbone.width};
+  ReadResult result;
+  result.merge = out.merge;
+  result.out = checked_out(out, full);
+  if (out.merge == MNEME_MERGE_GATE) result.gate = checked_gate(out, full);
+  if (out.merge == MNEME_MERGE_LSE) result.lse = checked_lse(out);
+  return result;
+}
+
+ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
+                                  const LocalAttention& local, const at::Tensor& projected,
+                                  LayerServices& services) {
+  ReadResult result;
+  call(i, Hook::kRead, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
+    mneme_queries in = MNEME_INIT(mneme_queries);
+    in.segment = &shared.segment;
+    in.layer = layer;
+    in.site = site;
+    const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
+    if (wants(MNEME_WANT_READ_Q)) in.q = ctx.handles.borrow(local.q);
+    if (wants(MNEME_WANT_READ_K)) in.k = ctx.handles.borrow(local.k);
+    if (wants(MNEME_WANT_READ_V)) in.v = ctx.handles.borrow(local.v);
+    if (wants(MNEME_WANT_READ_Z)) in.z = ctx.handles.borrow(local.z);
+    if (wants(MNEME_WANT_READ_LSE)) in.lse = ctx.handles.borrow(local.lse);
+    if (wants(MNEME_WANT_READ_PROJECTED) && site == MNEME_SITE_OUT)
+      in.projected = ctx.handles.borrow(projected);
+    if (wants(MNEME_WANT_READ_X)) in.x = ctx.handles.borrow(layer_input);
+    Roomy<mneme_read> room;
+    mneme_read& out = room.value;
+    const mneme_status status = table.read(self, &ctx, &in, &out, &error);
+    if (status != MNEME_OK || out.merge == MNEME_MERGE_NONE) return status;
+    return guard(&error, [&] { result = checked(out, site); });
+  });
+  return result;
+}
+
+std::vector<ReadResult> SegmentRun::Impl::read_all(int64_t layer, uint32_t site,
+                                                   const LocalAttention& local,
+                                                   const at::Tensor& projected,
+                                                   LayerServices& services) {
+  std::vector<ReadResult> results;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (tier(i).served_index(layer) < 0 || (work[i].instance().traits().sites & site) == 0)
+      continue;
+    ReadResult result = read(i, layer, site, local, projected, services);
+    if (result.merge != MNEME_MERGE_NONE) results.push_back(std::move(result));
+  }
+  return results;
+}
+
+at::Tensor SegmentRun::read_heads(int64_t layer, const LocalAttention& local,
+                                  LayerServices& services) {
+  const std::vector<ReadResult> results =
+      impl_->read_all(layer, MNEME_SITE_HEADS, local, {}, services);
+  return results.empty() ? local.z : merge_reads(local.z, local.lse, results);
+}
+
+at::Tensor SegmentRun::read_out(int64_t layer, const at::Tensor& projected,
+                                const LocalAttention& local, LayerServices& services) {
+  const std::vector<ReadResult> results =
+      impl_->read_all(layer, MNEME_SITE_OUT, local, projected, services);
+  return results.empty() ? projected : merge_reads(projected, {}, results);
+}
+
+}  // namespace mneme::memory

@@ -1,0 +1,93 @@
+// One segment while it runs: what SegmentRun hides. The files of this folder hold one moment of the
+// contract each (architecture.md, section 3).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host/memory/call_error.hpp"
+#include "host/memory/hook_context.hpp"
+#include "host/memory/merge.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::memory {
+
+// The key columns of one tier's rows in a layer's context.
+struct ColumnRange {
+  int64_t from = 0;
+  int64_t rows = 0;
+};
+
+struct SegmentRun::Impl {
+  Stack& stack;
+  StackState& state;
+  SegmentInput input;
+  SegmentShared shared;
+  mneme_ctx ctx;
+  mneme_error error;
+  std::vector<TierState> work;   // the segment's own copy of every tier's state
+  std::vector<int64_t> feeders;  // the tier that feeds tier i with released rows, -1 = the segment
+  Riders riders;
+  int64_t rider_tier = -1;
+  std::vector<int64_t> valid_count;
+  std::vector<int64_t> tokens;  // of each lane since it started afresh, before this segment
+  at::Tensor layer_input;       // of the layer that runs, as context() got it
+  // Of each tier's context, by layer.
+  std::map<int64_t, std::map<std::size_t, ColumnRange>> columns;
+
+  Impl(Stack& stack_in, StackState& state_in, const SegmentInput& input_in)
+      : stack(stack_in), state(state_in), input(input_in) {}
+
+  const Tier& tier(std::size_t i) const { return *stack.tiers_[i]; }
+
+  // Before the first hook, in this order.
+  void count_valid_tokens();
+  void make_masks();
+  void copy_state();
+  void find_feeders();
+  void share();
+  void describe();
+  void begin_hooks();
+  void begin(std::size_t i);
+
+  // Runs one hook of tier i: hook_call(plugin table, instance handle) gives its status. Rows that
+  // the hook let go are delivered. Errors: Error(kPlugin) with the plugin's own text.
+  template <typename Call>
+  void call(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x,
+            Call hook_call) {
+    std::vector<Rows> released;
+    enter(i, hook, layer, services, x, released);
+    leave(i, layer, hook_call(ctx.instance->table(), ctx.instance->handle()), released);
+  }
+  void enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x,
+             std::vector<Rows>& released);
+  void leave(std::size_t i, int64_t layer, mneme_status status, const std::vector<Rows>& released);
+
+  // Puts rows that tier `from` let go into the waiting rows of the tiers that it feeds.
+  void deliver(std::size_t from, int64_t layer, const std::vector<Rows>& released);
+  // local is null before reading.
+  void absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
+              const LocalAttention* local, LayerServices& services);
+  Rows segment_rows(const at::Tensor& x) const;
+  // Of `mass` [B,R+T] the columns of tier i's own context rows, then those of the tokens.
+  at::Tensor mass_of(std::size_t i, int64_t layer, const at::Tensor& mass, int64_t& rows) const;
+
+  ReadResult read(std::size_t i, int64_t layer, uint32_t site, const LocalAttention& local,
+                  const at::Tensor& projected, LayerServices& services);
+  // The results of all tiers that read at `site`.
+  std::vector<ReadResult> read_all(int64_t layer, uint32_t site, const LocalAttention& local,
+                                   const at::Tensor& projected, LayerServices& services);
+  // What a read hook gave, in the local result's shape. Errors: CallError.
+  ReadResult checked(const mneme_read& out, uint32_t site) const;
+  at::Tensor checked_out(const mneme_read& out, const std::vector<int64_t>& full) const;
+  at::Tensor checked_gate(const mneme_read& out, const std::vector<int64_t>& full) const;
+  at::Tensor checked_lse(const mneme_read& out) const;
+
+  at::Tensor rider_validity(at::Device device) const;
+  std::map<std::string, Reported> reported(const std::map<std::string, Accumulated>& from) const;
+  bool any_tier(int64_t layer, const std::function<bool(const Instance&)>& predicate) const;
+};
+
+}  // namespace mneme::memory

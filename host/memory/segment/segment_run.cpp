@@ -1,0 +1,105 @@
+// One segment of one run: how a hook is called, what the backbone may ask, and commit.
+#include <algorithm>
+
+#include "host/base/error.hpp"
+#include "host/memory/segment/segment_impl.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::memory {
+namespace {
+
+constexpr uint64_t kAbsorbLocal = MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE |
+                                  MNEME_WANT_ABSORB_Q | MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V |
+                                  MNEME_WANT_ABSORB_MASS;
+constexpr uint64_t kReadLocal = MNEME_WANT_READ_Q | MNEME_WANT_READ_K | MNEME_WANT_READ_V |
+                                MNEME_WANT_READ_Z | MNEME_WANT_READ_LSE;
+
+}  // namespace
+
+void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,
+                             const at::Tensor& x, std::vector<Rows>& released) {
+  ctx.tier = &tier(i);
+  ctx.instance = &work[i].instance();
+  ctx.state = &work[i];
+  ctx.hook = hook;
+  ctx.layer = layer;
+  ctx.services = services;
+  ctx.x = x;
+  ctx.handles.begin_call();
+  ctx.count_arrays.clear();
+  ctx.released = hook == Hook::kAbsorb || hook == Hook::kRide ? &released : nullptr;
+  shared.segment.valid = ctx.handles.borrow(shared.valid);
+  shared.segment.reset_mask = ctx.handles.borrow(shared.reset_mask);
+  error.struct_size = sizeof(error);
+  error.code = error.native_code = error.line = 0;
+  error.file[0] = error.message[0] = '\0';
+}
+
+void SegmentRun::Impl::leave(std::size_t i, int64_t layer, mneme_status status,
+                             const std::vector<Rows>& released) {
+  ctx.context = nullptr;
+  ctx.released = nullptr;
+  if (status != MNEME_OK) throw_plugin_status(ctx.where(), status, error);
+  ctx.handles.begin_call();  // everything that the hook left is released
+  if (!released.empty()) deliver(i, layer, released);
+}
+
+bool SegmentRun::Impl::any_tier(int64_t layer,
+                                const std::function<bool(const Instance&)>& predicate) const {
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (tier(i).served_index(layer) >= 0 && predicate(work[i].instance())) return true;
+  }
+  return false;
+}
+
+SegmentRun::SegmentRun(Stack& stack, StackState& state, const SegmentInput& input)
+    : impl_(std::make_unique<Impl>(stack, state, input)) {
+  impl_->count_valid_tokens();
+  impl_->make_masks();
+  impl_->copy_state();
+  impl_->find_feeders();
+  impl_->share();
+  impl_->describe();
+  impl_->begin_hooks();
+}
+
+SegmentRun::~SegmentRun() = default;
+
+const Riders& SegmentRun::riders() const { return impl_->riders; }
+
+bool SegmentRun::caches_projections() const {
+  return impl_->shared.caches_projections && !impl_->work.empty();
+}
+
+uint64_t SegmentRun::weights_version() const { return impl_->shared.weights_version; }
+
+bool SegmentRun::wants_mass(int64_t layer) const {
+  return impl_->any_tier(
+      layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_MASS); });
+}
+
+bool SegmentRun::wants_local(int64_t layer) const {
+  return impl_->any_tier(layer, [](const Instance& instance) {
+    return instance.wants(kAbsorbLocal | kReadLocal) ||
+           (instance.traits().sites & MNEME_SITE_HEADS) != 0;
+  });
+}
+
+void SegmentRun::commit() {
+  StackState& state = impl_->state;
+  const bool cut = ++state.graph_segments_ >= impl_->stack.backbone().bptt_segments ||
+                   !at::GradMode::is_enabled();
+  for (std::size_t i = 0; i < impl_->work.size(); ++i) {
+    impl_->work[i].detach(cut);
+    *state.tiers_[i] = std::move(impl_->work[i]);
+  }
+  impl_->work.clear();
+  if (cut) state.graph_segments_ = 0;
+  for (std::size_t b = 0; b < state.tokens_.size(); ++b)
+    state.tokens_[b] = impl_->tokens[b] + impl_->valid_count[b];
+  ++state.segments_;
+  state.previous_length_ = impl_->input.length;
+  state.reset_.assign(state.reset_.size(), 0);
+}
+
+}  // namespace mneme::memory
