@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+"""Turns a PyTorch checkpoint into a safetensors file that `mneme import` and `mneme inspect` read.
+
+usage: scripts/pytorch_to_safetensors.py CHECKPOINT OUT.safetensors [--key KEY] [--strip PREFIX]
+
+Needs Python 3.9 and nothing else: PyTorch is not imported, nor any code of the checkpoint. A
+checkpoint is a pickle, and a pickle may run any program when it is opened with torch.load; here every
+name in it that is not known to be harmless becomes an empty object. That is also why a whole pickled
+model (the official Transformer-XL writes model.pt so) can be read without its classes: its parameters
+and buffers get the names that its state_dict() would give them.
+
+Read are the zip format (PyTorch 1.6 and later) and the one before it (0.2 to 1.5); tensors keep
+their dtype, tensors that share memory are written once for every name.
+
+  --key KEY       the entry of the checkpoint that holds the weights, "a.b" for an entry of an entry;
+                  default: the checkpoint itself, or its only entry with tensors among
+                  model_state_dict, state_dict and model
+  --strip PREFIX  keep only names that begin so, and remove it ("module." of DataParallel)
+
+Exit status: 0 done, 1 the file could not be converted, 2 wrong use.
+"""
+import argparse
+import collections
+import json
+import os
+import pickle
+import struct
+import sys
+import zipfile
+
+# Names of storage classes and of dtypes -> (safetensors dtype, bytes of an element).
+DTYPES = {
+    "Double": ("F64", 8), "Float": ("F32", 4), "Half": ("F16", 2), "BFloat16": ("BF16", 2),
+    "Long": ("I64", 8), "Int": ("I32", 4), "Short": ("I16", 2), "Char": ("I8", 1),
+    "Byte": ("U8", 1), "Bool": ("BOOL", 1),
+}
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+USUAL_KEYS = ("model_state_dict", "state_dict", "model")
+
+
+class CheckpointError(Exception):
+    """What is wrong with the input, for the user."""
+
+
+class Storage:
+    """A block of numbers in the checkpoint. `read` gives its bytes."""
+
+    def __init__(self, dtype, element_size, read):
+        self.dtype, self.element_size, self.read = dtype, element_size, read
+
+
+class Tensor:
+    """A strided view of a storage, as pickled by torch._utils._rebuild_tensor_v2."""
+
+    def __init__(self, storage, offset, shape, stride):
+        if not isinstance(storage, Storage):
+            raise CheckpointError("a tensor without a storage; only dense tensors can be converted")
+        self.storage, self.offset = storage, offset
+        self.shape, self.stride = tuple(shape), tuple(stride)
+
+    @property
+    def elements(self):
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def nbytes(self):
+        return self.elements * self.storage.element_size
+
+    def data(self):
+        """The numbers, row-major and without gaps."""
+        size = self.storage.element_size
+        block = memoryview(self.storage.read())
+        last = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.stride))
+        if self.elements and (last + 1) * size > len(block):
+            raise CheckpointError("a tensor reaches beyond its storage: the file is damaged")
+        if not self.elements:
+            return b""
+        if self.is_contiguous():
+            return block[self.offset * size:(self.offset + self.elements) * size]
+        out = bytearray()
+        self.gather(block, size, self.offset, 0, out)
+        return out
+
+    def is_contiguous(self):
+        expected = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.stride)):
+            if extent != 1 and stride != expected:
+                return False
+            expected *= extent
+        return True
+
+    def gather(self, block, size, start, axis, out):
+        if axis == len(self.shape):
+            out += block[start * size:(start + 1) * size]
+        elif axis == len(self.shape) - 1 and self.stride[axis] == 1:
+            out += block[start * size:(start + self.shape[axis]) * size]
+        else:
+            for i in range(self.shape[axis]):
+                self.gather(block, size, start + i * self.stride[axis], axis + 1, out)
+
+
+class Inert(dict):
+    """Stands for an object of an unknown class: keeps its state and does nothing."""
+
+    def __new__(cls, *_args, **_kwargs):
+        return super().__new__(cls)
+
+    def __init__(self, *_args, **_kwargs):
+        super().__init__()
+
+    def __call__(self, *_args, **_kwargs):
+        return Inert()
+
+    def __setstate__(self, state):
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                self.__dict__.update({str(key): value for key, value in part.items()})
+
+    def append(self, value):
+        self[len(self)] = value
+
+    def extend(self, values):
+        for value in values:
+            self.append(value)
+
+    add = append
+
+
+def rebuild_tensor(storage, offset, shape, stride, *_ignored):
+    return Tensor(storage, offset, shape, stride)
+
+
+def rebuild_parameter(data, *_ignored):
+    return data
+
+
+HARMLESS = {
+    ("collections", "OrderedDict"): collections.OrderedDict,
+    ("torch", "Size"): tuple,
+    ("torch._utils", "_rebuild_tensor"): rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+    ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
+    ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter,
+    **{(module, name): getattr(__import__("builtins"), name)
+       for module in ("builtins", "__builtin__")
+       for name in ("set", "frozenset", "list", "dict", "tuple", "int", "float", "bool", "complex",
+                    "bytes", "bytearray", "str", "slice")},
+}
+
+
+class Unpickler(pickle.Unpickler):
+    """Makes tensors, plain containers and inert objects; imports nothing."""
+
+    def __init__(self, file, load_storage):
+        super().__init__(file, encoding="utf-8")
+        self.load_storage = load_storage
+
+    def find_class(self, module, name):
+        if (module, name) in HARMLESS:
+            return HARMLESS[module, name]
+        if module in ("torch", "torch.cuda") and name.endswith("Storage"):
+            return name[:-len("Storage")]  # the dtype's name, see storage_dtype
+        return type(name, (Inert,), {"__module__": "inert"})
+
+    def persistent_load(self, saved_id):
+        kind = saved_id[0]
+        if kind == "module":  # a class with its source text, which old files keep
+            return saved_id[1]
+        if kind != "storage":
+            raise CheckpointError(f"unknown kind of object {kind!r}")
+        return self.load_storage(*saved_id[1:])
+
+
+def storage_dtype(name):
+    if not isinstance(name, str) or name not in DTYPES:
+        text = name if isinstance(name, str) else getattr(name, "__name__", type(name).__name__)
+        raise CheckpointError(f"tensors of dtype {text} cannot be converted")
+    return DTYPES[name]
+
+
+def load_zip(path):
+    archive = zipfile.ZipFile(path)
+    names = archive.namelist()
+    pickles = [name for name in names if name == "data.pkl" or name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise CheckpointError("a zip file without data.pkl: no checkpoint of PyTorch")
+    root = pickles[0][:-len("data.pkl")]
+    if root + "byteorder" in names and archive.read(root + "byteorder") != b"little":
+        raise CheckpointError("its numbers are big-endian, which is not supported")
+
+    def load_storage(kind, key, _location, _numel, *_view):
+        dtype, size = storage_dtype(kind)
+        return Storage(dtype, size, lambda: archive.read(f"{root}data/{key}"))
+
+    with archive.open(pickles[0]) as file:
+        return Unpickler(file, load_storage).load()
+
+
+def load_legacy(path):
+    storages = {}  # key -> (place of the bytes, their number)
+
+    def load_storage(kind, key, _location, _numel, *view):
+        dtype, size = storage_dtype(kind)
+        begin = 0
+        if view and view[0] is not None:  # (key, offset, numel) of a view of a storage
+            begin = view[0][1] * size
+
+        def read():
+            place, count = storages[key]
+            with open(path, "rb") as file:
+                file.seek(place + begin)
+                return file.read(count * size - begin)
+        return Storage(dtype, size, read)
+
+    sizes = {}
+
+    def load_and_note(kind, key, *rest):
+        sizes[key] = storage_dtype(kind)[1]
+        return load_storage(kind, key, *rest)
+
+    with open(path, "rb") as file:
+        if Unpickler(file, None).load() != LEGACY_MAGIC:
+            raise CheckpointError("no checkpoint of PyTorch")
+        Unpickler(file, None).load()  # version of the format
+        system = Unpickler(file, None).load()
+        if isinstance(system, dict) and not system.get("little_endian", True):
+            raise CheckpointError("its numbers are big-endian, which is not supported")
+        result = Unpickler(file, load_and_note).load()
+        for key in Unpickler(file, None).load():
+            count = struct.unpack("<q", file.read(8))[0]
+            storages[key] = (file.tell(), count)
+            file.seek(count * sizes[key], os.SEEK_CUR)
+        if file.tell() > os.path.getsize(path):
+            raise CheckpointError("the file ends inside a tensor: it is truncated")
+    return result
+
+
+def load(path):
+    """The checkpoint's object, its tensors as Tensor."""
+    try:
+        return load_zip(path) if zipfile.is_zipfile(path) else load_legacy(path)
+    except (pickle.UnpicklingError, EOFError, zipfile.BadZipFile, struct.error, KeyError, IndexError,
+            AttributeError, TypeError, ValueError) as error:
+        raise CheckpointError(f"no checkpoint of PyTorch, or a damaged one ({error})") from error
+
+
+def is_module(value):
+    return isinstance(value, Inert) and "_parameters" in value.__dict__
+
+
+def state_of_module(module, prefix=""):
+    """What state_dict() of the pickled module would give."""
+    hidden = module.__dict__.get("_non_persistent_buffers_set", ())
+    tensors = {}
+    for group in ("_parameters", "_buffers"):
+        for name, value in module.__dict__.get(group, {}).items():
+            if isinstance(value, Tensor) and not (group == "_buffers" and name in hidden):
+                tensors[prefix + name] = value
+    for name, child in module.__dict__.get("_modules", {}).items():
+        if is_module(child):
+            tensors.update(state_of_module(child, f"{prefix}{name}."))
+    return tensors
+
+
+def tensors_of(value):
+    if is_module(value):
+        return state_of_module(value)
+    if isinstance(value, dict):
+        return {str(name): tensor for name, tensor in value.items() if isinstance(tensor, Tensor)}
+    return {}
+
+
+def entry(checkpoint, key):
+    value = checkpoint
+    for part in key.split("."):
+        if not isinstance(value, dict) or part not in value:
+            known = ", ".join(map(str, value)) if isinstance(value, dict) else "no entries"
+            raise CheckpointError(f"--key {key}: there is no entry {part!r}; it has: {known}")
+        value = value[part]
+    return value
+
+
+def find_tensors(checkpoint, key):
+    """The tensors to write, by name."""
+    if key is not None:
+        tensors = tensors_of(entry(checkpoint, key))
+        if not tensors:
+            raise CheckpointError(f"--key {key}: no tensors there")
+        return tensors
+    tensors = tensors_of(checkpoint)
+    if tensors:
+        return tensors
+    found = [name for name in USUAL_KEYS
+             if isinstance(checkpoint, dict) and tensors_of(checkpoint.get(name))]
+    if len(found) == 1:
+        return tensors_of(checkpoint[found[0]])
+    entries = ", ".join(map(str, checkpoint)) if isinstance(checkpoint, dict) else "no entries"
+    raise CheckpointError(f"which entry holds the weights? name it with --key; it has: {entries}")
+
+
+def strip(tensors, prefix):
+    kept = {name[len(prefix):]: tensor for name, tensor in tensors.items()
+            if name.startswith(prefix)}
+    if not kept:
+        raise CheckpointError(f"--strip {prefix}: no name begins so, as in {next(iter(tensors))!r}")
+    return kept
+
+
+def write_safetensors(path, tensors):
+    """Largest elements first, then by name, so that every tensor is aligned to its element size."""
+    order = sorted(tensors.items(), key=lambda item: (-item[1].storage.element_size, item[0]))
+    header, offset = {}, 0
+    for name, tensor in order:
+        header[name] = {"dtype": tensor.storage.dtype, "shape": list(tensor.shape),
+                        "data_offsets": [offset, offset + tensor.nbytes]}
+        offset += tensor.nbytes
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            for _, tensor in order:
+                file.write(tensor.data())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+    return offset
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument("checkpoint", help=argparse.SUPPRESS)
+    parser.add_argument("out", help=argparse.SUPPRESS)
+    parser.add_argument("--key", help=argparse.SUPPRESS)
+    parser.add_argument("--strip", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    try:
+        tensors = find_tensors(load(options.checkpoint), options.key)
+        if options.strip:
+            tensors = strip(tensors, options.strip)
+        size = write_safetensors(options.out, tensors)
+    except (CheckpointError, OSError) as error:
+        print(f"error: {options.checkpoint}: {error}", file=sys.stderr)
+        return 1
+    print(f"{options.out}: {len(tensors)} tensors, {size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

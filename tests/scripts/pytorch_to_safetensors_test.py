@@ -1,0 +1,282 @@
+"""Tests of scripts/pytorch_to_safetensors.py. Checkpoints are made here as PyTorch writes them, without PyTorch; with
+the argument --with-torch, PyTorch itself writes them (exit status 77, skipped, when it cannot be imported)."""
+import collections
+import io
+import json
+import os
+import pathlib
+import pickle
+import struct
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+import zipfile
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "pytorch_to_safetensors.py"
+MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
+
+
+def fake(module, name, value=None):
+    """Gives `value`, or a new class, the place module.name, so that pickles name it so."""
+    holder = sys.modules.setdefault(module, types.ModuleType(module))
+    value = value or type(name, (), {})
+    value.__module__, value.__qualname__, value.__name__ = module, name, name
+    setattr(holder, name, value)
+    return value
+
+
+class FakeTensor:
+    """Pickles as a tensor does: torch._utils._rebuild_tensor_v2(storage, offset, shape, stride, ...)."""
+
+    def __init__(self, storage, offset, shape, stride):
+        self.arguments = (storage, offset, shape, stride, False, collections.OrderedDict())
+
+    def __reduce__(self):
+        return (REBUILD, self.arguments)
+
+
+class FakeStorage:
+    def __init__(self, kind, code, numbers):
+        self.kind, self.count = kind, len(numbers)
+        self.data = struct.pack(f"<{len(numbers)}{code}", *numbers)
+
+
+def tensor(kind, code, numbers, shape, stride, offset=0):
+    return FakeTensor(FakeStorage(kind, code, numbers), offset, shape, stride)
+
+
+class Pickler(pickle.Pickler):
+    def __init__(self, file):
+        super().__init__(file, protocol=2)
+        self.storages = []
+
+    def persistent_id(self, value):
+        if not isinstance(value, FakeStorage):
+            return None
+        if value not in self.storages:
+            self.storages.append(value)
+        return ("storage", value.kind, str(self.storages.index(value)), "cpu", value.count)
+
+
+def pickled(value):
+    file = io.BytesIO()
+    pickler = Pickler(file)
+    pickler.dump(value)
+    return file.getvalue(), pickler.storages
+
+
+def write_zip(path, value, byteorder=b"little"):
+    data, storages = pickled(value)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", data)
+        archive.writestr("archive/byteorder", byteorder)
+        for key, storage in enumerate(storages):
+            archive.writestr(f"archive/data/{key}", storage.data)
+
+
+class LegacyPickler(Pickler):
+    def persistent_id(self, value):
+        known = super().persistent_id(value)
+        return None if known is None else (*known, None)
+
+
+def write_legacy(path, value):
+    with open(path, "wb") as file:
+        for part in (MAGIC, VERSION, {"little_endian": True}):
+            pickle.dump(part, file, protocol=2)
+        pickler = LegacyPickler(file)
+        pickler.dump(value)
+        pickle.dump([str(key) for key in range(len(pickler.storages))], file, protocol=2)
+        for storage in pickler.storages:
+            file.write(struct.pack("<q", storage.count) + storage.data)
+
+
+def read_safetensors(path):
+    """name -> (dtype, shape, bytes)."""
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    body = data[8 + size:]
+    return {name: (entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])])
+            for name, entry in json.loads(data[8:8 + size]).items()}
+
+
+def f32(*numbers):
+    return struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.source, self.out = self.folder / "in.pt", self.folder / "out.safetensors"
+
+    def convert(self, *arguments):
+        return subprocess.run([sys.executable, SCRIPT, self.source, self.out, *arguments],
+                              capture_output=True, text=True)
+
+    def converted(self, *arguments):
+        result = self.convert(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return read_safetensors(self.out)
+
+    def assert_refused(self, text, *arguments):
+        result = self.convert(*arguments)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn(text, result.stderr)
+        self.assertNotIn("Traceback", result.stderr)
+        self.assertEqual([path for path in self.folder.iterdir() if path != self.source], [])
+
+
+class WithoutTorch(Case):
+    def state(self):
+        shared = FakeStorage(FLOAT, "f", [1, 2, 3, 4, 5, 6])
+        return collections.OrderedDict(
+            tied=FakeTensor(shared, 0, (2, 3), (3, 1)), again=FakeTensor(shared, 0, (2, 3), (3, 1)),
+            turned=FakeTensor(shared, 0, (3, 2), (1, 3)), part=FakeTensor(shared, 2, (2,), (2,)),
+            wide=tensor(DOUBLE, "d", [0.5], (), ()), ids=tensor(LONG, "q", [7, -7], (2,), (1,)),
+            empty=tensor(FLOAT, "f", [], (0, 4), (4, 1)))
+
+    def check_state(self, got):
+        whole = ("F32", [2, 3], f32(1, 2, 3, 4, 5, 6))
+        self.assertEqual(got, {
+            "tied": whole, "again": whole, "turned": ("F32", [3, 2], f32(1, 4, 2, 5, 3, 6)),
+            "part": ("F32", [2], f32(3, 5)), "wide": ("F64", [], struct.pack("<d", 0.5)),
+            "ids": ("I64", [2], struct.pack("<2q", 7, -7)), "empty": ("F32", [0, 4], b"")})
+
+    def test_converts_a_state_dict(self):
+        write_zip(self.source, self.state())
+        self.check_state(self.converted())
+
+    def test_converts_the_old_format(self):
+        write_legacy(self.source, self.state())
+        self.check_state(self.converted())
+
+    def test_finds_the_weights_of_a_training_checkpoint(self):
+        write_zip(self.source, {"epoch": 3, "state_dict": self.state()})
+        self.check_state(self.converted())
+        write_zip(self.source, {"nets": {"best": self.state()}})
+        self.check_state(self.converted("--key", "nets.best"))
+
+    def test_converts_a_whole_model_without_its_classes(self):
+        child, model = MODULE(), MODULE()
+        child.__dict__.update(_parameters={"weight": tensor(FLOAT, "f", [1, 2], (2,), (1,)), "bias": None},
+                              _buffers={"table": tensor(FLOAT, "f", [3], (1,), (1,)),
+                                        "cache": tensor(FLOAT, "f", [4], (1,), (1,))},
+                              _non_persistent_buffers_set={"cache"}, _modules={})
+        model.__dict__.update(_parameters={"r_w_bias": tensor(FLOAT, "f", [5], (1,), (1,))}, _buffers={},
+                              _modules=collections.OrderedDict({"0": child, "none": None}), helper=MODULE)
+        write_zip(self.source, model)
+        self.assertEqual(self.converted(), {"r_w_bias": ("F32", [1], f32(5)), "0.weight": ("F32", [2], f32(1, 2)),
+                                            "0.table": ("F32", [1], f32(3))})
+
+    def test_strips_a_prefix(self):
+        write_zip(self.source, {"module.a": tensor(FLOAT, "f", [1], (1,), (1,)),
+                                "other": tensor(FLOAT, "f", [2], (1,), (1,))})
+        self.assertEqual(self.converted("--strip", "module."), {"a": ("F32", [1], f32(1))})
+        self.out.unlink()
+        self.assert_refused("no name begins so", "--strip", "net.")
+
+    def test_runs_nothing_of_the_checkpoint(self):
+        mark = self.folder / "mark"
+
+        class Attack:
+            def __reduce__(self):
+                return (os.mkdir, (str(mark),))
+        write_zip(self.source, {"weights": tensor(FLOAT, "f", [1], (1,), (1,)), "attack": Attack()})
+        self.assertEqual(list(self.converted()), ["weights"])
+        self.assertFalse(mark.exists())
+
+    def test_refuses_what_is_no_checkpoint(self):
+        self.assert_refused("No such file")
+        self.source.write_bytes(b"hello, world")
+        self.assert_refused("no checkpoint of PyTorch")
+        self.source.write_bytes(b"")
+        self.assert_refused("no checkpoint of PyTorch")
+        self.source.write_bytes(pickle.dumps({"a": 1}))
+        self.assert_refused("no checkpoint of PyTorch")
+        with zipfile.ZipFile(self.source, "w") as archive:
+            archive.writestr("readme", "hello")
+        self.assert_refused("without data.pkl")
+
+    def test_refuses_truncated_files(self):
+        for write, text in ((write_zip, "or a damaged one"), (write_legacy, "truncated")):
+            write(self.source, self.state())
+            whole = self.source.read_bytes()
+            self.source.write_bytes(whole[:-12])
+            self.assert_refused(text)
+
+    def test_refuses_a_tensor_beyond_its_storage(self):
+        write_zip(self.source, {"a": tensor(FLOAT, "f", [1, 2], (3,), (1,))})
+        self.assert_refused("reaches beyond its storage")
+
+    def test_refuses_unknown_dtypes_and_big_endian_files(self):
+        write_zip(self.source, {"a": tensor(COMPLEX, "f", [1, 2], (1,), (1,))})
+        self.assert_refused("dtype ComplexFloat cannot be converted")
+        write_zip(self.source, self.state(), byteorder=b"big")
+        self.assert_refused("big-endian")
+
+    def test_asks_which_entry_holds_the_weights(self):
+        write_zip(self.source, {"model": self.state(), "state_dict": self.state()})
+        self.assert_refused("name it with --key; it has: model, state_dict")
+        self.assert_refused("there is no entry 'best'; it has: model, state_dict", "--key", "best")
+        write_zip(self.source, {"model": self.state(), "epoch": 3, "state_dict": self.state()})
+        self.assert_refused("no tensors there", "--key", "epoch")
+
+    def test_leaves_nothing_in_a_folder_that_is_missing(self):
+        write_zip(self.source, self.state())
+        self.out = self.folder / "absent" / "out.safetensors"
+        self.assert_refused("No such file")
+
+    def test_says_wrong_use(self):
+        result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+
+
+class WithTorch(Case):
+    def model(self):
+        torch.manual_seed(5)
+        model = torch.nn.Module()
+        model.layers = torch.nn.ModuleList([torch.nn.Linear(3, 4), torch.nn.LayerNorm(4)])
+        model.projections = torch.nn.ParameterList([torch.nn.Parameter(torch.randn(4, 3))])
+        model.out = torch.nn.Linear(3, 4)
+        model.out.weight = model.layers[0].weight
+        model.turned = torch.nn.Parameter(torch.randn(5, 2).t())
+        model.narrow_ = torch.nn.Parameter(torch.randn(3).bfloat16())
+        model.register_buffer("inv_freq", torch.rand(4, dtype=torch.float64))
+        model.register_buffer("hidden", torch.rand(4), persistent=False)
+        return model
+
+    def test_gives_what_state_dict_gives(self):
+        model = self.model()
+        states = model.state_dict()
+        for value in (states, model, {"model": states}):
+            for is_zip in (True, False):
+                torch.save(value, self.source, _use_new_zipfile_serialization=is_zip)
+                got = self.converted()
+                self.assertEqual(set(got), set(states))
+                for name, (dtype, shape, data) in got.items():
+                    self.assertEqual(shape, list(states[name].shape))
+                    self.assertEqual(dtype, {torch.float32: "F32", torch.float64: "F64",
+                                             torch.bfloat16: "BF16"}[states[name].dtype])
+                    raw = torch.frombuffer(bytearray(data), dtype=states[name].dtype)
+                    self.assertTrue(torch.equal(raw.reshape(shape), states[name]), name)
+
+
+if __name__ == "__main__":
+    is_with_torch = "--with-torch" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--with-torch"]
+    if is_with_torch:
+        try:
+            import torch
+        except (ImportError, OSError) as problem:
+            print(f"skipped: {sys.executable} cannot import torch: {problem}")
+            sys.exit(77)
+        unittest.main(defaultTest="WithTorch")
+    REBUILD = fake("torch._utils", "_rebuild_tensor_v2", lambda *arguments: None)
+    FLOAT, DOUBLE, LONG = (fake("torch", f"{name}Storage") for name in ("Float", "Double", "Long"))
+    COMPLEX = fake("torch", "ComplexFloatStorage")
+    MODULE = fake("mem_transformer", "MemTransformerLM")
+    unittest.main(defaultTest="WithoutTorch")
