@@ -202,10 +202,11 @@ class WithoutTorch(Case):
         self.assert_refused("without data.pkl")
 
     def test_refuses_truncated_files(self):
-        for write, text in ((write_zip, "or a damaged one"), (write_legacy, "truncated")):
-            write(self.source, self.state())
-            whole = self.source.read_bytes()
-            self.source.write_bytes(whole[:-12])
+        state = {"a": tensor(FLOAT, "f", range(100), (100,), (1,))}
+        for write, lost, text in ((write_zip, 12, "damaged"), (write_legacy, 402, "damaged"),
+                                  (write_legacy, 12, "truncated")):
+            write(self.source, state)
+            self.source.write_bytes(self.source.read_bytes()[:-lost])
             self.assert_refused(text)
 
     def test_refuses_a_tensor_beyond_its_storage(self):
