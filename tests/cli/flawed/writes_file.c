@@ -3,26 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mneme/plugin.h"
+#define FLAWED_SITES 0
+#define FLAWED_WANTS 0
+#include "tier.h"
 
 __attribute__((constructor)) static void leave_trace(void) {
   const char* const path = getenv("MNEME_TEST_TRACE");
   FILE* const file = path == NULL ? NULL : fopen(path, "w");
   if (file != NULL) fclose(file);
 }
-
-static mneme_status make(const mneme_host* host, mneme_setup* setup, const mneme_model_info* model,
-                         mneme_tier_traits* traits, void** instance, mneme_error* error) {
-  (void)host;
-  (void)setup;
-  (void)model;
-  (void)traits;
-  (void)error;
-  *instance = NULL;
-  return MNEME_OK;
-}
-
-static void destroy(void* instance) { (void)instance; }
 
 static mneme_status finish(void* instance, mneme_ctx* ctx, const mneme_finish* in,
                            mneme_error* error) {

@@ -1,19 +1,7 @@
 /* A tier whose `read` gives lse [B,H,T] where [B,T,H,d] belongs. */
-#include "mneme/plugin.h"
-
-static mneme_status make(const mneme_host* host, mneme_setup* setup, const mneme_model_info* model,
-                         mneme_tier_traits* traits, void** instance, mneme_error* error) {
-  (void)host;
-  (void)setup;
-  (void)model;
-  (void)error;
-  traits->sites = MNEME_SITE_HEADS;
-  traits->wants = MNEME_WANT_READ_LSE;
-  *instance = NULL;
-  return MNEME_OK;
-}
-
-static void destroy(void* instance) { (void)instance; }
+#define FLAWED_SITES MNEME_SITE_HEADS
+#define FLAWED_WANTS MNEME_WANT_READ_LSE
+#include "tier.h"
 
 static mneme_status read_memory(void* instance, mneme_ctx* ctx, const mneme_queries* in,
                                 mneme_read* out, mneme_error* error) {
