@@ -56,70 +56,70 @@ class Option {
 
 namespace detail {
 
-constexpr Option make_option(const char* key, uint32_t type, uint32_t flags, double number,
-                             const char* text, double min, double max, const char* choices,
-                             const char* help) {
+constexpr Option option(const char* key, uint32_t type, uint32_t flags, double number,
+                        const char* text, const char* choices, const char* help) {
   return Option(mneme_option{static_cast<uint32_t>(sizeof(mneme_option)), flags, key, help, type,
-                             0u, number, text, min, max, choices});
+                             0u, number, text, 0.0, 0.0, choices});
+}
+constexpr Option number(const char* key, uint32_t type, NumberDefault value, const char* help) {
+  return option(key, type, value.flags, value.value, nullptr, nullptr, help);
+}
+constexpr Option words(const char* key, uint32_t type, TextDefault value, const char* help,
+                       const char* choices = nullptr) {
+  return option(key, type, value.flags, 0.0, value.value, choices, help);
+}
+constexpr Option bounded(const Option& unbounded, double min, double max) {
+  mneme_option changed = unbounded.raw();
+  changed.flags |= MNEME_OPTION_BOUNDED;
+  changed.min = min;
+  changed.max = max;
+  return Option(changed);
 }
 
 }  // namespace detail
 
+// Makers of options: key, default, in places inclusive bounds, and one line of help for people.
 constexpr Option integer(const char* key, NumberDefault value, const char* help) {
-  return detail::make_option(key, MNEME_OPTION_INTEGER, value.flags, value.value, nullptr, 0, 0,
-                             nullptr, help);
+  return detail::number(key, MNEME_OPTION_INTEGER, value, help);
 }
-// Bounds are inclusive.
 constexpr Option integer(const char* key, NumberDefault value, double min, double max,
                          const char* help) {
-  return detail::make_option(key, MNEME_OPTION_INTEGER, value.flags | MNEME_OPTION_BOUNDED,
-                             value.value, nullptr, min, max, nullptr, help);
+  return detail::bounded(integer(key, value, help), min, max);
 }
 constexpr Option real(const char* key, NumberDefault value, const char* help) {
-  return detail::make_option(key, MNEME_OPTION_REAL, value.flags, value.value, nullptr, 0, 0,
-                             nullptr, help);
+  return detail::number(key, MNEME_OPTION_REAL, value, help);
 }
-// Bounds are inclusive.
 constexpr Option real(const char* key, NumberDefault value, double min, double max,
                       const char* help) {
-  return detail::make_option(key, MNEME_OPTION_REAL, value.flags | MNEME_OPTION_BOUNDED,
-                             value.value, nullptr, min, max, nullptr, help);
+  return detail::bounded(real(key, value, help), min, max);
 }
 constexpr Option boolean(const char* key, bool value, const char* help) {
-  return detail::make_option(key, MNEME_OPTION_BOOLEAN, 0, value ? 1.0 : 0.0, nullptr, 0, 0,
-                             nullptr, help);
+  return detail::number(key, MNEME_OPTION_BOOLEAN, value ? 1.0 : 0.0, help);
 }
-constexpr Option boolean(const char* key, Required /*tag*/, const char* help) {
-  return detail::make_option(key, MNEME_OPTION_BOOLEAN, MNEME_OPTION_REQUIRED, 0, nullptr, 0, 0,
-                             nullptr, help);
+constexpr Option boolean(const char* key, Required tag, const char* help) {
+  return detail::number(key, MNEME_OPTION_BOOLEAN, tag, help);
 }
 constexpr Option text(const char* key, TextDefault value, const char* help) {
-  return detail::make_option(key, MNEME_OPTION_TEXT, value.flags, 0, value.value, 0, 0, nullptr,
-                             help);
+  return detail::words(key, MNEME_OPTION_TEXT, value, help);
 }
 // `choices` are separated by '|'.
 constexpr Option choice(const char* key, TextDefault value, const char* choices, const char* help) {
-  return detail::make_option(key, MNEME_OPTION_CHOICE, value.flags, 0, value.value, 0, 0, choices,
-                             help);
+  return detail::words(key, MNEME_OPTION_CHOICE, value, help, choices);
 }
 // Bounds of a list hold for each of its entries.
 constexpr Option integers(const char* key, TextDefault value, const char* help) {
-  return detail::make_option(key, MNEME_OPTION_INTEGERS, value.flags, 0, value.value, 0, 0, nullptr,
-                             help);
+  return detail::words(key, MNEME_OPTION_INTEGERS, value, help);
 }
 constexpr Option integers(const char* key, TextDefault value, double min, double max,
                           const char* help) {
-  return detail::make_option(key, MNEME_OPTION_INTEGERS, value.flags | MNEME_OPTION_BOUNDED, 0,
-                             value.value, min, max, nullptr, help);
+  return detail::bounded(integers(key, value, help), min, max);
 }
 constexpr Option reals(const char* key, TextDefault value, const char* help) {
-  return detail::make_option(key, MNEME_OPTION_REALS, value.flags, 0, value.value, 0, 0, nullptr,
-                             help);
+  return detail::words(key, MNEME_OPTION_REALS, value, help);
 }
 constexpr Option reals(const char* key, TextDefault value, double min, double max,
                        const char* help) {
-  return detail::make_option(key, MNEME_OPTION_REALS, value.flags | MNEME_OPTION_BOUNDED, 0,
-                             value.value, min, max, nullptr, help);
+  return detail::bounded(reals(key, value, help), min, max);
 }
 
 // The table; goes into the tier class as `static constexpr auto kOptions`.
