@@ -45,6 +45,16 @@ std::string state_signature(const Tier& tier, Phase phase) {
   return join(parts, " ");
 }
 
+[[noreturn]] void refuse_state(const std::string& failed, const std::string& expected,
+                               const std::string& got) {
+  throw_usage(
+      ErrorText{.where = "memory state",
+                .failed = failed,
+                .expected = expected,
+                .got = got,
+                .hint = "resume with the experiment and plugins that wrote the checkpoint"});
+}
+
 }  // namespace
 
 StackState::StackState() = default;
@@ -74,6 +84,12 @@ void StackState::reset(const std::vector<uint8_t>& lanes) {
 }
 
 void StackState::reset_all() { reset_.assign(reset_.size(), 1); }
+
+void StackState::cut_graph() {
+  if (is_graph_boundary()) return;
+  for (const auto& tier : tiers_) tier->detach(true);
+  graph_segments_ = 0;
+}
 
 int64_t StackState::bytes() const {
   return std::accumulate(tiers_.begin(), tiers_.end(), int64_t{0},
@@ -182,18 +198,10 @@ StackState Stack::new_state(Phase phase, int64_t lanes) const {
   return state;
 }
 
-StackState Stack::restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const {
-  const auto refuse = [](const std::string& failed, const std::string& expected,
-                         const std::string& got) {
-    throw_usage(
-        ErrorText{.where = "memory state",
-                  .failed = failed,
-                  .expected = expected,
-                  .got = got,
-                  .hint = "resume with the experiment and plugins that wrote the checkpoint"});
-  };
+StackState Stack::restore_counters(Phase phase, int64_t lanes,
+                                   const StackState::Saved& saved) const {
   if (metadata_at(saved, "lanes") != str(lanes))
-    refuse("another number of lanes", str(lanes), metadata_at(saved, "lanes"));
+    refuse_state("another number of lanes", str(lanes), metadata_at(saved, "lanes"));
   StackState state = new_state(phase, lanes);
   state.segments_ = std::stoll(metadata_at(saved, "segments"));
   state.previous_length_ = std::stoll(metadata_at(saved, "previous_length"));
@@ -202,17 +210,22 @@ StackState Stack::restore(Phase phase, int64_t lanes, const StackState::Saved& s
   state.streams_ = parse_list(metadata_at(saved, "streams"));
   const std::vector<uint64_t> tokens = parse_list(metadata_at(saved, "tokens"));
   state.tokens_.assign(tokens.begin(), tokens.end());
+  return state;
+}
+
+StackState Stack::restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const {
+  StackState state = restore_counters(phase, lanes, saved);
   std::map<std::string, at::Tensor> by_name(saved.tensors.begin(), saved.tensors.end());
   for (const auto& tier : state.tiers_) {
     const std::string key = "tier." + tier->tier().name();
     const auto found = saved.metadata.find(key);
     const std::string expected = state_signature(tier->tier(), phase);
     if (found == saved.metadata.end())
-      refuse("the saved state has no tier of this name", tier->tier().name(), "none");
+      refuse_state("the saved state has no tier of this name", tier->tier().name(), "none");
     if (found->second != expected)
-      refuse(str("tier ", tier->tier().name(),
-                 ": the saved state has other slots, queues or revisions"),
-             expected, found->second);
+      refuse_state(str("tier ", tier->tier().name(),
+                       ": the saved state has other slots, queues or revisions"),
+                   expected, found->second);
     tier->restore(tier->tier().name(), [&](const std::string& name) {
       const auto at = by_name.find(name);
       return at == by_name.end() ? at::Tensor() : at->second;

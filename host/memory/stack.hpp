@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
+#include "host/config/options.hpp"
 #include "host/memory/layer_services.hpp"
 #include "host/memory/rows.hpp"
 
@@ -82,6 +84,8 @@ class StackState {
   // True when no slot holds a graph into committed segments: the place for backward and the
   // optimiser's step.
   bool is_graph_boundary() const { return graph_segments_ == 0; }
+  // Makes this place one: what comes sends no gradient into the committed segments.
+  void cut_graph();
   // The lanes' streams for the generator (default 0, 1, ...); a lane that runs alone under its own
   // stream draws the same numbers.
   void set_streams(std::vector<uint64_t> streams) { streams_ = std::move(streams); }
@@ -109,6 +113,19 @@ class StackState {
   std::vector<std::unique_ptr<TierState>> tiers_;
 };
 
+// What Stack::carry made of a saved state, slot by slot and queue by queue. Names are those of
+// StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
+struct StateCarry {
+  struct Reset {
+    std::string name, reason;
+  };
+  std::vector<std::string>
+      carried;               // also a tier's waiting rows, "<tier>.<plugin>.<layer>.waiting"
+  std::vector<Reset> reset;  // of a tier that both memories have: did not fit, start afresh
+  std::vector<std::string>
+      dropped;  // tensors of the saved state that the new memory has no use for
+};
+
 class Stack {
  public:
   // Loads the plugins, creates the instances and initialises the parameters. Errors: Error(kPlugin
@@ -128,13 +145,30 @@ class Stack {
   // are dropped.
   void weights_changed() { ++weights_version_; }
   uint64_t weights_version() const { return weights_version_; }
+  // Takes over from a stack that retires: projections cached under it are never current here.
+  void succeed(const Stack& retired) {
+    weights_version_ = std::max(weights_version_, retired.weights_version_ + 1);
+  }
 
   StackState new_state(Phase phase, int64_t lanes) const;
   // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape.
   StackState restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
+  // The state with which this stack takes over a run from another one, whose state was saved: slots
+  // and queues of tiers that both have under one name (place and plugin id) are carried where name,
+  // revision and shape agree; extents that a slot declares as MNEME_ANY and the number of a queue's
+  // rows do not count, a smaller capacity keeps the newest rows. A tier that only this stack has
+  // starts afresh. What does not fit is refused, or starts afresh with Carry::kReset, by `policy`;
+  // `report` (may be null) says which. Counters of lanes and segments are always taken over.
+  // Errors: Error(kUsage) listing what does not fit, and for another number of lanes.
+  StackState carry(Phase phase, int64_t lanes, const StackState::Saved& saved, config::Carry policy,
+                   StateCarry* report = nullptr) const;
+  // The options that a tier's plugin publishes.
+  std::vector<config::OptionSpec> option_specs(std::size_t tier) const;
 
  private:
   friend class SegmentRun;
+  StackState restore_counters(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
+
   BackboneInfo backbone_;
   std::vector<std::unique_ptr<Tier>> tiers_;
   std::vector<TierParameter> parameters_;
@@ -163,7 +197,7 @@ struct LayerContext {
 
 // A segment about to run.
 struct SegmentInput {
-  int64_t length = 0;                // T, padding included
+  int64_t length = 0;                     // T, padding included
   std::vector<int64_t> valid_count = {};  // [B]; empty = T for every lane
 
   // Named draws of hooks, keys "<tier>.<layer|model>.<name>" with <tier> = "<index>.<plugin id>":
@@ -199,7 +233,8 @@ struct Reported {
 // One segment of one run. Not committed = the state stays as it was.
 class SegmentRun {
  public:
-  // Runs `begin` of every tier. Training when grad mode is on and the state's phase is training.
+  // Runs `begin` of every tier. Training when the state's phase is training, also without gradient:
+  // segments that only fill the memory (train::Session).
   SegmentRun(Stack& stack, StackState& state, const SegmentInput& input);
   ~SegmentRun();
   SegmentRun(const SegmentRun&) = delete;

@@ -19,55 +19,7 @@ at::Tensor bool_tensor(const std::vector<uint8_t>& flags, at::Device device) {
   return out.to(device);
 }
 
-// The rows of `block` by field name, for checkpoints.
-struct NamedField {
-  const char* name;
-  at::Tensor Rows::*field;
-};
-constexpr NamedField kFields[] = {
-    {"hidden", &Rows::hidden},     {"k", &Rows::k},      {"v", &Rows::v}, {"valid", &Rows::valid},
-    {"position", &Rows::position}, {"mass", &Rows::mass}};
-
-void save_queue(const std::string& prefix, const RowsQueue& queue,
-                std::vector<std::pair<std::string, at::Tensor>>& out) {
-  for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
-    for (const NamedField& field : kFields) {
-      const at::Tensor& tensor = queue.blocks()[i]->rows.*field.field;
-      if (tensor.defined()) out.emplace_back(str(prefix, ".", i, ".", field.name), tensor);
-    }
-  }
-}
-
-RowsQueue restore_queue(const std::string& prefix, RowsKind kind, at::Device device,
-                        const std::function<at::Tensor(const std::string&)>& find) {
-  RowsQueue queue;
-  for (std::size_t i = 0;; ++i) {
-    auto block = std::make_shared<RowsBlock>();
-    block->rows.kind = kind;
-    for (const NamedField& field : kFields) {
-      const at::Tensor tensor = find(str(prefix, ".", i, ".", field.name));
-      if (tensor.defined()) block->rows.*field.field = tensor.to(device);
-    }
-    if (!block->rows.main().defined()) return queue;
-    block->rows.count = block->rows.main().size(1);
-    if (block->rows.valid.defined()) block->rows.counts = count_valid(block->rows.valid);
-    queue.append(std::move(block));
-  }
-}
-
 }  // namespace
-
-template <typename F>
-void TierState::for_each_scope(F f) {
-  f(model_, true, int64_t{-1});
-  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
-}
-
-template <typename F>
-void TierState::for_each_scope(F f) const {
-  f(model_, true, int64_t{-1});
-  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
-}
 
 TierState::TierState(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone)
     : tier_(&tier),
@@ -219,64 +171,6 @@ int64_t TierState::cached_projection_bytes() const {
     for (const RowsQueue& queue : scope.queues) count(queue);
   });
   return total;
-}
-
-void TierState::save(const std::string& prefix,
-                     std::vector<std::pair<std::string, at::Tensor>>& out) const {
-  for_each_scope([&](const ScopeState& scope, bool is_model, int64_t index) {
-    const std::string base = str(
-        prefix, ".",
-        is_model ? std::string("model") : str(tier_->served()[static_cast<std::size_t>(index)]));
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
-      if (decl.is_model_scope == is_model && !decl.is_segment_lifetime)
-        out.emplace_back(str(base, ".", decl.name), scope.slots[s].detach());
-    }
-    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
-      const QueueDecl& decl = instance_->queues[q];
-      if (decl.is_model_scope == is_model)
-        save_queue(str(base, ".", decl.name), scope.queues[q], out);
-    }
-    if (!is_model) save_queue(base + ".waiting", scope.waiting, out);
-  });
-}
-
-void TierState::restore(const std::string& prefix,
-                        const std::function<at::Tensor(const std::string&)>& find) {
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
-    const std::string base = str(
-        prefix, ".",
-        is_model ? std::string("model") : str(tier_->served()[static_cast<std::size_t>(index)]));
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
-      if (decl.is_model_scope != is_model || decl.is_segment_lifetime) continue;
-      const std::string name = str(base, ".", decl.name);
-      at::Tensor value = find(name);
-      if (!value.defined())
-        throw_usage(ErrorText{
-            .where = name,
-            .failed = "the saved state lacks this slot",
-            .hint = "it was written with another memory or another version of the plugin"});
-      const bool has_any =
-          std::find(decl.dims.begin(), decl.dims.end(), MNEME_ANY) != decl.dims.end();
-      if (value.dim() != scope.slots[s].dim() ||
-          (!has_any && value.sizes() != scope.slots[s].sizes())) {
-        throw_usage(ErrorText{.where = name,
-                              .failed = "the saved slot has another shape",
-                              .expected = list_text(scope.slots[s].sizes().vec()),
-                              .got = list_text(value.sizes().vec())});
-      }
-      scope.slots[s] = value.to(backbone_.device, scope.slots[s].scalar_type());
-    }
-    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
-      const QueueDecl& decl = instance_->queues[q];
-      if (decl.is_model_scope != is_model) continue;
-      scope.queues[q] = restore_queue(str(base, ".", decl.name), decl.kind, backbone_.device, find);
-      if (decl.capacity > 0) scope.queues[q].keep_newest(decl.capacity);
-    }
-    if (!is_model)
-      scope.waiting = restore_queue(base + ".waiting", RowsKind::kHidden, backbone_.device, find);
-  });
 }
 
 }  // namespace mneme::memory

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,10 +54,20 @@ class TierState {
   // Error(kUsage).
   void restore(const std::string& prefix,
                const std::function<at::Tensor(const std::string&)>& find);
+  // Takes of a saved state of the same tier what fits (Stack::carry); the rest stays as it is.
+  // `revisions`: of the saved slots and queues by name.
+  void carry(const std::string& prefix, const std::map<std::string, std::string>& revisions,
+             const std::function<at::Tensor(const std::string&)>& find, StateCarry& report);
 
  private:
   at::Tensor start_value(const SlotDecl& decl, int64_t served_index) const;
   void fill_queue_start(ScopeState& scope, int64_t queue);
+  // "<prefix>.<layer number, or model>": how names of a scope begin.
+  std::string scope_name(const std::string& prefix, bool is_model, int64_t served_index) const;
+  void carry_queue(const std::string& name, const QueueDecl& decl,
+                   const std::map<std::string, std::string>& revisions,
+                   const std::function<at::Tensor(const std::string&)>& find, RowsQueue& queue,
+                   StateCarry& report) const;
   template <typename F>
   void for_each_scope(F f);
   template <typename F>
@@ -69,5 +80,17 @@ class TierState {
   ScopeState model_;
   std::vector<ScopeState> layers_;
 };
+
+template <typename F>
+void TierState::for_each_scope(F f) {
+  f(model_, true, int64_t{-1});
+  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
+}
+
+template <typename F>
+void TierState::for_each_scope(F f) const {
+  f(model_, true, int64_t{-1});
+  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
+}
 
 }  // namespace mneme::memory

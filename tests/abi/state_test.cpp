@@ -10,29 +10,6 @@
 namespace mneme::memory {
 namespace {
 
-at::Tensor step(Stack& stack, StackState& state, PlainLayer& layer, const at::Tensor& x) {
-  SegmentRun run(stack, state, {.length = x.size(1)});
-  run.absorb_before(0, x, layer);
-  const LayerContext context = run.context(0, x, layer);
-  std::vector<at::Tensor> seen = {torch::zeros({1}, at::kDouble)};
-  for (const ContextBlock& block : context.blocks) {
-    const at::Tensor rows =
-        block.rows.valid.defined()
-            ? block.rows.hidden.masked_fill(block.rows.valid.logical_not().unsqueeze(-1), 0)
-            : block.rows.hidden;
-    seen.push_back(rows.sum({1}).flatten());
-  }
-  LocalAttention local;
-  local.q = local.k = local.v = local.z = layer.project(Projector::kKey, x, true);
-  local.lse = torch::zeros({x.size(0), kHeads, x.size(1)}, at::kDouble);
-  const at::Tensor projected = run.read_out(0, x, local, layer);
-  run.absorb_after(0, x, local, layer);
-  run.finish(x, {x, x}, {}, {});
-  run.commit();
-  seen.push_back(projected.flatten());
-  return at::cat(seen).detach();
-}
-
 TEST(State, ContinuesBitEqualAfterSaveAndRestore) {
   for (const char* memory : {"everything", "riders", "infini", "knn"}) {
     Stack stack(manifest(memory), test_backbone(), test_loader());

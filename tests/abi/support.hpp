@@ -37,4 +37,8 @@ struct LayerPass {
 // Runs moments 2 to 7 of a segment for one layer; the driver's segment must have begun.
 LayerPass pass_layer(HookDriver& driver, PlainLayer& layer, const at::Tensor& x, int64_t index = 0);
 
+// One committed segment of layer 0 with x [B,T,D] as its input; returns what the memory showed in
+// it, as one vector: sums of its context blocks' rows, then the OUT site's result.
+at::Tensor step(Stack& stack, StackState& state, PlainLayer& layer, const at::Tensor& x);
+
 }  // namespace mneme::memory

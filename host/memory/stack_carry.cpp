@@ -1,0 +1,83 @@
+// The state with which one memory takes over from another.
+#include <algorithm>
+#include <sstream>
+
+#include "host/base/error.hpp"
+#include "host/memory/plugin_options.hpp"
+#include "host/memory/stack.hpp"
+#include "host/memory/tier.hpp"
+#include "host/memory/tier_state.hpp"
+
+namespace mneme::memory {
+namespace {
+
+// Revisions by name of a saved tier's signature "<plugin id> name:revision ...".
+std::map<std::string, std::string> revisions_of(const std::string& signature) {
+  std::map<std::string, std::string> out;
+  std::istringstream in(signature);
+  std::string part;
+  in >> part;
+  while (in >> part) {
+    const std::size_t colon = part.rfind(':');
+    if (colon != std::string::npos) out[part.substr(0, colon)] = part.substr(colon + 1);
+  }
+  return out;
+}
+
+// True when a tensor belongs to the slot or queue of this name.
+bool belongs(const std::string& tensor, const std::string& name) {
+  return tensor == name || tensor.starts_with(name + ".");
+}
+
+void note_dropped(const StackState::Saved& saved, StateCarry& report) {
+  for (const auto& [tensor, value] : saved.tensors) {
+    const bool is_carried =
+        std::any_of(report.carried.begin(), report.carried.end(),
+                    [&](const std::string& name) { return belongs(tensor, name); });
+    const bool is_reset =
+        std::any_of(report.reset.begin(), report.reset.end(),
+                    [&](const StateCarry::Reset& reset) { return belongs(tensor, reset.name); });
+    if (!is_carried && !is_reset) report.dropped.push_back(tensor);
+  }
+}
+
+void check_fits(const StateCarry& report, config::Carry policy) {
+  if (report.reset.empty() || policy == config::Carry::kReset) return;
+  std::vector<std::string> lines;
+  for (const StateCarry::Reset& reset : report.reset)
+    lines.push_back(str("  ", reset.name, ": ", reset.reason));
+  throw_usage(ErrorText{
+      .where = "memory state",
+      .failed = str("it does not fit the memory that takes over:\n", join(lines, "\n"), "\n"),
+      .hint = "memory.carry = \"reset\" starts what does not fit afresh"});
+}
+
+}  // namespace
+
+StackState Stack::carry(Phase phase, int64_t lanes, const StackState::Saved& saved,
+                        config::Carry policy, StateCarry* report) const {
+  StackState state = restore_counters(phase, lanes, saved);
+  const std::map<std::string, at::Tensor> by_name(saved.tensors.begin(), saved.tensors.end());
+  const auto find = [&](const std::string& name) {
+    const auto at = by_name.find(name);
+    return at == by_name.end() ? at::Tensor() : at->second;
+  };
+  StateCarry made;
+  for (const auto& tier : state.tiers_) {
+    const std::string& name = tier->tier().name();
+    const auto signature = saved.metadata.find("tier." + name);
+    if (signature == saved.metadata.end()) continue;
+    tier->carry(name, revisions_of(signature->second), find, made);
+  }
+  check_fits(made, policy);
+  note_dropped(saved, made);
+  if (report != nullptr) *report = std::move(made);
+  return state;
+}
+
+std::vector<config::OptionSpec> Stack::option_specs(std::size_t tier) const {
+  const LoadedPlugin& plugin = tiers_.at(tier)->instance(Phase::kTraining).plugin();
+  return memory::option_specs(plugin.table, plugin.note.id);
+}
+
+}  // namespace mneme::memory
