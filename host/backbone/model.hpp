@@ -33,13 +33,15 @@ struct Output {
   at::Tensor nll;      // [B,T] negative log-likelihood in nats, token order, 0 where target is -1;
                        // undefined without targets
   at::Tensor top;      // [B,T,D] the last layer's output, before the final dropout
-  at::Tensor correct;  // [B,T] bool: the arg max is the target; undefined unless asked for
+  at::Tensor best;     // [B,T] i64: the arg max, also where the target is -1; undefined unless asked
+                       // for, and without targets
+  at::Tensor correct;  // [B,T] bool: the arg max is the target; undefined as `best`
 };
 
 // What a caller may ask of a forward pass besides the loss; taps see intermediate results (tests,
 // analysis).
 struct ForwardOptions {
-  bool wants_correct = false;
+  bool wants_correct = false;  // Output::best and Output::correct
   struct Tap {
     std::vector<at::Tensor> attention_out;  // per layer [B,T,D]: output of the attention block
                                             // (after projection, residual and, in post-norm, norm)

@@ -143,15 +143,15 @@ Softmax::Part Softmax::part(int64_t cluster) const {
 }
 
 Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& target,
-                                 bool wants_correct, at::ScalarType compute) const {
+                                 bool wants_best, at::ScalarType compute) const {
   const Part head = part(0);
   const at::Tensor head_hidden = projected(hidden, 0, compute);
   const at::Tensor head_weight = head.weight.to(compute);
   if (plan_.clusters() == 1) {
     at::Tensor best;
     const at::Tensor nll =
-        linear_nll(head_hidden, head_weight, head.bias, target, wants_correct ? &best : nullptr);
-    return {nll, wants_correct ? best.eq(target) : at::Tensor()};
+        linear_nll(head_hidden, head_weight, head.bias, target, wants_best ? &best : nullptr);
+    return {nll, best, best.defined() ? best.eq(target) : at::Tensor()};
   }
   const int64_t head_size = head.weight.size(0);
   at::Tensor head_target = target.clone();
@@ -171,7 +171,9 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
                    tail.bias, target.index_select(0, index) - plan_.begin(i));
     nll = nll.index_add(0, index, tail_nll);
   }
-  return {nll, wants_correct ? best_ids(hidden, compute).eq(target) : at::Tensor()};
+  if (!wants_best) return {nll, {}, {}};
+  const at::Tensor best = best_ids(hidden, compute);
+  return {nll, best, best.eq(target)};
 }
 
 at::Tensor Softmax::best_ids(const at::Tensor& hidden, at::ScalarType compute) const {

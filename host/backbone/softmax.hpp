@@ -30,10 +30,11 @@ class Softmax {
 
   struct Result {
     at::Tensor nll;      // [n] nats, token order; 0 where the target is -1
-    at::Tensor correct;  // [n] bool; when asked for
+    at::Tensor best;     // [n] i64, the arg max; when asked for
+    at::Tensor correct;  // [n] bool, best == target; when asked for
   };
   // hidden [n,D], target i64 [n] (-1 = none).
-  Result forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_correct,
+  Result forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
                  at::ScalarType compute) const;
   // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
   at::Tensor log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const;

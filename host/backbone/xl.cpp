@@ -134,7 +134,10 @@ Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOpt
         softmax_->forward(noise_.apply(h, dropout).reshape({lanes * tokens, config_.width}),
                           batch.target.reshape(-1), options.wants_correct, settings_.compute);
     out.nll = result.nll.view({lanes, tokens});
-    if (result.correct.defined()) out.correct = result.correct.view({lanes, tokens});
+    if (result.best.defined()) {
+      out.best = result.best.view({lanes, tokens});
+      out.correct = result.correct.view({lanes, tokens});
+    }
     logp = -out.nll;
   }
   run.finish(out.top, layers, batch.target, logp);

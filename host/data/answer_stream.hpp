@@ -11,12 +11,12 @@
 
 namespace mneme::data {
 
-// How the I = P + A - 1 inputs of a sequence are cut into K = ceil(I / T) segments of at most T
+// How the I = P + A - 1 inputs of a sequence are cut into c = ceil(I / T) segments of at most T
 // tokens: from the front, but the last segment always holds all A places that predict the answer,
 // so that one segment is trained on and the others only fill the memory. Where the rest would be
 // shorter than A, the first segment gives up what is missing:
-//   K = 1      [I]
-//   otherwise  [T - max(0, A - r), T, ..., T, max(r, A)]  with r = I - (K-1) T
+//   c = 1      [I]
+//   otherwise  [T - max(0, A - r), T, ..., T, max(r, A)]  with r = I - (c-1) T
 // At the published sizes of the sorting task (n 4000, 8000, 16000; T 1024; A 20) nothing is given
 // up.
 class AnswerCut {
@@ -36,7 +36,7 @@ class AnswerCut {
   std::int64_t first_;  // tokens of the first segment
 };
 
-// Batches of B sequences side by side, one a lane: all lanes run through the K segments of their
+// Batches of B sequences side by side, one a lane: all lanes run through the segments of their
 // sequence, then start the next ones from an empty memory (data.reset does not change that). The
 // last batch of an epoch may have lanes without tokens (valid 0). Targets are the answer's tokens
 // only, so segments but the last of a sequence have none.

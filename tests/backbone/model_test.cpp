@@ -185,9 +185,14 @@ TEST(Model, CorrectIsTheArgMax) {
     best_id = at::where(nll < best, id, best_id);
     best = at::minimum(nll, best);
   }
-  EXPECT_TRUE(
-      run_plain(*model, c, small_setup(), batch, options).correct.equal(best_id.eq(batch.target)));
-  EXPECT_FALSE(run_plain(*model, c, small_setup(), batch).correct.defined());
+  const Output out = run_plain(*model, c, small_setup(), batch, options);
+  EXPECT_TRUE(out.best.equal(best_id));
+  EXPECT_TRUE(out.correct.equal(best_id.eq(batch.target)));
+  const Batch unasked{batch.input, at::full_like(batch.target, -1), {}};
+  EXPECT_TRUE(run_plain(*model, c, small_setup(), unasked, options).best.equal(best_id));
+  const Output plain = run_plain(*model, c, small_setup(), batch);
+  EXPECT_FALSE(plain.best.defined());
+  EXPECT_FALSE(plain.correct.defined());
 }
 
 TEST(Model, DropoutIsOffInEvaluationAndRepeatableInTraining) {

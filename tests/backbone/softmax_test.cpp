@@ -70,6 +70,7 @@ TEST(Softmax, ProbabilitiesSumToOneAndLossesAreTheirs) {
     const at::Tensor target = at::arange(40, at::kLong).remainder(kVocabulary);
     const Softmax::Result out = head.softmax.forward(hidden, target, true, at::kDouble);
     EXPECT_LT(largest_difference(out.nll, -logp.gather(1, target.unsqueeze(1)).squeeze(1)), 1e-12);
+    EXPECT_TRUE(out.best.equal(logp.argmax(1)));
     EXPECT_TRUE(out.correct.equal(logp.argmax(1).eq(target)));
   }
 }

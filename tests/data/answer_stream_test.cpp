@@ -200,8 +200,8 @@ TEST(AnswerStream, RefusesThePlaceOfOtherData) {
   refuse({"segment", "expected 9", "got 8"}, {.lanes = 2, .segment = 9}, sorting(20, 6));
   refuse({"length", "expected 21", "got 20"}, {.lanes = 2, .segment = 8}, sorting(21, 6));
   refuse({"alphabet", "expected 7", "got 6"}, {.lanes = 2, .segment = 8}, sorting(20, 7));
-  refuse({"task"}, {.lanes = 2, .segment = 20},
-         make_answer_task(settings(Task::kDigitSorting, 20, 6)));
+  refuse({"task"}, {.lanes = 2, .segment = 8},
+         make_answer_task(settings(Task::kDigitSorting, 8, 6)));
   std::vector<std::int64_t> position = stream.position();
   position.back() = -1;
   expect_error(ErrorKind::kRun, {"data position", "negative"}, [&] { stream.seek(position); });
