@@ -6,6 +6,8 @@
 #include <ostream>
 
 #include "host/base/error.hpp"
+#include "host/memory/groups/groups.hpp"
+#include "host/memory/setup.hpp"
 #include "host/torch.hpp"
 #include "tests/abi/support.hpp"
 
@@ -72,6 +74,12 @@ const Fault kFaults[] = {
     {"null_output", "hook absorb, layer 0", "out is NULL"},
     {"null_key", "hook absorb, layer 0", "key is NULL"},
     {"null_ops", "hook absorb, layer 0", "inputs is NULL"},
+    {"null_data", "hook absorb, layer 0", "out is NULL"},
+    {"no_struct_size", "hook absorb, layer 0", "mneme_rows.struct_size is 0: expected "},
+    {"pop_size", "hook absorb, layer 0", "mneme_rows.struct_size is 0: expected "},
+    {"info_size", "hook absorb, layer 0", "mneme_tensor_info.struct_size is 0: expected "},
+    {"negative_keys", "hook absorb, layer 0", "attention: key_count: expected at least 0, got -2"},
+    {"kernel_without_inputs", "hook absorb, layer 0", "a kernel without inputs runs"},
     {"create_fails", "create", "basis must be a multiple of widths"},
     {"twice_the_same_name", "create", "slot \"state\": the name is already taken"},
     {"bad_name", "create", "slot \"Bad Name\": a name holds a-z, 0-9 and _ only"},
@@ -80,6 +88,54 @@ const Fault kFaults[] = {
 };
 INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kFaults),
                          [](const auto& test) { return test.param.name; });
+
+// What the host's function groups for `create` answer, without a plugin.
+TEST(SetupFaults, NameTheNullPointer) {
+  const config::OptionMap options("test", {{"mode", std::string("mean")},
+                                           {"taps", std::vector<int64_t>{1}},
+                                           {"weights", std::vector<double>{0.5}}});
+  mneme_setup setup;
+  setup.options = &options;
+  const mneme_config_api& api = *config_api();
+  mneme_error error = MNEME_INIT(mneme_error);
+  const auto expect = [&](mneme_status status, const std::string& text) {
+    EXPECT_EQ(status, MNEME_E_INVALID_ARGUMENT);
+    EXPECT_EQ(error.message, text);
+  };
+  const char* text = nullptr;
+  const int64_t* integers = nullptr;
+  uint64_t count = 0;
+  ASSERT_EQ(api.text(&setup, "mode", &text, &error), MNEME_OK) << error.message;
+  EXPECT_STREQ(text, "mean");
+  expect(api.text(&setup, "mode", nullptr, &error), "out is NULL");
+  expect(api.text(&setup, nullptr, &text, &error), "key is NULL");
+  expect(api.integer(&setup, nullptr, nullptr, &error), "key is NULL");
+  expect(api.integers(&setup, "taps", nullptr, &count, &error), "out is NULL");
+  expect(api.integers(&setup, "taps", &integers, nullptr, &error), "count is NULL");
+  expect(api.reals(&setup, "weights", nullptr, &count, &error), "out is NULL");
+  const char* const names[] = {"add/1", nullptr};
+  mneme_op ops[2] = {};
+  expect(op_api()->resolve(&setup, names, 2, ops, &error), "names[1] is NULL");
+}
+
+TEST(SegmentFaults, NameTheLaneWhoseCountIsNoCount) {
+  HookDriver driver(manifest("faulty", "fault = \"none\""), test_backbone(), test_loader(),
+                    Phase::kTraining, kLanes);
+  const auto message = [&](const std::vector<int64_t>& counts) {
+    try {
+      driver.begin({.length = 5, .valid_count = counts});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message({5, 0, 3}), "no error");
+  EXPECT_THAT(message({5, 6, 3}),
+              testing::HasSubstr("valid_count of lane 1: expected 0 to 5, got 6"));
+  EXPECT_THAT(message({5, 5, -1}),
+              testing::HasSubstr("valid_count of lane 2: expected 0 to 5, got -1"));
+  EXPECT_THAT(message({5, 5}), testing::HasSubstr("valid_count: expected 3 lanes, got 2"));
+}
 
 TEST(Faults, NoneIsNoError) { EXPECT_EQ(message_of("none"), "no error"); }
 

@@ -9,28 +9,37 @@ namespace {
 
 mneme_status integer(mneme_setup* setup, const char* key, int64_t* out, mneme_error* error) {
   return guard(error, [&] {
+    need(key, "key");
     need(out, "out");
     *out = setup->options->integer(key);
   });
 }
 mneme_status real(mneme_setup* setup, const char* key, double* out, mneme_error* error) {
   return guard(error, [&] {
+    need(key, "key");
     need(out, "out");
     *out = setup->options->real(key);
   });
 }
 mneme_status boolean(mneme_setup* setup, const char* key, int32_t* out, mneme_error* error) {
   return guard(error, [&] {
+    need(key, "key");
     need(out, "out");
     *out = setup->options->boolean(key) ? 1 : 0;
   });
 }
 mneme_status text(mneme_setup* setup, const char* key, const char** out, mneme_error* error) {
-  return guard(error, [&] { *out = setup->options->text(key).c_str(); });
+  return guard(error, [&] {
+    need(key, "key");
+    need(out, "out");
+    *out = setup->options->text(key).c_str();
+  });
 }
 mneme_status integers(mneme_setup* setup, const char* key, const int64_t** out, uint64_t* count,
                       mneme_error* error) {
   return guard(error, [&] {
+    need(key, "key");
+    need(out, "out");
     need(count, "count");
     const auto& values = setup->options->integers(key);
     *out = values.data();
@@ -40,6 +49,8 @@ mneme_status integers(mneme_setup* setup, const char* key, const int64_t** out, 
 mneme_status reals(mneme_setup* setup, const char* key, const double** out, uint64_t* count,
                    mneme_error* error) {
   return guard(error, [&] {
+    need(key, "key");
+    need(out, "out");
     need(count, "count");
     const auto& values = setup->options->reals(key);
     *out = values.data();

@@ -46,7 +46,7 @@ mneme_status call(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* input
                       str("kernel ", decl.name, ": expected ", decl.decl.n_inputs, " inputs and ",
                           decl.decl.n_outputs, " outputs, got ", n_in, " and ", n_out));
     }
-    need(inputs, "inputs");
+    if (n_in > 0) need(inputs, "inputs");
     need(outputs, "outputs");
     if (n_integers > 0) need(integers, "integers");
     if (n_reals > 0) need(reals, "reals");

@@ -200,6 +200,9 @@ mneme_status attention(mneme_ctx* ctx, const mneme_attention* given, mneme_tenso
     call.window_before = in.window_before;
     call.window_after = in.window_after;
     call.first_key = in.first_key;
+    if (in.key_count < 0)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("attention: key_count: expected at least 0, got ", in.key_count));
     const int64_t keys = call.k.dim() == 4 ? call.k.size(1) : 0;
     call.last_key = in.key_count == 0 ? keys - 1 : in.first_key + in.key_count - 1;
     call.positions = (in.flags & MNEME_ATTENTION_POSITIONS) != 0;

@@ -8,21 +8,40 @@
 
 namespace mneme::memory {
 
+// Errors: CallError for a struct_size that is no size.
+inline void check_struct_size(uint32_t size, uint64_t expected, const char* what) {
+  if (size < 8 || size > 65536 || size % 8 != 0) {
+    throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, ".struct_size is ", size, ": expected ",
+                                                  expected, " (start the struct with MNEME_INIT)"));
+  }
+}
+
 // Copies min(struct_size, sizeof(T)) bytes of a plugin's struct into a zeroed T; behind it nobody
 // looks at sizes. Errors: CallError for a size that is no size.
 template <typename T>
 T normalised(const T* from, const char* what) {
   if (from == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
   const uint32_t size = from->struct_size;
-  if (size < 8 || size > 65536 || size % 8 != 0) {
-    throw CallError(MNEME_E_INVALID_ARGUMENT,
-                    str(what, ".struct_size is ", size, ": expected ", sizeof(T),
-                        " (start the struct with MNEME_INIT)"));
-  }
+  check_struct_size(size, sizeof(T), what);
   T out{};
   std::memcpy(static_cast<void*>(&out), from, size < sizeof(T) ? size : sizeof(T));
   out.struct_size = sizeof(T);
   return out;
+}
+
+// A struct of the plugin's that the host is to fill. Errors: CallError when it is null or was not
+// started with its size: nothing could be written into it.
+template <typename T>
+void check_room(const T* out, const char* what) {
+  if (out == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
+  check_struct_size(out->struct_size, sizeof(T), what);
+}
+
+// Writes as much of `value` as the plugin's memory, `room` bytes, has place for.
+template <typename T>
+void write_struct(T* out, T value, uint32_t room) {
+  value.struct_size = room;
+  std::memcpy(static_cast<void*>(out), &value, room < sizeof(T) ? room : sizeof(T));
 }
 
 // A struct that a plugin fills, with zeroed room behind it for a newer plugin's fields.

@@ -15,6 +15,8 @@ mneme_status resolve(mneme_setup* /*setup*/, const char* const* names, uint32_t 
     need(out, "out");
     std::vector<std::string> missing;
     for (uint32_t i = 0; i < count; ++i) {
+      if (names[i] == nullptr)
+        throw CallError(MNEME_E_INVALID_ARGUMENT, str("names[", i, "] is NULL"));
       out[i] = find_op(names[i]);
       if (out[i] != 0) continue;
       const std::string near = nearest_op(names[i]);

@@ -97,13 +97,6 @@ mneme_status queue_size(mneme_ctx* ctx, mneme_queue id, int64_t* rows, mneme_err
   });
 }
 
-// Writes as much of a struct as the plugin's memory has room for.
-void write_rows(mneme_rows* out, const mneme_rows& rows, uint32_t room) {
-  const uint32_t size = std::min<uint32_t>(room, sizeof(rows));
-  std::memcpy(static_cast<void*>(out), &rows, size);
-  out->struct_size = room;
-}
-
 mneme_status queue_blocks(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint32_t stride,
                           uint32_t capacity, uint32_t* count, mneme_error* error) {
   return guard(error, [&] {
@@ -115,7 +108,7 @@ mneme_status queue_blocks(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint3
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("queue_blocks: stride is ", stride, ": give sizeof(mneme_rows)"));
     for (uint32_t i = 0; i < *count && i < capacity; ++i) {
-      write_rows(
+      write_struct(
           reinterpret_cast<mneme_rows*>(reinterpret_cast<char*>(out) + std::size_t{i} * stride),
           ctx->rows_out(blocks[i]->rows), stride);
     }
@@ -124,8 +117,8 @@ mneme_status queue_blocks(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint3
 
 mneme_status queue_rows(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, mneme_error* error) {
   return guard(error, [&] {
-    need(out, "out");
-    write_rows(out, ctx->rows_out(queue_of(ctx, id).rows()), out->struct_size);
+    check_room(out, "mneme_rows");
+    write_struct(out, ctx->rows_out(queue_of(ctx, id).rows()), out->struct_size);
   });
 }
 
@@ -208,7 +201,8 @@ mneme_status queue_pop_oldest(mneme_ctx* ctx, mneme_queue id, int64_t n, mneme_r
     if (out == nullptr) {
       queue_of(ctx, id).drop_oldest(n);
     } else {
-      write_rows(out, ctx->rows_out(queue_of(ctx, id).pop_oldest(n)), out->struct_size);
+      check_room(out, "mneme_rows");
+      write_struct(out, ctx->rows_out(queue_of(ctx, id).pop_oldest(n)), out->struct_size);
     }
   });
 }

@@ -39,7 +39,7 @@ at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at
 
 mneme_status info(mneme_ctx* ctx, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
   return guard(error, [&] {
-    need(out, "out");
+    check_room(out, "mneme_tensor_info");
     const at::Tensor& tensor = ctx->handles.get(t);
     mneme_tensor_info filled = MNEME_INIT(mneme_tensor_info);
     filled.dtype = dtype_code_of(tensor.scalar_type());
@@ -49,10 +49,7 @@ mneme_status info(mneme_ctx* ctx, mneme_tensor t, mneme_tensor_info* out, mneme_
       throw CallError(MNEME_E_SHAPE,
                       str("the tensor has rank ", filled.rank, ", more than ", MNEME_MAX_RANK));
     for (uint32_t i = 0; i < filled.rank; ++i) filled.dims[i] = tensor.size(i);
-    const uint32_t size = out->struct_size < sizeof(filled) ? out->struct_size
-                                                            : static_cast<uint32_t>(sizeof(filled));
-    filled.struct_size = out->struct_size;
-    std::memcpy(out, &filled, size);
+    write_struct(out, filled, out->struct_size);
   });
 }
 
@@ -66,8 +63,10 @@ mneme_status release(mneme_ctx* ctx, mneme_tensor t, mneme_error* error) {
 
 mneme_status from_data(mneme_ctx* ctx, const mneme_shape* shape, const void* data, uint64_t bytes,
                        mneme_tensor* out, mneme_error* error) {
-  return guard(error,
-               [&] { *out = ctx->handles.give(upload(shape, data, bytes, device_of(ctx))); });
+  return guard(error, [&] {
+    need(out, "out");
+    *out = ctx->handles.give(upload(shape, data, bytes, device_of(ctx)));
+  });
 }
 
 mneme_status constant_find(mneme_ctx* ctx, const char* key, mneme_tensor* out, mneme_error* error) {

@@ -24,6 +24,11 @@ void SegmentRun::Impl::count_valid_tokens() {
   if (valid_count.empty()) valid_count.assign(lanes, input.length);
   if (valid_count.size() != lanes)
     throw_run("valid_count: expected ", lanes, " lanes, got ", valid_count.size());
+  for (std::size_t b = 0; b < lanes; ++b) {
+    if (valid_count[b] < 0 || valid_count[b] > input.length)
+      throw_run("valid_count of lane ", b, ": expected 0 to ", input.length, ", got ",
+                valid_count[b]);
+  }
 }
 
 void SegmentRun::Impl::make_masks() {
@@ -68,7 +73,7 @@ void SegmentRun::Impl::share() {
   shared.index = state.segments_;
   shared.lanes = state.lanes_;
   shared.length = input.length;
-  shared.caches_projections = !at::GradMode::is_enabled();
+  shared.caches_projections = state.phase_ == Phase::kEvaluation && !at::GradMode::is_enabled();
   shared.weights_version = stack.weights_version();
   shared.streams = &state.streams_;
   shared.input = &input;
@@ -77,7 +82,7 @@ void SegmentRun::Impl::share() {
 
 void SegmentRun::Impl::describe() {
   const BackboneInfo& backbone = stack.backbone();
-  const bool training = state.phase_ == Phase::kTraining && at::GradMode::is_enabled();
+  const bool training = state.phase_ == Phase::kTraining;
   mneme_segment& segment = shared.segment;
   segment = MNEME_INIT(mneme_segment);
   segment.flags =

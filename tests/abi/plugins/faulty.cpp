@@ -16,7 +16,8 @@ class Faulty : public mneme::Tier {
       "borrowed_release|no_layer|release_undeclared|token_bias_undeclared|rows_shape|"
       "mixed_dtypes|unknown_attribute|kernel_fails|create_fails|twice_the_same_name|bad_name|"
       "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size|null_output|null_key|"
-      "null_ops",
+      "null_ops|null_data|no_struct_size|info_size|pop_size|"
+      "negative_keys|kernel_without_inputs",
       "the rule to break"));
 
   struct Failing {
@@ -29,6 +30,16 @@ class Faulty : public mneme::Tier {
     }
   };
 
+  struct Sourceless {
+    static constexpr const char* kName = "sourceless";
+    static constexpr uint32_t kInputs = 0;
+    static constexpr uint32_t kOutputs = 1;
+    void infer(mneme::KernelPlan& plan) const { plan.output(0, mneme::DType::kF64, {1}); }
+    void forward_cpu(const mneme::KernelCall&) const {
+      mneme::fail(MNEME_E_NUMERIC, "a kernel without inputs runs");
+    }
+  };
+
   explicit Faulty(mneme::Setup& s) : fault_(s.text("fault")) {
     if (fault_ == "create_fails")
       mneme::fail(MNEME_E_UNSUPPORTED, "basis must be a multiple of widths");
@@ -37,6 +48,7 @@ class Faulty : public mneme::Tier {
     if (fault_ == "bad_name") s.slot("Bad Name", {mneme::kLanes});
     queue_ = s.queue("rows");
     kernel_ = s.kernel(failing_);
+    sourceless_kernel_ = s.kernel(sourceless_);
     s.wants(MNEME_WANT_READ_X);
     if (fault_ == "create_wants") {
       s.absorbs_before_reading();
@@ -62,26 +74,49 @@ class Faulty : public mneme::Tier {
     if (fault_ == "mixed_dtypes") rows.hidden + cast(rows.hidden, mneme::DType::kBF16);
     if (fault_ == "kernel_fails") l.call(kernel_, {rows.hidden});
     if (fault_ == "aux_shape") l.aux("loss", rows.hidden);
-    mneme_error error = MNEME_INIT(mneme_error);
-    mneme_status status = MNEME_OK;
-    if (fault_ == "null_output")
-      status = detail::groups.state->slot_get(detail::ctx(), slot_.id, nullptr, &error);
-    if (fault_ == "null_key") {
-      mneme_tensor out = 0;
-      status = detail::groups.tensor->constant_find(detail::ctx(), nullptr, &out, &error);
+    if (fault_ == "negative_keys") {
+      mneme::Attention call;
+      call.q = call.k = call.v = l.project(mneme::Project::kQ, rows.hidden);
+      call.key_count = -2;
+      l.attention(call);
     }
-    if (fault_ == "null_ops")
-      status =
-          detail::groups.op->call(detail::ctx(), 1, nullptr, 1, nullptr, 0, nullptr, 1, &error);
-    if (fault_ == "borrowed_release")
-      status = detail::groups.tensor->release(detail::ctx(), rows.hidden.raw(), &error);
-    if (status != MNEME_OK) mneme::fail(status, error.message);
+    call_without_cplusplus(rows);
     if (fault_ == "dead_handle") {
       mneme::Tensor t = mean(rows.hidden, 1);
       const mneme::Tensor stale = mneme::Tensor::borrow(t.raw());
       t = mneme::Tensor();
       stale.shape();
     }
+  }
+
+  // What only plain C can do wrong.
+  void call_without_cplusplus(const mneme::Rows& rows) const {
+    const detail::HostGroups& host = detail::groups;
+    mneme_ctx* const ctx = detail::ctx();
+    mneme_error error = MNEME_INIT(mneme_error);
+    mneme_status status = MNEME_OK;
+    mneme_tensor out = 0;
+    mneme_rows unsized = {};
+    mneme_tensor_info info = {};
+    if (fault_ == "null_output") status = host.state->slot_get(ctx, slot_.id, nullptr, &error);
+    if (fault_ == "null_key") status = host.tensor->constant_find(ctx, nullptr, &out, &error);
+    if (fault_ == "null_ops")
+      status = host.op->call(ctx, 1, nullptr, 1, nullptr, 0, nullptr, 1, &error);
+    if (fault_ == "null_data") {
+      const mneme_shape shape = mneme::Shape({1}).raw(mneme::DType::kF32);
+      const float value = 1.0F;
+      status = host.tensor->from_data(ctx, &shape, &value, sizeof(value), nullptr, &error);
+    }
+    if (fault_ == "no_struct_size")
+      status = host.state->queue_rows(ctx, queue_.id, &unsized, &error);
+    if (fault_ == "pop_size")
+      status = host.state->queue_pop_oldest(ctx, queue_.id, 1, &unsized, &error);
+    if (fault_ == "info_size") status = host.tensor->info(ctx, rows.hidden.raw(), &info, &error);
+    if (fault_ == "kernel_without_inputs")
+      status = host.kernel->call(ctx, sourceless_kernel_.id, nullptr, 0, nullptr, 0, nullptr, 0,
+                                 &out, 1, &error);
+    if (fault_ == "borrowed_release") status = host.tensor->release(ctx, rows.hidden.raw(), &error);
+    if (status != MNEME_OK) mneme::fail(status, error.message);
   }
 
   void context(mneme::Layer& l) override {
@@ -108,6 +143,8 @@ class Faulty : public mneme::Tier {
  private:
   std::string fault_;
   Failing failing_;
+  Sourceless sourceless_;
+  mneme::KernelId sourceless_kernel_;
   mneme::Slot slot_;
   mneme::Queue queue_;
   mneme::KernelId kernel_;
