@@ -114,7 +114,7 @@ class Everything : public mneme::Tier {
     call.q = in.q;
     call.k = in.k;
     call.mask = MNEME_MASK_WINDOW;
-    call.has_positions = true;
+    call.has_positions = call.has_content_bias = call.has_dropout = true;
     call.key_count = 4;
     return l.attention(call).z;
   }
@@ -202,7 +202,7 @@ TEST_F(SdkEverything, RunsEveryHook) {
                   testing::StartsWith("slot_set 1"), "aux loss weight=0", "metric size",
                   "constant ridge", "publish memory.write", "emit queue=1 rows=0 position=0",
                   "draw distance [2,5]", "norm flags=1", "emit queue=0 rows=5 position=1 distance",
-                  "token_bias", "attention mask=2 flags=1 offset=0 keys=4", "weight 5",
+                  "token_bias", "attention mask=2 flags=7 offset=0 keys=4", "weight 5",
                   "project 3 flags=0"));
   EXPECT_EQ(host().live_references(), 3) << "riders, ride and read hand one reference each";
 }

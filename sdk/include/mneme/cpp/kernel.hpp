@@ -4,13 +4,15 @@
 //   struct Scale {
 //     static constexpr const char* kName = "scale";
 //     static constexpr uint32_t kInputs = 1, kOutputs = 1;
-//     static constexpr uint64_t kKeepInputs = 0;                            // optional, also
-//     kKeepOutputs, kSaved, kFlags void infer(mneme::KernelPlan& plan) const { plan.output(0) =
-//     plan.input(0); } void forward_cpu(const mneme::KernelCall& call) const;                //
-//     required void backward_cpu(const mneme::KernelCall& call) const;               // optional,
-//     as are forward_cuda, backward_cuda
+//     static constexpr uint64_t kKeepInputs = 0;
+//     void infer(mneme::KernelPlan& plan) const { plan.output(0, plan.input(0)); }
+//     void forward_cpu(const mneme::KernelCall& call) const;
+//     void backward_cpu(const mneme::KernelCall& call) const;
 //   };
-//   s.kernel("scale", scale_);   // in the tier's constructor; scale_ is a member of the tier
+//
+// kName, kInputs, kOutputs, infer and forward_cpu are required; kKeepInputs, kKeepOutputs, kSaved,
+// kFlags, backward_cpu, forward_cuda and backward_cuda are optional. The tier keeps a Scale in a
+// member, scale_, and its constructor says s.kernel(scale_).
 //
 // Functions may throw mneme::Failure. mneme::visit_float and visit_bytes choose a template instance
 // by dtype.
@@ -105,8 +107,7 @@ class KernelCall {
   const char* name_;
 };
 
-// A shape with its element type; assignable, so that `plan.output(0) = plan.input(1)` says "the
-// same as input 1".
+// A shape with its element type: `plan.output(0, plan.input(1))` says "the same as input 1".
 struct TypedShape {
   DType dtype = DType::kF32;
   Shape shape;

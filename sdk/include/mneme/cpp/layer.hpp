@@ -30,16 +30,16 @@ struct BlockSettings {
   Tensor bias;      // [B|1,H|1,T|1,m], differentiable; -inf = absent
 };
 
-// What local attention made; empty tensors unless wanted.
+// What local attention made, in absorb after the segment; empty tensors unless wanted. (read gets
+// the same in Queries.)
 struct Local {
   Tensor z;               // [B,T,H,d]
   Tensor lse;             // [B,H,T]
   Tensor q;               // [B,T,H,d] without position terms or biases
   Tensor k;               // as q
   Tensor v;               // as q
-  Tensor mass;            // [B,R+T] attention mass per key column, absorb only
+  Tensor mass;            // [B,R+T] attention mass per key column
   int64_t mass_rows = 0;  // R, this tier's columns
-  Tensor projected;       // [B,T,D], read at MNEME_SITE_OUT only
 };
 
 // One call of the backbone's attention; fields as in mneme_attention (layer.h).
@@ -53,7 +53,9 @@ struct Attention {
   int64_t window_after = 0;
   int64_t first_key = 0;
   int64_t key_count = 0;
-  bool has_positions = false;
+  bool has_positions = false;     // MNEME_ATTENTION_POSITIONS
+  bool has_content_bias = false;  // MNEME_ATTENTION_CONTENT_BIAS
+  bool has_dropout = false;       // MNEME_ATTENTION_DROPOUT
   Tensor key_valid;
   Tensor bias;
   Tensor content_bias;
@@ -109,7 +111,9 @@ class Layer : public Segment {
   }
   AttentionResult attention(const Attention& call) const {
     mneme_attention raw = MNEME_INIT(mneme_attention);
-    raw.flags = call.has_positions ? MNEME_ATTENTION_POSITIONS : 0U;
+    raw.flags = (call.has_positions ? MNEME_ATTENTION_POSITIONS : 0U) |
+                (call.has_content_bias ? MNEME_ATTENTION_CONTENT_BIAS : 0U) |
+                (call.has_dropout ? MNEME_ATTENTION_DROPOUT : 0U);
     raw.q = call.q.raw();
     raw.k = call.k.raw();
     raw.v = call.v.raw();

@@ -1,8 +1,9 @@
 // The option schema of a tier as a constexpr table:
 //
 //   static constexpr auto kOptions = mneme::options(
-//       mneme::integer("rows", mneme::kRequired, 1, mneme::kUnlimited, "rows that are
-//       kept").at_evaluation(), mneme::choice("mode", "mean", "mean|max", "how rows are joined"));
+//       mneme::integer("rows", mneme::kRequired, 1, mneme::kUnlimited, "rows that are kept")
+//           .at_evaluation(),
+//       mneme::choice("mode", "mean", "mean|max", "how rows are joined"));
 #pragma once
 
 #include <array>
