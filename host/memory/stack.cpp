@@ -1,8 +1,12 @@
 #include "host/memory/stack.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <numeric>
+#include <sstream>
+#include <system_error>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/memory/tier.hpp"
@@ -19,13 +23,6 @@ std::string list_of(const std::vector<T>& values) {
   return join(parts, ",");
 }
 
-std::vector<uint64_t> parse_list(const std::string& text) {
-  std::vector<uint64_t> out;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) out.push_back(std::stoull(part));
-  return out;
-}
-
 const std::string& metadata_at(const StackState::Saved& saved, const std::string& key) {
   const auto found = saved.metadata.find(key);
   if (found == saved.metadata.end())
@@ -33,6 +30,35 @@ const std::string& metadata_at(const StackState::Saved& saved, const std::string
                           .failed = str("the saved state lacks \"", key, "\""),
                           .hint = "the checkpoint was written by another program or cut short"});
   return found->second;
+}
+
+template <typename T>
+T parse_count(const std::string& key, const std::string& text) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end || !std::in_range<T>(value))
+    throw_usage(ErrorText{.where = "memory state",
+                          .failed = str("the saved \"", key, "\" holds something else"),
+                          .expected = "counts",
+                          .got = str('"', text, '"'),
+                          .hint = "the checkpoint is damaged: use an older one"});
+  return static_cast<T>(value);
+}
+
+// The lanes' counts "3,0,5".
+template <typename T>
+std::vector<T> lanes_at(const StackState::Saved& saved, const std::string& key, int64_t lanes) {
+  std::vector<T> out;
+  std::istringstream in(metadata_at(saved, key));
+  for (std::string part; std::getline(in, part, ',');) out.push_back(parse_count<T>(key, part));
+  if (static_cast<int64_t>(out.size()) != lanes)
+    throw_usage(ErrorText{.where = "memory state",
+                          .failed = str("the saved \"", key, "\" has another number of lanes"),
+                          .expected = str(lanes),
+                          .got = str(out.size()),
+                          .hint = "the checkpoint is damaged: use an older one"});
+  return out;
 }
 
 // "<plugin id> slot:revision ... queue:revision": equal when a saved state may be restored.
@@ -203,13 +229,12 @@ StackState Stack::restore_counters(Phase phase, int64_t lanes,
   if (metadata_at(saved, "lanes") != str(lanes))
     refuse_state("another number of lanes", str(lanes), metadata_at(saved, "lanes"));
   StackState state = new_state(phase, lanes);
-  state.segments_ = std::stoll(metadata_at(saved, "segments"));
-  state.previous_length_ = std::stoll(metadata_at(saved, "previous_length"));
-  const std::vector<uint64_t> resets = parse_list(metadata_at(saved, "reset"));
-  state.reset_.assign(resets.begin(), resets.end());
-  state.streams_ = parse_list(metadata_at(saved, "streams"));
-  const std::vector<uint64_t> tokens = parse_list(metadata_at(saved, "tokens"));
-  state.tokens_.assign(tokens.begin(), tokens.end());
+  state.segments_ = parse_count<int64_t>("segments", metadata_at(saved, "segments"));
+  state.previous_length_ =
+      parse_count<int64_t>("previous_length", metadata_at(saved, "previous_length"));
+  state.reset_ = lanes_at<uint8_t>(saved, "reset", lanes);
+  state.streams_ = lanes_at<uint64_t>(saved, "streams", lanes);
+  state.tokens_ = lanes_at<int64_t>(saved, "tokens", lanes);
   return state;
 }
 

@@ -27,6 +27,25 @@ void save_queue(const std::string& prefix, const RowsQueue& queue,
   }
 }
 
+// Errors: Error(kUsage) unless the fields of a block agree on lanes and rows.
+void check_block(const std::string& name, const Rows& rows) {
+  const at::Tensor& main = rows.main();
+  for (const NamedField& field : kFields) {
+    const at::Tensor& tensor = rows.*field.field;
+    if (!tensor.defined()) continue;
+    if (main.dim() >= 2 && tensor.dim() >= 2 && tensor.size(0) == main.size(0) &&
+        tensor.size(1) == main.size(1))
+      continue;
+    throw_usage(ErrorText{.where = str(name, ".", field.name),
+                          .failed = "the saved rows do not agree on lanes and rows",
+                          .expected = main.dim() < 2
+                                          ? std::string("[lanes, rows, ...]")
+                                          : str("[", main.size(0), ", ", main.size(1), ", ...]"),
+                          .got = list_text(tensor.sizes().vec()),
+                          .hint = "the checkpoint is damaged: use an older one"});
+  }
+}
+
 RowsQueue restore_queue(const std::string& prefix, RowsKind kind, at::Device device,
                         const std::function<at::Tensor(const std::string&)>& find) {
   RowsQueue queue;
@@ -38,6 +57,7 @@ RowsQueue restore_queue(const std::string& prefix, RowsKind kind, at::Device dev
       if (tensor.defined()) block->rows.*field.field = tensor.to(device);
     }
     if (!block->rows.main().defined()) return queue;
+    check_block(str(prefix, ".", i), block->rows);
     block->rows.count = block->rows.main().size(1);
     if (block->rows.valid.defined()) block->rows.counts = count_valid(block->rows.valid);
     queue.append(std::move(block));
@@ -58,10 +78,12 @@ std::string slot_misfit(const SlotDecl& decl, const at::Tensor& ours, const at::
                        list_text(ours.sizes().vec()));
 }
 
-// The same for a queue; how many rows it holds does not matter. `lanes` and `row` are the first
-// and the last extents that its rows must have.
+// The same for a queue; how many rows it holds does not matter.
 std::string queue_misfit(const QueueDecl& decl, const RowsQueue& saved, int64_t lanes,
-                         std::vector<int64_t> row) {
+                         const BackboneInfo& backbone) {
+  const std::vector<int64_t> row = decl.kind == RowsKind::kKeyValue
+                                       ? std::vector<int64_t>{backbone.heads, backbone.head_width}
+                                       : std::vector<int64_t>{backbone.width};
   for (const BlockPtr& block : saved.blocks()) {
     const Rows& rows = block->rows;
     std::vector<int64_t> expected = {lanes, rows.count};
@@ -121,6 +143,13 @@ void TierState::save(const std::string& prefix,
 
 void TierState::restore(const std::string& prefix,
                         const std::function<at::Tensor(const std::string&)>& find) {
+  const auto restored = [&](const std::string& name, const QueueDecl& decl) {
+    RowsQueue queue = restore_queue(name, decl.kind, backbone_.device, find);
+    const std::string misfit = queue_misfit(decl, queue, lanes_, backbone_);
+    if (!misfit.empty())
+      throw_usage(ErrorText{.where = name, .failed = "the saved queue does not fit: " + misfit});
+    return queue;
+  };
   for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
     const std::string base = scope_name(prefix, is_model, index);
     for (std::size_t s = 0; s < scope.slots.size(); ++s) {
@@ -133,25 +162,18 @@ void TierState::restore(const std::string& prefix,
             .where = name,
             .failed = "the saved state lacks this slot",
             .hint = "it was written with another memory or another version of the plugin"});
-      const bool has_any =
-          std::find(decl.dims.begin(), decl.dims.end(), MNEME_ANY) != decl.dims.end();
-      if (value.dim() != scope.slots[s].dim() ||
-          (!has_any && value.sizes() != scope.slots[s].sizes())) {
-        throw_usage(ErrorText{.where = name,
-                              .failed = "the saved slot has another shape",
-                              .expected = list_text(scope.slots[s].sizes().vec()),
-                              .got = list_text(value.sizes().vec())});
-      }
+      if (const std::string misfit = slot_misfit(decl, scope.slots[s], value); !misfit.empty())
+        throw_usage(
+            ErrorText{.where = name, .failed = str("the saved slot has another shape: ", misfit)});
       scope.slots[s] = value.to(backbone_.device, scope.slots[s].scalar_type());
     }
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       const QueueDecl& decl = instance_->queues[q];
       if (decl.is_model_scope != is_model) continue;
-      scope.queues[q] = restore_queue(str(base, ".", decl.name), decl.kind, backbone_.device, find);
+      scope.queues[q] = restored(str(base, ".", decl.name), decl);
       if (decl.capacity > 0) scope.queues[q].keep_newest(decl.capacity);
     }
-    if (!is_model)
-      scope.waiting = restore_queue(base + ".waiting", RowsKind::kHidden, backbone_.device, find);
+    if (!is_model) scope.waiting = restored(base + ".waiting", QueueDecl{});
   });
 }
 
@@ -194,9 +216,7 @@ void TierState::carry_queue(const std::string& name, const QueueDecl& decl,
       saved.size() == 0 && find(name + (is_key_value ? ".0.hidden" : ".0.k")).defined();
   if (misfit.empty() && has_other_kind) misfit = "rows of another kind";
   if (misfit.empty()) {
-    misfit = queue_misfit(decl, saved, lanes_,
-                          is_key_value ? std::vector<int64_t>{backbone_.heads, backbone_.head_width}
-                                       : std::vector<int64_t>{backbone_.width});
+    misfit = queue_misfit(decl, saved, lanes_, backbone_);
   }
   note_carry(report, name, misfit);
   if (!misfit.empty()) return;

@@ -103,6 +103,42 @@ TEST(State, RefusesForeignState) {
   expect_refused(broken, "everything", kLanes, "the saved slot has another shape");
 }
 
+// A checkpoint whose counts or shapes were changed is refused by name, not by a crash later.
+TEST(State, RefusesDamagedState) {
+  Stack stack(manifest("everything"), test_backbone(), test_loader());
+  PlainLayer layer = test_layer(1);
+  StackState state = stack.new_state(Phase::kTraining, kLanes);
+  step(stack, state, layer, random({kLanes, 5, kWidth}, 1));
+  const StackState::Saved saved = state.save();
+  const auto with_metadata = [&](const std::string& key, const std::string& value) {
+    StackState::Saved broken = saved;
+    broken.metadata[key] = value;
+    return broken;
+  };
+  expect_refused(with_metadata("segments", "two"), "everything", kLanes,
+                 "the saved \"segments\" holds something else: expected counts, got \"two\"");
+  expect_refused(with_metadata("previous_length", "-5"), "everything", kLanes,
+                 "the saved \"previous_length\" holds something else");
+  expect_refused(with_metadata("reset", "0,0,256"), "everything", kLanes,
+                 "the saved \"reset\" holds something else");
+  expect_refused(with_metadata("tokens", "5,5"), "everything", kLanes,
+                 "the saved \"tokens\" has another number of lanes: expected 3, got 2");
+  const auto with_rows = [&](const std::string& field, const at::Tensor& tensor) {
+    StackState::Saved broken = saved;
+    for (auto& [name, value] : broken.tensors) {
+      if (name == "0.test.everything.0.places.0." + field) value = tensor;
+    }
+    return broken;
+  };
+  expect_refused(with_rows("hidden", torch::zeros({4}, at::kDouble)), "everything", kLanes,
+                 "0.test.everything.0.places.0.hidden: the saved rows do not agree");
+  expect_refused(with_rows("position", torch::zeros({kLanes, 3}, at::kLong)), "everything", kLanes,
+                 "0.test.everything.0.places.0.position: the saved rows do not agree");
+  const StackState::Saved narrow = with_rows("hidden", torch::zeros({kLanes, 4, 5}, at::kDouble));
+  expect_refused(narrow, "everything", kLanes,
+                 "the saved queue does not fit: rows of shape [3, 4, 5] in place of [3, 4, 6]");
+}
+
 TEST(State, ResetOfOneLaneEqualsAFreshLane) {
   for (const char* memory : {"everything", "riders", "infini", "knn"}) {
     Stack stack(manifest(memory), test_backbone(), test_loader());
