@@ -1,50 +1,18 @@
 #include "host/memory/kernel_function.hpp"
 
-#include <ATen/dlpack.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <cstddef>
-#include <deque>
 #include <memory>
+#include <new>
 
 #include "host/base/error.hpp"
 #include "host/memory/call_error.hpp"
+#include "host/memory/kernel_view.hpp"
 #include "host/memory/ops.hpp"
 #include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {
-
-static_assert(sizeof(mneme_view) == sizeof(DLTensor) &&
-                  offsetof(mneme_view, ndim) == offsetof(DLTensor, ndim) &&
-                  offsetof(mneme_view, dtype_code) == offsetof(DLTensor, dtype) &&
-                  offsetof(mneme_view, shape) == offsetof(DLTensor, shape) &&
-                  offsetof(mneme_view, strides) == offsetof(DLTensor, strides) &&
-                  offsetof(mneme_view, byte_offset) == offsetof(DLTensor, byte_offset),
-              "mneme_view must have DLTensor's layout");
-
-// Views with the arrays that they point to.
-class Views {
- public:
-  explicit Views(const std::vector<at::Tensor>& tensors) {
-    for (const at::Tensor& t : tensors) add(t);
-  }
-  void add(const at::Tensor& tensor) {
-    auto& shape = arrays_.emplace_back();
-    auto& strides = arrays_.emplace_back();
-    views_.push_back(view_of(tensor, shape, strides));
-  }
-  // A view of `meta`'s shape and dtype; without data when `tensor` is undefined.
-  void add_or_absent(const at::Tensor& tensor, const at::Tensor& meta) {
-    add(tensor.defined() ? tensor : meta);
-    if (!tensor.defined()) views_.back().data = nullptr;
-  }
-  const mneme_view* data() const { return views_.data(); }
-
- private:
-  std::deque<std::vector<int64_t>> arrays_;
-  std::vector<mneme_view> views_;
-};
 
 // One call of a kernel, kept for its backward.
 struct Invocation {
@@ -194,10 +162,17 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
                                                  torch::autograd::variable_list grads) {
     const std::shared_ptr<Invocation> call = call_of(ctx);
     torch::autograd::variable_list result;
+    const auto refuse = [&](const std::string& failed) {
+      throw_plugin(ErrorText{.where = call->where + ", backward", .failed = failed});
+    };
     try {
       result = run_backward(ctx, *call, grads);
-    } catch (const CallError& e) {
-      throw_plugin(ErrorText{.where = call->where + ", backward", .failed = e.what()});
+    } catch (const CallError& error) {
+      refuse(error.what());
+    } catch (const c10::Error& error) {
+      refuse(str("kernel ", call->name, ": ", error.what_without_backtrace()));
+    } catch (const std::bad_alloc&) {
+      refuse(str("kernel ", call->name, ": the host is out of memory"));
     }
     result.emplace_back();  // the invocation has no gradient
     return result;
@@ -257,32 +232,6 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
 };
 
 }  // namespace
-
-mneme_view view_of(const at::Tensor& tensor, std::vector<int64_t>& shape,
-                   std::vector<int64_t>& strides) {
-  shape.assign(tensor.sizes().begin(), tensor.sizes().end());
-  strides.assign(shape.size(), 1);
-  int64_t step = 1;
-  for (std::size_t i = shape.size();
-       i-- > 0;) {  // a contiguous tensor's strides, extents of 1 in normal form
-    strides[i] = step;
-    step *= std::max<int64_t>(shape[i], 1);
-  }
-  mneme_view view{};
-  view.data = tensor.numel() == 0 || tensor.is_meta() ? nullptr : tensor.data_ptr();
-  view.device_type = tensor.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
-  view.device_id = tensor.is_cuda() ? tensor.device().index() : 0;
-  view.ndim = static_cast<int32_t>(shape.size());
-  view.dtype_lanes = 1;
-  view.dtype_bits = static_cast<uint8_t>(8 * tensor.element_size());
-  view.dtype_code = tensor.scalar_type() == at::kBool       ? 6
-                    : tensor.scalar_type() == at::kBFloat16 ? 4
-                    : tensor.is_floating_point()            ? 2
-                                                            : 0;
-  view.shape = shape.empty() ? nullptr : shape.data();
-  view.strides = strides.empty() ? nullptr : strides.data();
-  return view;
-}
 
 std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::string& name,
                                    const std::vector<at::Tensor>& inputs,

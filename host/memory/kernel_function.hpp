@@ -22,8 +22,4 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
                                    at::Device device, const std::string& where,
                                    std::shared_ptr<const void> keep_alive);
 
-// DLTensor's layout and LibTorch's dlpack.h agree; asserted in a test too.
-mneme_view view_of(const at::Tensor& tensor, std::vector<int64_t>& shape,
-                   std::vector<int64_t>& strides);
-
 }  // namespace mneme::memory

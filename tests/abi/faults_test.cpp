@@ -31,8 +31,8 @@ std::string message_of(const std::string& fault) {
                       test_loader(), Phase::kTraining, kLanes);
     PlainLayer layer = test_layer(1);
     driver.begin({.length = 5});
-    const at::Tensor x = random({kLanes, 5, kWidth}, 1);
-    pass_layer(driver, layer, x);
+    const at::Tensor x = random({kLanes, 5, kWidth}, 1).requires_grad_(true);
+    pass_layer(driver, layer, x).projected.sum().backward();
     driver.run().finish(x, {}, {}, {});
     driver.commit();
   } catch (const Error& error) {
@@ -80,6 +80,8 @@ const Fault kFaults[] = {
     {"info_size", "hook absorb, layer 0", "mneme_tensor_info.struct_size is 0: expected "},
     {"negative_keys", "hook absorb, layer 0", "attention: key_count: expected at least 0, got -2"},
     {"kernel_without_inputs", "hook absorb, layer 0", "a kernel without inputs runs"},
+    {"backward_fails", "hook read, layer 0, backward", "kernel one_way: the gradient overflows"},
+    {"backward_memory", "hook read, layer 0, backward", "kernel one_way: "},
     {"create_fails", "create", "basis must be a multiple of widths"},
     {"twice_the_same_name", "create", "slot \"state\": the name is already taken"},
     {"bad_name", "create", "slot \"Bad Name\": a name holds a-z, 0-9 and _ only"},

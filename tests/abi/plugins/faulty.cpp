@@ -1,5 +1,6 @@
 // Breaks one rule of the contract at a time, as option `fault` says; the host must answer with a
 // message that names plugin, tier, hook and layer.
+#include <cstring>
 #include <stdexcept>
 
 #include "mneme/plugin.hpp"
@@ -17,7 +18,7 @@ class Faulty : public mneme::Tier {
       "mixed_dtypes|unknown_attribute|kernel_fails|create_fails|twice_the_same_name|bad_name|"
       "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size|null_output|null_key|"
       "null_ops|null_data|no_struct_size|info_size|pop_size|"
-      "negative_keys|kernel_without_inputs",
+      "negative_keys|kernel_without_inputs|backward_fails|backward_memory",
       "the rule to break"));
 
   struct Failing {
@@ -40,6 +41,25 @@ class Faulty : public mneme::Tier {
     }
   };
 
+  // With an integer, its backward asks for more memory than any machine has.
+  struct OneWay {
+    static constexpr const char* kName = "one_way";
+    static constexpr uint32_t kInputs = 1;
+    static constexpr uint32_t kOutputs = 1;
+    void infer(mneme::KernelPlan& plan) const {
+      plan.output(0, plan.input(0));
+      if (plan.integer_count() > 0) plan.backward_workspace(uint64_t{1} << 50);
+    }
+    void forward_cpu(const mneme::KernelCall& call) const {
+      const mneme::View out = call.output(0);
+      std::memset(out.data<void>(), 0,
+                  static_cast<std::size_t>(out.elements() * out.element_size()));
+    }
+    void backward_cpu(const mneme::KernelCall&) const {
+      mneme::fail(MNEME_E_NUMERIC, "the gradient overflows");
+    }
+  };
+
   explicit Faulty(mneme::Setup& s) : fault_(s.text("fault")) {
     if (fault_ == "create_fails")
       mneme::fail(MNEME_E_UNSUPPORTED, "basis must be a multiple of widths");
@@ -49,6 +69,7 @@ class Faulty : public mneme::Tier {
     queue_ = s.queue("rows");
     kernel_ = s.kernel(failing_);
     sourceless_kernel_ = s.kernel(sourceless_);
+    one_way_kernel_ = s.kernel(one_way_);
     s.wants(MNEME_WANT_READ_X);
     if (fault_ == "create_wants") {
       s.absorbs_before_reading();
@@ -132,6 +153,8 @@ class Faulty : public mneme::Tier {
   mneme::Read read(mneme::Layer& l, const mneme::Queries&) override {
     if (fault_ == "read_shape") return mneme::add(slice(l.x(), 2, 0, 1));
     if (fault_ == "lse_at_out") return mneme::lse(l.x(), l.x());
+    if (fault_ == "backward_fails") return mneme::add(l.call(one_way_kernel_, {l.x()})[0]);
+    if (fault_ == "backward_memory") return mneme::add(l.call(one_way_kernel_, {l.x()}, {1})[0]);
     if (fault_ == "emit_in_read") l.emit(queue_);
     return mneme::nothing();
   }
@@ -144,6 +167,8 @@ class Faulty : public mneme::Tier {
   std::string fault_;
   Failing failing_;
   Sourceless sourceless_;
+  OneWay one_way_;
+  mneme::KernelId one_way_kernel_;
   mneme::KernelId sourceless_kernel_;
   mneme::Slot slot_;
   mneme::Queue queue_;
