@@ -14,12 +14,17 @@ std::string left_out_setting(const SafetensorsFile& file) {
   const auto value = [&](const char* key) {
     return file.metadata().contains(key) ? setting(file, key).get<double>() : 0.0;
   };
-  if (value("ext_len") > 0) return "ext_len > 0: recomputed context is not offered";
-  if (value("attn_type") != 0) return "attn_type != 0: only the official default is offered";
-  if (value("sample_softmax") > 0) return "sample_softmax > 0: sampled losses are not offered";
-  if (value("dropout") > 0 || value("dropatt") > 0) {
+  if (value("ext_len") > 0)
+    return str("ext_len = ", value("ext_len"),
+               ": recomputed context is not offered, and the official code caches it with swapped "
+               "lengths");
+  if (value("attn_type") != 0)
+    return str("attn_type = ", value("attn_type"),
+               ": only the official default attention is offered");
+  if (value("sample_softmax") > 0)
+    return str("sample_softmax = ", value("sample_softmax"), ": sampled losses are not offered");
+  if (value("dropout") > 0 || value("dropatt") > 0)
     return "dropout > 0: its random numbers cannot be reproduced";
-  }
   return "";
 }
 

@@ -5,84 +5,22 @@
 
 #include <iostream>
 #include <map>
-#include <optional>
 
 #include "host/backbone/model.hpp"
 #include "host/backbone/names.hpp"
 #include "host/base/error.hpp"
-#include "host/base/json.hpp"
 #include "host/base/safetensors.hpp"
 #include "host/memory/loader.hpp"
 #include "host/memory/stack.hpp"
 #include "host/torch.hpp"
 #include "tests/golden/golden.hpp"
+#include "tests/golden/official_settings.hpp"
 
 namespace mneme {
 namespace {
 
 using golden::Comparison;
-
-Json setting(const SafetensorsFile& file, const std::string& key) {
-  return Json::parse(file.metadata_at(key));
-}
-
-// A setting that is left out on purpose, as "key = value: reason"; empty when the file can be run.
-std::string left_out(const SafetensorsFile& file) {
-  const auto value = [&](const char* key) {
-    return file.metadata().contains(key) ? setting(file, key).get<double>() : 0.0;
-  };
-  if (value("ext_len") > 0)
-    return str("ext_len = ", value("ext_len"),
-               ": recomputed context is not offered, and the official code caches it with swapped "
-               "lengths");
-  if (value("attn_type") != 0)
-    return str("attn_type = ", value("attn_type"),
-               ": only the official default attention is offered");
-  if (value("sample_softmax") > 0)
-    return str("sample_softmax = ", value("sample_softmax"), ": sampled losses are not offered");
-  if (value("dropout") > 0 || value("dropatt") > 0)
-    return "dropout > 0: its random numbers cannot be reproduced";
-  return "";
-}
-
-config::ModelConfig model_config(const SafetensorsFile& file) {
-  config::ModelConfig c;
-  c.layers = setting(file, "n_layer");
-  c.heads = setting(file, "n_head");
-  c.head_width = setting(file, "d_head");
-  c.width = setting(file, "d_model");
-  c.ff = setting(file, "d_inner");
-  const Json embedding = setting(file, "d_embed");
-  c.embedding = embedding.is_null() ? c.width : embedding.get<int64_t>();
-  c.dropout = c.attention_dropout = 0.0;
-  c.norm = setting(file, "pre_lnorm").get<bool>() ? config::Norm::kPre : config::Norm::kPost;
-  c.tie_embedding = setting(file, "tie_weight");
-  c.clamp_distance = std::max<int64_t>(0, setting(file, "clamp_len"));
-  c.same_length = setting(file, "same_length");
-  config::AdaptiveConfig adaptive;
-  adaptive.cutoffs = setting(file, "cutoffs").get<std::vector<int64_t>>();
-  adaptive.div = setting(file, "div_val");
-  adaptive.embedding = c.embedding;
-  for (const Json& tied : setting(file, "tie_projs")) {
-    if (adaptive.tie_projection.size() <= adaptive.cutoffs.size())
-      adaptive.tie_projection.push_back(tied.get<bool>());
-  }
-  c.adaptive = adaptive;
-  return c;
-}
-
-config::MemoryConfig memory_config(int64_t rows) {
-  config::MemoryConfig memory;
-  if (rows == 0) return memory;
-  memory.plugins = {MNEME_PLUGIN_DIR};
-  memory.tiers.resize(1);
-  config::TierConfig& tier = memory.tiers[0];
-  tier.plugin = "xl_cache";
-  tier.options = config::Value::table({}, "memory.tier.0");
-  tier.options.set("rows", {}, config::Value::integer(rows, {}, "memory.tier.0.rows"));
-  tier.eval_options = config::Value::table({}, "memory.tier.0");
-  return memory;
-}
+using golden::setting;
 
 at::Tensor lanes_first(const at::Tensor& t) { return t.transpose(0, 1).contiguous(); }
 
@@ -109,7 +47,7 @@ class GoldenRun {
   GoldenRun(const SafetensorsFile& file, at::ScalarType dtype, memory::Phase phase)
       : file_(file),
         dtype_(dtype),
-        config_(model_config(file)),
+        config_(golden::official_model(file)),
         rows_(setting(file, "mem_len")),
         phase_(phase) {
     backbone::ModelSetup setup;
@@ -119,7 +57,7 @@ class GoldenRun {
     setup.seed = 5;
     model_ = backbone::make_model(config_, setup);
     backbone::load_official(*model_, config_, file, "param/");
-    stack_ = std::make_unique<memory::Stack>(memory_config(rows_),
+    stack_ = std::make_unique<memory::Stack>(golden::segment_cache(rows_),
                                              backbone::backbone_info(config_, setup), loader_);
     if (config_.same_length) backbone::set_context_window(*model_, stack_->context_rows(phase));
     lanes_ = setting(file, "batch");
@@ -198,7 +136,7 @@ TEST(GoldenTransformerXl, EveryFileAgreesWithTheOfficialCode) {
   for (const auto& path : golden::files("transformer_xl")) {
     const SafetensorsFile file = SafetensorsFile::open(path);
     const std::string title = path.stem().string();
-    if (const std::string reason = left_out(file); !reason.empty()) {
+    if (const std::string reason = golden::left_out_setting(file); !reason.empty()) {
       std::cout << title << ": skipped by setting " << reason << std::endl;
       continue;
     }
