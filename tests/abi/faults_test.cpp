@@ -80,6 +80,8 @@ const Fault kFaults[] = {
     {"info_size", "hook absorb, layer 0", "mneme_tensor_info.struct_size is 0: expected "},
     {"negative_keys", "hook absorb, layer 0", "attention: key_count: expected at least 0, got -2"},
     {"kernel_without_inputs", "hook absorb, layer 0", "a kernel without inputs runs"},
+    {"reserved_rows", "hook absorb, layer 0", "mneme_rows: a reserved field is 3: expected 0"},
+    {"reserved_block", "hook context, layer 0", "mneme_block: a reserved field is 4: expected 0"},
     {"backward_fails", "hook read, layer 0, backward", "kernel one_way: the gradient overflows"},
     {"backward_memory", "hook read, layer 0, backward", "kernel one_way: "},
     {"create_fails", "create", "basis must be a multiple of widths"},

@@ -16,8 +16,21 @@ inline void check_struct_size(uint32_t size, uint64_t expected, const char* what
   }
 }
 
+// Errors: CallError when a reserved field is not zero: a later minor may give it a meaning.
+template <typename T>
+void check_reserved(const T& value, const char* what) {
+  const auto check = [&](uint32_t reserved) {
+    if (reserved != 0)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str(what, ": a reserved field is ", reserved,
+                          ": expected 0 (start the struct with MNEME_INIT)"));
+  };
+  if constexpr (requires { value.reserved; }) check(value.reserved);
+  if constexpr (requires { value.reserved2; }) check(value.reserved2);
+}
+
 // Copies min(struct_size, sizeof(T)) bytes of a plugin's struct into a zeroed T; behind it nobody
-// looks at sizes. Errors: CallError for a size that is no size.
+// looks at sizes. Errors: CallError for a size that is no size and for a reserved field in use.
 template <typename T>
 T normalised(const T* from, const char* what) {
   if (from == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
@@ -26,6 +39,7 @@ T normalised(const T* from, const char* what) {
   T out{};
   std::memcpy(static_cast<void*>(&out), from, size < sizeof(T) ? size : sizeof(T));
   out.struct_size = sizeof(T);
+  check_reserved(out, what);
   return out;
 }
 

@@ -54,6 +54,7 @@ at::Tensor SegmentRun::Impl::checked_lse(const mneme_read& out) const {
 }
 
 ReadResult SegmentRun::Impl::checked(const mneme_read& out, uint32_t site) const {
+  check_reserved(out, "mneme_read");
   if (out.merge > MNEME_MERGE_REPLACE)
     throw CallError(MNEME_E_INVALID_ARGUMENT,
                     str("read: merge: expected one of MNEME_MERGE_*, got ", out.merge));

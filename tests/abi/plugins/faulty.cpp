@@ -18,7 +18,8 @@ class Faulty : public mneme::Tier {
       "mixed_dtypes|unknown_attribute|kernel_fails|create_fails|twice_the_same_name|bad_name|"
       "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size|null_output|null_key|"
       "null_ops|null_data|no_struct_size|info_size|pop_size|"
-      "negative_keys|kernel_without_inputs|backward_fails|backward_memory",
+      "negative_keys|kernel_without_inputs|backward_fails|backward_memory|"
+      "reserved_rows|reserved_block",
       "the rule to break"));
 
   struct Failing {
@@ -128,6 +129,11 @@ class Faulty : public mneme::Tier {
       const float value = 1.0F;
       status = host.tensor->from_data(ctx, &shape, &value, sizeof(value), nullptr, &error);
     }
+    if (fault_ == "reserved_rows") {
+      mneme_rows given = rows.raw();
+      given.reserved = 3;
+      status = host.state->queue_append(ctx, queue_.id, &given, &error);
+    }
     if (fault_ == "no_struct_size")
       status = host.state->queue_rows(ctx, queue_.id, &unsized, &error);
     if (fault_ == "pop_size")
@@ -143,6 +149,14 @@ class Faulty : public mneme::Tier {
   void context(mneme::Layer& l) override {
     if (fault_ == "token_bias_undeclared")
       l.emit_token_bias(full({1, 1, 1, l.length()}, 0.0, l.x().dtype()));
+    if (fault_ == "reserved_block") {
+      mneme_error error = MNEME_INIT(mneme_error);
+      mneme_block block = MNEME_INIT(mneme_block);
+      block.queue = queue_.id;
+      block.reserved2 = 4;
+      const mneme_status status = detail::groups.layer->emit_block(detail::ctx(), &block, &error);
+      if (status != MNEME_OK) mneme::fail(status, error.message);
+    }
     if (fault_ == "distance_missing") {
       mneme::BlockSettings settings;
       settings.position = MNEME_POSITION_EXPLICIT;
