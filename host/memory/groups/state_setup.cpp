@@ -49,6 +49,43 @@ void check_rank(uint32_t rank, const char* name) {
                     str("\"", name, "\": rank: expected at most ", MNEME_MAX_RANK, ", got ", rank));
 }
 
+void check_slot(const mneme_slot_decl& in) {
+  for (uint32_t i = 0; i < in.rank; ++i) {
+    const bool is_lanes = i == 0 && in.dims[i] == MNEME_LANES;
+    if (!is_lanes && in.dims[i] != MNEME_ANY && in.dims[i] < 1) {
+      throw CallError(
+          MNEME_E_SHAPE,
+          str("slot \"", in.name, "\": dims[", i,
+              "]: expected at least 1, MNEME_ANY, or MNEME_LANES in front, got ", in.dims[i]));
+    }
+  }
+  if (in.gradient > MNEME_GRADIENT_THROUGH || in.lifetime > MNEME_LIFETIME_SEGMENT ||
+      in.start > MNEME_START_PARAMETER) {
+    throw CallError(
+        MNEME_E_INVALID_ARGUMENT,
+        str("slot \"", in.name, "\": gradient, lifetime or start holds an unknown value"));
+  }
+}
+
+// A start parameter has the slot's scope and its shape without lanes.
+void check_start_parameter(const SlotDecl& decl, const Instance& instance) {
+  if (decl.start_parameter == 0 || decl.start_parameter > instance.parameters.size())
+    throw CallError(
+        MNEME_E_INVALID_ARGUMENT,
+        str("slot \"", decl.name, "\": start_parameter is no parameter of this instance"));
+  if (std::find(decl.dims.begin(), decl.dims.end(), MNEME_ANY) != decl.dims.end())
+    throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name,
+                                       "\": a start parameter and MNEME_ANY do not go together"));
+  const ParameterDecl& parameter = instance.parameters[decl.start_parameter - 1];
+  const std::vector<int64_t> expected(decl.dims.begin() + (decl.has_lanes() ? 1 : 0),
+                                      decl.dims.end());
+  if (parameter.dims != expected || parameter.is_model_scope != decl.is_model_scope) {
+    throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name, "\": its start parameter \"",
+                                       parameter.name, "\" must have the same scope and shape ",
+                                       list_text(expected), ", got ", list_text(parameter.dims)));
+  }
+}
+
 }  // namespace
 
 mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* given,
@@ -96,21 +133,7 @@ mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* given, mneme_sl
     check_name(in.name, "slot", instance);
     check_scope(in.scope, in.name);
     check_rank(in.rank, in.name);
-    for (uint32_t i = 0; i < in.rank; ++i) {
-      const bool is_lanes = i == 0 && in.dims[i] == MNEME_LANES;
-      if (!is_lanes && in.dims[i] != MNEME_ANY && in.dims[i] < 1) {
-        throw CallError(
-            MNEME_E_SHAPE,
-            str("slot \"", in.name, "\": dims[", i,
-                "]: expected at least 1, MNEME_ANY, or MNEME_LANES in front, got ", in.dims[i]));
-      }
-    }
-    if (in.gradient > MNEME_GRADIENT_THROUGH || in.lifetime > MNEME_LIFETIME_SEGMENT ||
-        in.start > MNEME_START_PARAMETER) {
-      throw CallError(
-          MNEME_E_INVALID_ARGUMENT,
-          str("slot \"", in.name, "\": gradient, lifetime or start holds an unknown value"));
-    }
+    check_slot(in);
     SlotDecl decl;
     decl.name = in.name;
     decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
@@ -122,25 +145,7 @@ mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* given, mneme_sl
     decl.start = in.start;
     decl.start_value = in.start_value;
     decl.start_parameter = in.start_parameter;
-    if (decl.start == MNEME_START_PARAMETER) {
-      if (in.start_parameter == 0 || in.start_parameter > instance.parameters.size())
-        throw CallError(
-            MNEME_E_INVALID_ARGUMENT,
-            str("slot \"", in.name, "\": start_parameter is no parameter of this instance"));
-      if (std::find(decl.dims.begin(), decl.dims.end(), MNEME_ANY) != decl.dims.end())
-        throw CallError(
-            MNEME_E_SHAPE,
-            str("slot \"", in.name, "\": a start parameter and MNEME_ANY do not go together"));
-      const ParameterDecl& parameter = instance.parameters[in.start_parameter - 1];
-      const std::vector<int64_t> expected(decl.dims.begin() + (decl.has_lanes() ? 1 : 0),
-                                          decl.dims.end());
-      if (parameter.dims != expected || parameter.is_model_scope != decl.is_model_scope) {
-        throw CallError(MNEME_E_SHAPE,
-                        str("slot \"", in.name, "\": its start parameter \"", parameter.name,
-                            "\" must have the same scope and shape ", list_text(expected), ", got ",
-                            list_text(parameter.dims)));
-      }
-    }
+    if (decl.start == MNEME_START_PARAMETER) check_start_parameter(decl, instance);
     instance.slots.push_back(std::move(decl));
     *out = static_cast<mneme_slot>(instance.slots.size());
   });
