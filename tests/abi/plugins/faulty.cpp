@@ -19,7 +19,9 @@ class Faulty : public mneme::Tier {
       "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size|null_output|null_key|"
       "null_ops|null_data|no_struct_size|info_size|pop_size|"
       "negative_keys|kernel_without_inputs|backward_fails|backward_memory|"
-      "reserved_rows|reserved_block",
+      "reserved_rows|reserved_block|no_name|host_name|scope|parameter_extent|"
+      "parameter_init|parameter_rate|slot_extent|slot_gradient|start_unknown|start_any|"
+      "start_shape|queue_kind|queue_attributes|queue_rows",
       "the rule to break"));
 
   struct Failing {
@@ -68,6 +70,7 @@ class Faulty : public mneme::Tier {
     if (fault_ == "twice_the_same_name") s.slot("state", {mneme::kLanes, s.width()});
     if (fault_ == "bad_name") s.slot("Bad Name", {mneme::kLanes});
     queue_ = s.queue("rows");
+    declare_wrongly(s);
     kernel_ = s.kernel(failing_);
     sourceless_kernel_ = s.kernel(sourceless_);
     one_way_kernel_ = s.kernel(one_way_);
@@ -178,6 +181,29 @@ class Faulty : public mneme::Tier {
   }
 
  private:
+  void declare_wrongly(mneme::Setup& s) const {
+    mneme::ParameterSettings parameter;
+    mneme::SlotSettings slot;
+    mneme::QueueSettings queue;
+    if (fault_ == "no_name") s.parameter("", {1});
+    if (fault_ == "host_name") s.slot("waiting", {mneme::kLanes});
+    if (fault_ == "scope") parameter.scope = static_cast<mneme::Scope>(5);
+    if (fault_ == "parameter_rate") parameter.lr_factor = -1.0;
+    const mneme::Init init{fault_ == "parameter_init" ? 9U : 0U, 0.0, 0.0};
+    const int64_t extent = fault_ == "parameter_extent" ? 0 : 4;
+    const mneme::Parameter source = s.parameter("source", {extent}, init, parameter);
+    if (fault_ == "slot_extent") s.slot("wrong", {mneme::kLanes, mneme::kLanes});
+    if (fault_ == "slot_gradient") slot.gradient = static_cast<mneme::Gradient>(7);
+    if (fault_ == "start_unknown") s.slot("wrong", {mneme::kLanes, 4}, mneme::Parameter{9});
+    if (fault_ == "start_any") s.slot("wrong", {mneme::kLanes, MNEME_ANY}, source);
+    if (fault_ == "start_shape") s.slot("wrong", {mneme::kLanes, 3}, source);
+    s.slot("other", {mneme::kLanes}, mneme::zeros(), slot);
+    if (fault_ == "queue_kind") queue.kind = static_cast<mneme::RowsKind>(9);
+    if (fault_ == "queue_attributes") queue.attributes = 64;
+    if (fault_ == "queue_rows") queue.start_rows = -1;
+    s.queue("more", queue);
+  }
+
   std::string fault_;
   Failing failing_;
   Sourceless sourceless_;
