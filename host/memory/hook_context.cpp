@@ -95,6 +95,33 @@ void check_dtype(const char* field, const at::Tensor& tensor, at::ScalarType exp
   }
 }
 
+// What is known of each of the out.count rows. Errors: CallError.
+void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows& in, int64_t lanes,
+                     Rows& out) {
+  out.valid = handles.get_optional(in.valid);
+  if (out.valid.defined()) {
+    check_shape("valid", out.valid, {lanes, out.count});
+    check_dtype("valid", out.valid, at::kBool);
+  }
+  out.position = handles.get_optional(in.position);
+  if (out.position.defined()) {
+    check_shape("position", out.position, {lanes, out.count});
+    check_dtype("position", out.position, at::kLong);
+  }
+  out.mass = handles.get_optional(in.mass);
+  if (out.mass.defined()) check_shape("mass", out.mass, {lanes, out.count});
+  if (in.counts != nullptr) {
+    out.counts.assign(in.counts, in.counts + lanes);
+    for (int64_t b = 0; b < lanes; ++b) {
+      if (in.counts[b] < 0 || in.counts[b] > out.count)
+        throw CallError(MNEME_E_INVALID_ARGUMENT, str("rows.counts[", b, "]: expected 0 to ",
+                                                      out.count, ", got ", in.counts[b]));
+    }
+  } else if (out.valid.defined()) {
+    out.counts = mneme::memory::count_valid(out.valid);
+  }
+}
+
 }  // namespace
 
 Rows mneme_ctx::rows_in(const mneme_rows& in) const {
@@ -127,23 +154,7 @@ Rows mneme_ctx::rows_in(const mneme_rows& in) const {
     throw CallError(MNEME_E_SHAPE,
                     str("rows.rows is ", in.rows, ", but the tensor has ", out.count, " rows"));
   }
-  out.valid = handles.get_optional(in.valid);
-  if (out.valid.defined()) {
-    check_shape("valid", out.valid, {lanes, out.count});
-    check_dtype("valid", out.valid, at::kBool);
-  }
-  out.position = handles.get_optional(in.position);
-  if (out.position.defined()) {
-    check_shape("position", out.position, {lanes, out.count});
-    check_dtype("position", out.position, at::kLong);
-  }
-  out.mass = handles.get_optional(in.mass);
-  if (out.mass.defined()) check_shape("mass", out.mass, {lanes, out.count});
-  if (in.counts != nullptr) {
-    out.counts.assign(in.counts, in.counts + lanes);
-  } else if (out.valid.defined()) {
-    out.counts = mneme::memory::count_valid(out.valid);
-  }
+  take_attributes(handles, in, lanes, out);
   return out;
 }
 

@@ -65,6 +65,7 @@ const Fault kFaults[] = {
     {"token_bias_undeclared", "hook context, layer 0", "a token bias needs MNEME_TIER_TOKEN_BIAS"},
     {"rows_shape", "hook absorb, layer 0", "rows.hidden: expected shape [3, 5, 6], got [3, 5, 1]"},
     {"rows_size", "hook absorb, layer 0", "rows.rows is 6, but the tensor has 5 rows"},
+    {"rows_counts", "hook absorb, layer 0", "rows.counts[1]: expected 0 to 5, got 6"},
     {"carried", "hook absorb, layer 0", "assign: carried is 10, but the queue has 0 rows"},
     {"mixed_dtypes", "hook absorb, layer 0", "add/1"},
     {"kernel_fails", "hook absorb, layer 0", "the kernel found no pivot"},

@@ -19,7 +19,7 @@ class Faulty : public mneme::Tier {
       "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size|null_output|null_key|"
       "null_ops|null_data|no_struct_size|info_size|pop_size|"
       "negative_keys|kernel_without_inputs|backward_fails|backward_memory|"
-      "reserved_rows|reserved_block|no_name|host_name|scope|parameter_extent|"
+      "reserved_rows|rows_counts|reserved_block|no_name|host_name|scope|parameter_extent|"
       "parameter_init|parameter_rate|slot_extent|slot_gradient|start_unknown|start_any|"
       "start_shape|queue_kind|queue_attributes|queue_rows",
       "the rule to break"));
@@ -93,6 +93,12 @@ class Faulty : public mneme::Tier {
     if (fault_ == "rows_size") {
       mneme::Rows wrong = rows;
       wrong.count = rows.count + 1;
+      l.queue(queue_).append(wrong);
+    }
+    if (fault_ == "rows_counts") {
+      const int64_t counts[] = {5, 6, 5};
+      mneme::Rows wrong = rows;
+      wrong.counts = counts;
       l.queue(queue_).append(wrong);
     }
     if (fault_ == "carried") l.queue(queue_).assign(rows, rows.count + 5);
