@@ -1,39 +1,21 @@
 // mneme eval RUN
+#include "host/cli/eval.hpp"
+
 #include <memory>
-#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "host/cli/arguments.hpp"
 #include "host/cli/command.hpp"
 #include "host/cli/display.hpp"
+#include "host/cli/eval_report.hpp"
 #include "host/cli/input.hpp"
-#include "host/compare/table.hpp"
-#include "host/eval/score.hpp"
-#include "host/train/checkpoint.hpp"
 #include "host/train/device.hpp"
-#include "host/train/run_folder.hpp"
+#include "host/train/sweep.hpp"
 
 namespace mneme::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct EvalArguments {
-  fs::path run;
-  std::vector<fs::path> memory;
-  std::string split = "valid";
-  fs::path tokens;
-  fs::path dump;
-  SetArgument set;
-  MachineArguments machine;
-  JsonArgument json;
-  bool is_quiet = false;
-};
-
-// One memory to evaluate: the run's own, or a file's.
-struct Candidate {
-  std::string name;
-  std::optional<fs::path> file;
-};
 
 void check_use(const EvalArguments& arguments) {
   if (arguments.tokens.empty() != arguments.dump.empty()) {
@@ -42,6 +24,16 @@ void check_use(const EvalArguments& arguments) {
   }
   if (!arguments.tokens.empty() && arguments.memory.size() > 1) {
     throw_usage("eval --tokens: expected at most one --memory, got ", arguments.memory.size());
+  }
+  if (!arguments.tokens.empty() && (arguments.extrapolate != 0 || arguments.wants_breakdown)) {
+    throw_usage(
+        "eval --tokens writes the loss of every token: --extrapolate and --breakdown are for "
+        "evaluations of a split");
+  }
+  if (arguments.extrapolate == 0 && arguments.has_extrapolation_settings) {
+    throw_usage(
+        "eval: --segment and --option are settings of --extrapolate; use --set "
+        "eval.segment=T, or eval_<option> in the memory file");
   }
   for (const config::Override& override : arguments.set.overrides()) {
     const std::string table = override.key.substr(0, override.key.find('.'));
@@ -52,130 +44,112 @@ void check_use(const EvalArguments& arguments) {
   }
 }
 
-std::vector<Candidate> candidates(const EvalArguments& arguments) {
-  if (arguments.memory.empty()) return {{.name = "as trained", .file = std::nullopt}};
-  std::vector<Candidate> out;
-  for (const fs::path& file : arguments.memory) {
-    out.push_back({.name = file.stem().string(), .file = file});
+// Evaluates memory after memory. A failure is told at once and does not stop the others; that of
+// the only memory is thrown.
+class Evaluations {
+ public:
+  Evaluations(const EvalArguments& arguments, OpenEvaluation& run, const Streams& streams)
+      : arguments_(arguments),
+        streams_(streams),
+        display_(streams, arguments.is_quiet),
+        memories_(run.memories),
+        sweep_(run.checkpoint, run.experiment, run.options) {}
+
+  std::vector<train::SweepResult> run() {
+    for (const train::SweepMemory& memory : memories_) {
+      arguments_.extrapolate == 0 ? evaluate(memory) : extrapolate(memory);
+    }
+    return std::move(results_);
   }
-  return out;
+
+ private:
+  void extrapolate(const train::SweepMemory& memory) {
+    std::vector<train::SweepMemory> sizes;
+    try {
+      note_untrained(display_, memory.name, sweep_.load(memory.memory));
+      sizes = train::extrapolate(
+          memory, train::find_size_option(sweep_.runtime().stack(), arguments_.option),
+          arguments_.segment, arguments_.extrapolate);
+    } catch (const Error& error) {
+      keep({.name = memory.name, .memory = memory.memory, .error = error});
+      return;
+    }
+    for (const train::SweepMemory& size : sizes) evaluate(size);
+  }
+
+  void evaluate(const train::SweepMemory& memory) {
+    keep(sweep_.evaluate(memory, split_of(arguments_), [&](train::Runtime& runtime) {
+      display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
+                     runtime.evaluation_segments(split_of(arguments_)));
+      eval::Options options;
+      options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+        display_.update(segments, tokens);
+      };
+      return options;
+    }));
+  }
+
+  void keep(train::SweepResult result) {
+    display_.end();
+    const bool is_only = memories_.size() == 1 && arguments_.extrapolate == 0;
+    if (result.error && is_only) throw *result.error;
+    if (result.error) {
+      streams_.err << "mneme: error: " << result.name << ": " << result.error->what() << '\n'
+                   << std::flush;
+    }
+    if (arguments_.extrapolate == 0) note_untrained(display_, result.name, result.reset);
+    results_.push_back(std::move(result));
+  }
+
+  const EvalArguments& arguments_;
+  const Streams& streams_;
+  Display display_;
+  const std::vector<train::SweepMemory>& memories_;
+  train::Sweep sweep_;
+  std::vector<train::SweepResult> results_;
+};
+
+Json json_of(const EvalArguments& arguments, const OpenEvaluation& run,
+             const std::vector<train::SweepResult>& results) {
+  Json json = {{"format", "mneme-eval"},
+               {"run", arguments.run.string()},
+               {"step", run.checkpoint.progress().step},
+               {"split", arguments.split},
+               {"data", run.options.dataset->describe()},
+               {"memories", Json::array()}};
+  if (arguments.extrapolate != 0) {
+    json["extrapolation"] = {{"option", arguments.option},
+                             {"segment", arguments.segment},
+                             {"multiples", arguments.extrapolate}};
+  }
+  for (const train::SweepResult& result : results) json["memories"].push_back(to_json(result));
+  return json;
 }
 
-// The run's model with its weights, its experiment changed by --memory and --set.
-std::unique_ptr<train::Runtime> open(const EvalArguments& arguments, const Candidate& candidate,
-                                     const std::shared_ptr<memory::PluginLoader>& loader,
-                                     Display& display) {
-  const train::RunFolder folder = train::RunFolder::open(arguments.run);
-  const train::Checkpoint checkpoint = train::Checkpoint::open(folder.checkpoint());
-  const config::Experiment experiment = config::parse_experiment(
-      folder.path() / "experiment.toml", arguments.set.overrides(), candidate.file);
-  data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
-  if (arguments.tokens.empty()) {
-    data.splits = {arguments.split == "test" ? data::Split::kTest : data::Split::kValid};
+// The exit code of the first memory that failed; 0 when none did.
+int exit_code_of(const std::vector<train::SweepResult>& results) {
+  for (const train::SweepResult& result : results) {
+    if (result.error) return result.error->exit_code();
   }
-  train::RuntimeOptions options;
-  options.device = train::open_device(arguments.machine.device);
-  options.precision = experiment.eval.precision;
-  options.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
-  options.loader = loader;
-  auto runtime = std::make_unique<train::Runtime>(experiment, options);
-  const auto untrained = checkpoint.load_weights(*runtime, experiment.memory.carry);
-  if (!untrained.empty()) {
-    display.note(str(
-        candidate.name,
-        ": initial values for parameters that the run has not trained: ", join(untrained, ", ")));
-  }
-  return runtime;
-}
-
-Json json_of(const train::Runtime& runtime, const Candidate& candidate) {
-  Json plugins = Json::array();
-  for (const auto& plugin : runtime.stack().identities()) plugins.push_back(train::to_json(plugin));
-  return {{"name", candidate.name},
-          {"memory", config::to_toml(runtime.experiment().memory)},
-          {"plugins", std::move(plugins)}};
-}
-
-void add_row(compare::Table& table, const std::string& name, const eval::Result& result) {
-  const auto optional = [](const std::optional<double>& value) {
-    return value ? format_number(*value, 4) : std::string("-");
-  };
-  const std::int64_t lanes = std::max<std::int64_t>(1, result.lanes);
-  table.add_row({name, format_number(result.loss(), 4), format_number(result.perplexity(), 3),
-                 optional(result.bits_per_character), format_number(result.accuracy(), 4),
-                 optional(result.outside_accuracy()), str(result.total.tokens),
-                 str(result.state_bytes / lanes), format_count(result.tokens_per_second())});
+  return 0;
 }
 
 int evaluate(const EvalArguments& arguments, const Streams& streams) {
-  const data::Split split = arguments.split == "test" ? data::Split::kTest : data::Split::kValid;
-  Display display(streams, arguments.is_quiet);
-  const auto loader = std::make_shared<memory::PluginLoader>();
-  compare::Table table({"memory", "loss", "perplexity", "bits/character", "accuracy",
-                        "accuracy outside", "tokens", "state bytes/lane", "tokens/s"});
-  Json results = Json::array();
-  for (const Candidate& candidate : candidates(arguments)) {
-    const auto runtime = read_input([&] { return open(arguments, candidate, loader, display); });
-    display.begin(str("evaluate ", candidate.name, ' ', arguments.split),
-                  runtime->evaluation_segments(split));
-    eval::Options options;
-    options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
-      display.update(segments, tokens);
-    };
-    const eval::Result result = runtime->evaluate(split, std::move(options));
-    display.end();
-    add_row(table, candidate.name, result);
-    Json json = json_of(*runtime, candidate);
-    json["result"] = eval::to_json(result);
-    results.push_back(std::move(json));
+  OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
+  const std::vector<train::SweepResult> results = Evaluations(arguments, run, streams).run();
+  arguments.json.write(json_of(arguments, run, results), streams);
+  if (!arguments.json.is_stdout()) {
+    streams.out << result_table(results) << statement_text(results);
+    if (arguments.wants_breakdown) streams.out << breakdown_text(results);
   }
-  arguments.json.write({{"format", "mneme-eval"},
-                        {"run", arguments.run.string()},
-                        {"split", arguments.split},
-                        {"memories", std::move(results)}},
-                       streams);
-  if (!arguments.json.is_stdout()) streams.out << table.text();
-  return 0;
-}
-
-int score(const EvalArguments& arguments, const Streams& streams) {
-  Display display(streams, arguments.is_quiet);
-  const Candidate candidate = candidates(arguments).front();
-  const auto runtime = read_input([&] {
-    return open(arguments, candidate, std::make_shared<memory::PluginLoader>(), display);
-  });
-  const config::EvalConfig& settings = runtime->experiment().eval;
-  eval::ScoreOptions options{.segment = settings.segment, .lanes = settings.lanes};
-  display.begin("score " + arguments.tokens.string(), 0);
-  options.on_progress = [&](std::int64_t rows, std::int64_t tokens) {
-    display.update(rows, tokens);
-  };
-  const eval::ScoreSummary summary = read_input([&] {
-    return eval::score_file(runtime->model(), runtime->stack(), arguments.tokens, arguments.dump,
-                            options);
-  });
-  display.end();
-  const double mean =
-      summary.targets == 0 ? 0.0 : summary.nll / static_cast<double>(summary.targets);
-  Json json = json_of(*runtime, candidate);
-  json["tokens"] = arguments.tokens.string();
-  json["dump"] = arguments.dump.string();
-  json["rows"] = summary.rows;
-  json["targets"] = summary.targets;
-  json["nll"] = summary.nll;
-  arguments.json.write(json, streams);
-  if (arguments.json.is_stdout()) return 0;
-  streams.out << "scored " << summary.targets << " targets in " << summary.rows << " rows: loss "
-              << format_number(mean, 4) << " nats a token; nll in " << arguments.dump.string()
-              << '\n';
-  return 0;
+  return exit_code_of(results);
 }
 
 int run(const EvalArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
   train::set_threads(arguments.machine.threads);
-  return arguments.tokens.empty() ? evaluate(arguments, streams) : score(arguments, streams);
+  return arguments.tokens.empty() ? evaluate(arguments, streams) : score_tokens(arguments, streams);
 }
 
 }  // namespace
@@ -188,6 +162,12 @@ void add_eval(CLI::App& app, Action& action) {
   add_memory_files(
       *command, arguments->memory,
       "Memory file to evaluate with in place of the run's own; may be given several times");
+  command
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "The run's checkpoint: last, best (by the loss of the valid split) or its number "
+                   "of steps")
+      ->type_name("WHICH")
+      ->capture_default_str();
   command->add_option("--split", arguments->split, "valid or test")
       ->type_name("SPLIT")
       ->check(CLI::IsMember({"valid", "test"}))
@@ -198,14 +178,36 @@ void add_eval(CLI::App& app, Action& action) {
       ->type_name("FILE");
   command->add_option("--dump", arguments->dump, "Where to write their nll, in nats")
       ->type_name("FILE");
+  command->add_flag("--breakdown", arguments->wants_breakdown,
+                    "Print the loss by position in the segment, by distance from the document's "
+                    "start and by word frequency");
+  command
+      ->add_option("--extrapolate", arguments->extrapolate,
+                   "Evaluate each memory with 1 to N times the segment as its size")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000}));
+  CLI::Option* const segment =
+      command->add_option("--segment", arguments->segment, "Segment of --extrapolate, in tokens")
+          ->type_name("T")
+          ->check(CLI::PositiveNumber)
+          ->capture_default_str();
+  CLI::Option* const option =
+      command
+          ->add_option(
+              "--option", arguments->option,
+              "What --extrapolate changes: an integer option of the first tier that has it")
+          ->type_name("KEY")
+          ->capture_default_str();
   arguments->set.add(*command);
   arguments->machine.add(*command);
   arguments->json.add(*command);
   command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
   set_examples(*command, {"mneme eval runs/first --memory configs/memory/none.toml --memory "
                           "my_memory.toml",
+                          "mneme eval runs/first --split test --extrapolate 10 --segment 64",
                           "mneme eval runs/first --tokens ids.safetensors --dump nll.safetensors"});
-  command->callback([arguments, &action] {
+  command->callback([arguments, segment, option, &action] {
+    arguments->has_extrapolation_settings = segment->count() + option->count() > 0;
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });
 }

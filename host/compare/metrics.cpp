@@ -58,8 +58,12 @@ void add_split(std::vector<Metric>& lines, const Comparison& comparison, data::S
   };
   line("loss, nats a token", 4, [](const eval::Result& r) { return r.loss(); });
   line("perplexity", 3, [](const eval::Result& r) { return r.perplexity(); });
+  line("perplexity a word", 3,
+       [](const eval::Result& r) { return r.perplexity_per_word().value_or(kUnknown); });
+  line("bits a byte", 4,
+       [](const eval::Result& r) { return r.bits_per_byte().value_or(kUnknown); });
   line("bits a character", 4,
-       [](const eval::Result& r) { return r.bits_per_character.value_or(kUnknown); });
+       [](const eval::Result& r) { return r.bits_per_character().value_or(kUnknown); });
   line("accuracy", 4, [](const eval::Result& r) { return r.accuracy(); });
   line("accuracy, source inside the segment", 4, accuracy_from(data::Source::kInside));
   line("accuracy, source outside the segment", 4, accuracy_from(data::Source::kOutside));

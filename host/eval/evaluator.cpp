@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <optional>
 
 #include "host/base/error.hpp"
@@ -61,15 +60,53 @@ class Means {
   std::map<std::string, Sum> sums_;
 };
 
+// Tokens of its document before each target of a lane's segment, target by target.
+class DocumentDistance {
+ public:
+  // `corpus` may be null: no document begins inside the segment then.
+  DocumentDistance(const data::Segment& segment, std::int64_t lane, const data::Corpus* corpus)
+      : corpus_(corpus) {
+    const auto b = static_cast<std::size_t>(lane);
+    if (segment.document[b] < 0 || segment.offset[b] < 0) return;
+    document_ = static_cast<std::size_t>(segment.document[b]);
+    distance_ = segment.offset[b];
+    is_known_ = true;
+  }
+
+  // Of the next target; 0 when it begins a document, or nothing is known.
+  std::int64_t next() {
+    if (!is_known_) return 0;
+    ++distance_;
+    if (corpus_ != nullptr && document_ + 1 < corpus_->documents.size() &&
+        corpus_->documents[document_] + distance_ == corpus_->documents[document_ + 1]) {
+      ++document_;
+      distance_ = 0;
+    }
+    return distance_;
+  }
+
+ private:
+  const data::Corpus* corpus_;
+  std::size_t document_ = 0;
+  std::int64_t distance_ = 0;
+  bool is_known_ = false;
+};
+
 class Evaluation {
  public:
   Evaluation(backbone::Model& model, memory::Stack& stack, const Options& options)
       : model_(model),
         stack_(stack),
         options_(options),
-        state_(stack.new_state(memory::Phase::kEvaluation, options.lanes)) {
+        state_(stack.new_state(memory::Phase::kEvaluation, options.lanes)),
+        breakdown_(options.training_counts, options.protocol.unknown_id.value_or(-1)) {
     if (!options.streams.empty()) state_.set_streams(options.streams);
     result_.lanes = options.lanes;
+    result_.protocol = options.protocol;
+    result_.protocol.lanes = options.lanes;
+    result_.protocol.context_rows = stack.context_rows(memory::Phase::kEvaluation);
+    if (options.protocol.eos_id) result_.end_of_line.emplace();
+    if (options.protocol.unknown_id) result_.unknown.emplace();
   }
 
   void run(const data::Segment& segment);
@@ -78,6 +115,7 @@ class Evaluation {
  private:
   void add_scores(const data::Segment& segment, const std::vector<double>& nll,
                   const at::Tensor& correct);
+  void add_target(std::int64_t id, const Score& one);
 
   backbone::Model& model_;
   memory::Stack& stack_;
@@ -85,6 +123,7 @@ class Evaluation {
   memory::StackState state_;
   Means losses_;
   Means metrics_;
+  BreakdownSums breakdown_;
   Result result_;
 };
 
@@ -102,17 +141,29 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
              .hint = "the weights or a memory hold NaN or infinity, or the precision is too low"});
 }
 
+void Evaluation::add_target(std::int64_t id, const Score& one) {
+  result_.total.add(one);
+  if (id == options_.protocol.eos_id) result_.end_of_line->add(one);
+  if (id == options_.protocol.unknown_id) result_.unknown->add(one);
+}
+
 void Evaluation::add_scores(const data::Segment& segment, const std::vector<double>& nll,
                             const at::Tensor& correct) {
   const at::Tensor hits = correct.to(at::kCPU).contiguous();
   const bool* const is_correct = hits.const_data_ptr<bool>();
   if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
-  for (std::size_t i = 0; i < nll.size(); ++i) {
-    if (segment.targets[i] == data::kNoTarget) continue;
-    if (!std::isfinite(nll[i])) throw_not_finite(segment, static_cast<std::int64_t>(i), nll[i]);
-    const Score one{.tokens = 1, .nll = nll[i], .correct = is_correct[i] ? 1 : 0};
-    result_.total.add(one);
-    if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(one);
+  for (std::int64_t lane = 0; lane < segment.lanes; ++lane) {
+    DocumentDistance distance(segment, lane, options_.corpus.get());
+    for (std::int64_t position = 0; position < segment.length; ++position) {
+      const auto i = static_cast<std::size_t>(lane * segment.length + position);
+      const std::int64_t before = distance.next();
+      if (segment.targets[i] == data::kNoTarget) continue;
+      if (!std::isfinite(nll[i])) throw_not_finite(segment, static_cast<std::int64_t>(i), nll[i]);
+      const Score one{.tokens = 1, .nll = nll[i], .correct = is_correct[i] ? 1 : 0};
+      add_target(segment.targets[i], one);
+      breakdown_.add(position, before, segment.targets[i], one);
+      if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(one);
+    }
   }
 }
 
@@ -158,10 +209,7 @@ Result Evaluation::finish() {
   }
   result_.losses = losses_.means();
   result_.metrics = metrics_.means();
-  if (options_.characters_per_token > 0.0) {
-    result_.bits_per_character =
-        result_.loss() / (std::numbers::ln2 * options_.characters_per_token);
-  }
+  result_.breakdown = breakdown_.breakdown();
   return std::move(result_);
 }
 

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "host/backbone/model.hpp"
 #include "host/base/clock.hpp"
+#include "host/data/corpus.hpp"
 #include "host/data/stream.hpp"
 #include "host/eval/result.hpp"
 #include "host/memory/stack.hpp"
@@ -18,7 +20,13 @@ struct Options {
   // Keys and values of context blocks are kept while blocks and weights live. Without it every
   // segment projects its whole context again: same numbers, slower, a check of the cache.
   bool use_cache = true;
-  double characters_per_token = 0.0;        // Corpus::characters_per_token(); 0 = unknown
+  // What the result states about itself; its lanes are those above and its context is the stack's.
+  Protocol protocol = {};
+  // Of every id, for the breakdown by frequency; empty = unknown.
+  std::vector<std::int64_t> training_counts = {};
+  // The text of the stream, for documents that begin inside a segment; null = every document begins
+  // with a segment.
+  std::shared_ptr<const data::Corpus> corpus = nullptr;
   std::vector<std::uint64_t> streams = {};  // generator streams of the lanes; empty = 0, 1, ...
 
   // Called after every segment with the segments and targets done so far.

@@ -1,13 +1,10 @@
 #include "host/eval/result.hpp"
 
 #include <cmath>
+#include <numbers>
 
 namespace mneme::eval {
 namespace {
-
-double ratio(double sum, std::int64_t count) {
-  return count == 0 ? 0.0 : sum / static_cast<double>(count);
-}
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -19,14 +16,24 @@ Json numbers(const std::map<std::string, double>& values) {
 
 }  // namespace
 
-double Score::loss() const { return ratio(nll, tokens); }
-double Score::perplexity() const { return tokens == 0 ? 0.0 : std::exp(loss()); }
-double Score::accuracy() const { return ratio(static_cast<double>(correct), tokens); }
+std::optional<double> Result::perplexity_per_word() const {
+  const double tokens = protocol.tokens_per_word();
+  return tokens == 0.0 ? std::nullopt : std::optional(std::exp(loss() * tokens));
+}
 
-void Score::add(const Score& other) {
-  tokens += other.tokens;
-  nll += other.nll;
-  correct += other.correct;
+std::optional<double> Result::perplexity_per_byte() const {
+  const double tokens = protocol.tokens_per_byte();
+  return tokens == 0.0 ? std::nullopt : std::optional(std::exp(loss() * tokens));
+}
+
+std::optional<double> Result::bits_per_byte() const {
+  const double tokens = protocol.tokens_per_byte();
+  return tokens == 0.0 ? std::nullopt : std::optional(loss() * tokens / std::numbers::ln2);
+}
+
+std::optional<double> Result::bits_per_character() const {
+  const double tokens = protocol.tokens_per_character();
+  return tokens == 0.0 ? std::nullopt : std::optional(loss() * tokens / std::numbers::ln2);
 }
 
 double Result::tokens_per_second() const {
@@ -38,18 +45,18 @@ std::optional<double> Result::outside_accuracy() const {
   return (*by_source)[2].accuracy();
 }
 
-Json to_json(const Score& score) {
-  Json json;
-  json["tokens"] = score.tokens;
-  json["loss"] = number(score.loss());
-  json["perplexity"] = number(score.perplexity());
-  json["accuracy"] = number(score.accuracy());
-  return json;
-}
-
 Json to_json(const Result& result) {
   Json json = to_json(result.total);
-  if (result.bits_per_character) json["bits_per_character"] = number(*result.bits_per_character);
+  const auto add = [&](const char* key, const std::optional<double>& value) {
+    if (value) json[key] = number(*value);
+  };
+  add("perplexity_per_word", result.perplexity_per_word());
+  add("perplexity_per_byte", result.perplexity_per_byte());
+  add("bits_per_byte", result.bits_per_byte());
+  add("bits_per_character", result.bits_per_character());
+  if (result.end_of_line) json["end_of_line"] = to_json(*result.end_of_line);
+  if (result.unknown) json["unknown"] = to_json(*result.unknown);
+  json["protocol"] = to_json(result.protocol);
   if (result.by_source) {
     constexpr std::array kNames = {"none", "inside", "outside"};
     for (std::size_t i = 0; i < kNames.size(); ++i) {

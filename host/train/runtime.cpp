@@ -116,9 +116,10 @@ void Runtime::copy_parameters(const Runtime& other) {
 
 eval::Result Runtime::evaluate(data::Split split, eval::Options options) {
   const auto stream = dataset_->make_stream(split, evaluation_options(experiment_, *dataset_));
-  const auto corpus = dataset_->corpus(split);
   options.lanes = experiment_.eval.lanes;
-  if (corpus) options.characters_per_token = corpus->characters_per_token();
+  options.protocol = eval::protocol_of(*dataset_, split, experiment_);
+  options.corpus = dataset_->corpus(split);
+  options.training_counts = dataset_->training_counts();
   return eval::evaluate(*model_, *stack_, *stream, options);
 }
 

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "host/backbone/model.hpp"
@@ -36,6 +38,17 @@ struct TrainableParameter {
   double weight_decay = 0.0;  // decoupled; 0 = none
 };
 
+// Gives a parameter's value by its name ("memory.<tier>..."), or an undefined tensor.
+using ParameterSource = std::function<at::Tensor(const std::string& name)>;
+
+// What a swap of memories did.
+struct MemorySwap {
+  // The memory that ran before. States made by it are valid while it lives; Stack::carry turns a
+  // saved one into a state of the memory that took over.
+  std::unique_ptr<memory::Stack> retired;
+  std::vector<std::string> reset;  // parameters that keep their initial values: "<name>: reason"
+};
+
 // One model with its memory. Initial backbone weights depend on train.seed and parameter names
 // alone, never on the memory.
 class Runtime {
@@ -63,6 +76,16 @@ class Runtime {
   void weights_changed();
   // Copies the other runtime's parameters, which must have the same names and shapes.
   void copy_parameters(const Runtime& other);
+
+  // Puts another memory into the same backbone, between segments [architecture.md, section 5]: the
+  // new plugins are loaded and checked, instances and parameters are made, the parameters' values
+  // are carried where names and shapes agree, and only then the new memory takes the old one's
+  // place. The old one is retired, its libraries stay mapped. `trained` says where values come
+  // from; default: the memory that runs. What it lacks or has in another shape is refused, or with
+  // memory.carry = "reset" keeps its initial value. Other parts of the experiment stay.
+  // Errors: Error (kUsage | kPlugin | kRun) as the constructor gives them, Error (kUsage) listing
+  // the parameters that do not fit. After an error the old memory runs on, unchanged.
+  MemorySwap swap_memory(const config::MemoryConfig& memory, const ParameterSource& trained = {});
 
   // Evaluates a split: eval.segment, eval.lanes and eval.steps of the experiment; on_progress,
   // on_segment and use_cache of `options`. Error (kUsage) when the split has no data.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -157,7 +158,11 @@ TEST(Evaluate, AddsUpWhatItSees) {
   train::Runtime runtime(small_experiment(xl_cache(12)), {});
   std::int64_t calls = 0, seen = 0;
   Options options;
-  options.characters_per_token = 2.5;
+  options.protocol.tokens = 100;
+  options.protocol.characters = 250;
+  options.protocol.eos_id = 3;
+  options.protocol.unknown_id = 5;
+  options.training_counts = {0, 5, 50, 500, 5000, 50000, 1, 1};
   options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
     EXPECT_EQ(segments, ++calls);
     seen = tokens;
@@ -181,11 +186,56 @@ TEST(Evaluate, AddsUpWhatItSees) {
   EXPECT_EQ(result.lanes, 3);
   EXPECT_EQ(result.seconds, 2.0);
   EXPECT_EQ(result.tokens_per_second(), 36.0);
-  EXPECT_NEAR(result.bits_per_character.value(), result.loss() / std::numbers::ln2 / 2.5, 1e-12);
+  EXPECT_NEAR(result.bits_per_character().value(), result.loss() / std::numbers::ln2 / 2.5, 1e-12);
+  EXPECT_EQ(result.protocol.lanes, 3);
+  EXPECT_EQ(result.protocol.context_rows, 12);
+  std::int64_t ends = 0, unknown = 0;
+  for (const auto& segment : segments) {
+    ends += std::count(segment.targets.begin(), segment.targets.end(), 3);
+    unknown += std::count(segment.targets.begin(), segment.targets.end(), 5);
+  }
+  EXPECT_EQ(result.end_of_line->tokens, ends);
+  EXPECT_EQ(result.unknown->tokens, unknown);
+  EXPECT_EQ(result.breakdown.frequency.front().name, "<unk>");
+  EXPECT_EQ(result.breakdown.frequency.front().score.tokens, unknown);
+  EXPECT_EQ(result.breakdown.position.size(), 6U);
+  for (const auto* buckets : {&result.breakdown.position, &result.breakdown.frequency}) {
+    Score all;
+    for (const Bucket& bucket : *buckets) all.add(bucket.score);
+    EXPECT_EQ(all.tokens, result.total.tokens);
+    EXPECT_EQ(all.correct, result.total.correct);
+    EXPECT_NEAR(all.nll, result.total.nll, 1e-9);
+  }
   EXPECT_GE(result.accuracy(), 0.0);
   EXPECT_LE(result.accuracy(), 1.0);
   // 12 rows of 16 f64 numbers in 2 layers and 3 lanes.
   EXPECT_EQ(result.state_bytes, 12 * 16 * 8 * 2 * 3);
+}
+
+// A document that begins inside a segment starts the count anew; its first target is in no bucket.
+TEST(Evaluate, CountsDistancesFromTheDocumentsStart) {
+  train::Runtime runtime(small_experiment(), {});
+  auto corpus = std::make_shared<data::Corpus>();
+  corpus->documents = {0, 4, 5, 9};
+  data::Segment segment = random_segment(2, 6, 8, 1);
+  segment.document = {0, 3};
+  segment.offset = {1, 70};
+  const auto distances = [&](const std::shared_ptr<const data::Corpus>& text) {
+    Options options;
+    options.corpus = text;
+    std::map<std::string, std::int64_t> tokens;
+    for (const Bucket& bucket : result_of(runtime, {segment}, options).breakdown.distance) {
+      tokens[bucket.name] = bucket.score.tokens;
+    }
+    return tokens;
+  };
+  using Counts = std::map<std::string, std::int64_t>;
+  // Lane 0 predicts tokens 2 and 3 of document 0, the first ones of documents 1 and 2, tokens 1 and
+  // 2 of document 2.
+  EXPECT_EQ(distances(corpus), (Counts{{"1", 1}, {"2-3", 3}, {"64-127", 6}}));
+  EXPECT_EQ(distances(nullptr), (Counts{{"2-3", 2}, {"4-7", 4}, {"64-127", 6}}));
+  segment.document[1] = -1;
+  EXPECT_EQ(distances(nullptr), (Counts{{"2-3", 2}, {"4-7", 4}}));
 }
 
 TEST(Evaluate, SplitsScoresBySource) {

@@ -1,0 +1,64 @@
+#include <memory>
+#include <utility>
+
+#include "host/base/text.hpp"
+#include "host/cli/eval.hpp"
+#include "host/train/device.hpp"
+#include "host/train/run_folder.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<config::Override> overrides_of(const EvalArguments& arguments) {
+  std::vector<config::Override> overrides = arguments.set.overrides();
+  if (arguments.extrapolate != 0) {
+    overrides.push_back({.key = "eval.segment", .value = str(arguments.segment)});
+  }
+  return overrides;
+}
+
+}  // namespace
+
+data::Split split_of(const EvalArguments& arguments) {
+  return arguments.split == "test" ? data::Split::kTest : data::Split::kValid;
+}
+
+OpenEvaluation open_evaluation(const EvalArguments& arguments) {
+  const train::RunFolder folder = train::RunFolder::open(arguments.run);
+  OpenEvaluation run{.checkpoint = folder.open_checkpoint(
+                         arguments.checkpoint, str("mneme eval ", arguments.run.string())),
+                     .experiment = {},
+                     .memories = {},
+                     .options = {}};
+  const fs::path file = folder.path() / "experiment.toml";
+  const std::vector<config::Override> overrides = overrides_of(arguments);
+  std::vector<std::string> names;
+  for (const fs::path& memory : arguments.memory) names.push_back(memory.stem().string());
+  names = train::distinct_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    run.experiment = config::parse_experiment(file, overrides, arguments.memory[i]);
+    run.memories.push_back({.name = names[i], .memory = run.experiment.memory});
+  }
+  if (run.memories.empty()) {
+    run.experiment = config::parse_experiment(file, overrides);
+    run.memories.push_back({.name = "as trained", .memory = run.experiment.memory});
+  }
+  data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
+  if (arguments.tokens.empty()) data.splits = {split_of(arguments)};
+  run.options.device = train::open_device(arguments.machine.device);
+  run.options.precision = run.experiment.eval.precision;
+  run.options.dataset = std::make_shared<const data::Dataset>(run.experiment.data, data);
+  run.options.loader = std::make_shared<memory::PluginLoader>();
+  return run;
+}
+
+void note_untrained(Display& display, const std::string& name,
+                    const std::vector<std::string>& untrained) {
+  if (untrained.empty()) return;
+  display.note(str(name, ": initial values for parameters that the run has not trained: ",
+                   join(untrained, ", ")));
+}
+
+}  // namespace mneme::cli

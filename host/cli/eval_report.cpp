@@ -1,0 +1,175 @@
+#include "host/cli/eval_report.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "host/compare/table.hpp"
+#include "host/train/run_folder.hpp"
+
+namespace mneme::cli {
+namespace {
+
+using Results = std::vector<train::SweepResult>;
+
+constexpr std::size_t kLineWidth = 100;
+
+// A column of the table: its heading and a memory's cell, "" when it is not known.
+struct Column {
+  std::string heading;
+  std::function<std::string(const eval::Result&)> cell;
+};
+
+std::string number(const std::optional<double>& value, int digits) {
+  return value ? format_number(*value, digits) : std::string();
+}
+
+std::vector<Column> columns() {
+  using Result = eval::Result;
+  return {
+      {"context",
+       [](const Result& r) {
+         return r.protocol.segment == 0 ? str(r.protocol.context_rows)
+                                        : str(r.protocol.segment, " + ", r.protocol.context_rows);
+       }},
+      {"loss", [](const Result& r) { return format_number(r.loss(), 4); }},
+      {"perplexity", [](const Result& r) { return format_number(r.perplexity(), 3); }},
+      {"per word", [](const Result& r) { return number(r.perplexity_per_word(), 3); }},
+      {"bits/byte", [](const Result& r) { return number(r.bits_per_byte(), 4); }},
+      {"bits/character", [](const Result& r) { return number(r.bits_per_character(), 4); }},
+      {"accuracy", [](const Result& r) { return format_number(r.accuracy(), 4); }},
+      {"accuracy outside", [](const Result& r) { return number(r.outside_accuracy(), 4); }},
+      {"tokens", [](const Result& r) { return str(r.total.tokens); }},
+      {"state bytes/lane",
+       [](const Result& r) { return str(r.state_bytes / std::max<std::int64_t>(1, r.lanes)); }},
+      {"tokens/s", [](const Result& r) { return format_count(r.tokens_per_second()); }},
+  };
+}
+
+const train::SweepResult* first_result(const Results& results) {
+  const auto found =
+      std::ranges::find_if(results, [](const auto& r) { return r.result.has_value(); });
+  return found == results.end() ? nullptr : &*found;
+}
+
+// Breaks a text at blanks into lines of at most kLineWidth characters.
+std::string wrap(const std::string& text) {
+  std::istringstream in(text);
+  std::string out, line;
+  for (std::string word; in >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > kLineWidth) {
+      out += line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return out + line + '\n';
+}
+
+// Positions 0, 1, 2-3, 4-7, ... drawn together.
+std::vector<eval::Bucket> in_powers_of_two(const std::vector<eval::Bucket>& positions) {
+  std::map<std::int64_t, eval::Bucket> grouped;
+  for (const eval::Bucket& one : positions) {
+    const auto from =
+        static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(one.from)));
+    eval::Bucket& bucket = grouped[from];
+    bucket.from = from;
+    bucket.name = from == one.from ? str(from) : str(from, "-", one.from);
+    bucket.score.add(one.score);
+  }
+  std::vector<eval::Bucket> out;
+  for (auto& [from, bucket] : grouped) out.push_back(std::move(bucket));
+  return out;
+}
+
+using Pick = std::function<std::vector<eval::Bucket>(const eval::Breakdown&)>;
+
+// One breakdown of all memories; "" when the first has none.
+std::string breakdown_table(const Results& results, const std::string& heading, const Pick& pick) {
+  const train::SweepResult* const first = first_result(results);
+  if (first == nullptr || pick(first->result->breakdown).empty()) return "";
+  std::vector<std::string> headings = {heading, "tokens"};
+  std::vector<std::map<std::int64_t, eval::Score>> scores;
+  for (const train::SweepResult& result : results) {
+    if (!result.result) continue;
+    headings.push_back("loss, " + result.name);
+    scores.emplace_back();
+    for (const eval::Bucket& bucket : pick(result.result->breakdown)) {
+      scores.back()[bucket.from] = bucket.score;
+    }
+  }
+  compare::Table table(headings);
+  for (const eval::Bucket& bucket : pick(first->result->breakdown)) {
+    std::vector<std::string> cells = {bucket.name, str(bucket.score.tokens)};
+    for (const auto& memory : scores) {
+      const auto found = memory.find(bucket.from);
+      cells.push_back(found == memory.end() ? "-" : format_number(found->second.loss(), 4));
+    }
+    table.add_row(std::move(cells));
+  }
+  return '\n' + table.text();
+}
+
+}  // namespace
+
+std::string result_table(const Results& results) {
+  std::vector<Column> known;
+  for (Column& column : columns()) {
+    const bool has_any = std::ranges::any_of(
+        results, [&](const auto& r) { return r.result && !column.cell(*r.result).empty(); });
+    if (has_any) known.push_back(std::move(column));
+  }
+  std::vector<std::string> headings = {"memory"};
+  for (const Column& column : known) headings.push_back(column.heading);
+  if (known.empty()) headings.emplace_back();
+  compare::Table table(headings);
+  for (const train::SweepResult& result : results) {
+    std::vector<std::string> cells = {result.name};
+    if (!result.result) cells.emplace_back("failed");
+    for (const Column& column : known) {
+      if (!result.result) break;
+      const std::string cell = column.cell(*result.result);
+      cells.push_back(cell.empty() ? "-" : cell);
+    }
+    table.add_row(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string statement_text(const Results& results) {
+  const train::SweepResult* const first = first_result(results);
+  if (first == nullptr) return "";
+  std::string text = eval::statement(*first->result);
+  if (results.size() > 1) text = str(first->name, ": ", text, " Other memories: see context.");
+  return '\n' + wrap(text);
+}
+
+std::string breakdown_text(const Results& results) {
+  return breakdown_table(results, "position in the segment",
+                         [](const eval::Breakdown& b) { return in_powers_of_two(b.position); }) +
+         breakdown_table(results, "tokens of the document before",
+                         [](const eval::Breakdown& b) { return b.distance; }) +
+         breakdown_table(results, "times in the training data",
+                         [](const eval::Breakdown& b) { return b.frequency; });
+}
+
+Json to_json(const train::SweepResult& result) {
+  Json json = {{"name", result.name}, {"memory", config::to_toml(result.memory)}};
+  json["plugins"] = Json::array();
+  for (const auto& plugin : result.plugins) json["plugins"].push_back(train::to_json(plugin));
+  if (!result.reset.empty()) json["untrained_parameters"] = result.reset;
+  if (result.result) {
+    json["result"] = eval::to_json(*result.result);
+    json["statement"] = eval::statement(*result.result);
+    json["breakdown"] = eval::to_json(result.result->breakdown);
+  }
+  if (result.error) {
+    json["error"] = {{"message", result.error->what()}, {"exit_code", result.error->exit_code()}};
+  }
+  return json;
+}
+
+}  // namespace mneme::cli

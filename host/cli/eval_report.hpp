@@ -1,0 +1,26 @@
+// What `mneme eval` says about memories that were evaluated one after another.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/base/json.hpp"
+#include "host/train/sweep.hpp"
+
+namespace mneme::cli {
+
+// One line a memory; columns that no memory has a number for are left out.
+[[nodiscard]] std::string result_table(const std::vector<train::SweepResult>& results);
+
+// How the first numbers of the table were obtained, as a paragraph; "" when there are none.
+[[nodiscard]] std::string statement_text(const std::vector<train::SweepResult>& results);
+
+// Loss by position, by distance and by frequency, one table each with a column a memory; positions
+// are drawn together in powers of two.
+[[nodiscard]] std::string breakdown_text(const std::vector<train::SweepResult>& results);
+
+// Everything, for programs: name, memory, plugins, and either result, statement and breakdown or
+// error.
+[[nodiscard]] Json to_json(const train::SweepResult& result);
+
+}  // namespace mneme::cli

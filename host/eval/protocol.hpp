@@ -1,0 +1,47 @@
+// How an evaluation was made: without it a perplexity says little.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "host/base/json.hpp"
+#include "host/config/experiment.hpp"
+#include "host/data/dataset.hpp"
+
+namespace mneme::eval {
+
+// What a perplexity is normalised by, what a token is, what the model saw. Counts are of the whole
+// split, whatever part of it was evaluated; 0 = not known (ids and generated tasks have no text).
+struct Protocol {
+  std::string unit;                        // of text, what a token is: "byte", "char", "word"
+  std::string reset;                       // data.reset: "document", "segment", "never"; "" = task
+  std::int64_t segment = 0;                // T, tokens
+  std::int64_t lanes = 0;                  // B; each starts with an empty memory
+  std::int64_t context_rows = 0;           // memory rows that a token may attend to besides its own
+                                           // segment, at most
+  std::int64_t tokens = 0;                 // of the split
+  std::int64_t dropped = 0;                // of them, the remainder of cutting into equal lanes
+  std::int64_t words = 0;                  // whitespace-separated; <eos> is none
+  std::int64_t bytes = 0;                  // of the text
+  std::int64_t characters = 0;             // code points; bytes for a byte vocabulary
+  std::int64_t unknown = 0;                // words of the text that became <unk>
+  std::optional<std::int64_t> eos_id;      // of a vocabulary that puts <eos> at line ends
+  std::optional<std::int64_t> unknown_id;  // of <unk>
+
+  // Tokens of the split for one word, byte or character; 0 when unknown. A loss per word is the
+  // loss per token times tokens_per_word().
+  [[nodiscard]] double tokens_per_word() const;
+  [[nodiscard]] double tokens_per_byte() const;
+  [[nodiscard]] double tokens_per_character() const;
+};
+
+// The protocol of evaluating a split as the experiment says; `context_rows` is left 0 (evaluate()
+// knows it). Error (kUsage) when the split has no data.
+[[nodiscard]] Protocol protocol_of(const data::Dataset& dataset, data::Split split,
+                                   const config::Experiment& experiment);
+
+// Every field under its name; unknown counts are left out.
+[[nodiscard]] Json to_json(const Protocol& protocol);
+
+}  // namespace mneme::eval

@@ -1,0 +1,81 @@
+// Swapping the memory of a running model (architecture.md, section 5).
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+#include "host/train/runtime.hpp"
+
+namespace mneme::train {
+namespace {
+
+// Values of the memory that runs, by name.
+ParameterSource values_of(const memory::Stack& stack) {
+  return [&stack](const std::string& name) {
+    for (const memory::TierParameter& parameter : stack.parameters()) {
+      if (parameter.name == name) return parameter.tensor.detach();
+    }
+    return at::Tensor();
+  };
+}
+
+// "" when the value fits the parameter.
+std::string misfit(const at::Tensor& parameter, const at::Tensor& value) {
+  if (!value.defined()) return "there is none of this name";
+  if (value.sizes() == parameter.sizes()) return "";
+  return str("shape ", list_text(value.sizes().vec()), " in place of ",
+             list_text(parameter.sizes().vec()));
+}
+
+// Copies what fits into the new memory's parameters; returns the others. Throws before anything is
+// copied when `policy` forbids that there are others.
+std::vector<std::string> carry_parameters(const memory::Stack& next, const ParameterSource& trained,
+                                          config::Carry policy) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+  std::vector<std::string> reset;
+  for (const memory::TierParameter& parameter : next.parameters()) {
+    const at::Tensor value = trained(parameter.name);
+    const std::string reason = misfit(parameter.tensor, value);
+    if (reason.empty()) {
+      copies.emplace_back(parameter.tensor, value);
+    } else {
+      reset.push_back(str(parameter.name, ": ", reason));
+    }
+  }
+  if (policy == config::Carry::kRefuse && !reset.empty()) {
+    throw_usage({.where = "memory",
+                 .failed = str("parameters of the new memory have no trained values:\n  ",
+                               join(reset, "\n  "), "\n"),
+                 .hint = "memory.carry = \"reset\" starts them afresh"});
+  }
+  const at::NoGradGuard no_grad;
+  for (auto& [to, from] : copies) to.copy_(from);
+  return reset;
+}
+
+}  // namespace
+
+MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
+                                const ParameterSource& trained) {
+  config::Experiment experiment = config::with_memory(experiment_, memory);
+  auto next = std::make_unique<memory::Stack>(memory, stack_->backbone(), *loader_);
+  MemorySwap swap;
+  swap.reset = carry_parameters(*next, trained ? trained : values_of(*stack_), memory.carry);
+  next->succeed(*stack_);
+
+  std::swap(experiment_, experiment);
+  std::swap(stack_, next);
+  std::vector<TrainableParameter> parameters = std::exchange(parameters_, {});
+  try {
+    collect_parameters();
+  } catch (...) {  // learning rates and groups of the experiment are checked there
+    std::swap(experiment_, experiment);
+    std::swap(stack_, next);
+    parameters_ = std::move(parameters);
+    throw;
+  }
+  model_->weights_changed();
+  swap.retired = std::move(next);
+  return swap;
+}
+
+}  // namespace mneme::train

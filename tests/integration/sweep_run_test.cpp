@@ -1,0 +1,187 @@
+// Several memories in one process through the real binary: eval --memory A --memory B --memory A.
+#include <cmath>
+#include <cstdint>
+
+#include "host/base/file.hpp"
+#include "host/base/json.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+// What two evaluations of one memory must agree in, bit for bit: all but time.
+Json numbers_of(Json memory) {
+  memory.erase("name");
+  memory.at("result").erase("seconds");
+  memory.at("result").erase("tokens_per_second");
+  return memory;
+}
+
+class SweepRun : public CliTest {
+ protected:
+  void SetUp() override {
+#ifndef MNEME_HAS_XL_CACHE
+    GTEST_SKIP() << "this tree has no plugins/xl_cache";
+#endif
+    a_ = write("a", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16\neval_rows = 24"));
+    b_ = write("b", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 5"));
+    none_ = write("none", "[memory]\n");
+    folder_.write("no_library.so", "this is no library");
+    broken_ = write("broken", memory_with("no_library", folder_.path()));
+    expect_done(run_mneme({"train", experiment(tiny(read_file(a_))), "--run", file("run"),
+                           "--quiet", "--threads", "1"}));
+  }
+  std::string write(const std::string& name, const std::string& text) const {
+    return folder_.write(name + ".toml", text).string();
+  }
+  ProgramResult eval(const std::vector<std::string>& memories,
+                     const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments{"eval",    file("run"), "--json", file("eval.json"),
+                                       "--quiet", "--threads", "1"};
+    for (const std::string& memory : memories) {
+      arguments.insert(arguments.end(), {"--memory", memory});
+    }
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_mneme(arguments);
+  }
+  // The memories of the last evaluation.
+  Json memories() const { return Json::parse(read_file(folder_ / "eval.json")).at("memories"); }
+  Json alone(const std::string& memory) const {
+    expect_done(eval({memory}));
+    return numbers_of(memories().at(0));
+  }
+
+  std::string a_, b_, none_, broken_;
+};
+
+TEST_F(SweepRun, OneProcessGivesTheNumbersOfSeparateOnes) {
+  expect_done(eval({a_, b_, a_, none_, a_}));
+  const Json together = memories();
+  ASSERT_EQ(together.size(), 5U);
+  EXPECT_EQ(together.at(0).at("name"), "a");
+  EXPECT_EQ(together.at(2).at("name"), "a#2");
+  const Json a = alone(a_), b = alone(b_), none = alone(none_);
+  EXPECT_EQ(numbers_of(together.at(0)), a);
+  EXPECT_EQ(numbers_of(together.at(1)), b);
+  EXPECT_EQ(numbers_of(together.at(2)), a);
+  EXPECT_EQ(numbers_of(together.at(3)), none);
+  EXPECT_EQ(numbers_of(together.at(4)), a);
+  EXPECT_NE(a.at("result").at("nll"), b.at("result").at("nll"));
+  EXPECT_NE(a.at("result").at("nll"), none.at("result").at("nll"));
+}
+
+TEST_F(SweepRun, APluginThatCannotBeLoadedLeavesTheRestRunning) {
+  const ProgramResult result = eval({a_, broken_, a_});
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_EQ(result.signal, 0);
+  EXPECT_THAT(result.err, HasSubstr("mneme: error: broken: "));
+  EXPECT_THAT(result.err, HasSubstr("no_library.so"));
+  EXPECT_THAT(result.out, HasSubstr("failed"));
+  const Json all = memories();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_FALSE(all.at(1).contains("result"));
+  EXPECT_EQ(all.at(1).at("error").at("exit_code"), 3);
+  EXPECT_THAT(all.at(1).at("error").at("message").get<std::string>(), HasSubstr("no_library.so"));
+  const Json a = alone(a_);
+  EXPECT_EQ(numbers_of(all.at(0)), a);
+  EXPECT_EQ(numbers_of(all.at(2)), a);
+  // As the first memory too, and alone it ends the command.
+  EXPECT_EQ(eval({broken_, a_}).exit_code, 3);
+  EXPECT_EQ(numbers_of(memories().at(1)), a);
+  expect_refusal(eval({broken_}), 3, {"no_library.so"});
+}
+
+TEST_F(SweepRun, ExtrapolatesInOneCommand) {
+  const ProgramResult result = eval({}, {"--extrapolate", "3", "--segment", "4"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("as trained, rows = 12"));
+  EXPECT_THAT(result.out, HasSubstr("4 + 12"));
+  const Json all = memories();
+  ASSERT_EQ(all.size(), 3U);
+  for (int m = 1; m <= 3; ++m) {
+    const Json& one = all.at(static_cast<std::size_t>(m - 1));
+    EXPECT_EQ(one.at("result").at("protocol").at("segment"), 4);
+    EXPECT_EQ(one.at("result").at("protocol").at("context_rows"), 4 * m);
+    const std::string same =
+        write("same", memory_with("xl_cache", MNEME_PLUGIN_DIR,
+                                  "rows = 16\neval_rows = " + std::to_string(4 * m)));
+    expect_done(eval({same}, {"--set", "eval.segment=4"}));
+    EXPECT_EQ(numbers_of(memories().at(0)).at("result"), numbers_of(one).at("result"));
+  }
+  const ProgramResult unknown = eval({}, {"--extrapolate", "2", "--option", "row"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean \"rows\""));
+  expect_refusal(eval({}, {"--segment", "4"}), 2, {"settings of --extrapolate"});
+  expect_refusal(eval({}, {"--option", "rows"}), 2, {"settings of --extrapolate"});
+}
+
+TEST_F(SweepRun, PrintsTheBreakdown) {
+  const ProgramResult plain = eval({});
+  expect_done(plain);
+  EXPECT_THAT(plain.out, HasSubstr("each of the 4 lanes starts with an empty memory"));
+  EXPECT_THAT(plain.out, Not(HasSubstr("position in the segment")));
+  const ProgramResult result = eval({a_, b_}, {"--breakdown"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("position in the segment"));
+  EXPECT_THAT(result.out, HasSubstr("loss, b"));
+  const Json one = memories().at(0);
+  const Json& position = one.at("breakdown").at("position");
+  double nll = 0.0;
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < position.at("nll").size(); ++i) {
+    nll += position.at("nll").at(i).get<double>();
+    tokens += position.at("tokens").at(i).get<std::int64_t>();
+  }
+  EXPECT_EQ(tokens, one.at("result").at("tokens").get<std::int64_t>());
+  EXPECT_NEAR(nll, one.at("result").at("nll").get<double>(), 1e-6);
+  expect_refusal(eval({}, {"--breakdown", "--tokens", "x", "--dump", "y"}), 2,
+                 {"--extrapolate and --breakdown are for evaluations of a split"});
+}
+
+// A text: normalisations, <eos>, <unk>, distances and frequencies, all from the JSON's sums.
+TEST_F(SweepRun, StatesAWordModelFully) {
+  std::string train, valid;
+  for (int line = 0; line < 40; ++line) {
+    train += "one two three four five six seven eight nine ten\n";
+    valid += "two one strange four ten\n";
+  }
+  const std::string text = tiny() + "\n";
+  std::string words =
+      text.substr(0, text.find("[data]")) + "[data]\nvocabulary = \"word\"\ntrain = \"" +
+      folder_.write("train.txt", train).string() + "\"\nvalid = \"" +
+      folder_.write("valid.txt", valid).string() + "\"\n" + text.substr(text.find("[train]"));
+  words.replace(words.find("steps = 4"), 9, "steps = 0");
+  expect_done(
+      run_mneme({"train", experiment(words), "--run", file("words"), "--quiet", "--threads", "1"}));
+  const ProgramResult result =
+      run_mneme({"eval", file("words"), "--json", file("eval.json"), "--quiet", "--breakdown"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("a token is a word or the <eos> of a line"));
+  EXPECT_THAT(result.out, HasSubstr("times in the training data"));
+  const Json one = memories().at(0);
+  const Json& numbers = one.at("result");
+  const Json& protocol = numbers.at("protocol");
+  EXPECT_EQ(protocol.at("tokens"), 240);
+  EXPECT_EQ(protocol.at("words"), 200);
+  EXPECT_EQ(protocol.at("unknown"), 40);
+  EXPECT_EQ(protocol.at("dropped"), 0);
+  EXPECT_EQ(numbers.at("tokens"), 236);  // four lanes, each without its first token
+  EXPECT_NEAR(std::log(numbers.at("perplexity_per_word").get<double>()),
+              numbers.at("nll").get<double>() / 236 * 240 / 200, 1e-12);
+  const Json& frequency = one.at("breakdown").at("frequency");
+  EXPECT_EQ(frequency.at("name").at(0), "<unk>");
+  EXPECT_EQ(frequency.at("tokens").at(0), numbers.at("unknown").at("tokens"));
+  std::int64_t far = 0;
+  for (const Json& tokens : one.at("breakdown").at("distance").at("tokens")) {
+    far += tokens.get<std::int64_t>();
+  }
+  EXPECT_EQ(far, 236);
+}
+
+}  // namespace
+}  // namespace mneme::test

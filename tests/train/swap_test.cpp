@@ -1,0 +1,222 @@
+// Memories that take turns behind one backbone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+#include "host/train/sweep.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_support.hpp"
+
+namespace mneme::train {
+namespace {
+
+using test::infini;
+using test::small_experiment;
+using test::xl_cache;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+config::MemoryConfig memory_of(const std::string& tiers) { return small_experiment(tiers).memory; }
+
+eval::Score evaluated(Runtime& runtime) { return runtime.evaluate(data::Split::kValid).total; }
+
+void expect_same(const eval::Score& a, const eval::Score& b) {
+  EXPECT_EQ(a.nll, b.nll);  // bit for bit
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.correct, b.correct);
+}
+
+TEST(Swap, GivesTheNumbersOfARuntimeOfItsOwn) {
+  Runtime runtime(small_experiment(xl_cache(8)), {});
+  static_cast<void>(evaluated(runtime));
+  for (const std::string& tiers : {std::string(), xl_cache(14), xl_cache(8)}) {
+    SCOPED_TRACE(tiers);
+    const MemorySwap swap = runtime.swap_memory(memory_of(tiers));
+    EXPECT_THAT(swap.reset, IsEmpty());
+    Runtime alone(small_experiment(tiers), {});
+    expect_same(evaluated(runtime), evaluated(alone));
+    EXPECT_EQ(runtime.experiment(), alone.experiment());
+    ASSERT_EQ(runtime.parameters().size(), alone.parameters().size());
+    for (std::size_t i = 0; i < runtime.parameters().size(); ++i) {
+      EXPECT_EQ(runtime.parameters()[i].name, alone.parameters()[i].name);
+    }
+  }
+}
+
+TEST(Swap, CarriesTrainedParametersAndRetiresTheOldMemory) {
+  Runtime runtime(small_experiment(infini()), {});
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : runtime.parameters()) at::Tensor(parameter.tensor).mul_(1.5);
+  }
+  runtime.weights_changed();
+  const std::uint64_t version = runtime.stack().weights_version();
+  const memory::Stack* const old = &runtime.stack();
+  const eval::Score before = evaluated(runtime);
+  const MemorySwap swap = runtime.swap_memory(memory_of(infini()));
+  EXPECT_EQ(swap.retired.get(), old);
+  EXPECT_NE(&runtime.stack(), old);
+  EXPECT_GT(runtime.stack().weights_version(), version);
+  expect_same(evaluated(runtime), before);
+  // A state of the retired memory stays usable while the memory is kept.
+  EXPECT_GT(swap.retired->new_state(memory::Phase::kEvaluation, 2).bytes(), 0);
+}
+
+TEST(Swap, RefusesOrResetsUntrainedParameters) {
+  Runtime runtime(small_experiment(xl_cache(8)), {});
+  const eval::Score before = evaluated(runtime);
+  config::MemoryConfig next = memory_of(infini());
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(runtime.swap_memory(next)); }),
+              testing::AllOf(StartsWith("2: memory: parameters of the new memory"),
+                             HasSubstr("memory.0.test.infini.0.beta: there is none of this name"),
+                             HasSubstr("memory.carry = \"reset\"")));
+  expect_same(evaluated(runtime), before);
+  next.carry = config::Carry::kReset;
+  const MemorySwap swap = runtime.swap_memory(next);
+  EXPECT_EQ(swap.reset.size(), 2U);  // one a layer
+  Runtime alone(small_experiment(infini()), {});
+  expect_same(evaluated(runtime), evaluated(alone));
+}
+
+TEST(Swap, RefusesParametersOfAnotherShape) {
+  Runtime runtime(small_experiment(infini()), {});
+  const ParameterSource other = [](const std::string&) { return torch::zeros({5}); };
+  EXPECT_THAT(
+      test::error_of([&] { static_cast<void>(runtime.swap_memory(memory_of(infini()), other)); }),
+      HasSubstr("memory.0.test.infini.0.beta: shape [5] in place of [2]"));
+}
+
+TEST(Swap, LeavesTheOldMemoryRunningAfterAFailure) {
+  Runtime runtime(small_experiment(infini() + xl_cache(8)), {});
+  const eval::Score before = evaluated(runtime);
+  const config::Experiment experiment = runtime.experiment();
+  const memory::Stack* const stack = &runtime.stack();
+  const std::string missing = "[[memory.tier]]\nplugin = \"no_such_plugin\"\n";
+  for (const std::string& tiers : {missing, infini() + missing, xl_cache(0),
+                                   xl_cache(8, "nonsense = 1"), xl_cache(8, "layers = [7]"),
+                                   std::string("[[memory.tier]]\nplugin = \"test_faulty\"\n"
+                                               "fault = \"create\"\n")}) {
+    SCOPED_TRACE(tiers);
+    config::MemoryConfig memory = small_experiment(xl_cache(8)).memory;
+    const auto text = test::error_of([&] {
+      memory.tiers = config::parse_experiment_text(
+                         "[model]\nlayers = 8\n[data]\ntask = \"motif\"\n[train]\nsteps = 1\n"
+                         "[memory]\nplugins = [\"x\"]\n" +
+                             tiers,
+                         "next.toml")
+                         .memory.tiers;
+      static_cast<void>(runtime.swap_memory(memory));
+    });
+    EXPECT_NE(text, "no error");
+    EXPECT_EQ(&runtime.stack(), stack);
+    EXPECT_EQ(runtime.experiment(), experiment);
+    expect_same(evaluated(runtime), before);
+  }
+}
+
+// A run in a folder, and its checkpoint.
+class SweepTest : public testing::Test {
+ protected:
+  // Trains two steps and saves.
+  Checkpoint trained(const std::string& tiers) {
+    experiment_ = small_experiment(tiers);
+    Session session(experiment_);
+    session.train_step();
+    session.train_step();
+    session.save(folder_ / "checkpoint.safetensors");
+    options_.dataset = session.runtime().dataset();
+    return Checkpoint::open(folder_ / "checkpoint.safetensors");
+  }
+  // In a runtime of its own, as a process of its own has it.
+  eval::Score alone(const Checkpoint& checkpoint, const config::MemoryConfig& memory) const {
+    Runtime runtime(config::with_memory(experiment_, memory), options_);
+    static_cast<void>(checkpoint.load_weights(runtime, memory.carry));
+    return evaluated(runtime);
+  }
+  static SweepResult evaluate(Sweep& sweep, const std::string& name,
+                              const config::MemoryConfig& memory) {
+    return sweep.evaluate({name, memory}, data::Split::kValid,
+                          [](Runtime&) { return eval::Options{}; });
+  }
+
+  test::TemporaryFolder folder_;
+  config::Experiment experiment_;
+  RuntimeOptions options_;
+};
+
+TEST_F(SweepTest, GivesTheNumbersOfSeparateRuntimes) {
+  const Checkpoint checkpoint = trained(infini() + xl_cache(8));
+  config::MemoryConfig reset = memory_of(xl_cache(12) + infini());  // other places: other names
+  reset.carry = config::Carry::kReset;
+  const std::vector<config::MemoryConfig> memories = {memory_of(infini() + xl_cache(8)),
+                                                      memory_of(""), reset, memory_of(infini()),
+                                                      memory_of(infini() + xl_cache(8))};
+  Sweep sweep(checkpoint, experiment_, options_);
+  for (const config::MemoryConfig& memory : memories) {
+    const SweepResult result = evaluate(sweep, "x", memory);
+    ASSERT_TRUE(result.result.has_value()) << result.error->what();
+    expect_same(result.result->total, alone(checkpoint, memory));
+    EXPECT_EQ(result.reset.size(), memory.carry == config::Carry::kReset ? 2U : 0U);
+    EXPECT_EQ(result.plugins.size(), memory.tiers.size());
+  }
+}
+
+TEST_F(SweepTest, GoesOnAfterAFailure) {
+  const Checkpoint checkpoint = trained(xl_cache(8));
+  const config::MemoryConfig good = memory_of(xl_cache(8));
+  const config::MemoryConfig bad = memory_of("[[memory.tier]]\nplugin = \"no_such_plugin\"\n");
+  Sweep sweep(checkpoint, experiment_, options_);
+  const SweepResult first = evaluate(sweep, "bad", bad);  // even before anything runs
+  ASSERT_TRUE(first.error.has_value());
+  EXPECT_EQ(first.error->kind(), ErrorKind::kPlugin);
+  EXPECT_FALSE(first.result.has_value());
+  EXPECT_THAT(first.plugins, IsEmpty());
+  const SweepResult a = evaluate(sweep, "good", good);
+  const SweepResult b = evaluate(sweep, "bad", bad);
+  const SweepResult c = evaluate(sweep, "good", good);
+  ASSERT_TRUE(a.result && c.result);
+  EXPECT_THAT(std::string(b.error->what()), HasSubstr("no_such_plugin"));
+  expect_same(a.result->total, c.result->total);
+}
+
+TEST_F(SweepTest, ExtrapolatesByMultiplesOfTheSegment) {
+  const Checkpoint checkpoint = trained(infini() + xl_cache(8));
+  const SweepMemory base{"run", memory_of(infini() + xl_cache(8))};
+  Sweep sweep(checkpoint, experiment_, options_);
+  static_cast<void>(sweep.load(base.memory));
+  const SizeOption option = find_size_option(sweep.runtime().stack(), "rows");
+  EXPECT_EQ(option.tier, 1U);
+  const std::vector<SweepMemory> sizes = extrapolate(base, option, 6, 3);
+  std::vector<std::string> names;
+  for (const SweepMemory& size : sizes) names.push_back(size.name);
+  EXPECT_THAT(names, ElementsAre("run, rows = 6", "run, rows = 12", "run, rows = 18"));
+  for (std::size_t m = 0; m < sizes.size(); ++m) {
+    const std::string rows = str(6 * (m + 1));
+    const SweepResult result = evaluate(sweep, sizes[m].name, sizes[m].memory);
+    ASSERT_TRUE(result.result.has_value()) << result.error->what();
+    EXPECT_EQ(str(result.result->protocol.context_rows), rows);
+    // The same as a memory file that says eval_rows.
+    expect_same(result.result->total,
+                alone(checkpoint, memory_of(infini() + xl_cache(8, "eval_rows = " + rows))));
+  }
+}
+
+TEST_F(SweepTest, SaysWhichSizesThereAre) {
+  Runtime runtime(small_experiment(infini() + xl_cache(8)), {});
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(find_size_option(runtime.stack(), "row")); }),
+              testing::AllOf(StartsWith("2: extrapolation: no tier has an integer option \"row\""),
+                             HasSubstr("did you mean \"rows\"")));
+  Runtime none(small_experiment(), {});
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(find_size_option(none.stack(), "rows")); }),
+              HasSubstr("a memory without tiers"));
+}
+
+TEST(DistinctNames, NumbersEqualNames) {
+  EXPECT_THAT(distinct_names({"a", "b", "a", "a"}), ElementsAre("a", "b", "a#2", "a#3"));
+}
+
+}  // namespace
+}  // namespace mneme::train
