@@ -41,8 +41,8 @@ std::string result_line(const eval::Result& result) {
   std::string text = str("loss ", format_number(result.loss(), 4), "  perplexity ",
                          format_number(result.perplexity(), 3), "  accuracy ",
                          format_number(result.accuracy(), 4));
-  if (result.bits_per_character) {
-    text += "  bits a character " + format_number(*result.bits_per_character, 4);
+  if (const auto bits = result.bits_per_character()) {
+    text += "  bits a character " + format_number(*bits, 4);
   }
   if (const auto outside = result.outside_accuracy()) {
     text += "  accuracy, source outside the segment " + format_number(*outside, 4);
