@@ -85,15 +85,17 @@ done
 mkdir "$work/other"
 printf 'cmake_minimum_required(VERSION 3.22)\nproject(other LANGUAGES C)\nfind_package(mneme-sdk 0.2 REQUIRED)\n' \
   >"$work/other/CMakeLists.txt"
-if cmake -S "$work/other" -B "$work/other/build" -DCMAKE_PREFIX_PATH="$work/sdk" >/dev/null 2>&1; then
+if cmake -S "$work/other" -B "$work/other/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/sdk" >"$work/log" 2>&1; then
   fail "find_package(mneme-sdk 0.2) accepted SDK 0.1"
+else
+  grep -q 'requested version "0.2"' "$work/log" || fail "find_package(mneme-sdk 0.2) failed for another reason: $(cat "$work/log")"
 fi
 
 # mneme_add_plugin says what is wrong with its arguments.
 printf 'cmake_minimum_required(VERSION 3.22)\nproject(none LANGUAGES C)\nfind_package(mneme-sdk 0.1 REQUIRED)\nmneme_add_plugin(none)\n' \
   >"$work/other/CMakeLists.txt"
 rm -rf "$work/other/build"
-if cmake -S "$work/other" -B "$work/other/build" -DCMAKE_PREFIX_PATH="$work/sdk" >"$work/log" 2>&1; then
+if cmake -S "$work/other" -B "$work/other/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/sdk" >"$work/log" 2>&1; then
   fail "mneme_add_plugin(none) without SOURCES was accepted"
 else
   grep -q 'no SOURCES' "$work/log" || fail "mneme_add_plugin(none): the message does not say that SOURCES are missing"
