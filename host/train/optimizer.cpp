@@ -55,24 +55,36 @@ void Adam::clip(double norm, double max_norm) {
   at::_foreach_mul_(gradients, scale);
 }
 
+Adam::Batch Adam::batch_of(const Group& group) const {
+  Batch batch;
+  for (const std::size_t i : group.members) {
+    const at::Tensor& gradient = parameters_[i].tensor.grad();
+    if (!gradient.defined()) continue;
+    batch.tensors.push_back(parameters_[i].tensor);
+    batch.gradients.push_back(gradient.contiguous());
+    batch.means.push_back(moments_[i].mean);
+    batch.squares.push_back(moments_[i].square);
+    batch.counts.push_back(moments_[i].count);
+  }
+  return batch;
+}
+
 void Adam::step(double factor) {
   const at::NoGradGuard no_grad;
   for (const Group& group : groups_) {
-    std::vector<at::Tensor> tensors, gradients, means, squares, counts;
-    for (const std::size_t i : group.members) {
-      const at::Tensor& gradient = parameters_[i].tensor.grad();
-      if (!gradient.defined()) continue;
-      tensors.push_back(parameters_[i].tensor);
-      gradients.push_back(gradient.contiguous());
-      means.push_back(moments_[i].mean);
-      squares.push_back(moments_[i].square);
-      counts.push_back(moments_[i].count);
+    Batch b = batch_of(group);
+    if (b.tensors.empty()) continue;
+    at::_foreach_add_(b.counts, 1);
+    const double lr = group.lr * factor;
+    if (options_.kind == config::Optimizer::kAdamW) {
+      at::_fused_adamw_(b.tensors, b.gradients, b.means, b.squares, {}, b.counts, lr,
+                        options_.beta1, options_.beta2, group.weight_decay, options_.eps,
+                        /*amsgrad=*/false, /*maximize=*/false);
+    } else {
+      at::_fused_adam_(b.tensors, b.gradients, b.means, b.squares, {}, b.counts, lr, options_.beta1,
+                       options_.beta2, group.weight_decay, options_.eps, /*amsgrad=*/false,
+                       /*maximize=*/false);
     }
-    if (tensors.empty()) continue;
-    at::_foreach_add_(counts, 1);
-    at::_fused_adamw_(tensors, gradients, means, squares, {}, counts, group.lr * factor,
-                      options_.beta1, options_.beta2, group.weight_decay, options_.eps,
-                      /*amsgrad=*/false, /*maximize=*/false);
   }
 }
 

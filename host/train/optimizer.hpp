@@ -1,4 +1,4 @@
-// Adam with decoupled weight decay and global-norm clipping.
+// Adam and AdamW, and global-norm clipping.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,22 +7,26 @@
 #include <string>
 #include <vector>
 
-#include "host/train/runtime.hpp"
+#include "host/config/experiment.hpp"
+#include "host/train/parameter_groups.hpp"
 
 namespace mneme::train {
 
 struct AdamOptions {
+  config::Optimizer kind = config::Optimizer::kAdam;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
 };
 
-// The Adam of [Kingma and Ba 2015, algorithm 1] as torch.optim.Adam computes it:
+// [Kingma and Ba 2015, algorithm 1] as torch.optim.Adam computes it:
 //   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 //   p = p - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps).
-// Weight decay is decoupled, p = p - lr weight_decay p before the update [AdamW]; it does not enter
-// the moments. A parameter without gradient is skipped: its moments and its count t stay. All
-// tensors of a learning rate are updated by one fused operation.
+// Weight decay w: kAdam adds w p to the gradient, g = g + w p, so that it enters the moments
+// (torch.optim.Adam); kAdamW shrinks p = p - lr w p before the update and leaves the moments alone
+// [Loshchilov and Hutter 2019, algorithm 2]. A parameter without gradient is skipped: its value,
+// its moments and its count t stay. All tensors of equal settings are updated by one fused
+// operation.
 class Adam {
  public:
   Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options);
@@ -37,7 +41,7 @@ class Adam {
   void clip(double norm, double max_norm);
   // One update; each parameter's learning rate is its base times `factor`.
   void step(double factor);
-  // Names of parameters whose gradient holds a NaN or an infinity.
+  // Names of parameters whose gradient holds a NaN or an infinity, in order of the parameters.
   [[nodiscard]] std::vector<std::string> non_finite_gradients() const;
 
   // State of one parameter, for checkpoints. The tensors are the optimiser's own.
@@ -56,6 +60,11 @@ class Adam {
     double weight_decay;
     std::vector<std::size_t> members;  // indices of parameters_
   };
+  // The tensors of a group's members that have a gradient.
+  struct Batch {
+    std::vector<at::Tensor> tensors, gradients, means, squares, counts;
+  };
+  [[nodiscard]] Batch batch_of(const Group& group) const;
 
   std::vector<TrainableParameter> parameters_;
   AdamOptions options_;

@@ -6,8 +6,6 @@
 #include "host/torch.hpp"
 
 namespace mneme::train {
-namespace {
-
 backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int64_t vocabulary,
                                  config::Precision precision, c10::Device device) {
   backbone::ModelSetup setup;
@@ -21,6 +19,8 @@ backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int6
   setup.bptt_segments = experiment.train.bptt_segments;
   return setup;
 }
+
+namespace {
 
 data::StreamOptions evaluation_options(const config::Experiment& experiment,
                                        const data::Dataset& dataset) {
@@ -66,16 +66,7 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
 }
 
 void Runtime::collect_parameters() {
-  const double lr = experiment_.train.lr;
-  for (const backbone::Parameter& parameter : model_->parameters()) {
-    parameters_.push_back({"model." + parameter.name, parameter.tensor, lr, 0.0});
-  }
-  for (const memory::TierParameter& parameter : stack_->parameters()) {
-    // The plugin's group "none" holds biases, gates and the like, which are never decayed.
-    const double decay = parameter.group == "none" ? 0.0 : parameter.weight_decay.value_or(0.0);
-    parameters_.push_back(
-        {parameter.name, parameter.tensor, parameter.lr.value_or(lr) * parameter.lr_factor, decay});
-  }
+  parameters_ = group_parameters(experiment_.train, model_->parameters(), stack_->parameters());
 }
 
 std::int64_t Runtime::backbone_parameter_count() const {

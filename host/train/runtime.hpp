@@ -17,6 +17,7 @@
 #include "host/eval/evaluator.hpp"
 #include "host/memory/loader.hpp"
 #include "host/memory/stack.hpp"
+#include "host/train/parameter_groups.hpp"
 
 namespace mneme::train {
 
@@ -30,14 +31,6 @@ struct RuntimeOptions {
   std::shared_ptr<memory::PluginLoader> loader = nullptr;
 };
 
-// A leaf tensor of the model or of a tier, and how it is optimised.
-struct TrainableParameter {
-  std::string name;  // "model.<name>" or TierParameter::name
-  at::Tensor tensor;
-  double lr = 0.0;            // base learning rate: train.lr, or the tier's own, times its factor
-  double weight_decay = 0.0;  // decoupled; 0 = none
-};
-
 // Gives a parameter's value by its name ("memory.<tier>..."), or an undefined tensor.
 using ParameterSource = std::function<at::Tensor(const std::string& name)>;
 
@@ -48,6 +41,17 @@ struct MemorySwap {
   std::unique_ptr<memory::Stack> retired;
   std::vector<std::string> reset;  // parameters that keep their initial values: "<name>: reason"
 };
+
+// A file that the first weights came from.
+struct WeightsSource {
+  std::filesystem::path file;  // absolute
+  std::string sha256;
+};
+
+// What the backbone needs to know of an experiment besides [model].
+[[nodiscard]] backbone::ModelSetup model_setup(const config::Experiment& experiment,
+                                               std::int64_t vocabulary, config::Precision precision,
+                                               c10::Device device);
 
 // One model with its memory. Initial backbone weights depend on train.seed and parameter names
 // alone, never on the memory.
@@ -71,6 +75,10 @@ class Runtime {
   // Numbers in the backbone's and in the tiers' parameters.
   std::int64_t backbone_parameter_count() const;
   std::int64_t memory_parameter_count() const;
+
+  // Where the first weights came from; absent = drawn from train.seed. For run.json.
+  const std::optional<WeightsSource>& weights_source() const { return weights_source_; }
+  void set_weights_source(WeightsSource source) { weights_source_ = std::move(source); }
 
   // Drops everything computed from older weights; called after every change of parameters.
   void weights_changed();
@@ -104,6 +112,7 @@ class Runtime {
   std::unique_ptr<memory::Stack> stack_;
   std::unique_ptr<backbone::Model> model_;
   std::vector<TrainableParameter> parameters_;
+  std::optional<WeightsSource> weights_source_;
 };
 
 }  // namespace mneme::train

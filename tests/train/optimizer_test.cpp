@@ -35,9 +35,11 @@ struct NaiveAdam {
   void step(const at::Tensor& gradient, double lr, double decay, const AdamOptions& o) {
     ++t;
     const at::Tensor flat = gradient.to(at::kDouble).reshape(-1);
+    const bool is_decoupled = o.kind == config::Optimizer::kAdamW;
     for (std::size_t i = 0; i < p.size(); ++i) {
-      const double g = flat[static_cast<int64_t>(i)].item<double>();
-      p[i] -= lr * decay * p[i];
+      double g = flat[static_cast<int64_t>(i)].item<double>();
+      if (is_decoupled) p[i] -= lr * decay * p[i];
+      if (!is_decoupled) g += decay * p[i];
       m[i] = o.beta1 * m[i] + (1 - o.beta1) * g;
       v[i] = o.beta2 * v[i] + (1 - o.beta2) * g * g;
       const double mean = m[i] / (1 - std::pow(o.beta1, static_cast<double>(t)));
@@ -51,30 +53,50 @@ struct NaiveAdam {
   }
 };
 
-TEST(Adam, AgreesWithPlainLoopsForEveryGroupAndDtype) {
-  for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
-    // 37 and 5 x 13 are no multiples of a vector register.
-    std::vector<TrainableParameter> parameters = {{"a", leaf({37}, dtype, 1), 1e-2, 0.0},
-                                                  {"b", leaf({5, 13}, dtype, 2), 1e-2, 0.1},
-                                                  {"c", leaf({1}, dtype, 3), 3e-3, 0.0}};
-    const AdamOptions options{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
-    Adam adam(parameters, options);
-    std::vector<NaiveAdam> naive;
-    for (const auto& parameter : parameters) naive.emplace_back(parameter.tensor);
-    for (int step = 0; step < 7; ++step) {
-      const double factor = 1.0 / (1 + step);
-      for (std::size_t i = 0; i < parameters.size(); ++i) {
-        torch::manual_seed(100 + static_cast<std::uint64_t>(step));
-        const at::Tensor gradient = torch::randn(parameters[i].tensor.sizes(), dtype);
-        set_gradient(parameters[i], gradient);
-        naive[i].step(gradient, parameters[i].lr * factor, parameters[i].weight_decay, options);
-      }
-      adam.step(factor);
-    }
+class AdamKinds : public testing::TestWithParam<std::tuple<config::Optimizer, at::ScalarType>> {};
+
+TEST_P(AdamKinds, AgreeWithPlainLoopsForEveryGroup) {
+  const auto [kind, dtype] = GetParam();
+  // 37 and 5 x 13 are no multiples of a vector register.
+  std::vector<TrainableParameter> parameters = {{"a", leaf({37}, dtype, 1), 1e-2, 0.0},
+                                                {"b", leaf({5, 13}, dtype, 2), 1e-2, 0.1},
+                                                {"c", leaf({1}, dtype, 3), 3e-3, 0.0}};
+  const AdamOptions options{.kind = kind, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
+  Adam adam(parameters, options);
+  std::vector<NaiveAdam> naive;
+  for (const auto& parameter : parameters) naive.emplace_back(parameter.tensor);
+  for (int step = 0; step < 7; ++step) {
+    const double factor = 1.0 / (1 + step);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      EXPECT_LE(naive[i].distance(parameters[i].tensor), dtype == at::kDouble ? 1e-14 : 1e-6)
-          << parameters[i].name;
+      torch::manual_seed(100 + static_cast<std::uint64_t>(step));
+      const at::Tensor gradient = torch::randn(parameters[i].tensor.sizes(), dtype);
+      set_gradient(parameters[i], gradient);
+      naive[i].step(gradient, parameters[i].lr * factor, parameters[i].weight_decay, options);
     }
+    adam.step(factor);
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_LE(naive[i].distance(parameters[i].tensor), dtype == at::kDouble ? 1e-14 : 1e-6)
+        << parameters[i].name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AdamKinds,
+                         testing::Combine(testing::Values(config::Optimizer::kAdam,
+                                                          config::Optimizer::kAdamW),
+                                          testing::Values(at::kDouble, at::kFloat)));
+
+// One step from zero moments moves every number by lr times the sign of its gradient; with Adam the
+// decay enters the gradient and vanishes in that sign, with AdamW it does not.
+TEST(Adam, CouplesTheDecayAndAdamWDoesNot) {
+  for (const auto kind : {config::Optimizer::kAdam, config::Optimizer::kAdamW}) {
+    std::vector<TrainableParameter> parameters = {
+        {"a", torch::full({1}, 2.0, at::kDouble).set_requires_grad(true), 0.1, 0.5}};
+    Adam adam(parameters, AdamOptions{.kind = kind, .eps = 0.0});
+    set_gradient(parameters[0], torch::ones({1}));
+    adam.step(1.0);
+    const double expected = kind == config::Optimizer::kAdam ? 1.9 : 2.0 - 0.1 * 0.5 * 2.0 - 0.1;
+    EXPECT_NEAR(parameters[0].tensor.item<double>(), expected, 1e-12);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "host/base/error.hpp"
+
 namespace mneme::train {
 namespace {
 
@@ -45,6 +47,87 @@ TEST(LearningRate, StaysAfterWarmUpWhenConstant) {
   EXPECT_DOUBLE_EQ(rate.factor(2), 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(4), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(9), 1.0);
+}
+
+TEST(LearningRate, FallsLinearlyFromTheWarmUpsEndToTheLeastRate) {
+  const LearningRate rate(settings(config::Schedule::kLinear, 10, 0.5), 50);
+  EXPECT_DOUBLE_EQ(rate.factor(5), 0.5);
+  EXPECT_DOUBLE_EQ(rate.factor(10), 1.0);
+  EXPECT_DOUBLE_EQ(rate.factor(30), 0.25 + 0.75 * 0.5);
+  EXPECT_DOUBLE_EQ(rate.factor(50), 0.25);
+  EXPECT_DOUBLE_EQ(rate.factor(60), 0.25);
+  const LearningRate all_warmup(settings(config::Schedule::kLinear, 8, 0.0), 8);
+  EXPECT_DOUBLE_EQ(all_warmup.factor(7), 7.0 / 8.0);
+  EXPECT_DOUBLE_EQ(all_warmup.factor(8), 1.0);
+}
+
+TEST(LearningRate, FallsWithTheInverseSquareRoot) {
+  const LearningRate rate(settings(config::Schedule::kInverseSqrt, 4, 0.2), 10000);
+  EXPECT_DOUBLE_EQ(rate.factor(1), 0.25);
+  EXPECT_DOUBLE_EQ(rate.factor(4), 1.0);
+  EXPECT_DOUBLE_EQ(rate.factor(16), 0.5);
+  EXPECT_DOUBLE_EQ(rate.factor(64), 0.25);
+  EXPECT_DOUBLE_EQ(rate.factor(10000), 0.1);  // lr_min / lr
+}
+
+// Counts of an epoch; nothing else is asked of it.
+class CountedStream final : public data::Stream {
+ public:
+  CountedStream(std::int64_t segments, std::int64_t with_target)
+      : segments_(segments), with_target_(with_target) {}
+  bool next(data::Segment&) override { return false; }
+  std::vector<std::int64_t> position() const override { return {}; }
+  void seek(const std::vector<std::int64_t>&) override {}
+  std::int64_t segments_per_epoch() const override { return segments_; }
+  std::int64_t targets_per_epoch() const override { return with_target_; }
+  std::int64_t target_segments_per_epoch() const override { return with_target_; }
+
+ private:
+  std::int64_t segments_, with_target_;
+};
+
+TEST(CountSteps, RoundsEpochsUpToWholeSteps) {
+  config::TrainConfig train;
+  train.epochs = 3;
+  EXPECT_EQ(count_steps(train, CountedStream(4, 4)), 12);
+  train.accumulate = 5;
+  EXPECT_EQ(count_steps(train, CountedStream(4, 4)), 3);
+  train.bptt_segments = 2;
+  EXPECT_EQ(count_steps(train, CountedStream(4, 4)), 2);
+  train.epochs = 0;
+  train.steps = 77;
+  EXPECT_EQ(count_steps(train, CountedStream(4, 4)), 77);
+}
+
+TEST(CountSteps, CountsAnswersWhereOnlyTheyHaveTargets) {
+  config::TrainConfig train;
+  train.epochs = 2;
+  EXPECT_EQ(count_steps(train, CountedStream(12, 3)), 6);
+  train.bptt_segments = 4;  // reaches back from an answer; still one answer a pass
+  EXPECT_EQ(count_steps(train, CountedStream(12, 3)), 6);
+}
+
+// The Compressive Transformer: one update every 4 segments after some steps.
+TEST(CountSteps, FollowsTheUpdatePeriod) {
+  config::TrainConfig train;
+  train.epochs = 1;
+  train.accumulate_from = {{.step = 10, .segments = 4}, {.step = 12, .segments = 2}};
+  EXPECT_EQ(accumulation(train, 9), 1);
+  EXPECT_EQ(accumulation(train, 10), 4);
+  EXPECT_EQ(accumulation(train, 11), 4);
+  EXPECT_EQ(accumulation(train, 12), 2);
+  EXPECT_EQ(count_steps(train, CountedStream(9, 9)), 9);
+  EXPECT_EQ(count_steps(train, CountedStream(10, 10)), 10);
+  EXPECT_EQ(count_steps(train, CountedStream(11, 11)), 11);
+  EXPECT_EQ(count_steps(train, CountedStream(18, 18)), 12);
+  EXPECT_EQ(count_steps(train, CountedStream(19, 19)), 13);
+  EXPECT_EQ(count_steps(train, CountedStream(22, 22)), 14);
+}
+
+TEST(CountSteps, RefusesEpochsOfDataWithoutEnd) {
+  config::TrainConfig train;
+  train.epochs = 1;
+  EXPECT_THROW(static_cast<void>(count_steps(train, CountedStream(0, 0))), Error);
 }
 
 }  // namespace

@@ -1,0 +1,109 @@
+#include "host/train/parameter_groups.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::train {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<backbone::Parameter> kBackbone = {
+    {"embedding.0.weight", torch::zeros({4, 2}), true},
+    {"layers.0.attention.norm.weight", torch::zeros({2}), false},
+    {"layers.0.ff.in.weight", torch::zeros({3, 2}), true}};
+
+memory::TierParameter tier_parameter(const std::string& name, const at::Tensor& tensor) {
+  memory::TierParameter parameter;
+  parameter.name = "memory.0.org.example." + name;
+  parameter.tensor = tensor;
+  return parameter;
+}
+
+config::TrainConfig settings() {
+  config::TrainConfig train;
+  train.lr = 0.5;
+  train.weight_decay = 0.25;
+  return train;
+}
+
+TEST(ParameterGroups, MatchesStarsForAnyCharacters) {
+  EXPECT_TRUE(matches("model.*.norm.*", "model.layers.0.attention.norm.weight"));
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_TRUE(matches("*weight", "model.weight"));
+  EXPECT_TRUE(matches("a*b*c", "abbc"));
+  EXPECT_TRUE(matches("model.embedding.0.weight", "model.embedding.0.weight"));
+  EXPECT_FALSE(matches("model.embedding", "model.embedding.0.weight"));
+  EXPECT_FALSE(matches("*norm", "model.norm.weight"));
+  EXPECT_FALSE(matches("a*b*c", "acb"));
+}
+
+TEST(ParameterGroups, DecaysMatricesOnlyByDefault) {
+  const std::vector<memory::TierParameter> tiers = {tier_parameter("0.gate", torch::zeros({2})),
+                                                    tier_parameter("0.map", torch::zeros({2, 2}))};
+  const auto all = group_parameters(settings(), kBackbone, tiers);
+  ASSERT_EQ(all.size(), 5U);
+  const std::vector<double> decays = {0.25, 0.0, 0.25, 0.0, 0.25};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].weight_decay, decays[i]) << all[i].name;
+    EXPECT_EQ(all[i].lr, 0.5);
+    EXPECT_EQ(all[i].rate, "model");
+  }
+  EXPECT_EQ(all[0].name, "model.embedding.0.weight");
+}
+
+TEST(ParameterGroups, TierSettingsComeBeforeTheDefaultsAndTheGroupNoneBeforeThem) {
+  std::vector<memory::TierParameter> tiers = {tier_parameter("0.gate", torch::zeros({2})),
+                                              tier_parameter("0.map", torch::zeros({2, 2}))};
+  for (memory::TierParameter& tier : tiers) tier.weight_decay = 0.125;
+  tiers[1].group = "none";
+  tiers[1].lr = 2.0;
+  tiers[1].lr_factor = 10.0;
+  const auto all = group_parameters(settings(), {}, tiers);
+  EXPECT_EQ(all[0].weight_decay, 0.125);
+  EXPECT_EQ(all[1].weight_decay, 0.0);
+  EXPECT_EQ(all[1].lr, 20.0);
+  EXPECT_EQ(all[1].rate, "memory.0 x 10.0");
+}
+
+TEST(ParameterGroups, TheFirstGroupThatNamesAParameterCounts) {
+  config::TrainConfig train = settings();
+  train.groups = {{.parameters = {"model.*.norm.*"}, .lr = {}, .weight_decay = 0.5},
+                  {.parameters = {"model.layers.*", "memory.*"}, .lr = 0.0625, .weight_decay = {}}};
+  std::vector<memory::TierParameter> tiers = {tier_parameter("0.map", torch::zeros({2, 2}))};
+  tiers[0].lr = 3.0;
+  tiers[0].lr_factor = 2.0;
+  const auto all = group_parameters(train, kBackbone, tiers);
+  EXPECT_EQ(all[0].lr, 0.5);  // no group
+  EXPECT_EQ(all[1].weight_decay, 0.5);
+  EXPECT_EQ(all[1].lr, 0.5);  // the second group names it too
+  EXPECT_EQ(all[2].lr, 0.0625);
+  EXPECT_EQ(all[2].weight_decay, 0.25);
+  EXPECT_EQ(all[2].rate, "group.1");
+  EXPECT_EQ(all[3].lr, 0.125);  // times the plugin's factor
+}
+
+TEST(ParameterGroups, RefusesAPatternThatNamesNothing) {
+  config::TrainConfig train = settings();
+  train.groups = {{.parameters = {"model.*", "model.embeding.0.weight"}, .lr = 1.0}};
+  const auto all = group_parameters(train, kBackbone, {});
+  try {
+    check_groups(train, all);
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("train.group 1: parameters"));
+    EXPECT_THAT(error.what(), HasSubstr("\"model.embeding.0.weight\" names no parameter"));
+    EXPECT_THAT(error.what(), HasSubstr("expected \"model.embedding.0.weight\""));
+  }
+  train.groups = {{.parameters = {"zzz*"}, .lr = 1.0}};
+  EXPECT_THROW(check_groups(train, all), Error);
+  train.groups = {{.parameters = {"*"}, .lr = 1.0}};
+  EXPECT_NO_THROW(check_groups(train, all));
+}
+
+}  // namespace
+}  // namespace mneme::train
