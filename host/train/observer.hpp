@@ -17,6 +17,8 @@ struct StepReport {
   double loss = 0.0;        // mean nll of the step's targets by segment, nats, before the update
   double grad_norm = 0.0;   // global 2-norm before clipping
   double lr = 0.0;          // train.lr by the schedule
+  // Learning rates by TrainableParameter::rate; empty when all parameters have the same.
+  std::map<std::string, double> rates = {};
   std::int64_t tokens = 0;  // targets since the run began
   double seconds = 0.0;     // of training since the run began, evaluations and saving apart
   std::map<std::string, double> losses = {};   // auxiliary, "<tier>.<name>", before their weight

@@ -1,15 +1,14 @@
 #include "host/train/session.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "host/base/clock.hpp"
 #include "host/base/error.hpp"
-#include "host/base/log.hpp"
-#include "host/eval/batch.hpp"
 #include "host/torch.hpp"
-#include "host/train/checkpoint.hpp"
-#include "host/train/device.hpp"
+#include "host/train/diagnosis.hpp"
+#include "host/train/initial_weights.hpp"
+#include "host/train/memory_estimate.hpp"
+#include "host/train/session_pass.hpp"
 
 namespace mneme::train {
 namespace {
@@ -23,59 +22,51 @@ data::StreamOptions training_options(const config::TrainConfig& train) {
   return options;
 }
 
-std::int64_t segments_per_step(const config::TrainConfig& train) {
-  return train.accumulate * train.bptt_segments;
+// What is optimised at which base rate; empty when all have the same.
+std::map<std::string, double> rates_of(const std::vector<TrainableParameter>& parameters) {
+  std::map<std::string, double> rates;
+  for (const TrainableParameter& parameter : parameters) rates[parameter.rate] = parameter.lr;
+  return rates.size() > 1 ? rates : std::map<std::string, double>();
 }
 
-std::int64_t count_steps(const config::TrainConfig& train, const data::Stream& stream) {
-  if (train.epochs == 0) return train.steps;
-  if (stream.segments_per_epoch() == 0) {
-    throw_usage({.where = "train.epochs",
-                 .failed = "the task generates data without end",
-                 .expected = "train.steps",
-                 .got = str("train.epochs = ", train.epochs)});
-  }
-  const std::int64_t segments = train.epochs * stream.segments_per_epoch();
-  return (segments + segments_per_step(train) - 1) / segments_per_step(train);
-}
-
-using Sums = std::map<std::string, at::Tensor>;
-
-void add_reported(Sums& sums, const std::map<std::string, memory::Reported>& reported) {
-  for (const auto& [name, value] : reported) {
-    const at::Tensor term = value.value.detach().to(at::kDouble);
-    at::Tensor& sum = sums[name];
-    sum = sum.defined() ? sum + term : term;
+// A runtime, or an error that says what took the memory. The data are read before, so that the
+// vocabulary is known by then.
+std::unique_ptr<Runtime> open_runtime(const config::Experiment& experiment,
+                                      RuntimeOptions options) {
+  if (!options.dataset) options.dataset = std::make_shared<const data::Dataset>(experiment.data);
+  try {
+    return std::make_unique<Runtime>(experiment, options);
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    const std::int64_t vocabulary = options.dataset->vocabulary_size();
+    throw_out_of_memory("making the model", estimate_memory(experiment, vocabulary), error);
   }
 }
 
 }  // namespace
 
-// Sums over the segments of one step. Tensors stay on the device: all numbers of a step come to the
-// CPU in one transfer.
-struct Session::Pass {
-  at::Tensor graph;  // loss of the segments since the last backward pass
-  at::Tensor loss;   // sum of the segments' mean nll, f64 []
-  Sums losses;
-  Sums metrics;
-  std::int64_t tokens = 0;
-};
-
 Session::Session(const config::Experiment& experiment, SessionOptions options)
-    : runtime_(std::make_unique<Runtime>(experiment, options.runtime)),
-      stream_(std::move(options.stream)) {
+    : runtime_(open_runtime(experiment, options.runtime)), stream_(std::move(options.stream)) {
   const config::TrainConfig& train = experiment.train;
+  check_groups(train, runtime_->parameters());
   if (!stream_) {
     stream_ = runtime_->dataset()->make_stream(data::Split::kTrain, training_options(train));
   }
   total_steps_ = count_steps(train, *stream_);
   rate_ = std::make_unique<LearningRate>(train, total_steps_);
-  optimizer_ = std::make_unique<Adam>(runtime_->parameters(),
-                                      AdamOptions{train.beta1, train.beta2, train.eps});
-  state_ = runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
-  if (!options.folder.empty()) {
-    folder_ = std::make_unique<RunFolder>(RunFolder::create(options.folder, *runtime_));
+  rates_ = rates_of(runtime_->parameters());
+  try {
+    optimizer_ = std::make_unique<Adam>(
+        runtime_->parameters(), AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
+    state_ = runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
+  } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) throw_out_of_memory("making the optimiser", estimate(), error);
+    throw;
   }
+  const bool has_initial = !options.initial_weights.empty();
+  if (has_initial) static_cast<void>(load_initial_weights(*runtime_, options.initial_weights));
+  if (!options.folder.empty()) writer_ = RunWriter::create(options.folder, *runtime_);
+  if (has_initial && writer_) save();
 }
 
 Session::~Session() = default;
@@ -88,60 +79,37 @@ void Session::begin_training() {
   is_training_mode_ = true;
 }
 
-void Session::run_segment(Pass& pass) {
-  data::Segment segment;
-  if (!stream_->next(segment)) {
-    throw_run({.where = "training data",
-               .failed = str("they ended at step ", step_ + 1, " of ", total_steps_)});
-  }
-  backbone::Model& model = runtime_->model();
-  const backbone::Batch batch = eval::make_batch(segment, model.vocabulary(), runtime_->device());
-  if (std::find(segment.reset.begin(), segment.reset.end(), 1) != segment.reset.end()) {
-    state_.reset(segment.reset);
-  }
-  memory::SegmentInput input;
-  input.length = segment.length;
-  input.valid_count = batch.valid_count;
-  memory::SegmentRun run(runtime_->stack(), state_, input);
-  const backbone::Output out = model.forward(batch, run);
-  const std::int64_t targets = segment.target_count();
-  const at::Tensor nll = out.nll.sum() / static_cast<double>(std::max<std::int64_t>(1, targets));
-  const at::Tensor auxiliary = run.total_loss();
-  const at::Tensor total = auxiliary.defined() ? nll + auxiliary : nll;
-  pass.graph = pass.graph.defined() ? pass.graph + total : total;
-  const at::Tensor value = nll.detach().to(at::kDouble);
-  pass.loss = pass.loss.defined() ? pass.loss + value : value;
-  pass.tokens += targets;
-  add_reported(pass.losses, run.losses());
-  add_reported(pass.metrics, run.metrics());
-  run.commit();
+Session::Place Session::place() const {
+  return {stream_->position(), runtime_->model().noise_position(), state_.clone()};
+}
+
+void Session::go_back(Place place) {
+  optimizer_->zero_grad();
+  state_ = std::move(place.state);
+  stream_->seek(place.data);
+  runtime_->model().seek_noise(place.noise);
 }
 
 StepReport Session::train_step() {
   begin_training();
   const double start = steady_clock().seconds();
   const at::AutoGradMode grad(true);
-  const std::vector<std::int64_t> place = stream_->position();
-  const std::uint64_t noise = runtime_->model().noise_position();
-  memory::StackState before = state_.clone();
+  Place begin = place();
   StepReport report;
   try {
-    Pass pass;
     optimizer_->zero_grad();
-    const auto segments = static_cast<double>(segments_per_step(experiment().train));
-    for (std::int64_t i = 0; i < experiment().train.accumulate; ++i) {
-      do {
-        run_segment(pass);
-      } while (!state_.is_graph_boundary());
-      (pass.graph / segments).backward();
-      pass.graph = at::Tensor();
+    const Pass pass = run_passes();
+    report_numbers(report, pass);
+    if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
+      fail_not_finite(report, pass, begin);
     }
     update(report, pass);
+  } catch (const std::exception& error) {
+    go_back(std::move(begin));
+    if (is_out_of_memory(error)) throw_out_of_memory(str("step ", step_ + 1), estimate(), error);
+    throw;
   } catch (...) {
-    optimizer_->zero_grad();
-    state_ = std::move(before);
-    stream_->seek(place);
-    runtime_->model().seek_noise(noise);
+    go_back(std::move(begin));
     throw;
   }
   seconds_ += steady_clock().seconds() - start;
@@ -149,18 +117,19 @@ StepReport Session::train_step() {
   return report;
 }
 
-void Session::update(StepReport& report, const Pass& pass) {
+void Session::report_numbers(StepReport& report, const Pass& pass) const {
   std::vector<at::Tensor> numbers = {pass.loss, optimizer_->gradient_norm().to(pass.loss.device())};
   for (const auto& [name, sum] : pass.losses) numbers.push_back(sum);
   for (const auto& [name, sum] : pass.metrics) numbers.push_back(sum);
   const at::Tensor host = at::stack(numbers).to(at::kCPU);
   const double* number = host.const_data_ptr<double>();
-  const auto segments = static_cast<double>(segments_per_step(experiment().train));
-  report.loss = *number++ / segments;
+  report.loss = *number++;
   report.grad_norm = *number++;
-  for (const auto& [name, sum] : pass.losses) report.losses[name] = *number++ / segments;
-  for (const auto& [name, sum] : pass.metrics) report.metrics[name] = *number++ / segments;
-  if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) fail_not_finite(report);
+  for (const auto& [name, sum] : pass.losses) report.losses[name] = *number++;
+  for (const auto& [name, sum] : pass.metrics) report.metrics[name] = *number++;
+}
+
+void Session::update(StepReport& report, const Pass& pass) {
   const config::TrainConfig& train = experiment().train;
   if (train.clip > 0.0) optimizer_->clip(report.grad_norm, train.clip);
   const double factor = rate_->factor(step_);
@@ -169,17 +138,27 @@ void Session::update(StepReport& report, const Pass& pass) {
   tokens_ += pass.tokens;
   report.step = ++step_;
   report.lr = train.lr * factor;
+  for (const auto& [name, rate] : rates_) report.rates[name] = rate * factor;
   report.tokens = tokens_;
 }
 
-void Session::fail_not_finite(const StepReport& report) const {
+void Session::fail_not_finite(const StepReport& report, const Pass& pass, const Place& begin) {
   const std::vector<std::string> names = optimizer_->non_finite_gradients();
+  optimizer_->zero_grad();
+  memory::StackState state = begin.state.clone();
+  runtime_->model().seek_noise(begin.noise);
+  const std::string place = find_not_finite(*runtime_, state, pass.segments);
   std::string what = str("the loss is ", format_number(report.loss, 4));
+  if (!place.empty()) {
+    what += str("; the first thing that is not finite is ", place);
+  } else {
+    what += str(", its forward passes are finite; the global norm of the gradients is ",
+                format_number(report.grad_norm, 4));
+  }
   if (!names.empty()) {
-    what += str(", and ", names.size(), " of ", runtime_->parameters().size(),
-                " parameters have gradients that are not finite, first ", names.front());
-  } else if (std::isfinite(report.loss)) {
-    what += str(", and the global norm of the gradients is ", format_number(report.grad_norm, 4));
+    what += str("; ", names.size(), " of ", runtime_->parameters().size(),
+                " parameters have gradients that are not finite, first ", names.front(), ", last ",
+                names.back());
   }
   const std::string last = last_checkpoint_.empty()
                                ? std::string("no checkpoint was written yet")
@@ -192,5 +171,7 @@ void Session::fail_not_finite(const StepReport& report) const {
                          "; lower train.lr, lengthen train.warmup, or use train.precision = "
                          "\"f32\"")});
 }
+
+MemoryEstimate Session::estimate() const { return estimate_memory(*runtime_); }
 
 }  // namespace mneme::train

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,9 +13,10 @@
 #include "host/data/stream.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/memory/stack.hpp"
+#include "host/train/memory_estimate.hpp"
 #include "host/train/observer.hpp"
 #include "host/train/optimizer.hpp"
-#include "host/train/run_folder.hpp"
+#include "host/train/run_writer.hpp"
 #include "host/train/runtime.hpp"
 #include "host/train/schedule.hpp"
 #include "host/train/valid_record.hpp"
@@ -25,24 +27,39 @@ struct SessionOptions {
   RuntimeOptions runtime = {};
   // Where config, metrics and checkpoints go; "" = nothing is written. See run_folder.hpp.
   std::filesystem::path folder = {};
+  // For a new run: where its first weights come from (initial_weights.hpp); "" = train.seed. With a
+  // folder, the run begins with a checkpoint of step 0, so that it can be resumed from there.
+  std::filesystem::path initial_weights = {};
+  // For resume(): which checkpoint (RunFolder::checkpoint), and whether the plugins may be other
+  // files than those that wrote it.
+  std::string checkpoint = "last";
+  bool may_change_plugins = false;
   // The training data in place of the dataset's stream; tests use it.
   std::unique_ptr<data::Stream> stream = nullptr;
 };
 
 // One thread at a time.
 //
-// A step runs `accumulate` times `bptt_segments` segments; the graph reaches over bptt_segments
-// segments and gradients over all of them. The loss is the mean over segments of (mean nll of the
-// segment's targets + auxiliary losses by their weights). A step that fails, by a hook's error or
-// by a loss or gradient that is not finite, leaves weights, optimiser, memory and data position as
-// they were before it.
+// A step runs `accumulate` windows of `bptt_segments` segments (accumulate_from changes the first
+// with the steps). The graph of slots with gradient `through` reaches over a window, and the
+// gradients of all windows are summed. The loss is the mean over windows of the mean over their
+// segments of (mean nll of the segment's targets + auxiliary losses by their weights).
+//
+// Segments without any target, as those of a task before its answer, are not counted: they only
+// fill the memory, without gradient, unless they are among the bptt_segments - 1 before one with a
+// target. They have no loss, auxiliary losses included.
+//
+// A step that fails, by a hook's error or by a loss or gradient that is not finite, leaves weights,
+// optimiser, memory and data position as they were before it.
 class Session {
  public:
   // Error (kUsage | kPlugin | kRun) as Runtime and the stream give them. With a folder: creates it,
   // and Error (kUsage) when it already holds a run (resume() continues one).
   explicit Session(const config::Experiment& experiment, SessionOptions options = {});
-  // Continues the run of a folder from its checkpoint: options.folder is `folder`. Errors as above
-  // and as load().
+  // Continues the run of a folder from a checkpoint, or from its beginning when there is none yet:
+  // options.folder is `folder`. Checkpoints and metrics of later steps are deleted. Errors as
+  // above, as RunFolder::open_checkpoint and load(); Error (kUsage) when another process trains the
+  // run or the data have changed since it began, Error (kPlugin) when a plugin has.
   static std::unique_ptr<Session> resume(const std::filesystem::path& folder,
                                          SessionOptions options = {});
   ~Session();
@@ -64,9 +81,10 @@ class Session {
   [[nodiscard]] Runtime& runtime() { return *runtime_; }
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
-  // One optimiser step. Errors: Error (kRun) naming the step, the parameters without finite
-  // gradient and the last good checkpoint; Error (kPlugin) of hooks; Error (kRun) when the data
-  // end.
+  // One optimiser step. Errors: Error (kRun) for a loss or gradient that is not finite, naming the
+  // step, the first layer or parameter that is not and the last good checkpoint; Error (kPlugin) of
+  // hooks; Error (kRun) when the data end, or hold no target; Error (kRun | kDevice) when memory
+  // runs out, naming the largest consumers and the keys to lower.
   StepReport train_step();
   // Trains until total_steps(): reports every step, logs every log_every steps to the folder,
   // evaluates the valid split every eval_every steps and at the end (when there is one), saves to
@@ -78,6 +96,13 @@ class Session {
   // Evaluates a split with the present weights at eval.precision; training continues unharmed.
   eval::Result evaluate(data::Split split, eval::Options options = {});
 
+  // Saves to the folder, and deletes the checkpoints that train.keep_checkpoints leaves over.
+  void save();
+  // The folder's writer; nullptr without a folder.
+  [[nodiscard]] RunWriter* writer() { return writer_.get(); }
+  // The checkpoint written or loaded last; "" = none yet.
+  [[nodiscard]] const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
+
   // Writes everything that load() needs (see checkpoint.hpp), atomically.
   void save(const std::filesystem::path& path);
   // Continues where a checkpoint of the same experiment was written: the steps that follow equal
@@ -85,17 +110,34 @@ class Session {
   // model, memory, data or training settings, listing the differences; Error (kRun) for files that
   // are no checkpoint. A failed load leaves the session as it was.
   void load(const std::filesystem::path& path);
+  void load(const Checkpoint& checkpoint);
 
  private:
-  struct Pass;  // sums of one step
+  struct Pass;  // sums of one step; session_pass.hpp
 
+  // Where a failed step goes back to.
+  struct Place {
+    std::vector<std::int64_t> data;
+    std::uint64_t noise = 0;
+    memory::StackState state = {};
+  };
+
+  [[nodiscard]] MemoryEstimate estimate() const;
   void begin_training();
-  void run_segment(Pass& pass);
+  [[nodiscard]] Place place() const;
+  void go_back(Place place);
+  void report_numbers(StepReport& report, const Pass& pass) const;
   void update(StepReport& report, const Pass& pass);
-  [[noreturn]] void fail_not_finite(const StepReport& report) const;
+  [[noreturn]] void fail_not_finite(const StepReport& report, const Pass& pass, const Place& begin);
+  // session_pass.cpp: the forward and backward passes of a step
+  [[nodiscard]] Pass run_passes();
+  [[nodiscard]] std::vector<data::Segment> read_window(Pass& pass);
+  void check_has_targets(std::int64_t passed) const;
+  void run_segment(Pass& pass, const data::Segment& segment, double weight);
   // session_loop.cpp
   [[nodiscard]] bool is_evaluation_due() const;
-  void evaluate_valid(Observer* observer);
+  // True when the result is the best of several.
+  bool evaluate_valid(Observer* observer);
   void save_to_folder(Observer* observer);
 
   std::unique_ptr<Runtime> runtime_;
@@ -104,8 +146,9 @@ class Session {
   std::unique_ptr<Adam> optimizer_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<LearningRate> rate_;
+  std::map<std::string, double> rates_;  // base rates, when they differ
   memory::StackState state_;
-  std::unique_ptr<RunFolder> folder_;
+  std::unique_ptr<RunWriter> writer_;
   std::filesystem::path last_checkpoint_;
   std::int64_t last_checkpoint_step_ = 0;
   ValidRecord valid_;

@@ -1,0 +1,201 @@
+#include "host/train/memory_estimate.hpp"
+
+#include <algorithm>
+#include <new>
+#include <numeric>
+
+#include "host/backbone/softmax.hpp"
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::train {
+namespace {
+
+constexpr std::size_t kShownConsumers = 3;
+constexpr const char* kModelKeys = "model.layers, model.width, model.ff or data.vocabulary_size";
+
+double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
+// The extents of one segment, as the formulas name them.
+struct Extents {
+  std::int64_t lanes, tokens, columns, layers, width, inner, heads, ff;
+  std::int64_t value_bytes;    // of parameters, the residual stream and norms
+  std::int64_t compute_bytes;  // of matrix products
+  std::int64_t score_bytes;    // of attention probabilities and logits
+};
+
+Extents extents_of(const config::Experiment& e, std::int64_t context_rows) {
+  Extents x{};
+  x.lanes = e.train.lanes;
+  x.tokens = e.train.segment;
+  x.columns = context_rows + e.train.segment;
+  x.layers = e.model.layers;
+  x.width = e.model.width;
+  x.inner = e.model.heads * e.model.head_width;
+  x.heads = e.model.heads;
+  x.ff = e.model.ff;
+  x.value_bytes = e.train.precision == config::Precision::kF64 ? 8 : 4;
+  x.compute_bytes = e.train.precision == config::Precision::kBf16 ? 2 : x.value_bytes;
+  x.score_bytes = x.value_bytes;
+  return x;
+}
+
+// Per layer: inputs of both norms and both blocks and two dropout masks; queries with either bias,
+// attention's result twice (as computed, and as the output projection reads it), keys and values
+// of context and tokens; the feed-forward's inner rows, their mask and their product; the
+// probabilities and their mask.
+std::int64_t layer_activations(const config::Experiment& e, const Extents& x) {
+  const bool has_dropout = e.model.dropout > 0.0;
+  const std::int64_t rows = x.lanes * x.tokens;
+  const std::int64_t widths = 4 + (has_dropout ? 2 : 0) + (e.model.norm == config::Norm::kPre);
+  const std::int64_t queries = e.model.position == config::PositionScheme::kRelative ? 4 : 3;
+  const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
+  const std::int64_t ff = has_dropout ? 3 : 1;
+  const std::int64_t scores = e.model.attention_dropout > 0.0 ? 2 : 1;
+  return rows * widths * x.width * x.value_bytes +
+         (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
+         rows * scores * x.heads * x.columns * x.score_bytes;
+}
+
+// Logits and log-probabilities of as many rows as the softmax takes at once.
+std::int64_t softmax_bytes(const config::Experiment& e, const Extents& x, std::int64_t vocabulary) {
+  std::int64_t ids = vocabulary;
+  if (e.model.adaptive && !e.model.adaptive->cutoffs.empty()) {
+    ids = e.model.adaptive->cutoffs.front();  // most rows take part in the head alone
+  }
+  const std::int64_t logits = std::min(x.lanes * x.tokens * ids, backbone::kKeptLogits);
+  return 2 * logits * x.score_bytes;
+}
+
+std::string count_text(std::int64_t count) { return format_count(static_cast<double>(count)); }
+
+void add_model(MemoryEstimate& out, const config::Experiment& e, const ModelSizes& sizes) {
+  const std::int64_t size = e.train.precision == config::Precision::kF64 ? 8 : 4;
+  const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
+  const std::string numbers = str(count_text(count), " numbers of ", size, " bytes");
+  out.uses.push_back({"parameters", count * size, numbers, kModelKeys});
+  out.uses.push_back({"gradients", count * size, numbers, kModelKeys});
+  out.uses.push_back({"optimiser moments", 2 * count * size, "two for each parameter", kModelKeys});
+}
+
+void add_activations(MemoryEstimate& out, const config::Experiment& e, const ModelSizes& sizes) {
+  const Extents x = extents_of(e, sizes.context_rows);
+  const std::int64_t segments = e.train.bptt_segments;
+  out.uses.push_back({"activations of the layers", segments * x.layers * layer_activations(e, x),
+                      str(segments, " segments x ", x.layers, " layers x ", x.lanes, " lanes x ",
+                          x.tokens, " tokens that see ", x.columns, " columns"),
+                      "train.lanes, train.segment, train.bptt_segments or the memory's rows"});
+  out.uses.push_back({"logits of the softmax", segments * softmax_bytes(e, x, sizes.vocabulary),
+                      str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
+                      "train.lanes, train.segment, or use [model.adaptive]"});
+  const std::int64_t scores = x.lanes * x.heads * x.tokens * x.columns * x.score_bytes;
+  out.uses.push_back({"temporaries of the backward pass",
+                      3 * scores + sizes.largest_parameter * x.value_bytes,
+                      "3 attention matrices of one layer, and a second gradient of the largest "
+                      "parameter",
+                      "train.lanes, train.segment or the memory's rows"});
+}
+
+}  // namespace
+
+std::int64_t MemoryEstimate::total() const {
+  return std::accumulate(uses.begin(), uses.end(), std::int64_t{0},
+                         [](std::int64_t sum, const MemoryUse& use) { return sum + use.bytes; });
+}
+
+std::vector<MemoryUse> MemoryEstimate::largest() const {
+  std::vector<MemoryUse> out = uses;
+  std::stable_sort(out.begin(), out.end(),
+                   [](const MemoryUse& a, const MemoryUse& b) { return a.bytes > b.bytes; });
+  return out;
+}
+
+MemoryEstimate estimate_memory(const config::Experiment& experiment, const ModelSizes& sizes) {
+  MemoryEstimate out;
+  add_model(out, experiment, sizes);
+  const Extents x = extents_of(experiment, sizes.context_rows);
+  const std::int64_t rows = sizes.context_rows * x.lanes * x.layers * x.width * x.value_bytes;
+  out.uses.push_back({"memory state", std::max(rows, sizes.state_bytes) + sizes.state_bytes,
+                      str(sizes.context_rows, " rows a lane and layer, and slots"),
+                      "train.lanes or the memory's rows"});
+  add_activations(out, experiment, sizes);
+  return out;
+}
+
+MemoryEstimate estimate_memory(const Runtime& runtime) {
+  const config::Experiment& e = runtime.experiment();
+  ModelSizes sizes;
+  sizes.vocabulary = runtime.model().vocabulary();
+  sizes.backbone_parameters = runtime.backbone_parameter_count();
+  sizes.memory_parameters = runtime.memory_parameter_count();
+  for (const TrainableParameter& parameter : runtime.parameters()) {
+    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
+  }
+  sizes.context_rows = runtime.stack().context_rows(memory::Phase::kTraining);
+  MemoryEstimate out = estimate_memory(e, sizes);
+  out.is_cuda = runtime.device().is_cuda();
+  return out;
+}
+
+MemoryEstimate estimate_memory(const config::Experiment& experiment, std::int64_t vocabulary) {
+  ModelSizes sizes;
+  sizes.vocabulary = vocabulary;
+  for (const backbone::Parameter& parameter : backbone_outline(experiment, vocabulary)) {
+    sizes.backbone_parameters += parameter.tensor.numel();
+    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
+  }
+  return estimate_memory(experiment, sizes);
+}
+
+Json to_json(const MemoryEstimate& estimate) {
+  Json json;
+  json["bytes"] = estimate.total();
+  json["uses"] = Json::array();
+  for (const MemoryUse& use : estimate.uses) {
+    json["uses"].push_back({{"name", use.name}, {"bytes", use.bytes}, {"formula", use.formula}});
+  }
+  return json;
+}
+
+std::vector<backbone::Parameter> backbone_outline(const config::Experiment& experiment,
+                                                  std::int64_t vocabulary) {
+  const backbone::ModelSetup setup =
+      model_setup(experiment, vocabulary, experiment.train.precision, c10::kMeta);
+  return backbone::make_model(experiment.model, setup)->parameters();
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  // LibTorch's CPU allocator throws a plain c10::Error; a hook's failure comes as its text.
+  const std::string_view text = error.what();
+  for (const std::string_view part :
+       {"can't allocate memory", "not enough memory", "out of memory"}) {
+    if (text.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,
+                         const std::exception& error) {
+  std::string consumers;
+  std::vector<std::string> keys;
+  for (const MemoryUse& use : estimate.largest()) {
+    if (keys.size() == kShownConsumers) break;
+    consumers += str("\n  ", use.name, ": about ", format_number(mebibytes(use.bytes), 1), " MiB (",
+                     use.formula, "); lower ", use.keys);
+    keys.push_back(use.keys);
+  }
+  const std::string_view text = error.what();
+  ErrorText message{
+      .where = where,
+      .failed = str("out of memory; the largest consumers of about ",
+                    format_number(mebibytes(estimate.total()), 1), " MiB in all:", consumers, "\n"),
+      .got = std::string(text.substr(0, text.find('\n'))),
+      .hint = str("lower ", keys.front(),
+                  "; train.accumulate keeps the tokens of a step with fewer lanes")};
+  if (estimate.is_cuda) throw_device(message);
+  throw_run(message);
+}
+
+}  // namespace mneme::train

@@ -1,0 +1,263 @@
+// What a step trains on: segments without target, windows of BPTT, accumulation by step, and what
+// it says when the numbers or the memory run out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_support.hpp"
+
+namespace mneme::train {
+namespace {
+
+using test::error_of;
+using test::infini;
+using test::is_same;
+using test::ListStream;
+using test::random_segment;
+using test::small_experiment;
+using test::weights_of;
+using test::xl_cache;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::vector<std::string> kPlain = {"model.dropout=0.0", "model.attention_dropout=0.0",
+                                         "train.warmup=0"};
+
+std::vector<std::string> plain(std::vector<std::string> more) {
+  more.insert(more.end(), kPlain.begin(), kPlain.end());
+  return more;
+}
+
+SessionOptions with_stream(std::vector<data::Segment> segments) {
+  SessionOptions options;
+  options.stream = std::make_unique<ListStream>(std::move(segments));
+  return options;
+}
+
+data::Segment without_targets(data::Segment segment) {
+  std::fill(segment.targets.begin(), segment.targets.end(), data::kNoTarget);
+  return segment;
+}
+
+// A segment whose inputs are the ids 2k and 2k+1 alone.
+data::Segment own_ids(std::int64_t k, bool has_targets) {
+  data::Segment segment = random_segment(4, 6, 16, 40 + static_cast<std::uint64_t>(k));
+  for (std::size_t i = 0; i < segment.inputs.size(); ++i) {
+    segment.inputs[i] = 2 * k + static_cast<std::int64_t>(i % 2);
+  }
+  return has_targets ? segment : without_targets(segment);
+}
+
+at::Tensor embedding_of(Session& session) {
+  for (const TrainableParameter& parameter : session.runtime().parameters()) {
+    if (parameter.name == "model.embedding.0.weight") return parameter.tensor.detach();
+  }
+  throw std::logic_error("no embedding");
+}
+
+// The ids k (of own_ids) whose embeddings one step moved: where gradient arrived.
+std::set<std::int64_t> reached(const std::vector<data::Segment>& segments, int bptt,
+                               int accumulate) {
+  Session session(
+      small_experiment(infini(),
+                       plain({str("train.bptt_segments=", bptt), "data.alphabet=16",
+                              str("train.accumulate=", accumulate), "model.tie_embedding=false"})),
+      with_stream(segments));
+  const at::Tensor before = embedding_of(session).clone();
+  session.train_step();
+  EXPECT_TRUE(session.state().is_graph_boundary());
+  const at::Tensor moved = embedding_of(session).ne(before).any(1);
+  std::set<std::int64_t> out;
+  for (std::int64_t id = 0; id < moved.size(0); ++id) {
+    if (moved[id].item<bool>()) out.insert(id / 2);
+  }
+  return out;
+}
+
+TEST(Step, GradientReachesBackExactlyTheBpttSegments) {
+  const std::vector<data::Segment> task = {own_ids(0, false), own_ids(1, false), own_ids(2, false),
+                                           own_ids(3, true)};
+  EXPECT_THAT(reached(task, 1, 1), ElementsAre(3));
+  EXPECT_THAT(reached(task, 2, 1), ElementsAre(2, 3));
+  EXPECT_THAT(reached(task, 3, 1), ElementsAre(1, 2, 3));
+  EXPECT_THAT(reached(task, 4, 1), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(reached(task, 9, 1), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Step, EachPassOfAnAccumulationReachesBackByItself) {
+  const std::vector<data::Segment> task = {own_ids(0, false), own_ids(1, false), own_ids(2, true),
+                                           own_ids(3, false), own_ids(4, false), own_ids(5, true)};
+  EXPECT_THAT(reached(task, 1, 2), ElementsAre(2, 5));
+  EXPECT_THAT(reached(task, 2, 2), ElementsAre(1, 2, 4, 5));
+}
+
+// Where every segment asks for something, windows are consecutive: the second one of a window
+// reaches into the first, the first one into nothing.
+TEST(Step, WindowsOfAskingSegmentsAreConsecutive) {
+  std::vector<data::Segment> text = {own_ids(0, true), own_ids(1, true), own_ids(2, true)};
+  // The third segment begins another window: nothing of it reaches back to the second.
+  EXPECT_THAT(reached(text, 2, 1), ElementsAre(0, 1));
+  EXPECT_THAT(reached(text, 1, 1), ElementsAre(0));
+}
+
+TEST(Step, SegmentsWithoutTargetFillTheMemoryAndDoNotCount) {
+  const data::Segment prompt = random_segment(4, 6, 8, 1), answer = random_segment(4, 6, 8, 2);
+  // Both see the answer after the prompt with the initial weights: the first rate of a warm-up is
+  // 0.
+  std::vector<std::string> settings = kPlain;
+  settings.back() = "train.warmup=4";
+  Session sparse(small_experiment(xl_cache(12), settings),
+                 with_stream({without_targets(prompt), answer}));
+  Session dense(small_experiment(xl_cache(12), settings), with_stream({prompt, answer}));
+  const StepReport ours = sparse.train_step();
+  dense.train_step();
+  const StepReport theirs = dense.train_step();
+  EXPECT_EQ(ours.step, 1);
+  EXPECT_EQ(ours.tokens, 4 * 6);
+  EXPECT_EQ(sparse.state().segments(), 2);
+  EXPECT_EQ(ours.loss, theirs.loss);
+  EXPECT_EQ(ours.grad_norm, theirs.grad_norm);
+}
+
+TEST(Step, AccumulatesOverSegmentsWithTargetsOnly) {
+  const data::Segment first = random_segment(4, 6, 8, 1), second = random_segment(4, 6, 8, 2);
+  const data::Segment prompt = without_targets(random_segment(4, 6, 8, 3));
+  const std::vector<std::string> two = plain({"train.accumulate=2"});
+  Session sparse(small_experiment("", two), with_stream({prompt, first, prompt, prompt, second}));
+  Session dense(small_experiment("", two), with_stream({first, second}));
+  const StepReport ours = sparse.train_step(), theirs = dense.train_step();
+  EXPECT_EQ(ours.loss, theirs.loss);
+  EXPECT_EQ(ours.tokens, theirs.tokens);
+  EXPECT_TRUE(is_same(weights_of(sparse.runtime()), weights_of(dense.runtime())));
+}
+
+// A failure in the second window leaves memory, data and dropout as before the step.
+TEST(Step, AFailedStepGoesBackBeforeItsFirstPrompt) {
+  std::vector<data::Segment> segments;
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    const data::Segment segment = random_segment(4, 6, 8, i);
+    segments.push_back(i % 3 == 2 ? segment : without_targets(segment));
+  }
+  const auto experiment = small_experiment(
+      xl_cache(12) + infini(), {"train.accumulate=2", "train.bptt_segments=2", "train.warmup=0"});
+  Session undisturbed(experiment, with_stream(segments));
+  auto broken = std::make_unique<ListStream>(segments);
+  ListStream& stream = *broken;
+  stream.segments()[4].inputs[0] = 99;
+  SessionOptions options;
+  options.stream = std::move(broken);
+  Session session(experiment, std::move(options));
+  EXPECT_THAT(error_of([&] { session.train_step(); }), HasSubstr("segment 4, lane 0, position 0"));
+  EXPECT_EQ(session.state().segments(), 0);
+  stream.segments()[4].inputs[0] = segments[4].inputs[0];
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(session.train_step().loss, undisturbed.train_step().loss);
+  EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(undisturbed.runtime())));
+}
+
+// Repeats one segment for ever; says that an epoch has four.
+class Repeating final : public data::Stream {
+ public:
+  explicit Repeating(data::Segment segment) : segment_(std::move(segment)) {}
+  bool next(data::Segment& segment) override {
+    segment = segment_;
+    return true;
+  }
+  std::vector<std::int64_t> position() const override { return {0}; }
+  void seek(const std::vector<std::int64_t>&) override {}
+  std::int64_t segments_per_epoch() const override { return 4; }
+  std::int64_t targets_per_epoch() const override { return 0; }
+
+ private:
+  data::Segment segment_;
+};
+
+TEST(Step, RefusesDataThatNeverAskForAnything) {
+  SessionOptions options;
+  options.stream = std::make_unique<Repeating>(without_targets(random_segment(4, 6, 8, 1)));
+  Session session(small_experiment(), std::move(options));
+  const std::string error = error_of([&] { session.train_step(); });
+  EXPECT_THAT(error, StartsWith("1: step 1: the training data have nothing to predict"));
+}
+
+TEST(Step, FollowsTheUpdatePeriodByStep) {
+  config::Experiment experiment = small_experiment();
+  experiment.train.accumulate_from = {{.step = 2, .segments = 3}};
+  Session session(experiment);
+  std::vector<std::int64_t> tokens;
+  for (int i = 0; i < 4; ++i) tokens.push_back(session.train_step().tokens / (4 * 6));
+  EXPECT_THAT(tokens, ElementsAre(1, 2, 5, 8));
+}
+
+TEST(Step, ReportsTheRatesOfGroupsWhereTheyDiffer) {
+  config::Experiment experiment = small_experiment(infini("lr = 0.5"), kPlain);
+  experiment.train.groups = {{.parameters = {"model.*.norm.*"}, .lr = 0.25}};
+  Session session(experiment);
+  const StepReport report = session.train_step();
+  const std::map<std::string, double> expected = {
+      {"group.0", 0.25}, {"memory.0", 0.5}, {"model", 1e-2}};
+  EXPECT_EQ(report.rates, expected);
+  EXPECT_TRUE(Session(small_experiment("", kPlain)).train_step().rates.empty());
+}
+
+TEST(Step, RefusesAGroupThatNamesNothing) {
+  config::Experiment experiment = small_experiment();
+  experiment.train.groups = {{.parameters = {"model.layer.*"}, .lr = 0.25}};
+  EXPECT_THAT(error_of([&] { Session session(experiment); }),
+              StartsWith("2: train.group 1: parameters: \"model.layer.*\" names no parameter"));
+}
+
+at::Tensor parameter(Session& session, const std::string& name) {
+  for (const TrainableParameter& parameter : session.runtime().parameters()) {
+    if (parameter.name == name) return parameter.tensor;
+  }
+  throw std::logic_error("no parameter " + name);
+}
+
+void fill(Session& session, const std::string& name, double value) {
+  const at::NoGradGuard no_grad;
+  parameter(session, name).fill_(value);
+  session.runtime().weights_changed();
+}
+
+TEST(Step, NamesTheFirstLayerThatIsNotFinite) {
+  // Finite weights whose product is not.
+  Session session(small_experiment(xl_cache(12), kPlain));
+  session.train_step();
+  fill(session, "model.layers.1.ff.in.bias", 1e200);
+  fill(session, "model.layers.1.ff.out.weight", 1e200);
+  const std::string error = error_of([&] { session.train_step(); });
+  EXPECT_THAT(error, StartsWith("1: step 2: training left the finite numbers"));
+  EXPECT_THAT(error, HasSubstr("the first thing that is not finite is layer 1 (from 0), output of "
+                               "the feed-forward block, lane 0, segment 1 of the step"));
+  EXPECT_EQ(session.step(), 1);
+}
+
+TEST(Step, NamesAParameterThatIsNotFinite) {
+  Session session(small_experiment("", kPlain));
+  fill(session, "model.layers.0.ff.norm.weight", std::nan(""));
+  EXPECT_THAT(error_of([&] { session.train_step(); }),
+              HasSubstr("not finite is parameter model.layers.0.ff.norm.weight"));
+}
+
+// The forward pass stays finite, the backward pass does not.
+TEST(Step, NamesParametersWhenOnlyGradientsAreNotFinite) {
+  Session session(small_experiment("", kPlain));
+  parameter(session, "model.layers.0.ff.in.weight").register_hook([](const at::Tensor& gradient) {
+    return gradient * INFINITY;
+  });
+  const std::string error = error_of([&] { session.train_step(); });
+  EXPECT_THAT(error, StartsWith("1: step 1: training left the finite numbers"));
+  EXPECT_THAT(error, HasSubstr("its forward passes are finite"));
+  EXPECT_THAT(error, HasSubstr("parameters have gradients that are not finite, first "
+                               "model.layers.0.ff.in.weight, last model.layers.0.ff.in.weight"));
+}
+
+}  // namespace
+}  // namespace mneme::train
