@@ -6,7 +6,11 @@
 namespace mneme::backbone {
 
 Noise::Noise(uint64_t seed, at::Device device)
-    : seed_(seed), generator_(at::globalContext().defaultGenerator(device).clone()) {}
+    : seed_(seed),
+      // An outline of a model (device meta) never draws, but has a generator.
+      generator_(at::globalContext()
+                     .defaultGenerator(device.is_meta() ? at::Device(at::kCPU) : device)
+                     .clone()) {}
 
 void Noise::next_segment() {
   ++position_;

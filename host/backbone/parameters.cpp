@@ -35,9 +35,16 @@ void fill(double* values, int64_t count, const InitRule& rule, Random random) {
 at::Tensor ParameterStore::make(const std::string& name, at::IntArrayRef shape,
                                 const InitRule& rule, bool decays) {
   if (find(name) != nullptr) throw std::logic_error("parameter declared twice: " + name);
-  at::Tensor values = at::empty(shape, at::kDouble);
-  fill(values.mutable_data_ptr<double>(), values.numel(), rule, Random(seed_, {"parameter", name}));
-  at::Tensor leaf = values.to(device_, dtype_).detach().set_requires_grad(true);
+  at::Tensor leaf;
+  if (device_.is_meta()) {  // an outline: nothing is stored, so nothing is drawn
+    leaf = at::empty(shape, at::TensorOptions().dtype(dtype_).device(device_));
+  } else {
+    at::Tensor values = at::empty(shape, at::kDouble);
+    fill(values.mutable_data_ptr<double>(), values.numel(), rule,
+         Random(seed_, {"parameter", name}));
+    leaf = values.to(device_, dtype_).detach();
+  }
+  leaf.set_requires_grad(true);
   parameters_.push_back({name, leaf, decays});
   return leaf;
 }

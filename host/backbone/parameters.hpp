@@ -24,7 +24,7 @@ struct InitRule {
 };
 
 // Makes leaf parameters in order of declaration. A parameter's first values depend on (seed, its
-// name, its shape) alone.
+// name, its shape) alone. On device meta they have shapes and no values: an outline of the model.
 class ParameterStore {
  public:
   ParameterStore(uint64_t seed, at::ScalarType dtype, at::Device device)

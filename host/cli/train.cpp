@@ -8,6 +8,7 @@
 #include "host/cli/display.hpp"
 #include "host/cli/input.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/train_dry_run.hpp"
 #include "host/train/device.hpp"
 #include "host/train/session.hpp"
 
@@ -21,10 +22,14 @@ struct TrainArguments {
   std::vector<fs::path> memory;
   SetArgument set;
   fs::path run;
+  fs::path init;
   fs::path resume;
+  std::string checkpoint = "last";
+  bool may_change_plugins = false;
   MachineArguments machine;
   JsonArgument json;
   bool is_quiet = false;
+  bool is_dry_run = false;
 };
 
 class TrainDisplay final : public train::Observer {
@@ -62,12 +67,21 @@ void check_use(const TrainArguments& arguments) {
         "train: expected an experiment file EXP, or --resume RUN, got neither; see mneme "
         "train --help");
   }
+  if (arguments.is_dry_run && (is_resumed || !arguments.run.empty() || !arguments.init.empty())) {
+    throw_usage(
+        "train --dry-run: nothing is trained or written: expected an experiment file without "
+        "--run, --init and --resume");
+  }
   const bool has_settings = !arguments.experiment.empty() || !arguments.memory.empty() ||
-                            !arguments.run.empty() || !arguments.set.overrides().empty();
+                            !arguments.run.empty() || !arguments.init.empty() ||
+                            !arguments.set.overrides().empty();
+  if (!is_resumed && (arguments.checkpoint != "last" || arguments.may_change_plugins)) {
+    throw_usage("train: --checkpoint and --allow-changed-plugin go with --resume RUN");
+  }
   if (is_resumed && has_settings) {
     throw_usage(
         "train --resume: the run's own experiment is continued: expected no experiment "
-        "file, --memory, --set or --run beside it; start a new run for other settings");
+        "file, --memory, --set, --init or --run beside it; start a new run for other settings");
   }
   if (arguments.memory.size() > 1) {
     throw_usage("train --memory: expected one file, got ", arguments.memory.size(),
@@ -84,23 +98,29 @@ fs::path default_run_folder(const TrainArguments& arguments) {
   return folder;
 }
 
+config::Experiment read_experiment(const TrainArguments& arguments) {
+  std::optional<fs::path> memory;
+  if (!arguments.memory.empty()) memory = arguments.memory.front();
+  return config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
+}
+
 std::unique_ptr<train::Session> open_session(const TrainArguments& arguments, fs::path& folder) {
   train::SessionOptions options;
   options.runtime.device = train::open_device(arguments.machine.device);
   if (!arguments.resume.empty()) {
     folder = arguments.resume;
+    options.checkpoint = arguments.checkpoint;
+    options.may_change_plugins = arguments.may_change_plugins;
     auto session = train::Session::resume(folder, std::move(options));
-    if (!fs::exists(train::RunFolder::open(folder).checkpoint())) {
+    if (session->last_checkpoint().empty()) {
       log_warning(folder.string(), ": has no checkpoint yet: training starts from the beginning");
     }
     return session;
   }
-  std::optional<fs::path> memory;
-  if (!arguments.memory.empty()) memory = arguments.memory.front();
-  const config::Experiment experiment =
-      config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
+  const config::Experiment experiment = read_experiment(arguments);
   folder = arguments.run.empty() ? default_run_folder(arguments) : arguments.run;
   options.folder = folder;
+  options.initial_weights = arguments.init;
   return std::make_unique<train::Session>(experiment, std::move(options));
 }
 
@@ -115,6 +135,8 @@ Json json_of(train::Session& session, const fs::path& folder, const Json& evalua
           {"steps", session.step()},
           {"total_steps", session.total_steps()},
           {"interrupted", interrupted_by != 0},
+          {"stopped_early", session.is_stopped_early()},
+          {"best_step", session.valid_record().best_step},
           {"tokens", session.tokens()},
           {"backbone_parameters", session.runtime().backbone_parameter_count()},
           {"memory_parameters", session.runtime().memory_parameter_count()},
@@ -123,21 +145,32 @@ Json json_of(train::Session& session, const fs::path& folder, const Json& evalua
 }
 
 // Trains to the end or to a signal, which is returned.
-int train_until_signal(train::Session& session, TrainDisplay& observer, const fs::path& folder) {
+int train_until_signal(train::Session& session, TrainDisplay& observer) {
   const InterruptGuard guard;
   try {
     session.train(&observer);
     return 0;
   } catch (const Interrupted& interrupted) {
-    session.save(train::RunFolder::open(folder).checkpoint());
+    session.save();
     return interrupted.signal;
   }
+}
+
+int dry_run(const TrainArguments& arguments, const Streams& streams) {
+  const train::TrainingPlan plan =
+      read_input([&] { return train::plan_training(read_experiment(arguments)); });
+  arguments.json.write(train::to_json(plan), streams);
+  if (!arguments.json.is_stdout()) {
+    streams.out << plan_text(plan, arguments.experiment.string());
+  }
+  return 0;
 }
 
 int run(const TrainArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
   train::set_threads(arguments.machine.threads);
+  if (arguments.is_dry_run) return dry_run(arguments, streams);
   fs::path folder;
   const auto session = read_input([&] { return open_session(arguments, folder); });
 
@@ -147,7 +180,7 @@ int run(const TrainArguments& arguments, const Streams& streams) {
                    session->runtime().backbone_parameter_count(), " parameters in the backbone, ",
                    session->runtime().memory_parameter_count(), " in the memory"));
   display.begin("train", session->total_steps(), session->step(), session->tokens());
-  const int signal = train_until_signal(*session, observer, folder);
+  const int signal = train_until_signal(*session, observer);
   display.end();
   arguments.json.write(json_of(*session, folder, observer.evaluations(), signal), streams);
   if (signal != 0) {
@@ -157,6 +190,12 @@ int run(const TrainArguments& arguments, const Streams& streams) {
     return static_cast<int>(ErrorKind::kRun);
   }
   if (arguments.json.is_stdout()) return 0;
+  if (session->is_stopped_early()) {
+    const train::ValidRecord& valid = session->valid_record();
+    streams.out << "stopped early: " << valid.evaluations_since_best
+                << " evaluations without a lower valid loss; the best one was at step "
+                << valid.best_step << '\n';
+  }
   streams.out << "trained " << session->step() << " steps, " << session->tokens()
               << " tokens: " << folder.string() << '\n';
   if (observer.last()) {
@@ -179,14 +218,29 @@ void add_train(CLI::App& app, Action& action) {
       ->add_option("--run", arguments->run,
                    "Folder to make for the run; default runs/<names of the files>")
       ->type_name("DIR");
+  command
+      ->add_option("--init", arguments->init,
+                   "Begin with the weights of this run, checkpoint or official safetensors file")
+      ->type_name("SOURCE");
   command->add_option("--resume", arguments->resume, "Continue the run of this folder")
       ->type_name("RUN");
+  command
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "With --resume: the checkpoint to continue from: last, best or its number of "
+                   "steps; what the run has of later steps is deleted")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  command->add_flag("--allow-changed-plugin", arguments->may_change_plugins,
+                    "With --resume: continue though a plugin's file is another one than before");
+  command->add_flag("--dry-run", arguments->is_dry_run,
+                    "Show parameters, memory, schedule and data of the training, and stop");
   arguments->machine.add(*command);
   arguments->json.add(*command);
   command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
-  set_examples(*command,
-               {"mneme train configs/quickstart.toml --memory my_memory.toml --run runs/first",
-                "mneme train --resume runs/first"});
+  set_examples(
+      *command,
+      {"mneme train configs/quickstart.toml --memory my_memory.toml --run runs/first",
+       "mneme train configs/quickstart.toml --dry-run", "mneme train --resume runs/first"});
   command->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct ProgramResult {
 struct ProgramOptions {
   std::filesystem::path folder = {};          // where it runs; "" = here
   std::vector<std::string> environment = {};  // "NAME=value", added to this process's
+  std::int64_t address_space = 0;             // limit in bytes (RLIMIT_AS); 0 = none
   // Sends this signal as soon as stderr holds `signal_after`; 0 = none.
   int signal = 0;
   std::string signal_after = {};

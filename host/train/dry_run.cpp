@@ -1,0 +1,203 @@
+#include "host/train/dry_run.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "host/base/error.hpp"
+#include "host/memory/loader.hpp"
+#include "host/torch.hpp"
+#include "host/train/schedule.hpp"
+
+namespace mneme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool reads_files(const config::DataConfig& data) {
+  return data.task == config::Task::kText || data.task == config::Task::kTokens;
+}
+
+// True when everything that the experiment names is there.
+bool has_files(const config::DataConfig& data) {
+  if (!reads_files(data)) return true;
+  if (!data.prepared.empty()) return fs::exists(data.prepared);
+  const auto is_there = [](const fs::path& path) { return path.empty() || fs::exists(path); };
+  return !data.train.empty() && is_there(data.train) && is_there(data.valid) &&
+         is_there(data.test) && is_there(data.vocabulary_file);
+}
+
+void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
+  if (data.vocabulary_size > 0) {
+    plan.vocabulary = data.vocabulary_size;
+    plan.vocabulary_source = "data.vocabulary_size";
+  } else if (!data.vocabulary_file.empty() && fs::exists(data.vocabulary_file)) {
+    plan.vocabulary = data::Vocabulary::load(data.vocabulary_file).size();
+    plan.vocabulary_source = "data.vocabulary_file";
+  } else if (data.task == config::Task::kText && data.vocabulary == config::Vocabulary::kByte) {
+    plan.vocabulary = 256;
+    plan.vocabulary_source = "bytes";
+  } else {
+    const fs::path& missing = data.prepared.empty() ? data.train : data.prepared;
+    throw_usage({.where = data.prepared.empty() ? "data.train" : "data.prepared",
+                 .failed = str(missing.string(),
+                               " is not there, and without it the vocabulary is not known"),
+                 .expected = "the data, or data.vocabulary_size",
+                 .got = "neither",
+                 .hint = "give --set data.vocabulary_size=N for the outline of a model"});
+  }
+}
+
+std::unique_ptr<data::Stream> open_data(const config::Experiment& experiment, TrainingPlan& plan) {
+  if (!has_files(experiment.data)) {
+    find_vocabulary(experiment.data, plan);
+    return nullptr;
+  }
+  const data::Dataset dataset(experiment.data);
+  plan.vocabulary = dataset.vocabulary_size();
+  plan.vocabulary_source = "the training data";
+  plan.data = dataset.describe();
+  data::StreamOptions options;
+  options.lanes = experiment.train.lanes;
+  options.segment = experiment.train.segment;
+  options.is_training = true;
+  options.seed = experiment.train.seed;
+  return dataset.make_stream(data::Split::kTrain, options);
+}
+
+std::string part_of(const std::string& name) {
+  if (name.starts_with("embedding.") || name.starts_with("position.")) return "embedding";
+  return name.starts_with("softmax.") ? "softmax" : "layers";
+}
+
+// "<index>.<plugin id>" of "memory.<index>.<plugin id>.<layer or model>.<name>".
+std::string tier_part(const memory::TierParameter& parameter, const memory::Stack& stack) {
+  const std::vector<memory::TierIdentity> tiers = stack.identities();
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const std::string name = str("memory.", i, ".", tiers[i].id);
+    if (parameter.name.starts_with(name + ".")) return name;
+  }
+  return "memory";
+}
+
+void add_part(std::vector<ParameterPart>& parts, const std::string& name, std::int64_t count) {
+  const auto same = std::find_if(parts.begin(), parts.end(),
+                                 [&](const ParameterPart& part) { return part.name == name; });
+  if (same == parts.end()) {
+    parts.push_back({name, count});
+  } else {
+    same->count += count;
+  }
+}
+
+void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
+  const backbone::ModelSetup setup =
+      model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
+  memory::PluginLoader loader;
+  memory::Stack stack(experiment.memory, backbone::backbone_info(experiment.model, setup), loader);
+  const auto model = backbone::make_model(experiment.model, setup);
+  ModelSizes sizes;
+  sizes.vocabulary = plan.vocabulary;
+  sizes.context_rows = stack.context_rows(memory::Phase::kTraining);
+  backbone::set_context_window(*model, sizes.context_rows);  // refuses same_length without rows
+  for (const backbone::Parameter& parameter : model->parameters()) {
+    add_part(plan.backbone, part_of(parameter.name), parameter.tensor.numel());
+  }
+  for (const memory::TierParameter& parameter : stack.parameters()) {
+    add_part(plan.memory, tier_part(parameter, stack), parameter.tensor.numel());
+  }
+  plan.parameters = group_parameters(experiment.train, model->parameters(), stack.parameters());
+  check_groups(experiment.train, plan.parameters);
+  for (const TrainableParameter& parameter : plan.parameters) {
+    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
+  }
+  sizes.backbone_parameters = plan.backbone_count();
+  sizes.memory_parameters = plan.memory_count();
+  sizes.state_bytes = stack.new_state(memory::Phase::kTraining, experiment.train.lanes).bytes();
+  plan.estimate = estimate_memory(experiment, sizes);
+}
+
+// The steps worth a line: first and last, the warm-up's end, quarters, changes of accumulation.
+std::set<std::int64_t> shown_steps(const config::TrainConfig& train, std::int64_t steps) {
+  std::set<std::int64_t> out = {0, steps / 4, steps / 2, steps - steps / 4, steps - 1};
+  if (train.warmup > 0) out.insert(train.warmup);
+  for (const config::AccumulateFrom& from : train.accumulate_from) out.insert(from.step);
+  while (!out.empty() && *out.rbegin() >= steps) out.erase(std::prev(out.end()));
+  return out;
+}
+
+void plan_steps(const config::TrainConfig& train, const data::Stream* stream, TrainingPlan& plan) {
+  const std::int64_t window = train.bptt_segments * train.lanes * train.segment;
+  plan.tokens_per_step = accumulation(train, 0) * window;
+  if (train.epochs == 0) plan.steps = train.steps;
+  if (stream != nullptr) plan.steps = count_steps(train, *stream);
+  if (!plan.steps) return;
+  if (stream != nullptr && stream->segments_per_epoch() > 0) {
+    config::TrainConfig one = train;
+    one.epochs = 1;
+    plan.epochs = static_cast<double>(*plan.steps) / static_cast<double>(count_steps(one, *stream));
+  }
+  const LearningRate rate(train, *plan.steps);
+  for (const std::int64_t step : shown_steps(train, *plan.steps)) {
+    plan.schedule.push_back({step, train.lr * rate.factor(step), accumulation(train, step)});
+  }
+}
+
+std::int64_t sum_of(const std::vector<ParameterPart>& parts) {
+  std::int64_t sum = 0;
+  for (const ParameterPart& part : parts) sum += part.count;
+  return sum;
+}
+
+Json to_json(const std::vector<ParameterPart>& parts) {
+  Json json = Json::object();
+  for (const ParameterPart& part : parts) json[part.name] = part.count;
+  return json;
+}
+
+}  // namespace
+
+std::int64_t TrainingPlan::backbone_count() const { return sum_of(backbone); }
+std::int64_t TrainingPlan::memory_count() const { return sum_of(memory); }
+
+TrainingPlan plan_training(const config::Experiment& experiment) {
+  TrainingPlan plan;
+  plan.experiment = experiment;
+  const auto stream = open_data(experiment, plan);
+  outline_model(experiment, plan);
+  plan_steps(experiment.train, stream.get(), plan);
+  return plan;
+}
+
+Json to_json(const TrainingPlan& plan) {
+  Json json = {{"format", "mneme-dry-run"},
+               {"vocabulary", plan.vocabulary},
+               {"vocabulary_source", plan.vocabulary_source},
+               {"backbone_parameters", plan.backbone_count()},
+               {"memory_parameters", plan.memory_count()},
+               {"backbone", to_json(plan.backbone)},
+               {"memory", to_json(plan.memory)},
+               {"memory_estimate", to_json(plan.estimate)},
+               {"tokens_per_step", plan.tokens_per_step},
+               {"warmup", plan.experiment.train.warmup},
+               {"data", plan.data}};
+  json["steps"] = plan.steps ? Json(*plan.steps) : Json(nullptr);
+  json["epochs"] = plan.epochs ? Json(*plan.epochs) : Json(nullptr);
+  json["schedule"] = Json::array();
+  for (const SchedulePoint& point : plan.schedule) {
+    json["schedule"].push_back(
+        {{"step", point.step}, {"lr", point.lr}, {"accumulate", point.windows}});
+  }
+  json["parameters"] = Json::array();
+  for (const TrainableParameter& parameter : plan.parameters) {
+    json["parameters"].push_back({{"name", parameter.name},
+                                  {"shape", parameter.tensor.sizes().vec()},
+                                  {"lr", parameter.lr},
+                                  {"rate", parameter.rate},
+                                  {"weight_decay", parameter.weight_decay}});
+  }
+  return json;
+}
+
+}  // namespace mneme::train

@@ -1,0 +1,54 @@
+// What a training would do, without doing it: nothing is allocated on a device, nothing is written.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/base/json.hpp"
+#include "host/config/experiment.hpp"
+#include "host/train/memory_estimate.hpp"
+#include "host/train/parameter_groups.hpp"
+
+namespace mneme::train {
+
+// Numbers in the parameters of one part of the model: "embedding", "layers", "softmax" (what is
+// tied counts with the embedding), or a tier, "memory.<index>.<plugin>".
+struct ParameterPart {
+  std::string name;
+  std::int64_t count = 0;
+};
+
+struct SchedulePoint {
+  std::int64_t step = 0;     // steps done before
+  double lr = 0.0;           // train.lr by the schedule
+  std::int64_t windows = 1;  // backward passes of that step
+};
+
+struct TrainingPlan {
+  config::Experiment experiment;
+  std::int64_t vocabulary = 0;
+  std::string vocabulary_source;               // "the training data" or "data.vocabulary_size"
+  std::vector<TrainableParameter> parameters;  // on device meta: shapes without values
+  std::vector<ParameterPart> backbone, memory;
+  MemoryEstimate estimate;
+  // Absent when epochs are asked for and the data are not there.
+  std::optional<std::int64_t> steps;
+  std::optional<double> epochs;  // that the steps take; absent without data or for data without end
+  std::int64_t tokens_per_step = 0;  // at the first step: windows x bptt_segments x lanes x segment
+  std::vector<SchedulePoint> schedule;
+  Json data;  // Dataset::describe(); null when the files are not there
+
+  [[nodiscard]] std::int64_t backbone_count() const;
+  [[nodiscard]] std::int64_t memory_count() const;
+};
+
+// Checks the experiment as a training would: data (when its files are there), plugins, model,
+// groups of parameters. Without the data the vocabulary must be known: data.vocabulary_size, a
+// saved vocabulary, bytes, or a generated task. Errors as Session gives them; Error (kUsage) when
+// the vocabulary is not known.
+[[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment);
+[[nodiscard]] Json to_json(const TrainingPlan& plan);
+
+}  // namespace mneme::train

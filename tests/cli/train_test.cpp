@@ -1,0 +1,110 @@
+// mneme train: dry runs, groups of parameters, too little memory, signals while evaluating.
+#include <signal.h>
+
+#include "host/base/file.hpp"
+#include "host/base/json.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Train : public CliTest {};
+
+TEST_F(Train, DryRunSaysWhatWouldHappenAndWritesNothing) {
+  const std::string path = experiment(tiny());
+  const ProgramOptions here{.folder = folder_.path()};
+  const ProgramResult result = run_mneme({"train", path, "--dry-run"}, here);
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("backbone: "));
+  EXPECT_THAT(result.out, HasSubstr("memory: 0 parameters"));
+  EXPECT_THAT(result.out, HasSubstr("device memory: about "));
+  EXPECT_THAT(result.out, HasSubstr("schedule: cosine, 6 steps of 32 tokens; no warm-up"));
+  EXPECT_THAT(result.out, HasSubstr("data: motif, vocabulary of 8"));
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+}
+
+TEST_F(Train, DryRunGivesJson) {
+  const ProgramResult result = run_mneme({"train", experiment(tiny()), "--dry-run", "--json", "-"});
+  expect_done(result);
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json.at("format"), "mneme-dry-run");
+  EXPECT_EQ(json.at("steps"), 6);
+  EXPECT_GT(json.at("memory_estimate").at("bytes"), 0);
+  EXPECT_EQ(json.at("parameters").at(0).at("name"), "model.embedding.0.weight");
+}
+
+TEST_F(Train, DryRunRefusesWhatItWouldNotWrite) {
+  expect_refusal(run_mneme({"train", experiment(tiny()), "--dry-run", "--run", file("run")}), 2,
+                 {"train --dry-run", "--run"});
+  expect_refusal(run_mneme({"train", "--resume", file("run"), "--dry-run"}), 2,
+                 {"train --dry-run", "--resume"});
+}
+
+TEST_F(Train, DryRunNeedsTheVocabulary) {
+  std::string text = tiny();
+  text.replace(text.find("task = \"motif\""), text.find("[train]") - text.find("task = \"motif\""),
+               "task = \"tokens\"\ntrain = \"absent.safetensors\"\n");
+  expect_refusal(run_mneme({"train", experiment(text), "--dry-run"}), 2,
+                 {"data.train", "absent.safetensors is not there", "data.vocabulary_size"});
+  const ProgramResult known =
+      run_mneme({"train", experiment(text), "--dry-run", "--set", "data.vocabulary_size=1000"});
+  expect_done(known);
+  EXPECT_THAT(known.out, HasSubstr("vocabulary of 1000 (from data.vocabulary_size)"));
+}
+
+TEST_F(Train, RefusesAGroupThatNamesNoParameter) {
+  const std::string text =
+      tiny() + "\n[[train.group]]\nparameters = [\"model.layers.0.ff.in.weihgt\"]\nlr = 1e-3\n";
+  expect_refusal(run_mneme({"train", experiment(text), "--run", file("run")}), 2,
+                 {"train.group 1", "names no parameter", "model.layers.0.ff.in.weight"});
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(Train, NamesTheConsumersWhenMemoryRunsOut) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer needs the address space for itself";
+#endif
+  ProgramOptions small;
+  small.address_space = std::int64_t{6} << 30;
+  // 2^13 x 2^13 attention scores of 2 heads and 64 lanes take 32 GiB.
+  const ProgramResult result =
+      run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet", "--set",
+                 "train.segment=8192", "--set", "train.lanes=64"},
+                small);
+  expect_refusal(result, 1,
+                 {"step 1: out of memory", "activations of the layers: about ",
+                  "lower train.lanes, train.segment"});
+}
+
+TEST_F(Train, StopsWithinASegmentWhileItEvaluates) {
+  std::string text = tiny();
+  text.replace(text.find("log_every"), 0, "eval_every = 1\n");
+  text.replace(text.rfind("steps = 4"), 9, "steps = 100000000");  // hours
+  const std::string path = experiment(text);
+  const ProgramResult stopped = run_mneme({"train", path, "--run", file("run")},
+                                          {.signal = SIGTERM, .signal_after = "train 1/6"});
+  EXPECT_EQ(stopped.signal, 0);
+  EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGTERM after step 1 of 6"));
+  EXPECT_THAT(stopped.err, HasSubstr("saved; continue with mneme train --resume"));
+  EXPECT_THAT(read_file(folder_ / "run/metrics.jsonl"), Not(HasSubstr("\"eval\"")));
+}
+
+TEST_F(Train, SaysThatItStoppedEarly) {
+  std::string text = tiny();
+  text.replace(text.find("lr = 3e-3"), 9, "lr = 1e-300\neval_every = 1\nearly_stop = 2");
+  const ProgramResult result =
+      run_mneme({"train", experiment(text), "--run", file("run"), "--quiet"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("stopped early: 2 evaluations without a lower valid loss; the "
+                                    "best one was at step 1"));
+  EXPECT_THAT(result.out, HasSubstr("trained 3 steps"));
+}
+
+}  // namespace
+}  // namespace mneme::test

@@ -1,0 +1,227 @@
+// Plans of trainings, and how far the estimate of memory is from what a training takes.
+#include "host/train/dry_run.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <fstream>
+#include <iostream>
+
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_support.hpp"
+
+namespace mneme::train {
+namespace {
+
+using test::error_of;
+using test::infini;
+using test::small_experiment;
+using test::xl_cache;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// The published configuration: 151,107,538 parameters, as the official training log counts them.
+TEST(DryRun, CountsTheParametersOfWikiText103Base) {
+  config::Experiment e = config::parse_experiment(MNEME_SOURCE_DIR "/configs/wt103_base.toml");
+  e.memory.tiers.clear();  // the cache has no parameters; its plugin need not be built here
+  const TrainingPlan plan = plan_training(e);
+  EXPECT_EQ(plan.vocabulary, 267735);
+  EXPECT_EQ(plan.backbone_count(), 151107538);
+  ASSERT_EQ(plan.backbone.size(), 3U);
+  EXPECT_EQ(plan.backbone[0].name, "embedding");
+  EXPECT_EQ(plan.backbone[0].count, 267735 * 410);
+  EXPECT_EQ(plan.memory_count(), 0);
+  EXPECT_EQ(plan.steps, 200000);
+  EXPECT_EQ(plan.tokens_per_step, 60 * 150);
+  EXPECT_EQ(plan.schedule.front().lr, 2.5e-4);
+  EXPECT_NEAR(plan.schedule[2].lr, 1.25e-4, 1e-12);
+}
+
+TEST(DryRun, AgreesWithTheSessionItPlans) {
+  const auto experiment = small_experiment(xl_cache(12) + infini("lr = 0.5"),
+                                           {"train.accumulate=2", "train.bptt_segments=3"});
+  const TrainingPlan plan = plan_training(experiment);
+  Session session(experiment);
+  EXPECT_EQ(plan.backbone_count(), session.runtime().backbone_parameter_count());
+  EXPECT_EQ(plan.memory_count(), session.runtime().memory_parameter_count());
+  EXPECT_EQ(plan.steps, session.total_steps());
+  EXPECT_EQ(plan.tokens_per_step, session.train_step().tokens);
+  ASSERT_EQ(plan.parameters.size(), session.runtime().parameters().size());
+  for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
+    const TrainableParameter& ours = plan.parameters[i];
+    const TrainableParameter& theirs = session.runtime().parameters()[i];
+    EXPECT_EQ(ours.name, theirs.name);
+    EXPECT_EQ(ours.tensor.sizes(), theirs.tensor.sizes());
+    EXPECT_TRUE(ours.tensor.is_meta());
+    EXPECT_EQ(ours.rate, theirs.rate);
+  }
+  const Json json = to_json(plan);
+  EXPECT_EQ(json.at("memory_parameters"), 4);
+  EXPECT_EQ(json.at("memory").size(), 1U);  // the cache has none
+  EXPECT_EQ(json.at("parameters").back().at("lr"), 0.5);
+  EXPECT_EQ(json.at("data").at("task"), "motif");
+}
+
+TEST(DryRun, ShowsWarmUpAndUpdatePeriod) {
+  auto experiment = small_experiment("", {"train.steps=100", "train.warmup=10"});
+  experiment.train.accumulate_from = {{.step = 60, .segments = 4}};
+  std::vector<std::int64_t> steps, windows;
+  for (const SchedulePoint& point : plan_training(experiment).schedule) {
+    steps.push_back(point.step);
+    windows.push_back(point.windows);
+  }
+  EXPECT_THAT(steps, ElementsAre(0, 10, 25, 50, 60, 75, 99));
+  EXPECT_THAT(windows, ElementsAre(1, 1, 1, 1, 4, 4, 4));
+}
+
+config::Experiment text_experiment(const std::string& path, const std::string& vocabulary) {
+  return small_experiment("", {"data.task=text", "data.train=" + path, "train.lanes=2",
+                               "data.vocabulary=" + vocabulary});
+}
+
+TEST(DryRun, CountsEpochsOfDataThatAreThere) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.write("train.txt", std::string(40, 'a')).string();
+  config::Experiment experiment = text_experiment(path, "byte");
+  experiment.train.steps = 10;  // an epoch has 4 segments
+  const TrainingPlan plan = plan_training(experiment);
+  EXPECT_EQ(plan.vocabulary_source, "the training data");
+  ASSERT_TRUE(plan.epochs.has_value());
+  EXPECT_DOUBLE_EQ(*plan.epochs, 2.5);
+}
+
+TEST(DryRun, WorksWithoutTheDataWhenTheVocabularyIsKnown) {
+  const TrainingPlan bytes = plan_training(text_experiment("absent.txt", "byte"));
+  EXPECT_EQ(bytes.vocabulary, 256);
+  EXPECT_TRUE(bytes.data.is_null());
+  config::Experiment words = text_experiment("absent.txt", "word");
+  words.data.vocabulary_size = 5000;
+  words.train.steps = 0;
+  words.train.epochs = 2;
+  const TrainingPlan plan = plan_training(words);
+  EXPECT_EQ(plan.vocabulary, 5000);
+  EXPECT_FALSE(plan.steps.has_value());
+  EXPECT_TRUE(plan.schedule.empty());
+  EXPECT_TRUE(to_json(plan).at("steps").is_null());
+}
+
+TEST(DryRun, RefusesAVocabularyThatIsNotKnown) {
+  const std::string error =
+      error_of([&] { static_cast<void>(plan_training(text_experiment("absent.txt", "word"))); });
+  EXPECT_THAT(error, StartsWith("2: data.train: "));
+  EXPECT_THAT(error, HasSubstr("absent.txt is not there"));
+  EXPECT_THAT(error, HasSubstr("--set data.vocabulary_size=N"));
+}
+
+TEST(DryRun, RefusesWhatATrainingWouldRefuse) {
+  config::Experiment experiment = small_experiment();
+  experiment.model.same_length = true;
+  EXPECT_THAT(error_of([&] { static_cast<void>(plan_training(experiment)); }),
+              HasSubstr("model.same_length"));
+}
+
+// "VmHWM:" or "VmRSS:" of this process in bytes.
+std::int64_t resident(const std::string& key) {
+  std::ifstream in("/proc/self/status");
+  for (std::string word; in >> word;) {
+    std::int64_t kibibytes = 0;
+    if (word == key && in >> kibibytes) return kibibytes * 1024;
+  }
+  throw std::logic_error("no " + key);
+}
+
+// Peak of two steps over what the process held before the session was made.
+std::int64_t measured_peak(const config::Experiment& experiment) {
+  malloc_trim(0);  // what earlier sessions freed goes back to the system
+  const std::int64_t before = resident("VmRSS:");
+  std::ofstream("/proc/self/clear_refs") << "5\n";  // the peak starts anew
+  Session session(experiment);
+  for (int i = 0; i < 2; ++i) session.train_step();
+  return resident("VmHWM:") - before;
+}
+
+// The estimate is meant to say whether a training fits: within a factor of 1.5 of the measured
+// peak, for activations, for logits and for parameters as the largest part.
+TEST(MemoryEstimate, IsNearTheMeasuredPeak) {
+  const std::vector<std::string> common = {"train.precision=f32", "eval.precision=f32",
+                                           "model.width=128",     "model.head_width=64",
+                                           "model.ff=512",        "train.lanes=16"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), common.begin(), common.end());
+    return more;
+  };
+  const std::vector<std::pair<std::string, config::Experiment>> cases = {
+      {"activations",
+       small_experiment(xl_cache(256), with({"train.segment=256", "model.layers=4"}))},
+      {"no dropout", small_experiment("", with({"train.segment=512", "model.dropout=0.0",
+                                                "model.attention_dropout=0.0"}))},
+      {"parameters", small_experiment("", with({"train.segment=8", "data.alphabet=60000"}))}};
+  for (const auto& [name, experiment] : cases) {
+    const std::int64_t estimate = plan_training(experiment).estimate.total();
+    const double factor =
+        static_cast<double>(measured_peak(experiment)) / static_cast<double>(estimate);
+    std::cout << name << ": estimated " << estimate / (1 << 20) << " MiB, measured / estimated "
+              << factor << std::endl;
+    EXPECT_GT(factor, 1 / 1.5) << name;
+    EXPECT_LT(factor, 1.5) << name;
+  }
+}
+
+TEST(MemoryEstimate, NamesTheLargestConsumersAndTheKeysToLower) {
+  const auto experiment = small_experiment(xl_cache(12), {"train.lanes=1000", "train.segment=500"});
+  const MemoryEstimate estimate = plan_training(experiment).estimate;
+  EXPECT_EQ(estimate.largest().front().name, "activations of the layers");
+  const std::string error = error_of(
+      [&] { throw_out_of_memory("step 3", estimate, std::runtime_error("no room\nat ...")); });
+  EXPECT_THAT(error, StartsWith("1: step 3: out of memory; the largest consumers of about "));
+  EXPECT_THAT(error, HasSubstr("activations of the layers: about "));
+  EXPECT_THAT(error, HasSubstr("lower train.lanes, train.segment"));
+  EXPECT_THAT(error, HasSubstr("no room"));
+  EXPECT_THAT(error, testing::Not(HasSubstr("at ...")));
+  MemoryEstimate on_cuda = estimate;
+  on_cuda.is_cuda = true;
+  EXPECT_THAT(
+      error_of([&] { throw_out_of_memory("step 3", on_cuda, std::runtime_error("no room")); }),
+      StartsWith("4: step 3: "));
+}
+
+TEST(MemoryEstimate, KnowsFailedAllocations) {
+  EXPECT_TRUE(is_out_of_memory(std::bad_alloc()));
+  EXPECT_TRUE(is_out_of_memory(std::runtime_error("CUDA out of memory. Tried to allocate 2 GiB")));
+  EXPECT_FALSE(is_out_of_memory(std::runtime_error("the memory is empty")));
+  try {
+    static_cast<void>(torch::empty({int64_t{1} << 50}, at::kDouble));
+    FAIL() << "8 PiB were there";
+  } catch (const std::exception& error) {
+    EXPECT_TRUE(is_out_of_memory(error)) << error.what();
+  }
+}
+
+TEST(Session, NamesTheConsumersWhenAModelDoesNotFit) {
+  config::Experiment experiment = small_experiment();
+  experiment.model.ff = 4000000000000;  // half a petabyte
+  const std::string error = error_of([&] { Session session(experiment); });
+  EXPECT_THAT(error, StartsWith("1: making the model: out of memory"));
+  EXPECT_THAT(error, HasSubstr("optimiser moments"));
+  EXPECT_THAT(error, HasSubstr("lower model.layers, model.width, model.ff"));
+}
+
+TEST(Session, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
+  // One attention matrix of 2^17 x 2^17 x 2 heads x 64 lanes: 8 TiB.
+  const auto experiment = small_experiment(
+      "", {"train.segment=131072", "train.lanes=64", "model.width=2", "model.heads=2",
+           "model.head_width=1", "model.ff=1", "data.period_max=56"});
+  Session session(experiment);
+  const std::string error = error_of([&] { session.train_step(); });
+  EXPECT_THAT(error, StartsWith("1: step 1: out of memory"));
+  EXPECT_THAT(error, HasSubstr("train.lanes, train.segment"));
+  EXPECT_EQ(session.step(), 0);
+  EXPECT_EQ(session.state().segments(), 0);
+}
+
+}  // namespace
+}  // namespace mneme::train
