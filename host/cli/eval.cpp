@@ -22,6 +22,12 @@ void check_use(const EvalArguments& arguments) {
     throw_usage("eval: --tokens and --dump go together: expected both, got only ",
                 arguments.tokens.empty() ? "--dump" : "--tokens");
   }
+  if (arguments.is_decoding &&
+      (!arguments.tokens.empty() || arguments.extrapolate != 0 || arguments.wants_breakdown)) {
+    throw_usage(
+        "eval --decode decodes the task's answers: --tokens, --extrapolate and --breakdown are for "
+        "losses of given tokens");
+  }
   if (!arguments.tokens.empty() && arguments.memory.size() > 1) {
     throw_usage("eval --tokens: expected at most one --memory, got ", arguments.memory.size());
   }
@@ -149,6 +155,7 @@ int run(const EvalArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
   train::set_threads(arguments.machine.threads);
+  if (arguments.is_decoding) return decode_answers(arguments, streams);
   return arguments.tokens.empty() ? evaluate(arguments, streams) : score_tokens(arguments, streams);
 }
 
@@ -172,6 +179,8 @@ void add_eval(CLI::App& app, Action& action) {
       ->type_name("SPLIT")
       ->check(CLI::IsMember({"valid", "test"}))
       ->capture_default_str();
+  command->add_flag("--decode", arguments->is_decoding,
+                    "Decode a sorting task greedily: how often the answer is right, how fast");
   command
       ->add_option("--tokens", arguments->tokens,
                    "Score the ids of this safetensors file: input [lanes, n], optional target")

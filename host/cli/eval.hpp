@@ -19,6 +19,7 @@ struct EvalArguments {
   std::vector<std::filesystem::path> memory;
   std::string checkpoint = "last";
   std::string split = "valid";
+  bool is_decoding = false;
   std::filesystem::path tokens;
   std::filesystem::path dump;
   bool wants_breakdown = false;
@@ -49,6 +50,10 @@ struct OpenEvaluation {
 // Names the parameters that keep their initial values.
 void note_untrained(Display& display, const std::string& name,
                     const std::vector<std::string>& untrained);
+
+// mneme eval RUN --decode: all memories are open at once and take turns batch by batch, so that a
+// machine that is busy for a while slows all of them alike.
+int decode_answers(const EvalArguments& arguments, const Streams& streams);
 
 // mneme eval RUN --tokens FILE --dump FILE
 int score_tokens(const EvalArguments& arguments, const Streams& streams);

@@ -195,6 +195,31 @@ TEST(Model, CorrectIsTheArgMax) {
   EXPECT_FALSE(plain.correct.defined());
 }
 
+// A lane without tokens, as an epoch's last batch has them, is as if it were not there.
+TEST(Model, LanesWithoutTokensChangeNoGradient) {
+  const config::ModelConfig c = small_config();
+  const auto model = make_model(c, small_setup());
+  const auto gradients = [&](const Batch& batch) {
+    run_plain(*model, c, small_setup(), batch).nll.sum().backward();
+    std::vector<at::Tensor> out;
+    for (const Parameter& parameter : model->parameters()) {
+      out.push_back(parameter.tensor.grad().clone());
+      parameter.tensor.mutable_grad().reset();
+    }
+    return out;
+  };
+  Batch batch = batch_of(4, 6, 11);
+  const Batch two{batch.input.narrow(0, 0, 2), batch.target.narrow(0, 0, 2), {}};
+  batch.input.narrow(0, 2, 2).fill_(0);
+  batch.target.narrow(0, 2, 2).fill_(-1);
+  batch.valid_count = {6, 6, 0, 0};
+  const auto expected = gradients(two);
+  const auto got = gradients(batch);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LT(largest_difference(got[i], expected[i]), 1e-12) << model->parameters()[i].name;
+  }
+}
+
 TEST(Model, DropoutIsOffInEvaluationAndRepeatableInTraining) {
   config::ModelConfig c = small_config();
   c.dropout = 0.3;

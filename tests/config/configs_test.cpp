@@ -91,5 +91,49 @@ TEST(Configs, TransformerXlIsEvaluatedAsPublished) {
   EXPECT_EQ(enwik8.memory.tiers.at(0).eval_options.find("rows")->as_integer(), 2100);
 }
 
+// The sizes and the training of the Transformer-XL article; its memory holds all but the last
+// input.
+TEST(Configs, DigitSortingIsThatOfTheArticle) {
+  const Experiment e = parse_experiment(kConfigs / "digit_sorting.toml", {},
+                                        kConfigs / "memory/digit_sorting_cache.toml");
+  const std::vector<std::int64_t> got = {
+      e.model.layers, e.model.width,  e.model.heads,           e.model.head_width,       e.model.ff,
+      e.train.lanes,  e.train.epochs, e.data.sequences.length, e.data.sequences.alphabet};
+  EXPECT_EQ(got, (std::vector<std::int64_t>{2, 128, 4, 32, 128, 128, 16, 20, 10}));
+  EXPECT_EQ(e.data.sequences.train_sequences, 50000);
+  EXPECT_EQ(e.data.sequences.test_sequences, 5000);
+  EXPECT_EQ(e.model.dropout, 0.0);
+  EXPECT_EQ(e.model.init, Init::kArticle);
+  EXPECT_TRUE(e.model.untie_position_bias);
+  EXPECT_FALSE(e.model.tie_embedding);
+  EXPECT_EQ(e.model.embedding_scale, EmbeddingScale::kNone);
+  EXPECT_EQ(e.train.optimizer, Optimizer::kAdam);
+  EXPECT_EQ(e.train.schedule, Schedule::kLinear);
+  EXPECT_EQ(e.train.lr, 1e-3);
+  EXPECT_EQ(e.train.lr_min, 1e-5);
+  EXPECT_EQ(e.train.warmup, 0);
+  EXPECT_EQ(e.train.clip, 0.0);
+  EXPECT_EQ(e.train.segment, 2 * e.data.sequences.length - 1) << "a sequence is one segment";
+  EXPECT_EQ(e.memory.tiers.at(0).options.find("rows")->as_integer(), e.train.segment);
+}
+
+// [infinity-former, 4.1 and C.1].
+TEST(Configs, SortingIsThatOfThePaper) {
+  const Experiment e =
+      parse_experiment(kConfigs / "sorting.toml", {}, kConfigs / "memory/sorting_cache.toml");
+  const std::vector<std::int64_t> got = {e.model.layers,
+                                         e.model.heads,
+                                         e.train.segment,
+                                         e.train.lanes,
+                                         e.train.epochs,
+                                         e.data.sequences.length,
+                                         e.data.sequences.alphabet,
+                                         e.memory.tiers.at(0).options.find("rows")->as_integer()};
+  EXPECT_EQ(got, (std::vector<std::int64_t>{3, 6, 1024, 8, 20, 4000, 20, 2048}));
+  EXPECT_EQ(e.train.lr, 2.5e-4);
+  EXPECT_EQ(e.train.schedule, Schedule::kCosine);
+  EXPECT_EQ(e.train.lr_min, 0.0);
+}
+
 }  // namespace
 }  // namespace mneme::config
