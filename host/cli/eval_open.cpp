@@ -1,7 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include "host/base/text.hpp"
+#include "host/base/error.hpp"
 #include "host/cli/eval.hpp"
 #include "host/train/device.hpp"
 #include "host/train/run_folder.hpp"
@@ -50,6 +50,13 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   run.options.device = train::open_device(arguments.machine.device);
   run.options.precision = run.experiment.eval.precision;
   run.options.dataset = std::make_shared<const data::Dataset>(run.experiment.data, data);
+  if (arguments.tokens.empty() && !run.options.dataset->has(split_of(arguments))) {
+    throw_usage({.where = "data." + arguments.split,
+                 .failed = str("there is no ", arguments.split, " data"),
+                 .expected = "the path of a file",
+                 .got = "none in the run's experiment",
+                 .hint = str("name another --split, or --set data.", arguments.split, "=FILE")});
+  }
   run.options.loader = std::make_shared<memory::PluginLoader>();
   return run;
 }

@@ -3,6 +3,7 @@
 
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
+#include "host/train/parameter_groups.hpp"
 #include "host/train/runtime.hpp"
 
 namespace mneme::train {
@@ -60,19 +61,13 @@ MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
   auto next = std::make_unique<memory::Stack>(memory, stack_->backbone(), *loader_);
   MemorySwap swap;
   swap.reset = carry_parameters(*next, trained ? trained : values_of(*stack_), memory.carry);
+  auto parameters = group_parameters(experiment.train, model_->parameters(), next->parameters());
   next->succeed(*stack_);
 
-  std::swap(experiment_, experiment);
+  // Nothing fails from here on.
+  experiment_ = std::move(experiment);
+  parameters_ = std::move(parameters);
   std::swap(stack_, next);
-  std::vector<TrainableParameter> parameters = std::exchange(parameters_, {});
-  try {
-    collect_parameters();
-  } catch (...) {  // learning rates and groups of the experiment are checked there
-    std::swap(experiment_, experiment);
-    std::swap(stack_, next);
-    parameters_ = std::move(parameters);
-    throw;
-  }
   model_->weights_changed();
   swap.retired = std::move(next);
   return swap;

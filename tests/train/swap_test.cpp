@@ -101,15 +101,13 @@ TEST(Swap, LeavesTheOldMemoryRunningAfterAFailure) {
                                                "fault = \"create\"\n")}) {
     SCOPED_TRACE(tiers);
     config::MemoryConfig memory = small_experiment(xl_cache(8)).memory;
-    const auto text = test::error_of([&] {
-      memory.tiers = config::parse_experiment_text(
-                         "[model]\nlayers = 8\n[data]\ntask = \"motif\"\n[train]\nsteps = 1\n"
-                         "[memory]\nplugins = [\"x\"]\n" +
-                             tiers,
-                         "next.toml")
-                         .memory.tiers;
-      static_cast<void>(runtime.swap_memory(memory));
-    });
+    memory.tiers = config::parse_experiment_text(
+                       "[model]\nlayers = 8\n[data]\ntask = \"motif\"\n[train]\nsteps = 1\n"
+                       "[memory]\nplugins = [\"x\"]\n" +
+                           tiers,
+                       "next.toml")
+                       .memory.tiers;
+    const auto text = test::error_of([&] { static_cast<void>(runtime.swap_memory(memory)); });
     EXPECT_NE(text, "no error");
     EXPECT_EQ(&runtime.stack(), stack);
     EXPECT_EQ(runtime.experiment(), experiment);
@@ -162,6 +160,15 @@ TEST_F(SweepTest, GivesTheNumbersOfSeparateRuntimes) {
     EXPECT_EQ(result.reset.size(), memory.carry == config::Carry::kReset ? 2U : 0U);
     EXPECT_EQ(result.plugins.size(), memory.tiers.size());
   }
+}
+
+// Groups of learning rates that name the trained memory do not keep another one from evaluation.
+TEST_F(SweepTest, HasNoUseForParameterGroups) {
+  const Checkpoint checkpoint = trained(infini());
+  experiment_.train.groups = {{.parameters = {"memory.0.*"}, .lr = 1e-3}};
+  Sweep sweep(checkpoint, experiment_, options_);
+  EXPECT_TRUE(evaluate(sweep, "none", memory_of("")).result.has_value());
+  EXPECT_TRUE(evaluate(sweep, "infini", memory_of(infini())).result.has_value());
 }
 
 TEST_F(SweepTest, GoesOnAfterAFailure) {

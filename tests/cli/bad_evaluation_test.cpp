@@ -1,0 +1,60 @@
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+// Data and settings that nothing can be evaluated with: exit code 2, the key and what to do.
+class BadEvaluation : public CliTest {
+ protected:
+  void SetUp() override {
+    folder_.write("train.txt", std::string(400, 'a') + std::string(400, 'b'));
+    folder_.write("valid.txt", std::string(100, 'a'));
+    expect_done(run_mneme({"train", experiment(with_text()), "--run", file("run"), "--quiet"}));
+  }
+  // The tiny experiment on the two texts.
+  static std::string with_text() {
+    std::string text = tiny();
+    const auto begin = text.find("[data]");
+    text.replace(begin, text.find("[train]") - begin,
+                 "[data]\ntask = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n\n");
+    return text;
+  }
+  ProgramResult eval(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments{"eval", file("run"), "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_mneme(arguments);
+  }
+};
+
+TEST_F(BadEvaluation, ValidationTextOfLengthZero) {
+  expect_done(eval());
+  folder_.write("valid.txt", "");
+  expect_refusal(eval(), 2, {"data.valid", "valid.txt", "empty"});
+  expect_refusal(run_mneme({"train", experiment(with_text()), "--run", file("again"), "--quiet"}),
+                 2, {"data.valid", "valid.txt", "empty"});
+}
+
+TEST_F(BadEvaluation, ValidationTextTooShortForTheLanes) {
+  folder_.write("valid.txt", "abc");
+  expect_refusal(eval(), 2, {"data.valid", "too short", "eval.lanes"});
+  expect_refusal(eval({"--set", "data.valid=" + file("train.txt"), "--set", "eval.lanes=500"}), 2,
+                 {"too short", "eval.lanes"});
+}
+
+TEST_F(BadEvaluation, SplitWithoutData) {
+  expect_refusal(eval({"--split", "test"}), 2, {"data.test", "there is no test data"});
+  expect_refusal(eval({"--split", "test", "--memory", folder_.write("m.toml", "[memory]\n"),
+                       "--memory", file("m.toml")}),
+                 2, {"data.test", "there is no test data"});
+}
+
+TEST_F(BadEvaluation, ArgumentsThatDoNotGoTogether) {
+  expect_refusal(eval({"--segment", "8"}), 2, {"settings of --extrapolate"});
+  expect_refusal(eval({"--extrapolate", "0"}), 2, {"--extrapolate"});
+  expect_refusal(eval({"--extrapolate", "2", "--segment", "0"}), 2, {"--segment"});
+  expect_refusal(eval({"--extrapolate", "2"}), 2,
+                 {"as trained", "no tier has an integer option \"rows\"", "without tiers"});
+}
+
+}  // namespace
+}  // namespace mneme::test
