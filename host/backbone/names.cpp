@@ -157,6 +157,18 @@ std::vector<std::string> official_names(const std::string& name,
   return {};
 }
 
+std::vector<std::string> unofficial_settings(const config::ModelConfig& config) {
+  std::vector<std::string> problems;
+  const auto expect = [&](const char* key, std::string_view expected, std::string_view got) {
+    if (expected == got) return;
+    problems.push_back(str("model.", key, ": expected \"", expected, "\", got \"", got, '"'));
+  };
+  expect("backbone", "xl", to_word(config.backbone));
+  expect("position", "relative", to_word(config.position));
+  expect("embedding_scale", "sqrt", to_word(config.embedding_scale));
+  return problems;
+}
+
 const Parameter* find_official(const Model& model, const config::ModelConfig& config,
                                const std::string& official) {
   for (const Parameter& parameter : model.parameters()) {
@@ -181,7 +193,13 @@ at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at:
 
 std::vector<std::string> check_official(const Model& model, const config::ModelConfig& config,
                                         const SafetensorsFile& file, const std::string& prefix) {
-  std::vector<std::string> problems;
+  std::vector<std::string> problems = unofficial_settings(config);
+  const auto pre_norm = file.metadata().find("pre_lnorm");
+  const bool is_pre_norm = config.norm == config::Norm::kPre;
+  if (pre_norm != file.metadata().end() && pre_norm->second != (is_pre_norm ? "true" : "false")) {
+    problems.push_back(str("model.norm: \"", to_word(config.norm),
+                           "\", but the file says pre_lnorm = ", pre_norm->second));
+  }
   std::map<std::string, std::string> source;  // of each parameter: the file's first tensor
   for (const std::string& full : file.names()) {
     if (!full.starts_with(prefix)) continue;

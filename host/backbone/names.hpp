@@ -25,6 +25,10 @@ const Parameter* find_official(const Model& model, const config::ModelConfig& co
 // official model has no such parameter.
 std::vector<std::string> official_names(const std::string& name, const config::ModelConfig& config);
 
+// The settings with which the official code cannot run the model, as "key: expected ..., got ...";
+// empty when it can.
+std::vector<std::string> unofficial_settings(const config::ModelConfig& config);
+
 // The buffer of an official state dict that is no parameter: the position table's frequencies.
 inline constexpr const char* kOfficialFrequencies = "pos_emb.inv_freq";
 
@@ -36,9 +40,10 @@ at::Tensor official_frequencies(int64_t width, at::ScalarType dtype);
 at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at::ScalarType dtype);
 
 // Every reason why the tensors `prefix`<official name> of the file are not the model's parameters,
-// one line each: tensors that the model lacks, parameters that the file lacks, wrong shapes and
-// dtypes, tied tensors that differ, other position frequencies. Empty when they fit. Tensors
-// without the prefix do not count.
+// one line each: settings that the official code does not have, or that the file's metadata
+// contradict (pre_lnorm), tensors that the model lacks, parameters that the file lacks, wrong
+// shapes and dtypes, tied tensors that differ, other position frequencies. Empty when they fit.
+// Tensors without the prefix do not count.
 std::vector<std::string> check_official(const Model& model, const config::ModelConfig& config,
                                         const SafetensorsFile& file,
                                         const std::string& prefix = "");

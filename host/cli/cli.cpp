@@ -86,8 +86,11 @@ void build(CLI::App& app, Action& action) {
   add_train(app, action);
   add_eval(app, action);
   add_compare(app, action);
+  add_data(app, action);
   add_plugins(app, action);
   add_abi(app, action);
+  add_import(app, action);
+  add_export(app, action);
   add_inspect(app, action);
   add_doctor(app, action);
   set_examples(app, {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "

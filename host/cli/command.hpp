@@ -17,8 +17,11 @@ using Action = std::function<int(const Streams&)>;
 void add_train(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
+void add_data(CLI::App& app, Action& action);
 void add_plugins(CLI::App& app, Action& action);
 void add_abi(CLI::App& app, Action& action);
+void add_import(CLI::App& app, Action& action);
+void add_export(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 

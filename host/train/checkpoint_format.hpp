@@ -15,5 +15,7 @@ inline const std::string kMeanPrefix = "adam.mean/";
 inline const std::string kSquarePrefix = "adam.square/";
 inline const std::string kCountPrefix = "adam.count/";
 inline const std::string kStatePrefix = "state/";
+// Tensors of official weights that are no parameters, as they were imported.
+inline const std::string kOfficialPrefix = "official/";
 
 }  // namespace mneme::train

@@ -1,0 +1,87 @@
+// mneme export RUN OUT
+#include "host/train/export.hpp"
+
+#include <memory>
+
+#include "host/base/log.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/arguments.hpp"
+#include "host/cli/command.hpp"
+#include "host/cli/input.hpp"
+#include "host/train/run_folder.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ExportArguments {
+  fs::path run;
+  fs::path out;
+  std::string format = "transformer_xl";
+  std::string checkpoint = "last";
+  JsonArgument json;
+};
+
+train::Checkpoint open_source(const ExportArguments& arguments) {
+  if (!fs::is_directory(arguments.run)) return train::Checkpoint::open(arguments.run);
+  return train::RunFolder::open(arguments.run)
+      .open_checkpoint(arguments.checkpoint,
+                       str("mneme export ", arguments.run.string(), ' ', arguments.out.string()));
+}
+
+int run(const ExportArguments& arguments, const Streams& streams) {
+  arguments.json.check();
+  const train::Checkpoint checkpoint = read_input([&] { return open_source(arguments); });
+  const train::ExportReport report = train::export_official(checkpoint, arguments.out);
+  if (!report.left_out.empty()) {
+    log_warning(arguments.out.string(), ": the format has no place for the memory's parameters: ",
+                join(report.left_out, ", "));
+  }
+  arguments.json.write({{"format", "mneme-export"},
+                        {"file", arguments.out.string()},
+                        {"checkpoint", checkpoint.path().string()},
+                        {"step", checkpoint.progress().step},
+                        {"tensors", report.tensors},
+                        {"bytes", report.bytes},
+                        {"left_out", report.left_out}},
+                       streams);
+  if (arguments.json.is_stdout()) return 0;
+  streams.out << "exported step " << checkpoint.progress().step << ": " << report.tensors
+              << " tensors, " << human_bytes(report.bytes) << ": " << arguments.out.string()
+              << '\n';
+  return 0;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, Action& action) {
+  CLI::App* const command =
+      app.add_subcommand("export", "Write a run's weights in another program's format");
+  const auto arguments = std::make_shared<ExportArguments>();
+  command->add_option("RUN", arguments->run, "The run's folder, or a checkpoint")
+      ->required()
+      ->type_name("");
+  command->add_option("OUT", arguments->out, "The safetensors file to write")
+      ->required()
+      ->type_name("");
+  command
+      ->add_option("--format", arguments->format,
+                   "transformer_xl: the state dict of the official PyTorch code")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"transformer_xl"}))
+      ->capture_default_str();
+  command
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "Which of the run's checkpoints: last, best or its number of steps")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  arguments->json.add(*command);
+  set_examples(*command, {"mneme export runs/first --format transformer_xl first.safetensors",
+                          "mneme export runs/first best.safetensors --checkpoint best"});
+  command->callback([arguments, &action] {
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

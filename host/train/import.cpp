@@ -1,0 +1,104 @@
+#include "host/train/import.hpp"
+
+#include <unistd.h>
+
+#include <map>
+
+#include "host/backbone/names.hpp"
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+#include "host/train/checkpoint.hpp"
+#include "host/train/checkpoint_format.hpp"
+#include "host/train/run_writer.hpp"
+#include "host/train/tensor_bytes.hpp"
+
+namespace mneme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Builds the run's folder under another name beside its place; gone unless kept.
+class FolderInMaking {
+ public:
+  explicit FolderInMaking(const fs::path& target) : target_(fs::absolute(target)) {
+    if (!target_.has_filename()) target_ = target_.parent_path();  // "runs/x/"
+    std::error_code error;
+    const bool is_free = !fs::exists(target_, error) ||
+                         (fs::is_directory(target_, error) && fs::is_empty(target_, error));
+    if (!is_free || error) {
+      throw_usage({.where = target.string(),
+                   .failed = "the run's folder is taken",
+                   .expected = "a path where nothing is, or an empty folder",
+                   .got = error ? error.message() : "something else",
+                   .hint = "name another folder with --run"});
+    }
+    path_ = target_.parent_path() / str(target_.filename().string(), ".importing.", ::getpid());
+  }
+  ~FolderInMaking() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  FolderInMaking(const FolderInMaking&) = delete;
+  FolderInMaking& operator=(const FolderInMaking&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  void keep() const {
+    std::error_code error;
+    fs::rename(path_, target_, error);
+    if (!error) return;
+    throw_run({.where = target_.string(),
+               .failed = "the run's folder cannot be put there",
+               .got = error.message()});
+  }
+
+ private:
+  fs::path target_;
+  fs::path path_;
+};
+
+std::shared_ptr<const data::Dataset> vocabulary_alone(const config::DataConfig& config,
+                                                      const ImportOptions& options) {
+  data::DatasetOptions data;
+  data.splits.clear();
+  data.vocabulary = options.vocabulary;
+  return std::make_shared<const data::Dataset>(config, data);
+}
+
+// The position table's frequencies as the file has them, so that an export gives them back bit for
+// bit: powers in f32 differ between processors.
+std::map<std::string, at::Tensor> kept_tensors(const SafetensorsFile& file,
+                                               const std::string& prefix) {
+  const TensorView* const view = file.find(prefix + backbone::kOfficialFrequencies);
+  if (view == nullptr) return {};
+  return {{str(kOfficialPrefix, backbone::kOfficialFrequencies), to_tensor(*view)}};
+}
+
+}  // namespace
+
+ImportReport import_official(const fs::path& weights, const config::Experiment& experiment,
+                             const ImportOptions& options) {
+  const FolderInMaking folder(options.folder);
+  RuntimeOptions with_data;
+  with_data.dataset = vocabulary_alone(experiment.data, options);
+  Runtime runtime(experiment, with_data);
+  ImportReport report;
+  report.weights = load_initial_weights(runtime, weights, options.prefix);
+  if (!report.weights.is_official) {
+    throw_usage({.where = weights.string(),
+                 .failed = "this is no file to import",
+                 .expected = "official weights",
+                 .got = "a checkpoint of mneme",
+                 .hint = "start a new run from it with mneme train EXP --init FILE"});
+  }
+  {
+    const auto writer = RunWriter::create(folder.path(), runtime);
+    write_weights(writer->prepare_checkpoint(0), runtime,
+                  kept_tensors(SafetensorsFile::open(weights), options.prefix));
+  }
+  folder.keep();
+  report.backbone_parameters = runtime.backbone_parameter_count();
+  report.memory_parameters = runtime.memory_parameter_count();
+  return report;
+}
+
+}  // namespace mneme::train

@@ -1,0 +1,78 @@
+#include "host/train/initial_weights.hpp"
+
+#include <algorithm>
+
+#include "host/backbone/names.hpp"
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/base/sha256.hpp"
+#include "host/torch.hpp"
+#include "host/train/checkpoint.hpp"
+#include "host/train/checkpoint_format.hpp"
+#include "host/train/run_folder.hpp"
+
+namespace mneme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_checkpoint(const SafetensorsFile& file) {
+  const auto found = file.metadata().find("format");
+  return found != file.metadata().end() && found->second == kFormat;
+}
+
+InitialWeights load_checkpoint(Runtime& runtime, const fs::path& path) {
+  InitialWeights report;
+  const Checkpoint checkpoint = Checkpoint::open(path);
+  report.fresh = checkpoint.load_weights(runtime, runtime.experiment().memory.carry);
+  report.is_rounded =
+      checkpoint.precision() == "f64" && runtime.precision() != config::Precision::kF64;
+  return report;
+}
+
+InitialWeights load_official_file(Runtime& runtime, const SafetensorsFile& file,
+                                  const std::string& prefix) {
+  InitialWeights report;
+  report.is_official = true;
+  backbone::load_official(runtime.model(), runtime.experiment().model, file, prefix);
+  runtime.weights_changed();
+  const std::vector<TrainableParameter>& all = runtime.parameters();
+  for (std::size_t i = runtime.model().parameters().size(); i < all.size(); ++i) {
+    report.fresh.push_back(all[i].name);
+  }
+  const bool is_wide =
+      std::any_of(file.names().begin(), file.names().end(), [&](const std::string& name) {
+        return name.starts_with(prefix) && file.at(name).dtype == DType::F64;
+      });
+  report.is_rounded = is_wide && runtime.precision() != config::Precision::kF64;
+  return report;
+}
+
+}  // namespace
+
+InitialWeights load_initial_weights(Runtime& runtime, const fs::path& source,
+                                    const std::string& prefix) {
+  const fs::path path = fs::is_directory(source) ? RunFolder::open(source).checkpoint() : source;
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const bool is_ours = is_checkpoint(file);
+  if (is_ours && !prefix.empty()) {
+    throw_usage({.where = path.string(),
+                 .failed = str("the prefix \"", prefix, "\" is given for official weights"),
+                 .expected = "official weights",
+                 .got = "a checkpoint of mneme"});
+  }
+  InitialWeights report =
+      is_ours ? load_checkpoint(runtime, path) : load_official_file(runtime, file, prefix);
+  if (report.is_rounded) {
+    log_warning(path.string(), ": its F64 numbers are rounded: train.precision is \"",
+                config::to_word(runtime.precision()), '"');
+  }
+  if (!report.fresh.empty()) {
+    log_warning(path.string(), ": it has none of these parameters of the memory, which keep their ",
+                "first values: ", join(report.fresh, ", "));
+  }
+  runtime.set_weights_source({fs::absolute(path).lexically_normal(), sha256_file(path)});
+  return report;
+}
+
+}  // namespace mneme::train
