@@ -44,9 +44,12 @@ void check_use(const EvalArguments& arguments) {
   for (const config::Override& override : arguments.set.overrides()) {
     const std::string table = override.key.substr(0, override.key.find('.'));
     if (table == "eval" || table == "memory" || table == "data") continue;
+    // Published evaluations of Transformer-XL turn these on for weights trained without them.
+    if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
     throw_usage("eval --set ", override.key,
-                ": the trained model is evaluated as it is: expected a "
-                "key of eval, memory or data; train a new run for other settings");
+                ": the trained model is evaluated as it is: expected a key of eval, memory or "
+                "data, model.same_length or model.clamp_distance; train a new run for other "
+                "settings");
   }
 }
 

@@ -1,6 +1,7 @@
-// mneme inspect FILE
+// mneme inspect FILE|RUN
+#include "host/cli/inspect.hpp"
+
 #include <memory>
-#include <sstream>
 
 #include "host/base/safetensors.hpp"
 #include "host/base/text.hpp"
@@ -17,6 +18,23 @@ struct InspectArguments {
   JsonArgument json;
 };
 
+// What wrote the file, by its metadata; "" when they do not say.
+std::string kind_of(const SafetensorsFile& file) {
+  const auto value = [&](const char* key) {
+    const auto found = file.metadata().find(key);
+    return found == file.metadata().end() ? std::string() : found->second;
+  };
+  const std::string format = value("format");
+  if (format == "mneme.checkpoint") {
+    const bool is_weights = value("contents") == "weights";
+    return str("checkpoint of mneme: step ", value("step"), ", ",
+               is_weights ? "weights alone" : str(value("tokens"), " tokens"), ", precision ",
+               value("precision"));
+  }
+  if (format == "transformer_xl") return "weights of the official Transformer-XL";
+  return format.empty() ? "" : "format " + format;
+}
+
 Json json_of(const SafetensorsFile& file, std::uint64_t bytes) {
   Json tensors = Json::array();
   for (const std::string& name : file.names()) {
@@ -27,6 +45,7 @@ Json json_of(const SafetensorsFile& file, std::uint64_t bytes) {
                        {"bytes", tensor.bytes}});
   }
   return {{"file", file.path().string()},
+          {"kind", kind_of(file)},
           {"metadata", file.metadata()},
           {"tensors", std::move(tensors)},
           {"bytes", bytes}};
@@ -39,8 +58,7 @@ std::string first_line(const std::string& text) {
   return line.size() == text.size() ? line : line + " ...";
 }
 
-int inspect(const InspectArguments& arguments, const Streams& streams) {
-  arguments.json.check();
+int inspect_file(const InspectArguments& arguments, const Streams& streams) {
   const SafetensorsFile file = read_input([&] { return SafetensorsFile::open(arguments.file); });
   std::uint64_t bytes = 0;
   std::int64_t elements = 0;
@@ -54,6 +72,7 @@ int inspect(const InspectArguments& arguments, const Streams& streams) {
   }
   arguments.json.write(json_of(file, bytes), streams);
   if (arguments.json.is_stdout()) return 0;
+  if (const std::string kind = kind_of(file); !kind.empty()) streams.out << kind << "\n\n";
   streams.out << table.text();
   for (const auto& [key, value] : file.metadata()) {
     streams.out << "metadata " << key << ": " << first_line(value) << '\n';
@@ -63,16 +82,27 @@ int inspect(const InspectArguments& arguments, const Streams& streams) {
   return 0;
 }
 
+int inspect(const InspectArguments& arguments, const Streams& streams) {
+  arguments.json.check();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(arguments.file, ignored)) {
+    return inspect_file(arguments, streams);
+  }
+  return read_input([&] { return inspect_run(arguments.file, arguments.json, streams); });
+}
+
 }  // namespace
 
 void add_inspect(CLI::App& app, Action& action) {
   CLI::App* const command =
-      app.add_subcommand("inspect", "Check a safetensors file and list what it holds");
+      app.add_subcommand("inspect", "Check a safetensors file or a run and list what it holds");
   const auto arguments = std::make_shared<InspectArguments>();
-  command->add_option("FILE", arguments->file, "The safetensors file")->required()->type_name("");
+  command->add_option("FILE", arguments->file, "The safetensors file, or a run's folder")
+      ->required()
+      ->type_name("");
   arguments->json.add(*command);
-  set_examples(*command, {"mneme inspect runs/first/checkpoint.safetensors",
-                          "mneme inspect ids.safetensors --json listing.json"});
+  set_examples(*command,
+               {"mneme inspect runs/first", "mneme inspect ids.safetensors --json listing.json"});
   command->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return inspect(*arguments, streams); };
   });

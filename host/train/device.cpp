@@ -130,6 +130,8 @@ std::string processor_name() {
   return "unknown processor";
 }
 
+std::string cpu_capability() { return at::get_cpu_capability(); }
+
 std::string torch_version() { return TORCH_VERSION; }
 
 }  // namespace mneme::train

@@ -27,6 +27,8 @@ void set_threads(std::int64_t threads);
 [[nodiscard]] std::string describe(c10::Device device);
 // The processor's name as the system gives it, or "unknown processor".
 [[nodiscard]] std::string processor_name();
+// The vector instructions that LibTorch computes with here: "AVX512", "AVX2", or "DEFAULT" for none.
+[[nodiscard]] std::string cpu_capability();
 // LibTorch's version, "2.11.0".
 [[nodiscard]] std::string torch_version();
 

@@ -1,0 +1,45 @@
+// What `mneme doctor` looks at. Every check returns findings and never throws.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "host/base/json.hpp"
+#include "host/cli/streams.hpp"
+
+namespace mneme::cli {
+
+// One line of the report.
+struct Finding {
+  enum class State {
+    kFine,
+    kAbsent,  // something that not everybody needs is missing
+    kBroken,  // ordinary use fails
+  };
+  std::string subject = {};  // "CUDA driver"
+  State state = State::kFine;
+  std::string text = {};    // what is there, or why it is not
+  std::string advice = {};  // what to do; "" when fine
+  Json details = nullptr;   // for --json
+};
+
+[[nodiscard]] std::string_view to_word(Finding::State state);  // "fine", "absent", "broken"
+
+// Compilers, CMake and nvcc on PATH with their versions: what building plugins needs.
+[[nodiscard]] std::vector<Finding> check_toolchain();
+// LibTorch's version, threads and instruction set; the NVIDIA driver, its devices, and LibTorch's
+// use of them.
+[[nodiscard]] std::vector<Finding> check_libtorch();
+[[nodiscard]] std::vector<Finding> check_cuda();
+// Every library of the folders given, or of the default folder (plugin_folders.hpp). Executes
+// nothing of a plugin.
+[[nodiscard]] std::vector<Finding> check_plugins(const std::vector<std::filesystem::path>& given);
+// Whether the current folder, runs/ and the temporary folder can be written, and their free space.
+[[nodiscard]] std::vector<Finding> check_folders();
+// Sealed memory files, in which plugins are loaded.
+[[nodiscard]] std::vector<Finding> check_system();
+// Character encoding and terminal.
+[[nodiscard]] std::vector<Finding> check_terminal(const Streams& streams);
+
+}  // namespace mneme::cli

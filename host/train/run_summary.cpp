@@ -1,0 +1,90 @@
+#include "host/train/run_summary.hpp"
+
+#include <fstream>
+
+#include "host/base/error.hpp"
+#include "host/train/checkpoint.hpp"
+
+namespace mneme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Also the step of the lowest valid loss that a whole checkpoint knows of.
+CheckpointSummary summarize_checkpoint(const CheckpointFiles& files, std::int64_t step,
+                                       std::int64_t& best_step) {
+  CheckpointSummary summary{.path = files.path_of(step), .step = step};
+  std::error_code ignored;
+  summary.bytes = fs::file_size(summary.path, ignored);
+  try {
+    const Checkpoint checkpoint = Checkpoint::open(summary.path);
+    summary.tokens = checkpoint.progress().tokens;
+    summary.seconds = checkpoint.progress().seconds;
+    summary.holds_whole_run = checkpoint.holds_whole_run();
+    best_step = checkpoint.progress().valid.best_step;
+  } catch (const Error& error) {
+    summary.problem = error.what();
+  }
+  return summary;
+}
+
+MetricsSummary summarize_metrics(const fs::path& path) {
+  MetricsSummary summary;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    ++summary.lines;
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const std::string kind = json.is_object() ? json.value("kind", "") : "";
+    if (kind == "step") {
+      summary.last_step = json;
+    } else if (kind == "eval") {
+      summary.last_eval[json.value("split", "?")] = json;
+    } else {
+      ++summary.damaged_lines;
+    }
+  }
+  return summary;
+}
+
+Json to_json(const CheckpointSummary& summary) {
+  return {{"file", summary.path.string()}, {"step", summary.step},
+          {"bytes", summary.bytes},        {"tokens", summary.tokens},
+          {"seconds", summary.seconds},    {"whole_run", summary.holds_whole_run},
+          {"best", summary.is_best},       {"problem", summary.problem}};
+}
+
+}  // namespace
+
+RunSummary summarize(const RunFolder& folder) {
+  RunSummary summary{
+      .path = folder.path(), .info = folder.info(), .experiment = folder.experiment()};
+  const CheckpointFiles files = folder.checkpoints();
+  std::int64_t best_step = 0;
+  for (const std::int64_t step : files.steps()) {
+    summary.checkpoints.push_back(summarize_checkpoint(files, step, best_step));
+  }
+  for (CheckpointSummary& checkpoint : summary.checkpoints) {
+    checkpoint.is_best = best_step > 0 && checkpoint.step == best_step;
+  }
+  summary.metrics = summarize_metrics(folder.metrics());
+  return summary;
+}
+
+Json to_json(const RunSummary& summary) {
+  Json checkpoints = Json::array();
+  for (const CheckpointSummary& checkpoint : summary.checkpoints) {
+    checkpoints.push_back(to_json(checkpoint));
+  }
+  return {{"format", "mneme-inspect-run"},
+          {"run", summary.path.string()},
+          {"info", summary.info},
+          {"experiment", config::to_toml(summary.experiment)},
+          {"checkpoints", std::move(checkpoints)},
+          {"metrics",
+           {{"lines", summary.metrics.lines},
+            {"damaged_lines", summary.metrics.damaged_lines},
+            {"last_step", summary.metrics.last_step},
+            {"last_eval", summary.metrics.last_eval}}}};
+}
+
+}  // namespace mneme::train
