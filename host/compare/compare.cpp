@@ -87,8 +87,7 @@ SplitResult evaluate(train::Session& session, const std::string& arm, data::Spli
 }
 
 // Trains to the end; points of the curve go to `out` and, with a folder, to its metrics.
-void train_arm(train::Session& session, const std::string& arm,
-               const std::optional<train::RunFolder>& folder, SeedResult& out, Observer& observer) {
+void train_arm(train::Session& session, const std::string& arm, SeedResult& out, Observer& observer) {
   const std::int64_t every = session.experiment().train.log_every;
   observer.on_training(arm, out.seed, session.total_steps());
   train::StepReport report;
@@ -97,7 +96,7 @@ void train_arm(train::Session& session, const std::string& arm,
     const bool is_last = report.step == session.total_steps();
     if (is_last || (every > 0 && report.step % every == 0)) {
       out.curve.push_back(report);
-      if (folder) folder->append(report);
+      if (session.writer() != nullptr) session.writer()->append(report);
     }
     observer.on_step(report);
   }
@@ -116,7 +115,6 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared, 
   if (!shared.options.folder.empty()) {
     options.folder = shared.options.folder / str(setup.name, "-seed", experiment.train.seed);
   }
-  const std::filesystem::path path = options.folder;
   train::Session session(experiment, std::move(options));
   const Fingerprint start = fingerprint(session.runtime().model());
   if (first.second.empty()) first = {setup.name, start};
@@ -126,17 +124,16 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared, 
   arm.backbone_parameters = session.runtime().backbone_parameter_count();
   arm.memory_parameters = session.runtime().memory_parameter_count();
   SeedResult out{.seed = experiment.train.seed, .initial_sha256 = digest(start)};
-  std::optional<train::RunFolder> folder;
-  if (!path.empty()) folder = train::RunFolder::open(path);
-  train_arm(session, setup.name, folder, out, shared.observer);
+  train::RunWriter* const writer = session.writer();
+  train_arm(session, setup.name, out, shared.observer);
   for (const data::Split split : shared.splits) {
     out.splits.push_back(evaluate(session, setup.name, split, shared.observer));
-    if (folder) {
-      folder->append(
+    if (writer != nullptr) {
+      writer->append(
           train::EvalReport{.step = out.steps, .split = split, .result = out.splits.back().result});
     }
   }
-  if (folder) session.save(folder->checkpoint());
+  if (writer != nullptr) session.save();
   return out;
 }
 

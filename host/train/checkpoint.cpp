@@ -8,7 +8,9 @@
 #include "host/base/json.hpp"
 #include "host/base/log.hpp"
 #include "host/torch.hpp"
+#include "host/train/checkpoint_checksum.hpp"
 #include "host/train/checkpoint_format.hpp"
+#include "host/train/run_description.hpp"
 #include "host/train/tensor_bytes.hpp"
 
 namespace mneme::train {
@@ -39,18 +41,6 @@ std::int64_t read_count(const SafetensorsFile& file, const std::string& key) {
   });
 }
 
-memory::TierIdentity read_identity(const Json& json) {
-  memory::TierIdentity identity;
-  identity.id = json.at("id");
-  identity.version = json.at("version");
-  identity.path = json.at("path");
-  identity.sha256 = json.at("sha256");
-  identity.compiler = json.at("compiler");
-  identity.commit = json.at("commit");
-  identity.is_dirty = json.at("dirty");
-  return identity;
-}
-
 ValidRecord read_valid_record(const std::string& text) {
   const Json json = Json::parse(text);
   ValidRecord record;
@@ -73,7 +63,7 @@ void check_format(const SafetensorsFile& file) {
              .failed = "this is no checkpoint that mneme can read",
              .expected = str("metadata format = ", kFormat, ", revision = ", kRevision),
              .got = str("format = ", value("format"), ", revision = ", value("revision")),
-             .hint = "name a checkpoint.safetensors that `mneme train` wrote"});
+             .hint = "name a checkpoint that `mneme train` wrote"});
 }
 
 // The first lines of a list of problems.
@@ -108,7 +98,11 @@ std::string difference(const SafetensorsFile& file, const std::string& name,
 config::Experiment essence(config::Experiment experiment) {
   experiment.memory.plugins.clear();
   for (config::TierConfig& tier : experiment.memory.tiers) tier.sha256.clear();
-  experiment.data.train = experiment.data.valid = experiment.data.test = "";
+  for (std::filesystem::path* path :
+       {&experiment.data.train, &experiment.data.valid, &experiment.data.test,
+        &experiment.data.prepared, &experiment.data.vocabulary_file}) {
+    path->clear();
+  }
   experiment.eval = {};
   experiment.generate = {};
   const config::TrainConfig none;
@@ -117,6 +111,9 @@ config::Experiment essence(config::Experiment experiment) {
   experiment.train.log_every = none.log_every;
   experiment.train.eval_every = none.eval_every;
   experiment.train.save_every = none.save_every;
+  experiment.train.early_stop = none.early_stop;
+  experiment.train.keep_checkpoints = none.keep_checkpoints;
+  experiment.train.tensorboard = none.tensorboard;
   return experiment;
 }
 
@@ -138,6 +135,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   Checkpoint checkpoint(SafetensorsFile::open(path));
   const SafetensorsFile& file = checkpoint.file_;
   check_format(file);
+  verify_checksums(file);
   checkpoint.experiment_ = read_metadata(file, "experiment", [&](const std::string& text) {
     return config::parse_experiment_text(text, path.string());
   });
@@ -145,6 +143,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   progress.step = read_count(file, "step");
   progress.tokens = read_count(file, "tokens");
   progress.noise_position = static_cast<std::uint64_t>(read_count(file, "noise_position"));
+  progress.metrics_lines = read_count(file, "metrics_lines");
   progress.seconds =
       read_metadata(file, "seconds", [](const std::string& text) { return std::stod(text); });
   progress.data_position = read_metadata(file, "data_position", [](const std::string& text) {
@@ -254,12 +253,15 @@ bool Checkpoint::holds_whole_run() const {
   return found == file_.metadata().end() || found->second != kWeightsOnly;
 }
 
+void Checkpoint::check_whole_run() const {
+  if (holds_whole_run()) return;
+  throw_usage({.where = path().string(),
+               .failed = "it holds weights alone: there is no training to resume",
+               .hint = "start a new run from them with mneme train EXP --init RUN"});
+}
+
 void Checkpoint::check_resumable(const config::Experiment& experiment) const {
-  if (!holds_whole_run()) {
-    throw_usage({.where = path().string(),
-                 .failed = "it holds weights alone: there is no training to resume",
-                 .hint = "start a new run from them with mneme train EXP --init RUN"});
-  }
+  check_whole_run();
   const std::set<std::string> theirs = settings_of(experiment_);
   const std::set<std::string> ours = settings_of(experiment);
   std::vector<std::string> differences;

@@ -4,8 +4,8 @@
 //   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
 //   state/<name>                     slots and queues of the training state
 // Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), data
-// position, noise position, evaluations of the valid split, state (JSON: counters and generator
-// positions), precision.
+// position, noise position, evaluations of the valid split, lines of the metrics, state (JSON:
+// counters and generator positions), precision, checksums (checkpoint_checksum.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,6 +32,7 @@ struct RunProgress {
   double seconds = 0.0;
   std::vector<std::int64_t> data_position = {};
   std::uint64_t noise_position = 0;
+  std::int64_t metrics_lines = 0;  // of metrics.jsonl, up to here
   ValidRecord valid = {};
 };
 
@@ -50,7 +51,8 @@ void write_weights(const std::filesystem::path& path, const Runtime& runtime,
 // A checkpoint open for reading.
 class Checkpoint {
  public:
-  // Error (kRun) for files that are truncated or no safetensors file, or no checkpoint of mneme.
+  // Reads the whole file. Error (kRun) for files that are truncated or no safetensors file, or no
+  // checkpoint of mneme, and for those whose checksums tell that they were damaged.
   [[nodiscard]] static Checkpoint open(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
@@ -80,6 +82,8 @@ class Checkpoint {
   [[nodiscard]] memory::StackState load_state(const Runtime& runtime) const;
   // False for what write_weights wrote.
   [[nodiscard]] bool holds_whole_run() const;
+  // Error (kUsage) when it holds weights alone.
+  void check_whole_run() const;
   // Error (kUsage) when it holds weights alone, and listing the settings of model, memory, data and
   // training that differ from `experiment`'s in a way that a resumed run would notice.
   void check_resumable(const config::Experiment& experiment) const;

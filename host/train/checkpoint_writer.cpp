@@ -2,44 +2,77 @@
 #include "host/base/text.hpp"
 #include "host/torch.hpp"
 #include "host/train/checkpoint.hpp"
+#include "host/train/checkpoint_checksum.hpp"
 #include "host/train/checkpoint_format.hpp"
-#include "host/train/run_folder.hpp"
+#include "host/train/run_description.hpp"
 #include "host/train/tensor_bytes.hpp"
 
 namespace mneme::train {
 
 namespace {
 
-void add_parameters(SafetensorsWriter& writer, const Runtime& runtime) {
-  for (const TrainableParameter& parameter : runtime.parameters()) {
-    add_tensor(writer, parameter.name, parameter.tensor);
+using Metadata = std::map<std::string, std::string>;
+
+// The tensors of a checkpoint: CPU tensors are written from where they lie.
+class Contents {
+ public:
+  void add(const std::string& name, const at::Tensor& tensor) {
+    const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
+    kept_.push_back(values);
+    views_.push_back({.name = name,
+                      .dtype = to_dtype(values.scalar_type()),
+                      .shape = values.sizes().vec(),
+                      .data = static_cast<const std::byte*>(values.const_data_ptr()),
+                      .bytes = values.nbytes()});
   }
+  void add_parameters(const Runtime& runtime) {
+    for (const TrainableParameter& parameter : runtime.parameters()) {
+      add(parameter.name, parameter.tensor);
+    }
+  }
+  void write(const std::filesystem::path& path, Metadata metadata) const {
+    SafetensorsWriter writer;
+    for (const TensorView& view : views_) writer.add(view.name, view.dtype, view.shape, view.data);
+    add_checksums(metadata, views_);
+    for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
+    writer.write(path);
+  }
+
+ private:
+  std::vector<at::Tensor> kept_;
+  std::vector<TensorView> views_;
+};
+
+Json json_of(const ValidRecord& record) {
+  Json json = {{"last_step", record.last_step}};
+  if (record.best_step > 0) {
+    json["best_step"] = record.best_step;
+    json["best_loss"] = record.best_loss;
+    json["evaluations_since_best"] = record.evaluations_since_best;
+  }
+  return json;
 }
 
-void set_metadata(SafetensorsWriter& writer, const Runtime& runtime, const RunProgress& progress,
-                  const memory::StackState::Saved& saved) {
+Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
+                     const memory::StackState::Saved& saved, const std::string& contents) {
   Json plugins = Json::array();
   for (const memory::TierIdentity& identity : runtime.stack().identities()) {
     plugins.push_back(to_json(identity));
   }
-  writer.set_metadata("format", kFormat);
-  writer.set_metadata("revision", kRevision);
-  writer.set_metadata("experiment", config::to_toml(runtime.experiment()));
-  writer.set_metadata("precision", std::string(config::to_word(runtime.precision())));
-  writer.set_metadata("plugins", plugins.dump());
-  writer.set_metadata("step", std::to_string(progress.step));
-  writer.set_metadata("tokens", std::to_string(progress.tokens));
-  writer.set_metadata("seconds", format_exact(progress.seconds));
-  writer.set_metadata("data_position", Json(progress.data_position).dump());
-  writer.set_metadata("noise_position", std::to_string(progress.noise_position));
-  Json valid = {{"last_step", progress.valid.last_step}};
-  if (progress.valid.best_step > 0) {
-    valid["best_step"] = progress.valid.best_step;
-    valid["best_loss"] = progress.valid.best_loss;
-    valid["evaluations_since_best"] = progress.valid.evaluations_since_best;
-  }
-  writer.set_metadata("valid", valid.dump());
-  writer.set_metadata("state", Json(saved.metadata).dump());
+  return {{"format", kFormat},
+          {"revision", kRevision},
+          {kContents, contents},
+          {"experiment", config::to_toml(runtime.experiment())},
+          {"precision", std::string(config::to_word(runtime.precision()))},
+          {"plugins", plugins.dump()},
+          {"step", std::to_string(progress.step)},
+          {"tokens", std::to_string(progress.tokens)},
+          {"seconds", format_exact(progress.seconds)},
+          {"data_position", Json(progress.data_position).dump()},
+          {"noise_position", std::to_string(progress.noise_position)},
+          {"metrics_lines", std::to_string(progress.metrics_lines)},
+          {"valid", json_of(progress.valid).dump()},
+          {"state", Json(saved.metadata).dump()}};
 }
 
 }  // namespace
@@ -47,28 +80,24 @@ void set_metadata(SafetensorsWriter& writer, const Runtime& runtime, const RunPr
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
                       const Adam& optimizer, const memory::StackState& state,
                       const RunProgress& progress) {
-  SafetensorsWriter writer;
-  add_parameters(writer, runtime);
+  Contents contents;
+  contents.add_parameters(runtime);
   for (const Adam::Moments& moments : optimizer.moments()) {
-    add_tensor(writer, kMeanPrefix + moments.name, moments.mean);
-    add_tensor(writer, kSquarePrefix + moments.name, moments.square);
-    add_tensor(writer, kCountPrefix + moments.name, moments.count);
+    contents.add(kMeanPrefix + moments.name, moments.mean);
+    contents.add(kSquarePrefix + moments.name, moments.square);
+    contents.add(kCountPrefix + moments.name, moments.count);
   }
   const memory::StackState::Saved saved = state.save();
-  for (const auto& [name, tensor] : saved.tensors) add_tensor(writer, kStatePrefix + name, tensor);
-  set_metadata(writer, runtime, progress, saved);
-  writer.set_metadata(kContents, kWholeRun);
-  writer.write(path);
+  for (const auto& [name, tensor] : saved.tensors) contents.add(kStatePrefix + name, tensor);
+  contents.write(path, metadata_of(runtime, progress, saved, kWholeRun));
 }
 
 void write_weights(const std::filesystem::path& path, const Runtime& runtime,
                    const std::map<std::string, at::Tensor>& others) {
-  SafetensorsWriter writer;
-  add_parameters(writer, runtime);
-  for (const auto& [name, tensor] : others) add_tensor(writer, name, tensor);
-  set_metadata(writer, runtime, {}, {});
-  writer.set_metadata(kContents, kWeightsOnly);
-  writer.write(path);
+  Contents contents;
+  contents.add_parameters(runtime);
+  for (const auto& [name, tensor] : others) contents.add(name, tensor);
+  contents.write(path, metadata_of(runtime, {}, {}, kWeightsOnly));
 }
 
 }  // namespace mneme::train

@@ -1,73 +1,79 @@
-// The folder of a run: what `mneme eval`, `compare` and `report` read.
+// The folder of a run: what `mneme eval`, `compare` and `report` read. docs/runs.md describes it
+// file by file; run_writer.hpp writes it.
 //
-//   experiment.toml          the resolved experiment, every key written
-//   run.json                 versions, device, seed, data checksums, plugins, processor, counts
-//   metrics.jsonl            one JSON object a line: "kind": "step" | "eval"
-//   vocabulary.json          of text; absent for ids and generated tasks
-//   checkpoint.safetensors   see checkpoint.hpp
-//   best.safetensors         the checkpoint of the lowest valid loss
+//   experiment.toml   the resolved experiment, every key written
+//   run.json          versions, device, seed, data checksums, plugins, processor, counts
+//   metrics.jsonl     see metrics_file.hpp
+//   vocabulary.json   of text; absent for ids and generated tasks
+//   checkpoints/      see checkpoint_files.hpp and checkpoint.hpp
+//   tensorboard/      event files; absent with train.tensorboard = false
+//   lock              see run_lock.hpp
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "host/base/json.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/vocabulary.hpp"
-#include "host/train/observer.hpp"
+#include "host/train/checkpoint.hpp"
+#include "host/train/checkpoint_files.hpp"
+#include "host/train/run_description.hpp"
 #include "host/train/runtime.hpp"
 
 namespace mneme::train {
 
 class RunFolder {
  public:
-  // Creates the folder and writes experiment.toml, run.json and vocabulary.json. Error (kUsage)
-  // when the folder already holds a run, or is a file; Error (kRun) when it cannot be written.
-  [[nodiscard]] static RunFolder create(const std::filesystem::path& path, const Runtime& runtime);
+  // The folder at a path, whether it holds a run or not.
+  [[nodiscard]] static RunFolder at(const std::filesystem::path& path);
   // Opens an existing run. Error (kUsage) naming what is missing.
   [[nodiscard]] static RunFolder open(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::filesystem::path checkpoint() const {
-    return path_ / "checkpoint.safetensors";
-  }
-  // The checkpoint of the lowest valid loss; there only when train.eval_every is set.
-  [[nodiscard]] std::filesystem::path best_checkpoint() const { return path_ / "best.safetensors"; }
+  [[nodiscard]] std::filesystem::path experiment_file() const { return path_ / "experiment.toml"; }
+  [[nodiscard]] std::filesystem::path info_file() const { return path_ / "run.json"; }
+  [[nodiscard]] std::filesystem::path vocabulary_file() const { return path_ / "vocabulary.json"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
+  // The four files above that are rewritten as wholes.
+  [[nodiscard]] std::vector<std::filesystem::path> files() const {
+    return {experiment_file(), info_file(), vocabulary_file(), metrics()};
+  }
+  [[nodiscard]] CheckpointFiles checkpoints() const {
+    return CheckpointFiles(path_ / "checkpoints");
+  }
   // The stored experiment.
   [[nodiscard]] config::Experiment experiment() const;
   // The stored vocabulary; none for ids and generated tasks.
   [[nodiscard]] std::optional<data::Vocabulary> vocabulary() const;
-  // The stored run.json.
+  // The stored run.json. Error (kRun) when it is damaged.
   [[nodiscard]] Json info() const;
 
-  // Append one line. Error (kRun).
-  void append(const StepReport& report) const;
-  void append(const EvalReport& report) const;
-  // Removes lines of steps after `step`, which a resumed run will write again.
-  void truncate_metrics(std::int64_t step) const;
+  // The path of a checkpoint by its word: "last", "best" (of the newest checkpoint's evaluations)
+  // or its number of steps. Errors: Error (kUsage) when there is none such, naming those that are;
+  // as Checkpoint::open.
+  [[nodiscard]] std::filesystem::path checkpoint(const std::string& which = "last") const;
+  // Opens it. The Error (kRun) of a damaged one offers the newest whole one before it, by
+  // `command`, such as "mneme eval runs/first", with --checkpoint.
+  [[nodiscard]] Checkpoint open_checkpoint(const std::string& which,
+                                           const std::string& command) const;
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  void append_line(const Json& line) const;
 
   std::filesystem::path path_;
 };
 
-// What run.json holds: versions, host commit, device, threads, processor, seed, data, plugins,
-// counts.
-[[nodiscard]] Json describe_run(const Runtime& runtime);
-[[nodiscard]] Json to_json(const memory::TierIdentity& identity);
-[[nodiscard]] Json to_json(const StepReport& report);
-[[nodiscard]] Json to_json(const EvalReport& report);
-
 // A trained model ready for evaluation: the run's experiment with `memory` in place of its own when
-// given, at eval.precision, its data with the stored vocabulary, and the checkpoint's weights. Tier
-// parameters that the checkpoint lacks follow memory.carry.
+// given, at eval.precision, its data with the stored vocabulary, and the weights of a checkpoint
+// (RunFolder::checkpoint). Tier parameters that the checkpoint lacks follow memory.carry.
 [[nodiscard]] std::unique_ptr<Runtime> open_run(
     const std::filesystem::path& folder, const RuntimeOptions& options,
-    const std::optional<config::MemoryConfig>& memory = std::nullopt);
+    const std::optional<config::MemoryConfig>& memory = std::nullopt,
+    const std::string& checkpoint = "last");
 
 }  // namespace mneme::train

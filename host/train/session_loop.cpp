@@ -38,20 +38,19 @@ void Session::train(Observer* observer) {
   const auto is_due = [&](std::int64_t every) {
     return is_finished() || (every > 0 && step_ % every == 0);
   };
-  if (is_evaluation_due()) {
-    evaluate_valid(observer);
-    if (is_finished()) save_to_folder(observer);
+  if (is_evaluation_due() && (evaluate_valid(observer) || is_finished())) {
+    save_to_folder(observer);
   }
   while (!is_finished()) {
     const StepReport report = train_step();
-    if (folder_ && train.log_every > 0 && is_due(train.log_every)) folder_->append(report);
+    if (writer_ && train.log_every > 0 && is_due(train.log_every)) writer_->append(report);
     if (observer != nullptr) observer->on_step(report);
-    if (is_evaluation_due()) evaluate_valid(observer);
-    if (is_due(train.save_every)) save_to_folder(observer);
+    const bool is_best = is_evaluation_due() && evaluate_valid(observer);
+    if (is_best || is_due(train.save_every)) save_to_folder(observer);
   }
 }
 
-void Session::evaluate_valid(Observer* observer) {
+bool Session::evaluate_valid(Observer* observer) {
   EvalReport report;
   report.step = step_;
   report.split = data::Split::kValid;
@@ -63,18 +62,16 @@ void Session::evaluate_valid(Observer* observer) {
   }
   report.result = evaluate(report.split, std::move(options));
   report.is_best = valid_.add(step_, report.result.loss());
-  if (folder_) folder_->append(report);
-  // An evaluation at the end only has nothing to be better than.
-  if (folder_ && report.is_best && experiment().train.eval_every > 0) {
-    save(folder_->best_checkpoint());
-  }
+  if (writer_) writer_->append(report);
   if (observer != nullptr) observer->on_eval(report);
+  // An evaluation at the end only has nothing to be better than.
+  return report.is_best && experiment().train.eval_every > 0;
 }
 
 void Session::save_to_folder(Observer* observer) {
-  if (!folder_) return;
-  save(folder_->checkpoint());
-  if (observer != nullptr) observer->on_checkpoint(step_, folder_->checkpoint());
+  if (!writer_) return;
+  save();
+  if (observer != nullptr) observer->on_checkpoint(step_, last_checkpoint_);
 }
 
 }  // namespace mneme::train

@@ -2,25 +2,58 @@
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "host/train/checkpoint.hpp"
+#include "host/train/run_description.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::train {
 
 std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
                                          SessionOptions options) {
-  const RunFolder run = RunFolder::open(folder);
+  std::unique_ptr<RunWriter> writer = RunWriter::reopen(folder);
+  const RunFolder& run = writer->folder();
   const config::Experiment experiment = run.experiment();
+  const Json info = run.info();
+  std::optional<Checkpoint> checkpoint;
+  if (!run.checkpoints().steps().empty() || options.checkpoint != "last") {
+    checkpoint.emplace(
+        run.open_checkpoint(options.checkpoint, str("mneme train --resume ", folder.string())));
+    checkpoint->check_whole_run();
+  } else if (info.contains("initial_weights")) {
+    throw_usage({.where = folder.string(),
+                 .failed = "the run began with given weights, and the checkpoint with them is gone",
+                 .hint = "start a new run with mneme train EXP --init SOURCE"});
+  }
   if (!options.runtime.dataset) {
     data::DatasetOptions data;
     data.vocabulary = run.vocabulary();
     options.runtime.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
   }
+  check_data(info, options.runtime.dataset->describe());
+  const bool may_change = options.may_change_plugins;
   options.folder.clear();
   auto session = std::make_unique<Session>(experiment, std::move(options));
-  if (std::filesystem::exists(run.checkpoint())) session->load(run.checkpoint());
-  run.truncate_metrics(session->step_);
-  session->folder_ = std::make_unique<RunFolder>(run);
+  if (!may_change) {
+    check_plugins(checkpoint ? checkpoint->plugins() : read_plugins(info),
+                  session->runtime().stack().identities());
+  }
+  RunProgress progress;
+  if (checkpoint) {
+    session->load(*checkpoint);
+    progress = checkpoint->progress();
+  }
+  writer->continue_from(progress, session->runtime());
+  session->writer_ = std::move(writer);
   return session;
+}
+
+void Session::save() {
+  if (!writer_) {
+    throw_usage({.where = "checkpoint",
+                 .failed = "the session has no folder",
+                 .expected = "SessionOptions::folder"});
+  }
+  save(writer_->prepare_checkpoint(step_));
+  writer_->retain_checkpoints(valid_.best_step);
 }
 
 void Session::save(const std::filesystem::path& path) {
@@ -28,6 +61,7 @@ void Session::save(const std::filesystem::path& path) {
   progress.step = step_;
   progress.tokens = tokens_;
   progress.seconds = seconds_;
+  progress.metrics_lines = writer_ ? writer_->metrics_lines() : 0;
   progress.valid = valid_;
   progress.data_position = stream_->position();
   progress.noise_position = runtime_->model().noise_position();
@@ -36,8 +70,9 @@ void Session::save(const std::filesystem::path& path) {
   last_checkpoint_step_ = step_;
 }
 
-void Session::load(const std::filesystem::path& path) {
-  const Checkpoint checkpoint = Checkpoint::open(path);
+void Session::load(const std::filesystem::path& path) { load(Checkpoint::open(path)); }
+
+void Session::load(const Checkpoint& checkpoint) {
   checkpoint.check_resumable(experiment());
   checkpoint.check_moments(*optimizer_);
   memory::StackState state = checkpoint.load_state(*runtime_);
@@ -56,7 +91,7 @@ void Session::load(const std::filesystem::path& path) {
   tokens_ = checkpoint.progress().tokens;
   seconds_ = checkpoint.progress().seconds;
   valid_ = checkpoint.progress().valid;
-  last_checkpoint_ = path;
+  last_checkpoint_ = checkpoint.path();
   last_checkpoint_step_ = step_;
 }
 

@@ -33,12 +33,6 @@ DType to_dtype(at::ScalarType type) {
   throw_run("a tensor of type ", c10::toString(type), " cannot be stored in a safetensors file");
 }
 
-void add_tensor(SafetensorsWriter& writer, const std::string& name, const at::Tensor& tensor) {
-  const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
-  writer.add_copy(name, to_dtype(values.scalar_type()), values.sizes().vec(),
-                  values.const_data_ptr());
-}
-
 at::Tensor to_tensor(const TensorView& view) {
   at::Tensor out = torch::empty(view.shape, to_scalar_type(view.dtype));
   if (view.bytes > 0) std::memcpy(out.mutable_data_ptr(), view.data, view.bytes);

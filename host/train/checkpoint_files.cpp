@@ -1,0 +1,81 @@
+#include "host/train/checkpoint_files.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
+#include "host/base/error.hpp"
+
+namespace mneme::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step_";
+constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::size_t kDigits = 8;
+
+// The step of a checkpoint's file name; -1 for other names.
+std::int64_t step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
+  name.remove_prefix(kPrefix.size());
+  name.remove_suffix(std::min(kSuffix.size(), name.size()));
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  const bool is_whole = error == std::errc() && end == name.data() + name.size();
+  return is_whole && name.size() >= kDigits ? step : -1;
+}
+
+}  // namespace
+
+fs::path CheckpointFiles::path_of(std::int64_t step) const {
+  std::string digits = str(step);
+  if (digits.size() < kDigits) digits.insert(0, kDigits - digits.size(), '0');
+  return folder_ / str(kPrefix, digits, kSuffix);
+}
+
+std::vector<std::int64_t> CheckpointFiles::steps() const {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+    const std::int64_t step = step_of(entry.path().filename().string());
+    if (step >= 0) steps.push_back(step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::string CheckpointFiles::list() const {
+  std::vector<std::string> texts;
+  for (const std::int64_t step : steps()) texts.push_back(str(step));
+  return texts.empty() ? "none" : join(texts, ", ");
+}
+
+void CheckpointFiles::retain(std::int64_t keep, std::int64_t best_step) const {
+  const std::vector<std::int64_t> all = steps();
+  const auto count = static_cast<std::int64_t>(all.size());
+  for (std::int64_t i = 0; i < count - keep; ++i) {
+    const std::int64_t step = all[static_cast<std::size_t>(i)];
+    if (step != best_step) remove(step);
+  }
+}
+
+std::vector<std::int64_t> CheckpointFiles::remove_after(std::int64_t step) const {
+  std::vector<std::int64_t> later = steps();
+  std::erase_if(later, [&](std::int64_t other) { return other <= step; });
+  std::ranges::reverse(later);
+  for (const std::int64_t other : later) remove(other);
+  return later;
+}
+
+void CheckpointFiles::remove(std::int64_t step) const {
+  std::error_code error;
+  fs::remove(path_of(step), error);
+  if (!error) return;
+  throw_run({.where = path_of(step).string(),
+             .failed = "the checkpoint cannot be deleted",
+             .got = error.message()});
+}
+
+}  // namespace mneme::train
