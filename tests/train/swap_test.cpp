@@ -189,6 +189,21 @@ TEST_F(SweepTest, GoesOnAfterAFailure) {
   expect_same(a.result->total, c.result->total);
 }
 
+TEST_F(SweepTest, SaysWhatToLowerWhenMemoryRunsOut) {
+  const Checkpoint checkpoint = trained("");
+  Sweep sweep(checkpoint, experiment_, options_);
+  const auto failing = [&](const auto& error) {
+    const SweepResult result = sweep.evaluate({"x", memory_of("")}, data::Split::kValid,
+                                              [&](Runtime&) -> eval::Options { throw error; });
+    return std::string(result.error->what());
+  };
+  EXPECT_THAT(failing(std::bad_alloc()),
+              testing::AllOf(StartsWith("evaluation: out of memory"),
+                             HasSubstr("lower eval.lanes, eval.segment")));
+  EXPECT_EQ(failing(std::runtime_error("odd\nbacktrace")), "evaluation: odd");
+  EXPECT_TRUE(evaluate(sweep, "x", memory_of("")).result.has_value());
+}
+
 TEST_F(SweepTest, ExtrapolatesByMultiplesOfTheSegment) {
   const Checkpoint checkpoint = trained(infini() + xl_cache(8));
   const SweepMemory base{"run", memory_of(infini() + xl_cache(8))};
