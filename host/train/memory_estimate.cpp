@@ -24,20 +24,25 @@ struct Extents {
   std::int64_t score_bytes;    // of attention probabilities and logits
 };
 
-Extents extents_of(const config::Experiment& e, std::int64_t context_rows) {
+Extents extents_of(const config::Experiment& e, std::int64_t lanes, std::int64_t tokens,
+                   std::int64_t context_rows, config::Precision precision) {
   Extents x{};
-  x.lanes = e.train.lanes;
-  x.tokens = e.train.segment;
-  x.columns = context_rows + e.train.segment;
+  x.lanes = lanes;
+  x.tokens = tokens;
+  x.columns = context_rows + tokens;
   x.layers = e.model.layers;
   x.width = e.model.width;
   x.inner = e.model.heads * e.model.head_width;
   x.heads = e.model.heads;
   x.ff = e.model.ff;
-  x.value_bytes = e.train.precision == config::Precision::kF64 ? 8 : 4;
-  x.compute_bytes = e.train.precision == config::Precision::kBf16 ? 2 : x.value_bytes;
+  x.value_bytes = precision == config::Precision::kF64 ? 8 : 4;
+  x.compute_bytes = precision == config::Precision::kBf16 ? 2 : x.value_bytes;
   x.score_bytes = x.value_bytes;
   return x;
+}
+
+Extents training_extents(const config::Experiment& e, std::int64_t context_rows) {
+  return extents_of(e, e.train.lanes, e.train.segment, context_rows, e.train.precision);
 }
 
 // Per layer: inputs of both norms and both blocks and two dropout masks; queries with either bias,
@@ -79,7 +84,7 @@ void add_model(MemoryEstimate& out, const config::Experiment& e, const ModelSize
 }
 
 void add_activations(MemoryEstimate& out, const config::Experiment& e, const ModelSizes& sizes) {
-  const Extents x = extents_of(e, sizes.context_rows);
+  const Extents x = training_extents(e, sizes.context_rows);
   const std::int64_t segments = e.train.bptt_segments;
   out.uses.push_back({"activations of the layers", segments * x.layers * layer_activations(e, x),
                       str(segments, " segments x ", x.layers, " layers x ", x.lanes, " lanes x ",
@@ -113,7 +118,7 @@ std::vector<MemoryUse> MemoryEstimate::largest() const {
 MemoryEstimate estimate_memory(const config::Experiment& experiment, const ModelSizes& sizes) {
   MemoryEstimate out;
   add_model(out, experiment, sizes);
-  const Extents x = extents_of(experiment, sizes.context_rows);
+  const Extents x = training_extents(experiment, sizes.context_rows);
   const std::int64_t rows = sizes.context_rows * x.lanes * x.layers * x.width * x.value_bytes;
   out.uses.push_back({"memory state", std::max(rows, sizes.state_bytes) + sizes.state_bytes,
                       str(sizes.context_rows, " rows a lane and layer, and slots"),
@@ -145,6 +150,30 @@ MemoryEstimate estimate_memory(const config::Experiment& experiment, std::int64_
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   return estimate_memory(experiment, sizes);
+}
+
+MemoryEstimate estimate_evaluation(const Runtime& runtime) {
+  const config::Experiment& e = runtime.experiment();
+  const std::int64_t rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
+  const Extents x = extents_of(e, e.eval.lanes, e.eval.segment, rows, runtime.precision());
+  const std::int64_t held = rows * x.lanes * x.layers;
+  const std::int64_t tokens = x.lanes * x.tokens;
+  const std::int64_t scores = tokens * x.heads * x.columns * x.score_bytes;
+  const std::int64_t count = runtime.backbone_parameter_count() + runtime.memory_parameter_count();
+  const char* const keys = "eval.lanes, eval.segment or the memory's rows (eval_rows)";
+  MemoryEstimate out;
+  out.is_cuda = runtime.device().is_cuda();
+  out.uses = {
+      {"parameters", count * x.value_bytes, count_text(count) + " numbers", kModelKeys},
+      {"memory state", held * (x.width * x.value_bytes + 2 * x.inner * x.compute_bytes),
+       str(rows, " rows a lane and layer, with their keys and values"), keys},
+      {"tensors of one layer",
+       2 * scores + tokens * (6 * x.width * x.value_bytes + (6 * x.inner + x.ff) * x.compute_bytes),
+       str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
+      {"logits of the softmax", softmax_bytes(e, x, runtime.model().vocabulary()),
+       str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
+       "eval.lanes or eval.segment"}};
+  return out;
 }
 
 Json to_json(const MemoryEstimate& estimate) {

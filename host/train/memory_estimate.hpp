@@ -46,9 +46,12 @@ struct ModelSizes {
 // not counted. docs/training.md compares it with measured peaks.
 [[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
                                              const ModelSizes& sizes);
-// The same for a runtime that exists.
+// Bytes of an evaluation at its height, from the keys of [eval]: parameters, the memory's rows with
+// their keys and values, the tensors of one layer, and logits.
+[[nodiscard]] MemoryEstimate estimate_evaluation(const Runtime& runtime);
+// The same as the first for a runtime that exists.
 [[nodiscard]] MemoryEstimate estimate_memory(const Runtime& runtime);
-// The same for a backbone that could not be made: without its memory.
+// And for a backbone that could not be made: without its memory.
 [[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
                                              std::int64_t vocabulary);
 [[nodiscard]] Json to_json(const MemoryEstimate& estimate);
@@ -60,7 +63,8 @@ struct ModelSizes {
 // True for an exception that says that an allocation failed, on the CPU or on CUDA, also inside a
 // plugin's hook.
 [[nodiscard]] bool is_out_of_memory(const std::exception& error);
-// Error (kRun, or kDevice on CUDA) that names the largest consumers and the keys to lower.
+// Error (kRun, or kDevice on CUDA) that names the largest consumers and the keys to lower; `error`
+// is what failed.
 [[noreturn]] void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,
                                       const std::exception& error);
 

@@ -4,6 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
+#include "host/train/memory_estimate.hpp"
 
 namespace mneme::train {
 backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int64_t vocabulary,
@@ -111,7 +112,13 @@ eval::Result Runtime::evaluate(data::Split split, eval::Options options) {
   options.protocol = eval::protocol_of(*dataset_, split, experiment_);
   options.corpus = dataset_->corpus(split);
   options.training_counts = dataset_->training_counts();
-  return eval::evaluate(*model_, *stack_, *stream, options);
+  try {
+    return eval::evaluate(*model_, *stack_, *stream, options);
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    throw_out_of_memory(str("evaluation of ", data::to_word(split)), estimate_evaluation(*this),
+                        error);
+  }
 }
 
 std::int64_t Runtime::evaluation_segments(data::Split split) const {

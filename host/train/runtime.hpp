@@ -96,7 +96,8 @@ class Runtime {
   MemorySwap swap_memory(const config::MemoryConfig& memory, const ParameterSource& trained = {});
 
   // Evaluates a split: eval.segment, eval.lanes and eval.steps of the experiment; on_progress,
-  // on_segment and use_cache of `options`. Error (kUsage) when the split has no data.
+  // on_segment and use_cache of `options`. Error (kUsage) when the split has no data; Error (kRun |
+  // kDevice) when memory runs out, naming the largest consumers and the keys to lower.
   eval::Result evaluate(data::Split split, eval::Options options = {});
   // Segments of such an evaluation, for progress; 0 = not known.
   std::int64_t evaluation_segments(data::Split split) const;

@@ -223,5 +223,17 @@ TEST(Session, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
   EXPECT_EQ(session.state().segments(), 0);
 }
 
+TEST(Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
+  // One attention matrix of 2^16 x 2^16 x 2 heads x 16 lanes: 1 TiB.
+  Session session(
+      small_experiment(xl_cache(12), {"eval.segment=65536", "eval.lanes=16", "model.width=2",
+                                      "model.heads=2", "model.head_width=1", "model.ff=1"}));
+  const std::string error =
+      error_of([&] { static_cast<void>(session.evaluate(data::Split::kValid)); });
+  EXPECT_THAT(error, StartsWith("1: evaluation of valid: out of memory"));
+  EXPECT_THAT(error, HasSubstr("tensors of one layer: about "));
+  EXPECT_THAT(error, HasSubstr("lower eval.lanes, eval.segment"));
+}
+
 }  // namespace
 }  // namespace mneme::train
