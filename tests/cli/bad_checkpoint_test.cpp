@@ -17,7 +17,7 @@ class BadCheckpoint : public CliTest {
     expect_done(run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet"}));
     ASSERT_TRUE(fs::exists(checkpoint()));
   }
-  fs::path checkpoint() const { return folder_ / "run/checkpoint.safetensors"; }
+  fs::path checkpoint() const { return folder_ / "run/checkpoints/step_00000006.safetensors"; }
   void refused_by_eval_and_resume(const std::vector<std::string>& texts) const {
     expect_refusal(run_mneme({"eval", file("run")}), 2, texts);
     expect_refusal(run_mneme({"train", "--resume", file("run")}), 2, texts);
@@ -35,7 +35,7 @@ TEST_F(BadCheckpoint, RunFolderThatHoldsARun) {
 
 TEST_F(BadCheckpoint, MissingCheckpoint) {
   fs::remove(checkpoint());
-  expect_refusal(run_mneme({"eval", file("run")}), 2, {"checkpoint.safetensors"});
+  expect_refusal(run_mneme({"eval", file("run")}), 2, {"the run has no checkpoint"});
   const ProgramResult resumed = run_mneme({"train", "--resume", file("run"), "--quiet"});
   expect_done(resumed);
   EXPECT_THAT(resumed.err, ::testing::HasSubstr("has no checkpoint yet"));
@@ -44,9 +44,9 @@ TEST_F(BadCheckpoint, MissingCheckpoint) {
 TEST_F(BadCheckpoint, Truncated) {
   const std::string bytes = read_file(checkpoint());
   write_file_atomic(checkpoint(), bytes.substr(0, bytes.size() - 100));
-  refused_by_eval_and_resume({"checkpoint.safetensors", "outside the file"});
+  refused_by_eval_and_resume({"step_00000006.safetensors", "outside the file"});
   write_file_atomic(checkpoint(), bytes.substr(0, 50));
-  refused_by_eval_and_resume({"checkpoint.safetensors", "header"});
+  refused_by_eval_and_resume({"step_00000006.safetensors", "header"});
 }
 
 TEST_F(BadCheckpoint, ForeignSafetensors) {
@@ -54,7 +54,7 @@ TEST_F(BadCheckpoint, ForeignSafetensors) {
   SafetensorsWriter writer;
   writer.add("weight", DType::F32, {1}, &value);
   writer.write(checkpoint());
-  refused_by_eval_and_resume({"checkpoint.safetensors"});
+  refused_by_eval_and_resume({"step_00000006.safetensors"});
 }
 
 TEST_F(BadCheckpoint, OfAnotherModel) {
@@ -62,12 +62,12 @@ TEST_F(BadCheckpoint, OfAnotherModel) {
   other.replace(other.find("width = 16"), 10, "width = 24");
   const std::string path = folder_.write("other.toml", other).string();
   expect_done(run_mneme({"train", path, "--run", file("other"), "--quiet"}));
-  fs::copy_file(folder_ / "other/checkpoint.safetensors", checkpoint(),
+  fs::copy_file(folder_ / "other/checkpoints/step_00000006.safetensors", checkpoint(),
                 fs::copy_options::overwrite_existing);
   expect_refusal(run_mneme({"eval", file("run")}), 2,
-                 {"checkpoint.safetensors", "model.", "[8, 16]", "[8, 24]"});
+                 {"step_00000006.safetensors", "model.", "[8, 16]", "[8, 24]"});
   expect_refusal(run_mneme({"train", "--resume", file("run")}), 2,
-                 {"checkpoint.safetensors", "width"});
+                 {"step_00000006.safetensors", "width"});
 }
 
 TEST_F(BadCheckpoint, EvalRefusesSettingsOfTheTrainedModel) {

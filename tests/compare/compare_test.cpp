@@ -132,7 +132,8 @@ TEST_F(CompareTest, KeepsRunFolders) {
   Counter counter;
   static_cast<void>(compare(arms(), {.folder = folder_ / "runs"}, counter));
   for (const char* const name : {"none-seed1", "none#2-seed1"}) {
-    EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / name / "checkpoint.safetensors"))
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / name /
+                                        "checkpoints/step_00000005.safetensors"))
         << name;
     EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / name / "metrics.jsonl")) << name;
   }

@@ -62,7 +62,7 @@ TEST_F(Example, TrainsWithTheRealBinary) {
   const double loss = json.at("evaluations").at(0).at("result").at("loss").get<double>();
   EXPECT_TRUE(std::isfinite(loss));
   // Every gate starts at 0: what training moved is what is not 0.
-  const std::vector<float> gate = gates(folder_ / "run" / "checkpoint.safetensors");
+  const std::vector<float> gate = gates(folder_ / "run/checkpoints/step_00000008.safetensors");
   ASSERT_EQ(gate.size(), 16U) << "one layer of width 16";
   float largest = 0.0F;
   for (const float value : gate) {

@@ -4,6 +4,7 @@
 #include "host/base/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/train/run_compare.hpp"
 
 namespace mneme::test {
 namespace {
@@ -46,7 +47,8 @@ TEST_F(TrainRun, PrintsPlainLinesInAPipe) {
   }
   EXPECT_THAT(result.out, HasSubstr("trained 6 steps"));
   for (const char* const name :
-       {"experiment.toml", "run.json", "metrics.jsonl", "checkpoint.safetensors"}) {
+       {"experiment.toml", "run.json", "metrics.jsonl", "checkpoints/step_00000006.safetensors",
+        "tensorboard"}) {
     EXPECT_TRUE(fs::exists(folder_ / "run" / name)) << name;
   }
 }
@@ -103,14 +105,40 @@ TEST_F(TrainRun, StopsAtASignalAndContinuesBitForBit) {
   const std::string path = experiment(text);
   expect_done(run_mneme({"train", path, "--run", file("whole"), "--quiet"}));
 
-  const ProgramResult stopped = run_mneme({"train", path, "--run", file("cut")},
-                                          {.signal = SIGINT, .signal_after = "train 1/120"});
-  EXPECT_EQ(stopped.signal, 0);
-  EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGINT after step "));
-  EXPECT_THAT(stopped.err, HasSubstr("mneme train --resume " + file("cut")));
-  expect_done(run_mneme({"train", "--resume", file("cut"), "--quiet"}));
-  EXPECT_EQ(nll("cut"), nll("whole"));
+  for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}}) {
+    SCOPED_TRACE(name);
+    const ProgramResult stopped = run_mneme({"train", path, "--run", file(name)},
+                                            {.signal = signal, .signal_after = "train 1/120"});
+    EXPECT_EQ(stopped.signal, 0);
+    EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr(str("stopped by ", name, " after step ")));
+    EXPECT_THAT(stopped.err, HasSubstr("mneme train --resume " + file(name)));
+    expect_done(run_mneme({"train", "--resume", file(name), "--quiet"}));
+    EXPECT_EQ(nll(name), nll("whole"));
+    expect_same_runs(folder_ / "whole", folder_ / name);
+  }
+}
+
+TEST_F(TrainRun, EvaluatesTheCheckpointThatIsNamed) {
+  expect_done(run_mneme({"train", experiment(tiny(memory())), "--run", file("run"), "--quiet",
+                         "--set", "train.save_every=2", "--set", "train.eval_every=2"}));
+  const auto lines = timeless_metrics(folder_ / "run");
+  const auto loss_at = [&](int step) {
+    for (const Json& line : lines) {
+      if (line.at("kind") == "eval" && line.at("step") == step) return line.at("result").at("loss");
+    }
+    return Json();
+  };
+  const auto loss_of = [&](const std::string& which) {
+    return eval_json("run", {"--checkpoint", which}).at("memories").at(0).at("result").at("loss");
+  };
+  EXPECT_EQ(loss_of("4"), loss_at(4));
+  EXPECT_EQ(loss_of("last"), loss_at(6));
+  Json best = loss_at(2);
+  for (const int step : {4, 6}) best = std::min(best, loss_at(step));
+  EXPECT_EQ(loss_of("best"), best);
+  expect_refusal(run_mneme({"eval", file("run"), "--checkpoint", "5"}), 2,
+                 {"the run has no checkpoint 5", "4, 6"});
 }
 
 TEST_F(TrainRun, ChoosesAFreeRunFolder) {
@@ -118,8 +146,8 @@ TEST_F(TrainRun, ChoosesAFreeRunFolder) {
   const ProgramOptions here{.folder = folder_.path()};
   expect_done(run_mneme({"train", path, "--quiet"}, here));
   expect_done(run_mneme({"train", path, "--quiet"}, here));
-  EXPECT_TRUE(fs::exists(folder_ / "runs/experiment/checkpoint.safetensors"));
-  EXPECT_TRUE(fs::exists(folder_ / "runs/experiment-2/checkpoint.safetensors"));
+  EXPECT_TRUE(fs::exists(folder_ / "runs/experiment/checkpoints/step_00000006.safetensors"));
+  EXPECT_TRUE(fs::exists(folder_ / "runs/experiment-2/checkpoints/step_00000006.safetensors"));
 }
 
 }  // namespace

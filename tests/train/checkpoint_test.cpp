@@ -5,6 +5,7 @@
 
 #include "host/base/file.hpp"
 #include "host/torch.hpp"
+#include "host/train/checkpoint_checksum.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -33,7 +34,7 @@ class CheckpointFile {
   }
   std::filesystem::path path() const { return folder_ / "checkpoint.safetensors"; }
 
-  // The checkpoint with a tensor or a metadata value changed.
+  // The checkpoint with a tensor or a metadata value changed, and checksums that agree with it.
   std::filesystem::path without(const std::string& tensor) const {
     return rewrite([&](SafetensorsWriter&, const std::string& name) { return name != tensor; }, {});
   }
@@ -46,12 +47,17 @@ class CheckpointFile {
   std::filesystem::path rewrite(Keep keep, const std::map<std::string, std::string>& more) const {
     const SafetensorsFile file = SafetensorsFile::open(path());
     SafetensorsWriter writer;
+    std::vector<TensorView> kept;
     for (const std::string& name : file.names()) {
       const TensorView& view = file.at(name);
-      if (keep(writer, name)) writer.add(name, view.dtype, view.shape, view.data);
+      if (!keep(writer, name)) continue;
+      writer.add(name, view.dtype, view.shape, view.data);
+      kept.push_back(view);
     }
-    for (const auto& [key, value] : file.metadata()) writer.set_metadata(key, value);
-    for (const auto& [key, value] : more) writer.set_metadata(key, value);
+    std::map<std::string, std::string> metadata = file.metadata();
+    for (const auto& [key, value] : more) metadata[key] = value;
+    add_checksums(metadata, kept);
+    for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
     writer.write(folder_ / "changed.safetensors");
     return folder_ / "changed.safetensors";
   }
@@ -109,11 +115,58 @@ TEST(Checkpoint, RefusesDamagedMetadata) {
   for (const auto& [key, value] :
        {std::pair{"step", "x"}, std::pair{"tokens", "-3"}, std::pair{"data_position", "[1,"},
         std::pair{"plugins", "[{}]"}, std::pair{"state", "7"}, std::pair{"experiment", "[model"},
-        std::pair{"seconds", "soon"}}) {
+        std::pair{"seconds", "soon"}, std::pair{"metrics_lines", "-1"}, std::pair{"valid", "[]"}}) {
     EXPECT_THAT(
         load_error(experiment, file.with(key, value)),
         AllOf(StartsWith("1: "), HasSubstr(str("metadata \"", key, "\"")), HasSubstr("damaged")));
   }
+}
+
+// Every byte of the file counts: a flipped bit anywhere is found, and named where it can be.
+TEST(Checkpoint, FindsFlippedBits) {
+  const auto experiment = small_experiment(xl_cache(12));
+  const CheckpointFile file(experiment);
+  const std::string bytes = read_file(file.path());
+  const test::TemporaryFolder folder;
+  const auto damaged = [&](std::size_t place) {
+    std::string text = bytes;
+    text[place] = static_cast<char>(text[place] ^ 4);
+    const auto path = folder.write("flipped.safetensors", text);
+    return error_of([&] { static_cast<void>(Checkpoint::open(path)); });
+  };
+  for (std::size_t place = 0; place < bytes.size(); place += 97) {
+    EXPECT_THAT(damaged(place), AllOf(StartsWith("1: "), HasSubstr("flipped.safetensors")))
+        << place;
+  }
+  EXPECT_THAT(damaged(bytes.size() - 1),
+              AllOf(HasSubstr(": tensor \""), HasSubstr("damaged after it was written"),
+                    HasSubstr("expected checksum")));
+  const std::size_t step = bytes.find("\"step\":\"2\"");
+  ASSERT_NE(step, std::string::npos);
+  EXPECT_THAT(damaged(step + 8), HasSubstr(": metadata: the checkpoint was damaged"));
+}
+
+TEST(Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
+  const auto experiment = small_experiment();
+  const CheckpointFile file(experiment);
+  const test::TemporaryFolder folder;
+  const auto copy = [&](const std::string& left_out, bool has_more) {
+    const SafetensorsFile original = SafetensorsFile::open(file.path());
+    SafetensorsWriter writer;
+    for (const std::string& name : original.names()) {
+      const TensorView& view = original.at(name);
+      if (name != left_out) writer.add(name, view.dtype, view.shape, view.data);
+    }
+    const float value = 1.0F;
+    if (has_more) writer.add_copy("model.more", DType::F32, {1}, &value);
+    for (const auto& [key, text] : original.metadata()) writer.set_metadata(key, text);
+    writer.write(folder / "changed.safetensors");
+    return error_of([&] { static_cast<void>(Checkpoint::open(folder / "changed.safetensors")); });
+  };
+  EXPECT_THAT(copy("", false), "no error");
+  EXPECT_THAT(copy("model.embedding.0.weight", false),
+              AllOf(HasSubstr("model.embedding.0.weight"), HasSubstr("got no such tensor")));
+  EXPECT_THAT(copy("", true), AllOf(HasSubstr("model.more"), HasSubstr("a further tensor")));
 }
 
 TEST(Checkpoint, RefusesAnotherModelListingTheDifferences) {

@@ -5,11 +5,13 @@
 #include "host/torch.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_compare.hpp"
 #include "tests/train/run_support.hpp"
 
 namespace mneme::train {
 namespace {
 
+using test::expect_same_runs;
 using test::infini;
 using test::is_same;
 using test::small_experiment;
@@ -68,6 +70,100 @@ TEST(Resume, EqualsNeverHavingStoppedInTheMiddleOfDocuments) {
   expect_resumes(small_experiment(
       xl_cache(9), {"data.task=tokens", "data.train=" + (folder / "ids.safetensors").string(),
                     "data.vocabulary_size=8", "data.reset=document", "train.lanes=3"}));
+}
+
+class StopAt : public Observer {
+ public:
+  explicit StopAt(std::int64_t step) : step_(step) {}
+  void on_step(const StepReport& report) override {
+    if (report.step == step_) throw Stopped();
+  }
+  struct Stopped {};
+
+ private:
+  std::int64_t step_;
+};
+
+// A run of 100 steps against one of 50, a stop, and 50 of another session: metrics and checkpoints.
+void expect_fifty_and_fifty(const std::string& memory, std::vector<std::string> settings) {
+  settings.insert(settings.end(), {"train.steps=100", "train.eval_every=20", "train.save_every=30",
+                                   "train.log_every=5", "eval.steps=2"});
+  const config::Experiment experiment = small_experiment(memory, settings);
+  const test::TemporaryFolder folder;
+  const auto in = [&](const char* name) {
+    SessionOptions options;
+    options.folder = folder / name;
+    return options;
+  };
+  Session(experiment, in("whole")).train();
+  {
+    Session first(experiment, in("cut"));
+    StopAt stop(50);
+    EXPECT_THROW(first.train(&stop), StopAt::Stopped);
+    first.save();
+  }
+  const auto second = Session::resume(folder / "cut");
+  EXPECT_EQ(second->step(), 50);
+  second->train();
+  expect_same_runs(folder / "whole", folder / "cut");
+}
+
+TEST(Resume, HundredStepsEqualFiftyAndFiftyWithoutMemory) { expect_fifty_and_fifty("", {}); }
+
+TEST(Resume, HundredStepsEqualFiftyAndFiftyWithACache) {
+  expect_fifty_and_fifty(xl_cache(15), {"train.precision=f32"});
+}
+
+TEST(Resume, HundredStepsEqualFiftyAndFiftyWithAccumulationAndDropout) {
+  expect_fifty_and_fifty(xl_cache(7) + infini("lr = 0.05"),
+                         {"train.bptt_segments=2", "train.accumulate=3", "model.dropout=0.2",
+                          "train.weight_decay=0.01", "train.optimizer=adamw"});
+}
+
+// 400 ids in 3 lanes of 133: an epoch has 22 or 23 segments, so the stop lies within one.
+TEST(Resume, HundredStepsEqualFiftyAndFiftyMidEpoch) {
+  const test::TemporaryFolder folder;
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 400; ++i) ids.push_back((i * i + i / 7) % 8);
+  SafetensorsWriter writer;
+  writer.add("tokens", DType::I32, {400}, ids.data());
+  writer.write(folder / "ids.safetensors");
+  const std::string file = (folder / "ids.safetensors").string();
+  expect_fifty_and_fifty(xl_cache(9),
+                         {"data.task=tokens", "data.train=" + file, "data.valid=" + file,
+                          "data.vocabulary_size=8", "train.lanes=3"});
+}
+
+// Stopped at a step whose evaluation and early stop are still to come.
+TEST(Resume, MakesUpForAnEvaluationThatTheStopLeftOut) {
+  const std::vector<std::string> settings = {"train.steps=60",          "train.eval_every=5",
+                                             "train.early_stop=2",      "train.lr=1.0",
+                                             "train.schedule=constant", "train.save_every=7"};
+  const config::Experiment experiment = small_experiment("", settings);
+  const test::TemporaryFolder folder;
+  const auto in = [&](const std::string& name) {
+    SessionOptions options;
+    options.folder = folder / name;
+    return options;
+  };
+  std::int64_t end = 0;
+  {
+    Session whole(experiment, in("whole"));
+    whole.train();
+    end = whole.step();
+    ASSERT_TRUE(whole.is_stopped_early());
+  }
+  for (std::int64_t step = 5; step <= end; step += 5) {
+    const std::string name = str("cut", step);
+    {
+      Session first(experiment, in(name));
+      StopAt stop(step);
+      EXPECT_THROW(first.train(&stop), StopAt::Stopped);
+      first.save();
+    }
+    Session::resume(folder / name)->train();
+    expect_same_runs(folder / "whole", folder / name);
+  }
 }
 
 TEST(Resume, RepeatsARunExactly) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <sstream>
 
@@ -10,6 +11,7 @@
 #include "host/train/checkpoint.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_compare.hpp"
 #include "tests/train/run_support.hpp"
 
 namespace mneme::train {
@@ -19,8 +21,10 @@ using test::error_of;
 using test::infini;
 using test::is_same;
 using test::small_experiment;
+using test::timeless_metrics;
 using test::weights_of;
 using test::xl_cache;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -49,6 +53,25 @@ class Recorder : public Observer {
   std::vector<std::int64_t> checkpoints;
 };
 
+class StopAt : public Observer {
+ public:
+  explicit StopAt(std::int64_t step) : step_(step) {}
+  void on_step(const StepReport& report) override {
+    if (report.step == step_) throw Error(ErrorKind::kRun, "stopped by the test");
+  }
+
+ private:
+  std::int64_t step_;
+};
+
+// A run in `path` that was stopped after `step` steps.
+void stopped_run(const config::Experiment& experiment, const std::filesystem::path& path,
+                 std::int64_t step) {
+  Session session(experiment, in_folder(path));
+  StopAt stop(step);
+  EXPECT_THAT(error_of([&] { session.train(&stop); }), HasSubstr("stopped by the test"));
+}
+
 TEST(RunFolder, HoldsARun) {
   const test::TemporaryFolder folder;
   const auto experiment =
@@ -58,7 +81,8 @@ TEST(RunFolder, HoldsARun) {
   session.train(&recorder);
   EXPECT_EQ(recorder.steps.size(), 8U);
   EXPECT_EQ(recorder.evaluations.size(), 3U);  // steps 3, 6, 8
-  EXPECT_THAT(recorder.checkpoints, testing::ElementsAre(5, 8));
+  // Every lower loss of the valid split is kept, and every fifth step.
+  EXPECT_THAT(recorder.checkpoints, testing::IsSupersetOf({5, 8}));
   const RunFolder run = RunFolder::open(folder / "run");
   EXPECT_EQ(run.experiment(), experiment);
   EXPECT_EQ(Checkpoint::open(run.checkpoint()).progress().step, 8);
@@ -130,35 +154,151 @@ TEST(RunFolder, ContinuesAnInterruptedRun) {
   EXPECT_EQ(resumed->step(), 3);
   resumed->train();
   EXPECT_TRUE(is_same(weights_of(whole.runtime()), weights_of(resumed->runtime())));
-  const auto expected = lines_of(folder / "whole/metrics.jsonl");
-  const auto got = lines_of(folder / "broken/metrics.jsonl");
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    EXPECT_EQ(got[i].value("loss", 0.0), expected[i].value("loss", 0.0));
-    EXPECT_EQ(got[i].at("step"), expected[i].at("step"));
-  }
+  EXPECT_EQ(timeless_metrics(folder / "broken"), timeless_metrics(folder / "whole"));
 }
 
 TEST(RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment();
-  const Session first(experiment, in_folder(folder / "run"));
+  { const Session first(experiment, in_folder(folder / "run")); }
   EXPECT_THAT(error_of([&] { Session again(experiment, in_folder(folder / "run")); }),
-              testing::AllOf(StartsWith("2: "), HasSubstr("already holds a run")));
+              AllOf(StartsWith("2: "), HasSubstr("already holds a run")));
   folder.write("file", "text");
   EXPECT_THAT(error_of([&] { Session in_file(experiment, in_folder(folder / "file")); }),
-              testing::AllOf(StartsWith("2: "), HasSubstr("got a file")));
+              AllOf(StartsWith("2: "), HasSubstr("got a file")));
   EXPECT_THAT(error_of([&] { Session below(experiment, in_folder(folder / "file/run")); }),
-              testing::AllOf(StartsWith("1: "), HasSubstr("cannot be made")));
+              AllOf(StartsWith("1: "), HasSubstr("cannot be made")));
   EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder / "absent")); }),
-              testing::AllOf(StartsWith("2: "), HasSubstr("no such folder")));
+              AllOf(StartsWith("2: "), HasSubstr("no such folder")));
   EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder.path())); }),
               HasSubstr("got no experiment.toml"));
   EXPECT_THAT(error_of([&] { static_cast<void>(open_run(folder / "run", {})); }),
-              testing::AllOf(StartsWith("2: "), HasSubstr("the run has no checkpoint")));
+              AllOf(StartsWith("2: "), HasSubstr("the run has no checkpoint")));
   folder.write("run/run.json", "{");
   EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder / "run").info()); }),
-              HasSubstr("it is no JSON"));
+              AllOf(StartsWith("1: "), HasSubstr("does not describe a run")));
+  folder.write("run/run.json", "{\"data\": {}}");
+  EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder / "run").info()); }),
+              AllOf(HasSubstr("does not describe a run"), HasSubstr("plugins")));
+}
+
+TEST(RunFolder, BelongsToOneSession) {
+  const test::TemporaryFolder folder;
+  const auto experiment = small_experiment();
+  const Session first(experiment, in_folder(folder / "run"));
+  const auto in_use = AllOf(StartsWith("2: "), HasSubstr("in use"), HasSubstr(str(::getpid())));
+  EXPECT_THAT(error_of([&] { Session again(experiment, in_folder(folder / "run")); }), in_use);
+  EXPECT_THAT(error_of([&] { Session::resume(folder / "run"); }), in_use);
+}
+
+TEST(RunFolder, LeavesNothingWhenItCannotBeWritten) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "run/metrics.jsonl");  // in the way
+  EXPECT_THAT(error_of([&] { Session s(small_experiment(), in_folder(folder / "run")); }),
+              AllOf(StartsWith("1: "), HasSubstr("metrics.jsonl")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/run.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/experiment.toml"));
+}
+
+TEST(RunFolder, IsClearedOfWhatKilledProcessesLeft) {
+  const test::TemporaryFolder folder;
+  stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 3);
+  const std::vector<std::string> left = {"run/.run.json.123-4.tmp",
+                                         "run/checkpoints/.step_00000004.safetensors.123-4.tmp"};
+  for (const std::string& name : left) folder.write(name, "half");
+  folder.write("run/.mine.123-4.tmp", "not ours");
+  Session::resume(folder / "run")->train();
+  for (const std::string& name : left) EXPECT_FALSE(std::filesystem::exists(folder / name)) << name;
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/.mine.123-4.tmp"));
+}
+
+TEST(RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
+  const test::TemporaryFolder folder;
+  // The rate grows until the loss does too: the best evaluation lies in the middle.
+  const auto experiment = small_experiment(
+      "", {"train.eval_every=2", "train.save_every=1", "train.keep_checkpoints=2", "train.steps=14",
+           "train.lr=3.0", "train.schedule=constant", "train.warmup=14"});
+  Session session(experiment, in_folder(folder / "run"));
+  session.train();
+  const std::int64_t best = session.valid_record().best_step;
+  ASSERT_GT(best, 0);
+  ASSERT_LT(best, 13);
+  const RunFolder run = RunFolder::open(folder / "run");
+  EXPECT_THAT(run.checkpoints().steps(), testing::ElementsAre(best, 13, 14));
+  EXPECT_EQ(run.checkpoint("last"), run.checkpoints().path_of(14));
+  EXPECT_EQ(run.checkpoint("best"), run.checkpoints().path_of(best));
+  EXPECT_EQ(run.checkpoint("13"), run.checkpoints().path_of(13));
+  EXPECT_THAT(error_of([&] { static_cast<void>(run.checkpoint("7")); }),
+              AllOf(StartsWith("2: "), HasSubstr("no checkpoint 7"), HasSubstr("13, 14")));
+  EXPECT_THAT(error_of([&] { static_cast<void>(run.checkpoint("newest")); }),
+              AllOf(HasSubstr("no checkpoint newest"), HasSubstr("\"best\"")));
+  const auto runtime = open_run(folder / "run", {}, std::nullopt, "best");
+  EXPECT_EQ(runtime->evaluate(data::Split::kValid).loss(), session.valid_record().best_loss);
+}
+
+TEST(RunFolder, HasNoBestBeforeAnEvaluation) {
+  const test::TemporaryFolder folder;
+  stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 3);
+  EXPECT_THAT(
+      error_of([&] { static_cast<void>(RunFolder::open(folder / "run").checkpoint("best")); }),
+      AllOf(StartsWith("2: "), HasSubstr("has not evaluated its valid split")));
+}
+
+TEST(RunFolder, ContinuesFromAnEarlierCheckpoint) {
+  const test::TemporaryFolder folder;
+  const auto experiment = small_experiment(
+      xl_cache(12), {"train.eval_every=2", "train.save_every=2", "train.keep_checkpoints=5"});
+  std::vector<at::Tensor> weights;
+  {
+    Session whole(experiment, in_folder(folder / "run"));
+    whole.train();
+    weights = weights_of(whole.runtime());
+  }
+  const auto expected = timeless_metrics(folder / "run");
+  std::filesystem::rename(folder / "run", folder / "moved");  // a run may be moved
+  SessionOptions options;
+  options.checkpoint = "4";
+  const auto resumed = Session::resume(folder / "moved", std::move(options));
+  EXPECT_EQ(resumed->step(), 4);
+  EXPECT_THAT(RunFolder::open(folder / "moved").checkpoints().steps(), testing::ElementsAre(2, 4));
+  resumed->train();
+  EXPECT_TRUE(is_same(weights, weights_of(resumed->runtime())));
+  EXPECT_EQ(timeless_metrics(folder / "moved"), expected);
+  const Json info = RunFolder::open(folder / "moved").info();
+  EXPECT_EQ(info.at("continued").at(0).at("step"), 4);
+}
+
+TEST(RunFolder, OffersTheCheckpointBeforeADamagedOne) {
+  const test::TemporaryFolder folder;
+  const auto experiment = small_experiment(
+      "", {"train.save_every=2", "train.keep_checkpoints=3", "train.eval_every=0"});
+  stopped_run(experiment, folder / "run", 7);
+  const RunFolder run = RunFolder::open(folder / "run");
+  for (const std::int64_t step : {6, 4}) {
+    std::string bytes = read_file(run.checkpoints().path_of(step));
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    write_file_atomic(run.checkpoints().path_of(step), bytes);
+  }
+  const std::string path = (folder / "run").string();
+  EXPECT_THAT(error_of([&] { Session::resume(folder / "run"); }),
+              AllOf(StartsWith("1: "), HasSubstr("step_00000006.safetensors: tensor"),
+                    HasSubstr("the checkpoint of step 2 is whole: mneme train --resume " + path +
+                              " --checkpoint 2")));
+  EXPECT_THAT(error_of([&] { static_cast<void>(open_run(folder / "run", {})); }),
+              HasSubstr("mneme eval " + path + " --checkpoint 2"));
+  SessionOptions options;
+  options.checkpoint = "2";
+  {
+    const auto session = Session::resume(folder / "run", std::move(options));
+    EXPECT_EQ(session->step(), 2);
+    EXPECT_THAT(run.checkpoints().steps(), testing::ElementsAre(2));
+    session->train();
+  }
+  std::filesystem::remove(run.checkpoints().path_of(6));
+  std::filesystem::remove(run.checkpoints().path_of(4));
+  write_file_atomic(run.checkpoints().path_of(8), "no checkpoint");
+  EXPECT_THAT(error_of([&] { Session::resume(folder / "run"); }),
+              HasSubstr("there is no whole checkpoint before it"));
 }
 
 }  // namespace
