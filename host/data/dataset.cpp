@@ -29,20 +29,6 @@ Json describe_corpus(const Corpus& corpus) {
 
 }  // namespace
 
-std::string key_of(Split split) { return str("data.", to_word(split)); }
-
-std::string_view to_word(Split split) {
-  switch (split) {
-    case Split::kTrain:
-      return "train";
-    case Split::kValid:
-      return "valid";
-    case Split::kTest:
-      return "test";
-  }
-  return "?";
-}
-
 Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options)
     : config_(config) {
   switch (config_.task) {

@@ -12,18 +12,11 @@
 #include "host/config/experiment.hpp"
 #include "host/data/answer_task.hpp"
 #include "host/data/corpus.hpp"
+#include "host/data/split.hpp"
 #include "host/data/stream.hpp"
 #include "host/data/vocabulary.hpp"
 
 namespace mneme::data {
-
-enum class Split { kTrain, kValid, kTest };
-inline constexpr std::array<Split, 3> kSplits = {Split::kTrain, Split::kValid, Split::kTest};
-
-// "train", "valid", "test".
-[[nodiscard]] std::string_view to_word(Split split);
-// "data.train" and so on, for messages.
-[[nodiscard]] std::string key_of(Split split);
 
 // What to read. Defaults: everything that is configured, with a vocabulary made from data.train.
 struct DatasetOptions {
@@ -73,6 +66,7 @@ class Dataset {
  private:
   // Each kind of data has a file of its own: dataset_text.cpp, dataset_ids.cpp.
   void open_text(const DatasetOptions& options);
+  void open_prepared(const DatasetOptions& options);
   void open_ids(const DatasetOptions& options);
   [[nodiscard]] const std::filesystem::path& path(Split split) const;
   std::shared_ptr<const Corpus>& slot(Split split);

@@ -4,6 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/data/dataset.hpp"
+#include "host/data/prepared.hpp"
 
 namespace mneme::data {
 namespace {
@@ -107,7 +108,25 @@ const std::filesystem::path& Dataset::path(Split split) const {
   return split == Split::kValid ? config_.valid : config_.test;
 }
 
+void Dataset::open_prepared(const DatasetOptions& options) {
+  const PreparedFolder folder = PreparedFolder::open(config_.prepared);
+  if (options.vocabulary && !(*options.vocabulary == folder.vocabulary())) {
+    throw_usage({.where = str("data.prepared: ", config_.prepared.string()),
+                 .failed = "the data were prepared with another vocabulary than the run's",
+                 .expected = str("the ", options.vocabulary->summary()),
+                 .got = str("a ", folder.vocabulary().summary()),
+                 .hint = "prepare the text with the run's vocabulary: mneme data prepare "
+                         "--vocabulary-file RUN/vocabulary.json"});
+  }
+  vocabulary_ = folder.vocabulary();
+  vocabulary_size_ = vocabulary_->size();
+  for (const Split split : options.splits) {
+    if (folder.has(split)) slot(split) = std::make_shared<const Corpus>(folder.corpus(split));
+  }
+}
+
 void Dataset::open_text(const DatasetOptions& options) {
+  if (!config_.prepared.empty()) return open_prepared(options);
   SplitTexts texts(config_, kind_of(config_.vocabulary));
   if (options.vocabulary) {
     vocabulary_ = options.vocabulary;

@@ -26,14 +26,24 @@ std::string_view bare_line(std::string_view text, std::size_t begin, std::size_t
   return line;
 }
 
-bool begins_document(std::string_view line, const DocumentOptions& options) {
+// True when the line that begins at `begin` follows a blank line or nothing.
+bool follows_blank_line(std::string_view text, std::size_t begin) {
+  if (begin == 0) return true;
+  std::size_t i = begin - 1;  // the newline before
+  while (i > 0 && text[i - 1] != '\n' && kBlank.find(text[i - 1]) != kBlank.npos) --i;
+  return i == 0 || text[i - 1] == '\n';
+}
+
+// Whether the line [begin, end) begins a document.
+bool begins_document(std::string_view text, std::size_t begin, std::size_t end,
+                     const DocumentOptions& options) {
   switch (options.unit) {
     case config::Documents::kFile:
       return false;
     case config::Documents::kHeading:
-      return is_heading(line);
+      return is_heading(bare_line(text, begin, end)) && follows_blank_line(text, begin);
     case config::Documents::kMark:
-      return line == options.mark;
+      return bare_line(text, begin, end) == options.mark;
     case config::Documents::kLine:
       return true;
   }
@@ -60,7 +70,7 @@ std::size_t next_cut(std::string_view text, std::size_t place, VocabularyKind ki
   std::size_t line = place == 0 ? 0 : line_end(text, place - 1);
   while (has_documents && line < text.size()) {
     const std::size_t end = line_end(text, line);
-    if (begins_document(bare_line(text, line, end), options)) break;
+    if (begins_document(text, line, end, options)) break;
     line = end;
   }
   return line;
@@ -93,7 +103,7 @@ void for_each_document(std::string_view text, const DocumentOptions& options,
   const bool is_heading_unit = options.unit == config::Documents::kHeading;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = line_end(text, begin);
-    if (begins_document(bare_line(text, begin, end), options)) {
+    if (begins_document(text, begin, end, options)) {
       // WikiText's files begin with a blank line, which is no article.
       const bool is_blank = is_heading_unit && document == 0 &&
                             text.substr(0, begin).find_first_not_of(kBlank) == text.npos;

@@ -15,8 +15,9 @@ namespace mneme::data {
 
 // What begins a document inside a text; lines end with "\n", a "\r" before it is none of the line.
 //   kFile:    nothing; the text is one document.
-//   kHeading: a line " = Title = ", with exactly one "=" at each end, as articles of WikiText
-//             begin; a text before the first heading is a document unless it is blank.
+//   kHeading: a line " = Title = ", with exactly one "=" at each end, after a blank line, as
+//             articles of WikiText begin; a text before the first heading is a document unless it
+//             is blank. (Formulas of WikiText look like headings, but stand inside paragraphs.)
 //   kMark:    a line equal to `mark`, which belongs to no document.
 //   kLine:    every line.
 struct DocumentOptions {

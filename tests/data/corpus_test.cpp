@@ -38,6 +38,11 @@ TEST(Corpus, CountsWordsAndCharacters) {
   const Corpus corpus = encode_files(files, Vocabulary::words(training));
   EXPECT_EQ(corpus.size(), 5);  // deja vu <eos> <unk> <eos>
   EXPECT_EQ(corpus.unknown, 1);
+  EXPECT_EQ(corpus.words, 3);
+  EXPECT_EQ(corpus.tokens.width(), 1);
+  EXPECT_DOUBLE_EQ(corpus.words_per_token(), 3.0 / 5.0);
+  EXPECT_DOUBLE_EQ(corpus.unknown_share(), 1.0 / 3.0);
+  EXPECT_EQ(corpus.summary(), "5 tokens, 1 document, 3 words, 1 of them unknown (33.33 %)");
   EXPECT_EQ(corpus.lines, 2);
   EXPECT_EQ(corpus.bytes, 13);
   EXPECT_EQ(corpus.characters, 11);
@@ -45,6 +50,31 @@ TEST(Corpus, CountsWordsAndCharacters) {
   EXPECT_DOUBLE_EQ(corpus.bytes_per_token(), 13.0 / 5.0);
   EXPECT_EQ(corpus.sha256, sha256_file(path));
   EXPECT_EQ(corpus.key, "data.valid");
+}
+
+TEST(Corpus, FindsDocumentsInsideAText) {
+  const TestFolder folder;
+  const TextFiles files({folder.write("a.txt", "#\na b\n#\n#\nc\n"), folder.write("b.txt", "a\n")},
+                        "data.train");
+  const std::vector<NamedText> training = {{"t", "a b\n"}};
+  const Corpus corpus = encode_files(files, Vocabulary::words(training),
+                                     {.unit = config::Documents::kMark, .mark = "#"});
+  EXPECT_THAT(ids_of(corpus.tokens), ElementsAre(1, 2, 0, 3, 0, 1, 0));
+  EXPECT_THAT(corpus.documents, ElementsAre(0, 3, 5));
+  EXPECT_EQ(corpus.bytes, 8);  // the marks stand for nothing
+  EXPECT_EQ(corpus.lines, 3);
+  EXPECT_EQ(corpus.words, 4);
+}
+
+TEST(Corpus, KeepsIdsInTheWidthOfTheVocabulary) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += str("w", i, " ");
+  const std::vector<NamedText> training = {{"t", text}};
+  const Vocabulary vocabulary = Vocabulary::words(training);
+  const Corpus corpus = encode_corpus({}, "data.train", training, vocabulary);
+  EXPECT_EQ(corpus.tokens.width(), 2);
+  EXPECT_EQ(corpus.tokens.bytes().size(), 2U * 301U);
+  EXPECT_EQ(corpus.tokens[299], 300);
 }
 
 TEST(Corpus, RefusesFilesThatAreNone) {
@@ -85,6 +115,24 @@ TEST(IdCorpus, ReadsOneLaneOrSeveral) {
   EXPECT_EQ(corpus.sha256, sha256_file(two));
   EXPECT_EQ(corpus.bytes, 0);
   EXPECT_EQ(corpus.characters_per_token(), 0.0);
+}
+
+TEST(IdCorpus, ReadsEveryIntegerType) {
+  const TestFolder folder;
+  const auto expect = [&](DType dtype, const auto& ids) {
+    SafetensorsWriter writer;
+    writer.add("tokens", dtype, {static_cast<std::int64_t>(ids.size())}, ids.data());
+    const auto path = folder.path() / str(dtype_name(dtype), ".safetensors");
+    writer.write(path);
+    const Corpus corpus = read_id_corpus(path, "data.train", 0);
+    EXPECT_THAT(ids_of(corpus.tokens), ElementsAre(0, 200, 7));
+    EXPECT_EQ(corpus.tokens.width(), static_cast<int>(sizeof ids[0]));  // as in the file: mapped
+  };
+  expect(DType::U8, std::vector<std::uint8_t>{0, 200, 7});
+  expect(DType::U16, std::vector<std::uint16_t>{0, 200, 7});
+  expect(DType::U32, std::vector<std::uint32_t>{0, 200, 7});
+  expect(DType::I32, std::vector<std::int32_t>{0, 200, 7});
+  expect(DType::I64, std::vector<std::int64_t>{0, 200, 7});
 }
 
 TEST(IdCorpus, NamesThePlaceOfAnIdOutOfRange) {

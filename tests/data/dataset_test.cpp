@@ -81,6 +81,93 @@ TEST(Dataset, RefusesAnotherKindOfVocabulary) {
                [&] { Dataset(config, {.vocabulary = Vocabulary::words(training)}); });
 }
 
+TEST(Dataset, CutsOneFileIntoSplits) {
+  const TestFolder folder;
+  DataConfig config;
+  config.train = folder.write("all.txt", "0123456789");
+  config.split = {0.6, 0.2, 0.2};
+  const Dataset dataset(config);
+  EXPECT_EQ(dataset.corpus(Split::kTrain)->size(), 6);
+  EXPECT_THAT(ids_of(dataset.corpus(Split::kValid)->tokens), ElementsAre('6', '7'));
+  EXPECT_THAT(ids_of(dataset.corpus(Split::kTest)->tokens), ElementsAre('8', '9'));
+  EXPECT_EQ(dataset.corpus(Split::kValid)->sha256, sha256_hex(std::string_view("67")));
+  EXPECT_EQ(dataset.corpus(Split::kValid)->key, "data.valid");
+  config.split = {0.8, 0.2, 0.0};
+  EXPECT_FALSE(Dataset(config).has(Split::kTest));
+
+  // The vocabulary is that of the training part.
+  config.vocabulary = config::Vocabulary::kWord;
+  config.train = folder.write("words.txt", "a b\na a\nc a\n");
+  config.split = {0.5, 0.5, 0.0};
+  const Dataset words(config);
+  EXPECT_FALSE(words.vocabulary()->find("c"));
+  EXPECT_EQ(words.corpus(Split::kValid)->unknown, 1);
+  EXPECT_THAT(words.training_counts(), ElementsAre(2, 3, 1, 0));
+}
+
+TEST(Dataset, FindsDocumentsInsideTexts) {
+  const TestFolder folder;
+  DataConfig config;
+  config.train = folder.write("train.txt", "abc\n--\nde\n");
+  config.documents = config::Documents::kMark;
+  config.document_mark = "--";
+  const Dataset dataset(config);
+  EXPECT_THAT(dataset.corpus(Split::kTrain)->documents, ElementsAre(0, 4));
+  EXPECT_EQ(dataset.corpus(Split::kTrain)->size(), 7);
+}
+
+TEST(Dataset, TakesASavedVocabulary) {
+  const TestFolder folder;
+  DataConfig config;
+  config.vocabulary = config::Vocabulary::kWord;
+  config.train = folder.write("train.txt", "z z\n");
+  const std::vector<NamedText> other = {{"t", "b a a\n"}};
+  config.vocabulary_file = folder.path() / "vocabulary.json";
+  Vocabulary::words(other).save(config.vocabulary_file);
+  const Dataset dataset(config);
+  EXPECT_EQ(dataset.vocabulary_size(), 4);
+  EXPECT_DOUBLE_EQ(dataset.corpus(Split::kTrain)->unknown_share(), 1.0);
+  EXPECT_THAT(dataset.training_counts(), ElementsAre(1, 2, 1, 0));
+
+  config.add_eos = false;
+  expect_error(ErrorKind::kUsage,
+               {"data.add_eos", "data.vocabulary_file", "vocabulary.json", "expected true"},
+               [&] { Dataset{config}; });
+  config.vocabulary = config::Vocabulary::kChar;
+  expect_error(ErrorKind::kUsage,
+               {"data.vocabulary", "data.vocabulary_file", "expected \"word\", got \"char\""},
+               [&] { Dataset{config}; });
+  config.vocabulary_file = folder.path() / "none.json";
+  expect_error(ErrorKind::kUsage, {"data.vocabulary_file: ", "none.json", "no such file"},
+               [&] { Dataset{config}; });
+}
+
+TEST(Dataset, LeavesOutRareWords) {
+  const TestFolder folder;
+  DataConfig config;
+  config.vocabulary = config::Vocabulary::kWord;
+  config.train = folder.write("train.txt", "b a a\n");
+  config.min_count = 2;
+  config.add_eos = false;
+  const Dataset dataset(config);
+  EXPECT_THAT(ids_of(dataset.corpus(Split::kTrain)->tokens), ElementsAre(1, 0, 0));
+  EXPECT_EQ(dataset.corpus(Split::kTrain)->unknown, 1);
+}
+
+TEST(Dataset, RefusesAnEmptyValidationSet) {
+  const TestFolder folder;
+  DataConfig config;
+  config.train = folder.write("train.txt", "abc");
+  config.valid = folder.write("valid.txt", "");
+  expect_error(ErrorKind::kUsage, {"data.valid: ", "valid.txt", "the file is empty"},
+               [&] { Dataset{config}; });
+  config.vocabulary = config::Vocabulary::kWord;
+  config.add_eos = false;
+  config.valid = folder.write("valid.txt", "\n \n");
+  expect_error(ErrorKind::kUsage, {"data.valid: ", "valid.txt", "no token"},
+               [&] { Dataset{config}; });
+}
+
 TEST(Dataset, ReadsIds) {
   const TestFolder folder;
   DataConfig config;

@@ -39,6 +39,22 @@ TEST(Lanes, CutsAsTheOfficialIterator) {
   EXPECT_EQ(stream->targets_per_epoch(), 20);
 }
 
+// The distance from a document's start, wherever a lane begins; lane 1 begins inside document 1.
+TEST(Lanes, KnowHowFarTheyAreIntoTheirDocument) {
+  const auto stream = make({4, 9, 7}, Reset::kNever, {.lanes = 2, .segment = 3, .epochs = 1});
+  std::vector<std::vector<std::int64_t>> offsets;
+  for (const Segment& segment : read_all(*stream)) offsets.push_back(segment.offset);
+  EXPECT_THAT(offsets, ElementsAre(ElementsAre(0, 6), ElementsAre(3, 0), ElementsAre(2, 3)));
+  const auto documents = make({2, 2, 2, 6}, Reset::kDocument, {.lanes = 2, .segment = 3});
+  Segment segment;
+  ASSERT_TRUE(documents->next(segment));
+  EXPECT_THAT(segment.offset, ElementsAre(0, 0));
+  ASSERT_TRUE(documents->next(segment));
+  EXPECT_THAT(segment.offset, ElementsAre(0, 3));
+  ASSERT_TRUE(documents->next(segment));
+  EXPECT_THAT(segment.offset, ElementsAre(0, -1));  // lane 1 waits at its end
+}
+
 TEST(Lanes, GivesEachRowOfIdsItsLane) {
   const auto stream = make({5, 5, 5}, Reset::kNever, {.lanes = 3, .segment = 4, .epochs = 1});
   const std::vector<Segment> segments = read_all(*stream);

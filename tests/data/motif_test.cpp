@@ -27,6 +27,7 @@ std::vector<Episode> episodes_of(const std::vector<Segment>& segments, std::int6
   for (const Segment& segment : segments) {
     if (segment.reset[at(lane)] != 0) episodes.emplace_back();
     Episode& episode = episodes.back();
+    EXPECT_EQ(segment.offset[at(lane)], static_cast<std::int64_t>(episode.inputs.size()));
     for (std::int64_t t = 0; t < segment.length; ++t) {
       const std::size_t cell = at(lane * segment.length + t);
       episode.inputs.push_back(segment.inputs[cell]);

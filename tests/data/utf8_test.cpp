@@ -46,8 +46,9 @@ TEST(Utf8, RefusesWhatIsNotUtf8) {
 
 TEST(Utf8, NamesThePlaceOfABadByte) {
   expect_error(ErrorKind::kUsage,
-               {"text.txt:2:4: the text is not UTF-8: expected valid UTF-8, got byte 0xff", "iconv",
-                "data.vocabulary = \"byte\""},
+               {"text.txt:2:4: the text is not UTF-8: expected valid UTF-8, got byte 0xff at byte "
+                "offset 9",
+                "iconv", "data.vocabulary = \"byte\""},
                [] {
                  check_utf8({"text.txt", "\u00e9ne\nd\u00e9\u20ac\xff\n"});
                });
@@ -60,6 +61,13 @@ TEST(Utf8, CountsLinesAndColumnsInCharacters) {
   EXPECT_EQ(position_text({"f", text}, 4), "f:1:3");
   EXPECT_EQ(position_text({"f", text}, 6), "f:2:1");
   EXPECT_EQ(position_text({"f", text}, 7), "f:3:1");
+}
+
+TEST(Utf8, CountsWordsOfAnyBytes) {
+  EXPECT_EQ(count_words(""), 0);
+  EXPECT_EQ(count_words(" \n\t"), 0);
+  EXPECT_EQ(count_words("a bc\u00a0d\u3000\u00e9"), 4);
+  EXPECT_EQ(count_words("\xff\xfe a\xff"), 2);
 }
 
 // The characters that Python 3 calls whitespace in str.split().

@@ -27,6 +27,11 @@ Vocabulary characters_of(std::string_view text) {
   return Vocabulary::characters(training);
 }
 
+Vocabulary without_newline(std::string_view text) {
+  const std::vector<NamedText> training = {{"train.txt", text}};
+  return Vocabulary::bytes_without_newline(training);
+}
+
 std::vector<std::int32_t> ids_of(const Vocabulary& vocabulary, std::string_view text) {
   std::vector<std::int32_t> ids;
   vocabulary.encode({"other.txt", text}, ids);
@@ -135,10 +140,76 @@ TEST(Vocabulary, KeepsToItsBound) {
   }
 }
 
+TEST(Vocabulary, CountsItsTrainingText) {
+  const Vocabulary words = words_of("a a b <eos> c\nb a d\n", {.min_count = 2});
+  EXPECT_THAT(symbols_of(words), ElementsAre("<eos>", "a", "b", "<unk>"));
+  EXPECT_THAT(words.counts(), ElementsAre(3, 3, 2, 2));  // two line ends and a written one; c, d
+  EXPECT_THAT(words_of("a <unk> a b\n", {.max_size = 3}).counts(), ElementsAre(1, 2, 2));
+  EXPECT_THAT(characters_of("ba\nb").counts(), ElementsAre(1, 1, 2));
+  EXPECT_TRUE(Vocabulary::bytes().counts().empty());
+}
+
+TEST(Vocabulary, NumbersCharactersByCountOnRequest) {
+  const std::vector<NamedText> texts = {{"a", "cba"}, {"b", "ab\u00e9b"}};
+  const Vocabulary vocabulary = Vocabulary::characters(texts, CharacterOrder::kCount);
+  EXPECT_THAT(symbols_of(vocabulary), ElementsAre("b", "a", "c", "\u00e9"));
+  EXPECT_THAT(vocabulary.counts(), ElementsAre(3, 2, 1, 1));
+}
+
+// prep_enwik8.py: bytes by falling count, no newline.
+TEST(Vocabulary, LeavesOutNewlinesOfBytes) {
+  const std::vector<NamedText> texts = {{"a", "x\nzz\n"}, {"b", "\xffyz\n"}};
+  const Vocabulary vocabulary = Vocabulary::bytes_without_newline(texts);
+  EXPECT_THAT(symbols_of(vocabulary), ElementsAre("z", "x", "\xff", "y"));
+  EXPECT_THAT(vocabulary.counts(), ElementsAre(3, 1, 1, 1));
+  EXPECT_TRUE(vocabulary.drops_newlines());
+  std::vector<std::int32_t> ids;
+  const EncodeCounts counts = vocabulary.encode({"c", "z\ny\n\n"}, ids);
+  EXPECT_THAT(ids, ElementsAre(0, 3));
+  EXPECT_EQ(counts.tokens, 2);
+  EXPECT_EQ(counts.bytes, 2);
+  EXPECT_EQ(counts.characters, 2);
+  EXPECT_EQ(counts.lines, 3);
+  expect_error(ErrorKind::kUsage, {"c:2:2: a byte that the vocabulary", "4 bytes", "got 113"}, [&] {
+    vocabulary.encode({"c", "z\nyq"}, ids);
+  });
+  const std::vector<NamedText> blank = {{"blank.txt", "\n\n"}};
+  expect_error(ErrorKind::kUsage, {"blank.txt", "no byte but newlines"},
+               [&] { static_cast<void>(Vocabulary::bytes_without_newline(blank)); });
+}
+
+TEST(Vocabulary, CountsWordsOfEveryKindOfText) {
+  const std::string text = "a bc \n<eos>\n  d";
+  std::vector<std::int32_t> ids;
+  EXPECT_EQ(words_of(text).encode({"x", text}, ids).words, 3);
+  EXPECT_EQ(words_of(text, {.add_eos = false}).encode({"x", text}, ids).words, 4);
+  EXPECT_EQ(characters_of(text).encode({"x", text}, ids).words, 4);
+  EXPECT_EQ(Vocabulary::bytes().encode({"x", text}, ids).words, 4);
+}
+
+TEST(Vocabulary, CountsLinesOfMessagesInTheWholeText) {
+  const std::string whole = "ab\nab\nb\xff";
+  const Vocabulary vocabulary = characters_of("ab\n");
+  std::vector<std::int32_t> ids;
+  expect_error(ErrorKind::kUsage, {"x:3:2: the text is not UTF-8", "0xff at byte offset 7"}, [&] {
+    vocabulary.encode({"x", std::string_view(whole).substr(6), whole}, ids);
+  });
+}
+
+TEST(Vocabulary, HasAChecksumOfWhatDecidesTheIds) {
+  const std::string digest = words_of("a b\n").sha256();
+  EXPECT_EQ(words_of("a a b\n").sha256(), digest);  // other counts, equal ids
+  EXPECT_NE(words_of("b a\n").sha256(), digest);
+  EXPECT_NE(words_of("a b\n", {.add_eos = false}).sha256(), digest);
+  EXPECT_NE(characters_of("ab").sha256(), characters_of("abc").sha256());
+  EXPECT_THAT(words_of("a b\n").summary(),
+              HasSubstr("word vocabulary of 4 symbols, sha256 " + digest.substr(0, 12)));
+}
+
 TEST(Vocabulary, RefusesBadOptions) {
   expect_error(ErrorKind::kUsage, {"data.vocabulary_size", "at least 3", "got 2"},
                [] { static_cast<void>(words_of("a\n", {.max_size = 2})); });
-  expect_error(ErrorKind::kUsage, {"min_count", "at least 1", "got 0"},
+  expect_error(ErrorKind::kUsage, {"data.min_count", "at least 1", "got 0"},
                [] { static_cast<void>(words_of("a\n", {.min_count = 0})); });
 }
 
@@ -154,10 +225,13 @@ TEST(VocabularyFile, RoundTrips) {
   const TestFolder folder;
   for (const Vocabulary& vocabulary :
        {Vocabulary::bytes(), characters_of("a\u00e9\n\"\\\x01"), words_of("a \u00e9\" b\\ a\n"),
-        words_of("a b\n", {.add_eos = false})}) {
+        words_of("a b\n", {.add_eos = false}), without_newline("a\n\xff\n")}) {
     const auto path = folder.path() / "vocabulary.json";
     vocabulary.save(path);
-    EXPECT_TRUE(Vocabulary::load(path) == vocabulary);
+    const Vocabulary loaded = Vocabulary::load(path);
+    EXPECT_TRUE(loaded == vocabulary);
+    EXPECT_EQ(loaded.counts(), vocabulary.counts());
+    EXPECT_EQ(loaded.sha256(), vocabulary.sha256());
   }
 }
 
@@ -186,6 +260,12 @@ TEST(VocabularyFile, SaysWhatIsWrong) {
   refuse(head + R"("kind":"char","symbols":["a","a"]})", {": symbols[1]", "not given before"});
   refuse(head + R"("kind":"word","add_eos":true,"symbols":["<eos>","a"]})", {"<unk>", "none"});
   refuse(head + R"("kind":"word","add_eos":true,"symbols":["<unk>","a"]})", {"<eos>", "none"});
+  refuse(head + R"("kind":"byte","bytes":[]})", {": bytes", "0 to 255", "got []"});
+  refuse(head + R"("kind":"byte","bytes":[7,10]})", {": bytes[1]", "without 10", "got 10"});
+  refuse(head + R"("kind":"byte","bytes":[7,7]})", {": bytes[1]", "different"});
+  refuse(head + R"("kind":"char","symbols":["a"],"counts":[1,2]})",
+         {": counts", "1 in all", "got 2 in all"});
+  refuse(head + R"("kind":"char","symbols":["a"],"counts":[-1]})", {": counts[0]", "got -1"});
   expect_error(ErrorKind::kRun, {"missing.json"},
                [&] { static_cast<void>(Vocabulary::load(folder.path() / "missing.json")); });
 }

@@ -1,0 +1,65 @@
+#include "host/data/staged_folder.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "host/base/error.hpp"
+
+namespace mneme::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const std::error_code& code) {
+  throw_run({.where = path.string(),
+             .failed = str("the folder cannot be written: ", code.message()),
+             .hint = "name a place that exists and may be written"});
+}
+
+void sync(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // some file systems cannot; the files themselves are safe by then
+  static_cast<void>(::fsync(descriptor));
+  ::close(descriptor);
+}
+
+}  // namespace
+
+StagedFolder::StagedFolder(fs::path target) : target_(fs::absolute(target).lexically_normal()) {
+  if (!target_.has_filename()) target_ = target_.parent_path();  // "folder/"
+  std::error_code code;
+  const bool is_empty_folder = fs::is_directory(target_, code) && fs::is_empty(target_, code);
+  if (fs::exists(fs::symlink_status(target_, code)) && !is_empty_folder) {
+    throw_usage({.where = target.string(),
+                 .failed = "the place is taken",
+                 .expected = "a folder that does not exist yet",
+                 .got = fs::is_directory(target_, code) ? "a folder with files" : "a file",
+                 .hint = "remove it, or choose another --out"});
+  }
+  const std::string name = str('.', target_.filename().string(), '.', ::getpid(), ".tmp");
+  const fs::path staged = target_.parent_path() / name;
+  fs::create_directory(staged, code);
+  if (code) fail(target, code);
+  path_ = staged;
+}
+
+StagedFolder::~StagedFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void StagedFolder::commit() {
+  sync(path_);
+  // rename(2) replaces an empty folder and nothing else.
+  if (std::rename(path_.c_str(), target_.c_str()) != 0) {
+    fail(target_, {errno, std::generic_category()});
+  }
+  path_.clear();
+  sync(target_.parent_path());
+}
+
+}  // namespace mneme::data

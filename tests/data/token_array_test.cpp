@@ -1,0 +1,70 @@
+#include "host/data/token_array.hpp"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "tests/data/data_files.hpp"
+
+namespace mneme::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+
+TEST(TokenArray, TakesAsFewBytesAsTheVocabularyNeeds) {
+  EXPECT_EQ(token_width(1), 1);
+  EXPECT_EQ(token_width(256), 1);
+  EXPECT_EQ(token_width(257), 2);
+  EXPECT_EQ(token_width(65536), 2);
+  EXPECT_EQ(token_width(65537), 4);
+  EXPECT_EQ(token_width((std::int64_t{1} << 31) - 1), 4);
+}
+
+TEST(TokenArray, GivesBackTheLargestIdsOfEachWidth) {
+  for (const int width : {1, 2, 4, 8}) {
+    const std::int64_t largest =
+        width == 8 ? (std::int64_t{1} << 40) : (std::int64_t{1} << (8 * width)) - 1;
+    const TokenArray ids(std::vector<std::int64_t>{0, largest, 1, largest - 1}, width);
+    EXPECT_EQ(ids.size(), 4);
+    EXPECT_EQ(ids.width(), width);
+    EXPECT_EQ(ids.bytes().size(), 4U * static_cast<std::size_t>(width));
+    EXPECT_EQ(ids[1], largest);
+    std::vector<std::int64_t> out(3);
+    ids.copy(1, 3, out.data());
+    EXPECT_THAT(out, ElementsAre(largest, 1, largest - 1));
+  }
+}
+
+TEST(TokenArray, ReadsForeignBytesWhereverTheyLie) {
+  const auto owner = std::make_shared<const std::vector<std::byte>>(
+      std::vector<std::byte>{std::byte{9}, std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}});
+  const TokenArray ids(owner, owner->data() + 1, 2, 2);  // an odd address
+  EXPECT_EQ(owner.use_count(), 2);
+  EXPECT_EQ(ids[0], 0x0201);
+  EXPECT_EQ(ids[1], 0x0403);
+  EXPECT_EQ(ids.bytes().data(), owner->data() + 1);  // borrowed, not copied
+}
+
+TEST(TokenArray, IsEmptyByDefault) {
+  const TokenArray ids;
+  EXPECT_TRUE(ids.empty());
+  EXPECT_EQ(ids.size(), 0);
+  EXPECT_TRUE(ids.bytes().empty());
+}
+
+TEST(TokenBuffer, KeepsMoreIdsThanItGathersAtOnce) {
+  TokenBuffer buffer(2);
+  std::vector<std::int64_t> expected;
+  for (std::int32_t i = 0; i < 20'000; ++i) {
+    buffer.push(i * 3);
+    expected.push_back(i * 3);
+  }
+  EXPECT_EQ(buffer.count(), 20'000);
+  const TokenArray ids = buffer.take();
+  EXPECT_EQ(ids.width(), 2);
+  EXPECT_THAT(ids_of(ids), ElementsAreArray(expected));
+}
+
+}  // namespace
+}  // namespace mneme::data
