@@ -56,7 +56,7 @@ std::unique_ptr<data::Stream> open_data(const config::Experiment& experiment, Tr
   }
   const data::Dataset dataset(experiment.data);
   plan.vocabulary = dataset.vocabulary_size();
-  plan.vocabulary_source = "the training data";
+  plan.vocabulary_source = reads_files(experiment.data) ? "the training data" : "the task";
   plan.data = dataset.describe();
   data::StreamOptions options;
   options.lanes = experiment.train.lanes;

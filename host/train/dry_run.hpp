@@ -29,7 +29,7 @@ struct SchedulePoint {
 struct TrainingPlan {
   config::Experiment experiment;
   std::int64_t vocabulary = 0;
-  std::string vocabulary_source;               // "the training data" or "data.vocabulary_size"
+  std::string vocabulary_source;               // for people: "the training data", "the task"
   std::vector<TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
   MemoryEstimate estimate;

@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
+#include "host/train/run_description.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -161,6 +162,26 @@ TEST(Step, AFailedStepGoesBackBeforeItsFirstPrompt) {
   EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(undisturbed.runtime())));
 }
 
+// Windows end where the data ask for something; a saved position lies right behind it.
+TEST(Step, ContinuesATaskWithPromptsBitForBit) {
+  std::vector<data::Segment> segments;
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    const data::Segment segment = random_segment(4, 6, 8, i);
+    segments.push_back(i % 4 == 2 ? segment : without_targets(segment));
+  }
+  const auto experiment = small_experiment(
+      xl_cache(12) + infini(), {"train.accumulate=2", "train.bptt_segments=3", "train.warmup=0"});
+  const test::TemporaryFolder folder;
+  Session whole(experiment, with_stream(segments));
+  whole.train_step();
+  EXPECT_EQ(whole.state().segments(), 7);  // nothing behind the second segment with targets
+  whole.save(folder / "one.safetensors");
+  Session resumed(experiment, with_stream(segments));
+  resumed.load(folder / "one.safetensors");
+  EXPECT_EQ(resumed.train_step().loss, whole.train_step().loss);
+  EXPECT_TRUE(is_same(weights_of(resumed.runtime()), weights_of(whole.runtime())));
+}
+
 // Repeats one segment for ever; says that an epoch has four.
 class Repeating final : public data::Stream {
  public:
@@ -203,7 +224,10 @@ TEST(Step, ReportsTheRatesOfGroupsWhereTheyDiffer) {
   const std::map<std::string, double> expected = {
       {"group.0", 0.25}, {"memory.0", 0.5}, {"model", 1e-2}};
   EXPECT_EQ(report.rates, expected);
-  EXPECT_TRUE(Session(small_experiment("", kPlain)).train_step().rates.empty());
+  EXPECT_EQ(to_json(report).at("rates").at("memory.0"), 0.5);
+  const StepReport equal = Session(small_experiment("", kPlain)).train_step();
+  EXPECT_TRUE(equal.rates.empty());
+  EXPECT_FALSE(to_json(equal).contains("rates"));
 }
 
 TEST(Step, RefusesAGroupThatNamesNothing) {
