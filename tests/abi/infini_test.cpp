@@ -73,6 +73,25 @@ TEST(Infini, CutsTheGraphAtTheHorizon) {
   }
 }
 
+TEST(Infini, CutsTheGraphOnRequest) {
+  HookDriver driver(manifest("infini"), test_backbone(9), test_loader(), Phase::kTraining, kLanes);
+  PlainLayer layer = test_layer(5);
+  const at::Tensor x = random({kLanes, 2, kWidth}, 30).requires_grad_(true);
+  driver.begin({.length = 2});
+  pass_layer(driver, layer, x);
+  driver.commit();
+  EXPECT_FALSE(driver.state().is_graph_boundary());
+  StackState whole = driver.state().clone();
+  driver.state().cut_graph();
+  EXPECT_TRUE(driver.state().is_graph_boundary());
+  EXPECT_FALSE(whole.is_graph_boundary());  // a copy is cut by itself
+  driver.begin({.length = 2});
+  const LayerPass after = pass_layer(driver, layer, random({kLanes, 2, kWidth}, 31));
+  const at::Tensor grad =
+      torch::autograd::grad({after.merged[2].sum()}, {x}, {}, true, false, true)[0];
+  EXPECT_FALSE(grad.defined());  // nothing reaches the segment before the cut
+}
+
 TEST(Infini, ResetOfOneLaneEqualsAFreshLane) {
   PlainLayer layer = test_layer(6);
   const at::Tensor x = random({kLanes, 4, kWidth}, 41);

@@ -27,6 +27,22 @@ TEST(State, ContinuesBitEqualAfterSaveAndRestore) {
   }
 }
 
+// A training segment without gradient, which only fills the memory, keeps no projections either:
+// the weights change before most of them would be used.
+TEST(State, KeepsProjectionsInEvaluationWithoutGradientOnly) {
+  Stack stack(manifest("knn"), test_backbone(), test_loader());
+  for (const Phase phase : {Phase::kTraining, Phase::kEvaluation}) {
+    for (const bool has_grad : {false, true}) {
+      const at::AutoGradMode grad(has_grad);
+      StackState state = stack.new_state(phase, kLanes);
+      SegmentInput input;
+      input.length = 5;
+      const SegmentRun run(stack, state, input);
+      EXPECT_EQ(run.caches_projections(), phase == Phase::kEvaluation && !has_grad);
+    }
+  }
+}
+
 TEST(State, CloneDiverges) {
   Stack stack(manifest("everything"), test_backbone(), test_loader());
   PlainLayer layer = test_layer(1);
