@@ -22,6 +22,8 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"plugins", "describe"},
     {"abi"},
     {"abi", "ops"},
+    {"import"},
+    {"export"},
     {"inspect"},
     {"doctor"},
 };

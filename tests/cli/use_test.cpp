@@ -81,18 +81,11 @@ TEST_F(Use, RefusesADeviceThatIsNotThere) {
                  4, {"cuda"});
 }
 
-TEST(Doctor, SaysWhatThisMachineHas) {
-  const ProgramResult result = run_mneme({"doctor", "--json", "-"});
-  expect_done(result);
-  const auto json = Json::parse(result.out);
-  EXPECT_GE(json.at("cores").get<int>(), 1);
-  EXPECT_GE(json.at("threads").get<int>(), 1);
-  EXPECT_THAT(json.at("libtorch").get<std::string>(), ::testing::StartsWith("2."));
-  EXPECT_TRUE(json.at("plugins").is_object());
-  const ProgramResult text = run_mneme({"doctor"});
-  for (const std::string word : {"processor", "threads", "LibTorch", "CUDA", "plugins"}) {
-    EXPECT_THAT(text.out, HasSubstr(word));
-  }
+TEST_F(Use, EvalTakesOnlyTheModelsSwitches) {
+  expect_done(run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet"}));
+  expect_done(run_mneme({"eval", file("run"), "--set", "model.clamp_distance=2", "--quiet"}));
+  expect_refusal(run_mneme({"eval", file("run"), "--set", "model.layers=2"}), 2,
+                 {"eval --set model.layers", "model.same_length or model.clamp_distance"});
 }
 
 TEST(AbiOps, PrintsEverySchema) {

@@ -1,0 +1,137 @@
+#include <filesystem>
+
+#include "host/base/json.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class Doctor : public CliTest {
+ protected:
+  ProgramResult doctor(std::vector<std::string> arguments,
+                       const std::vector<std::string>& environment = {}) const {
+    arguments.insert(arguments.begin(), "doctor");
+    return run_mneme(arguments, {.folder = folder_.path(), .environment = environment});
+  }
+  // The finding about a subject.
+  static Json find(const ProgramResult& result, const std::string& subject) {
+    for (const Json& finding : Json::parse(result.out).at("findings")) {
+      if (finding.at("subject") == subject) return finding;
+    }
+    ADD_FAILURE() << "nothing about " << subject << " in " << result.out;
+    return Json::object();
+  }
+};
+
+TEST_F(Doctor, SaysWhatThisMachineHas) {
+  const ProgramResult result = doctor({"--json", "-"});
+  expect_done(result);
+  EXPECT_THAT(find(result, "LibTorch").at("text").get<std::string>(), StartsWith("2."));
+  EXPECT_GE(find(result, "processor").at("details").at("cores").get<int>(), 1);
+  EXPECT_GE(find(result, "processor").at("details").at("threads").get<int>(), 1);
+  EXPECT_NE(find(result, "current folder").at("state"), "broken");
+  EXPECT_GT(find(result, "current folder").at("details").at("free_bytes").get<std::uint64_t>(), 0U);
+  EXPECT_EQ(find(result, "plugin folder").at("state"),
+            std::filesystem::is_directory(MNEME_PLUGIN_DIR) ? "fine" : "absent");
+  const ProgramResult text = doctor({});
+  for (const std::string word : {"ok  mneme", "processor", "CUDA in LibTorch", "sealed memory",
+                                 "C++ compiler", "nothing is broken\n"}) {
+    EXPECT_THAT(text.out, HasSubstr(word));
+  }
+}
+
+TEST_F(Doctor, SaysWhatToDoWhereSomethingIsAmiss) {
+  const ProgramResult result =
+      doctor({"--plugins", file("absent"), "--json", "-"}, {"PATH=/nowhere", "LC_ALL=C"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  int amiss = 0;
+  for (const Json& finding : Json::parse(result.out).at("findings")) {
+    if (finding.at("state") == "fine") continue;
+    ++amiss;
+    EXPECT_NE(finding.at("advice"), "") << finding;
+  }
+  EXPECT_GE(amiss, 6);
+}
+
+TEST_F(Doctor, TellsUsableFromBrokenPlugins) {
+  const std::string broken = std::string(MNEME_BINARY_DIR) + "/tests/memory/broken";
+  const ProgramResult result = doctor({"--plugins", broken, "--json", "-"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(find(result, "plugin good.so").at("state"), "fine");
+  EXPECT_EQ(find(result, "plugin no_note.so").at("state"), "broken");
+  EXPECT_THAT(find(result, "plugin no_note.so").at("text").get<std::string>(),
+              StartsWith("not a plugin: "));
+  const Json other = find(result, "plugin other_range.so");
+  EXPECT_EQ(other.at("state"), "broken");
+  EXPECT_THAT(other.at("text").get<std::string>(), HasSubstr("cannot be loaded: "));
+  EXPECT_EQ(other.at("details").at("sha256").get<std::string>().size(), 64U);
+  const ProgramResult text = doctor({"--plugins", broken});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_THAT(text.out, HasSubstr("!!  plugin no_note.so"));
+  EXPECT_THAT(text.out, HasSubstr("-> remove the file from the folder"));
+  EXPECT_THAT(text.out, HasSubstr("broken: see the lines with !!\n"));
+}
+
+TEST_F(Doctor, TellsAnEmptyFromAMissingPluginFolder) {
+  std::filesystem::create_directory(folder_ / "plugins");
+  const ProgramResult empty = doctor({"--plugins", "plugins", "--json", "-"});
+  expect_done(empty);
+  EXPECT_EQ(find(empty, "plugin folder").at("state"), "absent");
+  const ProgramResult missing = doctor({"--plugins", "absent", "--json", "-"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_EQ(find(missing, "plugin folder").at("state"), "broken");
+  EXPECT_THAT(find(missing, "plugin folder").at("text").get<std::string>(), HasSubstr("absent"));
+}
+
+// /proc takes no files, not even root's.
+TEST_F(Doctor, FindsFoldersThatCannotBeWritten) {
+  const ProgramResult result =
+      run_mneme({"doctor", "--json", "-"}, {.folder = "/proc", .environment = {"TMPDIR=/proc"}});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(find(result, "current folder").at("state"), "broken");
+  EXPECT_THAT(find(result, "current folder").at("text").get<std::string>(),
+              HasSubstr("/proc: cannot be written: "));
+  EXPECT_FALSE(find(result, "temporary folder").at("details").at("writable").get<bool>());
+}
+
+TEST_F(Doctor, LooksIntoTheRunsFolder) {
+  std::filesystem::create_directory(folder_ / "runs");
+  EXPECT_NE(find(doctor({"--json", "-"}), "runs").at("state"), "broken");
+  std::filesystem::remove(folder_ / "runs");
+  std::filesystem::create_symlink("/proc", folder_ / "runs");
+  const ProgramResult result = doctor({"--json", "-"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(find(result, "runs").at("state"), "broken");
+}
+
+TEST_F(Doctor, AsksTheCompilersForTheirVersions) {
+  const auto tool = [&](const std::string& name, const std::string& text) {
+    const auto path = folder_.write(name, "#!/bin/sh\n" + text + "\n");
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  };
+  tool("nvcc", "printf 'nvcc: NVIDIA\\nCuda compilation tools, release 13.0, V13.0.1\\n'");
+  tool("c++", "echo 'c++ 12.2.0'; echo more");
+  tool("cmake", "exit 3");
+  const ProgramResult result = doctor({"--json", "-"}, {"PATH=" + folder_.path().string()});
+  expect_done(result);
+  EXPECT_THAT(find(result, "CUDA compiler").at("text").get<std::string>(),
+              StartsWith("Cuda compilation tools, release 13.0, V13.0.1 ("));
+  EXPECT_EQ(find(result, "C++ compiler").at("details").at("version"), "c++ 12.2.0");
+  EXPECT_EQ(find(result, "CMake").at("state"), "absent");
+  EXPECT_THAT(find(result, "CMake").at("text").get<std::string>(), HasSubstr("--version fails"));
+  EXPECT_EQ(find(result, "C compiler").at("text"), "no cc, no gcc, no clang on PATH");
+}
+
+TEST_F(Doctor, NamesTheEncoding) {
+  const ProgramResult ascii = doctor({"--json", "-"}, {"LC_ALL=C"});
+  EXPECT_EQ(find(ascii, "terminal").at("state"), "absent");
+  EXPECT_THAT(find(ascii, "terminal").at("advice").get<std::string>(), HasSubstr("C.UTF-8"));
+  EXPECT_EQ(find(doctor({"--json", "-"}, {"LC_ALL=C.UTF-8"}), "terminal").at("state"), "fine");
+}
+
+}  // namespace
+}  // namespace mneme::test

@@ -1,0 +1,151 @@
+// Official weights through the real binary: imported, they give the losses of the official code,
+// before and after a trip through export; a new run begins with them.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+#include "host/base/file.hpp"
+#include "host/base/json.hpp"
+#include "host/base/safetensors.hpp"
+#include "host/base/text.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+#ifdef MNEME_HAS_XL_CACHE
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// Rows of a file of the family transformer_xl: lanes side by side, segments one after another.
+struct Texts {
+  std::int64_t lanes = 0;
+  std::int64_t length = 0;
+  std::vector<std::int64_t> input, target;  // [lanes, length]
+  std::vector<double> nll;
+};
+
+// Reads seg<t>/<name> of all segments, stored [T,B], into [B, all T].
+template <typename Stored, typename Number>
+void read_segments(const SafetensorsFile& file, const std::string& name, Texts& texts,
+                   std::vector<Number>& out) {
+  std::vector<std::vector<Number>> lanes;
+  for (int t = 0; file.contains(str("seg", t, "/", name)); ++t) {
+    const TensorView& view = file.at(str("seg", t, "/", name));
+    const auto count = static_cast<std::size_t>(view.shape.at(1));
+    lanes.resize(count);
+    for (std::size_t i = 0; i < view.bytes / sizeof(Stored); ++i) {
+      Stored value;
+      std::memcpy(&value, view.data + i * sizeof(Stored), sizeof(Stored));
+      lanes[i % count].push_back(static_cast<Number>(value));
+    }
+  }
+  texts.lanes = static_cast<std::int64_t>(lanes.size());
+  texts.length = static_cast<std::int64_t>(lanes.at(0).size());
+  for (const auto& lane : lanes) out.insert(out.end(), lane.begin(), lane.end());
+}
+
+class OfficialWeights : public CliTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  OfficialWeights()
+      : path_(fs::path(MNEME_SOURCE_DIR) / "tests/golden/transformer_xl" /
+              (std::string(GetParam()) + ".safetensors")),
+        golden_(SafetensorsFile::open(path_)) {
+    read_segments<std::int32_t>(golden_, "input", texts_, texts_.input);
+    read_segments<std::int32_t>(golden_, "target", texts_, texts_.target);
+    read_segments<float>(golden_, "nll", texts_, texts_.nll);
+    SafetensorsWriter writer;
+    writer.add("input", DType::I64, {texts_.lanes, texts_.length}, texts_.input.data());
+    writer.add("target", DType::I64, {texts_.lanes, texts_.length}, texts_.target.data());
+    writer.write(folder_ / "ids.safetensors");
+    SafetensorsWriter tokens;
+    tokens.add("tokens", DType::I64, {texts_.lanes, texts_.length}, texts_.input.data());
+    tokens.write(folder_ / "tokens.safetensors");
+  }
+
+  std::string meta(const char* key) const { return golden_.metadata_at(key); }
+
+  // The file's settings as an experiment.
+  std::string settings() const {
+    std::ostringstream text;
+    const std::string embedding = meta("d_embed") == "null" ? meta("d_model") : meta("d_embed");
+    text << "[model]\nlayers = " << meta("n_layer") << "\nheads = " << meta("n_head")
+         << "\nhead_width = " << meta("d_head") << "\nwidth = " << meta("d_model")
+         << "\nff = " << meta("d_inner") << "\nembedding = " << embedding
+         << "\ndropout = 0.0\nnorm = \"" << (meta("pre_lnorm") == "true" ? "pre" : "post")
+         << "\"\ntie_embedding = " << meta("tie_weight") << '\n';
+    if (meta("cutoffs") != "[]") {
+      text << "[model.adaptive]\ncutoffs = " << meta("cutoffs") << "\ndiv = " << meta("div_val")
+           << "\ntie_projection = " << meta("tie_projs") << '\n';
+    }
+    text << memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = " + meta("mem_len"))
+         << "[data]\ntask = \"tokens\"\ntrain = \"tokens.safetensors\"\nreset = \"never\"\n"
+         << "vocabulary_size = " << meta("n_token") << "\n[train]\nsegment = " << meta("tgt_len")
+         << "\nlanes = " << texts_.lanes << "\nsteps = 2\nlr = 1e-4\nprecision = \"f64\"\n";
+    return text.str();
+  }
+
+  void expect_official_losses(const std::string& run) const {
+    expect_done(run_mneme({"eval", run, "--tokens", file("ids.safetensors"), "--dump",
+                           file("nll.safetensors"), "--quiet"}));
+    const SafetensorsFile out = SafetensorsFile::open(folder_ / "nll.safetensors");
+    const TensorView& view = out.at("nll", DType::F64, {texts_.lanes, texts_.length});
+    std::vector<double> ours(texts_.nll.size());
+    std::memcpy(ours.data(), view.data, view.bytes);
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      ASSERT_NEAR(ours[i], texts_.nll[i], 2e-6) << "place " << i;  // stored as f32
+    }
+  }
+
+  // Losses by step; times differ from run to run.
+  std::vector<std::string> losses(const std::string& run) const {
+    std::vector<std::string> out;
+    std::istringstream lines(read_file(folder_ / (run + "/metrics.jsonl")));
+    for (std::string line; std::getline(lines, line);) {
+      const Json json = Json::parse(line);
+      if (json.at("kind") == "step") out.push_back(json.at("loss").dump());
+    }
+    return out;
+  }
+
+  fs::path path_;
+  SafetensorsFile golden_;
+  Texts texts_;
+};
+
+TEST_P(OfficialWeights, GiveTheOfficialLossesBeforeAndAfterExport) {
+  const std::string experiment = this->experiment(settings());
+  expect_done(run_mneme(
+      {"import", path_.string(), experiment, "--prefix", "param/", "--run", file("run")}));
+  expect_official_losses(file("run"));
+  expect_done(run_mneme({"export", file("run"), file("out.safetensors")}));
+  expect_done(run_mneme({"import", file("out.safetensors"), experiment, "--run", file("again")}));
+  expect_official_losses(file("again"));
+}
+
+TEST_P(OfficialWeights, BeginARunThatIsResumedFromItsFirstCheckpoint) {
+  const std::string experiment = this->experiment(settings());
+  expect_done(run_mneme(
+      {"import", path_.string(), experiment, "--prefix", "param/", "--run", file("run")}));
+  expect_done(
+      run_mneme({"train", experiment, "--init", file("run"), "--run", file("tuned"), "--set",
+                 "train.keep_checkpoints=9", "--set", "train.log_every=1", "--quiet"}));
+  const std::vector<std::string> whole = losses("tuned");
+  EXPECT_EQ(whole.size(), 2U);
+  const ProgramResult again =
+      run_mneme({"train", "--resume", file("tuned"), "--checkpoint", "0", "--quiet"});
+  expect_done(again);
+  EXPECT_EQ(losses("tuned"), whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, OfficialWeights,
+                         ::testing::Values("txl_pre_lnorm", "txl_adaptive_div2_demb", "txl_untied"),
+                         [](const auto& file) { return std::string(file.param); });
+
+#endif
+
+}  // namespace
+}  // namespace mneme::test

@@ -1,0 +1,146 @@
+#include "host/train/initial_weights.hpp"
+
+#include <gmock/gmock.h>
+
+#include "host/base/json.hpp"
+#include "host/base/log.hpp"
+#include "host/torch.hpp"
+#include "host/train/checkpoint.hpp"
+#include "host/train/import.hpp"
+#include "host/train/run_folder.hpp"
+#include "host/train/session.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_support.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using train::InitialWeights;
+using train::Runtime;
+using train::Session;
+
+// Keeps what is logged while it lives.
+class Log {
+ public:
+  Log() {
+    set_log_sink([this](LogLevel, std::string_view message) { text_ += str(message, "\n"); });
+  }
+  ~Log() { set_log_sink({}); }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// A run of a few steps in a folder, and another seed's runtime to fill from it.
+class InitialWeightsOfARun : public ::testing::Test {
+ protected:
+  void train(const std::string& memory = "") {
+    train::SessionOptions options;
+    options.folder = folder_ / "run";
+    Session session(small_experiment(memory), std::move(options));
+    session.train();
+    weights_ = weights_of(session.runtime());
+  }
+  static std::unique_ptr<Runtime> other(const std::string& memory = "",
+                                        std::vector<std::string> settings = {}) {
+    settings.emplace_back("train.seed=99");
+    return std::make_unique<Runtime>(small_experiment(memory, settings), train::RuntimeOptions{});
+  }
+
+  TemporaryFolder folder_;
+  std::vector<at::Tensor> weights_;
+};
+
+TEST_F(InitialWeightsOfARun, AreThoseOfItsNewestCheckpoint) {
+  train();
+  const auto runtime = other();
+  EXPECT_FALSE(is_same(weights_of(*runtime), weights_));
+  const InitialWeights report = load_initial_weights(*runtime, folder_ / "run");
+  EXPECT_TRUE(is_same(weights_of(*runtime), weights_));
+  EXPECT_FALSE(report.is_official);
+  EXPECT_FALSE(report.is_rounded);
+  EXPECT_THAT(report.fresh, IsEmpty());
+  ASSERT_TRUE(runtime->weights_source().has_value());
+  EXPECT_EQ(runtime->weights_source()->file, train::RunFolder::open(folder_ / "run").checkpoint());
+  EXPECT_EQ(runtime->weights_source()->sha256.size(), 64U);
+}
+
+TEST_F(InitialWeightsOfARun, SayThatTheyAreRounded) {
+  train();
+  const auto runtime = other("", {"train.precision=f32"});
+  const Log log;
+  EXPECT_TRUE(load_initial_weights(*runtime, folder_ / "run").is_rounded);
+  EXPECT_THAT(log.text(), HasSubstr("its F64 numbers are rounded: train.precision is \"f32\""));
+}
+
+TEST_F(InitialWeightsOfARun, LeaveTheMemoryWhatTheRunLacksOnlyWhenAskedTo) {
+  train();
+  const auto refused = other(infini());
+  const std::vector<at::Tensor> before = weights_of(*refused);
+  EXPECT_THAT(error_of([&] { load_initial_weights(*refused, folder_ / "run"); }),
+              HasSubstr("memory.carry = \"reset\""));
+  EXPECT_TRUE(is_same(weights_of(*refused), before));
+  EXPECT_FALSE(refused->weights_source().has_value());
+  const auto taken = other(infini(), {"memory.carry=reset"});
+  const Log log;
+  const InitialWeights report = load_initial_weights(*taken, folder_ / "run");
+  EXPECT_FALSE(report.fresh.empty());
+  EXPECT_THAT(log.text(), HasSubstr(report.fresh.front()));
+}
+
+TEST_F(InitialWeightsOfARun, NeedACheckpointOrOfficialWeights) {
+  const auto runtime = other();
+  EXPECT_THAT(error_of([&] { load_initial_weights(*runtime, folder_ / "absent"); }),
+              HasSubstr("absent"));
+  EXPECT_THAT(error_of([&] { load_initial_weights(*runtime, folder_.path()); }),
+              HasSubstr("this is no run of mneme"));
+  folder_.write("noise", "hello, world");
+  EXPECT_THAT(error_of([&] { load_initial_weights(*runtime, folder_ / "noise"); }),
+              HasSubstr("is not a safetensors file"));
+}
+
+TEST_F(InitialWeightsOfARun, GiveTheNewRunACheckpointOfStep0) {
+  train();
+  train::SessionOptions options;
+  options.folder = folder_ / "new";
+  options.initial_weights = folder_ / "run";
+  const Session session(small_experiment("", {"train.seed=99"}), std::move(options));
+  EXPECT_EQ(session.step(), 0);
+  const train::RunFolder run = train::RunFolder::open(folder_ / "new");
+  EXPECT_EQ(train::Checkpoint::open(run.checkpoint()).progress().step, 0);
+  EXPECT_TRUE(run.info().contains("initial_weights"));
+  const auto copy = other();
+  load_initial_weights(*copy, folder_ / "new");
+  EXPECT_TRUE(is_same(weights_of(*copy), weights_));
+}
+
+TEST_F(InitialWeightsOfARun, AreNotReplacedByOthersWhenTheFirstCheckpointIsLost) {
+  train();
+  {
+    train::SessionOptions options;
+    options.folder = folder_ / "new";
+    options.initial_weights = folder_ / "run";
+    const Session session(small_experiment(), std::move(options));
+  }
+  std::filesystem::remove(train::RunFolder::open(folder_ / "new").checkpoint());
+  EXPECT_THAT(error_of([&] { Session::resume(folder_ / "new"); }),
+              HasSubstr("the run began with given weights, and the checkpoint with them is gone"));
+}
+
+TEST_F(InitialWeightsOfARun, ThatDoNotFitMakeNoFolder) {
+  train();
+  train::SessionOptions options;
+  options.folder = folder_ / "new";
+  options.initial_weights = folder_ / "run";
+  EXPECT_THAT(error_of([&] { Session(small_experiment("", {"model.ff=25"}), std::move(options)); }),
+              HasSubstr("expected [25, 16], got [24, 16]"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
+}
+
+}  // namespace
+}  // namespace mneme::test
