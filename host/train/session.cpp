@@ -60,8 +60,8 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
         runtime_->parameters(), AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
     state_ = runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
   } catch (const std::exception& error) {
-    if (is_out_of_memory(error)) throw_out_of_memory("making the optimiser", estimate(), error);
-    throw;
+    if (!is_out_of_memory(error)) throw;
+    throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
   }
   const bool has_initial = !options.initial_weights.empty();
   if (has_initial) static_cast<void>(load_initial_weights(*runtime_, options.initial_weights));

@@ -210,6 +210,16 @@ TEST(Session, NamesTheConsumersWhenAModelDoesNotFit) {
   EXPECT_THAT(error, HasSubstr("lower model.layers, model.width, model.ff"));
 }
 
+TEST(Session, NamesTheConsumersWhenTheStateDoesNotFit) {
+  config::Experiment experiment = small_experiment(infini());
+  experiment.train.lanes = int64_t{1} << 46;  // a byte each is more than there are addresses for
+  SessionOptions options;
+  options.stream = std::make_unique<test::ListStream>(std::vector<data::Segment>{});
+  const std::string error = error_of([&] { Session session(experiment, std::move(options)); });
+  EXPECT_THAT(error, StartsWith("1: making the optimiser and the memory's state: out of memory"));
+  EXPECT_THAT(error, HasSubstr("train.lanes"));
+}
+
 TEST(Session, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
   // One attention matrix of 2^17 x 2^17 x 2 heads x 64 lanes: 8 TiB.
   const auto experiment = small_experiment(
