@@ -19,13 +19,11 @@ bool reads_files(const config::DataConfig& data) {
   return data.task == config::Task::kText || data.task == config::Task::kTokens;
 }
 
-// True when everything that the experiment names is there.
-bool has_files(const config::DataConfig& data) {
+// True when there is something to train on. What else is missing then is an error, as in a
+// training.
+bool has_training_data(const config::DataConfig& data) {
   if (!reads_files(data)) return true;
-  if (!data.prepared.empty()) return fs::exists(data.prepared);
-  const auto is_there = [](const fs::path& path) { return path.empty() || fs::exists(path); };
-  return !data.train.empty() && is_there(data.train) && is_there(data.valid) &&
-         is_there(data.test) && is_there(data.vocabulary_file);
+  return fs::exists(data.prepared.empty() ? data.train : data.prepared);
 }
 
 void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
@@ -50,7 +48,7 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
 }
 
 std::unique_ptr<data::Stream> open_data(const config::Experiment& experiment, TrainingPlan& plan) {
-  if (!has_files(experiment.data)) {
+  if (!has_training_data(experiment.data)) {
     find_vocabulary(experiment.data, plan);
     return nullptr;
   }

@@ -44,7 +44,7 @@ struct TrainingPlan {
   [[nodiscard]] std::int64_t memory_count() const;
 };
 
-// Checks the experiment as a training would: data (when its files are there), plugins, model,
+// Checks the experiment as a training would: data (when data.train is there), plugins, model,
 // groups of parameters. Without the data the vocabulary must be known: data.vocabulary_size, a
 // saved vocabulary, bytes, or a generated task. Errors as Session gives them; Error (kUsage) when
 // the vocabulary is not known.

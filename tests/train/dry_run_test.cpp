@@ -92,6 +92,9 @@ TEST(DryRun, CountsEpochsOfDataThatAreThere) {
   EXPECT_EQ(plan.vocabulary_source, "the training data");
   ASSERT_TRUE(plan.epochs.has_value());
   EXPECT_DOUBLE_EQ(*plan.epochs, 2.5);
+  experiment.data.valid = folder / "absent.txt";  // a training would refuse it
+  EXPECT_THAT(error_of([&] { static_cast<void>(plan_training(experiment)); }),
+              HasSubstr("absent.txt"));
 }
 
 TEST(DryRun, WorksWithoutTheDataWhenTheVocabularyIsKnown) {
