@@ -88,14 +88,14 @@ std::vector<eval::Bucket> in_powers_of_two(const std::vector<eval::Bucket>& posi
 using Pick = std::function<std::vector<eval::Bucket>(const eval::Breakdown&)>;
 
 // One breakdown of all memories; "" when the first has none.
-std::string breakdown_table(const Results& results, const std::string& heading, const Pick& pick) {
+std::string breakdown_table(const Results& results, const std::string& value, const Pick& pick) {
   const train::SweepResult* const first = first_result(results);
   if (first == nullptr || pick(first->result->breakdown).empty()) return "";
-  std::vector<std::string> headings = {heading, "tokens"};
+  std::vector<std::string> headings = {"", "tokens"};
   std::vector<std::map<std::int64_t, eval::Score>> scores;
   for (const train::SweepResult& result : results) {
     if (!result.result) continue;
-    headings.push_back("loss, " + result.name);
+    headings.push_back(result.name);
     scores.emplace_back();
     for (const eval::Bucket& bucket : pick(result.result->breakdown)) {
       scores.back()[bucket.from] = bucket.score;
@@ -110,7 +110,7 @@ std::string breakdown_table(const Results& results, const std::string& heading, 
     }
     table.add_row(std::move(cells));
   }
-  return '\n' + table.text();
+  return str("\nloss, nats a token, by ", value, '\n', table.text());
 }
 
 }  // namespace
