@@ -3,8 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <csignal>
-
 #include "host/base/file.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/train/run_compare.hpp"
@@ -19,21 +17,17 @@ using ::testing::HasSubstr;
 // Programs started while one lives can write at most `bytes` into a file: a full disk.
 class FullDisk {
  public:
-  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+  explicit FullDisk(rlim_t bytes) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit limit{bytes, before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
   FullDisk(const FullDisk&) = delete;
   FullDisk& operator=(const FullDisk&) = delete;
 
  private:
   rlimit before_{};
-  void (*handler_)(int);
 };
 
 class BadRunFolder : public CliTest {

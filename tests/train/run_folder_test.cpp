@@ -191,6 +191,12 @@ TEST(RunFolder, BelongsToOneSession) {
   EXPECT_THAT(error_of([&] { Session::resume(folder / "run"); }), in_use);
 }
 
+TEST(RunFolder, IsNeededToSaveWithoutAPath) {
+  Session session(small_experiment());
+  EXPECT_THAT(error_of([&] { session.save(); }),
+              AllOf(StartsWith("2: "), HasSubstr("the session has no folder")));
+}
+
 TEST(RunFolder, LeavesNothingWhenItCannotBeWritten) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run/metrics.jsonl");  // in the way
