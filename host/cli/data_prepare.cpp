@@ -156,7 +156,8 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
   streams.out << "vocabulary: " << vocabulary["kind"].get<std::string>() << ", "
               << vocabulary["size"] << " symbols\n"
               << table_of(json) << "prepared " << arguments.out.string()
-              << "; to use it: [data] prepared = \"" << arguments.out.string() << "\"\n";
+              << "; to use it: [data] task = \"text\", prepared = \"" << arguments.out.string()
+              << "\"\n";
   return 0;
 }
 

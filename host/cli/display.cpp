@@ -37,6 +37,14 @@ void Display::end() {
   progress_.reset();
 }
 
+void note_data(Display& display, const data::Dataset& dataset) {
+  for (const data::Split split : data::kSplits) {
+    if (const auto corpus = dataset.corpus(split)) {
+      display.note(str(data::to_word(split), " data: ", corpus->summary()));
+    }
+  }
+}
+
 std::string result_line(const eval::Result& result) {
   std::string text = str("loss ", format_number(result.loss(), 4), "  perplexity ",
                          format_number(result.perplexity(), 3), "  accuracy ",

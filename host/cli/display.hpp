@@ -7,6 +7,7 @@
 
 #include "host/base/progress.hpp"
 #include "host/cli/streams.hpp"
+#include "host/data/dataset.hpp"
 #include "host/eval/result.hpp"
 #include "host/train/observer.hpp"
 
@@ -31,6 +32,10 @@ class Display {
   bool is_quiet_;
   std::unique_ptr<Progress> progress_;
 };
+
+// A line for each split that was read: its tokens, documents and words, and how many words the
+// vocabulary lacks.
+void note_data(Display& display, const data::Dataset& dataset);
 
 // "loss 1.2345  perplexity 3.437  accuracy 0.8123 ...": the numbers of an evaluation on one line.
 [[nodiscard]] std::string result_line(const eval::Result& result);

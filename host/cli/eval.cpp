@@ -62,7 +62,9 @@ class Evaluations {
         streams_(streams),
         display_(streams, arguments.is_quiet),
         memories_(run.memories),
-        sweep_(run.checkpoint, run.experiment, run.options) {}
+        sweep_(run.checkpoint, run.experiment, run.options) {
+    note_data(display_, *run.options.dataset);
+  }
 
   std::vector<train::SweepResult> run() {
     for (const train::SweepMemory& memory : memories_) {

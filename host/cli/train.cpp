@@ -179,6 +179,7 @@ int run(const TrainArguments& arguments, const Streams& streams) {
   display.note(str("run folder ", folder.string(), "; ",
                    session->runtime().backbone_parameter_count(), " parameters in the backbone, ",
                    session->runtime().memory_parameter_count(), " in the memory"));
+  note_data(display, *session->runtime().dataset());
   display.begin("train", session->total_steps(), session->step(), session->tokens());
   const int signal = train_until_signal(*session, observer);
   display.end();

@@ -47,7 +47,7 @@ TEST(Utf8, RefusesWhatIsNotUtf8) {
 TEST(Utf8, NamesThePlaceOfABadByte) {
   expect_error(ErrorKind::kUsage,
                {"text.txt:2:4: the text is not UTF-8: expected valid UTF-8, got byte 0xff at byte "
-                "offset 9",
+                "offset 11",
                 "iconv", "data.vocabulary = \"byte\""},
                [] {
                  check_utf8({"text.txt", "\u00e9ne\nd\u00e9\u20ac\xff\n"});

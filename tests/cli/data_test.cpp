@@ -1,0 +1,176 @@
+#include <fstream>
+
+#include "host/base/file.hpp"
+#include "host/base/json.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// mneme data and what trains from it.
+class Data : public CliTest {
+ protected:
+  // A text of so many lines with a few words each.
+  std::string write_text(const std::string& name, int lines, const std::string& extra = "") const {
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += "the cat " + std::to_string(i % 7) + " sat\n" + extra;
+    return folder_.write(name, text).string();
+  }
+  ProgramResult prepare(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"data", "prepare"});
+    arguments.insert(arguments.end(), {"--out", file("out")});
+    return run_mneme(arguments);
+  }
+  // The tiny experiment on other data, a few steps.
+  std::string experiment_on(const std::string& data) const {
+    std::string text = tiny();
+    const auto begin = text.find("[data]");
+    return experiment(text.replace(begin, text.find("[train]") - begin,
+                                   "[data]\ntask = \"text\"\n" + data + "\n"));
+  }
+  void expect_nothing_written() const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / ".")) {
+      EXPECT_THAT(entry.path().filename().string(), ::testing::Not(HasSubstr("out")));
+    }
+  }
+};
+
+TEST_F(Data, TrainsAndEvaluatesOnPreparedWords) {
+  const auto train = write_text("train.txt", 300);
+  const auto test = write_text("test.txt", 200, "a dog\n");
+  const ProgramResult prepared =
+      prepare({"--vocabulary", "word", "--train", train, "--test", test, "--json", file("p.json")});
+  expect_done(prepared);
+  EXPECT_THAT(prepared.out, HasSubstr("vocabulary: word, 12 symbols"));
+  const Json json = Json::parse(read_file(file("p.json")));
+  EXPECT_EQ(json["splits"]["train"]["tokens"], 300 * 5);
+  EXPECT_EQ(json["splits"]["test"]["unknown"], 400);
+
+  const auto toml = experiment_on("prepared = \"out\"");
+  const ProgramResult trained = run_mneme({"train", toml, "--run", file("run")});
+  expect_done(trained);
+  EXPECT_THAT(trained.err, HasSubstr("train data: 1500 tokens, 1 document, 1200 words, 0 of them "
+                                     "unknown (0.00 %)"));
+  const ProgramResult evaluated = run_mneme({"eval", file("run"), "--split", "test"});
+  expect_done(evaluated);
+  EXPECT_THAT(evaluated.err, HasSubstr("test data: 1600 tokens, 1 document, 1200 words, 400 of "
+                                       "them unknown (33.33 %)"));
+}
+
+TEST_F(Data, DescribesAFolderAndAnExperiment) {
+  const auto train = write_text("train.txt", 300);
+  expect_done(prepare({"--train", train, "--split", "0.8,0.1,0.1"}));
+  const ProgramResult folder = run_mneme(
+      {"data", "describe", file("out"), "--lanes", "4", "--segment", "16", "--json", "-"});
+  expect_done(folder);
+  const Json json = Json::parse(folder.out);
+  EXPECT_EQ(json["data"]["train"]["tokens"], 3360);
+  EXPECT_EQ(json["cut"]["train"]["tokens_per_lane"], 840);
+  EXPECT_EQ(json["cut"]["valid"]["dropped_tokens"], 0);
+  EXPECT_EQ(json["cut"]["train"]["segments_per_epoch"], 53);
+  EXPECT_EQ(json["prepared"]["splits"]["train"]["sources"][0]["path"], train);
+
+  const ProgramResult motif = run_mneme({"data", "describe", experiment(tiny())});
+  expect_done(motif);
+  EXPECT_THAT(motif.out, HasSubstr("task: motif"));
+  const ProgramResult plain =
+      run_mneme({"data", "describe", experiment_on("train = \"train.txt\"")});
+  expect_done(plain);
+  EXPECT_THAT(plain.out, HasSubstr("tokens: 4200"));
+  EXPECT_THAT(plain.out, HasSubstr("tokens_per_lane:"));
+}
+
+TEST_F(Data, SaysWhereTheStandardSetsAre) {
+  const ProgramResult sets = run_mneme({"data", "sets"});
+  expect_done(sets);
+  for (const char* text :
+       {"WikiText-103", "enwik8", "text8", "PG-19", "CMU-DoG", "217646", "245569", "88982818"}) {
+    EXPECT_THAT(sets.out, HasSubstr(text));
+  }
+  const ProgramResult json = run_mneme({"data", "sets", "--json", "-"});
+  EXPECT_EQ(Json::parse(json.out)["sets"].size(), 5U);
+}
+
+TEST_F(Data, RefusesOptionsThatContradict) {
+  const auto train = write_text("train.txt", 30);
+  const auto refused = [&](const std::vector<std::string>& more,
+                           const std::vector<std::string>& texts) {
+    std::vector<std::string> arguments = {"--train", train};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_refusal(prepare(arguments), 2, texts);
+    expect_nothing_written();
+  };
+  refused({"--preparation", "enwik8", "--vocabulary", "word"},
+          {"--vocabulary", "fixed by --preparation enwik8"});
+  refused({"--preparation", "text8", "--documents", "line"}, {"--documents", "fixed by"});
+  refused({"--preparation", "gpt9"}, {"--preparation"});
+  refused({"--min-count", "2"}, {"--min-count", "used with --vocabulary word"});
+  refused({"--no-eos"}, {"--no-eos", "used with --vocabulary word"});
+  refused({"--vocabulary-size", "9"}, {"--vocabulary-size", "used with"});
+  refused({"--vocabulary", "word", "--vocabulary-file", "v.json", "--min-count", "2"},
+          {"--min-count", "fixed by --vocabulary-file"});
+  refused({"--documents", "mark"}, {"--document-mark TEXT"});
+  refused({"--document-mark", "x"}, {"--document-mark", "used with --documents mark"});
+  refused({"--split", "0.5,0.2,0.2"}, {"--split", "sum to 1", "0.9"});
+  refused({"--split", "0.9,0.05,0.05", "--valid", train}, {"--valid", "not both"});
+  refused({"--vocabulary-file", file("none.json")}, {"--vocabulary-file", "no such file"});
+}
+
+TEST_F(Data, RefusesBadTexts) {
+  const auto bad = folder_.write("bad.txt", "fine\nnot \xfe fine\n").string();
+  expect_refusal(prepare({"--vocabulary", "char", "--train", bad}), 2,
+                 {"bad.txt:2:5", "not UTF-8", "byte 0xfe at byte offset 9", "iconv"});
+  const auto empty = folder_.write("empty.txt", "").string();
+  const auto train = write_text("train.txt", 30);
+  expect_refusal(prepare({"--train", train, "--valid", empty}), 2,
+                 {"data.valid", "empty.txt", "the file is empty"});
+  expect_refusal(prepare({"--train", file("none.txt")}), 2, {"none.txt", "no such file"});
+  expect_nothing_written();
+}
+
+TEST_F(Data, LeavesNothingWhereItCannotWrite) {
+  const auto train = write_text("train.txt", 30);
+  const ProgramResult result =
+      run_mneme({"data", "prepare", "--train", train, "--out", "/proc/mneme/out"});
+  expect_refusal(result, 1, {"/proc/mneme/out", "cannot be written", "name a place"});
+  std::filesystem::create_directory(folder_ / "out");
+  folder_.write("out/mine.txt", "kept");
+  expect_refusal(prepare({"--train", train}), 2, {"the place is taken", "choose another --out"});
+  EXPECT_EQ(read_file(folder_ / "out/mine.txt"), "kept");
+}
+
+TEST_F(Data, RefusesDamagedPreparedFiles) {
+  expect_done(prepare({"--train", write_text("train.txt", 300)}));
+  const auto toml = experiment_on("prepared = \"out\"");
+  const auto ids = folder_ / "out/train.safetensors";
+  std::filesystem::resize_file(ids, std::filesystem::file_size(ids) - 5);
+  expect_refusal(run_mneme({"train", toml, "--run", file("run")}), 2,
+                 {"train.safetensors", "prepare the data again"});
+  expect_refusal(run_mneme({"data", "describe", file("out")}), 2, {"train.safetensors"});
+  expect_refusal(run_mneme({"data", "describe", file("absent")}), 2, {"absent"});
+}
+
+TEST_F(Data, RefusesAVocabularyOfAnotherCorpus) {
+  const auto train = write_text("train.txt", 300);
+  expect_done(prepare({"--vocabulary", "word", "--train", train, "--valid", train}));
+  const auto toml = experiment_on("prepared = \"out\"");
+  expect_done(run_mneme({"train", toml, "--run", file("run")}));
+  std::filesystem::remove_all(folder_ / "out");
+  const auto other = write_text("other.txt", 300, "and more\n");
+  expect_done(prepare({"--vocabulary", "word", "--train", other, "--valid", other}));
+  expect_refusal(run_mneme({"eval", file("run")}), 2,
+                 {"data.prepared", "another vocabulary than the run's", "--vocabulary-file"});
+
+  const auto words = folder_ / "words.json";
+  std::filesystem::copy_file(folder_ / "out/vocabulary.json", words);
+  expect_refusal(run_mneme({"train",
+                            experiment_on("train = \"train.txt\"\nvocabulary = \"char\"\n"
+                                          "vocabulary_file = \"words.json\""),
+                            "--run", file("run2")}),
+                 2, {"data.vocabulary", "words.json", "expected \"word\", got \"char\""});
+}
+
+}  // namespace
+}  // namespace mneme::test
