@@ -42,8 +42,8 @@ export OMP_NUM_THREADS=1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# write_corpus MB FILE: lines of 12 words out of 50,000, rarer ones less often; every 400th line begins a document.
-write_corpus() {
+# write_block MB FILE: lines of 12 words out of 50,000, rarer ones less often; every 400th line begins a document.
+write_block() {
   awk -v bytes="$(($1 * 1000000))" 'BEGIN {
     srand(7)
     for (i = 0; i < 20000; ++i) {          # lines to choose from, so that writing is quick
@@ -58,6 +58,14 @@ write_corpus() {
       written += length(line)
     }
   }' >"$2"
+}
+
+# write_corpus MB FILE: blocks of at most 50 MB until there are enough.
+write_corpus() {
+  local block=$(($1 < 50 ? $1 : 50)) written
+  write_block "$block" "$folder/block.txt"
+  for ((written = 0; written < $1; written += block)); do cat "$folder/block.txt"; done >"$2"
+  rm "$folder/block.txt"
 }
 
 # measure NAME COMMAND...: runs the command and sets NAME to its largest RssAnon, in kB.

@@ -51,6 +51,10 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
   check_groups(train, runtime_->parameters());
   if (!stream_) {
     stream_ = runtime_->dataset()->make_stream(data::Split::kTrain, training_options(train));
+    // A valid text that is too short for its lanes is found out now, not after the training.
+    if (runtime_->dataset()->corpus(data::Split::kValid)) {
+      static_cast<void>(runtime_->evaluation_segments(data::Split::kValid));
+    }
   }
   total_steps_ = count_steps(train, *stream_);
   rate_ = std::make_unique<LearningRate>(train, total_steps_);

@@ -130,6 +130,20 @@ TEST_F(Data, RefusesBadTexts) {
   expect_nothing_written();
 }
 
+// Before the training, not after it.
+TEST_F(Data, RefusesAValidTextThatCannotBeEvaluated) {
+  write_text("train.txt", 300);
+  folder_.write("short.txt", "abc");
+  const auto train_on = [&](const std::string& valid) {
+    return run_mneme({"train", experiment_on("train = \"train.txt\"\nvalid = \"" + valid + "\""),
+                      "--run", file("run")});
+  };
+  expect_refusal(train_on("short.txt"), 2, {"data.valid", "short.txt", "too short", "eval.lanes"});
+  folder_.write("empty.txt", "");
+  expect_refusal(train_on("empty.txt"), 2, {"data.valid", "empty.txt", "the file is empty"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
 TEST_F(Data, LeavesNothingWhereItCannotWrite) {
   const auto train = write_text("train.txt", 30);
   const ProgramResult result =
