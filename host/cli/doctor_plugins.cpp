@@ -28,7 +28,10 @@ Finding check_plugin(const memory::PluginEntry& entry) {
   if (!entry.problem.empty()) {
     finding.state = State::kBroken;
     finding.text += ": cannot be loaded: " + entry.problem;
-    finding.advice = "build it again with this program's SDK";
+    // The problem ends in what to do.
+    const std::size_t hint = entry.problem.rfind("; ");
+    finding.advice = hint == std::string::npos ? "build it again with this program's SDK"
+                                               : entry.problem.substr(hint + 2);
   }
   return finding;
 }

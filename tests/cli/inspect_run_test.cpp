@@ -77,7 +77,7 @@ TEST_F(InspectRun, RefusesAFolderThatHoldsNoRun) {
   std::filesystem::create_directory(folder_ / "empty");
   expect_refusal(run_mneme({"inspect", file("empty")}), 2, {"this is no run of mneme"});
   write_file_atomic(folder_ / "run/run.json", "{");
-  expect_refusal(inspect(), 2, {"run.json", "it is no JSON"});
+  expect_refusal(inspect(), 2, {"run.json", "the run's folder was damaged"});
 }
 
 }  // namespace
