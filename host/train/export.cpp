@@ -72,8 +72,8 @@ void add_frequencies(SafetensorsWriter& writer, const Checkpoint& checkpoint) {
   }
   const at::Tensor made = backbone::official_frequencies(
       checkpoint.experiment().model.width, dtype == DType::F64 ? at::kDouble : at::kFloat);
-  writer.add_copy(backbone::kOfficialFrequencies, to_dtype(made.scalar_type()),
-                  made.sizes().vec(), made.const_data_ptr());
+  writer.add_copy(backbone::kOfficialFrequencies, to_dtype(made.scalar_type()), made.sizes().vec(),
+                  made.const_data_ptr());
 }
 
 }  // namespace

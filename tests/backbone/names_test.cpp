@@ -170,6 +170,18 @@ TEST_F(LoadOfficial, RefusesNumbersThatAreNoWeights) {
   }
 }
 
+TEST_F(LoadOfficial, ReadTensorRefusesUnsignedNumbers) {
+  const std::vector<std::uint16_t> ids = {1, 2};
+  SafetensorsWriter writer;
+  writer.add("ids", DType::U16, {2}, ids.data());
+  writer.write(path_);
+  const std::string message =
+      error_of([&] { read_tensor(SafetensorsFile::open(path_), "ids", at::kDouble); });
+  EXPECT_NE(message.find("tensor \"ids\": its dtype cannot be read as numbers of a model"),
+            std::string::npos)
+      << message;
+}
+
 TEST_F(LoadOfficial, RefusesAModelThatTheOfficialCodeCannotExpress) {
   write(official());
   config::ModelConfig c = small_config();
