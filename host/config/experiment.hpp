@@ -87,7 +87,7 @@ struct TierConfig {
   Feed feed = Feed::kReleased;
   std::string sha256 = {};                     // 64 lower-case hexadecimal digits; "" = not pinned
   std::optional<double> lr = {};               // absent = train.lr
-  std::optional<double> weight_decay = {};     // absent = none
+  std::optional<double> weight_decay = {};     // absent = train.weight_decay
   std::map<std::string, double> weights = {};  // weight.<auxiliary loss>; absent losses count 1
   Value options = {};                          // a table: every key that is not the host's
   Value eval_options = {};                     // a table: the keys eval_<option>, without "eval_"

@@ -41,7 +41,7 @@ struct Decoded {
 // With memory the prompt is fed once, in segments of at most `segment` tokens, then one predicted
 // token at a time, each a segment of its own. Without any tier nothing is kept, so every step feeds
 // prompt and predictions again as one segment. For a tier that is cut-invariant and drops nothing
-// (xl_cache with at least P + A - 2 rows) both compute the same function of the same tokens
+// (a segment cache with at least P + A - 2 rows) both compute the same function of the same tokens
 // [Transformer-XL article]. For other tiers segments of one token are a use that training never
 // saw: the numbers are those of exactly this protocol.
 //

@@ -1,10 +1,13 @@
 // The stack of memory tiers as backbone, trainer and evaluator see it (architecture.md, sections 2
 // and 3).
 //
-//   Stack         the configured tiers: plugins, instances, parameters. Shared by all runs.
-//   StackState    the state of one run (training, a validation, a generation): every tier's slots,
-//   queues and waiting rows. SegmentRun    one segment of one run: calls the hooks; writes become
-//   the state at commit() or are dropped.
+//   Stack       the configured tiers: plugins, instances, parameters. Shared by all runs.
+//
+//   StackState  the state of one run (training, a validation, a generation): every tier's slots,
+//               queues and waiting rows.
+//
+//   SegmentRun  one segment of one run: calls the hooks; writes become the state at commit() or are
+//               dropped.
 #pragma once
 
 #include <ATen/core/Tensor.h>

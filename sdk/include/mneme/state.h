@@ -60,7 +60,7 @@ typedef struct mneme_slot_decl {
   uint32_t lifetime; /* SEGMENT: starts afresh with each segment, never saved */
   uint32_t rank;
   uint32_t revision; /* raise it when the meaning of the content changes: a checkpoint of another revision is refused */
-  int64_t dims[MNEME_MAX_RANK]; /* dims[0] = MNEME_LANES for state that belongs to lanes, nowhere else; MNEME_ANY: 0 at the start, changes with what is written */
+  int64_t dims[MNEME_MAX_RANK]; /* dims[0] = MNEME_LANES for state that belongs to lanes, nowhere else; without it the slot belongs to the run: no reset of lanes, not even of all, touches it; MNEME_ANY: 0 at the start, changes with what is written */
   uint32_t start;
   mneme_parameter start_parameter; /* START_PARAMETER: shape dims without MNEME_LANES, copied to every lane, with gradient */
   double start_value;              /* START_CONSTANT */
