@@ -60,7 +60,9 @@ void MachineArguments::add(CLI::App& command) {
       ->type_name("DEVICE")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command.add_option("--threads", threads, "Threads to compute with; 0 = one a core")
+  command
+      .add_option("--threads", threads,
+                  "Threads to compute with; 0 = OMP_NUM_THREADS, or one a core")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
 }

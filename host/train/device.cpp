@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -88,6 +90,14 @@ std::string cuda_name(int index) {
   return is_known ? name.data() : "CUDA device";
 }
 
+// OMP_NUM_THREADS, as other programs with OpenMP read it, or the number of cores.
+std::int64_t default_threads() {
+  const char* const text = std::getenv("OMP_NUM_THREADS");
+  const std::int64_t wanted = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
+  if (wanted > 0) return std::min<std::int64_t>(wanted, 4096);
+  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+}
+
 }  // namespace
 
 c10::Device open_device(const std::string& name) {
@@ -110,8 +120,7 @@ void set_threads(std::int64_t threads) {
                  .expected = "0 (one a core) or more",
                  .got = str(threads)});
   }
-  const auto cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  at::set_num_threads(static_cast<int>(threads == 0 ? cores : threads));
+  at::set_num_threads(static_cast<int>(threads == 0 ? default_threads() : threads));
 }
 
 std::int64_t threads() { return at::get_num_threads(); }

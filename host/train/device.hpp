@@ -18,8 +18,8 @@ namespace mneme::train {
 // Waits for all work on the device; nothing on the CPU.
 void synchronize(c10::Device device);
 
-// Threads that CPU operations use; 0 = as many as the machine has cores. Error (kUsage) when
-// negative.
+// Threads that CPU operations use; 0 = OMP_NUM_THREADS, or as many as the machine has
+// cores. Error (kUsage) when negative.
 void set_threads(std::int64_t threads);
 [[nodiscard]] std::int64_t threads();
 

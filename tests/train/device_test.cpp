@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -51,6 +56,15 @@ TEST(Device, SetsThreads) {
   EXPECT_EQ(threads(), 1);
   set_threads(0);
   EXPECT_GE(threads(), 1);
+  const char* const was = std::getenv("OMP_NUM_THREADS");
+  const std::string kept = was == nullptr ? "" : was;
+  ::setenv("OMP_NUM_THREADS", "3", 1);
+  set_threads(0);
+  EXPECT_EQ(threads(), 3);
+  ::setenv("OMP_NUM_THREADS", "none", 1);
+  set_threads(0);
+  EXPECT_EQ(threads(), std::max(1U, std::thread::hardware_concurrency()));
+  was == nullptr ? ::unsetenv("OMP_NUM_THREADS") : ::setenv("OMP_NUM_THREADS", kept.c_str(), 1);
   EXPECT_THAT(test::error_of([] { set_threads(-1); }), StartsWith("2: threads: wrong number"));
   set_threads(before);
 }
