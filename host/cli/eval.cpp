@@ -175,9 +175,10 @@ void add_eval(CLI::App& app, Action& action) {
       *command, arguments->memory,
       "Memory file to evaluate with in place of the run's own; may be given several times");
   command
-      ->add_option("--checkpoint", arguments->checkpoint,
-                   "The run's checkpoint: last, best (by the loss of the valid split) or its number "
-                   "of steps")
+      ->add_option(
+          "--checkpoint", arguments->checkpoint,
+          "The run's checkpoint: last, best (by the loss of the valid split) or its number "
+          "of steps")
       ->type_name("WHICH")
       ->capture_default_str();
   command->add_option("--split", arguments->split, "valid or test")
@@ -218,8 +219,7 @@ void add_eval(CLI::App& app, Action& action) {
   command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
   set_examples(*command, {"mneme eval runs/first --memory configs/memory/none.toml --memory "
                           "my_memory.toml",
-                          "mneme eval runs/first --split test --extrapolate 10 --segment 64",
-                          "mneme eval runs/first --tokens ids.safetensors --dump nll.safetensors"});
+                          "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
   command->callback([arguments, segment, option, &action] {
     arguments->has_extrapolation_settings = segment->count() + option->count() > 0;
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };

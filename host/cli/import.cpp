@@ -89,7 +89,7 @@ void add_import(CLI::App& app, Action& action) {
   arguments->json.add(*command);
   set_examples(*command,
                {"mneme import wt103.safetensors configs/wt103_base.toml --run runs/official",
-                "mneme eval runs/official --split test"});
+                "mneme import model.safetensors my.toml --run runs/mine --prefix module."});
   command->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });
