@@ -41,7 +41,7 @@ std::vector<std::string> examples_of(const std::string& help) {
   return lines;
 }
 
-TEST(Help, EndsInTwoExamplesOfTheCommand) {
+TEST(Help, EndsInExamplesOfTheCommand) {
   for (std::vector<std::string> command : kCommands) {
     const std::string path = "mneme" + (command.empty() ? "" : " " + join(command, " "));
     SCOPED_TRACE(path);
@@ -50,7 +50,7 @@ TEST(Help, EndsInTwoExamplesOfTheCommand) {
     expect_done(result);
     EXPECT_EQ(result.err, "");
     const auto examples = examples_of(result.out);
-    EXPECT_EQ(examples.size(), 2U) << result.out;
+    EXPECT_GE(examples.size(), 2U) << result.out;
     for (const std::string& example : examples)
       EXPECT_THAT(example + ' ', ::testing::StartsWith("  " + path + ' '));
   }
