@@ -208,7 +208,7 @@ TEST(Safetensors, RefusesBadEntries) {
 }
 
 TEST(Safetensors, RefusesUnknownDtypes) {
-  const std::string known = "F64 | F32 | F16 | BF16 | I64 | I32 | I16 | I8 | U8 | BOOL";
+  const std::string known = "F64 | F32 | F16 | BF16 | I64 | I32 | U32 | I16 | U16 | I8 | U8 | BOOL";
   EXPECT_EQ(opening(R"({"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}})", 1),
             "1: F: tensor \"a\": unknown dtype: expected " + known + ", got \"F8_E4M3\"");
   EXPECT_EQ(opening(R"({"a":{"dtype":5,"shape":[1],"data_offsets":[0,1]}})", 1),
