@@ -30,7 +30,8 @@ bool belongs(const std::string& tensor, const std::string& name) {
 }
 
 void note_dropped(const StackState::Saved& saved, StateCarry& report) {
-  for (const auto& [tensor, value] : saved.tensors) {
+  for (const auto& entry : saved.tensors) {
+    const std::string& tensor = entry.first;  // clang 14 captures no structured binding
     const bool is_carried =
         std::any_of(report.carried.begin(), report.carried.end(),
                     [&](const std::string& name) { return belongs(tensor, name); });
