@@ -115,23 +115,11 @@ std::vector<PositionField> AnswerStream::position_fields() const {
 }
 
 std::vector<std::int64_t> AnswerStream::position() const {
-  std::vector<std::int64_t> position;
-  for (const PositionField& field : position_fields()) position.push_back(field.ours);
-  position.push_back(index_);
-  return position;
+  return counted_position(position_fields(), index_);
 }
 
 void AnswerStream::seek(const std::vector<std::int64_t>& position) {
-  const std::vector<PositionField> fields = position_fields();
-  check_position(position, fields.size() + 1, fields);
-  if (position.back() < 0) {
-    throw_run({.where = "data position",
-               .failed = "a negative count of segments",
-               .expected = "at least 0",
-               .got = str(position.back()),
-               .hint = "the checkpoint is damaged; take another one"});
-  }
-  index_ = position.back();
+  index_ = count_in(position, position_fields());
 }
 
 }  // namespace mneme::data

@@ -62,4 +62,25 @@ void check_position(const std::vector<std::int64_t>& position, std::size_t size,
   }
 }
 
+std::vector<std::int64_t> counted_position(const std::vector<PositionField>& fields,
+                                           std::int64_t segments) {
+  std::vector<std::int64_t> position;
+  for (const PositionField& field : fields) position.push_back(field.ours);
+  position.push_back(segments);
+  return position;
+}
+
+std::int64_t count_in(const std::vector<std::int64_t>& position,
+                      const std::vector<PositionField>& fields) {
+  check_position(position, fields.size() + 1, fields);
+  if (position.back() < 0) {
+    throw_run({.where = "data position",
+               .failed = "a negative count of segments",
+               .expected = "at least 0",
+               .got = str(position.back()),
+               .hint = "the checkpoint is damaged; take another one"});
+  }
+  return position.back();
+}
+
 }  // namespace mneme::data

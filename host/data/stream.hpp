@@ -99,4 +99,11 @@ struct PositionField {
 void check_position(const std::vector<std::int64_t>& position, std::size_t size,
                     const std::vector<PositionField>& fields);
 
+// The position of a stream whose place is one count, of segments, behind its fields' values.
+[[nodiscard]] std::vector<std::int64_t> counted_position(const std::vector<PositionField>& fields,
+                                                         std::int64_t segments);
+// The count of such a position. Throws as check_position does, and when it is negative.
+[[nodiscard]] std::int64_t count_in(const std::vector<std::int64_t>& position,
+                                    const std::vector<PositionField>& fields);
+
 }  // namespace mneme::data
