@@ -26,7 +26,9 @@ Json numbers_of(Json memory) {
 class SweepRun : public CliTest {
  protected:
   void SetUp() override {
-#ifndef MNEME_HAS_XL_CACHE
+#ifdef MNEME_HAS_XL_CACHE
+    ASSERT_TRUE(fs::exists(fs::path(MNEME_PLUGIN_DIR) / "xl_cache.so"));
+#else
     GTEST_SKIP() << "this tree has no plugins/xl_cache";
 #endif
     a_ = write("a", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16\neval_rows = 24"));
@@ -34,15 +36,20 @@ class SweepRun : public CliTest {
     none_ = write("none", "[memory]\n");
     folder_.write("no_library.so", "this is no library");
     broken_ = write("broken", memory_with("no_library", folder_.path()));
-    expect_done(run_mneme({"train", experiment(tiny(read_file(a_))), "--run", file("run"),
-                           "--quiet", "--threads", "1"}));
+    train("run", read_file(a_));
+  }
+  // Trains with this [memory] and makes it the run that eval() reads.
+  void train(const std::string& name, const std::string& memory) {
+    run_ = file(name);
+    expect_done(run_mneme(
+        {"train", experiment(tiny(memory)), "--run", run_, "--quiet", "--threads", "1"}));
   }
   std::string write(const std::string& name, const std::string& text) const {
     return folder_.write(name + ".toml", text).string();
   }
   ProgramResult eval(const std::vector<std::string>& memories,
                      const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments{"eval",    file("run"), "--json", file("eval.json"),
+    std::vector<std::string> arguments{"eval",    run_,        "--json", file("eval.json"),
                                        "--quiet", "--threads", "1"};
     for (const std::string& memory : memories) {
       arguments.insert(arguments.end(), {"--memory", memory});
@@ -57,7 +64,7 @@ class SweepRun : public CliTest {
     return numbers_of(memories().at(0));
   }
 
-  std::string a_, b_, none_, broken_;
+  std::string run_, a_, b_, none_, broken_;
 };
 
 TEST_F(SweepRun, OneProcessGivesTheNumbersOfSeparateOnes) {
@@ -74,6 +81,29 @@ TEST_F(SweepRun, OneProcessGivesTheNumbersOfSeparateOnes) {
   EXPECT_EQ(numbers_of(together.at(4)), a);
   EXPECT_NE(a.at("result").at("nll"), b.at("result").at("nll"));
   EXPECT_NE(a.at("result").at("nll"), none.at("result").at("nll"));
+}
+
+// A memory with trained parameters and a segment-to-segment state, away and back.
+TEST_F(SweepRun, TrainedParametersComeBackAfterAnotherMemory) {
+  const std::string infini =
+      write("infini", memory_with("test_infini", MNEME_BINARY_DIR "/tests/abi_plugins", "lr = 3.0"));
+  train("with_infini", read_file(infini));
+  expect_done(eval({infini, none_, infini, b_, infini}));
+  const Json together = memories();
+  ASSERT_EQ(together.size(), 5U);
+  const Json trained = alone(infini), none = alone(none_), b = alone(b_);
+  EXPECT_EQ(numbers_of(together.at(0)), trained);
+  EXPECT_EQ(numbers_of(together.at(1)), none);
+  EXPECT_EQ(numbers_of(together.at(2)), trained);
+  EXPECT_EQ(numbers_of(together.at(3)), b);
+  EXPECT_EQ(numbers_of(together.at(4)), trained);
+  EXPECT_NE(trained.at("result").at("nll"), none.at("result").at("nll"));
+  // Its parameters are the trained ones: the same memory behind a run without them is refused.
+  train("without_memory", read_file(none_));
+  const ProgramResult untrained = eval({none_, infini, none_});
+  EXPECT_EQ(untrained.exit_code, 2) << untrained.err;
+  EXPECT_THAT(untrained.err, HasSubstr("memory.0.test.infini.0.beta: "));
+  EXPECT_EQ(memories().at(0).at("result").at("nll"), memories().at(2).at("result").at("nll"));
 }
 
 TEST_F(SweepRun, APluginThatCannotBeLoadedLeavesTheRestRunning) {
