@@ -57,6 +57,10 @@ class Tensor:
             raise CheckpointError("a tensor without a storage; only dense tensors can be converted")
         self.storage, self.offset = storage, offset
         self.shape, self.stride = tuple(shape), tuple(stride)
+        numbers = (offset, *self.shape, *self.stride)
+        if len(self.shape) != len(self.stride) or not all(isinstance(n, int) and n >= 0 for n in numbers):
+            raise CheckpointError(f"a tensor of shape {self.shape}, strides {self.stride} and offset "
+                                  f"{offset}: the file is damaged")
 
     @property
     def elements(self):
@@ -240,11 +244,7 @@ def load_legacy(path):
 
 def load(path):
     """The checkpoint's object, its tensors as Tensor."""
-    try:
-        return load_zip(path) if zipfile.is_zipfile(path) else load_legacy(path)
-    except (pickle.UnpicklingError, EOFError, zipfile.BadZipFile, struct.error, KeyError, IndexError,
-            AttributeError, TypeError, ValueError) as error:
-        raise CheckpointError(f"no checkpoint of PyTorch, or a damaged one ({error})") from error
+    return load_zip(path) if zipfile.is_zipfile(path) else load_legacy(path)
 
 
 def is_module(value):
@@ -350,6 +350,10 @@ def main(arguments):
         size = write_safetensors(options.out, tensors)
     except (CheckpointError, OSError) as error:
         print(f"error: {options.checkpoint}: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:  # pickle and zipfile answer damaged bytes with any exception
+        print(f"error: {options.checkpoint}: no checkpoint of PyTorch, or a damaged one "
+              f"({type(error).__name__}: {error})", file=sys.stderr)
         return 1
     print(f"{options.out}: {len(tensors)} tensors, {size} bytes")
     return 0

@@ -209,6 +209,22 @@ class WithoutTorch(Case):
             self.source.write_bytes(self.source.read_bytes()[:-lost])
             self.assert_refused(text)
 
+    def test_refuses_damaged_numbers(self):
+        state = {"a": tensor(FLOAT, "f", range(100), (100,), (1,))}
+        write_zip(self.source, state)
+        data = self.source.read_bytes()
+        place = data.index(f32(50, 51))
+        self.source.write_bytes(data[:place] + b"\xff" + data[place + 1:])
+        self.assert_refused("damaged one (BadZipFile")
+        with zipfile.ZipFile(self.source, "w") as archive:
+            archive.writestr("archive/data.pkl", pickled(state)[0])
+        self.assert_refused("damaged one (KeyError")
+
+    def test_refuses_places_below_zero(self):
+        for shape, stride, offset in (((2,), (1,), -2), ((2,), (-1,), 1), ((-2,), (1,), 0), ((2, 1), (1,), 0)):
+            write_zip(self.source, {"a": tensor(FLOAT, "f", [1, 2, 3], shape, stride, offset)})
+            self.assert_refused("the file is damaged")
+
     def test_refuses_a_tensor_beyond_its_storage(self):
         write_zip(self.source, {"a": tensor(FLOAT, "f", [1, 2], (3,), (1,))})
         self.assert_refused("reaches beyond its storage")
