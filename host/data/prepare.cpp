@@ -12,6 +12,7 @@
 #include "host/data/id_file.hpp"
 #include "host/data/prepared.hpp"
 #include "host/data/staged_folder.hpp"
+#include "host/data/utf8.hpp"
 
 namespace mneme::data {
 namespace {
@@ -22,8 +23,40 @@ constexpr std::string_view kBlank = " \t\n\v\f\r";
 
 std::size_t at(Split split) { return static_cast<std::size_t>(split); }
 
+// data.json keeps paths and the mark, and JSON is UTF-8. Found out before the work, not after it.
+void check_recorded(const std::string& option, const std::string& text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = decode_utf8(text, i).bytes;
+    if (bytes == 0) {
+      throw_usage({.where = str(option, ": ", text),
+                   .failed = "data.json cannot hold it",
+                   .expected = "UTF-8",
+                   .got = str("another byte at offset ", i),
+                   .hint = "choose another name"});
+    }
+    i += bytes;
+  }
+}
+
+// The regular files of a folder by name; at least one.
+std::vector<fs::path> files_in(const fs::path& folder, const std::string& option) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(fs::absolute(entry.path()));
+  }
+  if (files.empty()) {
+    throw_usage({.where = str(option, ": ", folder.string()),
+                 .failed = "there is no text to read",
+                 .expected = "a folder with text files",
+                 .got = "no file in it",
+                 .hint = "name another folder; those inside it are not searched"});
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 // The files themselves, and a folder's files by name.
-std::vector<fs::path> expand(const std::vector<fs::path>& paths) {
+std::vector<fs::path> expand(const std::vector<fs::path>& paths, const std::string& option) {
   std::vector<fs::path> files;
   for (const fs::path& path : paths) {
     std::error_code ignored;
@@ -31,13 +64,10 @@ std::vector<fs::path> expand(const std::vector<fs::path>& paths) {
       files.push_back(fs::absolute(path));
       continue;
     }
-    std::vector<fs::path> inside;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      if (entry.is_regular_file()) inside.push_back(fs::absolute(entry.path()));
-    }
-    std::sort(inside.begin(), inside.end());
+    const std::vector<fs::path> inside = files_in(path, option);
     files.insert(files.end(), inside.begin(), inside.end());
   }
+  for (const fs::path& file : files) check_recorded(option, file.string());
   return files;
 }
 
@@ -56,6 +86,8 @@ class Preparer {
  public:
   explicit Preparer(const PrepareOptions& options) : options_(options) {
     for (const Split split : kSplits) open(split);
+    check_recorded("--document-mark", options_.documents.mark);
+    check_recorded("--vocabulary-file", options_.vocabulary_file.string());
     if (!options_.split.empty()) cut();
     if (options_.preparation != Preparation::kText8) return;
     for (auto& texts : texts_) std::transform(texts.begin(), texts.end(), texts.begin(), trimmed);
@@ -83,7 +115,8 @@ class Preparer {
 
  private:
   void open(Split split) {
-    const std::vector<fs::path> paths = expand(options_.files[at(split)]);
+    const std::vector<fs::path> paths =
+        expand(options_.files[at(split)], str("--", to_word(split)));
     if (paths.empty() && split != Split::kTrain) return;
     if (!options_.split.empty() && split != Split::kTrain) {
       throw_usage({.where = str("--", to_word(split)),
@@ -147,7 +180,23 @@ class Preparer {
                    .expected = str("--vocabulary ", to_word(vocabulary.kind())),
                    .got = str("--vocabulary ", to_word(options_.vocabulary))});
     }
+    check_line_ends(vocabulary);
     return vocabulary;
+  }
+
+  // What a preparation does at the ends of lines is a property of its vocabulary.
+  void check_line_ends(const Vocabulary& vocabulary) const {
+    const bool is_words = options_.preparation == Preparation::kWikitext103;
+    const bool is_bytes = options_.preparation == Preparation::kEnwik8;
+    const bool is_other =
+        (is_words && !vocabulary.adds_eos()) || (is_bytes && !vocabulary.drops_newlines());
+    if (!is_other) return;
+    throw_usage({.where = str("--vocabulary-file: ", options_.vocabulary_file.string()),
+                 .failed = str("no vocabulary of --preparation ", to_word(options_.preparation)),
+                 .expected = is_words ? "one with an <eos> at each line's end"
+                                      : "one that leaves newlines out",
+                 .got = str("a ", vocabulary.summary(), ", that does not"),
+                 .hint = "take the file of a text prepared likewise, or leave --preparation out"});
   }
 
   [[nodiscard]] Json settings(const Vocabulary& vocabulary) const {

@@ -50,8 +50,9 @@ struct PrepareOptions {
 // Writes the folder (prepared.hpp) and returns its data.json. Memory grows with the number of
 // different symbols and of documents, not with the text. The folder comes into being whole or not
 // at all: it is written beside its place and renamed. Errors: Error (kUsage) when it exists and is
-// not empty, as TextFiles, cut_shares, Vocabulary and encode_texts say, and for an added <eos>
-// that disagrees with options.vocabulary_file; Error (kRun) when something cannot be written.
+// not empty, as TextFiles, cut_shares, Vocabulary and encode_texts say, for a folder without files,
+// for names that are not UTF-8, and for a vocabulary_file of another kind or, with a preparation,
+// other line ends; Error (kRun) when something cannot be written.
 Json prepare(const PrepareOptions& options, const std::filesystem::path& folder);
 
 }  // namespace mneme::data

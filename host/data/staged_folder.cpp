@@ -32,19 +32,25 @@ void sync(const fs::path& folder) {
 StagedFolder::StagedFolder(fs::path target) : target_(fs::absolute(target).lexically_normal()) {
   if (!target_.has_filename()) target_ = target_.parent_path();  // "folder/"
   std::error_code code;
-  const bool is_empty_folder = fs::is_directory(target_, code) && fs::is_empty(target_, code);
-  if (fs::exists(fs::symlink_status(target_, code)) && !is_empty_folder) {
+  const fs::file_status status = fs::symlink_status(target_, code);
+  const bool is_empty_folder = fs::is_directory(status) && fs::is_empty(target_, code);
+  if (fs::exists(status) && !is_empty_folder) {
     throw_usage({.where = target.string(),
                  .failed = "the place is taken",
                  .expected = "a folder that does not exist yet",
-                 .got = fs::is_directory(target_, code) ? "a folder with files" : "a file",
+                 .got = fs::is_symlink(status)     ? "a link"  // rename(2) would not follow it
+                        : fs::is_directory(status) ? "a folder with files"
+                                                   : "a file",
                  .hint = "remove it, or choose another --out"});
   }
-  const std::string name = str('.', target_.filename().string(), '.', ::getpid(), ".tmp");
-  const fs::path staged = target_.parent_path() / name;
-  fs::create_directory(staged, code);
-  if (code) fail(target, code);
-  path_ = staged;
+  // A process that was killed leaves its folder, and containers give the same process id again.
+  for (int i = 0; path_.empty(); ++i) {
+    const std::string suffix = i == 0 ? ".tmp" : str('-', i, ".tmp");
+    const std::string name = str('.', target_.filename().string(), '.', ::getpid(), suffix);
+    const fs::path staged = target_.parent_path() / name;
+    if (fs::create_directory(staged, code)) path_ = staged;
+    if (code) fail(target, code);
+  }
 }
 
 StagedFolder::~StagedFolder() {

@@ -1,6 +1,7 @@
 #include "host/data/prepare.hpp"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -252,6 +253,54 @@ TEST_F(PrepareFails, WhereSomethingIs) {
   EXPECT_FALSE(names_in(out_).empty());
 }
 
+TEST_F(PrepareFails, WhereALinkIs) {
+  const auto train = folder_.write("train.txt", "a\n");
+  const TestFolder elsewhere;
+  fs::create_directory_symlink(elsewhere.path(), out_);
+  PrepareOptions options = words_of(train);
+  options.on_work = [](const std::string& work) { FAIL() << work << " before the refusal"; };
+  expect_error(ErrorKind::kUsage, {"the place is taken", "got a link"},
+               [&] { static_cast<void>(prepare(options, out_)); });
+  EXPECT_TRUE(names_in(elsewhere.path()).empty());
+}
+
+// What a killed process with the same id left; ids repeat in containers.
+TEST_F(PrepareFails, NotBesideTheFolderOfAKilledProcess) {
+  const auto train = folder_.write("train.txt", "a\n");
+  const fs::path left = folder_.path() / str(".out.", ::getpid(), ".tmp");
+  fs::create_directory(left);
+  std::ofstream(left / "train.safetensors") << "half";
+  static_cast<void>(prepare(words_of(train), out_));
+  EXPECT_EQ(PreparedFolder::open(out_).corpus(Split::kTrain).size(), 2);
+  EXPECT_EQ(read_file(left / "train.safetensors"), "half");
+}
+
+TEST_F(PrepareFails, OnAFolderWithoutFiles) {
+  const auto train = folder_.write("train.txt", "a\n");
+  const TestFolder bare;
+  fs::create_directory(bare.path() / "inner");
+  expect_error(ErrorKind::kUsage, {"--valid: ", "there is no text to read", "no file in it"},
+               [&] { static_cast<void>(prepare(words_of(train, bare.path()), out_)); });
+  PrepareOptions options = words_of(train);
+  options.files[0].push_back(bare.path());
+  expect_error(ErrorKind::kUsage, {"--train: ", "no file in it"},
+               [&] { static_cast<void>(prepare(options, out_)); });
+  expect_nothing_left();
+}
+
+// JSON cannot hold them, which the end of the work would be too late to find out.
+TEST_F(PrepareFails, OnNamesThatAreNotUtf8) {
+  const TestFolder elsewhere;
+  PrepareOptions options = words_of(elsewhere.write("b\xff.txt", "a\n"));
+  options.on_work = [](const std::string& work) { FAIL() << work << " before the refusal"; };
+  expect_error(ErrorKind::kUsage, {"--train: ", "data.json cannot hold it", "offset"},
+               [&] { static_cast<void>(prepare(options, out_)); });
+  options.files[0] = {elsewhere.write("a.txt", "a\n")};
+  options.documents = {.unit = config::Documents::kMark, .mark = "x\xff"};
+  expect_error(ErrorKind::kUsage, {"--document-mark: ", "data.json cannot hold it", "offset 1"},
+               [&] { static_cast<void>(prepare(options, out_)); });
+}
+
 TEST_F(PrepareFails, WhenItIsInterrupted) {
   const auto train = folder_.write("train.txt", std::string(3'000'000, 'x'));
   PrepareOptions options;
@@ -272,6 +321,28 @@ TEST_F(PrepareFails, OnAVocabularyOfAnotherKind) {
   expect_error(ErrorKind::kUsage,
                {"--vocabulary-file: ", "v.json", "another kind", "expected --vocabulary byte"},
                [&] { static_cast<void>(prepare(options, out_)); });
+}
+
+// The counts that come out would not be the published ones.
+TEST_F(PrepareFails, OnAVocabularyWithOtherLineEndsThanThePreparation) {
+  const std::vector<NamedText> texts = {{"t", "a b\nc\n"}};
+  PrepareOptions options;
+  options.files.fill({folder_.write("train.txt", texts.front().text)});
+  options.vocabulary_file = folder_.path() / "v.json";
+  const auto refused = [&](Preparation preparation, const Vocabulary& vocabulary,
+                           const std::string& expected) {
+    vocabulary.save(options.vocabulary_file);
+    options.preparation = preparation;
+    expect_error(ErrorKind::kUsage,
+                 {"--vocabulary-file: ",
+                  str("no vocabulary of --preparation ", to_word(preparation)), expected},
+                 [&] { static_cast<void>(prepare(options, out_)); });
+  };
+  refused(Preparation::kEnwik8, Vocabulary::bytes(), "leaves newlines out");
+  refused(Preparation::kWikitext103, Vocabulary::words(texts, {.add_eos = false}), "an <eos>");
+  Vocabulary::bytes_without_newline(texts).save(options.vocabulary_file);
+  options.preparation = Preparation::kEnwik8;
+  EXPECT_EQ(prepare(options, out_)["splits"]["train"]["tokens"], 4);
 }
 
 }  // namespace
