@@ -64,6 +64,9 @@ void read_documents(Reader& reader, DataConfig& data) {
     reader.problem("document_mark", {.failed = "missing",
                                      .expected = "the line that begins a document, such as "
                                                  "\"<|endoftext|>\""});
+  } else if (data.document_mark.find('\n') != std::string::npos) {
+    reader.problem("document_mark", {.expected = "one line, without its end",
+                                     .got = toml_string(data.document_mark)});
   } else if (!is_marked && reader.has("document_mark")) {
     refuse_key(reader, "document_mark", "used with documents = \"mark\"");
   }

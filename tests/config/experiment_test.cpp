@@ -416,6 +416,9 @@ TEST(Experiment, KeysOfTextAreChecked) {
   EXPECT_EQ(text(train + "documents = \"mark\"\n"),
             "2: e.toml:3:1: data.document_mark: missing: expected the line that begins a document, "
             "such as \"<|endoftext|>\"");
+  EXPECT_EQ(text(train + "documents = \"mark\"\ndocument_mark = \"x\\n\"\n"),
+            "2: e.toml:7:17: data.document_mark: expected one line, without its end, got "
+            "\"x\\n\"");
   EXPECT_EQ(text(train + "document_mark = \"x\"\n"),
             "2: e.toml:6:17: data.document_mark: used with documents = \"mark\"; remove the key");
   EXPECT_EQ(text(train + "add_eos = false\n"),
