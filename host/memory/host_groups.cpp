@@ -27,6 +27,7 @@ const void* host_group(const mneme_host* /*host*/, const char* id) {
   if (name == MNEME_GROUP_LOG) return log_api();
   if (name == MNEME_GROUP_RANDOM) return random_api();
   if (name == MNEME_GROUP_PROBE) return probe_api();
+  if (name == MNEME_GROUP_PARALLEL) return parallel_api();
   return nullptr;
 }
 

@@ -34,6 +34,7 @@ struct SlotDecl {
   at::ScalarType dtype = at::kFloat;
   bool is_through = false;
   bool is_segment_lifetime = false;
+  bool is_counts = false;  // i64 on the CPU, readable by hooks
   std::vector<int64_t> dims;
   uint32_t revision = 0;
   uint32_t start = MNEME_START_ZEROS;

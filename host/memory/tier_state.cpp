@@ -47,8 +47,8 @@ at::Tensor TierState::start_value(const SlotDecl& decl, int64_t served_index) co
     if (dim == MNEME_LANES) dim = lanes_;
     if (dim == MNEME_ANY) dim = 0;
   }
-  const auto options =
-      at::TensorOptions().device(backbone_.device).dtype(held_dtype(decl, backbone_));
+  const at::Device device = decl.is_counts ? at::Device(at::kCPU) : backbone_.device;
+  const auto options = at::TensorOptions().device(device).dtype(held_dtype(decl, backbone_));
   if (decl.start == MNEME_START_PARAMETER) {
     const at::Tensor& parameter = tier_->parameter(decl.start_parameter, served_index);
     const at::Tensor whole = decl.has_lanes() ? parameter.unsqueeze(0).expand(dims) : parameter;
@@ -101,7 +101,7 @@ void TierState::reset(const std::vector<uint8_t>& reset) {
       }
       std::vector<int64_t> shape(static_cast<std::size_t>(value.dim()), 1);
       shape[0] = lanes_;
-      value = torch::where(mask.view(shape), start, value);
+      value = torch::where(mask.to(value.device()).view(shape), start, value);
     }
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       const QueueDecl& decl = instance_->queues[q];
@@ -140,7 +140,7 @@ void TierState::select(const std::vector<int64_t>& lanes) {
     for (std::size_t s = 0; s < scope.slots.size(); ++s) {
       const SlotDecl& decl = instance_->slots[s];
       if (decl.is_model_scope == is_model && decl.has_lanes())
-        scope.slots[s] = scope.slots[s].index_select(0, index);
+        scope.slots[s] = scope.slots[s].index_select(0, index.to(scope.slots[s].device()));
     }
     for (RowsQueue& queue : scope.queues) queue.select(lanes);
     scope.waiting.select(lanes);

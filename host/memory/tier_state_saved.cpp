@@ -165,7 +165,7 @@ void TierState::restore(const std::string& prefix,
       if (const std::string misfit = slot_misfit(decl, scope.slots[s], value); !misfit.empty())
         throw_usage(
             ErrorText{.where = name, .failed = str("the saved slot has another shape: ", misfit)});
-      scope.slots[s] = value.to(backbone_.device, scope.slots[s].scalar_type());
+      scope.slots[s] = value.to(scope.slots[s].options());
     }
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       const QueueDecl& decl = instance_->queues[q];
@@ -191,7 +191,7 @@ void TierState::carry(const std::string& prefix,
       std::string misfit = revision_misfit(revisions, decl.name, decl.revision);
       if (misfit.empty()) misfit = slot_misfit(decl, scope.slots[s], value);
       note_carry(report, name, misfit);
-      if (misfit.empty()) scope.slots[s] = value.to(backbone_.device, scope.slots[s].scalar_type());
+      if (misfit.empty()) scope.slots[s] = value.to(scope.slots[s].options());
     }
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       if (instance_->queues[q].is_model_scope == is_model)

@@ -88,6 +88,33 @@ TEST(Everything, ReportsLossesAndMetricsPerTier) {
   EXPECT_TRUE(out.metrics.contains("0.test.everything.top"));
 }
 
+// Counts are the state's like any slot: per lane, reset with it, saved with it.
+TEST(Everything, CountsBelongToTheState) {
+  Stack stack(manifest("everything"), test_backbone(), test_loader());
+  PlainLayer layer = test_layer(1);
+  StackState state = stack.new_state(Phase::kTraining, kLanes);
+  const auto counted = [](const StackState& of) {
+    std::vector<int64_t> out;
+    for (const auto& [name, tensor] : of.save().tensors) {
+      if (!name.ends_with(".0.absorbed")) continue;
+      EXPECT_TRUE(tensor.is_cpu());
+      for (int64_t b = 0; b < kLanes; ++b) out.push_back(tensor[b].item<int64_t>());
+    }
+    return out;
+  };
+  step(stack, state, layer, random({kLanes, 5, kWidth}, 1));
+  const auto saved = state.save();
+  state.reset({0, 1, 0});
+  step(stack, state, layer, random({kLanes, 4, kWidth}, 2));
+  EXPECT_THAT(counted(state), testing::ElementsAre(9, 4, 9));
+  state.select({1, 0, 1});
+  EXPECT_THAT(counted(state), testing::ElementsAre(4, 9, 4));
+  StackState restored = stack.restore(Phase::kTraining, kLanes, saved);
+  EXPECT_THAT(counted(restored), testing::ElementsAre(5, 5, 5));
+  StackState carried = stack.carry(Phase::kTraining, kLanes, saved, config::Carry::kRefuse);
+  EXPECT_THAT(counted(carried), testing::ElementsAre(5, 5, 5));
+}
+
 TEST(Everything, DrawsAreNamedRecordedAndReplayed) {
   PlainLayer layer = test_layer(1);
   HookDriver a(manifest("everything"), test_backbone(), test_loader(), Phase::kTraining, kLanes);

@@ -78,8 +78,8 @@ TEST(State, CountsBytesOfSlotsAndQueues) {
   Stack stack(manifest("everything"), test_backbone(), test_loader());
   PlainLayer layer = test_layer(1);
   StackState state = stack.new_state(Phase::kTraining, kLanes);
-  // Two layers with slots carried and seen [3,6], one model slot [3]; f64.
-  const int64_t slots = 2 * 2 * kLanes * kWidth * 8 + kLanes * 8;
+  // Two layers with slots carried and seen [3,6] and counts [3], one model slot [3]; f64.
+  const int64_t slots = 2 * 2 * kLanes * kWidth * 8 + 2 * kLanes * 8 + kLanes * 8;
   EXPECT_EQ(state.bytes(), slots);
   step(stack, state, layer, random({kLanes, 5, kWidth}, 1));
   EXPECT_EQ(state.bytes(), slots + kLanes * 4 * kWidth * 8 + kLanes * 4 * 8)

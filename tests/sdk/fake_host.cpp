@@ -214,6 +214,15 @@ mneme_status slot_set(mneme_ctx*, mneme_slot id, mneme_tensor value, mneme_error
   host().log.push_back(join("slot_set ", id, " ", value));
   return MNEME_OK;
 }
+mneme_status counts_get(mneme_ctx*, mneme_slot, int64_t* values, uint64_t count, mneme_error*) {
+  std::fill_n(values, count, 7);
+  return MNEME_OK;
+}
+mneme_status counts_set(mneme_ctx*, mneme_slot id, const int64_t* values, uint64_t count,
+                        mneme_error*) {
+  host().log.push_back(join("counts_set ", id, " ", shape_text(values, count)));
+  return MNEME_OK;
+}
 mneme_status queue_size(mneme_ctx*, mneme_queue, int64_t* rows, mneme_error*) {
   *rows = host().queue_rows;
   return MNEME_OK;
@@ -361,7 +370,7 @@ const void* get_group(const mneme_host*, const char* id) {
   if (name == MNEME_GROUP_STATE) {
     return table<mneme_state_api>(add_parameter, add_slot, add_queue, parameter, slot_get, slot_set,
                                   queue_size, queue_blocks, queue_rows, queue_append,
-                                  queue_pop_oldest, queue_assign);
+                                  queue_pop_oldest, queue_assign, counts_get, counts_set);
   }
   if (name == MNEME_GROUP_LAYER) {
     return table<mneme_layer_api>(emit_block, emit_token_bias, norm, project, weight, attention,

@@ -14,5 +14,6 @@ const mneme_config_api* config_api();
 const mneme_log_api* log_api();
 const mneme_random_api* random_api();
 const mneme_probe_api* probe_api();
+const mneme_parallel_api* parallel_api();
 
 }  // namespace mneme::memory

@@ -49,10 +49,18 @@ mneme_status parameter(mneme_ctx* ctx, mneme_parameter id, mneme_tensor* out, mn
   });
 }
 
+const SlotDecl& tensor_slot(const mneme_ctx* ctx, mneme_slot id) {
+  const SlotDecl& decl = slot_decl(ctx, id);
+  if (decl.is_counts)
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    str("slot \"", decl.name, "\" holds counts: use counts_get and counts_set"));
+  return decl;
+}
+
 mneme_status slot_get(mneme_ctx* ctx, mneme_slot id, mneme_tensor* out, mneme_error* error) {
   return guard(error, [&] {
     need(out, "out");
-    const SlotDecl& decl = slot_decl(ctx, id);
+    const SlotDecl& decl = tensor_slot(ctx, id);
     *out = ctx->handles.borrow(scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1]);
   });
 }
@@ -82,11 +90,45 @@ void check_slot_value(const SlotDecl& decl, const at::Tensor& old, const at::Ten
 
 mneme_status slot_set(mneme_ctx* ctx, mneme_slot id, mneme_tensor handle, mneme_error* error) {
   return guard(error, [&] {
-    const SlotDecl& decl = slot_decl(ctx, id);
+    const SlotDecl& decl = tensor_slot(ctx, id);
     at::Tensor& slot = scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1];
     const at::Tensor& value = ctx->handles.get(handle);
     check_slot_value(decl, slot, value, ctx->shared->lanes);
     slot = value;
+  });
+}
+
+// The tensor of a slot of counts; `count` is what the plugin takes its size to be.
+at::Tensor& counts_of(mneme_ctx* ctx, mneme_slot id, uint64_t count) {
+  const SlotDecl& decl = slot_decl(ctx, id);
+  if (!decl.is_counts)
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    str("slot \"", decl.name, "\" holds a tensor: use slot_get and slot_set"));
+  at::Tensor& slot = scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1];
+  if (count != static_cast<uint64_t>(slot.numel()))
+    throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name, "\" holds ", slot.numel(),
+                                       " counts, got room for ", count));
+  return slot;
+}
+
+mneme_status counts_get(mneme_ctx* ctx, mneme_slot id, int64_t* values, uint64_t count,
+                        mneme_error* error) {
+  return guard(error, [&] {
+    if (count > 0) need(values, "values");
+    const at::Tensor slot = counts_of(ctx, id, count).contiguous();
+    std::copy_n(slot.const_data_ptr<int64_t>(), count, values);
+  });
+}
+
+mneme_status counts_set(mneme_ctx* ctx, mneme_slot id, const int64_t* values, uint64_t count,
+                        mneme_error* error) {
+  return guard(error, [&] {
+    if (count > 0) need(values, "values");
+    at::Tensor& slot = counts_of(ctx, id, count);
+    // A new tensor: the old one is the state of the segment before.
+    at::Tensor fresh = torch::empty(slot.sizes(), at::kLong);
+    std::copy_n(values, count, fresh.mutable_data_ptr<int64_t>());
+    slot = fresh;
   });
 }
 
@@ -277,7 +319,9 @@ const mneme_state_api* state_api() {
                                       queue_rows,
                                       queue_append,
                                       queue_pop_oldest,
-                                      queue_assign};
+                                      queue_assign,
+                                      counts_get,
+                                      counts_set};
   return &api;
 }
 

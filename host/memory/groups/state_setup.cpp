@@ -67,6 +67,17 @@ void check_slot(const mneme_slot_decl& in) {
   }
 }
 
+void check_counts(const mneme_slot_decl& in) {
+  const bool has_any = std::find(in.dims, in.dims + in.rank, MNEME_ANY) != in.dims + in.rank;
+  if ((in.dtype != 0 && in.dtype != MNEME_I64) || in.gradient != MNEME_GRADIENT_STOP || has_any ||
+      in.start == MNEME_START_PARAMETER) {
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    str("slot \"", in.name,
+                        "\": counts are of dtype 0 or MNEME_I64 and of gradient STOP, have no "
+                        "MNEME_ANY extent and start with zeros or a constant"));
+  }
+}
+
 // A start parameter has the slot's scope and its shape without lanes.
 void check_start_parameter(const SlotDecl& decl, const Instance& instance) {
   if (decl.start_parameter == 0 || decl.start_parameter > instance.parameters.size())
@@ -134,10 +145,16 @@ mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* given, mneme_sl
     check_scope(in.scope, in.name);
     check_rank(in.rank, in.name);
     check_slot(in);
+    if ((in.flags & ~MNEME_SLOT_COUNTS) != 0)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("slot \"", in.name, "\": unknown flags ", in.flags));
     SlotDecl decl;
+    decl.is_counts = (in.flags & MNEME_SLOT_COUNTS) != 0;
+    if (decl.is_counts) check_counts(in);
     decl.name = in.name;
     decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
-    decl.dtype = scalar_type_of(in.dtype == 0 ? static_cast<uint32_t>(MNEME_F32) : in.dtype);
+    const uint32_t absent = decl.is_counts ? MNEME_I64 : MNEME_F32;
+    decl.dtype = scalar_type_of(in.dtype == 0 ? absent : in.dtype);
     decl.is_through = in.gradient == MNEME_GRADIENT_THROUGH;
     decl.is_segment_lifetime = in.lifetime == MNEME_LIFETIME_SEGMENT;
     decl.dims.assign(in.dims, in.dims + in.rank);

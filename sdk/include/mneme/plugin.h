@@ -20,6 +20,7 @@
 #include "mneme/log.h"
 #include "mneme/note.h"
 #include "mneme/op.h"
+#include "mneme/parallel.h"
 #include "mneme/probe.h"
 #include "mneme/random.h"
 #include "mneme/state.h"

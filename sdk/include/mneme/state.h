@@ -50,9 +50,13 @@ enum { MNEME_GRADIENT_STOP = 0, MNEME_GRADIENT_THROUGH = 1 };
 enum { MNEME_LIFETIME_RUN = 0, MNEME_LIFETIME_SEGMENT = 1 };
 enum { MNEME_START_ZEROS = 0, MNEME_START_CONSTANT = 1, MNEME_START_PARAMETER = 2 };
 
+/* A slot of CPU counts: whole numbers that stay on the CPU and that a hook may read (counts_get, counts_set in place of slot_get, slot_set). What is written depends on
+ * shapes, configuration and CPU counts alone, so that a hook's sequence of ops may follow from it. dtype 0 or MNEME_I64, gradient STOP, no MNEME_ANY. */
+#define MNEME_SLOT_COUNTS 1u
+
 typedef struct mneme_slot_decl {
   uint32_t struct_size;
-  uint32_t flags;
+  uint32_t flags; /* MNEME_SLOT_* */
   const char* name;
   uint32_t scope;
   uint32_t dtype;    /* 0 = f32; f64 runs hold f32 slots in f64, so that gradients can be checked by differences */
@@ -142,6 +146,11 @@ typedef struct mneme_state_api {
   /* [hook] Replaces the content by one block, whose first `carried` rows are the queue's newest `carried` rows in their order and whose other rows are the newest rows of
    * the current layer's x: cached projections are carried over. carried = -1: no such relation, caches are dropped. */
   mneme_status (*queue_assign)(mneme_ctx* ctx, mneme_queue id, const mneme_rows* block, int64_t carried, mneme_error* error);
+
+  /* [hook] The values of a slot of MNEME_SLOT_COUNTS, row-major; `count` is their number (B for a slot [MNEME_LANES]). Lanes that were reset hold the start value.
+   * Errors: MNEME_E_SHAPE for another number, MNEME_E_INVALID_ARGUMENT for a slot that holds a tensor. */
+  mneme_status (*counts_get)(mneme_ctx* ctx, mneme_slot id, int64_t* values, uint64_t count, mneme_error* error);
+  mneme_status (*counts_set)(mneme_ctx* ctx, mneme_slot id, const int64_t* values, uint64_t count, mneme_error* error);
 } mneme_state_api;
 
 #ifdef __cplusplus

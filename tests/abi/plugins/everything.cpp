@@ -1,8 +1,9 @@
-// Calls what no other test memory calls: a kernel with a backward, constants, named draws, probes,
-// losses and metrics, slots that start from a parameter or live for a segment, explicit distances,
-// score biases, release, and finish. Site OUT.
+// Calls what no other test memory calls: a kernel with a backward, the host's threads, constants,
+// named draws, probes, losses and metrics, counts, slots that start from a parameter or live for a
+// segment, explicit distances, score biases, release, and finish. Site OUT.
 #include <cmath>
 
+#include "mneme/cpp/parallel.hpp"
 #include "mneme/plugin.hpp"
 
 namespace {
@@ -22,7 +23,10 @@ struct ScaledProduct {
       using T = std::decay_t<decltype(*y)>;
       const auto* a = static_cast<const T*>(call.raw().inputs[0].data);
       const auto* b = static_cast<const T*>(call.raw().inputs[1].data);
-      for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(call.raw().reals[0]) * a[i] * b[i];
+      const T scale = static_cast<T>(call.raw().reals[0]);
+      mneme::parallel_for(n, 2, [&](int64_t begin, int64_t end) noexcept {
+        for (int64_t i = begin; i < end; ++i) y[i] = scale * a[i] * b[i];
+      });
     });
   }
   void backward_cpu(const mneme::KernelCall& call) const {
@@ -70,6 +74,7 @@ class Everything : public mneme::Tier {
     mneme::QueueSettings places;
     places.attributes = MNEME_ATTRIBUTE_POSITION;
     places_ = s.queue("places", places);
+    absorbed_ = s.counts("absorbed");
     kernel_ = s.kernel(product_);
     if (s.boolean("before")) s.absorbs_before_reading();
     s.releases();
@@ -83,6 +88,10 @@ class Everything : public mneme::Tier {
     const mneme::Tensor mean_row = cast(mean(rows.hidden, 1), l.slot(carried_).get().dtype());
     l.slot(carried_) = 0.5 * l.slot(carried_).get() + 0.5 * mean_row;
     l.slot(seen_) = mean_row;
+    std::vector<int64_t> absorbed = l.counts(absorbed_).get();
+    for (std::size_t b = 0; b < absorbed.size(); ++b)
+      absorbed[b] += rows.counts != nullptr ? rows.counts[b] : rows.count;
+    l.counts("absorbed").set(absorbed);
     mneme::Rows placed = rows;
     const mneme::Tensor first = from_data<int64_t>({l.lanes(), 1}, starts(l));
     placed.position =
@@ -144,6 +153,7 @@ class Everything : public mneme::Tier {
   ScaledProduct product_;
   mneme::Parameter start_, shared_;
   mneme::Slot carried_, seen_, finished_;
+  mneme::Counts absorbed_;
   mneme::Queue places_;
   mneme::KernelId kernel_;
 };

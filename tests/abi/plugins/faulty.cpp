@@ -21,6 +21,7 @@ class Faulty : public mneme::Tier {
       "negative_keys|kernel_without_inputs|backward_fails|backward_memory|"
       "reserved_rows|rows_counts|reserved_block|no_name|host_name|scope|parameter_extent|"
       "parameter_init|parameter_rate|slot_extent|slot_gradient|start_unknown|start_any|"
+      "counts_as_tensor|tensor_as_counts|counts_size|slot_flags|counts_gradient|"
       "start_shape|queue_kind|queue_attributes|queue_rows",
       "the rule to break"));
 
@@ -67,6 +68,7 @@ class Faulty : public mneme::Tier {
     if (fault_ == "create_fails")
       mneme::fail(MNEME_E_UNSUPPORTED, "basis must be a multiple of widths");
     slot_ = s.slot("state", {mneme::kLanes, s.width()});
+    counts_ = s.counts("counted");
     if (fault_ == "twice_the_same_name") s.slot("state", {mneme::kLanes, s.width()});
     if (fault_ == "bad_name") s.slot("Bad Name", {mneme::kLanes});
     queue_ = s.queue("rows");
@@ -87,6 +89,9 @@ class Faulty : public mneme::Tier {
     if (fault_ == "exception") throw std::out_of_range("index 7 of 3");
     if (fault_ == "slot_shape") l.slot(slot_) = rows.hidden;
     if (fault_ == "slot_dtype") l.slot(slot_) = cast(mean(rows.hidden, 1), mneme::DType::kBF16);
+    if (fault_ == "counts_as_tensor") l.slot(mneme::Slot{counts_.id}).get();
+    if (fault_ == "tensor_as_counts") l.counts(mneme::Counts{slot_.id}).get();
+    if (fault_ == "counts_size") l.counts(counts_).set({1});
     if (fault_ == "release_undeclared") l.release(rows);
     if (fault_ == "rows_shape")
       l.queue(queue_).append(mneme::Rows::of_hidden(slice(rows.hidden, 2, 0, 1)));
@@ -200,6 +205,12 @@ class Faulty : public mneme::Tier {
     const mneme::Parameter source = s.parameter("source", {extent}, init, parameter);
     if (fault_ == "slot_extent") s.slot("wrong", {mneme::kLanes, mneme::kLanes});
     if (fault_ == "slot_gradient") slot.gradient = static_cast<mneme::Gradient>(7);
+    mneme::SlotSettings flagged;
+    flagged.flags = fault_ == "slot_flags" ? 4U : MNEME_SLOT_COUNTS;
+    flagged.dtype = mneme::DType::kI64;
+    flagged.gradient = mneme::Gradient::kThrough;
+    if (fault_ == "slot_flags" || fault_ == "counts_gradient")
+      s.slot("wrong", {mneme::kLanes}, mneme::zeros(), flagged);
     if (fault_ == "start_unknown") s.slot("wrong", {mneme::kLanes, 4}, mneme::Parameter{9});
     if (fault_ == "start_any") s.slot("wrong", {mneme::kLanes, MNEME_ANY}, source);
     if (fault_ == "start_shape") s.slot("wrong", {mneme::kLanes, 3}, source);
@@ -217,6 +228,7 @@ class Faulty : public mneme::Tier {
   mneme::KernelId one_way_kernel_;
   mneme::KernelId sourceless_kernel_;
   mneme::Slot slot_;
+  mneme::Counts counts_;
   mneme::Queue queue_;
   mneme::KernelId kernel_;
 };

@@ -22,6 +22,7 @@ struct HostGroups {
   const mneme_random_api* random = nullptr;
   const mneme_probe_api* probe = nullptr;
   const mneme_log_api* log = nullptr;
+  const mneme_parallel_api* parallel = nullptr;
 };
 
 inline HostGroups groups;
@@ -43,6 +44,7 @@ inline mneme_status look_up_groups(const mneme_host* host, mneme_get_group_fn ge
   groups.random = static_cast<const mneme_random_api*>(get(MNEME_GROUP_RANDOM));
   groups.probe = static_cast<const mneme_probe_api*>(get(MNEME_GROUP_PROBE));
   groups.log = static_cast<const mneme_log_api*>(get(MNEME_GROUP_LOG));
+  groups.parallel = static_cast<const mneme_parallel_api*>(get(MNEME_GROUP_PARALLEL));
   return MNEME_OK;
 }
 

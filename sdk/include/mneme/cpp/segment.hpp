@@ -34,6 +34,33 @@ class SlotValue {
   Slot slot_;
 };
 
+// Whole numbers of every lane in the running hook, on the CPU.
+class CountsValue {
+ public:
+  CountsValue(const mneme_state_api& api, Counts counts, int64_t lanes) noexcept
+      : api_(&api), counts_(counts), lanes_(lanes) {}
+  std::vector<int64_t> get() const {
+    std::vector<int64_t> values(static_cast<std::size_t>(lanes_));
+    detail::HostError error;
+    detail::check(
+        api_->counts_get(detail::ctx(), counts_.id, values.data(), values.size(), &error.raw),
+        error);
+    return values;
+  }
+  // One value a lane, which may depend on shapes, configuration and CPU counts alone.
+  void set(const std::vector<int64_t>& values) const {
+    detail::HostError error;
+    detail::check(
+        api_->counts_set(detail::ctx(), counts_.id, values.data(), values.size(), &error.raw),
+        error);
+  }
+
+ private:
+  const mneme_state_api* api_;
+  Counts counts_;
+  int64_t lanes_;
+};
+
 // A queue's rows in the running hook.
 class QueueValue {
  public:
@@ -152,6 +179,10 @@ class Segment {
   SlotValue slot(Slot id) const { return {state(), id}; }
   SlotValue slot(const char* name) const {
     return slot(detail::Directory::find(directory_->slots, "slot", name));
+  }
+  CountsValue counts(Counts id) const { return {state(), id, lanes()}; }
+  CountsValue counts(const char* name) const {
+    return counts(detail::Directory::find(directory_->counts, "slot of counts", name));
   }
   QueueValue queue(Queue id) const { return {state(), id}; }
   QueueValue queue(const char* name) const {

@@ -93,6 +93,7 @@ class Setup {
   Slot slot(const char* name, const Shape& shape, const SlotStart& start = zeros(),
             const SlotSettings& settings = {}) {
     mneme_slot_decl decl = MNEME_INIT(mneme_slot_decl);
+    decl.flags = settings.flags;
     decl.name = name;
     decl.scope = static_cast<uint32_t>(settings.scope);
     decl.dtype = static_cast<uint32_t>(settings.dtype);
@@ -108,6 +109,18 @@ class Setup {
     detail::HostError error;
     detail::check(state().add_slot(setup_, &decl, &out.id, &error.raw), error);
     directory_->slots.push_back({name, out});
+    return out;
+  }
+
+  // State in whole numbers that stay on the CPU and that hooks read: one a lane, 0 in a fresh lane.
+  Counts counts(const char* name, Scope scope = Scope::kLayer, uint32_t revision = 0) {
+    SlotSettings settings;
+    settings.dtype = DType::kI64;
+    settings.scope = scope;
+    settings.revision = revision;
+    settings.flags = MNEME_SLOT_COUNTS;
+    const Counts out{slot(name, {kLanes}, zeros(), settings).id};
+    directory_->counts.push_back({name, out});
     return out;
   }
 

@@ -16,6 +16,9 @@ struct Parameter {
 struct Slot {
   mneme_slot id = 0;
 };
+struct Counts {
+  mneme_slot id = 0;
+};
 struct Queue {
   mneme_queue id = 0;
 };
@@ -77,6 +80,7 @@ struct SlotSettings {
   Gradient gradient = Gradient::kStop;
   Lifetime lifetime = Lifetime::kRun;
   uint32_t revision = 0;
+  uint32_t flags = 0;  // MNEME_SLOT_*
 };
 
 struct QueueSettings {
@@ -101,6 +105,7 @@ class Directory {
   };
   std::vector<Entry<Parameter>> parameters;
   std::vector<Entry<Slot>> slots;
+  std::vector<Entry<Counts>> counts;
   std::vector<Entry<Queue>> queues;
   std::vector<Entry<KernelId>> kernels;
 
