@@ -23,8 +23,7 @@ std::int64_t step_of(std::string_view name) {
   name.remove_suffix(std::min(kSuffix.size(), name.size()));
   std::int64_t step = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  const bool is_whole = error == std::errc() && end == name.data() + name.size();
-  return is_whole && name.size() >= kDigits ? step : -1;
+  return error == std::errc() && end == name.data() + name.size() ? step : -1;
 }
 
 }  // namespace
@@ -38,9 +37,17 @@ fs::path CheckpointFiles::path_of(std::int64_t step) const {
 std::vector<std::int64_t> CheckpointFiles::steps() const {
   std::vector<std::int64_t> steps;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
-    const std::int64_t step = step_of(entry.path().filename().string());
-    if (step >= 0) steps.push_back(step);
+  fs::directory_iterator entry(folder_, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const fs::path name = entry->path().filename();
+    const std::int64_t step = step_of(name.string());
+    if (step >= 0 && name == path_of(step).filename()) steps.push_back(step);
+  }
+  // Taken for a run without checkpoints, it would begin again.
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw_run({.where = folder_.string(),
+               .failed = "the checkpoints cannot be listed",
+               .got = error.message()});
   }
   std::ranges::sort(steps);
   return steps;

@@ -15,6 +15,7 @@ class CheckpointFiles {
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] std::filesystem::path path_of(std::int64_t step) const;
   // Steps with a checkpoint, rising; empty without a folder. Files of other names do not count.
+  // Error (kRun) when the folder cannot be read; so do list(), retain() and remove_after().
   [[nodiscard]] std::vector<std::int64_t> steps() const;
   // The steps as a message lists them: "50, 100", or "none".
   [[nodiscard]] std::string list() const;

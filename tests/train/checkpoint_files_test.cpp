@@ -41,13 +41,21 @@ TEST(CheckpointFiles, ListsThemRisingAndNothingElse) {
   for (const char* const name :
        {"step_4.safetensors", "step_0000000x.safetensors", "best.safetensors",
         ".step_00000005.safetensors.7-0.tmp", "step_.safetensors", "step_00000006.txt",
-        "step_-0000007.safetensors"}) {
+        "step_-0000007.safetensors", "step_000000008.safetensors"}) {
     some.folder().write(name, "");
   }
   EXPECT_THAT(some.files.steps(), ElementsAre(3, 20, 1000000000));
   EXPECT_EQ(some.files.list(), "3, 20, 1000000000");
   EXPECT_THAT(CheckpointFiles("absent").steps(), IsEmpty());
   EXPECT_EQ(CheckpointFiles("absent").list(), "none");
+}
+
+TEST(CheckpointFiles, NamesAFolderThatCannotBeRead) {
+  const test::TemporaryFolder folder;
+  const CheckpointFiles files(folder.write("checkpoints", "a file"));
+  EXPECT_THAT(error_of([&] { static_cast<void>(files.steps()); }),
+              AllOf(StartsWith("1: "), HasSubstr(files.folder().string()),
+                    HasSubstr("the checkpoints cannot be listed")));
 }
 
 TEST(CheckpointFiles, KeepsTheNewestAndTheBest) {
