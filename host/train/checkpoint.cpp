@@ -45,10 +45,10 @@ ValidRecord read_valid_record(const std::string& text) {
   const Json json = Json::parse(text);
   ValidRecord record;
   record.last_step = json.at("last_step");
+  record.evaluations_since_best = json.value("evaluations_since_best", std::int64_t{0});
   if (!json.contains("best_step")) return record;
   record.best_step = json.at("best_step");
   record.best_loss = json.at("best_loss");
-  record.evaluations_since_best = json.at("evaluations_since_best");
   return record;
 }
 

@@ -44,11 +44,11 @@ class Contents {
 };
 
 Json json_of(const ValidRecord& record) {
-  Json json = {{"last_step", record.last_step}};
+  Json json = {{"last_step", record.last_step},
+               {"evaluations_since_best", record.evaluations_since_best}};
   if (record.best_step > 0) {
     json["best_step"] = record.best_step;
     json["best_loss"] = record.best_loss;
-    json["evaluations_since_best"] = record.evaluations_since_best;
   }
   return json;
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "host/base/file.hpp"
 #include "host/torch.hpp"
 #include "host/train/checkpoint_checksum.hpp"
@@ -86,6 +88,20 @@ TEST(Checkpoint, TellsWhatItHolds) {
   EXPECT_EQ(checkpoint.precision(), "f64");
   ASSERT_EQ(checkpoint.plugins().size(), 1U);
   EXPECT_EQ(checkpoint.plugins()[0].sha256.size(), 64U);
+}
+
+// No evaluation had a finite loss: there is no best one, and the others are counted all the same.
+TEST(Checkpoint, CountsEvaluationsWithoutABestOne) {
+  const auto experiment = small_experiment();
+  RunProgress progress;
+  progress.valid.add(2, std::nan(""));
+  progress.valid.add(4, std::nan(""));
+  Session session(experiment);
+  const test::TemporaryFolder folder;
+  const Adam optimizer(session.runtime().parameters(), {});
+  write_checkpoint(folder / "nan.safetensors", session.runtime(), optimizer, session.state(),
+                   progress);
+  EXPECT_EQ(Checkpoint::open(folder / "nan.safetensors").progress().valid, progress.valid);
 }
 
 TEST(Checkpoint, RefusesFilesThatAreNone) {
