@@ -2,11 +2,14 @@
 
 #include <map>
 #include <string>
+#include <system_error>
 
 #include "host/base/text.hpp"
 
 namespace mneme::train {
 namespace {
+
+namespace fs = std::filesystem;
 
 void add_all(std::vector<Scalar>& out, const std::string& folder,
              const std::map<std::string, double>& values) {
@@ -44,8 +47,11 @@ std::vector<Scalar> scalars_of(const EvalReport& report) {
 }
 
 EventFile& TensorBoard::file() {
-  if (!file_) file_.emplace(EventFile::create(folder_, step_ == 0 ? 0 : step_ + 1));
-  return *file_;
+  if (file_) return *file_;
+  // A run that was killed before its first checkpoint begins again at step 0, with files.
+  std::error_code ignored;
+  const bool has_files = fs::exists(folder_, ignored) && !fs::is_empty(folder_, ignored);
+  return file_.emplace(EventFile::create(folder_, step_ > 0 || has_files ? step_ + 1 : 0));
 }
 
 void TensorBoard::add(const StepReport& report) {

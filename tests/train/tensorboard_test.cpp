@@ -127,6 +127,22 @@ TEST(TensorBoard, MeasuresSpeedSinceTheRunContinued) {
   EXPECT_THAT(events[3].scalars, Not(Contains(Key("train/tokens_per_second"))));
 }
 
+// Killed before its first checkpoint: all its steps are done again.
+TEST(TensorBoard, TellsThatARunBeginsAgainFromTheStart) {
+  const test::TemporaryFolder folder;
+  for (int process = 0; process < 2; ++process) {
+    TensorBoard board(folder.path(), 0, 0, 0.0);
+    board.add(step_report(1));
+  }
+  const std::vector<fs::path> files = sorted_files(folder.path());
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_EQ(read_events(read_file(files[0])).size(), 2U);
+  const std::vector<Event> events = read_events(read_file(files[1]));
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_EQ(events[1].session_status, 1);  // START
+  EXPECT_EQ(events[1].step, 1);
+}
+
 // TensorBoard's own reader. MNEME_PYTHON names a Python that has it; default python3.
 TEST(TensorBoard, IsReadByTensorBoard) {
   const char* const chosen = std::getenv("MNEME_PYTHON");
