@@ -24,24 +24,37 @@ Json parse_line(std::string_view line, const std::filesystem::path& path, std::i
              .hint = "restore the file, or delete the line: what it said is lost"});
 }
 
+// Calls `use(line, json)` for each line of the file that has its end; returns the file's size.
+template <typename Use>
+std::size_t read_lines(const std::filesystem::path& path, Use use) {
+  const std::string text = std::filesystem::exists(path) ? read_file(path) : std::string();
+  std::int64_t number = 0;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    use(line, parse_line(line, path, ++number));
+  }
+  return text.size();
+}
+
 }  // namespace
 
 std::int64_t cut_metrics(const std::filesystem::path& path, std::int64_t step,
                          std::int64_t evaluated) {
-  const std::string text = std::filesystem::exists(path) ? read_file(path) : std::string();
   std::string kept;
-  std::int64_t number = 0, lines = 0;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    const Json json = parse_line(line, path, ++number);
+  std::int64_t lines = 0;
+  const std::size_t size = read_lines(path, [&](std::string_view line, const Json& json) {
     const bool is_evaluation = json.at("kind") == "eval";
-    if (json.at("step").get<std::int64_t>() > (is_evaluation ? evaluated : step)) continue;
+    if (json.at("step").get<std::int64_t>() > (is_evaluation ? evaluated : step)) return;
     kept.append(line).append("\n");
     ++lines;
-  }
-  if (kept.size() != text.size() || text.empty()) write_file_atomic(path, kept);
+  });
+  if (kept.size() != size || size == 0) write_file_atomic(path, kept);
   return lines;
+}
+
+void check_metrics(const std::filesystem::path& path) {
+  read_lines(path, [](std::string_view, const Json&) {});
 }
 
 }  // namespace mneme::train

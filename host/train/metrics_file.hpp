@@ -13,5 +13,7 @@ namespace mneme::train {
 // step: somebody else changed it.
 std::int64_t cut_metrics(const std::filesystem::path& path, std::int64_t step,
                          std::int64_t evaluated);
+// Error (kRun) as cut_metrics; changes nothing.
+void check_metrics(const std::filesystem::path& path);
 
 }  // namespace mneme::train

@@ -115,6 +115,7 @@ std::unique_ptr<RunWriter> RunWriter::reopen(const fs::path& path) {
 void RunWriter::continue_from(const RunProgress& progress, const Runtime& runtime) {
   Json info = folder_.info();
   const Json now = describe_run(runtime);
+  check_metrics(folder_.metrics());  // before anything is changed
   warn_of_changes(folder_.path().string(), info, now);
   for (const std::int64_t step : folder_.checkpoints().remove_after(progress.step)) {
     log_warning(folder_.path().string(), ": deleted the checkpoint of step ", step,

@@ -35,7 +35,7 @@ class RunWriter {
   // After reopen, before anything is appended: goes on from `progress`. Deletes checkpoints of
   // later steps, cuts metrics.jsonl back, and adds to run.json what continues the run. Warns,
   // through the log, of deleted checkpoints, of lost lines, and when machine or program differ from
-  // the run's.
+  // the run's. Error (kRun) for a damaged line of metrics.jsonl: nothing has been changed then.
   void continue_from(const RunProgress& progress, const Runtime& runtime);
 
   // Append to metrics.jsonl and, with train.tensorboard, to the event file. Error (kRun).

@@ -165,6 +165,20 @@ TEST_F(RunChanges, OfTheMetricsAreWarnedOfOrRefused) {
   EXPECT_THAT(resume_error(), AllOf(StartsWith("1: "), HasSubstr("metrics.jsonl:1: the line is")));
 }
 
+// A resume that is refused changes nothing.
+TEST_F(RunChanges, OfTheMetricsAreFoundBeforeCheckpointsAreDeleted) {
+  train(small_experiment("", {"train.save_every=2", "train.keep_checkpoints=4"}));
+  const std::string metrics = "x" + read_file(folder_ / "run/metrics.jsonl");
+  folder_.write("run/metrics.jsonl", metrics);
+  SessionOptions options;
+  options.checkpoint = "4";
+  EXPECT_THAT(resume_error(std::move(options)), HasSubstr("metrics.jsonl:1: the line is"));
+  EXPECT_THAT(RunFolder::open(folder_ / "run").checkpoints().steps(),
+              testing::ElementsAre(2, 4, 6, 8));
+  EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), metrics);
+  EXPECT_FALSE(info().contains("continued"));
+}
+
 TEST_F(RunChanges, DeletedCheckpointsAreWarnedOf) {
   train(small_experiment("", {"train.save_every=2", "train.keep_checkpoints=4"}));
   SessionOptions options;
