@@ -9,6 +9,7 @@
 #include "host/memory/loader.hpp"
 #include "host/torch.hpp"
 #include "host/train/schedule.hpp"
+#include "host/train/stream_options.hpp"
 
 namespace mneme::train {
 namespace {
@@ -56,12 +57,8 @@ std::unique_ptr<data::Stream> open_data(const config::Experiment& experiment, Tr
   plan.vocabulary = dataset.vocabulary_size();
   plan.vocabulary_source = reads_files(experiment.data) ? "the training data" : "the task";
   plan.data = dataset.describe();
-  data::StreamOptions options;
-  options.lanes = experiment.train.lanes;
-  options.segment = experiment.train.segment;
-  options.is_training = true;
-  options.seed = experiment.train.seed;
-  return dataset.make_stream(data::Split::kTrain, options);
+  check_valid_split(experiment, dataset);
+  return dataset.make_stream(data::Split::kTrain, training_options(experiment.train));
 }
 
 std::string part_of(const std::string& name) {
@@ -132,9 +129,7 @@ void plan_steps(const config::TrainConfig& train, const data::Stream* stream, Tr
   if (stream != nullptr) plan.steps = count_steps(train, *stream);
   if (!plan.steps) return;
   if (stream != nullptr && stream->segments_per_epoch() > 0) {
-    config::TrainConfig one = train;
-    one.epochs = 1;
-    plan.epochs = static_cast<double>(*plan.steps) / static_cast<double>(count_steps(one, *stream));
+    plan.epochs = count_epochs(train, *stream, *plan.steps);
   }
   const LearningRate rate(train, *plan.steps);
   for (const std::int64_t step : shown_steps(train, *plan.steps)) {

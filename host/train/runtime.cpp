@@ -5,6 +5,7 @@
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "host/train/memory_estimate.hpp"
+#include "host/train/stream_options.hpp"
 
 namespace mneme::train {
 backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int64_t vocabulary,
@@ -22,24 +23,6 @@ backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int6
 }
 
 namespace {
-
-data::StreamOptions evaluation_options(const config::Experiment& experiment,
-                                       const data::Dataset& dataset) {
-  data::StreamOptions options;
-  options.lanes = experiment.eval.lanes;
-  options.segment = experiment.eval.segment;
-  options.max_segments = experiment.eval.steps;
-  options.epochs = dataset.is_endless() ? 0 : 1;
-  // One evaluation set for all seeds: only data.seed chooses it.
-  options.seed = 0;
-  if (dataset.is_endless() && experiment.eval.steps == 0) {
-    throw_usage({.where = "eval.steps",
-                 .failed = "the task generates data without end",
-                 .expected = "at least 1",
-                 .got = "0"});
-  }
-  return options;
-}
 
 std::int64_t count_numbers(const std::vector<TrainableParameter>& parameters, std::size_t from,
                            std::size_t to) {

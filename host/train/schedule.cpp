@@ -72,4 +72,18 @@ std::int64_t count_steps(const config::TrainConfig& train, const data::Stream& s
   return step + divide_up(passes, accumulation(train, step));
 }
 
+double count_epochs(const config::TrainConfig& train, const data::Stream& stream,
+                    std::int64_t steps) {
+  std::int64_t step = 0, passes = 0;
+  const auto go_to = [&](std::int64_t next) {
+    passes += (next - step) * accumulation(train, step);
+    step = next;
+  };
+  for (const config::AccumulateFrom& from : train.accumulate_from) {
+    go_to(std::min(from.step, steps));
+  }
+  go_to(steps);
+  return static_cast<double>(passes) / passes_per_epoch(train, stream);
+}
+
 }  // namespace mneme::train

@@ -44,5 +44,8 @@ class LearningRate {
 // without end.
 [[nodiscard]] std::int64_t count_steps(const config::TrainConfig& train,
                                        const data::Stream& stream);
+// Epochs of the stream, whose data have an end, that the first `steps` steps see.
+[[nodiscard]] double count_epochs(const config::TrainConfig& train, const data::Stream& stream,
+                                  std::int64_t steps);
 
 }  // namespace mneme::train

@@ -9,18 +9,10 @@
 #include "host/train/initial_weights.hpp"
 #include "host/train/memory_estimate.hpp"
 #include "host/train/session_pass.hpp"
+#include "host/train/stream_options.hpp"
 
 namespace mneme::train {
 namespace {
-
-data::StreamOptions training_options(const config::TrainConfig& train) {
-  data::StreamOptions options;
-  options.lanes = train.lanes;
-  options.segment = train.segment;
-  options.is_training = true;
-  options.seed = train.seed;
-  return options;
-}
 
 // What is optimised at which base rate; empty when all have the same.
 std::map<std::string, double> rates_of(const std::vector<TrainableParameter>& parameters) {
@@ -51,10 +43,7 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
   check_groups(train, runtime_->parameters());
   if (!stream_) {
     stream_ = runtime_->dataset()->make_stream(data::Split::kTrain, training_options(train));
-    // A valid text that is too short for its lanes is found out now, not after the training.
-    if (runtime_->dataset()->corpus(data::Split::kValid)) {
-      static_cast<void>(runtime_->evaluation_segments(data::Split::kValid));
-    }
+    check_valid_split(experiment, *runtime_->dataset());
   }
   total_steps_ = count_steps(train, *stream_);
   rate_ = std::make_unique<LearningRate>(train, total_steps_);

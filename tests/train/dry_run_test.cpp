@@ -20,6 +20,7 @@ using test::error_of;
 using test::infini;
 using test::small_experiment;
 using test::xl_cache;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -92,6 +93,13 @@ TEST(DryRun, CountsEpochsOfDataThatAreThere) {
   EXPECT_EQ(plan.vocabulary_source, "the training data");
   ASSERT_TRUE(plan.epochs.has_value());
   EXPECT_DOUBLE_EQ(*plan.epochs, 2.5);
+  experiment.train.accumulate = 3;  // no whole number of steps an epoch
+  EXPECT_DOUBLE_EQ(plan_training(experiment).epochs.value_or(0.0), 7.5);
+  experiment.train.accumulate_from = {{.step = 6, .segments = 8}};
+  EXPECT_DOUBLE_EQ(plan_training(experiment).epochs.value_or(0.0), (6 * 3 + 4 * 8) / 4.0);
+  experiment.data.valid = folder.write("short.txt", "a");  // a training would refuse it
+  EXPECT_THAT(error_of([&] { static_cast<void>(plan_training(experiment)); }),
+              AllOf(StartsWith("2: "), HasSubstr("short.txt: the text is too short")));
   experiment.data.valid = folder / "absent.txt";  // a training would refuse it
   EXPECT_THAT(error_of([&] { static_cast<void>(plan_training(experiment)); }),
               HasSubstr("absent.txt"));
