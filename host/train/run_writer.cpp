@@ -47,7 +47,8 @@ void remove_temporaries(const fs::path& folder, const std::vector<std::string>& 
   for (const fs::path& path : found) fs::remove(path, error);
 }
 
-void write_start(const RunFolder& folder, const Runtime& runtime) {
+void write_start(const RunFolder& folder, const Runtime& runtime,
+                 const RunWriter::WriteCheckpoint& write_first) {
   if (const data::Vocabulary* vocabulary = runtime.dataset()->vocabulary()) {
     vocabulary->save(folder.vocabulary_file());
   }
@@ -56,12 +57,14 @@ void write_start(const RunFolder& folder, const Runtime& runtime) {
   write_file_atomic(folder.info_file(), info.dump(2) + "\n");
   write_file_atomic(folder.metrics(), "");
   make_folder(folder.checkpoints().folder());
+  if (write_first) write_first(folder.checkpoints().path_of(0));
   write_file_atomic(folder.experiment_file(), config::to_toml(runtime.experiment()));
 }
 
 void remove_start(const RunFolder& folder) {
   std::error_code ignored;
   for (const fs::path& path : folder.files()) fs::remove(path, ignored);
+  fs::remove(folder.checkpoints().path_of(0), ignored);
   fs::remove(folder.checkpoints().folder(), ignored);  // empty by now
 }
 
@@ -75,7 +78,8 @@ RunWriter::RunWriter(const RunFolder& folder, std::unique_ptr<RunLock> lock)
   remove_temporaries(folder_.checkpoints().folder(), {"step_"});
 }
 
-std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime& runtime) {
+std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime& runtime,
+                                             const WriteCheckpoint& write_first) {
   const bool is_new = make_folder(path);
   const RunFolder folder = RunFolder::at(path);
   const auto give_up = [&] {
@@ -93,7 +97,7 @@ std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime
     }
     std::unique_ptr<RunWriter> writer(new RunWriter(folder, std::move(lock)));
     try {
-      write_start(folder, runtime);
+      write_start(folder, runtime, write_first);
       writer->open_files(runtime.experiment().train, {});
     } catch (...) {
       remove_start(folder);

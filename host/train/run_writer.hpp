@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,12 +21,17 @@ namespace mneme::train {
 // Holds the folder's lock while it lives. One thread at a time.
 class RunWriter {
  public:
+  // Writes a checkpoint to a path.
+  using WriteCheckpoint = std::function<void(const std::filesystem::path& path)>;
+
   // Makes the folder and writes experiment.toml (last: a folder without it holds no run), run.json,
-  // vocabulary.json and an empty metrics.jsonl. Error (kUsage) when the folder holds a run, is a
+  // vocabulary.json, an empty metrics.jsonl and, with `write_first`, the checkpoint of step 0 that
+  // a run with given weights begins with. Error (kUsage) when the folder holds a run, is a
   // file, or is in use by another process; Error (kRun) when it cannot be written: what was written
   // is removed again.
   [[nodiscard]] static std::unique_ptr<RunWriter> create(const std::filesystem::path& path,
-                                                         const Runtime& runtime);
+                                                         const Runtime& runtime,
+                                                         const WriteCheckpoint& write_first = {});
   // Takes over the folder of a run, and removes the temporary files of processes that were killed.
   // Error (kUsage) when it holds none or is in use.
   [[nodiscard]] static std::unique_ptr<RunWriter> reopen(const std::filesystem::path& path);

@@ -58,8 +58,10 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
   }
   const bool has_initial = !options.initial_weights.empty();
   if (has_initial) static_cast<void>(load_initial_weights(*runtime_, options.initial_weights));
-  if (!options.folder.empty()) writer_ = RunWriter::create(options.folder, *runtime_);
-  if (has_initial && writer_) save();
+  if (options.folder.empty()) return;
+  RunWriter::WriteCheckpoint write_first;
+  if (has_initial) write_first = [this](const std::filesystem::path& path) { save(path); };
+  writer_ = RunWriter::create(options.folder, *runtime_, write_first);
 }
 
 Session::~Session() = default;

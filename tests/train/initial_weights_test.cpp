@@ -1,6 +1,9 @@
 #include "host/train/initial_weights.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "host/base/json.hpp"
 #include "host/base/log.hpp"
@@ -15,6 +18,7 @@
 namespace mneme::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using train::InitialWeights;
@@ -34,6 +38,26 @@ class Log {
 
  private:
   std::string text_;
+};
+
+// Files of this process can have at most `bytes` while it lives: a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
 };
 
 // A run of a few steps in a folder, and another seed's runtime to fill from it.
@@ -130,6 +154,17 @@ TEST_F(InitialWeightsOfARun, AreNotReplacedByOthersWhenTheFirstCheckpointIsLost)
   std::filesystem::remove(train::RunFolder::open(folder_ / "new").checkpoint());
   EXPECT_THAT(error_of([&] { Session::resume(folder_ / "new"); }),
               HasSubstr("the run began with given weights, and the checkpoint with them is gone"));
+}
+
+TEST_F(InitialWeightsOfARun, ThatCannotBeWrittenMakeNoRun) {
+  train();
+  train::SessionOptions options;
+  options.folder = folder_ / "new";
+  options.initial_weights = folder_ / "run";
+  const FullDisk full(8192);  // room for all but the checkpoint
+  EXPECT_THAT(error_of([&] { Session session(small_experiment(), std::move(options)); }),
+              AllOf(HasSubstr("step_00000000.safetensors"), HasSubstr("cannot write")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
 }
 
 TEST_F(InitialWeightsOfARun, ThatDoNotFitMakeNoFolder) {
