@@ -35,6 +35,21 @@ std::int64_t newest_whole(const CheckpointFiles& files, std::int64_t step) {
   return -1;
 }
 
+[[noreturn]] void fail_info(const fs::path& file, const std::string& got) {
+  throw_run({.where = file.string(),
+             .failed = "it does not describe a run",
+             .got = got,
+             .hint = "the run's folder was damaged"});
+}
+
+// True when `continued` is absent or as add_continuation makes it.
+bool is_continued_well(const Json& info) {
+  if (!info.contains("continued")) return true;
+  const Json& entries = info.at("continued");
+  return entries.is_array() && !entries.empty() &&
+         std::ranges::all_of(entries, [](const Json& entry) { return entry.is_object(); });
+}
+
 }  // namespace
 
 RunFolder RunFolder::at(const fs::path& path) {
@@ -70,13 +85,11 @@ Json RunFolder::info() const {
     Json info = Json::parse(read_file(info_file()));
     static_cast<void>(info.at("data"));
     static_cast<void>(read_plugins(info));
-    return info;
+    if (is_continued_well(info)) return info;
   } catch (const Json::exception& error) {
-    throw_run({.where = info_file().string(),
-               .failed = "it does not describe a run",
-               .got = error.what(),
-               .hint = "the run's folder was damaged"});
+    fail_info(info_file(), error.what());
   }
+  fail_info(info_file(), "\"continued\" that is no list of objects");
 }
 
 fs::path RunFolder::checkpoint(const std::string& which) const {
@@ -103,10 +116,13 @@ fs::path RunFolder::checkpoint(const std::string& which) const {
 }
 
 Checkpoint RunFolder::open_checkpoint(const std::string& which, const std::string& command) const {
-  const fs::path path = checkpoint(which);
+  // The newest one is read to find the best.
+  fs::path path = checkpoint(which == "best" ? "last" : which);
   try {
+    if (which == "best") path = checkpoint(which);
     return Checkpoint::open(path);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUsage) throw;  // there is no best one
     const CheckpointFiles files = checkpoints();
     std::int64_t damaged = -1;
     for (const std::int64_t step : files.steps()) {

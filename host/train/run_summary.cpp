@@ -15,7 +15,9 @@ CheckpointSummary summarize_checkpoint(const CheckpointFiles& files, std::int64_
                                        std::int64_t& best_step) {
   CheckpointSummary summary{.path = files.path_of(step), .step = step};
   std::error_code ignored;
-  summary.bytes = fs::file_size(summary.path, ignored);
+  if (fs::is_regular_file(summary.path, ignored)) {
+    summary.bytes = fs::file_size(summary.path, ignored);
+  }
   try {
     const Checkpoint checkpoint = Checkpoint::open(summary.path);
     summary.tokens = checkpoint.progress().tokens;
@@ -28,17 +30,23 @@ CheckpointSummary summarize_checkpoint(const CheckpointFiles& files, std::int64_
   return summary;
 }
 
+// A value that is text; "" for others.
+std::string text_at(const Json& json, const char* key) {
+  const bool is_text = json.is_object() && json.contains(key) && json.at(key).is_string();
+  return is_text ? json.at(key).get<std::string>() : std::string();
+}
+
 MetricsSummary summarize_metrics(const fs::path& path) {
   MetricsSummary summary;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
     ++summary.lines;
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const std::string kind = json.is_object() ? json.value("kind", "") : "";
+    const std::string kind = text_at(json, "kind"), split = text_at(json, "split");
     if (kind == "step") {
       summary.last_step = json;
-    } else if (kind == "eval") {
-      summary.last_eval[json.value("split", "?")] = json;
+    } else if (kind == "eval" && !split.empty()) {
+      summary.last_eval[split] = json;
     } else {
       ++summary.damaged_lines;
     }

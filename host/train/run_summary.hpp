@@ -27,7 +27,7 @@ struct CheckpointSummary {
 // metrics.jsonl in short.
 struct MetricsSummary {
   std::int64_t lines = 0;
-  std::int64_t damaged_lines = 0;              // no JSON objects
+  std::int64_t damaged_lines = 0;              // that are no metrics
   Json last_step = nullptr;                    // the newest line of kind "step"; null = none
   std::map<std::string, Json> last_eval = {};  // of every split: the newest line of kind "eval"
 };

@@ -9,6 +9,7 @@
 #include "host/base/file.hpp"
 #include "host/torch.hpp"
 #include "host/train/checkpoint.hpp"
+#include "host/train/run_summary.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_compare.hpp"
@@ -136,6 +137,28 @@ TEST(RunFolder, KeepsTheVocabularyOfText) {
   EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(*runtime)));
 }
 
+TEST(RunFolder, IsSummarizedThoughPartsAreDamaged) {
+  const test::TemporaryFolder folder;
+  stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 4);
+  const RunFolder run = RunFolder::open(folder / "run");
+  const std::string whole = read_file(run.metrics());  // steps 2 and 4
+  folder.write("run/metrics.jsonl", whole +
+                                        "{\"kind\": 5, \"step\": 5}\n"
+                                        "{\"kind\": \"eval\", \"split\": null}\n"
+                                        "[]\n{\"kind\": \"st");
+  std::filesystem::create_directory(run.checkpoints().path_of(9));
+  const RunSummary summary = summarize(run);
+  EXPECT_EQ(summary.metrics.lines, 6);
+  EXPECT_EQ(summary.metrics.damaged_lines, 4);
+  EXPECT_EQ(summary.metrics.last_step.at("step"), 4);
+  EXPECT_TRUE(summary.metrics.last_eval.empty());
+  ASSERT_EQ(summary.checkpoints.size(), 2U);
+  EXPECT_EQ(summary.checkpoints[0].problem, "");
+  EXPECT_GT(summary.checkpoints[0].bytes, 0U);
+  EXPECT_THAT(summary.checkpoints[1].problem, HasSubstr("got a folder"));
+  EXPECT_EQ(summary.checkpoints[1].bytes, 0U);
+}
+
 TEST(RunFolder, ContinuesAnInterruptedRun) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment(xl_cache(12), {"train.save_every=3"});
@@ -180,6 +203,13 @@ TEST(RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
   folder.write("run/run.json", "{\"data\": {}}");
   EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder / "run").info()); }),
               AllOf(HasSubstr("does not describe a run"), HasSubstr("plugins")));
+  for (const char* const continued : {"[]", "{}", "[3]"}) {
+    folder.write("run/run.json",
+                 str(R"({"data": {}, "plugins": [], "continued": )", continued, "}"));
+    EXPECT_THAT(
+        error_of([&] { static_cast<void>(RunFolder::open(folder / "run").info()); }),
+        AllOf(StartsWith("1: "), HasSubstr("does not describe a run"), HasSubstr("continued")));
+  }
 }
 
 TEST(RunFolder, BelongsToOneSession) {
@@ -292,6 +322,10 @@ TEST(RunFolder, OffersTheCheckpointBeforeADamagedOne) {
                               " --checkpoint 2")));
   EXPECT_THAT(error_of([&] { static_cast<void>(open_run(folder / "run", {})); }),
               HasSubstr("mneme eval " + path + " --checkpoint 2"));
+  // The newest checkpoint knows which one is the best.
+  EXPECT_THAT(error_of([&] { static_cast<void>(open_run(folder / "run", {}, {}, "best")); }),
+              AllOf(HasSubstr("step_00000006.safetensors: tensor"),
+                    HasSubstr("mneme eval " + path + " --checkpoint 2")));
   SessionOptions options;
   options.checkpoint = "2";
   {
