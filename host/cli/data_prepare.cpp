@@ -6,6 +6,7 @@
 #include "host/cli/data.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/compare/table.hpp"
+#include "host/config/toml.hpp"
 #include "host/data/prepare.hpp"
 
 namespace mneme::cli {
@@ -43,6 +44,10 @@ void check_use(const DataPrepareArguments& arguments) {
     throw_usage(
         "data prepare --documents mark: expected --document-mark TEXT, the line that "
         "begins a document");
+  }
+  if (arguments.document_mark.find('\n') != std::string::npos) {
+    throw_usage("data prepare --document-mark: expected one line, without its end, got ",
+                config::toml_string(arguments.document_mark));
   }
   if (!is_marked && !arguments.document_mark.empty()) {
     contradict("--document-mark", "used with --documents mark");
@@ -156,8 +161,9 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
   streams.out << "vocabulary: " << vocabulary["kind"].get<std::string>() << ", "
               << vocabulary["size"] << " symbols\n"
               << table_of(json) << "prepared " << arguments.out.string()
-              << "; to use it: [data] task = \"text\", prepared = \"" << arguments.out.string()
-              << "\"\n";
+              << "; to use it: [data] task = \"text\", prepared = "
+              // Absolute: a relative path in an experiment begins at the experiment's folder.
+              << config::toml_string(std::filesystem::absolute(arguments.out).string()) << '\n';
   return 0;
 }
 

@@ -24,7 +24,14 @@ struct ExportArguments {
 };
 
 train::Checkpoint open_source(const ExportArguments& arguments) {
-  if (!fs::is_directory(arguments.run)) return train::Checkpoint::open(arguments.run);
+  std::error_code ignored;
+  if (!fs::is_directory(arguments.run, ignored)) {
+    if (arguments.checkpoint != "last") {
+      throw_usage("export --checkpoint ", arguments.checkpoint, ": ", arguments.run.string(),
+                  " is no run's folder: expected a run, or a checkpoint without --checkpoint");
+    }
+    return train::Checkpoint::open(arguments.run);
+  }
   return train::RunFolder::open(arguments.run)
       .open_checkpoint(arguments.checkpoint,
                        str("mneme export ", arguments.run.string(), ' ', arguments.out.string()));

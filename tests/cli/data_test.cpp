@@ -44,6 +44,11 @@ TEST_F(Data, TrainsAndEvaluatesOnPreparedWords) {
       prepare({"--vocabulary", "word", "--train", train, "--test", test, "--json", file("p.json")});
   expect_done(prepared);
   EXPECT_THAT(prepared.out, HasSubstr("vocabulary: word, 12 symbols"));
+  // The path to copy holds wherever the experiment lies.
+  const ProgramResult relative = run_mneme({"data", "prepare", "--train", train, "--out",
+                                            std::filesystem::proximate(file("near")).string()});
+  expect_done(relative);
+  EXPECT_THAT(relative.out, HasSubstr("prepared = \"/"));
   const Json json = Json::parse(read_file(file("p.json")));
   EXPECT_EQ(json["splits"]["train"]["tokens"], 300 * 5);
   EXPECT_EQ(json["splits"]["test"]["unknown"], 400);
@@ -112,6 +117,8 @@ TEST_F(Data, RefusesOptionsThatContradict) {
   refused({"--vocabulary", "word", "--vocabulary-file", "v.json", "--min-count", "2"},
           {"--min-count", "fixed by --vocabulary-file"});
   refused({"--documents", "mark"}, {"--document-mark TEXT"});
+  refused({"--documents", "mark", "--document-mark", "x\n"},
+          {"--document-mark", "expected one line", "\"x\\n\""});
   refused({"--document-mark", "x"}, {"--document-mark", "used with --documents mark"});
   refused({"--split", "0.5,0.2,0.2"}, {"--split", "sum to 1", "0.9"});
   refused({"--split", "0.9,0.05,0.05", "--valid", train}, {"--valid", "not both"});
@@ -127,6 +134,9 @@ TEST_F(Data, RefusesBadTexts) {
   expect_refusal(prepare({"--train", train, "--valid", empty}), 2,
                  {"data.valid", "empty.txt", "the file is empty"});
   expect_refusal(prepare({"--train", file("none.txt")}), 2, {"none.txt", "no such file"});
+  std::filesystem::create_directory(folder_ / "bare");
+  expect_refusal(prepare({"--train", train, "--valid", file("bare")}), 2,
+                 {"--valid", "bare", "no file in it"});
   expect_nothing_written();
 }
 

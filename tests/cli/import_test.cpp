@@ -265,6 +265,9 @@ TEST_F(Export, SaysWhatIsMissingOrWrong) {
   expect_done(train({}));
   expect_refusal(tool("export", {file("out.safetensors"), "--checkpoint", "77"}), 2, {"77"});
   expect_refusal(tool("export", {file("out.safetensors"), "--format", "gguf"}), 2, {"--format"});
+  expect_refusal(run_mneme({"export", file("weights.safetensors"), file("out.safetensors"),
+                            "--checkpoint", "best"}),
+                 2, {"--checkpoint best", "weights.safetensors is no run's folder"});
   expect_refusal(tool("export", {"/proc/out.safetensors"}), 1, {"/proc/out.safetensors"});
   expect_refusal(run_mneme({"export", file("weights.safetensors"), file("out.safetensors")}), 2,
                  {"this is no checkpoint that mneme can read"});
