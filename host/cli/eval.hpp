@@ -36,7 +36,7 @@ struct EvalArguments {
 // A run opened for evaluation.
 struct OpenEvaluation {
   train::Checkpoint checkpoint;
-  config::Experiment experiment;             // with the first memory
+  config::Experiment experiment;             // with the last memory
   std::vector<train::SweepMemory> memories;  // the run's own, or the files'
   train::RuntimeOptions options;
 };

@@ -37,7 +37,7 @@ struct Protocol {
 };
 
 // The protocol of evaluating a split as the experiment says; `context_rows` is left 0 (evaluate()
-// knows it). Error (kUsage) when the split has no data.
+// knows it). Without a corpus, as of generated tasks, only segment and lanes are known.
 [[nodiscard]] Protocol protocol_of(const data::Dataset& dataset, data::Split split,
                                    const config::Experiment& experiment);
 
