@@ -36,6 +36,9 @@ while (($#)); do
   esac
   shift
 done
+for name in large limit steps; do
+  [[ ${!name} =~ ^[1-9][0-9]*$ ]] || fail "--$name needs a number of at least 1, got '${!name}'"
+done
 [[ -x $mneme ]] || fail "no program $mneme: build it, or name it with --mneme"
 export OMP_NUM_THREADS=1
 

@@ -58,6 +58,8 @@ case $case_name in
     ;;
   jobs_not_a_number)
     expect_failure "--jobs needs a number of at least 1, got 'two'" bash "$project/scripts/test.sh" --jobs two
+    expect_failure "--large needs a number of at least 1, got '0'" bash "$project/scripts/check_large_corpus.sh" --large 0
+    expect_failure "--steps needs a number of at least 1, got 'x'" bash "$project/scripts/check_large_corpus.sh" --steps x
     ;;
   counts_every_outcome)
     mkdir "$work/source"
