@@ -61,11 +61,28 @@ void write_start(const RunFolder& folder, const Runtime& runtime,
   write_file_atomic(folder.experiment_file(), config::to_toml(runtime.experiment()));
 }
 
-void remove_start(const RunFolder& folder) {
+// Locks the folder. Without a lock of ours, what lies in a new folder is another process's: the
+// folder is removed again only when nothing does.
+std::unique_ptr<RunLock> lock_folder(const fs::path& folder, bool is_new) {
+  try {
+    return std::make_unique<RunLock>(folder);
+  } catch (...) {
+    std::error_code ignored;
+    if (is_new) fs::remove(folder, ignored);
+    throw;
+  }
+}
+
+// Removes what write_start wrote; with the lock held, also the lock's file and the folder when it
+// is new.
+void remove_start(const RunFolder& folder, bool is_new) {
   std::error_code ignored;
   for (const fs::path& path : folder.files()) fs::remove(path, ignored);
   fs::remove(folder.checkpoints().path_of(0), ignored);
   fs::remove(folder.checkpoints().folder(), ignored);  // empty by now
+  if (!is_new) return;
+  fs::remove(folder.path() / "lock", ignored);
+  fs::remove(folder.path(), ignored);
 }
 
 }  // namespace
@@ -82,32 +99,22 @@ std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime
                                              const WriteCheckpoint& write_first) {
   const bool is_new = make_folder(path);
   const RunFolder folder = RunFolder::at(path);
-  const auto give_up = [&] {
-    std::error_code ignored;
-    if (is_new) fs::remove(folder.path() / "lock", ignored);
-    if (is_new) fs::remove(folder.path(), ignored);
-  };
+  std::unique_ptr<RunLock> lock = lock_folder(folder.path(), is_new);
+  if (fs::exists(folder.experiment_file()) || !folder.checkpoints().steps().empty()) {
+    throw_usage({.where = path.string(),
+                 .failed = "the folder already holds a run",
+                 .expected = "an empty or a new folder",
+                 .hint = "name another folder, remove this one, or resume its run"});
+  }
+  std::unique_ptr<RunWriter> writer(new RunWriter(folder, std::move(lock)));
   try {
-    auto lock = std::make_unique<RunLock>(folder.path());
-    if (fs::exists(folder.experiment_file()) || !folder.checkpoints().steps().empty()) {
-      throw_usage({.where = path.string(),
-                   .failed = "the folder already holds a run",
-                   .expected = "an empty or a new folder",
-                   .hint = "name another folder, remove this one, or resume its run"});
-    }
-    std::unique_ptr<RunWriter> writer(new RunWriter(folder, std::move(lock)));
-    try {
-      write_start(folder, runtime, write_first);
-      writer->open_files(runtime.experiment().train, {});
-    } catch (...) {
-      remove_start(folder);
-      throw;
-    }
-    return writer;
+    write_start(folder, runtime, write_first);
+    writer->open_files(runtime.experiment().train, {});
   } catch (...) {
-    give_up();
+    remove_start(folder, is_new);
     throw;
   }
+  return writer;
 }
 
 std::unique_ptr<RunWriter> RunWriter::reopen(const fs::path& path) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <sstream>
+#include <thread>
 
 #include "host/base/file.hpp"
 #include "host/torch.hpp"
@@ -219,6 +221,34 @@ TEST(RunFolder, BelongsToOneSession) {
   const auto in_use = AllOf(StartsWith("2: "), HasSubstr("in use"), HasSubstr(str(::getpid())));
   EXPECT_THAT(error_of([&] { Session again(experiment, in_folder(folder / "run")); }), in_use);
   EXPECT_THAT(error_of([&] { Session::resume(folder / "run"); }), in_use);
+}
+
+// Of two processes that make the same folder one is refused, and leaves the other its lock.
+TEST(RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
+  const test::TemporaryFolder folder;
+  const Runtime runtime(small_experiment(), {});
+  bool was_faster = false;
+  for (int i = 0; i < 300 && !was_faster; ++i) {
+    const std::filesystem::path run = folder / str("run", i);
+    std::unique_ptr<RunLock> theirs;
+    std::atomic<bool> is_running = false, is_over = false;
+    std::thread other([&] {
+      is_running = true;
+      while (!theirs && !is_over) {
+        if (::access(run.c_str(), F_OK) != 0) continue;
+        static_cast<void>(error_of([&] { theirs = std::make_unique<RunLock>(run); }));
+      }
+    });
+    while (!is_running) continue;
+    const std::string error = error_of([&] { static_cast<void>(RunWriter::create(run, runtime)); });
+    is_over = true;
+    other.join();
+    was_faster = error != "no error";
+    if (!was_faster) continue;
+    EXPECT_THAT(error, HasSubstr("the run's folder is in use"));
+    EXPECT_TRUE(std::filesystem::exists(run / "lock"));
+  }
+  if (!was_faster) GTEST_SKIP() << "the other one never came first";
 }
 
 TEST(RunFolder, IsNeededToSaveWithoutAPath) {
