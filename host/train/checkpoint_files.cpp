@@ -47,7 +47,8 @@ std::vector<std::int64_t> CheckpointFiles::steps() const {
   if (error && error != std::errc::no_such_file_or_directory) {
     throw_run({.where = folder_.string(),
                .failed = "the checkpoints cannot be listed",
-               .got = error.message()});
+               .expected = "a folder that this user may read",
+               .got = error == std::errc::not_a_directory ? "a file" : error.message()});
   }
   std::ranges::sort(steps);
   return steps;

@@ -55,7 +55,7 @@ TEST(CheckpointFiles, NamesAFolderThatCannotBeRead) {
   const CheckpointFiles files(folder.write("checkpoints", "a file"));
   EXPECT_THAT(error_of([&] { static_cast<void>(files.steps()); }),
               AllOf(StartsWith("1: "), HasSubstr(files.folder().string()),
-                    HasSubstr("the checkpoints cannot be listed")));
+                    HasSubstr("the checkpoints cannot be listed"), HasSubstr("got a file")));
 }
 
 TEST(CheckpointFiles, KeepsTheNewestAndTheBest) {
