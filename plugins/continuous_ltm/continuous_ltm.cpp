@@ -1,0 +1,93 @@
+#include "continuous_ltm.hpp"
+
+#include <map>
+#include <tuple>
+
+#include "mneme/cpp/log.hpp"
+
+namespace continuous_ltm {
+namespace {
+
+// Matrices are shared between the instances of a process: training and evaluation, and every swap,
+// mostly need the same ones, and they cost seconds at a thousand functions.
+using MatricesKey =
+    std::tuple<int64_t, std::vector<double>, int64_t, int64_t, double, double, bool>;
+struct MatricesCache {
+  std::mutex mutex;
+  std::map<MatricesKey, std::shared_ptr<const UpdateMatrices>> entries;
+};
+MatricesCache& matrices_cache() {
+  static auto* const cache = new MatricesCache;  // never destroyed: plugins are never unmapped
+  return *cache;
+}
+
+}  // namespace
+
+ContinuousLtm::ContinuousLtm(mneme::Setup& s)
+    : settings_(s),
+      segment_(s.segment()),
+      expectation_(settings_.grid),
+      signal_(settings_.grid),
+      histogram_(settings_.bins) {
+  declare_parameters(s);
+  coefficients_ = s.slot("coefficients", {mneme::kLanes, settings_.basis, s.width()});
+  if (settings_.is_sticky) {
+    mneme::SlotSettings precise;
+    precise.dtype = mneme::DType::kF64;
+    density_ = s.slot("density", {mneme::kLanes, settings_.bins}, mneme::zeros(), precise);
+  }
+  absorbed_ = s.counts("absorbed");
+  expectation_id_ = s.kernel(expectation_);
+  signal_id_ = s.kernel(signal_);
+  histogram_id_ = s.kernel(histogram_);
+  finite_rows_id_ = s.kernel(finite_rows_);
+  s.absorbs_before_reading();
+  s.reads_at(MNEME_SITE_OUT);
+  s.wants(MNEME_WANT_READ_Q);
+  warn_of_growth(segment_);
+}
+
+void ContinuousLtm::declare_parameters(mneme::Setup& s) {
+  const int64_t inner = s.heads() * s.head_width();
+  const mneme::Init linear = mneme::normal(0.0, 0.02);  // GPT-2's rule, as in the official runs
+  key_ = s.parameter("key_weight", {inner, s.width()}, linear);
+  value_ = s.parameter("value_weight", {inner, s.width()}, linear);
+  output_ = s.parameter("output_weight", {s.width(), inner}, linear);
+  mu_ = s.parameter("mu_weight", {1, settings_.basis}, linear);
+  sigma_ = s.parameter("sigma_weight", {1, settings_.basis}, linear);
+  if (settings_.has_gate) {
+    const mneme::Init fan_in = mneme::fan_in_uniform(3 * s.width());
+    gate_weight_ = s.parameter("gate_weight", {s.width(), 3, s.width()}, fan_in);
+    gate_bias_ = s.parameter("gate_bias", {s.width()}, fan_in);
+  }
+  if (settings_.has_affine_bias) {
+    mu_bias_ = s.parameter("mu_bias", {1});
+    sigma_bias_ = s.parameter("sigma_bias", {1});
+  }
+}
+
+std::shared_ptr<const UpdateMatrices> ContinuousLtm::matrices_of(int64_t length) const {
+  const BasisGrid& grid = settings_.grid;
+  const MatricesKey key(settings_.basis, {grid.width, grid.width + grid.widths}, settings_.samples,
+                        length, settings_.tau, settings_.ridge, settings_.is_padded);
+  MatricesCache& cache = matrices_cache();
+  const std::lock_guard lock(cache.mutex);
+  std::shared_ptr<const UpdateMatrices>& entry = cache.entries[key];
+  if (entry == nullptr) {
+    entry = std::make_shared<const UpdateMatrices>(update_matrices(
+        grid, settings_.samples, length, settings_.tau, settings_.ridge, settings_.is_padded));
+  }
+  return entry;
+}
+
+void ContinuousLtm::warn_of_growth(int64_t length) const {
+  const double radius = matrices_of(length)->spectral_radius;
+  if (radius < 1.0) return;
+  mneme::log_line(mneme::LogLevel::kWarning, kId,
+                  "with segments of " + std::to_string(length) +
+                      " rows the update's spectral radius is " + std::to_string(radius) +
+                      ": the stored signal grows without bound; raise samples (now " +
+                      std::to_string(settings_.samples) + ") or ridge, or lower tau");
+}
+
+}  // namespace continuous_ltm

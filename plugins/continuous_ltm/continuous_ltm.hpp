@@ -1,0 +1,101 @@
+// The infinity-former's continuous long-term memory as a tier [Martins, Marinho and Martins 2022].
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "expectation.hpp"
+#include "finite_rows.hpp"
+#include "histogram.hpp"
+#include "mneme/cpp/tier.hpp"
+#include "ridge.hpp"
+#include "settings.hpp"
+#include "signal.hpp"
+
+namespace continuous_ltm {
+
+// A signal on [0,1] made of N Gaussian basis functions, one a served layer and lane: coefficients
+// [B,N,D]. What is absorbed is regressed onto the basis beside a contracted copy of the old signal,
+// so that the past shrinks and is never cut off; every query reads the expected value of the signal
+// under a normal density of its own. State bytes do not depend on how much was absorbed.
+//
+// The graph of a segment runs from its losses through the read into the regression of the rows that
+// the same segment absorbed: that trains the gate. The old signal has no gradient.
+class ContinuousLtm : public mneme::Tier {
+ public:
+  static constexpr const char* kId = "org.mneme.continuous_ltm";
+  static constexpr const char* kSummary =
+      "the infinity-former's continuous long-term memory (Martins et al. 2022)";
+  static constexpr auto kOptions = Settings::kOptions;
+
+  explicit ContinuousLtm(mneme::Setup& s);
+  void absorb(mneme::Layer& l, const mneme::Rows& fed) override;
+  mneme::Read read(mneme::Layer& l, const mneme::Queries& in) override;
+
+ private:
+  // Lanes that one product serves: they take in equally many rows, and either all start afresh or
+  // none does.
+  struct Group {
+    bool is_first = false;
+    int64_t rows = 0;
+    std::vector<int64_t> lanes;
+  };
+  // Where the old signal is sampled, for all lanes.
+  struct Samples {
+    mneme::Tensor places;  // [B,M] f64, ascending
+  };
+  // The attention density of every query and head.
+  struct Densities {
+    mneme::Tensor mean;      // mu [B,H,T]
+    mneme::Tensor variance;  // sigma^2, at least the floor
+    mneme::Tensor scores;    // [B,H,T,N], on the plain path
+  };
+
+  void declare_parameters(mneme::Setup& s);
+  void warn_of_growth(int64_t length) const;
+  std::shared_ptr<const UpdateMatrices> matrices_of(int64_t length) const;
+
+  // absorb
+  std::vector<Group> groups_of(const mneme::Layer& l, const mneme::Rows& fed,
+                               std::vector<int64_t>& absorbed) const;
+  mneme::Tensor write(mneme::Layer& l, const Group& group, const mneme::Tensor& rows,
+                      const mneme::Tensor& old, const Samples& samples) const;
+  mneme::Tensor gated(mneme::Layer& l, const mneme::Tensor& rows) const;
+  mneme::Tensor update(const Group& group, const mneme::Tensor& rows, const mneme::Tensor& old,
+                       const mneme::Tensor& places, mneme::Layer& l) const;
+  mneme::Tensor basis_at(const mneme::Tensor& places, mneme::DType dtype) const;
+  Samples sample_places(mneme::Layer& l, const std::vector<Group>& groups) const;
+  void check_finite(mneme::Layer& l, const Group& group, const mneme::Tensor& rows) const;
+  mneme::Tensor places_of(const Group& group) const;
+  void publish_write(mneme::Layer& l, const std::vector<Group>& groups,
+                     const Samples& samples) const;
+
+  // read
+  Densities densities_of(mneme::Layer& l, const mneme::Tensor& q,
+                         const mneme::Tensor& coefficients) const;
+  mneme::Tensor fast_logits(mneme::Layer& l, const mneme::Tensor& q,
+                            const mneme::Tensor& coefficients) const;
+  mneme::Tensor centres(mneme::DType dtype) const;  // [1,N]
+  mneme::Tensor widths(mneme::DType dtype) const;
+  mneme::Tensor expectations(const Densities& densities) const;
+  void report(mneme::Layer& l, const Densities& densities,
+              const std::vector<int64_t>& absorbed) const;
+  void keep_histogram(mneme::Layer& l, const Densities& densities) const;
+  void publish_read(mneme::Layer& l, const Densities& densities, const mneme::Tensor& values) const;
+
+  Settings settings_;
+  int64_t segment_;  // T of the run
+  Expectation expectation_;
+  Signal signal_;
+  Histogram histogram_;
+  FiniteRows finite_rows_;
+  mneme::KernelId expectation_id_, signal_id_, histogram_id_, finite_rows_id_;
+  mneme::Parameter key_, value_, output_, gate_weight_, gate_bias_, mu_, sigma_;
+  mneme::Parameter mu_bias_, sigma_bias_;
+  mneme::Slot coefficients_;
+  mneme::Slot density_;     // sticky: unnormalised histogram [B,bins] of the segment's densities
+  mneme::Counts absorbed_;  // rows since the memory was last empty
+};
+
+}  // namespace continuous_ltm

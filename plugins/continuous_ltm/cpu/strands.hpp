@@ -1,0 +1,38 @@
+// How the pieces of a CPU kernel are shared out: to strands, each with scratch memory of its own
+// and pieces of its own, whatever the number of threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "mneme/cpp/parallel.hpp"
+
+namespace continuous_ltm::cpu {
+
+// More would only cost memory: a strand's scratch is the size of one head's values.
+inline constexpr int64_t kMostStrands = 16;
+
+struct Strands {
+  int64_t pieces = 0;
+  uint64_t scratch_bytes = 0;  // of a strand
+
+  int64_t count() const { return std::min(pieces, kMostStrands); }
+  uint64_t workspace_bytes() const { return static_cast<uint64_t>(count()) * scratch_bytes; }
+
+  // Calls body(scratch, piece) once for every piece, on the host's threads.
+  template <typename Body>
+  void run(void* workspace, const Body& body) const {
+    mneme::parallel_for(count(), 1, [&](int64_t begin, int64_t end) noexcept {
+      for (int64_t strand = begin; strand < end; ++strand) {
+        void* scratch =
+            static_cast<unsigned char*>(workspace) + static_cast<uint64_t>(strand) * scratch_bytes;
+        const int64_t last = (strand + 1) * pieces / count();
+        for (int64_t piece = strand * pieces / count(); piece < last; ++piece) {
+          body(scratch, piece);
+        }
+      }
+    });
+  }
+};
+
+}  // namespace continuous_ltm::cpu

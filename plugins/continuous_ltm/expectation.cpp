@@ -1,0 +1,125 @@
+#include "expectation.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "cpu/kernel_table.hpp"
+#include "cpu/strands.hpp"
+#include "shape_checks.hpp"
+
+namespace continuous_ltm {
+namespace {
+
+void check_values(const mneme::TypedShape& values, const mneme::TypedShape& mu, int64_t basis) {
+  check_rank("values", values.shape, 4, "[B, N, H, d]");
+  check_shape("values", values.shape, {mu.shape[0], basis, mu.shape[1], values.shape[3]});
+  const bool is_f64 = mu.dtype == mneme::DType::kF64;
+  const bool fits = is_f64 ? values.dtype == mneme::DType::kF64
+                           : values.dtype == mneme::DType::kF32 ||
+                                 values.dtype == mneme::DType::kBF16 ||
+                                 values.dtype == mneme::DType::kF16;
+  if (fits) return;
+  mneme::fail(MNEME_E_DTYPE, std::string("values: expected ") +
+                                 (is_f64 ? "f64 with f64 densities" : "f32, bf16 or f16") +
+                                 ", got dtype code " + code_of(values.dtype));
+}
+
+Element element_of(mneme::DType dtype) {
+  switch (dtype) {
+    case mneme::DType::kF64:
+      return Element::kF64;
+    case mneme::DType::kBF16:
+      return Element::kBF16;
+    case mneme::DType::kF16:
+      return Element::kF16;
+    default:
+      return Element::kF32;
+  }
+}
+
+ExpectationBuffers inputs_of(const mneme::KernelCall& call) {
+  ExpectationBuffers buffers;
+  buffers.mu = call.input(0).data<void>();
+  buffers.variance = call.input(1).data<void>();
+  buffers.values = call.input(2).data<void>();
+  return buffers;
+}
+
+void* gradient(const mneme::KernelCall& call, uint32_t i) {
+  return call.grad_input(i).has_data() ? call.grad_input(i).data<void>() : nullptr;
+}
+
+ExpectationGradients gradients_of(const mneme::KernelCall& call) {
+  ExpectationGradients gradients;
+  if (call.grad_output(0).has_data()) gradients.context = call.grad_output(0).data<void>();
+  gradients.mu = gradient(call, 0);
+  gradients.variance = gradient(call, 1);
+  gradients.values = gradient(call, 2);
+  return gradients;
+}
+
+void clear_gradients(const mneme::KernelCall& call) {
+  for (uint32_t i = 0; i < Expectation::kInputs; ++i) {
+    const mneme::View grad = call.grad_input(i);
+    if (!grad.has_data()) continue;
+    std::memset(grad.data<void>(), 0,
+                static_cast<std::size_t>(grad.elements() * grad.element_size()));
+  }
+}
+
+}  // namespace
+
+Expectation::Expectation(const BasisGrid& grid, const cpu::KernelTable* table)
+    : grid_(grid), table_(table != nullptr ? table : cpu::kernel_tables().front()) {}
+
+void Expectation::infer(mneme::KernelPlan& plan) const {
+  const mneme::TypedShape mu = plan.input(0);
+  const mneme::TypedShape values = plan.input(2);
+  check_densities(mu, plan.input(1));
+  check_values(values, mu, grid_.basis());
+  ExpectationShape shape;
+  shape.lanes = mu.shape[0];
+  shape.heads = mu.shape[1];
+  shape.queries = mu.shape[2];
+  shape.head_width = values.shape[3];
+  shape.grid = grid_;
+  shape.element = element_of(values.dtype);
+  plan.output(0, values.dtype, {shape.lanes, shape.queries, shape.heads, shape.head_width});
+  const int64_t heads = shape.lanes * shape.heads;
+  plan.workspace(cpu::Strands{heads, table_->expect_scratch(shape)}.workspace_bytes());
+  plan.backward_workspace(
+      cpu::Strands{heads, table_->expect_backward_scratch(shape)}.workspace_bytes());
+}
+
+ExpectationShape Expectation::shape_of(const mneme::KernelCall& call) const {
+  ExpectationShape shape;
+  shape.lanes = call.input(0).dim(0);
+  shape.heads = call.input(0).dim(1);
+  shape.queries = call.input(0).dim(2);
+  shape.head_width = call.input(2).dim(3);
+  shape.grid = grid_;
+  shape.element = element_of(call.input(2).dtype());
+  return shape;
+}
+
+void Expectation::forward_cpu(const mneme::KernelCall& call) const {
+  const ExpectationShape shape = shape_of(call);
+  ExpectationBuffers buffers = inputs_of(call);
+  buffers.context = call.output(0).data<void>();
+  const cpu::Strands strands = {shape.lanes * shape.heads, table_->expect_scratch(shape)};
+  strands.run(call.workspace(),
+              [&](void* scratch, int64_t head) { table_->expect(shape, buffers, scratch, head); });
+}
+
+void Expectation::backward_cpu(const mneme::KernelCall& call) const {
+  const ExpectationShape shape = shape_of(call);
+  const ExpectationBuffers buffers = inputs_of(call);
+  const ExpectationGradients gradients = gradients_of(call);
+  if (gradients.context == nullptr) return clear_gradients(call);
+  const cpu::Strands strands = {shape.lanes * shape.heads, table_->expect_backward_scratch(shape)};
+  strands.run(call.workspace(), [&](void* scratch, int64_t head) {
+    table_->expect_backward(shape, buffers, gradients, scratch, head);
+  });
+}
+
+}  // namespace continuous_ltm

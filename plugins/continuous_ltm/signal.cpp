@@ -1,0 +1,63 @@
+#include "signal.hpp"
+
+#include "cpu/kernel_table.hpp"
+#include "cpu/strands.hpp"
+#include "shape_checks.hpp"
+
+namespace continuous_ltm {
+namespace {
+
+void check_types(mneme::DType positions, mneme::DType coefficients) {
+  if (positions != mneme::DType::kF64) {
+    mneme::fail(MNEME_E_DTYPE, "positions: expected f64, got dtype code " + code_of(positions));
+  }
+  if (coefficients != mneme::DType::kF32 && coefficients != mneme::DType::kF64) {
+    mneme::fail(MNEME_E_DTYPE,
+                "coefficients: expected f32 or f64, got dtype code " + code_of(coefficients));
+  }
+}
+
+cpu::Strands strands_of(const SignalShape& shape, const cpu::KernelTable& table) {
+  const int64_t panels = (shape.width + cpu::kSignalPanel - 1) / cpu::kSignalPanel;
+  return {shape.lanes * panels, table.signal_scratch(shape)};
+}
+
+}  // namespace
+
+Signal::Signal(const BasisGrid& grid, const cpu::KernelTable* table)
+    : grid_(grid), table_(table != nullptr ? table : cpu::kernel_tables().front()) {}
+
+void Signal::infer(mneme::KernelPlan& plan) const {
+  const mneme::TypedShape positions = plan.input(0);
+  const mneme::TypedShape coefficients = plan.input(1);
+  check_rank("positions", positions.shape, 2, "[B, M]");
+  check_rank("coefficients", coefficients.shape, 3, "[B, N, D]");
+  SignalShape shape;
+  shape.lanes = positions.shape[0];
+  shape.samples = positions.shape[1];
+  shape.width = coefficients.shape[2];
+  shape.grid = grid_;
+  shape.is_f64 = coefficients.dtype == mneme::DType::kF64;
+  check_shape("coefficients", coefficients.shape, {shape.lanes, grid_.basis(), shape.width});
+  check_types(positions.dtype, coefficients.dtype);
+  plan.output(0, coefficients.dtype, {shape.lanes, shape.samples, shape.width});
+  plan.workspace(strands_of(shape, *table_).workspace_bytes());
+}
+
+void Signal::forward_cpu(const mneme::KernelCall& call) const {
+  SignalShape shape;
+  shape.lanes = call.input(0).dim(0);
+  shape.samples = call.input(0).dim(1);
+  shape.width = call.input(1).dim(2);
+  shape.grid = grid_;
+  shape.is_f64 = call.input(1).dtype() == mneme::DType::kF64;
+  SignalBuffers buffers;
+  buffers.positions = call.input(0).data<double>();
+  buffers.coefficients = call.input(1).data<void>();
+  buffers.rows = call.output(0).data<void>();
+  strands_of(shape, *table_).run(call.workspace(), [&](void* scratch, int64_t panel) {
+    table_->signal(shape, buffers, scratch, panel);
+  });
+}
+
+}  // namespace continuous_ltm

@@ -1,0 +1,27 @@
+// Lines for the host's log.
+#pragma once
+
+#include <string>
+
+#include "mneme/cpp/host.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+
+enum class LogLevel : uint32_t {
+  kDebug = MNEME_LOG_DEBUG,
+  kInfo = MNEME_LOG_INFO,
+  kWarning = MNEME_LOG_WARNING,
+  kError = MNEME_LOG_ERROR
+};
+
+// One line; the host adds `plugin_id`. Anywhere but in negotiation; a host without a log drops it.
+inline void log_line(LogLevel level, const char* plugin_id, const std::string& line) {
+  const mneme_log_api* api = detail::groups.log;
+  if (api == nullptr) return;
+  api->write(detail::groups.host, static_cast<uint32_t>(level), plugin_id, line.data(),
+             line.size());
+}
+
+}  // namespace sdk_0_1
+}  // namespace mneme
