@@ -2,26 +2,24 @@
 // that the host uses.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugins/xl_cache/cache_update.hpp"
 #include "plugins/xl_cache/reference/cache_update.hpp"
-#ifdef MNEME_HAS_CUDA
-#include <cuda_runtime_api.h>
-#endif
+#include "tests/plugins/kernel_tensors.hpp"
 
 namespace {
 
+using mneme::test::Device;
+using mneme::test::KernelRun;
+using mneme::test::OnDevice;
+using mneme::test::TestTensor;
 using xl_cache::CacheUpdate;
 namespace reference = xl_cache::reference;
-
-enum class Device { kCpu, kCuda };
 
 struct Case {
   int64_t lanes, old, fresh, width, rows;
@@ -31,120 +29,6 @@ std::string text_of(const Case& c) {
   return "B=" + std::to_string(c.lanes) + " M=" + std::to_string(c.old) +
          " T=" + std::to_string(c.fresh) + " D=" + std::to_string(c.width) +
          " rows=" + std::to_string(c.rows);
-}
-
-bool has_cuda_device() {
-#ifdef MNEME_HAS_CUDA
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-#else
-  return false;
-#endif
-}
-
-// Memory of one tensor on a device. `offset` bytes in front make the address unaligned.
-class Memory {
- public:
-  Memory(Device device, std::size_t bytes, std::size_t offset)
-      : device_(device), bytes_(bytes), offset_(offset), host_(bytes + offset, 0xAB) {
-#ifdef MNEME_HAS_CUDA
-    if (device_ == Device::kCuda) {
-      EXPECT_EQ(cudaMalloc(&cuda_, host_.size() + 1), cudaSuccess);
-      upload();
-    }
-#endif
-  }
-  ~Memory() {
-#ifdef MNEME_HAS_CUDA
-    if (cuda_ != nullptr) cudaFree(cuda_);
-#endif
-  }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  void* data() {
-    if (bytes_ == 0) return nullptr;
-    auto* base = device_ == Device::kCuda ? static_cast<unsigned char*>(cuda_) : host_.data();
-    return base + offset_;
-  }
-  unsigned char* host() { return host_.data() + offset_; }
-  void upload() {
-#ifdef MNEME_HAS_CUDA
-    if (device_ == Device::kCuda) {
-      EXPECT_EQ(cudaMemcpy(cuda_, host_.data(), host_.size(), cudaMemcpyHostToDevice), cudaSuccess);
-    }
-#endif
-  }
-  void download() {
-#ifdef MNEME_HAS_CUDA
-    if (device_ == Device::kCuda) {
-      EXPECT_EQ(cudaMemcpy(host_.data(), cuda_, host_.size(), cudaMemcpyDeviceToHost), cudaSuccess);
-    }
-#endif
-  }
-
- private:
-  Device device_;
-  std::size_t bytes_;
-  std::size_t offset_;
-  std::vector<unsigned char> host_;
-  void* cuda_ = nullptr;
-};
-
-// A tensor in the host's normal form.
-struct TestTensor {
-  TestTensor(Device device, mneme::DType type, std::vector<int64_t> extents, std::size_t offset)
-      : dtype(type), shape(std::move(extents)) {
-    std::size_t bytes = element_size();
-    for (const int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);
-    memory = std::make_unique<Memory>(device, bytes, offset * element_size());
-    strides.assign(shape.size(), 1);
-    for (std::size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
-  }
-  std::size_t element_size() const {
-    switch (dtype) {
-      case mneme::DType::kBool:
-        return 1;
-      case mneme::DType::kF64:
-        return 8;
-      case mneme::DType::kF32:
-        return 4;
-      default:
-        return 2;
-    }
-  }
-  mneme_view view() {
-    mneme_view out = {};
-    out.data = memory->data();
-    out.device_type = MNEME_DEVICE_CPU;
-    out.ndim = static_cast<int32_t>(shape.size());
-    out.dtype_code = dtype == mneme::DType::kBool ? 6 : dtype == mneme::DType::kBF16 ? 4 : 2;
-    out.dtype_bits = static_cast<uint8_t>(element_size() * 8);
-    out.dtype_lanes = 1;
-    out.shape = shape.data();
-    out.strides = strides.data();
-    return out;
-  }
-  mneme_shape raw_shape() const { return mneme::Shape(shape).raw(dtype); }
-
-  mneme::DType dtype;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
-  std::unique_ptr<Memory> memory;
-};
-
-template <typename T>
-void write(TestTensor& tensor, const reference::Rows& rows) {
-  for (std::size_t i = 0; i < rows.values.size(); ++i) {
-    const T value = static_cast<T>(static_cast<float>(rows.values[i]));
-    std::memcpy(tensor.memory->host() + i * sizeof(T), &value, sizeof(T));
-  }
-  tensor.memory->upload();
-}
-
-void write_valid(TestTensor& tensor, const reference::Rows& rows) {
-  if (!rows.valid.empty()) std::memcpy(tensor.memory->host(), rows.valid.data(), rows.valid.size());
-  tensor.memory->upload();
 }
 
 // Multiples of 1/4 below 32 are exact in every dtype; rows that are not valid hold NaN, which must
@@ -168,33 +52,18 @@ reference::Rows random_rows(std::mt19937& random, const Case& c, int64_t count) 
   return rows;
 }
 
-template <typename T>
 void expect_rows(TestTensor& values, TestTensor& valid, const reference::Rows& expected,
                  const std::string& what) {
-  values.memory->download();
   valid.memory->download();
   for (std::size_t i = 0; i < expected.valid.size(); ++i) {
     ASSERT_EQ(valid.memory->host()[i], expected.valid[i]) << what << ", row " << i;
   }
+  const std::vector<double> got = values.read();
   for (std::size_t i = 0; i < expected.values.size(); ++i) {
-    T got;
-    std::memcpy(&got, values.memory->host() + i * sizeof(T), sizeof(T));
-    ASSERT_EQ(static_cast<double>(static_cast<float>(got)), expected.values[i])
-        << what << ", element " << i;
+    ASSERT_EQ(got[i], expected.values[i]) << what << ", element " << i;
   }
 }
 
-mneme_kernel_plan plan_of(const std::vector<mneme_shape>& inputs, std::vector<mneme_shape>& outputs,
-                          const int64_t& rows) {
-  mneme_kernel_plan raw = MNEME_INIT(mneme_kernel_plan);
-  raw.inputs = inputs.data();
-  raw.outputs = outputs.data();
-  raw.integers = &rows;
-  raw.n_integers = 1;
-  return raw;
-}
-
-template <typename T>
 void run_case(Device device, mneme::DType dtype, const Case& c, std::size_t offset,
               std::mt19937& random) {
   const reference::Rows old = random_rows(random, c, c.old);
@@ -206,41 +75,17 @@ void run_case(Device device, mneme::DType dtype, const Case& c, std::size_t offs
   inputs.emplace_back(device, mneme::DType::kBool, std::vector<int64_t>{c.lanes, c.old}, offset);
   inputs.emplace_back(device, dtype, std::vector<int64_t>{c.lanes, c.fresh, c.width}, offset);
   inputs.emplace_back(device, mneme::DType::kBool, std::vector<int64_t>{c.lanes, c.fresh}, offset);
-  write<T>(inputs[0], old);
-  write_valid(inputs[1], old);
-  write<T>(inputs[2], fresh);
-  write_valid(inputs[3], fresh);
+  inputs[0].write(old.values);
+  inputs[1].write(old.valid);
+  inputs[2].write(fresh.values);
+  inputs[3].write(fresh.valid);
 
   const CacheUpdate kernel;
-  std::vector<mneme_shape> input_shapes;
-  for (const TestTensor& input : inputs) input_shapes.push_back(input.raw_shape());
-  std::vector<mneme_shape> output_shapes(4);
-  mneme_kernel_plan raw_plan = plan_of(input_shapes, output_shapes, c.rows);
-  mneme::KernelPlan plan(raw_plan);
-  kernel.infer(plan);
-
-  std::vector<TestTensor> outputs;
-  for (const mneme_shape& shape : output_shapes) {
-    outputs.emplace_back(device, static_cast<mneme::DType>(shape.dtype),
-                         std::vector<int64_t>(shape.dims, shape.dims + shape.rank), offset);
-  }
-  std::vector<mneme_view> input_views;
-  std::vector<mneme_view> output_views;
-  for (TestTensor& input : inputs) input_views.push_back(input.view());
-  for (TestTensor& output : outputs) output_views.push_back(output.view());
-  mneme_kernel_call raw_call = MNEME_INIT(mneme_kernel_call);
-  raw_call.inputs = input_views.data();
-  raw_call.outputs = output_views.data();
-  const mneme::KernelCall call(raw_call, CacheUpdate::kName);
-  if (device == Device::kCpu) kernel.forward_cpu(call);
-#ifdef MNEME_HAS_CUDA
-  if (device == Device::kCuda) {
-    kernel.forward_cuda(call);
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  }
-#endif
-  expect_rows<T>(outputs[0], outputs[1], expected.kept, text_of(c) + ", kept");
-  expect_rows<T>(outputs[2], outputs[3], expected.evicted, text_of(c) + ", evicted");
+  KernelRun<CacheUpdate> run(kernel, device, inputs, {c.rows});
+  run.move_outputs(offset);
+  run.forward();
+  expect_rows(run.outputs[0], run.outputs[1], expected.kept, text_of(c) + ", kept");
+  expect_rows(run.outputs[2], run.outputs[3], expected.evicted, text_of(c) + ", evicted");
 }
 
 const std::vector<Case>& cases() {
@@ -260,31 +105,14 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-class CacheUpdateOn : public testing::TestWithParam<Device> {
- protected:
-  void SetUp() override {
-    if (GetParam() == Device::kCuda && !has_cuda_device()) {
-      GTEST_SKIP() << "no CUDA device, or built without CUDA sources";
-    }
-    const char* given = std::getenv("MNEME_TEST_SEED");
-    const auto seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
-                                       : std::random_device{}();
-    random_.seed(seed);
-    RecordProperty("seed", std::to_string(seed));
-    std::printf("seed %u (MNEME_TEST_SEED repeats it)\n", seed);
-  }
-  std::mt19937 random_;
-};
+class CacheUpdateOn : public OnDevice {};
 
 TEST_P(CacheUpdateOn, EqualsTheReferenceForEveryDtypeAndShape) {
   for (const mneme::DType dtype :
        {mneme::DType::kF32, mneme::DType::kF64, mneme::DType::kBF16, mneme::DType::kF16}) {
     for (const Case& c : cases()) {
       for (const std::size_t offset : {0U, 1U}) {  // elements in front of the first one
-        mneme::visit_float(dtype, [&](auto tag) {
-          using T = typename decltype(tag)::Type;
-          run_case<T>(GetParam(), dtype, c, offset, random_);
-        });
+        run_case(GetParam(), dtype, c, offset, random_);
         if (HasFatalFailure()) return;
       }
     }
@@ -296,29 +124,16 @@ TEST_P(CacheUpdateOn, EqualsTheReferenceForRandomShapes) {
   for (int i = 0; i < 40; ++i) {
     const Case c = {extent(random_) % 5 + 1, extent(random_) - 1, extent(random_), extent(random_),
                     extent(random_)};
-    run_case<float>(GetParam(), mneme::DType::kF32, c, 0, random_);
+    run_case(GetParam(), mneme::DType::kF32, c, 0, random_);
     if (HasFatalFailure()) return;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CacheUpdateOn, testing::Values(Device::kCpu, Device::kCuda),
-                         [](const testing::TestParamInfo<Device>& device) {
-                           return device.param == Device::kCpu ? "Cpu" : "Cuda";
-                         });
+                         mneme::test::name_of);
 
-// What infer says about wrong inputs.
 std::string infer_error(std::vector<TestTensor> inputs, int64_t rows) {
-  std::vector<mneme_shape> shapes;
-  for (const TestTensor& input : inputs) shapes.push_back(input.raw_shape());
-  std::vector<mneme_shape> outputs(4);
-  mneme_kernel_plan raw = plan_of(shapes, outputs, rows);
-  mneme::KernelPlan plan(raw);
-  try {
-    CacheUpdate{}.infer(plan);
-  } catch (const mneme::Failure& failure) {
-    return std::to_string(failure.code()) + ": " + failure.what();
-  }
-  return "";
+  return mneme::test::infer_error(CacheUpdate{}, std::move(inputs), {rows});
 }
 
 std::vector<TestTensor> inputs_of(const std::vector<std::vector<int64_t>>& shapes,

@@ -1,0 +1,121 @@
+// Sizes, densities and comparisons that the kernel tests of the continuous memory share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "plugins/continuous_ltm/cpu/kernel_table.hpp"
+#include "plugins/continuous_ltm/grid_options.hpp"
+#include "plugins/continuous_ltm/reference/kernels.hpp"
+#include "tests/plugins/kernel_tensors.hpp"
+
+namespace mneme::test {
+
+namespace reference = continuous_ltm::reference;
+
+// How wide the queries' densities are.
+enum class Spread { kNarrow, kWide, kMixed };
+
+struct LtmCase {
+  int64_t lanes, heads, queries, head_width, basis;
+  std::vector<double> widths;
+  Spread spread = Spread::kMixed;
+  double band = continuous_ltm::kBandByPrecision;
+
+  reference::Basis reference_basis() const { return {basis, widths}; }
+  continuous_ltm::BasisGrid grid() const { return continuous_ltm::make_grid(basis, widths, band); }
+};
+
+inline std::string text_of(const LtmCase& c) {
+  return "B=" + std::to_string(c.lanes) + " H=" + std::to_string(c.heads) +
+         " T=" + std::to_string(c.queries) + " d=" + std::to_string(c.head_width) +
+         " N=" + std::to_string(c.basis) + " W=" + std::to_string(c.widths.size()) +
+         " spread=" + std::to_string(static_cast<int>(c.spread)) +
+         " band=" + std::to_string(c.band);
+}
+
+inline std::vector<double> random_numbers(std::mt19937& random, int64_t count) {
+  std::normal_distribution<double> normal;
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (double& value : values) value = normal(random);
+  return values;
+}
+
+// Means in [0,1], the ends included; variances down to 1e-6.
+inline reference::Densities random_densities(std::mt19937& random, const LtmCase& c) {
+  std::uniform_real_distribution<double> unit(0.0, 1.0);
+  reference::Densities p;
+  p.lanes = c.lanes;
+  p.heads = c.heads;
+  p.queries = c.queries;
+  for (int64_t i = 0; i < c.lanes * c.heads * c.queries; ++i) {
+    const double place = unit(random);
+    p.mu.push_back(i % 11 == 0 ? 0.0 : i % 11 == 1 ? 1.0 : place);
+    const bool is_wide =
+        c.spread == Spread::kWide || (c.spread == Spread::kMixed && unit(random) < 0.3);
+    const double exponent = is_wide ? unit(random) * 2.0 - 1.5 : unit(random) * 3.0 - 6.0;
+    p.variance.push_back(i % 7 == 0 && !is_wide ? 1e-6 : std::pow(10.0, exponent));
+  }
+  return p;
+}
+
+inline double norm(const std::vector<double>& values) {
+  double sum = 0.0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+// ||got - expected|| <= tolerance ||expected|| + the error of rounding `expected` to `dtype`.
+inline void expect_close(TestTensor& got, const std::vector<double>& expected, double tolerance,
+                         const std::string& what) {
+  const std::vector<double> values = got.read();
+  ASSERT_EQ(values.size(), expected.size()) << what;
+  TestTensor rounded(Device::kCpu, got.dtype, got.shape);
+  rounded.write(expected);
+  const std::vector<double> best = rounded.read();
+  std::vector<double> error;
+  std::vector<double> rounding;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    error.push_back(values[i] - expected[i]);
+    rounding.push_back(best[i] - expected[i]);
+  }
+  // Written so that a NaN fails.
+  EXPECT_TRUE(norm(error) <= tolerance * norm(expected) + 1.1 * norm(rounding))
+      << what << ": error " << norm(error) << " of " << norm(expected) << ", rounding "
+      << norm(rounding);
+}
+
+// The CPU's instruction sets that this machine has, or one null for CUDA.
+inline std::vector<const continuous_ltm::cpu::KernelTable*> tables_on(Device device) {
+  if (device == Device::kCuda) return {nullptr};
+  return continuous_ltm::cpu::kernel_tables();
+}
+
+inline std::string name_of(const continuous_ltm::cpu::KernelTable* table) {
+  return table == nullptr ? "cuda" : table->name;
+}
+
+// Cuts the ranges of parallel_for into single pieces, done from the last to the first: as
+// different as can be from the one range that is used without a host.
+class ReversedPieces {
+ public:
+  ReversedPieces() {
+    api_.struct_size = sizeof(api_);
+    api_.run = [](const mneme_host*, int64_t count, int64_t, mneme_parallel_body body, void* user) {
+      for (int64_t i = count; i > 0; --i) body(user, i - 1, i);
+    };
+    detail::groups.parallel = &api_;
+  }
+  ~ReversedPieces() { detail::groups.parallel = nullptr; }
+  ReversedPieces(const ReversedPieces&) = delete;
+  ReversedPieces& operator=(const ReversedPieces&) = delete;
+
+ private:
+  mneme_parallel_api api_ = {};
+};
+
+}  // namespace mneme::test

@@ -1,0 +1,309 @@
+// Tensors for tests that call a plugin's kernel through the interface that the host uses, on the
+// CPU and on CUDA.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mneme/cpp/kernel.hpp"
+#ifdef MNEME_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+namespace mneme::test {
+
+enum class Device { kCpu, kCuda };
+
+inline bool has_cuda_device() {
+#ifdef MNEME_HAS_CUDA
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+#else
+  return false;
+#endif
+}
+
+// A seed from MNEME_TEST_SEED or, without it, from the system; printed and recorded.
+inline uint32_t test_seed() {
+  const char* given = std::getenv("MNEME_TEST_SEED");
+  const auto seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
+                                     : std::random_device{}();
+  testing::Test::RecordProperty("seed", std::to_string(seed));
+  std::printf("seed %u (MNEME_TEST_SEED repeats it)\n", seed);
+  return seed;
+}
+
+// Memory of one tensor on a device. `offset` bytes in front make the address unaligned. Every byte
+// is 0xAB until written.
+class Memory {
+ public:
+  Memory(Device device, std::size_t bytes, std::size_t offset)
+      : device_(device), bytes_(bytes), offset_(offset), host_(bytes + offset, 0xAB) {
+#ifdef MNEME_HAS_CUDA
+    if (device_ == Device::kCuda) {
+      EXPECT_EQ(cudaMalloc(&cuda_, host_.size() + 1), cudaSuccess);
+      upload();
+    }
+#endif
+  }
+  ~Memory() {
+#ifdef MNEME_HAS_CUDA
+    if (cuda_ != nullptr) cudaFree(cuda_);
+#endif
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  void* data() {
+    if (bytes_ == 0) return nullptr;
+    auto* base = device_ == Device::kCuda ? static_cast<unsigned char*>(cuda_) : host_.data();
+    return base + offset_;
+  }
+  unsigned char* host() { return host_.data() + offset_; }
+  void upload() {
+#ifdef MNEME_HAS_CUDA
+    if (device_ == Device::kCuda) {
+      EXPECT_EQ(cudaMemcpy(cuda_, host_.data(), host_.size(), cudaMemcpyHostToDevice), cudaSuccess);
+    }
+#endif
+  }
+  void download() {
+#ifdef MNEME_HAS_CUDA
+    if (device_ == Device::kCuda) {
+      EXPECT_EQ(cudaMemcpy(host_.data(), cuda_, host_.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+    }
+#endif
+  }
+
+ private:
+  Device device_;
+  std::size_t bytes_;
+  std::size_t offset_;
+  std::vector<unsigned char> host_;
+  void* cuda_ = nullptr;
+};
+
+// A tensor in the host's normal form.
+struct TestTensor {
+  TestTensor(Device device, DType type, std::vector<int64_t> extents, std::size_t offset = 0)
+      : dtype(type), shape(std::move(extents)) {
+    memory = std::make_unique<Memory>(device, elements() * element_size(), offset * element_size());
+    strides.assign(shape.size(), 1);
+    for (std::size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
+  }
+  std::size_t elements() const {
+    std::size_t product = 1;
+    for (const int64_t extent : shape) product *= static_cast<std::size_t>(extent);
+    return product;
+  }
+  std::size_t element_size() const {
+    switch (dtype) {
+      case DType::kBool:
+        return 1;
+      case DType::kF64:
+        return 8;
+      case DType::kF32:
+        return 4;
+      default:
+        return 2;
+    }
+  }
+  mneme_view view() {
+    mneme_view out = {};
+    out.data = memory->data();
+    out.device_type = MNEME_DEVICE_CPU;
+    out.ndim = static_cast<int32_t>(shape.size());
+    out.dtype_code = dtype == DType::kBool ? 6 : dtype == DType::kBF16 ? 4 : 2;
+    out.dtype_bits = static_cast<uint8_t>(element_size() * 8);
+    out.dtype_lanes = 1;
+    out.shape = shape.data();
+    out.strides = strides.data();
+    return out;
+  }
+  mneme_shape raw_shape() const { return Shape(shape).raw(dtype); }
+
+  // Rounds to the tensor's type, once: through float where the type is narrower.
+  void write(const std::vector<double>& values) {
+    visit_float(dtype, [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const T value = rounded<T>(values[i]);
+        std::memcpy(memory->host() + i * sizeof(T), &value, sizeof(T));
+      }
+    });
+    memory->upload();
+  }
+  void write(const std::vector<uint8_t>& values) {
+    if (!values.empty()) std::memcpy(memory->host(), values.data(), values.size());
+    memory->upload();
+  }
+  std::vector<double> read() {
+    memory->download();
+    std::vector<double> values(elements());
+    visit_float(dtype, [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        T value;
+        std::memcpy(&value, memory->host() + i * sizeof(T), sizeof(T));
+        values[i] = static_cast<double>(value);
+      }
+    });
+    return values;
+  }
+
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  std::unique_ptr<Memory> memory;
+
+ private:
+  template <typename T>
+  static T rounded(double value) {
+    if constexpr (std::is_same_v<T, double>) return value;
+    if constexpr (!std::is_same_v<T, double>) return T(static_cast<float>(value));
+  }
+};
+
+// One call of a kernel: asks infer, allocates what it answers, runs. Outputs and workspace hold no
+// useful value before.
+template <typename K>
+class KernelRun {
+ public:
+  KernelRun(const K& kernel, Device device, std::vector<TestTensor>& tensors,
+            std::vector<int64_t> scalars = {})
+      : kernel_(kernel), device_(device), inputs(tensors), integers_(std::move(scalars)) {
+    std::vector<mneme_shape> input_shapes;
+    for (const TestTensor& input : inputs) input_shapes.push_back(input.raw_shape());
+    std::vector<mneme_shape> output_shapes(K::kOutputs);
+    mneme_kernel_plan raw = MNEME_INIT(mneme_kernel_plan);
+    raw.inputs = input_shapes.data();
+    raw.outputs = output_shapes.data();
+    raw.integers = integers_.data();
+    raw.n_integers = static_cast<uint32_t>(integers_.size());
+    KernelPlan plan(raw);
+    kernel_.infer(plan);
+    for (const mneme_shape& shape : output_shapes) outputs.push_back(make(shape));
+    workspace_bytes_ = raw.workspace_bytes;
+    backward_bytes_ = raw.backward_workspace_bytes;
+  }
+  // Adds outputs whose first element lies `offset` elements behind an aligned address.
+  void move_outputs(std::size_t offset) {
+    for (TestTensor& output : outputs) {
+      output = TestTensor(device_, output.dtype, output.shape, offset);
+    }
+  }
+
+  void forward() {
+    mneme_kernel_call raw = call();
+    Memory workspace(device_, workspace_bytes_, 0);
+    raw.workspace = workspace.data();
+    raw.workspace_bytes = workspace_bytes_;
+    const KernelCall kernel_call(raw, K::kName);
+    if (device_ == Device::kCpu) kernel_.forward_cpu(kernel_call);
+#ifdef MNEME_HAS_CUDA
+    if (device_ == Device::kCuda) {
+      kernel_.forward_cuda(kernel_call);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    }
+#endif
+  }
+
+  // grad_output null: no gradient arrives. Input i gets a gradient where bit i of wanted is set.
+  void backward(TestTensor* grad_output, uint32_t wanted = ~0U) {
+    mneme_kernel_call raw = call();
+    Memory workspace(device_, backward_bytes_, 0);
+    raw.workspace = workspace.data();
+    raw.workspace_bytes = backward_bytes_;
+    mneme_view arriving = outputs[0].view();
+    arriving.data = grad_output == nullptr ? nullptr : grad_output->memory->data();
+    raw.grad_outputs = &arriving;
+    std::vector<mneme_view> leaving;
+    grads.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      grads.push_back(make(inputs[i].raw_shape()));
+      leaving.push_back(grads.back().view());
+      if ((wanted >> i & 1U) == 0) leaving.back().data = nullptr;
+    }
+    raw.grad_inputs = leaving.data();
+    const KernelCall kernel_call(raw, K::kName);
+    if (device_ == Device::kCpu) kernel_.backward_cpu(kernel_call);
+#ifdef MNEME_HAS_CUDA
+    if (device_ == Device::kCuda) {
+      kernel_.backward_cuda(kernel_call);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    }
+#endif
+  }
+
+ private:
+  TestTensor make(const mneme_shape& shape) const {
+    return TestTensor(device_, static_cast<DType>(shape.dtype),
+                      std::vector<int64_t>(shape.dims, shape.dims + shape.rank));
+  }
+  mneme_kernel_call call() {
+    input_views_.clear();
+    output_views_.clear();
+    for (TestTensor& input : inputs) input_views_.push_back(input.view());
+    for (TestTensor& output : outputs) output_views_.push_back(output.view());
+    mneme_kernel_call raw = MNEME_INIT(mneme_kernel_call);
+    raw.inputs = input_views_.data();
+    raw.outputs = output_views_.data();
+    raw.integers = integers_.data();
+    raw.n_integers = static_cast<uint32_t>(integers_.size());
+    return raw;
+  }
+
+  const K& kernel_;
+  Device device_;
+
+ public:
+  std::vector<TestTensor>& inputs;
+  std::vector<TestTensor> outputs;
+  std::vector<TestTensor> grads;  // of the inputs
+
+ private:
+  std::vector<int64_t> integers_;
+  std::vector<mneme_view> input_views_;
+  std::vector<mneme_view> output_views_;
+  uint64_t workspace_bytes_ = 0;
+  uint64_t backward_bytes_ = 0;
+};
+
+// What infer says about inputs that do not fit: "code: message", empty when it says nothing.
+template <typename K>
+std::string infer_error(const K& kernel, std::vector<TestTensor> tensors,
+                        std::vector<int64_t> scalars = {}) {
+  try {
+    const KernelRun<K> run(kernel, Device::kCpu, tensors, std::move(scalars));
+  } catch (const Failure& failure) {
+    return std::to_string(failure.code()) + ": " + failure.what();
+  }
+  return "";
+}
+
+// Runs every test of a suite on each device.
+inline std::string name_of(const testing::TestParamInfo<Device>& device) {
+  return device.param == Device::kCpu ? "Cpu" : "Cuda";
+}
+
+class OnDevice : public testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Device::kCuda && !has_cuda_device()) {
+      GTEST_SKIP() << "no CUDA device, or built without CUDA sources";
+    }
+    random_.seed(test_seed());
+  }
+  std::mt19937 random_;
+};
+
+}  // namespace mneme::test
