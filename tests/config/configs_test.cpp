@@ -120,7 +120,7 @@ TEST(Configs, DigitSortingIsThatOfTheArticle) {
 // [infinity-former, 4.1 and C.1].
 TEST(Configs, SortingIsThatOfThePaper) {
   const Experiment e =
-      parse_experiment(kConfigs / "sorting.toml", {}, kConfigs / "memory/sorting_cache.toml");
+      parse_experiment(kConfigs / "sorting/4000.toml", {}, kConfigs / "sorting/xl_cache.toml");
   const std::vector<std::int64_t> got = {e.model.layers,
                                          e.model.heads,
                                          e.train.segment,
