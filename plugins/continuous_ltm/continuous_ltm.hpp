@@ -61,6 +61,9 @@ class ContinuousLtm : public mneme::Tier {
                                std::vector<int64_t>& absorbed) const;
   mneme::Tensor write(mneme::Layer& l, const Group& group, const mneme::Tensor& rows,
                       const mneme::Tensor& old, const Samples& samples) const;
+  mneme::Tensor first_fit(const Group& group, const mneme::Tensor& rows) const;
+  void report_error(mneme::Layer& l, const Group& group, const mneme::Tensor& rows,
+                    const mneme::Tensor& coefficients) const;
   mneme::Tensor gated(mneme::Layer& l, const mneme::Tensor& rows) const;
   mneme::Tensor update(const Group& group, const mneme::Tensor& rows, const mneme::Tensor& old,
                        const mneme::Tensor& places, mneme::Layer& l) const;

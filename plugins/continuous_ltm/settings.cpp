@@ -25,6 +25,7 @@ Settings::Settings(const mneme::Setup& s)
       reset_tokens(s.integer("reset_tokens")),
       is_normed(s.text("memory_input") == "normed"),
       has_affine_bias(s.boolean("affine_bias")),
+      reports_error(s.boolean("report_error")),
       is_plain(s.text("path") == "plain") {
   if (has_kl_mean && sigma_0 == 0.0) {
     mneme::fail(MNEME_E_INVALID_ARGUMENT,

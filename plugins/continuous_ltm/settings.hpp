@@ -45,6 +45,9 @@ struct Settings {
       mneme::choice("memory_input", "input", "input|normed",
                     "what is stored: the layer's input, or that after its norm"),
       mneme::boolean("affine_bias", false, "biases in the maps to mean and variance"),
+      mneme::boolean("report_error", false,
+                     "metric regression_error: how far the signal is from the rows just stored")
+          .at_evaluation(),
       mneme::choice("path", "fast", "fast|plain",
                     "plain forms every score and expectation, as the definition does")
           .at_evaluation());
@@ -70,6 +73,7 @@ struct Settings {
   int64_t reset_tokens;  // 0 = never
   bool is_normed;        // rows pass the layer's norm before they are stored
   bool has_affine_bias;
+  bool reports_error;
   bool is_plain;
 };
 

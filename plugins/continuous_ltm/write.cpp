@@ -98,15 +98,43 @@ Tensor ContinuousLtm::write(mneme::Layer& l, const Group& group, const Tensor& r
   check_finite(l, group, own);
   if (settings_.is_normed) own = l.norm(own);
   if (settings_.has_gate) own = gated(l, own);
+  Tensor written;
   if (group.is_first) {
-    const Tensor first =
-        matrix(key_of("first.", group.rows), settings_.basis, group.rows, own.dtype(), [&] {
-          return first_matrix(settings_.grid, group.rows, settings_.ridge, settings_.is_padded);
-        });
-    return apply(first, own);
+    written = first_fit(group, own);
+  } else {
+    const Tensor places = samples.places ? pick(samples.places, group.lanes) : Tensor();
+    written = update(group, own, pick(old, group.lanes), places, l);
   }
-  const Tensor places = samples.places ? pick(samples.places, group.lanes) : Tensor();
-  return update(group, own, pick(old, group.lanes), places, l);
+  if (settings_.reports_error) report_error(l, group, detach(own), detach(written));
+  return written;
+}
+
+Tensor ContinuousLtm::first_fit(const Group& group, const Tensor& rows) const {
+  const Tensor first =
+      matrix(key_of("first.", group.rows), settings_.basis, group.rows, rows.dtype(), [&] {
+        return first_matrix(settings_.grid, group.rows, settings_.ridge, settings_.is_padded);
+      });
+  return apply(first, rows);
+}
+
+// ||rows - signal|| / ||rows|| of each lane, the signal read where the new rows stand.
+void ContinuousLtm::report_error(mneme::Layer& l, const Group& group, const Tensor& rows,
+                                 const Tensor& coefficients) const {
+  const auto lanes = static_cast<int64_t>(group.lanes.size());
+  const Tensor all = places_of(group);
+  const Tensor places = slice(all, 1, all.dim(1) - group.rows);
+  const Tensor signal =
+      l.call(signal_id_, {expand(places, {lanes, group.rows}), coefficients})[0];
+  const Tensor error = norm2(rows - signal, {1, 2}) / clamp_min(norm2(rows, {1, 2}), 1e-30);
+  // A metric has a value for every lane of the run; those of other groups count 0.
+  std::vector<int64_t> source(static_cast<std::size_t>(l.lanes()), 0);
+  std::vector<double> weight(static_cast<std::size_t>(l.lanes()), 0.0);
+  for (std::size_t i = 0; i < group.lanes.size(); ++i) {
+    source[static_cast<std::size_t>(group.lanes[i])] = static_cast<int64_t>(i);
+    weight[static_cast<std::size_t>(group.lanes[i])] = 1.0;
+  }
+  l.metric("regression_error", index_select(error, lanes_tensor(source), 0),
+           cast(mneme::from_data<double>({l.lanes()}, weight), error.dtype()));
 }
 
 // g * x with g = sigmoid(conv(x)), the convolution over three rows with zeros at both ends

@@ -117,10 +117,51 @@ TEST(Configs, DigitSortingIsThatOfTheArticle) {
   EXPECT_EQ(e.memory.tiers.at(0).options.find("rows")->as_integer(), e.train.segment);
 }
 
+// [infinity-former, 4.1, C.1 and appendix D].
+TEST(Configs, ContinuousMemoriesAreThoseOfThePaper) {
+  struct Expected {
+    const char* file;
+    const char* memory;
+    std::int64_t rows, basis, samples, reset_tokens;
+    double tau, sigma_0;
+    bool is_sticky;
+  };
+  for (const Expected& expected : {
+           Expected{"sorting/8000.toml", "sorting/memory/continuous_ltm.toml", 1024, 1024, 512, 0, 0.75,
+                    0.05, false},
+           Expected{"sorting/16000.toml", "sorting/memory/continuous_ltm_sticky.toml", 1024, 1024, 512, 0,
+                    0.75, 0.05, true},
+           Expected{"sorting/small_1000.toml", "sorting/memory/small_continuous_ltm.toml", 130, 130, 130,
+                    0, 0.75, 0.05, false},
+           Expected{"wikitext103/infinity_former.toml", "wikitext103/memory/continuous_ltm_sticky.toml",
+                    150, 150, 150, 900, 0.5, 0.1, true},
+       }) {
+    SCOPED_TRACE(expected.memory);
+    const Experiment e =
+        parse_experiment(kConfigs / expected.file, {}, kConfigs / expected.memory);
+    ASSERT_EQ(e.memory.tiers.size(), 2U);
+    EXPECT_EQ(e.memory.tiers[0].options.find("rows")->as_integer(), expected.rows);
+    const auto& options = e.memory.tiers[1].options;
+    EXPECT_EQ(options.find("basis")->as_integer(), expected.basis);
+    EXPECT_EQ(options.find("samples")->as_integer(), expected.samples);
+    EXPECT_EQ(options.find("tau")->as_real(), expected.tau);
+    EXPECT_EQ(options.find("sigma_0")->as_real(), expected.sigma_0);
+    EXPECT_EQ(options.find("lambda_kl")->as_real(), 1e-5);
+    EXPECT_EQ(options.find("sticky")->as_boolean(), expected.is_sticky);
+    const auto* reset = options.find("reset_tokens");
+    EXPECT_EQ(reset == nullptr ? 0 : reset->as_integer(), expected.reset_tokens);
+  }
+  const Experiment wikitext = parse_experiment(kConfigs / "wikitext103/infinity_former.toml");
+  EXPECT_EQ(wikitext.train.lanes, 40);
+  EXPECT_EQ(wikitext.train.steps, 250000);
+  EXPECT_EQ(wikitext.train.lr, 2.5e-4);
+  EXPECT_EQ(wikitext.train.schedule, Schedule::kCosine);
+}
+
 // [infinity-former, 4.1 and C.1].
 TEST(Configs, SortingIsThatOfThePaper) {
   const Experiment e =
-      parse_experiment(kConfigs / "sorting/4000.toml", {}, kConfigs / "sorting/xl_cache.toml");
+      parse_experiment(kConfigs / "sorting/4000.toml", {}, kConfigs / "sorting/memory/xl_cache.toml");
   const std::vector<std::int64_t> got = {e.model.layers,
                                          e.model.heads,
                                          e.train.segment,
