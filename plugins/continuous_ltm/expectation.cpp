@@ -1,11 +1,16 @@
 #include "expectation.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "cpu/kernel_table.hpp"
 #include "cpu/strands.hpp"
 #include "shape_checks.hpp"
+#ifdef MNEME_HAS_CUDA
+#include "cuda/expectation.cuh"
+#include "cuda_status.hpp"
+#endif
 
 namespace continuous_ltm {
 namespace {
@@ -35,6 +40,15 @@ Element element_of(mneme::DType dtype) {
     default:
       return Element::kF32;
   }
+}
+
+// infer is not told the device: a plan's workspace is enough for either.
+uint64_t cuda_workspace([[maybe_unused]] const ExpectationShape& shape) {
+#ifdef MNEME_HAS_CUDA
+  return cuda::expectation_workspace(shape);
+#else
+  return 0;
+#endif
 }
 
 ExpectationBuffers inputs_of(const mneme::KernelCall& call) {
@@ -85,10 +99,16 @@ void Expectation::infer(mneme::KernelPlan& plan) const {
   shape.grid = grid_;
   shape.element = element_of(values.dtype);
   plan.output(0, values.dtype, {shape.lanes, shape.queries, shape.heads, shape.head_width});
-  const int64_t heads = shape.lanes * shape.heads;
-  plan.workspace(cpu::Strands{heads, table_->expect_scratch(shape)}.workspace_bytes());
+  plan.workspace(std::max(forward_strands(shape).workspace_bytes(), cuda_workspace(shape)));
   plan.backward_workspace(
-      cpu::Strands{heads, table_->expect_backward_scratch(shape)}.workspace_bytes());
+      std::max(backward_strands(shape).workspace_bytes(), cuda_workspace(shape)));
+}
+
+cpu::Strands Expectation::forward_strands(const ExpectationShape& shape) const {
+  return {shape.lanes * shape.heads, table_->expect_scratch(shape)};
+}
+cpu::Strands Expectation::backward_strands(const ExpectationShape& shape) const {
+  return {shape.lanes * shape.heads, table_->expect_backward_scratch(shape)};
 }
 
 ExpectationShape Expectation::shape_of(const mneme::KernelCall& call) const {
@@ -106,9 +126,9 @@ void Expectation::forward_cpu(const mneme::KernelCall& call) const {
   const ExpectationShape shape = shape_of(call);
   ExpectationBuffers buffers = inputs_of(call);
   buffers.context = call.output(0).data<void>();
-  const cpu::Strands strands = {shape.lanes * shape.heads, table_->expect_scratch(shape)};
-  strands.run(call.workspace(),
-              [&](void* scratch, int64_t head) { table_->expect(shape, buffers, scratch, head); });
+  forward_strands(shape).run(call.workspace(), [&](void* scratch, int64_t head) {
+    table_->expect(shape, buffers, scratch, head);
+  });
 }
 
 void Expectation::backward_cpu(const mneme::KernelCall& call) const {
@@ -116,10 +136,24 @@ void Expectation::backward_cpu(const mneme::KernelCall& call) const {
   const ExpectationBuffers buffers = inputs_of(call);
   const ExpectationGradients gradients = gradients_of(call);
   if (gradients.context == nullptr) return clear_gradients(call);
-  const cpu::Strands strands = {shape.lanes * shape.heads, table_->expect_backward_scratch(shape)};
-  strands.run(call.workspace(), [&](void* scratch, int64_t head) {
+  backward_strands(shape).run(call.workspace(), [&](void* scratch, int64_t head) {
     table_->expect_backward(shape, buffers, gradients, scratch, head);
   });
 }
+
+#ifdef MNEME_HAS_CUDA
+void Expectation::forward_cuda(const mneme::KernelCall& call) const {
+  ExpectationBuffers buffers = inputs_of(call);
+  buffers.context = call.output(0).data<void>();
+  check_launch(cuda::launch_expectation(shape_of(call), buffers, call.workspace(),
+                                        static_cast<cudaStream_t>(call.stream())));
+}
+
+void Expectation::backward_cuda(const mneme::KernelCall& call) const {
+  check_launch(cuda::launch_expectation_backward(shape_of(call), inputs_of(call),
+                                                 gradients_of(call), call.workspace(),
+                                                 static_cast<cudaStream_t>(call.stream())));
+}
+#endif
 
 }  // namespace continuous_ltm

@@ -8,7 +8,8 @@ namespace continuous_ltm {
 
 namespace cpu {
 struct KernelTable;
-}
+struct Strands;
+}  // namespace cpu
 
 // Inputs   0 mu [B,H,T]   1 variance s2 [B,H,T], above 0   2 values V [B,N,H,d]
 // Output   0 context [B,T,H,d]
@@ -41,9 +42,15 @@ class Expectation {
   void infer(mneme::KernelPlan& plan) const;
   void forward_cpu(const mneme::KernelCall& call) const;
   void backward_cpu(const mneme::KernelCall& call) const;
+#ifdef MNEME_HAS_CUDA
+  void forward_cuda(const mneme::KernelCall& call) const;
+  void backward_cuda(const mneme::KernelCall& call) const;
+#endif
 
  private:
   ExpectationShape shape_of(const mneme::KernelCall& call) const;
+  cpu::Strands forward_strands(const ExpectationShape& shape) const;
+  cpu::Strands backward_strands(const ExpectationShape& shape) const;
 
   BasisGrid grid_;
   const cpu::KernelTable* table_;

@@ -6,6 +6,10 @@
 #include "cpu/kernel_table.hpp"
 #include "cpu/strands.hpp"
 #include "shape_checks.hpp"
+#ifdef MNEME_HAS_CUDA
+#include "cuda/histogram.cuh"
+#include "cuda_status.hpp"
+#endif
 
 namespace continuous_ltm {
 namespace {
@@ -30,6 +34,15 @@ void take_differences(const HistogramShape& shape, const double* below, double* 
   }
 }
 
+HistogramBuffers buffers_of(const mneme::KernelCall& call) {
+  HistogramBuffers buffers;
+  buffers.mu = call.input(0).data<void>();
+  buffers.variance = call.input(1).data<void>();
+  buffers.valid = call.input(2).data<uint8_t>();
+  buffers.mass = call.output(0).data<double>();
+  return buffers;
+}
+
 }  // namespace
 
 Histogram::Histogram(int64_t bins, const cpu::KernelTable* table)
@@ -50,6 +63,7 @@ void Histogram::infer(mneme::KernelPlan& plan) const {
   HistogramShape shape;
   shape.bins = bins_;
   plan.output(0, mneme::DType::kF64, {mu.shape[0], bins_});
+  // Enough for CUDA as well, which keeps one sum an edge.
   plan.workspace(static_cast<uint64_t>(mu.shape[0] * mu.shape[1]) * bytes_of_head(shape));
 }
 
@@ -65,17 +79,21 @@ HistogramShape Histogram::shape_of(const mneme::KernelCall& call) const {
 
 void Histogram::forward_cpu(const mneme::KernelCall& call) const {
   const HistogramShape shape = shape_of(call);
-  HistogramBuffers buffers;
-  buffers.mu = call.input(0).data<void>();
-  buffers.variance = call.input(1).data<void>();
-  buffers.valid = call.input(2).data<uint8_t>();
+  const HistogramBuffers buffers = buffers_of(call);
   auto* below = static_cast<double*>(call.workspace());
   mneme::parallel_for(shape.lanes * shape.heads, 1, [&](int64_t begin, int64_t end) noexcept {
     for (int64_t head = begin; head < end; ++head) {
       table_->mass_below(shape, buffers, below + head * 2 * shape.padded_edges(), head);
     }
   });
-  take_differences(shape, below, call.output(0).data<double>());
+  take_differences(shape, below, buffers.mass);
 }
+
+#ifdef MNEME_HAS_CUDA
+void Histogram::forward_cuda(const mneme::KernelCall& call) const {
+  check_launch(cuda::launch_histogram(shape_of(call), buffers_of(call), call.workspace(),
+                                      static_cast<cudaStream_t>(call.stream())));
+}
+#endif
 
 }  // namespace continuous_ltm

@@ -8,7 +8,7 @@ namespace continuous_ltm {
 
 namespace cpu {
 struct KernelTable;
-}
+}  // namespace cpu
 
 // Inputs   0 mu [B,H,T]   1 variance s2 [B,H,T], above 0, f32 or f64   2 valid [B,T] bool
 // Output   0 mass [B,bins] f64
@@ -34,6 +34,9 @@ class Histogram {
   // Errors: Failure(MNEME_E_SHAPE | MNEME_E_DTYPE) naming the input.
   void infer(mneme::KernelPlan& plan) const;
   void forward_cpu(const mneme::KernelCall& call) const;
+#ifdef MNEME_HAS_CUDA
+  void forward_cuda(const mneme::KernelCall& call) const;
+#endif
 
  private:
   HistogramShape shape_of(const mneme::KernelCall& call) const;

@@ -8,7 +8,7 @@ namespace continuous_ltm {
 
 namespace cpu {
 struct KernelTable;
-}
+}  // namespace cpu
 
 // Inputs   0 positions [B,M] f64   1 coefficients [B,N,D], f32 or f64
 // Output   0 rows [B,M,D], as the coefficients
@@ -31,8 +31,13 @@ class Signal {
   // Errors: Failure(MNEME_E_SHAPE | MNEME_E_DTYPE) naming the input.
   void infer(mneme::KernelPlan& plan) const;
   void forward_cpu(const mneme::KernelCall& call) const;
+#ifdef MNEME_HAS_CUDA
+  void forward_cuda(const mneme::KernelCall& call) const;
+#endif
 
  private:
+  SignalShape shape_of(const mneme::KernelCall& call) const;
+
   BasisGrid grid_;
   const cpu::KernelTable* table_;
 };

@@ -122,9 +122,9 @@ __device__ void set_width(Queries<T>& q, const DeviceGrid& grid, int32_t w) {
     q.inverse[i] = inverse;
     q.rate[i] = inverse * static_cast<T>(-0.72134752044448170368);
     // A mean that is not finite makes a NaN here as well.
-    q.height[i] = i < q.count ? sqrt(inverse * static_cast<T>(0.15915494309189533577)) +
-                                    (q.mu[i] - q.mu[i])
-                              : T(0);
+    q.height[i] = i < q.count
+                      ? sqrt(inverse * static_cast<T>(0.15915494309189533577)) + (q.mu[i] - q.mu[i])
+                      : T(0);
     if (i < q.count) {
       const Range range = range_of(q.mu[i], grid.reach * static_cast<double>(sqrt(v)), grid);
       atomicMin(&q.first, range.first);  // of integers: the order does not matter
@@ -146,8 +146,7 @@ template <typename T>
 __device__ void load_centres(Centres<T>& centres, const DeviceGrid& grid, int32_t first, int size) {
   const int i = static_cast<int>(threadIdx.x);
   if (i >= size) return;
-  const double place =
-      grid.centres > 1 ? static_cast<double>(first + i) / (grid.centres - 1) : 0.0;
+  const double place = grid.centres > 1 ? static_cast<double>(first + i) / (grid.centres - 1) : 0.0;
   centres.high[i] = static_cast<T>(place);
   centres.low[i] = static_cast<T>(place - static_cast<double>(centres.high[i]));
 }
@@ -162,22 +161,23 @@ __device__ T weight_of(const Queries<T>& q, int i, T distance) {
   return power_of_two(distance * distance * q.rate[i]) * q.height[i];
 }
 
-// A thread's rows and columns of a kTile x kPanel result.
-__device__ inline int patch_row() { return static_cast<int>(threadIdx.x) / 16 * kPatch; }
-__device__ inline int patch_column() { return static_cast<int>(threadIdx.x) % 16 * kPatch; }
+// A thread's results of a kTile x kPanel product: kPatch neighbouring rows, and columns 16 apart,
+// so that neighbouring threads read neighbouring columns.
+__device__ inline int patch_row(int i) { return static_cast<int>(threadIdx.x) / 16 * kPatch + i; }
+__device__ inline int patch_column(int j) { return static_cast<int>(threadIdx.x) % 16 + 16 * j; }
 
-// sums[i][j] += sum_k left[k][row + i] * right[k][column + j].
-template <typename T>
-__device__ void multiply(const T (&left)[kBlock][kTile], const T (&right)[kBlock][kPanel],
-                         T (&sums)[kPatch][kPatch]) {
+// sums[i][j] += sum_k left[k][row i] * right[k][column j] for k < kBlock.
+template <typename T, int left_stride, int right_stride>
+__device__ void multiply(const T (&left)[kBlock][left_stride],
+                         const T (&right)[kBlock][right_stride], T (&sums)[kPatch][kPatch]) {
 #pragma unroll 8
   for (int k = 0; k < kBlock; ++k) {
     T a[kPatch];
     T b[kPatch];
 #pragma unroll
-    for (int i = 0; i < kPatch; ++i) a[i] = left[k][patch_row() + i];
+    for (int i = 0; i < kPatch; ++i) a[i] = left[k][patch_row(i)];
 #pragma unroll
-    for (int j = 0; j < kPatch; ++j) b[j] = right[k][patch_column() + j];
+    for (int j = 0; j < kPatch; ++j) b[j] = right[k][patch_column(j)];
 #pragma unroll
     for (int i = 0; i < kPatch; ++i) {
 #pragma unroll

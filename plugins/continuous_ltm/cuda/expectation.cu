@@ -1,7 +1,6 @@
 // The expectation's forward pass: the order of each head's queries, then the sums; both kernels are
 // described where they are (order.cuh, weighted_sum.cuh).
 #include "cuda/expectation.cuh"
-
 #include "cuda/launch.cuh"
 #include "cuda/order.cuh"
 #include "cuda/weighted_sum.cuh"
@@ -10,12 +9,15 @@ namespace continuous_ltm::cuda {
 namespace {
 
 template <typename T, typename E>
-cudaError_t launch(const ExpectationShape& shape, const ExpectationBuffers& buffers,
-                   int32_t* order, cudaStream_t stream) {
+cudaError_t launch(const ExpectationShape& shape, const ExpectationBuffers& buffers, int32_t* order,
+                   cudaStream_t stream) {
   const DeviceGrid grid = device_grid(shape.grid, sizeof(T) == sizeof(double));
-  const SumShape sizes = {shape.heads,        shape.queries,
-                          shape.head_width,   shape.grid.basis(),
-                          tiles_of(shape.queries, kTile), tiles_of(shape.head_width, kPanel)};
+  const SumShape sizes = {shape.heads,
+                          shape.queries,
+                          shape.head_width,
+                          shape.grid.basis(),
+                          tiles_of(shape.queries, kTile),
+                          tiles_of(shape.head_width, kPanel)};
   const SumPointers<T, E, T> pointers = {
       order, static_cast<const T*>(buffers.mu), static_cast<const T*>(buffers.variance),
       static_cast<const E*>(buffers.values), static_cast<E*>(buffers.context)};
@@ -38,9 +40,9 @@ cudaError_t launch_expectation(const ExpectationShape& shape, const ExpectationB
                                void* workspace, cudaStream_t stream) {
   const bool has_work = shape.densities() * shape.head_width > 0;
   if (!is_usable(shape)) return cudaErrorInvalidValue;
-  if (has_work && (buffers.mu == nullptr || buffers.variance == nullptr ||
-                   buffers.values == nullptr || buffers.context == nullptr ||
-                   workspace == nullptr)) {
+  if (has_work &&
+      (buffers.mu == nullptr || buffers.variance == nullptr || buffers.values == nullptr ||
+       buffers.context == nullptr || workspace == nullptr)) {
     return cudaErrorInvalidValue;
   }
   return with_elements(shape.element, [&](auto sum, auto element) {

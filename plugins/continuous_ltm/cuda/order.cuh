@@ -47,9 +47,8 @@ __device__ inline void sum_up(int32_t* counts) {
 }
 
 template <typename T, typename Mean>
-__global__ void __launch_bounds__(32)
-    order_kernel(DeviceGrid grid, int64_t queries, const Mean* mu, const T* variance,
-                 int32_t* order) {
+__global__ void __launch_bounds__(32) order_kernel(DeviceGrid grid, int64_t queries, const Mean* mu,
+                                                   const T* variance, int32_t* order) {
   __shared__ int32_t starts[kBuckets];
   const int lane = static_cast<int>(threadIdx.x);
   const int64_t head = static_cast<int64_t>(blockIdx.x) * queries;

@@ -1,9 +1,8 @@
 // The signal at positions: an expectation with one head of D columns, means in double and variances
 // of 0; both kernels are described where they are (order.cuh, weighted_sum.cuh).
-#include "cuda/signal.cuh"
-
 #include "cuda/launch.cuh"
 #include "cuda/order.cuh"
+#include "cuda/signal.cuh"
 #include "cuda/weighted_sum.cuh"
 
 namespace continuous_ltm::cuda {

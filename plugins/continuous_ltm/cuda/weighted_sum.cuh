@@ -69,8 +69,8 @@ __global__ void __launch_bounds__(kThreads)
     for (int32_t c = queries.first; c < queries.last; c += kBlock) {
       const int count = queries.last - c < kBlock ? queries.last - c : kBlock;
       load_centres(centres, grid, c, kBlock);
-      load_rows(values, from + (static_cast<int64_t>(c) * grid.widths + w) * row,
-                grid.widths * row, count, s.width - column);
+      load_rows(values, from + (static_cast<int64_t>(c) * grid.widths + w) * row, grid.widths * row,
+                count, s.width - column);
       __syncthreads();
       for (int i = static_cast<int>(threadIdx.x); i < kBlock * kTile; i += kThreads) {
         const int k = i / kTile;
@@ -84,11 +84,10 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   for (int i = 0; i < kPatch; ++i) {
-    if (patch_row() + i >= queries.count) continue;
-    E* to = p.out + (head / s.heads * s.queries + queries.place[patch_row() + i]) * row +
-            first_column;
+    if (patch_row(i) >= queries.count) continue;
+    E* to = p.out + (head / s.heads * s.queries + queries.place[patch_row(i)]) * row + first_column;
     for (int j = 0; j < kPatch; ++j) {
-      if (column + patch_column() + j < s.width) narrow(sums[i][j], to[patch_column() + j]);
+      if (column + patch_column(j) < s.width) narrow(sums[i][j], to[patch_column(j)]);
     }
   }
 }

@@ -1,0 +1,19 @@
+// Failed launches as errors.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "mneme/cpp/failure.hpp"
+
+namespace continuous_ltm {
+
+// Errors: Failure(MNEME_E_CUDA) with the runtime's own code when a launch failed.
+inline void check_launch(cudaError_t status) {
+  if (status == cudaSuccess) return;
+  throw mneme::Failure(MNEME_E_CUDA, std::string("launch failed: ") + cudaGetErrorString(status),
+                       __FILE__, __LINE__, static_cast<int32_t>(status));
+}
+
+}  // namespace continuous_ltm
