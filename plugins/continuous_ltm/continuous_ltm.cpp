@@ -26,6 +26,7 @@ MatricesCache& matrices_cache() {
 ContinuousLtm::ContinuousLtm(mneme::Setup& s)
     : settings_(s),
       segment_(s.segment()),
+      layer_share_(1.0 / static_cast<double>(s.served().size())),
       expectation_(settings_.grid),
       signal_(settings_.grid),
       histogram_(settings_.bins) {

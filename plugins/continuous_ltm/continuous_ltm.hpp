@@ -88,7 +88,8 @@ class ContinuousLtm : public mneme::Tier {
   void publish_read(mneme::Layer& l, const Densities& densities, const mneme::Tensor& values) const;
 
   Settings settings_;
-  int64_t segment_;  // T of the run
+  int64_t segment_;     // T of the run
+  double layer_share_;  // 1 / served layers: the host sums metrics over layers, shares are means
   Expectation expectation_;
   Signal signal_;
   Histogram histogram_;

@@ -128,7 +128,7 @@ void ContinuousLtm::report(mneme::Layer& l, const Densities& densities,
     return sum(kept, {1, 2}) * share;
   };
   const Tensor is_floored = le(densities.variance, settings_.variance_floor);
-  l.metric("floored", lane_mean(cast(is_floored, dtype)), weight);
+  l.metric("floored", layer_share_ * lane_mean(cast(is_floored, dtype)), weight);
   if (settings_.sigma_0 == 0.0) return;
   // KL(N(mu, s2) || N(mu_0, sigma_0^2)); mu_0 = mu unless kl_mean [equations 20 and 21, corrected
   // as in the official code].

@@ -95,9 +95,10 @@ Tensor ContinuousLtm::write(mneme::Layer& l, const Group& group, const Tensor& r
                             const Tensor& old, const Samples& samples) const {
   Tensor own = pick(rows, group.lanes);
   if (own.dim(1) != group.rows) own = slice(own, 1, 0, group.rows);
-  check_finite(l, group, own);
+  check_finite(l, group, cast(own, old.dtype()));
   if (settings_.is_normed) own = l.norm(own);
   if (settings_.has_gate) own = gated(l, own);
+  own = cast(own, old.dtype());  // mixed precision ends here: the regression would lose its digits
   Tensor written;
   if (group.is_first) {
     written = first_fit(group, own);
@@ -123,8 +124,7 @@ void ContinuousLtm::report_error(mneme::Layer& l, const Group& group, const Tens
   const auto lanes = static_cast<int64_t>(group.lanes.size());
   const Tensor all = places_of(group);
   const Tensor places = slice(all, 1, all.dim(1) - group.rows);
-  const Tensor signal =
-      l.call(signal_id_, {expand(places, {lanes, group.rows}), coefficients})[0];
+  const Tensor signal = l.call(signal_id_, {expand(places, {lanes, group.rows}), coefficients})[0];
   const Tensor error = norm2(rows - signal, {1, 2}) / clamp_min(norm2(rows, {1, 2}), 1e-30);
   // A metric has a value for every lane of the run; those of other groups count 0.
   std::vector<int64_t> source(static_cast<std::size_t>(l.lanes()), 0);
@@ -133,7 +133,7 @@ void ContinuousLtm::report_error(mneme::Layer& l, const Group& group, const Tens
     source[static_cast<std::size_t>(group.lanes[i])] = static_cast<int64_t>(i);
     weight[static_cast<std::size_t>(group.lanes[i])] = 1.0;
   }
-  l.metric("regression_error", index_select(error, lanes_tensor(source), 0),
+  l.metric("regression_error", layer_share_ * index_select(error, lanes_tensor(source), 0),
            cast(mneme::from_data<double>({l.lanes()}, weight), error.dtype()));
 }
 
@@ -145,8 +145,9 @@ Tensor ContinuousLtm::gated(mneme::Layer& l, const Tensor& rows) const {
   const Tensor padded = mneme::pad(rows, {0, 0, 1, 1});
   const Tensor windows =
       mneme::cat({slice(padded, 1, 0, count), rows, slice(padded, 1, 2, count + 2)}, 2);
-  const Tensor gate = sigmoid(linear(
-      windows, reshape(l.parameter(gate_weight_), {width, 3 * width}), l.parameter(gate_bias_)));
+  const Tensor weight = reshape(l.parameter(gate_weight_), {width, 3 * width});
+  const Tensor gate = sigmoid(linear(windows, cast(weight, rows.dtype()),
+                                     cast(l.parameter(gate_bias_), rows.dtype())));
   if (l.wants_probe("memory.gate")) l.probe("memory.gate", gate);
   return gate * rows;
 }
@@ -213,7 +214,8 @@ ContinuousLtm::Samples ContinuousLtm::sample_places(mneme::Layer& l,
     for (const int64_t b : group.lanes)
       counted[static_cast<std::size_t>(b)] = group.is_first ? 0.0 : 1.0;
   }
-  l.metric("uniform_fallback", cast(logical_not(squeeze(is_usable, 1)), mneme::DType::kF64),
+  l.metric("uniform_fallback",
+           layer_share_ * cast(logical_not(squeeze(is_usable, 1)), mneme::DType::kF64),
            mneme::from_data<double>({l.lanes()}, counted));
   if (l.wants_probe("memory.histogram")) l.probe("memory.histogram", histogram);
   if (l.wants_probe("memory.drawn_bins")) l.probe("memory.drawn_bins", drawn);
@@ -226,7 +228,7 @@ void ContinuousLtm::check_finite(mneme::Layer& l, const Group& group, const Tens
     return;
   }
   const Tensor is_bad = cast(logical_not(isfinite(rows)), mneme::DType::kF32);
-  const Tensor share = mean(is_bad);
+  const Tensor share = layer_share_ * mean(is_bad);
   l.metric("not_finite", expand(reshape(share, {1}), {l.lanes()}));
 }
 
