@@ -86,6 +86,7 @@ void build(CLI::App& app, Action& action) {
   add_train(app, action);
   add_eval(app, action);
   add_compare(app, action);
+  add_analyze(app, action);
   add_data(app, action);
   add_plugins(app, action);
   add_abi(app, action);

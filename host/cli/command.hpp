@@ -17,6 +17,7 @@ using Action = std::function<int(const Streams&)>;
 void add_train(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
+void add_analyze(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);
 void add_plugins(CLI::App& app, Action& action);
 void add_abi(CLI::App& app, Action& action);

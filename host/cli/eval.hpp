@@ -1,4 +1,5 @@
-// What the ways to use `mneme eval` share. Not for other subcommands.
+// What the ways to use `mneme eval` share, and how a run is opened; `mneme analyze` opens its runs
+// in the same way.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,12 @@ namespace mneme::cli {
 
 // The command line of `mneme eval`.
 struct EvalArguments {
+  std::string command = "eval";  // the subcommand, for hints
   std::filesystem::path run;
   std::vector<std::filesystem::path> memory;
   std::string checkpoint = "last";
   std::string split = "valid";
+  bool has_split = false;  // it was given
   bool is_decoding = false;
   std::filesystem::path tokens;
   std::filesystem::path dump;

@@ -27,11 +27,12 @@ data::Split split_of(const EvalArguments& arguments) {
 
 OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   const train::RunFolder folder = train::RunFolder::open(arguments.run);
-  OpenEvaluation run{.checkpoint = folder.open_checkpoint(
-                         arguments.checkpoint, str("mneme eval ", arguments.run.string())),
-                     .experiment = {},
-                     .memories = {},
-                     .options = {}};
+  OpenEvaluation run{
+      .checkpoint = folder.open_checkpoint(
+          arguments.checkpoint, str("mneme ", arguments.command, ' ', arguments.run.string())),
+      .experiment = {},
+      .memories = {},
+      .options = {}};
   const fs::path file = folder.path() / "experiment.toml";
   const std::vector<config::Override> overrides = overrides_of(arguments);
   std::vector<std::string> names;

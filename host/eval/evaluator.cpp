@@ -182,6 +182,11 @@ void Evaluation::run(const data::Segment& segment) {
   memory::SegmentInput input;
   input.length = segment.length;
   input.valid_count = batch.valid_count;
+  std::map<std::string, at::Tensor> probes;
+  if (options_.on_probes) {
+    input.wanted_probes = options_.wanted_probes;
+    input.probes = &probes;
+  }
   memory::SegmentRun run(stack_, state_, input);
   backbone::ForwardOptions forward;
   forward.wants_correct = true;
@@ -196,6 +201,7 @@ void Evaluation::run(const data::Segment& segment) {
   result_.state_bytes = std::max(result_.state_bytes, result_.final_state_bytes);
   result_.cached_projection_bytes =
       std::max(result_.cached_projection_bytes, state_.cached_projection_bytes());
+  if (options_.on_probes) options_.on_probes(segment, nll, probes);
   if (options_.on_segment) options_.on_segment(segment, nll);
   if (options_.on_progress) options_.on_progress(result_.segments, result_.total.tokens);
 }

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "host/backbone/model.hpp"
@@ -34,6 +37,13 @@ struct Options {
   // Called after every segment with nll [B,T] in nats, row-major, 0 where there is no target.
   std::function<void(const data::Segment& segment, const std::vector<double>& nll)> on_segment =
       nullptr;
+
+  // Named tensors that tiers are asked to publish (memory::SegmentInput), and who gets a segment's:
+  // called before on_segment, with nll as there. No probe is computed while on_probes is empty.
+  std::set<std::string, std::less<>> wanted_probes = {};
+  std::function<void(const data::Segment& segment, const std::vector<double>& nll,
+                     const std::map<std::string, at::Tensor>& probes)>
+      on_probes = nullptr;
 };
 
 // Runs the stream to its end in Phase::kEvaluation, from an empty memory, without gradients or

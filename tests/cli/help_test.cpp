@@ -13,6 +13,8 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"train"},
     {"eval"},
     {"compare"},
+    {"analyze"},
+    {"analyze", "regression"},
     {"data"},
     {"data", "prepare"},
     {"data", "describe"},

@@ -1,0 +1,54 @@
+// Small charts, many to a drawing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/analyze/svg.hpp"
+
+namespace mneme::analyze {
+
+// One line of a chart; its points are joined in their order.
+struct Series {
+  std::string name;
+  std::vector<SvgPoint> points;
+};
+
+// One panel of bars: bar i stands above the i-th part of the axis [from, to] cut evenly. Values are
+// not negative.
+struct BarPanel {
+  std::string title;
+  std::vector<double> values;
+  double from = 0.0;
+  double to = 1.0;
+};
+
+// One panel of lines.
+struct LinePanel {
+  std::string title;
+  std::vector<Series> series;
+};
+
+// What stands around the panels of a drawing.
+struct ChartText {
+  std::string title;
+  std::string x_label;  // of every panel's axis
+  std::string y_label;
+};
+
+// Panels row by row, `columns` in each. All panels share one y axis from 0 to the largest value;
+// lines also share the x axis and one legend, a colour a series name. Without panels: the title
+// alone.
+[[nodiscard]] Svg bar_chart(const ChartText& text, const std::vector<BarPanel>& panels,
+                            std::size_t columns);
+[[nodiscard]] Svg line_chart(const ChartText& text, const std::vector<LinePanel>& panels,
+                             std::size_t columns);
+
+// Named horizontal bars, the first on top; names stand to the left.
+struct NamedBar {
+  std::string name;
+  double value = 0.0;
+};
+[[nodiscard]] Svg ranking_chart(const ChartText& text, const std::vector<NamedBar>& bars);
+
+}  // namespace mneme::analyze

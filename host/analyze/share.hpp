@@ -1,0 +1,73 @@
+// How much of the memory each part of the past has.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "host/analyze/trace.hpp"
+
+namespace mneme::analyze {
+
+// The share of the memory of each stretch of the past, by age: the Voronoi view [infinity-former,
+// appendix D], as a mean over all writes.
+class SpaceByAge {
+ public:
+  // Stretch s holds the tokens that s * stretch .. (s + 1) * stretch - 1 newer ones were absorbed
+  // after.
+  struct Shares {
+    std::vector<double> share;      // [stretches], sums to 1
+    std::vector<double> remaining;  // [stretches]: tokens that have a cell, mean a write
+    std::int64_t writes = 0;
+  };
+
+  // Error (kUsage) for a stretch below 1.
+  explicit SpaceByAge(std::int64_t stretch);
+  void add(const LayerView& view);
+  [[nodiscard]] std::map<Place, Shares> shares() const;
+  [[nodiscard]] std::int64_t stretch() const { return stretch_; }
+
+ private:
+  std::int64_t stretch_;
+  std::map<Place, Shares> sums_;
+};
+
+// The space of each word of lane 0 while a segment's words grow old by `updates` updates
+// [infinity-former, fig. 10 and 11].
+class SpaceAfterUpdates {
+ public:
+  struct Word {
+    std::int64_t token = 0;
+    std::int64_t write = 0;  // that absorbed it; 0 = the followed segment, older ones below
+    double share = 0.0;      // of [0,1]; 0 = not in the memory any more
+  };
+  // words[k]: after k updates. All words that have space, and those of the followed segment.
+  using Followed = std::vector<std::vector<Word>>;
+
+  // Follows the words of the first write that is at least write `first` (from 0) of its place and
+  // is followed by `updates` updates before the memory begins afresh. Error (kUsage) for negative
+  // numbers.
+  SpaceAfterUpdates(std::int64_t first, std::int64_t updates);
+  void add(const LayerView& view);
+  // Places whose memory lived long enough.
+  [[nodiscard]] std::map<Place, Followed> followed() const;
+
+ private:
+  struct Track {
+    std::int64_t writes = 0;              // seen so far
+    std::vector<std::int64_t> starts;     // first token of each write since it began afresh
+    std::optional<std::size_t> followed;  // its write in `starts`
+    std::int64_t end = 0;                 // one past the followed words
+    Followed words;
+  };
+  [[nodiscard]] bool is_done(const Track& track) const {
+    return static_cast<std::int64_t>(track.words.size()) > updates_;
+  }
+  static std::vector<Word> words_of(const Track& track, const MemorySpace& space);
+
+  std::int64_t first_, updates_;
+  std::map<Place, Track> tracks_;
+};
+
+}  // namespace mneme::analyze

@@ -1,0 +1,58 @@
+// All analyses of one memory in one evaluation.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/analyze/attention.hpp"
+#include "host/analyze/better.hpp"
+#include "host/analyze/share.hpp"
+#include "host/analyze/trace.hpp"
+
+namespace mneme::analyze {
+
+struct StudyOptions {
+  std::int64_t bins = 64;        // of the attention histograms
+  std::int64_t stretch = 32;     // tokens
+  std::int64_t first_write = 0;  // whose words are followed
+  std::int64_t updates = 5;      // that they are followed for
+};
+
+class MemoryStudy {
+ public:
+  // Errors: Error (kUsage) for options out of range.
+  explicit MemoryStudy(const StudyOptions& options);
+
+  // Before the first segment: also looks for what this evaluation predicts better than another one
+  // (BetterPredicted). `other` outlives the study.
+  void compare_with(const TargetLosses& other, std::size_t count, double threshold);
+
+  // eval::Options::on_probes.
+  void add(const data::Segment& segment, const std::vector<double>& nll,
+           const std::map<std::string, at::Tensor>& probes);
+
+  [[nodiscard]] const Trace& trace() const { return trace_; }
+  [[nodiscard]] const TargetLosses& losses() const { return losses_; }
+  [[nodiscard]] const AttentionHistogram& attention() const { return attention_; }
+  [[nodiscard]] const TokenAttention& tokens() const { return tokens_; }
+  [[nodiscard]] const SpaceByAge& space() const { return space_; }
+  [[nodiscard]] const SpaceAfterUpdates& words() const { return words_; }
+  [[nodiscard]] const std::optional<BetterPredicted>& better() const { return better_; }
+  // True when a memory published anything that can be analysed.
+  [[nodiscard]] bool has_found() const { return has_found_; }
+
+ private:
+  Trace trace_;
+  TargetLosses losses_;
+  AttentionHistogram attention_;
+  TokenAttention tokens_;
+  SpaceByAge space_;
+  SpaceAfterUpdates words_;
+  std::optional<BetterPredicted> better_;
+  bool has_found_ = false;
+};
+
+}  // namespace mneme::analyze

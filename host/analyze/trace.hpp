@@ -1,0 +1,93 @@
+// Follows an evaluation through the probes of its memories: what each layer's memory holds, and
+// where the queries look.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/analyze/density.hpp"
+#include "host/analyze/space.hpp"
+#include "host/data/stream.hpp"
+
+namespace mneme::analyze {
+
+// A tier's memory in one layer.
+struct Place {
+  std::string tier;  // "<index>.<plugin id>"
+  std::int64_t layer = 0;
+
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+// One lane of one place in one segment.
+struct LayerView {
+  const Place& place;
+  std::int64_t lane = 0;
+  // After this segment's write, as the segment's queries find it. Empty also when the memory does
+  // not say where it writes. Its tokens are numbers of the lane's history.
+  const MemorySpace& space;
+  std::int64_t new_tokens = 0;   // rows of this segment's write; 0 = none
+  std::int64_t end_token = 0;    // one past the newest token that the memory has taken in
+  bool is_afresh = false;        // the memory began with this write
+  std::int64_t first_query = 0;  // the lane's token that query 0 stands at
+  std::vector<std::vector<Density>> heads;  // [H][valid queries]; empty = nothing was read
+};
+
+// What a memory publishes to be followed, all with B lanes; names as wanted_probes have them.
+//
+//   memory.density.mean, memory.density.variance  [B,H,T]: the queries' normal densities over [0,1]
+//   memory.written  [B,2] i64: rows of the write before the read, and 1 where the memory began with
+//                   them; not published = no write, or the memory never says
+//   memory.places   [B,P] f64: where the write's points stand, samples of the old memory first,
+//                   then the new rows
+//   memory.samples  [B,M] f64: where the old memory was sampled; not published = at m / M, m = 1..M
+//
+// A lane's rows are taken for its tokens in their order, from its last reset on.
+class Trace {
+ public:
+  [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
+
+  // Takes in one segment and calls `visit` for every place and lane that wrote or read. Errors:
+  // Error (kRun) naming tier, layer and probe for shapes that do not fit, for more rows than the
+  // lane has tokens, and for a write without places (lanes that are written differently: one lane
+  // alone always has them).
+  void follow(const data::Segment& segment, const std::map<std::string, at::Tensor>& probes,
+              const std::function<void(const LayerView&)>& visit);
+
+  // Every token of a lane so far, as it was fed.
+  [[nodiscard]] const std::vector<std::int64_t>& history(std::int64_t lane) const {
+    return lanes_.at(static_cast<std::size_t>(lane)).tokens;
+  }
+
+ private:
+  struct Lane {
+    std::vector<std::int64_t> tokens;
+    std::int64_t start = 0;  // of the tokens since the last reset
+  };
+  // What is known of one place's memory in one lane.
+  struct Known {
+    MemorySpace space;
+    std::int64_t absorbed = 0;  // rows since the lane's last reset
+  };
+  struct Memory {
+    bool tells_writes = false;
+    std::vector<Known> lanes;
+  };
+  struct Probes;
+
+  void feed(const data::Segment& segment);
+  void write(const Probes& probes, LayerView& view, Known& known) const;
+  static void read(const Probes& probes, const data::Segment& segment, LayerView& view);
+
+  std::vector<Lane> lanes_;
+  std::map<Place, Memory> memories_;
+};
+
+}  // namespace mneme::analyze

@@ -1,0 +1,263 @@
+// mneme analyze RUN
+#include "host/cli/analyze.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/analyze/report.hpp"
+#include "host/cli/input.hpp"
+#include "host/train/device.hpp"
+
+namespace mneme::cli {
+namespace {
+
+using analyze::MemoryStudy;
+
+void check_use(const AnalyzeArguments& arguments) {
+  if (!arguments.against.empty() && arguments.open.memory.size() > 1) {
+    throw_usage("analyze --against: expected at most one --memory beside it, got ",
+                arguments.open.memory.size());
+  }
+  for (const config::Override& override : arguments.open.set.overrides()) {
+    if (override.key == "eval.lanes" || override.key == "eval.steps") {
+      throw_usage("analyze --set ", override.key, ": use --lanes and --segments");
+    }
+    const std::string table = override.key.substr(0, override.key.find('.'));
+    if (table == "eval" || table == "memory" || table == "data") continue;
+    throw_usage("analyze --set ", override.key,
+                ": the trained model is analysed as it is: expected a key of eval, memory or data");
+  }
+}
+
+// The run's data is cut as the analysis says, not as the experiment does.
+OpenEvaluation open(const AnalyzeArguments& arguments, const EvalArguments& run) {
+  OpenEvaluation opened = open_evaluation(run);
+  opened.experiment.eval.lanes = arguments.lanes;
+  opened.experiment.eval.steps = arguments.segments;
+  return opened;
+}
+
+class Studies {
+ public:
+  Studies(const AnalyzeArguments& arguments, OpenEvaluation& run, Display& display)
+      : arguments_(arguments),
+        run_(run),
+        display_(display),
+        sweep_(run.checkpoint, run.experiment, run.options) {}
+
+  // Every memory, the last one first: the first is compared with the second. `other`: with that
+  // evaluation in place of the second.
+  std::vector<StudiedMemory> run(const analyze::TargetLosses* other) {
+    std::vector<StudiedMemory> studies(run_.memories.size());
+    for (std::size_t i = studies.size(); i-- > 0;) {
+      StudiedMemory& one = studies[i];
+      one.memory = run_.memories[i];
+      one.study = std::make_unique<MemoryStudy>(arguments_.study);
+      if (i == 0 && other == nullptr && studies.size() > 1) other = &studies[1].study->losses();
+      if (i == 0 && other != nullptr) {
+        one.study->compare_with(*other, static_cast<std::size_t>(arguments_.top),
+                                arguments_.threshold);
+      }
+      one.result = evaluate(one.memory, *one.study);
+    }
+    return studies;
+  }
+
+ private:
+  train::SweepResult evaluate(const train::SweepMemory& memory, MemoryStudy& study) {
+    train::SweepResult result =
+        sweep_.evaluate(memory, split_of(arguments_.open), [&](train::Runtime& runtime) {
+          display_.begin("analyze " + memory.name,
+                         runtime.evaluation_segments(split_of(arguments_.open)));
+          eval::Options options;
+          options.wanted_probes = analyze::Trace::wanted_probes();
+          options.on_probes = [&](const data::Segment& segment, const std::vector<double>& nll,
+                                  const std::map<std::string, at::Tensor>& probes) {
+            study.add(segment, nll, probes);
+          };
+          options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+            display_.update(segments, tokens);
+          };
+          return options;
+        });
+    display_.end();
+    if (result.error) throw *result.error;
+    note_untrained(display_, memory.name, result.reset);
+    return result;
+  }
+
+  const AnalyzeArguments& arguments_;
+  OpenEvaluation& run_;
+  Display& display_;
+  train::Sweep sweep_;
+};
+
+// The losses of another run on as many tokens of the same split.
+analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::int64_t segment,
+                                      Display& display) {
+  EvalArguments other = arguments.open;
+  other.run = arguments.against;
+  other.memory.clear();
+  other.checkpoint = "last";
+  OpenEvaluation run = read_input([&] { return open(arguments, other); });
+  config::EvalConfig& eval = run.experiment.eval;
+  eval.steps = (arguments.segments * segment + eval.segment - 1) / eval.segment;
+  const train::SweepMemory& memory = run.memories.front();
+  train::Sweep sweep(run.checkpoint, run.experiment, run.options);
+  analyze::TargetLosses losses;
+  const train::SweepResult result =
+      sweep.evaluate(memory, split_of(other), [&](train::Runtime& runtime) {
+        display.begin("evaluate " + arguments.against.string(),
+                      runtime.evaluation_segments(split_of(other)));
+        eval::Options options;
+        options.on_segment = [&](const data::Segment& data, const std::vector<double>& nll) {
+          losses.add(data, nll);
+        };
+        return options;
+      });
+  display.end();
+  if (result.error) throw result.error->with_context(arguments.against.string());
+  return losses;
+}
+
+void check_found(const std::vector<StudiedMemory>& studies) {
+  for (const StudiedMemory& one : studies) {
+    if (one.study->has_found()) return;
+  }
+  throw_usage(
+      {.where = "analyze",
+       .failed = "no memory published anything to analyse",
+       .expected = "a tier with the probe memory.density.mean or memory.written, and more "
+                   "segments than it needs to be read",
+       .got = str(studies.size(), studies.size() == 1 ? " memory" : " memories", " without them"),
+       .hint = "docs/analysis.md names the probes"});
+}
+
+std::vector<std::string> write_files(const AnalyzeArguments& arguments,
+                                     const std::vector<StudiedMemory>& studies,
+                                     const analyze::TokenText& text) {
+  std::vector<analyze::Subject> subjects;
+  for (const StudiedMemory& one : studies) subjects.push_back({one.memory.name, one.study.get()});
+  analyze::StudyReport report(arguments.out, std::move(subjects), text);
+  report.write_attention();
+  report.write_space();
+  report.write_tokens(static_cast<std::size_t>(arguments.top));
+  report.write_words();
+  report.write_better();
+  return report.files();
+}
+
+int run(const AnalyzeArguments& arguments, const Streams& streams) {
+  check_use(arguments);
+  arguments.open.json.check();
+  make_output_folder(arguments.out);
+  train::set_threads(arguments.open.machine.threads);
+  Display display(streams, arguments.open.is_quiet);
+  OpenEvaluation opened = read_input([&] { return open(arguments, arguments.open); });
+  note_data(display, *opened.options.dataset);
+  analyze::TargetLosses other;
+  if (!arguments.against.empty()) {
+    other = losses_of_other(arguments, opened.experiment.eval.segment, display);
+  }
+  const std::vector<StudiedMemory> studies =
+      Studies(arguments, opened, display).run(arguments.against.empty() ? nullptr : &other);
+  check_found(studies);
+  const analyze::TokenText text(opened.options.dataset->vocabulary());
+  const std::vector<std::string> files = write_files(arguments, studies, text);
+  Json json = analysis_json(arguments, opened, studies, text);
+  json["files"] = files;
+  arguments.open.json.write(json, streams);
+  if (arguments.open.json.is_stdout()) return 0;
+  streams.out << analysis_text(studies, text) << "\nin " << arguments.out.string() << ": "
+              << join(files, ", ") << '\n';
+  return 0;
+}
+
+void add_input_options(CLI::App& command, AnalyzeArguments& arguments) {
+  add_memory_files(command, arguments.open.memory,
+                   "Memory file to analyse in place of the run's own; may be given several times");
+  command
+      .add_option("--against", arguments.against,
+                  "Another run: look for words that RUN predicts better (also between the first "
+                  "two --memory)")
+      ->type_name("RUN2");
+  command
+      .add_option("--checkpoint", arguments.open.checkpoint,
+                  "The run's checkpoint: last, best or its number of steps")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  command.add_option("--split", arguments.open.split, "valid or test")
+      ->type_name("SPLIT")
+      ->check(CLI::IsMember({"valid", "test"}))
+      ->capture_default_str();
+  command.add_option("--segments", arguments.segments, "Segments of every lane; 0 = all")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--lanes", arguments.lanes, "Lanes that the split is cut into")
+      ->type_name("B")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void add_study_options(CLI::App& command, AnalyzeArguments& arguments) {
+  const auto number = [&](const char* name, std::int64_t& value, const char* help,
+                          const CLI::Validator& range) {
+    command.add_option(name, value, help)->type_name("N")->check(range)->capture_default_str();
+  };
+  number("--bins", arguments.study.bins, "Bins of the attention histograms", CLI::PositiveNumber);
+  number("--stretch", arguments.study.stretch, "Tokens of a stretch of the past",
+         CLI::PositiveNumber);
+  number("--top", arguments.top, "Tokens and words listed", CLI::PositiveNumber);
+  number("--updates", arguments.study.updates, "Updates that a segment's words are followed for",
+         CLI::NonNegativeNumber);
+  number("--write", arguments.study.first_write, "The first write whose words may be followed",
+         CLI::NonNegativeNumber);
+  command
+      .add_option("--threshold", arguments.threshold,
+                  "Least part of a query's attention that a memory word is named for")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void make_output_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && std::filesystem::is_directory(folder)) return;
+  throw_usage({.where = "--out " + folder.string(),
+               .failed = "the folder cannot be made",
+               .got = error ? error.message() : "a file"});
+}
+
+void add_analyze(CLI::App& app, Action& action) {
+  CLI::App* const command = app.add_subcommand(
+      "analyze", "Look into a continuous memory: where it is read, what it keeps; as CSV and SVG");
+  const auto arguments = std::make_shared<AnalyzeArguments>();
+  arguments->open.command = "analyze";
+  command->add_option("RUN", arguments->open.run, "The run's folder")->type_name("");
+  command->add_option("--out", arguments->out, "Folder for the CSV and SVG files")
+      ->type_name("DIR");
+  add_input_options(*command, *arguments);
+  add_study_options(*command, *arguments);
+  arguments->open.set.add(*command);
+  arguments->open.machine.add(*command);
+  arguments->open.json.add(*command);
+  command->add_flag("--quiet", arguments->open.is_quiet, "Show no progress");
+  add_analyze_regression(*command, action);
+  set_examples(*command, {"mneme analyze runs/first --out analysis --memory linear.toml --memory "
+                          "sticky.toml",
+                          "mneme analyze runs/first --out analysis --against runs/cache_only"});
+  command->callback([command, arguments, &action] {
+    if (!command->get_subcommands().empty()) return;
+    if (arguments->open.run.empty()) throw CLI::RequiredError("RUN");
+    if (arguments->out.empty()) throw CLI::RequiredError("--out");
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,52 @@
+// What the parts of `mneme analyze` share. Not for other subcommands.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/analyze/study.hpp"
+#include "host/analyze/token_text.hpp"
+#include "host/base/json.hpp"
+#include "host/cli/command.hpp"
+#include "host/cli/eval.hpp"
+
+namespace mneme::cli {
+
+// The command line of `mneme analyze RUN`.
+struct AnalyzeArguments {
+  EvalArguments open;  // run, memory, checkpoint, split, set, machine, json, quiet
+  std::filesystem::path against;
+  std::filesystem::path out;
+  std::int64_t segments = 100;  // 0 = the whole split
+  std::int64_t lanes = 1;
+  std::int64_t top = 20;
+  double threshold = 0.05;
+  analyze::StudyOptions study;
+};
+
+// One memory with what was found in it.
+struct StudiedMemory {
+  train::SweepMemory memory;
+  train::SweepResult result;
+  std::unique_ptr<analyze::MemoryStudy> study;
+};
+
+// What was found, for programs; the files are left to the caller.
+[[nodiscard]] Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
+                                 const std::vector<StudiedMemory>& studies,
+                                 const analyze::TokenText& text);
+// For people: where each head looks, a line each, and what is predicted better.
+[[nodiscard]] std::string analysis_text(const std::vector<StudiedMemory>& studies,
+                                        const analyze::TokenText& text);
+
+// Makes the folder of --out before a long run. Error (kUsage) when it cannot be made.
+void make_output_folder(const std::filesystem::path& folder);
+
+// Adds `mneme analyze regression` below its parent.
+void add_analyze_regression(CLI::App& analyze, Action& action);
+
+}  // namespace mneme::cli

@@ -1,0 +1,79 @@
+#include "host/analyze/report.hpp"
+#include "host/cli/analyze.hpp"
+#include "host/cli/eval_report.hpp"
+#include "host/compare/table.hpp"
+
+namespace mneme::cli {
+namespace {
+
+constexpr std::size_t kShownWords = 8;
+
+// Where each head looks, a line each.
+std::string attention_text(const std::vector<StudiedMemory>& studies) {
+  compare::Table table(
+      {"memory", "tier", "layer", "head", "queries", "mean place", "deviation", "inside"});
+  for (const StudiedMemory& one : studies) {
+    for (const auto& [at, head] : one.study->attention().heads()) {
+      double inside = 0.0;
+      for (const double mass : head.mass) inside += mass;
+      table.add_row({one.memory.name, at.place.tier, str(at.place.layer), str(at.head),
+                     str(head.queries), format_number(head.mean_place, 3),
+                     format_number(head.mean_deviation, 3), format_number(inside, 3)});
+    }
+  }
+  return table.text();
+}
+
+std::string better_text(const StudiedMemory& first, const analyze::TokenText& text) {
+  const auto& better = first.study->better();
+  if (!better) return "";
+  const analyze::BetterPredicted::Summary summary = better->summary();
+  compare::Table table({"target", "position", "gain", "looked at"});
+  for (const analyze::BetterWord& word : better->words()) {
+    std::vector<std::string> seen;
+    for (const analyze::MemoryWord& one : word.looked_at) {
+      seen.push_back(
+          text.of(first.study->trace().history(word.lane).at(static_cast<std::size_t>(one.token))));
+    }
+    if (seen.size() > kShownWords) seen.resize(kShownWords);
+    table.add_row({text.of(word.target), str(word.token + 1), format_number(word.gain(), 3),
+                   join(seen, " ")});
+  }
+  return str("\npredicted better by ", first.memory.name, ": ", summary.better, " of ",
+             summary.targets, " targets, mean gain ", format_number(summary.mean_gain, 4),
+             " nats\n", table.text());
+}
+
+}  // namespace
+
+Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
+                   const std::vector<StudiedMemory>& studies, const analyze::TokenText& text) {
+  Json json = {{"format", "mneme-analyze"},
+               {"run", arguments.open.run.string()},
+               {"step", run.checkpoint.progress().step},
+               {"split", arguments.open.split},
+               {"lanes", arguments.lanes},
+               {"segments", arguments.segments},
+               {"data", run.options.dataset->describe()},
+               {"memories", Json::array()}};
+  for (const StudiedMemory& one : studies) {
+    Json memory = to_json(one.result);
+    memory.erase("breakdown");
+    memory.update(analyze::to_json(*one.study, text, static_cast<std::size_t>(arguments.top)));
+    json["memories"].push_back(std::move(memory));
+  }
+  if (const auto& better = studies.front().study->better()) {
+    json["better"] = analyze::to_json(*better, *studies.front().study, text);
+    json["better"]["against"] =
+        arguments.against.empty() ? studies.at(1).memory.name : arguments.against.string();
+    json["better"]["threshold"] = arguments.threshold;
+  }
+  return json;
+}
+
+std::string analysis_text(const std::vector<StudiedMemory>& studies,
+                          const analyze::TokenText& text) {
+  return attention_text(studies) + better_text(studies.front(), text);
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,32 @@
+#include "host/analyze/csv.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "host/base/file.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::analyze {
+namespace {
+
+TEST(Csv, QuotesWhatWouldBreakALine) {
+  Csv csv({"token", "share", "count"});
+  csv.add("a,b", 0.1, 3);
+  csv.add("say \"x\"", 1.0, -1);
+  csv.add("two\nlines", 1e-300, 0);
+  EXPECT_EQ(
+      csv.text(),
+      "token,share,count\n\"a,b\",0.1,3\n\"say \"\"x\"\"\",1.0,-1\n\"two\nlines\",1e-300,0\n");
+  const test::TemporaryFolder folder;
+  csv.save(folder / "table.csv");
+  EXPECT_EQ(read_file(folder / "table.csv"), csv.text());
+}
+
+TEST(Csv, ARowOfAnotherLengthIsAMistakeOfOurs) {
+  Csv csv({"one", "two"});
+  EXPECT_THROW(csv.add("a"), std::logic_error);
+}
+
+}  // namespace
+}  // namespace mneme::analyze
