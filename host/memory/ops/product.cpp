@@ -1,6 +1,7 @@
 // Matrix products and einsum.
 #include <array>
 
+#include "host/memory/ops/dense_product.hpp"
 #include "host/memory/ops/op_table.hpp"
 #include "host/torch.hpp"
 
@@ -22,7 +23,7 @@ void run_matmul(OpCall& c) {
     c.fail_shape("a [..., m, k] and b [..., k, n] with leading dimensions that broadcast",
                  str(shape_text(a), " and ", shape_text(b)));
   }
-  c.out() = at::matmul(c.in(0), c.in(1));
+  c.out() = dense_matmul(c.in(0), c.in(1));
 }
 
 void run_linear(OpCall& c) {
@@ -34,13 +35,13 @@ void run_linear(OpCall& c) {
                  str(shape_text(c.in(0).sizes()), " and ", shape_text(w.sizes())));
   }
   if (!c.has_input(2)) {
-    c.out() = at::linear(c.in(0), w);
+    c.out() = dense_linear(c.in(0), w, {});
     return;
   }
   if (c.in(2).dim() != 1 || c.in(2).size(0) != w.size(0)) {
     c.fail_shape(str("b [", w.size(0), ']'), shape_text(c.in(2).sizes()));
   }
-  c.out() = at::linear(c.in(0), w, c.in(2));
+  c.out() = dense_linear(c.in(0), w, c.in(2));
 }
 
 // Reads "ab,bc->ac": every index is a letter that stands for one extent, and the output is

@@ -1,0 +1,100 @@
+#include "host/memory/ops/dense_product.hpp"
+
+#include <optional>
+#include <vector>
+
+#include "host/torch.hpp"
+
+namespace mneme::memory::ops {
+namespace {
+
+// LibTorch reaches oneDNN's product of plain f32 tensors by this operator alone; it comes with the
+// builds for x86 that have oneDNN.
+using OneDnnLinear = at::Tensor(const at::Tensor&, const at::Tensor&,
+                                const std::optional<at::Tensor>&, std::string_view,
+                                c10::List<std::optional<at::Scalar>>,
+                                std::optional<std::string_view>);
+
+const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
+  static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<OneDnnLinear>> {
+    const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    if (!found || !found->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
+    return found->typed<OneDnnLinear>();
+  }();
+  return handle;
+}
+
+// Below it oneDNN's 10 microseconds a call are not won back.
+constexpr int64_t kLeastMultiplyAdds = 1 << 21;
+
+bool pays(const at::Tensor& a, const at::Tensor& b, int64_t multiply_adds) {
+  const auto fits = [](const at::Tensor& t) {
+    return t.device().is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
+  };
+  return multiply_adds >= kLeastMultiplyAdds && fits(a) && fits(b) && onednn_linear().has_value();
+}
+
+// oneDNN takes rows or columns that lie densely, one behind the other.
+at::Tensor dense(const at::Tensor& t) {
+  const bool by_rows = t.stride(1) == 1 && t.stride(0) >= t.size(1);
+  const bool by_columns = t.stride(0) == 1 && t.stride(1) >= t.size(0);
+  return by_rows || by_columns ? t : t.contiguous();
+}
+
+// a [m,k] b^T with b [n,k] -> [m,n].
+at::Tensor product(const at::Tensor& a, const at::Tensor& b);
+
+class Product : public torch::autograd::Function<Product> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& a,
+                            const at::Tensor& b) {
+    ctx->save_for_backward({a, b});
+    return onednn_linear()->call(dense(a), dense(b), std::nullopt, "none",
+                                 c10::List<std::optional<at::Scalar>>(), std::nullopt);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& grads) {
+    const auto saved = ctx->get_saved_variables();
+    torch::autograd::variable_list out(2);
+    if (!grads[0].defined()) return out;
+    if (ctx->needs_input_grad(0)) out[0] = product(grads[0], saved[1].t());
+    if (ctx->needs_input_grad(1)) out[1] = product(grads[0].t(), saved[0].t());
+    return out;
+  }
+};
+
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  if (!pays(a, b, a.numel() * b.size(0))) return at::matmul(a, b.t());
+  return Product::apply(a, b);
+}
+
+// a [n,m,k] is the same matrix for every b [n,k,p].
+bool is_one_matrix(const at::Tensor& a, const at::Tensor& b) {
+  return a.dim() == 3 && b.dim() == 3 && a.stride(0) == 0 && a.size(0) == b.size(0) &&
+         a.size(0) > 0;
+}
+
+}  // namespace
+
+at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
+  if (!pays(x, w, x.numel() * w.size(0))) {
+    return bias.defined() ? at::linear(x, w, bias) : at::linear(x, w);
+  }
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = w.size(0);
+  const at::Tensor y = Product::apply(x.reshape({-1, x.size(-1)}), w).view(shape);
+  return bias.defined() ? y + bias : y;
+}
+
+at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b) {
+  if (a.dim() == 2 && b.dim() == 2) return product(a, b.t());
+  if (is_one_matrix(a, b) && pays(a, b, a.size(1) * b[0].numel())) {
+    const at::Tensor matrix = a[0];
+    std::vector<at::Tensor> parts;
+    for (const at::Tensor& part : b.unbind(0)) parts.push_back(product(matrix, part.t()));
+    return at::stack(parts);
+  }
+  return at::matmul(a, b);
+}
+
+}  // namespace mneme::memory::ops

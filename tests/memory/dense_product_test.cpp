@@ -1,0 +1,106 @@
+// The products that the ops matmul and linear hand to oneDNN, against the same in f64.
+#include "host/memory/ops/dense_product.hpp"
+
+#include <gtest/gtest.h>
+
+#include "host/torch.hpp"
+
+namespace mneme::memory::ops {
+namespace {
+
+// Large enough for oneDNN: 2^21 multiply-adds and more. Odd, so that no extent fits a vector.
+constexpr int64_t kRows = 131, kInner = 173, kColumns = 139;
+
+double difference(const at::Tensor& got, const at::Tensor& expected) {
+  return ((got.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
+}
+
+at::Tensor leaf(at::IntArrayRef shape) { return torch::randn(shape).requires_grad_(true); }
+at::Tensor leaf64(const at::Tensor& t) { return t.detach().to(at::kDouble).requires_grad_(true); }
+
+class DenseProduct : public testing::Test {
+ protected:
+  void SetUp() override { torch::manual_seed(17); }
+};
+
+TEST_F(DenseProduct, LinearAndItsGradientsAgreeWithF64) {
+  const at::Tensor x = leaf({2, kRows, kInner}), w = leaf({kColumns, kInner}), b = leaf({kColumns});
+  const at::Tensor x64 = leaf64(x), w64 = leaf64(w), b64 = leaf64(b);
+  const at::Tensor y = dense_linear(x, w, b), y64 = at::linear(x64, w64, b64);
+  EXPECT_EQ(y.sizes(), y64.sizes());
+  EXPECT_LT(difference(y, y64), 1e-6);
+  const at::Tensor weight = torch::randn_like(y);
+  const auto grads = torch::autograd::grad({y}, {x, w, b}, {weight});
+  const auto grads64 = torch::autograd::grad({y64}, {x64, w64, b64}, {weight.to(at::kDouble)});
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    EXPECT_LT(difference(grads[i], grads64[i]), 1e-6) << "input " << i;
+}
+
+// Rows, columns, every second row, one row repeated.
+TEST_F(DenseProduct, TakesViewsOfAnyStrides) {
+  const at::Tensor b = torch::randn({kInner, kColumns});
+  const at::Tensor views[] = {torch::randn({kRows, kInner}), torch::randn({kInner, kRows}).t(),
+                              torch::randn({2 * kRows, kInner}).slice(0, 0, 2 * kRows, 2),
+                              torch::randn({kRows, 2 * kInner}).slice(1, 0, 2 * kInner, 2),
+                              torch::randn({1, kInner}).expand({kRows, kInner})};
+  for (const at::Tensor& a : views) {
+    const at::Tensor expected = at::matmul(a.to(at::kDouble), b.to(at::kDouble));
+    EXPECT_LT(difference(dense_matmul(a, b), expected), 1e-6) << a.strides();
+    EXPECT_LT(difference(dense_matmul(b.t(), a.t()), expected.t()), 1e-6) << a.strides();
+  }
+}
+
+TEST_F(DenseProduct, GivesNoGradientWhereNoneIsWanted) {
+  const at::Tensor a = torch::randn({kRows, kInner}), b = leaf({kInner, kColumns});
+  dense_matmul(a, b).sum().backward();  // the gradient that arrives is one number, expanded
+  EXPECT_FALSE(a.grad().defined());
+  EXPECT_LT(difference(b.grad(), a.to(at::kDouble).sum(0).unsqueeze(1).expand_as(b)), 1e-6);
+}
+
+TEST_F(DenseProduct, TakesOneMatrixForManyOthers) {
+  const at::Tensor a = leaf({kRows, kInner}), b = leaf({3, kInner, kColumns});
+  const at::Tensor a64 = leaf64(a), b64 = leaf64(b);
+  const at::Tensor y = dense_matmul(a.unsqueeze(0).expand({3, kRows, kInner}), b);
+  const at::Tensor y64 = at::matmul(a64, b64);
+  EXPECT_EQ(y.sizes(), y64.sizes());
+  EXPECT_LT(difference(y, y64), 1e-6);
+  const at::Tensor weight = torch::randn_like(y);
+  const auto grads = torch::autograd::grad({y}, {a, b}, {weight});
+  const auto grads64 = torch::autograd::grad({y64}, {a64, b64}, {weight.to(at::kDouble)});
+  EXPECT_LT(difference(grads[0], grads64[0]), 1e-6);
+  EXPECT_LT(difference(grads[1], grads64[1]), 1e-6);
+}
+
+TEST_F(DenseProduct, IsDifferentiableTwice) {
+  const at::Tensor a = leaf({kRows, kInner}), b = leaf({kInner, kColumns});
+  const at::Tensor a64 = leaf64(a), b64 = leaf64(b);
+  const auto second = [](const at::Tensor& p, const at::Tensor& q, const at::Tensor& product) {
+    const auto first = torch::autograd::grad({product.square().sum()}, {p}, {}, true, true);
+    return torch::autograd::grad({first[0].square().sum()}, {q})[0];
+  };
+  EXPECT_LT(difference(second(a, b, dense_matmul(a, b)), second(a64, b64, at::matmul(a64, b64))),
+            1e-5);
+}
+
+TEST_F(DenseProduct, LeavesOtherTypesAndSmallProductsToLibTorch) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
+    const at::Tensor a = torch::randn({kRows, kInner}).to(dtype);
+    const at::Tensor b = torch::randn({kInner, kColumns}).to(dtype);
+    EXPECT_TRUE(at::equal(dense_matmul(a, b), at::matmul(a, b)));
+    EXPECT_TRUE(at::equal(dense_linear(a, b.t(), {}), at::linear(a, b.t())));
+  }
+  const at::Tensor a = torch::randn({3, 5}), b = torch::randn({5, 2}), c = torch::randn({4, 3, 5});
+  EXPECT_TRUE(at::equal(dense_matmul(a, b), at::matmul(a, b)));
+  EXPECT_TRUE(at::equal(dense_matmul(c, b), at::matmul(c, b)));
+  EXPECT_TRUE(at::equal(dense_linear(c, b.t(), {}), at::linear(c, b.t())));
+}
+
+TEST_F(DenseProduct, TakesExtentsOfZero) {
+  EXPECT_EQ(dense_matmul(torch::randn({0, 5}), torch::randn({5, 2})).sizes(),
+            (std::vector<int64_t>{0, 2}));
+  EXPECT_TRUE(
+      at::equal(dense_matmul(torch::randn({3, 0}), torch::randn({0, 2})), torch::zeros({3, 2})));
+}
+
+}  // namespace
+}  // namespace mneme::memory::ops
