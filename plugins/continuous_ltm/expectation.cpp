@@ -9,7 +9,7 @@
 #include "shape_checks.hpp"
 #ifdef MNEME_HAS_CUDA
 #include "cuda/expectation.cuh"
-#include "cuda_status.hpp"
+#include "cuda/status.cuh"
 #endif
 
 namespace continuous_ltm {

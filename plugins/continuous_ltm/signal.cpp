@@ -7,7 +7,7 @@
 #include "shape_checks.hpp"
 #ifdef MNEME_HAS_CUDA
 #include "cuda/signal.cuh"
-#include "cuda_status.hpp"
+#include "cuda/status.cuh"
 #endif
 
 namespace continuous_ltm {

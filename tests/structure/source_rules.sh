@@ -48,6 +48,14 @@ is_cuda() {
   return 1
 }
 
+# What the compiler brings for a processor's own instructions.
+is_intrinsics() {
+  case $1 in
+    immintrin.h|arm_neon.h) return 0 ;;
+  esac
+  return 1
+}
+
 # may_include FILE HEADER PROJECT_FOLDER
 may_include() {
   case $2 in
@@ -55,7 +63,7 @@ may_include() {
     mneme/*) [ -f "$root/sdk/include/$2" ]; return ;;
   esac
   if [ -f "$(dirname "$1")/$2" ] || [ -f "$3/$2" ]; then return 0; fi
-  if is_standard "$2"; then return 0; fi
+  if is_standard "$2" || is_intrinsics "$2"; then return 0; fi
   case $1 in
     *.cu|*.cuh) if is_cuda "$2"; then return 0; fi ;;
   esac
@@ -64,7 +72,7 @@ may_include() {
 
 for folder in "$root"/plugins/*/ "$root"/examples/*/ "$root"/sdk/template/; do
   if [ ! -d "$folder" ]; then continue; fi
-  find "$folder" -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \) |
+  find "$folder" -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inl' \) |
     while IFS= read -r file; do
       grep -nE '^[[:space:]]*#[[:space:]]*include' "$file" |
         sed -E 's/^([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]?([^>"]*)[>"]?.*/\1 \2/' |

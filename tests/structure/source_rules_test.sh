@@ -42,6 +42,10 @@ fresh_tree; echo '#include "../../host/a.cpp"' >>"$work/tree/plugins/echo_memory
 expect_breach 'includes ../../host/a.cpp'
 fresh_tree; echo '#include <cuda_runtime_api.h>' >>"$work/tree/plugins/echo_memory/plugin.cpp"
 expect_breach 'includes cuda_runtime_api.h'
+fresh_tree; echo '#include <torch/torch.h>' >"$work/tree/plugins/echo_memory/k.inl"
+expect_breach 'k.inl:1: includes torch/torch.h'
+fresh_tree; echo '#include <immintrin.h>' >"$work/tree/plugins/echo_memory/k.inl"
+sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused the compiler's intrinsics"; exit 1; }
 fresh_tree; echo '#include "mneme/unknown.h"' >>"$work/tree/plugins/echo_memory/plugin.cpp"
 expect_breach 'includes mneme/unknown.h'
 fresh_tree; printf 'typedef struct mneme_b {\n  int64_t x;\n} mneme_b;\n' >>"$work/tree/sdk/include/mneme/abi.h"
