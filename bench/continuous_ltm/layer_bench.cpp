@@ -12,6 +12,7 @@
 // while it runs and gives other numbers.
 //
 //   layer_bench [rounds] [lanes] [spread]     9 1 1; spread as in random_parameters
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,7 @@
 #include "bench/continuous_ltm/operations.hpp"
 #include "bench/continuous_ltm/plugin_ltm.hpp"
 #include "bench/evaluation/rounds.hpp"
+#include "host/memory/ops/dense_product.hpp"
 #include "host/torch.hpp"
 #include "host/train/device.hpp"
 
@@ -70,6 +72,20 @@ class Pair {
   }();
 };
 
+// A large product by the faster of LibTorch's two libraries: what the processor reaches at this
+// moment.
+class Product {
+ public:
+  double seconds() const {
+    const double mkl = seconds_of([&] { static_cast<void>(at::mm(a_, b_)); });
+    return std::min(mkl, seconds_of([&] { static_cast<void>(memory::ops::dense_matmul(a_, b_)); }));
+  }
+
+ private:
+  at::Tensor a_ = torch::rand({1024, 1024});
+  at::Tensor b_ = torch::rand({1024, 1024});
+};
+
 // Seconds of one side in each round.
 struct Times {
   std::vector<double> forward, step;
@@ -97,19 +113,26 @@ void print_times(const LtmSettings& s, const Times& official, const Times& plugi
 }
 
 void measure_times(Pair& pair, const LtmSettings& s, int rounds) {
-  const at::Tensor a = torch::rand({1024, 1024}), b = torch::rand({1024, 1024});
+  const Product peak;
   Times official, plugin;
   std::vector<double> product;
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
-    const double peak = seconds_of([&] { static_cast<void>(at::mm(a, b)); });
+    const double peak_seconds = peak.seconds();
     std::array<double, 4> seconds{};
-    seconds[0] = seconds_of([&] { pair.official_forward(); });
-    seconds[1] = seconds_of([&] { pair.plugin_forward(); });
-    pair.drop_gradients();
-    seconds[2] = seconds_of([&] { pair.official_step(); });
-    seconds[3] = seconds_of([&] { pair.plugin_step(); });
+    const auto time = [&](std::size_t i, void (Pair::*step)()) {
+      pair.drop_gradients();
+      seconds[i] = seconds_of([&] { (pair.*step)(); });
+    };
+    // The two sides change places, for the first one finds the caches as the other left them.
+    const std::size_t first = round % 2 == 0 ? 0 : 1, second = 1 - first;
+    void (Pair::*const forward[])() = {&Pair::official_forward, &Pair::plugin_forward};
+    void (Pair::*const step[])() = {&Pair::official_step, &Pair::plugin_step};
+    time(first, forward[first]);
+    time(second, forward[second]);
+    time(2 + first, step[first]);
+    time(2 + second, step[second]);
     if (round < 0) continue;
-    product.push_back(peak);
+    product.push_back(peak_seconds);
     official.forward.push_back(seconds[0]);
     plugin.forward.push_back(seconds[1]);
     official.step.push_back(seconds[2]);
@@ -144,7 +167,9 @@ void measure_memory(Pair& pair, const LtmSettings& s) {
       (official.peak - official.gradients) / (plugin.peak - plugin.gradients));
 }
 
-bool check_all(const LtmSettings& full, double spread) {
+// In f32 only at spread 1: at large ones the released derivative is off by per cents itself
+// (reference section 8.2).
+bool check_all(const LtmSettings& full) {
   LtmSettings small = full;
   small.lanes = 2;
   small.segment = 32;
@@ -156,8 +181,8 @@ bool check_all(const LtmSettings& full, double spread) {
   LtmSettings no_gate = full;
   no_gate.has_gate = false;
   return check_official() && check_plugin("plugin, f64, small", small, 50.0, {1e-9, 1e-6}) &&
-         check_plugin("plugin, f32, gate", full, spread, {2e-4, 5e-4}) &&
-         check_plugin("plugin, f32, no gate", no_gate, spread, {2e-4, 5e-4});
+         check_plugin("plugin, f32, gate", full, 1.0, {2e-4, 5e-4}) &&
+         check_plugin("plugin, f32, no gate", no_gate, 1.0, {2e-4, 5e-4});
 }
 
 int run(int rounds, int64_t lanes, double spread) {
@@ -167,7 +192,7 @@ int run(int rounds, int64_t lanes, double spread) {
   settings.lanes = lanes;
   std::printf("%s; %lld lanes, %d rounds, spread %g\n", train::describe(at::kCPU).c_str(),
               static_cast<long long>(lanes), rounds, spread);
-  if (!check_all(settings, spread)) return 1;
+  if (!check_all(settings)) return 1;
   std::printf("released / plugin (times), and shares of the peak of a product of 1024^3\n");
   std::printf("%7s %5s %10s %10s %11s %11s %11s %11s\n", "threads", "gate", "forward", "+backward",
               "released f", "released f+b", "plugin f", "plugin f+b");
