@@ -5,8 +5,8 @@
 
 namespace mneme::cli {
 
-// While one lives, the first SIGINT or SIGTERM is remembered and the second one ends the process as
-// usual. One at a time.
+// While one lives, the first SIGINT or SIGTERM is remembered and the second, of either kind, ends
+// the process as usual. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

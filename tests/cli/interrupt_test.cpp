@@ -24,14 +24,16 @@ TEST(Interrupt, AnotherGuardBeginsAnew) {
 }
 
 TEST(InterruptDeathTest, TheSecondSignalEndsTheProcess) {
-  for (const int signal : {SIGINT, SIGTERM}) {
-    EXPECT_EXIT(
-        {
-          const InterruptGuard guard;
-          raise(signal);
-          raise(signal);
-        },
-        testing::KilledBySignal(signal), "");
+  for (const int first : {SIGINT, SIGTERM}) {
+    for (const int second : {SIGINT, SIGTERM}) {
+      EXPECT_EXIT(
+          {
+            const InterruptGuard guard;
+            raise(first);
+            raise(second);
+          },
+          testing::KilledBySignal(second), "");
+    }
   }
 }
 
