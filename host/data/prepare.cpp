@@ -158,15 +158,17 @@ class Preparer {
     if (!options_.vocabulary_file.empty()) return load_vocabulary();
     begin("build the vocabulary");
     if (options_.preparation == Preparation::kEnwik8) {
-      return Vocabulary::bytes_without_newline(all_texts());
+      return Vocabulary::bytes_without_newline(all_texts(), options_.on_tokens);
     }
     if (options_.preparation == Preparation::kText8) {
-      return Vocabulary::characters(all_texts(), CharacterOrder::kCount);
+      return Vocabulary::characters(all_texts(), CharacterOrder::kCount, options_.on_tokens);
     }
     const std::vector<NamedText>& training = texts_[at(Split::kTrain)];
-    if (options_.vocabulary == VocabularyKind::kChar) return Vocabulary::characters(training);
+    if (options_.vocabulary == VocabularyKind::kChar) {
+      return Vocabulary::characters(training, CharacterOrder::kCodePoint, options_.on_tokens);
+    }
     if (options_.vocabulary == VocabularyKind::kWord) {
-      return Vocabulary::words(training, options_.words);
+      return Vocabulary::words(training, options_.words, options_.on_tokens);
     }
     return Vocabulary::bytes();
   }

@@ -36,7 +36,8 @@ struct PrepareOptions {
   std::filesystem::path vocabulary_file = {};  // in place of one built from the training files
   WordOptions words = {};
   DocumentOptions documents = {};
-  // Called with the work that begins ("encode train") and with the tokens done; may throw.
+  // Called with the work that begins ("build the vocabulary", "encode train") and, now and then,
+  // with the tokens that it has done; may throw.
   std::function<void(const std::string& work)> on_work = nullptr;
   std::function<void(std::int64_t tokens)> on_tokens = nullptr;
 };

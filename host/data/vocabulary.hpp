@@ -21,6 +21,10 @@ namespace mneme::data {
 inline constexpr std::string_view kEndOfLine = "<eos>";
 inline constexpr std::string_view kUnknown = "<unk>";
 
+// Called while a text is read, every million symbols or so, with the number read so far; what it
+// throws ends the reading.
+using OnSymbols = std::function<void(std::int64_t symbols)>;
+
 enum class VocabularyKind { kByte, kChar, kWord };
 
 // "byte", "char", "word".
@@ -67,13 +71,16 @@ class Vocabulary {
   [[nodiscard]] static Vocabulary bytes();
   // The bytes of the texts but the newline, by falling count, equal counts by first occurrence.
   // Error (kUsage) for texts without such a byte.
-  [[nodiscard]] static Vocabulary bytes_without_newline(std::span<const NamedText> texts);
+  [[nodiscard]] static Vocabulary bytes_without_newline(std::span<const NamedText> texts,
+                                                        const OnSymbols& on_symbols = nullptr);
   // Error (kUsage) for text that is not UTF-8 or has no character.
   [[nodiscard]] static Vocabulary characters(std::span<const NamedText> training,
-                                             CharacterOrder order = CharacterOrder::kCodePoint);
+                                             CharacterOrder order = CharacterOrder::kCodePoint,
+                                             const OnSymbols& on_symbols = nullptr);
   // Error (kUsage) for text that is not UTF-8 or has no word, and for options out of range.
   [[nodiscard]] static Vocabulary words(std::span<const NamedText> training,
-                                        const WordOptions& options = {});
+                                        const WordOptions& options = {},
+                                        const OnSymbols& on_symbols = nullptr);
 
   [[nodiscard]] VocabularyKind kind() const noexcept { return kind_; }
   [[nodiscard]] std::int64_t size() const noexcept {

@@ -18,6 +18,22 @@ std::string sources(std::span<const NamedText> texts) {
   return join(names, ", ");
 }
 
+// Tells how many symbols were read, now and then.
+class Meter {
+ public:
+  explicit Meter(const OnSymbols& on_symbols) : on_symbols_(on_symbols) {}
+
+  void step() {
+    if (++count_ % kInterval == 0 && on_symbols_) on_symbols_(count_);
+  }
+
+ private:
+  static constexpr std::int64_t kInterval = std::int64_t{1} << 20;  // some milliseconds of reading
+
+  const OnSymbols& on_symbols_;
+  std::int64_t count_ = 0;
+};
+
 // Occurrences of symbols, in order of their first one. The symbols are borrowed from the texts, so
 // that memory grows with different symbols and not with the text.
 class Counter {
@@ -55,20 +71,26 @@ struct WordCounts {
   std::int64_t ends = 0;              // line ends and written <eos>
 };
 
-WordCounts count_words(std::span<const NamedText> texts, bool add_eos) {
+WordCounts count_words(std::span<const NamedText> texts, bool add_eos,
+                       const OnSymbols& on_symbols) {
   Counter counter;
+  Meter meter(on_symbols);
   WordCounts out;
   for (const NamedText& text : texts) {
     for_each_word(
         text,
         [&](std::string_view word) {
+          meter.step();
           if (add_eos && word == kEndOfLine) {
             ++out.ends;
           } else {
             counter.add(word);
           }
         },
-        [&] { ++out.ends; });
+        [&] {
+          meter.step();
+          ++out.ends;
+        });
   }
   out.words = std::move(counter).by_count();
   return out;
@@ -97,11 +119,14 @@ Vocabulary Vocabulary::bytes() {
   return {VocabularyKind::kByte, std::move(symbols)};
 }
 
-Vocabulary Vocabulary::bytes_without_newline(std::span<const NamedText> texts) {
+Vocabulary Vocabulary::bytes_without_newline(std::span<const NamedText> texts,
+                                             const OnSymbols& on_symbols) {
+  Meter meter(on_symbols);
   std::array<std::int64_t, 256> counts{};
   std::vector<Counted> found;  // in order of first occurrence
   for (const NamedText& text : texts) {
     for (const char byte : text.text) {
+      meter.step();
       if (byte == '\n') continue;
       if (counts[static_cast<unsigned char>(byte)]++ == 0) found.push_back({{byte}, 0});
     }
@@ -118,12 +143,15 @@ Vocabulary Vocabulary::bytes_without_newline(std::span<const NamedText> texts) {
   return vocabulary;
 }
 
-Vocabulary Vocabulary::characters(std::span<const NamedText> training, CharacterOrder order) {
+Vocabulary Vocabulary::characters(std::span<const NamedText> training, CharacterOrder order,
+                                  const OnSymbols& on_symbols) {
   Counter counter;
+  Meter meter(on_symbols);
   for (const NamedText& text : training) {
     for (std::size_t i = 0; i < text.text.size();) {
       const std::size_t bytes = decode_utf8(text.text, i).bytes;
       if (bytes == 0) throw_invalid_utf8(text, i);
+      meter.step();
       counter.add(text.text.substr(i, bytes));
       i += bytes;
     }
@@ -140,9 +168,10 @@ Vocabulary Vocabulary::characters(std::span<const NamedText> training, Character
   return {VocabularyKind::kChar, std::move(symbols)};
 }
 
-Vocabulary Vocabulary::words(std::span<const NamedText> training, const WordOptions& options) {
+Vocabulary Vocabulary::words(std::span<const NamedText> training, const WordOptions& options,
+                             const OnSymbols& on_symbols) {
   check_options(options);
-  const WordCounts counts = count_words(training, options.add_eos);
+  const WordCounts counts = count_words(training, options.add_eos, on_symbols);
   if (counts.words.empty()) {
     throw_usage({.where = sources(training),
                  .failed = "the training text has no word to make a vocabulary of",

@@ -313,6 +313,33 @@ TEST_F(PrepareFails, WhenItIsInterrupted) {
   expect_nothing_left();
 }
 
+// Before a token is encoded: the pass over the text that makes its vocabulary can be long, too.
+TEST_F(PrepareFails, WhenItsVocabularyIsInterrupted) {
+  std::string text;
+  for (int i = 0; i < 1'500'000; ++i) text += "a ";
+  const auto train = folder_.write("train.txt", text);
+  const auto expect_interrupted = [&](PrepareOptions options) {
+    std::string work;
+    options.on_work = [&](const std::string& begun) { work = begun; };
+    options.on_tokens = [](std::int64_t tokens) {
+      EXPECT_GE(tokens, 1'000'000);
+      throw 5;
+    };
+    EXPECT_THROW(static_cast<void>(prepare(options, out_)), int);
+    EXPECT_EQ(work, "build the vocabulary");
+    expect_nothing_left();
+  };
+  expect_interrupted(words_of(train));
+  PrepareOptions options;
+  options.files[0] = {train};
+  options.vocabulary = VocabularyKind::kChar;
+  expect_interrupted(options);
+  for (const Preparation preparation : {Preparation::kEnwik8, Preparation::kText8}) {
+    options.preparation = preparation;
+    expect_interrupted(options);
+  }
+}
+
 TEST_F(PrepareFails, OnAVocabularyOfAnotherKind) {
   const auto train = folder_.write("train.txt", "a\n");
   PrepareOptions options = words_of(train);
