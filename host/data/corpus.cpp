@@ -3,10 +3,20 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/base/sha256.hpp"
 
 namespace mneme::data {
 namespace {
+
+// A mark that never occurs is misspelt, as a rule; the texts are then one document each.
+void warn_of_absent_mark(std::span<const NamedText> texts, const std::string& key,
+                         const std::string& mark) {
+  const std::string others = texts.size() > 1 ? str(" and ", texts.size() - 1, " more") : "";
+  log_warning(key, ": ", texts.front().source, others, ": no line equals the mark \"", mark,
+              "\" that begins a document: each text is one document; correct the mark if there "
+              "should be more");
+}
 
 double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -40,10 +50,12 @@ EncodedTexts encode_texts(std::span<const NamedText> texts, const std::string& k
                           const Vocabulary& vocabulary, const DocumentOptions& options,
                           TokenSink& sink) {
   EncodedTexts out;
+  bool has_mark = options.unit != config::Documents::kMark;
   for (const NamedText& text : texts) {
     const std::int64_t before = sink.count();
     NamedText document{text.source, {}, text.context()};
     for_each_document(text.text, options, [&](std::string_view part) {
+      has_mark = has_mark || part.size() < text.text.size();  // a mark belongs to no document
       document.text = part;
       const std::int64_t first = sink.count();
       out.counts.add(vocabulary.encode(document, sink));
@@ -57,6 +69,7 @@ EncodedTexts encode_texts(std::span<const NamedText> texts, const std::string& k
                    .hint = str("name another file in ", key)});
     }
   }
+  if (!has_mark) warn_of_absent_mark(texts, key, options.mark);
   sink.flush();
   return out;
 }

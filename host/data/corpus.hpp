@@ -56,8 +56,9 @@ struct EncodedTexts {
 };
 
 // Passes the ids of texts to `sink`, which is flushed; each text begins a document, and `options`
-// says what else does. Documents without a token are left out. Errors as Vocabulary::encode; Error
-// (kUsage) when a text holds no token, with `key` in its message.
+// says what else does. Documents without a token are left out. Warns, through the log, when no text
+// has a line equal to the mark that begins documents. Errors as Vocabulary::encode; Error (kUsage)
+// when a text holds no token, with `key` in its message.
 EncodedTexts encode_texts(std::span<const NamedText> texts, const std::string& key,
                           const Vocabulary& vocabulary, const DocumentOptions& options,
                           TokenSink& sink);

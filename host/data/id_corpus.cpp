@@ -53,7 +53,8 @@ class IdView {
 // The ids that are allowed.
 struct IdRange {
   std::int64_t least;
-  std::int64_t vocabulary_size;  // 0 = any that fits
+  std::int64_t vocabulary_size;      // 0 = any that fits
+  bool is_vocabulary_fixed = false;  // a model's, which no key of an experiment changes
 
   [[nodiscard]] std::int64_t most() const {
     return vocabulary_size == 0 ? kMaxId - 1 : vocabulary_size - 1;
@@ -65,13 +66,20 @@ struct IdRange {
   }
 };
 
+// What helps against an id outside the range.
+std::string advice(std::int64_t id, const IdRange& range) {
+  if (id < range.least) return str("correct the ids: the least one is ", range.least);
+  if (id >= kMaxId) return str("correct the ids: no vocabulary has ids beyond ", kMaxId - 1);
+  if (range.is_vocabulary_fixed) return "correct the ids: the model's vocabulary is fixed";
+  return "set data.vocabulary_size to at least the largest id + 1, or correct the ids";
+}
+
 [[noreturn]] void refuse_id(const std::string& where, std::int64_t id, const IdRange& range) {
-  throw_usage(
-      {.where = where,
-       .failed = "a token id out of range",
-       .expected = range.text(),
-       .got = str(id),
-       .hint = "set data.vocabulary_size to at least the largest id + 1, or correct the ids"});
+  throw_usage({.where = where,
+               .failed = "a token id out of range",
+               .expected = range.text(),
+               .got = str(id),
+               .hint = advice(id, range)});
 }
 
 // "[5]" or "[1, 5]" of element `index`.
@@ -116,7 +124,9 @@ SafetensorsFile open_ids(const std::filesystem::path& path, const std::string& k
 
 IdRows read_ids(const SafetensorsFile& file, std::string_view tensor, std::int64_t vocabulary_size,
                 std::int32_t least) {
-  const TensorView& view = checked_ids(file, tensor, {least, vocabulary_size});
+  const TensorView& view = checked_ids(
+      file, tensor,
+      {.least = least, .vocabulary_size = vocabulary_size, .is_vocabulary_fixed = true});
   IdRows rows;
   rows.rows = view.shape.size() == 1 ? 1 : view.shape[0];
   rows.columns = view.shape.back();

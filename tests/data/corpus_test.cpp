@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/log.hpp"
 #include "host/base/sha256.hpp"
 #include "tests/data/data_files.hpp"
 
@@ -64,6 +65,26 @@ TEST(Corpus, FindsDocumentsInsideAText) {
   EXPECT_EQ(corpus.bytes, 8);  // the marks stand for nothing
   EXPECT_EQ(corpus.lines, 3);
   EXPECT_EQ(corpus.words, 4);
+}
+
+TEST(Corpus, WarnsOfAMarkThatNeverOccurs) {
+  std::vector<std::string> warnings;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::kWarning) warnings.emplace_back(text);
+  });
+  const std::vector<NamedText> texts = {{"a.txt", "one\n##\ntwo\n"}, {"b.txt", "three\n"}};
+  const auto encode = [&](config::Documents unit, const std::string& mark) {
+    static_cast<void>(encode_corpus({}, "data.valid", texts, Vocabulary::bytes(), {unit, mark}));
+  };
+  encode(config::Documents::kMark, "##");  // in one of them: separators need not be in each file
+  encode(config::Documents::kFile, "");
+  EXPECT_THAT(warnings, testing::IsEmpty());
+  encode(config::Documents::kMark, "#");
+  set_log_sink({});
+  EXPECT_THAT(warnings,
+              ElementsAre("data.valid: a.txt and 1 more: no line equals the mark \"#\" that begins "
+                          "a document: each text is one document; correct the mark if there should "
+                          "be more"));
 }
 
 TEST(Corpus, KeepsIdsInTheWidthOfTheVocabulary) {
@@ -146,11 +167,15 @@ TEST(IdCorpus, NamesThePlaceOfAnIdOutOfRange) {
   EXPECT_NO_THROW(static_cast<void>(read_id_corpus(one, "data.train", 8)));
 
   const auto two = folder.write_ids<std::int32_t>("2.safetensors", "tokens", {2, 2}, {0, 1, 2, -1});
-  expect_error(ErrorKind::kUsage, {"tensor tokens[1, 1]", "got -1"},
+  expect_error(ErrorKind::kUsage,
+               {"tensor tokens[1, 1]", "got -1; correct the ids: the least one is 0"},
                [&] { static_cast<void>(read_id_corpus(two, "data.train", 9)); });
 
   const auto big = folder.write_ids<std::int64_t>("3.safetensors", "input", {1}, {1LL << 31});
-  expect_error(ErrorKind::kUsage, {"tensor input[0]", "expected 0 to 2147483646, got 2147483648"},
+  expect_error(ErrorKind::kUsage,
+               {"tensor input[0]",
+                "expected 0 to 2147483646, got 2147483648; correct the ids: no "
+                "vocabulary has ids beyond 2147483646"},
                [&] { static_cast<void>(read_id_corpus(big, "data.train", 0)); });
 }
 
@@ -161,6 +186,19 @@ TEST(IdCorpus, AllowsNoTargetWhereAsked) {
   EXPECT_EQ(rows.rows, 1);
   EXPECT_EQ(rows.columns, 3);
   EXPECT_THAT(rows.ids, ElementsAre(0, -1, 2));
+}
+
+// No key changes the vocabulary of the model that scores them.
+TEST(IdCorpus, GivesNoKeyForIdsBeyondAModelsVocabulary) {
+  const TestFolder folder;
+  const auto refuse = [&](std::int64_t id, const std::string& hint) {
+    const auto path = folder.write_ids<std::int64_t>("1.safetensors", "target", {1}, {id});
+    expect_error(ErrorKind::kUsage, {str("got ", id, "; ", hint)}, [&] {
+      static_cast<void>(read_ids(SafetensorsFile::open(path), "target", 3, -1));
+    });
+  };
+  refuse(3, "correct the ids: the model's vocabulary is fixed");
+  refuse(-2, "correct the ids: the least one is -1");
 }
 
 TEST(IdCorpus, RefusesFilesWithoutIds) {
