@@ -146,7 +146,7 @@ void StoredSignal::take(const std::map<std::string, at::Tensor>& probes, std::in
 }
 
 std::int64_t regression_segments(std::int64_t updates) {
-  return updates == 0 ? 1 : updates + kMeasuredWrites;
+  return updates == 0 ? 1 : updates + 1 + kMeasuredWrites;
 }
 
 RegressionResult measure_regression(StoredSignal& stored, const RowSource& rows,
@@ -163,7 +163,7 @@ RegressionResult measure_regression(StoredSignal& stored, const RowSource& rows,
       measure_ages(stored, segments, length, first);
       result.fit_error = first[0].read_back(0, 1.0).error;
     }
-    if (w >= updates) measure_ages(stored, segments, length, ages);
+    if (w > updates) measure_ages(stored, segments, length, ages);
   }
   for (std::size_t age = 0; age < ages.size(); ++age) {
     result.ageing.push_back(

@@ -48,8 +48,9 @@ struct Variant {
   config::MemoryConfig config;
 };
 
-config::MemoryConfig memory_of(const fs::path& file) {
-  config::MemoryConfig memory = config::parse_memory_file(file);
+config::MemoryConfig memory_of(const fs::path& file,
+                               const std::vector<config::Override>& overrides = {}) {
+  config::MemoryConfig memory = config::parse_memory_file(file, overrides);
   if (memory.tiers.size() != 1) {
     throw_usage({.where = file.string(),
                  .failed = "a regression is that of one tier",
@@ -73,13 +74,13 @@ std::vector<Variant> variants_of(const RegressionArguments& arguments) {
   const std::vector<config::Value> values = values_of(arguments);
   std::vector<Variant> variants;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const config::MemoryConfig memory = memory_of(arguments.memory[i]);
+    const fs::path& file = arguments.memory[i];
+    const config::MemoryConfig memory = memory_of(file);
     if (values.empty()) variants.push_back({names[i], "", memory});
     for (const config::Value& value : values) {
-      Variant variant{names[i], value.toml(), memory};
-      config::TierConfig& tier = variant.config.tiers[0];
-      tier.options.set(arguments.option, tier.position, value);
-      variants.push_back(std::move(variant));
+      const config::Override changed{.key = "memory.tier.0." + arguments.option,
+                                     .value = value.toml()};
+      variants.push_back({names[i], value.toml(), memory_of(file, {changed})});
     }
   }
   return variants;

@@ -158,14 +158,14 @@ TEST_F(AnalyzeRun, RegressionErrorsAreThoseOfTheMechanism) {
                                   "basis = 64\nwidths = [0.005, 0.01]\ntau = 0.5\nridge = 0.5\n"
                                   "gate = false"));
   const ProgramResult result =
-      regression({"--memory", narrow, "--values", "32,64", "--updates", "1", "--width", "32"});
+      regression({"--memory", narrow, "--values", "32,64", "--updates", "1"});
   expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("r, age 1"));
   const Json results = json().at("results");
   ASSERT_EQ(results.size(), 4U);
   const std::vector<double> expected = {0.97, 0.72, 0.93, 0.40};
   for (std::size_t i = 0; i < results.size(); ++i) {
-    EXPECT_NEAR(results.at(i).at("error").get<double>(), expected[i], 0.015) << results.at(i);
+    EXPECT_NEAR(results.at(i).at("error").get<double>(), expected[i], 0.02) << results.at(i);
     const Json& ages = results.at(i).at("ageing");
     ASSERT_EQ(ages.size(), 2U);
     EXPECT_EQ(ages.at(0).at("points"), 512);
@@ -189,7 +189,7 @@ TEST_F(AnalyzeRun, RegressionOfARunsOwnRows) {
   expect_refusal(regression({"--memory", open, "--run", run, "--layer", "1"}), 2,
                  {"hidden rows", "the model has no such layer", "0 to 0", "got 1"});
   expect_refusal(regression({"--memory", open, "--run", run, "--rows", "300"}), 2,
-                 {"the text is too short", "at least 2400 tokens", "got 239"});
+                 {"the text is too short", "at least 2700 tokens", "got 239"});
 }
 
 TEST_F(AnalyzeRun, RegressionRefusesWhatItCannotMeasure) {
