@@ -140,7 +140,7 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   if (scope.run.caches_projections()) {
     scope.run.token_projection(index_, k.contiguous(), v.contiguous());
   }
-  const Wants wants{scope.run.wants_local(index_), scope.run.wants_mass(index_)};
+  const Wants wants{scope.run.wants_lse(index_), scope.run.wants_mass(index_)};
   local = attend_tokens(context, q, qkv[1], qkv[2], wants, scope);
   local.q = q;
   local.k = k;

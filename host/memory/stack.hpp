@@ -256,8 +256,8 @@ class SegmentRun {
   // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
   void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
   bool wants_mass(int64_t layer) const;
-  bool wants_local(
-      int64_t layer) const;  // any of q, k, v, z, lse is wanted by an absorb or read hook
+  // lse is wanted by a hook, or may be by a merge at HEADS: it costs a pass over the scores.
+  bool wants_lse(int64_t layer) const;
   // Moment 5: attention of the riders, [B,M,H,d]; undefined in the last layer when nobody needs it.
   // k, v [B,M+T,H,d]: riders, then tokens.
   at::Tensor ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,

@@ -53,6 +53,22 @@ TEST(Resume, EqualsNeverHavingStoppedWithACache) {
   }
 }
 
+// Sticky samples are drawn anew from the keys of seed, lane and segment, which resume with the run.
+TEST(Resume, EqualsNeverHavingStoppedWithAStickyContinuousMemory) {
+#ifndef MNEME_HAS_CONTINUOUS_LTM
+  GTEST_SKIP() << "this tree has no plugins/continuous_ltm";
+#endif
+  const std::string sticky =
+      "[[memory.tier]]\nplugin = \"continuous_ltm\"\nbasis = 8\nsticky = true\n"
+      "lambda_kl = 1e-3\nreset_tokens = 18\n";
+  for (const char* precision : {"f64", "f32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    const std::string set = str("train.precision=", precision);
+    expect_resumes(small_experiment(sticky, {set}));
+    expect_resumes(small_experiment(xl_cache(9) + sticky, {set}));
+  }
+}
+
 TEST(Resume, EqualsNeverHavingStoppedWithTwoTiersAndGradientThroughTheState) {
   expect_resumes(small_experiment(xl_cache(7) + infini("lr = 0.05"),
                                   {"train.bptt_segments=2", "train.accumulate=2"}));

@@ -6,16 +6,6 @@
 #include "host/torch.hpp"
 
 namespace mneme::memory {
-namespace {
-
-constexpr uint64_t kAbsorbLocal = MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE |
-                                  MNEME_WANT_ABSORB_Q | MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V |
-                                  MNEME_WANT_ABSORB_MASS;
-constexpr uint64_t kReadLocal = MNEME_WANT_READ_Q | MNEME_WANT_READ_K | MNEME_WANT_READ_V |
-                                MNEME_WANT_READ_Z | MNEME_WANT_READ_LSE;
-
-}  // namespace
-
 void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,
                              const at::Tensor& x, std::vector<Rows>& released) {
   ctx.tier = &tier(i);
@@ -78,9 +68,9 @@ bool SegmentRun::wants_mass(int64_t layer) const {
       layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_MASS); });
 }
 
-bool SegmentRun::wants_local(int64_t layer) const {
+bool SegmentRun::wants_lse(int64_t layer) const {
   return impl_->any_tier(layer, [](const Instance& instance) {
-    return instance.wants(kAbsorbLocal | kReadLocal) ||
+    return instance.wants(MNEME_WANT_ABSORB_LSE | MNEME_WANT_READ_LSE) ||
            (instance.traits().sites & MNEME_SITE_HEADS) != 0;
   });
 }

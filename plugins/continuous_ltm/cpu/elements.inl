@@ -73,11 +73,11 @@ MNEME_INLINE void write_row(const T* from, int64_t count, E* to) {
   for (int64_t i = 0; i < count; ++i) narrow(from[i], to[i]);
 }
 MNEME_INLINE void read_row(const float* from, int64_t count, int64_t padded, float* to) {
-  __builtin_memcpy(to, from, static_cast<uint64_t>(count) * sizeof(float));
+  if (count > 0) __builtin_memcpy(to, from, static_cast<uint64_t>(count) * sizeof(float));
   for (int64_t i = count; i < padded; ++i) to[i] = 0.0F;
 }
 MNEME_INLINE void write_row(const float* from, int64_t count, float* to) {
-  __builtin_memcpy(to, from, static_cast<uint64_t>(count) * sizeof(float));
+  if (count > 0) __builtin_memcpy(to, from, static_cast<uint64_t>(count) * sizeof(float));
 }
 
 // Hands out a strand's scratch memory piece by piece. Without a base it only counts.
