@@ -27,6 +27,7 @@ ARMS = {
     "continuous_ltm, sticky": CONFIGS / "memory/small_continuous_ltm_sticky.toml",
 }
 ALPHABET = 20
+BASIS = 130  # of configs/sorting/memory/small_continuous_ltm.toml
 
 
 class Run:
@@ -114,13 +115,19 @@ def print_order(runs, length, better, worse):
           + ", ".join(f"{d:+.3f}" for d in differences))
 
 
+def sweep_of(runs, length):
+    """The finished runs of the sweep with the one of the comparison that belongs to it, by number of functions."""
+    arm = [r for r in runs if (r.length, r.arm, r.seed) == (length, "continuous_ltm", 1) and r.is_done]
+    return sorted(arm, key=lambda r: r.basis or BASIS)
+
+
 def print_sweep(runs, length):
-    sweep = sorted((r for r in runs if r.basis and r.is_done), key=lambda r: r.basis)
+    sweep = sweep_of(runs, length)
     if not sweep:
         return
     print(f"\n{length} symbols, continuous_ltm, seed 1:\n\n| N | accuracy | regression error |\n|---|---|---|")
     for run in sweep:
-        print(f"| {run.basis} | {run.accuracy():.3f} | {run.regression_error():.3f} |")
+        print(f"| {run.basis or BASIS} | {run.accuracy():.3f} | {run.regression_error():.3f} |")
 
 
 def write_csv(runs, path):
@@ -177,7 +184,7 @@ def draw(runs, lengths, folder):
                 line.append((length, statistics.mean(got)))
         means[arm] = line
     svg(folder / "accuracy.svg", "Sorting: accuracy against length", "symbols", "accuracy", {k: v for k, v in means.items() if v})
-    sweep = [(r.regression_error(), r.accuracy()) for r in runs if r.basis and r.is_done]
+    sweep = [(r.regression_error(), r.accuracy()) for r in sweep_of(runs, lengths[-1])]
     svg(folder / "regression_error.svg", "Sorting: accuracy against regression error", "regression error", "accuracy",
         {"continuous_ltm": sweep} if sweep else {})
 
@@ -198,7 +205,8 @@ def main():
         parser.error("build/release/bin/mneme is not built: run scripts/quickstart.sh or scripts/test.sh")
     options.runs.mkdir(parents=True, exist_ok=True)
     runs = [Run(options.runs, length, arm, seed) for seed in range(1, options.seeds + 1) for length in options.lengths for arm in ARMS]
-    runs += [Run(options.runs, options.lengths[-1], "continuous_ltm", 1, n) for n in options.basis]
+    # The sweep's 130 functions are those of the comparison.
+    runs += [Run(options.runs, options.lengths[-1], "continuous_ltm", 1, n) for n in options.basis if n != BASIS]
     if not options.table:
         try:
             train(runs, options.jobs)
