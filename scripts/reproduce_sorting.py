@@ -4,7 +4,7 @@
     scripts/reproduce_sorting.py [--runs DIR] [--seeds N] [--jobs N] [--lengths 500 1000] [--basis N ...] [--table]
 
 Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split, and
-prints the table of docs/reproducing.md; DIR gets runs, results.csv and two figures. --jobs runs go at once, one thread
+prints a table; DIR gets runs, results.csv and two figures. --jobs runs go at once, one thread
 each. --basis gives the basis functions of the sweep at the last length (seed 1; each a multiple of the two widths).
 --table trains nothing. Needs Python 3.9 and a built build/release.
 """
