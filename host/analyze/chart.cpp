@@ -27,6 +27,19 @@ std::string tick(double value) {
   return text;
 }
 
+// The end of a text, at most so many characters of UTF-8.
+std::string end_of(const std::string& text, std::size_t most) {
+  std::size_t kept = text.size();
+  std::size_t characters = 0;
+  for (std::size_t i = text.size(); i-- > 0;) {
+    const bool is_start = (static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U;
+    if (!is_start) continue;
+    if (++characters > most) return "..." + text.substr(kept);
+    kept = i;
+  }
+  return text;
+}
+
 // Panels of one size in rows, and the values that their corners stand for.
 class Grid {
  public:
@@ -41,7 +54,7 @@ class Grid {
     const double rows = std::ceil(static_cast<double>(panels) / static_cast<double>(columns_));
     if (panels > 0)
       svg_.text({8.0, kHead + rows * (height + kGap) + 12.0},
-                str("x: ", text.x_label, "   y: ", text.y_label), Anchor::kStart, 10.0);
+                str("x: ", text.x_label, "; y: ", text.y_label), Anchor::kStart, 10.0);
   }
 
   void scale_x(double from, double to) { x_ = {from, to > from ? to : from + 1.0}; }
@@ -154,6 +167,7 @@ Svg line_chart(const ChartText& text, const std::vector<LinePanel>& panels, std:
 
 Svg ranking_chart(const ChartText& text, const std::vector<NamedBar>& bars) {
   constexpr double kNames = 260.0, kWidth = 300.0, kLine = 16.0;
+  constexpr std::size_t kCharacters = 42;  // that kNames has place for
   Svg svg(kNames + kWidth + 80.0, kHead + kLine * static_cast<double>(bars.size()) + kFoot);
   svg.text({8.0, 15.0}, text.title, Anchor::kStart, 13.0);
   double most = 0.0;
@@ -161,7 +175,7 @@ Svg ranking_chart(const ChartText& text, const std::vector<NamedBar>& bars) {
   double y = kHead;
   for (const NamedBar& bar : bars) {
     const double width = most > 0.0 ? std::max(0.0, bar.value) / most * kWidth : 0.0;
-    svg.text({kNames - 6.0, y + 11.0}, bar.name, Anchor::kEnd, 10.0);
+    svg.text({kNames - 6.0, y + 11.0}, end_of(bar.name, kCharacters), Anchor::kEnd, 10.0);
     svg.rectangle(kNames, y + 2.0, width, kLine - 4.0, kBar);
     svg.text({kNames + width + 4.0, y + 11.0}, tick(bar.value), Anchor::kStart, 9.0);
     y += kLine;

@@ -44,7 +44,7 @@ struct ChartText {
 [[nodiscard]] Svg line_chart(const ChartText& text, const std::vector<LinePanel>& panels,
                              std::size_t columns);
 
-// Named horizontal bars, the first on top; names stand to the left.
+// Named horizontal bars, the first on top; names stand to the left, long ones with their ends.
 struct NamedBar {
   std::string name;
   double value = 0.0;

@@ -52,8 +52,8 @@ void SpaceAfterUpdates::add(const LayerView& view) {
   track.starts.push_back(view.end_token - view.new_tokens);
   if (!track.followed && track.writes >= first_) {
     track.followed = track.starts.size() - 1;
-    track.end = view.end_token;
   }
+  track.end = view.end_token;
   ++track.writes;
   if (track.followed) track.words.push_back(words_of(track, view.space));
 }
@@ -61,7 +61,7 @@ void SpaceAfterUpdates::add(const LayerView& view) {
 std::vector<SpaceAfterUpdates::Word> SpaceAfterUpdates::words_of(const Track& track,
                                                                  const MemorySpace& space) {
   std::map<std::int64_t, double> shares = space.shares();
-  for (std::int64_t token = track.starts[*track.followed]; token < track.end; ++token) {
+  for (std::int64_t token = track.starts.front(); token < track.end; ++token) {
     shares.try_emplace(token, 0.0);
   }
   std::vector<Word> words;

@@ -42,7 +42,7 @@ class SpaceAfterUpdates {
     std::int64_t write = 0;  // that absorbed it; 0 = the followed segment, older ones below
     double share = 0.0;      // of [0,1]; 0 = not in the memory any more
   };
-  // words[k]: after k updates. All words that have space, and those of the followed segment.
+  // words[k]: after k updates; all words that the memory has taken in since it began.
   using Followed = std::vector<std::vector<Word>>;
 
   // Follows the words of the first write that is at least write `first` (from 0) of its place and
@@ -58,7 +58,7 @@ class SpaceAfterUpdates {
     std::int64_t writes = 0;              // seen so far
     std::vector<std::int64_t> starts;     // first token of each write since it began afresh
     std::optional<std::size_t> followed;  // its write in `starts`
-    std::int64_t end = 0;                 // one past the followed words
+    std::int64_t end = 0;                 // one past the newest word
     Followed words;
   };
   [[nodiscard]] bool is_done(const Track& track) const {

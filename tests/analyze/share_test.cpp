@@ -69,14 +69,14 @@ TEST(SpaceAfterUpdates, FollowsTheWordsOfASegment) {
   };
   EXPECT_THAT(shares(0), ElementsAre(0.5, 0.5));
   EXPECT_THAT(shares(1), ElementsAre(0.0, 0.625, 0.25, 0.125));
-  EXPECT_THAT(shares(2), ElementsAre(0.0, 0.375, 0.25, 0.25, 0.125));
+  EXPECT_THAT(shares(2), ElementsAre(0.0, 0.375, 0.0, 0.25, 0.25, 0.125));
   std::vector<std::int64_t> tokens, at;
   for (const SpaceAfterUpdates::Word& word : followed[2]) {
     tokens.push_back(word.token);
     at.push_back(word.write);
   }
-  EXPECT_THAT(tokens, ElementsAre(0, 1, 3, 4, 5));
-  EXPECT_THAT(at, ElementsAre(0, 0, 1, 2, 2));
+  EXPECT_THAT(tokens, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(at, ElementsAre(0, 0, 1, 1, 2, 2));
 }
 
 TEST(SpaceAfterUpdates, StartsAgainWhenTheMemoryDoes) {

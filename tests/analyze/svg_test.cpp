@@ -55,7 +55,7 @@ TEST(BarChart, SharesOneAxis) {
   EXPECT_THAT(text, HasSubstr("width=\"65.00\" height=\"17.50\""));
   EXPECT_THAT(text, HasSubstr("width=\"130.00\" height=\"35.00\""));
   EXPECT_THAT(text, HasSubstr(">left</text>"));
-  EXPECT_THAT(text, HasSubstr("x: x   y: y"));
+  EXPECT_THAT(text, HasSubstr("x: x; y: y"));
 }
 
 TEST(LineChart, HasOneColourAName) {
@@ -83,6 +83,15 @@ TEST(Charts, StandWithoutPanelsAndValues) {
           .document();
   EXPECT_THAT(zeros, Not(HasSubstr("nan")));
   EXPECT_THAT(zeros, Not(HasSubstr("width=\"-")));
+}
+
+// 43 characters, of which the first is left out; each has two bytes.
+TEST(RankingChart, ShowsTheEndsOfLongNames) {
+  std::string name;
+  for (int i = 0; i < 43; ++i) name += i == 1 ? "\xC3\xA4" : "\xC3\xA9";
+  const std::string text =
+      ranking_chart({.title = "", .x_label = "", .y_label = ""}, {{name, 1.0}}).document();
+  EXPECT_THAT(text, HasSubstr(">...\xC3\xA4\xC3\xA9"));
 }
 
 }  // namespace
