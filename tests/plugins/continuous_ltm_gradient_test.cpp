@@ -1,6 +1,8 @@
 // Gradients of both paths of the continuous memory by finite differences in f64.
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "host/torch.hpp"
 #include "tests/plugins/continuous_ltm_memory.hpp"
 
@@ -15,6 +17,8 @@ struct Shape {
   int64_t rows;        // of the others
   int64_t queries;
 };
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.name; }
 
 const Shape kShapes[] = {
     {"OneQuery", "basis = 6\nwidths = [0.05, 0.2]\n", {.lanes = 2, .segment = 4}, 4, 4, 1},
