@@ -274,5 +274,35 @@ TEST(Expectation, RefusesInputsThatDoNotFitTogether) {
             "4: values: expected f64 with f64 densities, got dtype code 1");
 }
 
+#ifdef MNEME_HAS_CUDA
+// The launchers check what they are given before anything is put on a stream: no device needed.
+TEST(Expectation, SaysWhyALaunchFailed) {
+  std::mt19937 random(test_seed());
+  const LtmCase c = {1, 2, 5, 8, 16, {0.01, 0.05}};
+  Problem problem(random, Device::kCpu, DType::kF32, c);
+  TestTensor context(Device::kCpu, DType::kF32, {1, 5, 2, 8});
+  std::vector<mneme_view> inputs;
+  for (TestTensor& input : problem.inputs) inputs.push_back(input.view());
+  const mneme_view output = context.view();
+  const mneme_view grad = problem.grad->view();
+  mneme_kernel_call raw = MNEME_INIT(mneme_kernel_call);  // without workspace
+  raw.inputs = inputs.data();
+  raw.outputs = &output;
+  raw.grad_outputs = &grad;
+  raw.grad_inputs = inputs.data();
+  const KernelCall call(raw, Expectation::kName);
+  const Expectation kernel(c.grid());
+  for (const bool is_forward : {true, false}) {
+    try {
+      is_forward ? kernel.forward_cuda(call) : kernel.backward_cuda(call);
+      ADD_FAILURE() << "no error";
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), MNEME_E_CUDA);
+      EXPECT_STREQ(failure.what(), "launch failed: invalid argument");
+    }
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace mneme::test
