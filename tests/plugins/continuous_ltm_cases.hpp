@@ -11,7 +11,7 @@
 #include "plugins/continuous_ltm/cpu/kernel_table.hpp"
 #include "plugins/continuous_ltm/grid_options.hpp"
 #include "plugins/continuous_ltm/reference/kernels.hpp"
-#include "tests/plugins/kernel_tensors.hpp"
+#include "tests/plugins/kernel_run.hpp"
 
 namespace mneme::test {
 

@@ -10,7 +10,7 @@
 
 #include "plugins/xl_cache/cache_update.hpp"
 #include "plugins/xl_cache/reference/cache_update.hpp"
-#include "tests/plugins/kernel_tensors.hpp"
+#include "tests/plugins/kernel_run.hpp"
 
 namespace {
 

@@ -1,0 +1,149 @@
+// Calls of a plugin's kernel through the interface that the host uses.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/plugins/kernel_tensors.hpp"
+
+namespace mneme::test {
+
+// One call of a kernel: asks infer, allocates what it answers, runs. Outputs and workspace hold no
+// useful value before.
+template <typename K>
+class KernelRun {
+ public:
+  KernelRun(const K& kernel, Device device, std::vector<TestTensor>& tensors,
+            std::vector<int64_t> scalars = {})
+      : kernel_(kernel), device_(device), inputs(tensors), integers_(std::move(scalars)) {
+    std::vector<mneme_shape> input_shapes;
+    for (const TestTensor& input : inputs) input_shapes.push_back(input.raw_shape());
+    std::vector<mneme_shape> output_shapes(K::kOutputs);
+    mneme_kernel_plan raw = MNEME_INIT(mneme_kernel_plan);
+    raw.inputs = input_shapes.data();
+    raw.outputs = output_shapes.data();
+    raw.integers = integers_.data();
+    raw.n_integers = static_cast<uint32_t>(integers_.size());
+    KernelPlan plan(raw);
+    kernel_.infer(plan);
+    for (const mneme_shape& shape : output_shapes) outputs.push_back(make(shape));
+    workspace_bytes_ = raw.workspace_bytes;
+    backward_bytes_ = raw.backward_workspace_bytes;
+  }
+  // Adds outputs whose first element lies `offset` elements behind an aligned address.
+  void move_outputs(std::size_t offset) {
+    for (TestTensor& output : outputs) {
+      output = TestTensor(device_, output.dtype, output.shape, offset);
+    }
+  }
+
+  void forward() {
+    mneme_kernel_call raw = call();
+    Memory workspace(device_, workspace_bytes_, 0);
+    raw.workspace = workspace.data();
+    raw.workspace_bytes = workspace_bytes_;
+    const KernelCall kernel_call(raw, K::kName);
+    if (device_ == Device::kCpu) kernel_.forward_cpu(kernel_call);
+#ifdef MNEME_HAS_CUDA
+    if (device_ == Device::kCuda) {
+      kernel_.forward_cuda(kernel_call);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    }
+#endif
+  }
+
+  // grad_output null: no gradient arrives. Input i gets a gradient where bit i of wanted is set.
+  void backward(TestTensor* grad_output, uint32_t wanted = ~0U) {
+    mneme_kernel_call raw = call();
+    Memory workspace(device_, backward_bytes_, 0);
+    raw.workspace = workspace.data();
+    raw.workspace_bytes = backward_bytes_;
+    mneme_view arriving = outputs[0].view();
+    arriving.data = grad_output == nullptr ? nullptr : grad_output->memory->data();
+    raw.grad_outputs = &arriving;
+    std::vector<mneme_view> leaving;
+    grads.clear();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      grads.push_back(make(inputs[i].raw_shape()));
+      leaving.push_back(grads.back().view());
+      if ((wanted >> i & 1U) == 0) leaving.back().data = nullptr;
+    }
+    raw.grad_inputs = leaving.data();
+    const KernelCall kernel_call(raw, K::kName);
+    if (device_ == Device::kCpu) kernel_.backward_cpu(kernel_call);
+#ifdef MNEME_HAS_CUDA
+    if (device_ == Device::kCuda) {
+      kernel_.backward_cuda(kernel_call);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    }
+#endif
+  }
+
+ private:
+  TestTensor make(const mneme_shape& shape) const {
+    return TestTensor(device_, static_cast<DType>(shape.dtype),
+                      std::vector<int64_t>(shape.dims, shape.dims + shape.rank));
+  }
+  mneme_kernel_call call() {
+    input_views_.clear();
+    output_views_.clear();
+    for (TestTensor& input : inputs) input_views_.push_back(input.view());
+    for (TestTensor& output : outputs) output_views_.push_back(output.view());
+    mneme_kernel_call raw = MNEME_INIT(mneme_kernel_call);
+    raw.inputs = input_views_.data();
+    raw.outputs = output_views_.data();
+    raw.integers = integers_.data();
+    raw.n_integers = static_cast<uint32_t>(integers_.size());
+    return raw;
+  }
+
+  const K& kernel_;
+  Device device_;
+
+ public:
+  std::vector<TestTensor>& inputs;
+  std::vector<TestTensor> outputs;
+  std::vector<TestTensor> grads;  // of the inputs
+
+ private:
+  std::vector<int64_t> integers_;
+  std::vector<mneme_view> input_views_;
+  std::vector<mneme_view> output_views_;
+  uint64_t workspace_bytes_ = 0;
+  uint64_t backward_bytes_ = 0;
+};
+
+// What infer says about inputs that do not fit: "code: message", empty when it says nothing.
+template <typename K>
+std::string infer_error(const K& kernel, std::vector<TestTensor> tensors,
+                        std::vector<int64_t> scalars = {}) {
+  try {
+    const KernelRun<K> run(kernel, Device::kCpu, tensors, std::move(scalars));
+  } catch (const Failure& failure) {
+    return std::to_string(failure.code()) + ": " + failure.what();
+  }
+  return "";
+}
+
+// Runs every test of a suite on each device.
+inline std::string name_of(const testing::TestParamInfo<Device>& device) {
+  return device.param == Device::kCpu ? "Cpu" : "Cuda";
+}
+
+class OnDevice : public testing::TestWithParam<Device> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Device::kCuda && !has_cuda_device()) {
+      GTEST_SKIP() << "no CUDA device, or built without CUDA sources";
+    }
+    random_.seed(test_seed());
+  }
+  std::mt19937 random_;
+};
+
+}  // namespace mneme::test
