@@ -81,6 +81,15 @@ std::shared_ptr<const UpdateMatrices> ContinuousLtm::matrices_of(int64_t length)
   return entry;
 }
 
+// Rows come in other numbers than the run's segment: at evaluation with another segment, behind a
+// cache, or where documents end.
+void ContinuousLtm::announce(int64_t length) const {
+  mneme::log_line(mneme::LogLevel::kInfo, kId,
+                  "makes the constants of updates with " + std::to_string(length) +
+                      " rows; the run's segment is " + std::to_string(segment_));
+  warn_of_growth(length);
+}
+
 void ContinuousLtm::warn_of_growth(int64_t length) const {
   const double radius = matrices_of(length)->spectral_radius;
   if (radius < 1.0) return;

@@ -160,7 +160,8 @@ Tensor ContinuousLtm::update(const Group& group, const Tensor& rows, const Tenso
   const int64_t length = group.rows;
   const auto constant = [&](const char* name, int64_t r, int64_t c, Matrix UpdateMatrices::*which) {
     return matrix(key_of(name, length), r, c, dtype, [&]() -> const Matrix& {
-      if (length != segment_) warn_of_growth(length);
+      // Every update needs `fresh`, so that is where another length shows first.
+      if (length != segment_ && which == &UpdateMatrices::fresh) announce(length);
       return (*matrices_of(length)).*which;
     });
   };

@@ -198,6 +198,24 @@ TEST(ContinuousLtm, TakesStickySamplesUnderMixedPrecision) {
   EXPECT_TRUE(seen.z.isfinite().all().item<bool>());
 }
 
+// Constants belong to a number of rows; another one is served, and said once.
+TEST(ContinuousLtm, SaysThatItMakesConstantsForAnotherNumberOfRows) {
+  std::vector<std::string> lines;
+  mneme::set_log_sink([&](mneme::LogLevel level, std::string_view line) {
+    if (level == mneme::LogLevel::kInfo) lines.emplace_back(line);
+  });
+  Memory memory(kLinear, {}, mneme::memory::Phase::kEvaluation);
+  memory.absorb(memory.x(0, 7), memory.q(0));
+  memory.absorb(memory.x(1), memory.q(1));
+  EXPECT_EQ(lines.size(), 0u) << "a first write of another length is nothing to speak of";
+  memory.absorb(memory.x(2, 7), memory.q(2));
+  memory.absorb(memory.x(3, 7), memory.q(3));
+  mneme::set_log_sink({});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], testing::HasSubstr(
+                            "makes the constants of updates with 7 rows; the run's segment is 5"));
+}
+
 // The two cases of reference section 7.
 TEST(ContinuousLtm, WarnsWhenItsUpdateGrows) {
   std::vector<std::string> warnings;
