@@ -48,6 +48,7 @@ Json json_of(const config::OptionSpec& option) {
   Json json = {{"key", option.key},
                {"type", std::string(config::option_type_text(option.type))},
                {"at_evaluation", option.may_differ_at_evaluation},
+               {"trained", option.is_trained},
                {"text", option.text}};
   if (option.default_value) {
     std::visit([&](const auto& value) { json["default"] = value; }, *option.default_value);
@@ -69,7 +70,8 @@ void print_options(const std::vector<config::OptionSpec>& options, const Streams
                 << (option.default_value ? "default " : "") << default_text(option)
                 << (option.may_differ_at_evaluation ? "; eval_" + option.key + " at evaluation"
                                                     : "")
-                << "\n        " << option.text << '\n';
+                << (option.is_trained ? "; fixed once trained" : "") << "\n        " << option.text
+                << '\n';
   }
 }
 

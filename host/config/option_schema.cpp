@@ -110,6 +110,9 @@ std::string schema_fault(const OptionSpec& spec) {
   if (spec.min && spec.max && *spec.min > *spec.max) {
     return str("min ", *spec.min, " exceeds max ", *spec.max);
   }
+  if (spec.is_trained && spec.may_differ_at_evaluation) {
+    return "an option with whose value parameters are trained may not differ at evaluation";
+  }
   if (!spec.default_value) return "";
   if (!holds_type(spec.type, *spec.default_value)) {
     return str("the default has another type: expected ", option_type_text(spec.type), ", got ",

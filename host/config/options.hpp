@@ -33,6 +33,7 @@ struct OptionSpec {
   std::vector<std::string> choices = {};
   std::string text = {};  // one line for people
   bool may_differ_at_evaluation = false;
+  bool is_trained = false;  // parameters and state mean something with this value only
 };
 
 // A value as TOML writes it.
@@ -42,7 +43,8 @@ struct OptionSpec {
 
 // Checks a plugin's own schema: keys well formed (letters, digits, '_', starting with a letter),
 // not twice, not the host's, not "eval_..."; choices given; defaults of the right type and in
-// range. Error (kPlugin) that names `plugin`, every problem at once.
+// range; none both trained and free at evaluation. Error (kPlugin) that names `plugin`, every
+// problem at once.
 void check_schema(const std::string& plugin, const std::vector<OptionSpec>& specs);
 
 // Options of one mode, every key of the schema present. The getters throw Error (kPlugin) for a key

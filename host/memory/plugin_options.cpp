@@ -203,6 +203,7 @@ OptionSpec spec_of(const mneme_option& option, const std::string& where) {
   spec.type = *type;
   spec.text = text_or_empty(option.help);
   spec.may_differ_at_evaluation = (option.flags & MNEME_OPTION_AT_EVALUATION) != 0;
+  spec.is_trained = (option.flags & MNEME_OPTION_TRAINED) != 0;
   if (*type == OptionType::kChoice) spec.choices = split_choices(option.choices);
   if ((option.flags & MNEME_OPTION_BOUNDED) != 0) {
     spec.min = option.min;

@@ -71,14 +71,16 @@ std::string state_signature(const Tier& tier, Phase phase) {
   return join(parts, " ");
 }
 
+constexpr const char* kRestoreHint =
+    "resume with the experiment and plugins that wrote the checkpoint";
+
 [[noreturn]] void refuse_state(const std::string& failed, const std::string& expected,
                                const std::string& got) {
-  throw_usage(
-      ErrorText{.where = "memory state",
-                .failed = failed,
-                .expected = expected,
-                .got = got,
-                .hint = "resume with the experiment and plugins that wrote the checkpoint"});
+  throw_usage(ErrorText{.where = "memory state",
+                        .failed = failed,
+                        .expected = expected,
+                        .got = got,
+                        .hint = kRestoreHint});
 }
 
 }  // namespace
@@ -155,8 +157,12 @@ StackState::Saved StackState::save() const {
   saved.metadata["streams"] = list_of(streams_);
   saved.metadata["tokens"] = list_of(tokens_);
   for (const auto& tier : tiers_) {
-    saved.metadata["tier." + tier->tier().name()] = state_signature(tier->tier(), phase_);
-    tier->save(tier->tier().name(), saved.tensors);
+    const std::string& name = tier->tier().name();
+    saved.metadata["tier." + name] = state_signature(tier->tier(), phase_);
+    const config::Value options =
+        memory::trained_options(tier->tier().option_specs(), tier->tier().options());
+    if (!options.members().empty()) saved.metadata[kSavedOptions + name] = to_text(options);
+    tier->save(name, saved.tensors);
   }
   return saved;
 }
@@ -240,6 +246,8 @@ StackState Stack::restore_counters(Phase phase, int64_t lanes,
 
 StackState Stack::restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const {
   StackState state = restore_counters(phase, lanes, saved);
+  const std::vector<OptionChange> changes = changed_options(saved);
+  if (!changes.empty()) throw_changed_options("memory state", changes, kRestoreHint);
   std::map<std::string, at::Tensor> by_name(saved.tensors.begin(), saved.tensors.end());
   for (const auto& tier : state.tiers_) {
     const std::string key = "tier." + tier->tier().name();

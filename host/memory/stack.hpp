@@ -25,6 +25,8 @@
 #include "host/config/options.hpp"
 #include "host/memory/layer_services.hpp"
 #include "host/memory/rows.hpp"
+#include "host/memory/state_carry.hpp"
+#include "host/memory/trained_options.hpp"
 
 namespace mneme::memory {
 
@@ -54,6 +56,7 @@ enum class Phase { kTraining, kEvaluation };
 // optimises and saves it.
 struct TierParameter {
   std::string name;  // memory.<tier index>.<plugin id>.<layer or "model">.<name>
+  std::string tier;  // "<tier index>.<plugin id>"
   at::Tensor tensor;
   double lr_factor = 1.0;              // the plugin's factor on the learning rate
   std::optional<double> lr;            // the manifest's `lr` for the tier, in place of train.lr
@@ -95,7 +98,7 @@ class StackState {
   // Keeps `lanes`, in that order.
   void select(const std::vector<int64_t>& lanes);
   // Every tensor of the state by name ("<tier>.<plugin>.<layer>.<slot>", queues by block), for
-  // checkpoints; counters in `counters`.
+  // checkpoints; counters, and the options that the tensors mean something with, in `metadata`.
   struct Saved {
     std::vector<std::pair<std::string, at::Tensor>> tensors;
     std::map<std::string, std::string> metadata;
@@ -114,19 +117,6 @@ class StackState {
   std::vector<uint64_t> streams_;  // the lane's stream: keys of the generator
   std::vector<int64_t> tokens_;    // valid tokens of each lane since it started afresh
   std::vector<std::unique_ptr<TierState>> tiers_;
-};
-
-// What Stack::carry made of a saved state, slot by slot and queue by queue. Names are those of
-// StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
-struct StateCarry {
-  struct Reset {
-    std::string name, reason;
-  };
-  std::vector<std::string>
-      carried;               // also a tier's waiting rows, "<tier>.<plugin>.<layer>.waiting"
-  std::vector<Reset> reset;  // of a tier that both memories have: did not fit, start afresh
-  std::vector<std::string>
-      dropped;  // tensors of the saved state that the new memory has no use for
 };
 
 class Stack {
@@ -154,22 +144,29 @@ class Stack {
   }
 
   StackState new_state(Phase phase, int64_t lanes) const;
-  // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape.
+  // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape, and for
+  // other trained options.
   StackState restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
   // The state with which this stack takes over a run from another one, whose state was saved: slots
   // and queues of tiers that both have under one name (place and plugin id) are carried where name,
   // revision and shape agree; extents that a slot declares as MNEME_ANY and the number of a queue's
   // rows do not count, a smaller capacity keeps the newest rows. A tier that only this stack has
-  // starts afresh. What does not fit is refused, or starts afresh with Carry::kReset, by `policy`;
-  // `report` (may be null) says which. Counters of lanes and segments are always taken over.
+  // starts afresh. What does not fit, and all of a tier with other trained options, is refused, or
+  // starts afresh with Carry::kReset, by `policy`; `report` (may be null) says which. Counters of
+  // lanes and segments are always taken over.
   // Errors: Error(kUsage) listing what does not fit, and for another number of lanes.
   StackState carry(Phase phase, int64_t lanes, const StackState::Saved& saved, config::Carry policy,
                    StateCarry* report = nullptr) const;
   // The options that a tier's plugin publishes.
-  std::vector<config::OptionSpec> option_specs(std::size_t tier) const;
+  const std::vector<config::OptionSpec>& option_specs(std::size_t tier) const;
+  // The values of the options that parameters and state mean something with.
+  TierOptions trained_options() const;
+  // Where these values differ from those with which parameters or a state were made.
+  std::vector<OptionChange> changed_options(const TierOptions& trained) const;
 
  private:
   friend class SegmentRun;
+  std::vector<OptionChange> changed_options(const StackState::Saved& saved) const;
   StackState restore_counters(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
 
   BackboneInfo backbone_;

@@ -3,7 +3,6 @@
 #include <sstream>
 
 #include "host/base/error.hpp"
-#include "host/memory/plugin_options.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/tier.hpp"
 #include "host/memory/tier_state.hpp"
@@ -63,11 +62,16 @@ StackState Stack::carry(Phase phase, int64_t lanes, const StackState::Saved& sav
     const auto at = by_name.find(name);
     return at == by_name.end() ? at::Tensor() : at->second;
   };
+  const std::vector<OptionChange> changes = changed_options(saved);
+  if (policy == config::Carry::kRefuse && !changes.empty()) {
+    throw_changed_options("memory state", changes);
+  }
   StateCarry made;
+  for (const OptionChange& change : changes) made.reset.push_back({change.tier, change.text()});
   for (const auto& tier : state.tiers_) {
     const std::string& name = tier->tier().name();
     const auto signature = saved.metadata.find("tier." + name);
-    if (signature == saved.metadata.end()) continue;
+    if (signature == saved.metadata.end() || is_changed(changes, name)) continue;
     tier->carry(name, revisions_of(signature->second), find, made);
   }
   check_fits(made, policy);
@@ -76,9 +80,37 @@ StackState Stack::carry(Phase phase, int64_t lanes, const StackState::Saved& sav
   return state;
 }
 
-std::vector<config::OptionSpec> Stack::option_specs(std::size_t tier) const {
-  const LoadedPlugin& plugin = tiers_.at(tier)->instance(Phase::kTraining).plugin();
-  return memory::option_specs(plugin.table, plugin.note.id);
+const std::vector<config::OptionSpec>& Stack::option_specs(std::size_t tier) const {
+  return tiers_.at(tier)->option_specs();
+}
+
+TierOptions Stack::trained_options() const {
+  TierOptions out;
+  for (const auto& tier : tiers_) {
+    out[tier->name()] = memory::trained_options(tier->option_specs(), tier->options());
+  }
+  return out;
+}
+
+std::vector<OptionChange> Stack::changed_options(const TierOptions& trained) const {
+  std::vector<OptionChange> out;
+  for (const auto& tier : tiers_) {
+    const auto found = trained.find(tier->name());
+    if (found == trained.end()) continue;
+    const std::vector<OptionChange> changes =
+        memory::changed_options(tier->name(), tier->option_specs(), found->second, tier->options());
+    out.insert(out.end(), changes.begin(), changes.end());
+  }
+  return out;
+}
+
+std::vector<OptionChange> Stack::changed_options(const StackState::Saved& saved) const {
+  TierOptions trained;
+  for (const auto& [key, text] : saved.metadata) {
+    if (!key.starts_with(kSavedOptions)) continue;
+    trained[key.substr(kSavedOptions.size())] = parse_options(text, "memory state: " + key);
+  }
+  return changed_options(trained);
 }
 
 }  // namespace mneme::memory

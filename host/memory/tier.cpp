@@ -177,8 +177,9 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
     }
     served_index_[static_cast<std::size_t>(served_[i])] = static_cast<int64_t>(i);
   }
-  const config::OptionValues options =
-      config::resolve_options(config, option_specs(plugin.table, where_));
+  option_specs_ = memory::option_specs(plugin.table, where_);
+  const config::OptionValues options = config::resolve_options(config, option_specs_);
+  options_ = options.training;
   training_ = std::make_shared<Instance>(plugin, options.training, backbone, served_,
                                          Phase::kTraining, where_);
   if (!(options.training == options.evaluation)) {
@@ -220,6 +221,7 @@ void Tier::describe_parameters(std::vector<TierParameter>& out) const {
       parameter.name =
           str("memory.", name_, ".", decl.is_model_scope ? std::string("model") : str(served_[i]),
               ".", decl.name);
+      parameter.tier = name_;
       parameter.tensor = parameters_[p][i];
       parameter.lr_factor = decl.lr_factor;
       parameter.lr = config_.lr;

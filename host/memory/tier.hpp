@@ -104,6 +104,9 @@ class Tier {
   int64_t index() const { return index_; }
   const std::string& name() const { return name_; }  // "<index>.<plugin id>"
   const config::TierConfig& config() const { return config_; }
+  // The options that the plugin publishes, and their values in training.
+  const std::vector<config::OptionSpec>& option_specs() const { return option_specs_; }
+  const config::OptionMap& options() const { return options_; }
   const std::vector<int64_t>& served() const { return served_; }
   // Index among the served layers, -1 when the layer is not served.
   int64_t served_index(int64_t layer) const;
@@ -120,6 +123,8 @@ class Tier {
   config::TierConfig config_;
   std::string where_;
   std::string name_;
+  std::vector<config::OptionSpec> option_specs_;
+  config::OptionMap options_;
   std::vector<int64_t> served_;
   std::vector<int64_t> served_index_;
   std::shared_ptr<Instance> training_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "host/base/error.hpp"
 #include "host/base/json.hpp"
@@ -15,8 +14,6 @@
 
 namespace mneme::train {
 namespace {
-
-constexpr std::size_t kShownDifferences = 5;
 
 // A metadata value read by `parse`; any failure names the file and the key.
 template <typename Parse>
@@ -66,14 +63,27 @@ void check_format(const SafetensorsFile& file) {
              .hint = "name a checkpoint that `mneme train` wrote"});
 }
 
-// The first lines of a list of problems.
-std::string first_of(const std::vector<std::string>& lines) {
-  std::string text;
-  for (std::size_t i = 0; i < lines.size() && i < kShownDifferences; ++i) text += "\n  " + lines[i];
-  if (lines.size() > kShownDifferences) {
-    text += str("\n  and ", lines.size() - kShownDifferences, " more");
+// The options of the tiers as the experiment gives them, and over them the values that were
+// written down: what a plugin's schema had as a default then may be another one today.
+memory::TierOptions read_options(const SafetensorsFile& file, const config::MemoryConfig& memory,
+                                 const std::vector<memory::TierIdentity>& plugins) {
+  memory::TierOptions options;
+  for (std::size_t i = 0; i < std::min(plugins.size(), memory.tiers.size()); ++i) {
+    options[str(i, ".", plugins[i].id)] = memory.tiers[i].options;
   }
-  return text;
+  if (!file.metadata().contains("options")) return options;  // of an older mneme
+  const auto written = read_metadata(file, "options", [&](const std::string& text) {
+    memory::TierOptions tables;
+    const auto texts = Json::parse(text).get<std::map<std::string, std::string>>();
+    for (const auto& [tier, table] : texts) tables[tier] = memory::parse_options(table, tier);
+    return tables;
+  });
+  for (const auto& [tier, table] : written) {
+    for (const config::Member& member : table.members()) {
+      options[tier].set(member.key, member.key_position, member.value);
+    }
+  }
+  return options;
 }
 
 std::string shape_text(const at::Tensor& tensor) { return list_text(tensor.sizes().vec()); }
@@ -85,48 +95,6 @@ std::string difference(const SafetensorsFile& file, const std::string& name,
   if (view == nullptr) return str(name, ": missing in the checkpoint");
   if (tensor.sizes() == at::IntArrayRef(view->shape)) return "";
   return str(name, ": expected ", shape_text(tensor), ", got ", list_text(view->shape));
-}
-
-[[noreturn]] void refuse(const SafetensorsFile& file, const std::string& failed,
-                         const std::vector<std::string>& differences, const std::string& hint) {
-  throw_usage({.where = file.path().string(),
-               .failed = failed + first_of(differences) + "\n",
-               .hint = hint});
-}
-
-// What of an experiment a resumed run depends on: paths, pins, lengths and reporting do not count.
-config::Experiment essence(config::Experiment experiment) {
-  experiment.memory.plugins.clear();
-  for (config::TierConfig& tier : experiment.memory.tiers) tier.sha256.clear();
-  for (std::filesystem::path* path :
-       {&experiment.data.train, &experiment.data.valid, &experiment.data.test,
-        &experiment.data.prepared, &experiment.data.vocabulary_file}) {
-    path->clear();
-  }
-  experiment.eval = {};
-  experiment.generate = {};
-  const config::TrainConfig none;
-  experiment.train.steps = 1;
-  experiment.train.epochs = 0;
-  experiment.train.log_every = none.log_every;
-  experiment.train.eval_every = none.eval_every;
-  experiment.train.save_every = none.save_every;
-  experiment.train.early_stop = none.early_stop;
-  experiment.train.keep_checkpoints = none.keep_checkpoints;
-  experiment.train.tensorboard = none.tensorboard;
-  return experiment;
-}
-
-// "[section] key = value" of every line.
-std::set<std::string> settings_of(const config::Experiment& experiment) {
-  std::set<std::string> out;
-  std::istringstream in(config::to_toml(essence(experiment)));
-  std::string section;
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("[")) section = line;
-    if (!line.empty()) out.insert(section == line ? line : section + " " + line);
-  }
-  return out;
 }
 
 }  // namespace
@@ -155,6 +123,8 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
     for (const Json& plugin : Json::parse(text)) plugins.push_back(read_identity(plugin));
     return plugins;
   });
+  checkpoint.trained_options_ =
+      read_options(file, checkpoint.experiment_.memory, checkpoint.plugins_);
   checkpoint.state_metadata_ = read_metadata(file, "state", [](const std::string& text) {
     return Json::parse(text).get<std::map<std::string, std::string>>();
   });
@@ -164,11 +134,20 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
 
 std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carry carry) const {
   const std::size_t backbone = runtime.model().parameters().size();
+  const auto changes = runtime.stack().changed_options(trained_options_);
+  if (carry == config::Carry::kRefuse && !changes.empty()) {
+    memory::throw_changed_options(path().string(), changes);
+  }
   std::vector<std::string> differences, reset;
   std::set<std::string> ours;
   for (std::size_t i = 0; i < runtime.parameters().size(); ++i) {
     const TrainableParameter& parameter = runtime.parameters()[i];
     ours.insert(parameter.name);
+    if (i >= backbone &&
+        memory::is_changed(changes, runtime.stack().parameters()[i - backbone].tier)) {
+      reset.push_back(parameter.name);
+      continue;
+    }
     std::string found = difference(file_, parameter.name, parameter.tensor);
     if (found.empty()) continue;
     const bool may_reset = i >= backbone && carry == config::Carry::kReset;
@@ -180,9 +159,10 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
     }
   }
   if (!differences.empty()) {
-    refuse(file_, "the checkpoint belongs to another model:", differences,
-           "use the experiment and the memory that wrote it; memory.carry = \"reset\" starts a "
-           "memory's own parameters afresh");
+    refuse_checkpoint(
+        file_, "the checkpoint belongs to another model:", differences,
+        "use the experiment and the memory that wrote it; memory.carry = \"reset\" starts a "
+        "memory's own parameters afresh");
   }
   const at::NoGradGuard no_grad;
   for (const TrainableParameter& parameter : runtime.parameters()) {
@@ -210,8 +190,8 @@ void Checkpoint::check_moments(const Adam& optimizer) const {
     check(kCountPrefix + moments.name, moments.count);
   }
   if (differences.empty()) return;
-  refuse(file_, "the optimiser's moments do not fit this run:", differences,
-         "resume with the experiment that wrote the checkpoint");
+  refuse_checkpoint(file_, "the optimiser's moments do not fit this run:", differences,
+                    "resume with the experiment that wrote the checkpoint");
 }
 
 void Checkpoint::load_moments(Adam& optimizer) const {
@@ -245,35 +225,6 @@ memory::StackState Checkpoint::load_state(const Runtime& runtime) const {
                                    saved_state());
   } catch (const Error& error) {
     throw error.with_context(path().string());
-  }
-}
-
-bool Checkpoint::holds_whole_run() const {
-  const auto found = file_.metadata().find(kContents);
-  return found == file_.metadata().end() || found->second != kWeightsOnly;
-}
-
-void Checkpoint::check_whole_run() const {
-  if (holds_whole_run()) return;
-  throw_usage({.where = path().string(),
-               .failed = "it holds weights alone: there is no training to resume",
-               .hint = "start a new run from them with mneme train EXP --init RUN"});
-}
-
-void Checkpoint::check_resumable(const config::Experiment& experiment) const {
-  check_whole_run();
-  const std::set<std::string> theirs = settings_of(experiment_);
-  const std::set<std::string> ours = settings_of(experiment);
-  std::vector<std::string> differences;
-  for (const std::string& line : theirs) {
-    if (!ours.contains(line)) differences.push_back("checkpoint: " + line);
-  }
-  for (const std::string& line : ours) {
-    if (!theirs.contains(line)) differences.push_back("this run:   " + line);
-  }
-  if (!differences.empty()) {
-    refuse(file_, "the checkpoint was written with other settings:", differences,
-           "resume with the experiment that wrote it, or start a new run");
   }
 }
 

@@ -3,9 +3,10 @@
 //   model.<name>, memory.<tier>...   parameters
 //   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
 //   state/<name>                     slots and queues of the training state
-// Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), data
-// position, noise position, evaluations of the valid split, lines of the metrics, state (JSON:
-// counters and generator positions), precision, checksums (checkpoint_checksum.hpp).
+// Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), options
+// (JSON: those that the tiers' parameters mean something with), data position, noise position,
+// evaluations of the valid split, lines of the metrics, state (JSON: counters and generator
+// positions), precision, checksums (checkpoint_checksum.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -62,13 +63,16 @@ class Checkpoint {
   [[nodiscard]] const RunProgress& progress() const { return progress_; }
   // The plugins that wrote the state.
   [[nodiscard]] const std::vector<memory::TierIdentity>& plugins() const { return plugins_; }
+  // The options of the tiers that the parameters were trained with.
+  [[nodiscard]] const memory::TierOptions& trained_options() const { return trained_options_; }
   // "f64", "f32" or "bf16": what the run computed in.
   [[nodiscard]] const std::string& precision() const { return precision_; }
 
   // Copies the parameters into the runtime, converted to its dtype. Backbone parameters must agree
-  // in name and shape. Tier parameters that the checkpoint lacks or has in another shape are
-  // refused, or with Carry::kReset keep their initial values; their names are returned. Errors:
-  // Error (kUsage) listing the first differences; nothing has been copied then.
+  // in name and shape. Tier parameters that the checkpoint lacks or has in another shape, and those
+  // of a tier with other trained options, are refused, or with Carry::kReset keep their initial
+  // values; their names are returned. Errors: Error (kUsage) listing the options or the first
+  // differences; nothing has been copied then.
   std::vector<std::string> load_weights(Runtime& runtime, config::Carry carry) const;
   // The value of one parameter on the CPU; undefined when there is none of this name.
   [[nodiscard]] at::Tensor parameter(const std::string& name) const;
@@ -95,6 +99,7 @@ class Checkpoint {
   config::Experiment experiment_;
   RunProgress progress_;
   std::vector<memory::TierIdentity> plugins_;
+  memory::TierOptions trained_options_;
   std::map<std::string, std::string> state_metadata_;
   std::string precision_;
 };

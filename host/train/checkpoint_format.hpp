@@ -2,6 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "host/base/safetensors.hpp"
 
 namespace mneme::train {
 
@@ -17,5 +20,10 @@ inline const std::string kCountPrefix = "adam.count/";
 inline const std::string kStatePrefix = "state/";
 // Tensors of official weights that are no parameters, as they were imported.
 inline const std::string kOfficialPrefix = "official/";
+
+// Error (kUsage) naming the file, with the first of the differences, a line each.
+[[noreturn]] void refuse_checkpoint(const SafetensorsFile& file, const std::string& failed,
+                                    const std::vector<std::string>& differences,
+                                    const std::string& hint);
 
 }  // namespace mneme::train

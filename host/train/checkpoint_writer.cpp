@@ -59,12 +59,17 @@ Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
   for (const memory::TierIdentity& identity : runtime.stack().identities()) {
     plugins.push_back(to_json(identity));
   }
+  Json options = Json::object();
+  for (const auto& [tier, table] : runtime.stack().trained_options()) {
+    options[tier] = memory::to_text(table);
+  }
   return {{"format", kFormat},
           {"revision", kRevision},
           {kContents, contents},
           {"experiment", config::to_toml(runtime.experiment())},
           {"precision", std::string(config::to_word(runtime.precision()))},
           {"plugins", plugins.dump()},
+          {"options", options.dump()},
           {"step", std::to_string(progress.step)},
           {"tokens", std::to_string(progress.tokens)},
           {"seconds", format_exact(progress.seconds)},

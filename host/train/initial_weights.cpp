@@ -68,8 +68,8 @@ InitialWeights load_initial_weights(Runtime& runtime, const fs::path& source,
                 config::to_word(runtime.precision()), '"');
   }
   if (!report.fresh.empty()) {
-    log_warning(path.string(), ": it has none of these parameters of the memory, which keep their ",
-                "first values: ", join(report.fresh, ", "));
+    log_warning(path.string(), ": it has no values for these parameters of the memory, which keep ",
+                "their first values: ", join(report.fresh, ", "));
   }
   runtime.set_weights_source({fs::absolute(path).lexically_normal(), sha256_file(path)});
   return report;

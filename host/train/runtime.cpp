@@ -83,6 +83,8 @@ void Runtime::copy_parameters(const Runtime& other) {
                  .got = from.name});
     }
   }
+  const auto changes = stack_->changed_options(other.stack_->trained_options());
+  if (!changes.empty()) memory::throw_changed_options("parameters", changes);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     parameters_[i].tensor.copy_(other.parameters_[i].tensor);
   }

@@ -34,6 +34,12 @@ struct RuntimeOptions {
 // Gives a parameter's value by its name ("memory.<tier>..."), or an undefined tensor.
 using ParameterSource = std::function<at::Tensor(const std::string& name)>;
 
+// A memory whose trained parameters another one takes over.
+struct TrainedMemory {
+  ParameterSource parameter;
+  memory::TierOptions options = {};  // with which they were trained
+};
+
 // What a swap of memories did.
 struct MemorySwap {
   // The memory that ran before. States made by it are valid while it lives; Stack::carry turns a
@@ -82,18 +88,22 @@ class Runtime {
 
   // Drops everything computed from older weights; called after every change of parameters.
   void weights_changed();
-  // Copies the other runtime's parameters, which must have the same names and shapes.
+  // Copies the other runtime's parameters, which must have the same names, shapes and trained
+  // options.
   void copy_parameters(const Runtime& other);
 
   // Puts another memory into the same backbone, between segments [architecture.md, section 5]: the
   // new plugins are loaded and checked, instances and parameters are made, the parameters' values
   // are carried where names and shapes agree, and only then the new memory takes the old one's
   // place. The old one is retired, its libraries stay mapped. `trained` says where values come
-  // from; default: the memory that runs. What it lacks or has in another shape is refused, or with
-  // memory.carry = "reset" keeps its initial value. Other parts of the experiment stay.
+  // from; default: the memory that runs. What it lacks or has in another shape, and all of a tier
+  // with other trained options, is refused, or with memory.carry = "reset" keeps its initial value.
+  // Other parts of the experiment stay.
   // Errors: Error (kUsage | kPlugin | kRun) as the constructor gives them, Error (kUsage) listing
-  // the parameters that do not fit. After an error the old memory runs on, unchanged.
-  MemorySwap swap_memory(const config::MemoryConfig& memory, const ParameterSource& trained = {});
+  // the options and the parameters that do not fit. After an error the old memory runs on,
+  // unchanged.
+  MemorySwap swap_memory(const config::MemoryConfig& memory,
+                         const std::optional<TrainedMemory>& trained = std::nullopt);
 
   // Evaluates a split: eval.segment, eval.lanes and eval.steps of the experiment; on_progress,
   // on_segment and use_cache of `options`. Error (kUsage) when the split has no data; Error (kRun |

@@ -73,6 +73,13 @@ void Session::save(const std::filesystem::path& path) {
 void Session::load(const std::filesystem::path& path) { load(Checkpoint::open(path)); }
 
 void Session::load(const Checkpoint& checkpoint) {
+  // First: a default on either side stands in no experiment.
+  const auto changes = runtime_->stack().changed_options(checkpoint.trained_options());
+  if (!changes.empty()) {
+    memory::throw_changed_options(
+        checkpoint.path().string(), changes,
+        "resume with the experiment and the plugins that wrote it, or start a new run");
+  }
   checkpoint.check_resumable(experiment());
   checkpoint.check_moments(*optimizer_);
   memory::StackState state = checkpoint.load_state(*runtime_);

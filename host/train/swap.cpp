@@ -9,33 +9,42 @@
 namespace mneme::train {
 namespace {
 
-// Values of the memory that runs, by name.
-ParameterSource values_of(const memory::Stack& stack) {
-  return [&stack](const std::string& name) {
-    for (const memory::TierParameter& parameter : stack.parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
+// The memory that runs.
+TrainedMemory trained_by(const memory::Stack& stack) {
+  const auto parameter = [&stack](const std::string& name) {
+    for (const memory::TierParameter& one : stack.parameters()) {
+      if (one.name == name) return one.tensor.detach();
     }
     return at::Tensor();
   };
+  return {parameter, stack.trained_options()};
 }
 
 // "" when the value fits the parameter.
-std::string misfit(const at::Tensor& parameter, const at::Tensor& value) {
+std::string misfit(const memory::TierParameter& parameter, const at::Tensor& value,
+                   const std::vector<memory::OptionChange>& changes) {
+  for (const memory::OptionChange& change : changes) {
+    if (parameter.tier == change.tier) return change.text();
+  }
   if (!value.defined()) return "there is none of this name";
-  if (value.sizes() == parameter.sizes()) return "";
+  if (value.sizes() == parameter.tensor.sizes()) return "";
   return str("shape ", list_text(value.sizes().vec()), " in place of ",
-             list_text(parameter.sizes().vec()));
+             list_text(parameter.tensor.sizes().vec()));
 }
 
 // Copies what fits into the new memory's parameters; returns the others. Throws before anything is
 // copied when `policy` forbids that there are others.
-std::vector<std::string> carry_parameters(const memory::Stack& next, const ParameterSource& trained,
+std::vector<std::string> carry_parameters(const memory::Stack& next, const TrainedMemory& trained,
                                           config::Carry policy) {
+  const auto changes = next.changed_options(trained.options);
+  if (policy == config::Carry::kRefuse && !changes.empty()) {
+    memory::throw_changed_options("memory", changes);
+  }
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;
   std::vector<std::string> reset;
   for (const memory::TierParameter& parameter : next.parameters()) {
-    const at::Tensor value = trained(parameter.name);
-    const std::string reason = misfit(parameter.tensor, value);
+    const at::Tensor value = trained.parameter(parameter.name);
+    const std::string reason = misfit(parameter, value, changes);
     if (reason.empty()) {
       copies.emplace_back(parameter.tensor, value);
     } else {
@@ -56,11 +65,11 @@ std::vector<std::string> carry_parameters(const memory::Stack& next, const Param
 }  // namespace
 
 MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
-                                const ParameterSource& trained) {
+                                const std::optional<TrainedMemory>& trained) {
   config::Experiment experiment = config::with_memory(experiment_, memory);
   auto next = std::make_unique<memory::Stack>(memory, stack_->backbone(), *loader_);
   MemorySwap swap;
-  swap.reset = carry_parameters(*next, trained ? trained : values_of(*stack_), memory.carry);
+  swap.reset = carry_parameters(*next, trained ? *trained : trained_by(*stack_), memory.carry);
   auto parameters = group_parameters(experiment.train, model_->parameters(), next->parameters());
   next->succeed(*stack_);
 

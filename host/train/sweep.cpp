@@ -43,8 +43,8 @@ std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
 
 std::vector<std::string> Sweep::load(const config::MemoryConfig& memory) {
   if (runtime_) {
-    return runtime_
-        ->swap_memory(memory, [&](const std::string& name) { return checkpoint_.parameter(name); })
+    const auto parameter = [&](const std::string& name) { return checkpoint_.parameter(name); };
+    return runtime_->swap_memory(memory, TrainedMemory{parameter, checkpoint_.trained_options()})
         .reset;
   }
   auto runtime = std::make_unique<Runtime>(config::with_memory(experiment_, memory), options_);

@@ -124,6 +124,57 @@ TEST(Carry, RefusesOrResetsWhatDoesNotFit) {
   EXPECT_EQ(ours.at("0.test.everything.model.finished").abs().sum().item<double>(), 0.0);
 }
 
+// A tier's slots may have one shape and still mean something else.
+TEST(Carry, RefusesOrResetsATierWithOtherTrainedOptions) {
+  const std::string tiers = "[[memory.tier]]\nplugin = \"test_knn\"\n[[memory.tier]]\n";
+  const auto with = [&](const std::string& options) {
+    return manifest_text(tiers + "plugin = \"test_fitted\"\n" + options);
+  };
+  Stack first(with(""), test_backbone(), test_loader());
+  const StackState::Saved saved = saved_by(first);
+  Stack same(with("tau = 0.5\nscale = 2.0"), test_backbone(), test_loader());
+  EXPECT_EQ(refusal(same, saved), "accepted");
+  Stack other(with("tau = 0.75\nunit = \"sum\""), test_backbone(), test_loader());
+  const std::string text = refusal(other, saved);
+  EXPECT_THAT(text, HasSubstr("tier 1.test.fitted: tau = 0.75, trained with 0.5\n"));
+  EXPECT_THAT(text, HasSubstr("tier 1.test.fitted: unit = \"sum\", trained with \"mean\"\n"));
+  EXPECT_THAT(text, HasSubstr("memory.carry = \"reset\""));
+
+  StateCarry report;
+  const auto state = other.carry(kPhase, kLanes, saved, config::Carry::kReset, &report).save();
+  EXPECT_THAT(names_of(report.reset), ElementsAre("1.test.fitted", "1.test.fitted"));
+  EXPECT_EQ(report.reset[0].reason, "tau = 0.75, trained with 0.5");
+  EXPECT_THAT(report.carried, Contains("0.test.knn.0.past"));
+  EXPECT_THAT(report.dropped, IsEmpty());
+  for (const auto& [name, tensor] : state.tensors) {
+    if (name.starts_with("1.test.fitted.")) {
+      EXPECT_EQ(tensor.abs().sum().item<double>(), 0.0) << name;
+    }
+  }
+  // Another plugin in its place is another tier.
+  Stack elsewhere(manifest("fitted", "tau = 0.75"), test_backbone(), test_loader());
+  EXPECT_EQ(refusal(elsewhere, saved), "accepted");
+}
+
+TEST(Restore, RefusesOtherTrainedOptions) {
+  Stack first(manifest("fitted"), test_backbone(), test_loader());
+  const StackState::Saved saved = saved_by(first);
+  EXPECT_NO_THROW(static_cast<void>(first.restore(kPhase, kLanes, saved)));
+  Stack other(manifest("fitted", "widths = [2]"), test_backbone(), test_loader());
+  const auto error_of = [&](const StackState::Saved& state) -> std::string {
+    try {
+      static_cast<void>(other.restore(kPhase, kLanes, state));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "restored";
+  };
+  EXPECT_THAT(error_of(saved), HasSubstr("widths = [2.0], trained with [0.5, 1.0]"));
+  StackState::Saved damaged = saved;
+  damaged.metadata["options.0.test.fitted"] = "{tau = ";
+  EXPECT_THAT(error_of(damaged), HasSubstr("memory state: options.0.test.fitted"));
+}
+
 TEST(Carry, RefusesRowsOfAnotherMake) {
   Stack stack(manifest("everything"), test_backbone(), test_loader());
   const StackState::Saved good = saved_by(stack);

@@ -188,6 +188,17 @@ TEST(PluginOptions, RefusesBadTypesAndDefaults) {
   EXPECT_THAT(spec_refusal(bad), HasSubstr("expected a list of numbers"));
 }
 
+TEST(PluginOptions, TrainedOnesMayNotDifferAtEvaluation) {
+  mneme_option tau = option("tau", MNEME_OPTION_REAL);
+  EXPECT_FALSE(spec_of(tau).is_trained);
+  tau.flags = MNEME_OPTION_TRAINED;
+  EXPECT_TRUE(spec_of(tau).is_trained);
+  tau.flags = MNEME_OPTION_TRAINED | MNEME_OPTION_AT_EVALUATION;
+  EXPECT_THAT(spec_refusal(tau),
+              HasSubstr("option \"tau\": an option with whose value parameters are trained may not "
+                        "differ at evaluation"));
+}
+
 TEST(PluginOptions, RefusesWhatTheSchemaRefuses) {
   mneme_option bad = option("rows", MNEME_OPTION_INTEGER);
   bad.flags = MNEME_OPTION_BOUNDED;

@@ -32,7 +32,7 @@ class Everything : public mneme::Tier {
   static constexpr const char* kSummary = "every hook";
   static constexpr auto kOptions = mneme::options(
       mneme::integer("rows", mneme::kRequired, 1, mneme::kUnlimited, "rows").at_evaluation(),
-      mneme::boolean("sticky", true, "sticks"), mneme::text("name", "x", "a name"),
+      mneme::boolean("sticky", true, "sticks").trained(), mneme::text("name", "x", "a name"),
       mneme::choice("mode", "mean", "mean|max", "how"),
       mneme::integers("taps", "[1, 2, 3]", 1, 9, "taps"), mneme::reals("weights", "[0.5]", "w"));
 
@@ -174,6 +174,7 @@ TEST_F(SdkEverything, PublishesEveryKindOfOption) {
   EXPECT_EQ(table.options[0].flags,
             MNEME_OPTION_REQUIRED | MNEME_OPTION_BOUNDED | MNEME_OPTION_AT_EVALUATION);
   EXPECT_EQ(table.options[1].default_number, 1.0);
+  EXPECT_EQ(table.options[1].flags, MNEME_OPTION_TRAINED);
   EXPECT_STREQ(table.options[2].default_text, "x");
   EXPECT_STREQ(table.options[3].choices, "mean|max");
   EXPECT_STREQ(table.options[4].default_text, "[1, 2, 3]");

@@ -16,6 +16,7 @@ namespace mneme::train {
 namespace {
 
 using test::error_of;
+using test::fitted;
 using test::infini;
 using test::is_same;
 using test::small_experiment;
@@ -43,10 +44,14 @@ class CheckpointFile {
   std::filesystem::path with(const std::string& key, const std::string& value) const {
     return rewrite([](SafetensorsWriter&, const std::string&) { return true; }, {{key, value}});
   }
+  std::filesystem::path without_metadata(const std::string& key) const {
+    return rewrite([](SafetensorsWriter&, const std::string&) { return true; }, {}, key);
+  }
 
  private:
   template <typename Keep>
-  std::filesystem::path rewrite(Keep keep, const std::map<std::string, std::string>& more) const {
+  std::filesystem::path rewrite(Keep keep, const std::map<std::string, std::string>& more,
+                                const std::string& dropped = "") const {
     const SafetensorsFile file = SafetensorsFile::open(path());
     SafetensorsWriter writer;
     std::vector<TensorView> kept;
@@ -58,6 +63,7 @@ class CheckpointFile {
     }
     std::map<std::string, std::string> metadata = file.metadata();
     for (const auto& [key, value] : more) metadata[key] = value;
+    metadata.erase(dropped);
     add_checksums(metadata, kept);
     for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
     writer.write(folder_ / "changed.safetensors");
@@ -260,6 +266,56 @@ TEST(Checkpoint, CarriesTheBackboneToAnotherMemory) {
   EXPECT_THAT(checkpoint.load_weights(other, config::Carry::kReset), testing::SizeIs(2));
   const auto a = weights_of(same), b = weights_of(other);
   EXPECT_TRUE(is_same(a, {b.begin(), b.begin() + static_cast<std::ptrdiff_t>(a.size())}));
+}
+
+TEST(Checkpoint, RefusesOrResetsATierWithOtherTrainedOptions) {
+  const CheckpointFile file(small_experiment(fitted("tau = 0.25") + infini()));
+  const Checkpoint checkpoint = Checkpoint::open(file.path());
+  Runtime other(small_experiment(fitted() + infini(), {"train.seed=2"}), {});
+  const auto before = weights_of(other);
+  EXPECT_THAT(
+      error_of([&] { static_cast<void>(checkpoint.load_weights(other, config::Carry::kRefuse)); }),
+      AllOf(StartsWith("2: "), HasSubstr("checkpoint.safetensors: the memory was trained with"),
+            HasSubstr("tier 0.test.fitted: tau = 0.5, trained with 0.25\n"),
+            HasSubstr("carry = \"reset\"")));
+  EXPECT_TRUE(is_same(before, weights_of(other)));
+  EXPECT_THAT(checkpoint.load_weights(other, config::Carry::kReset),
+              testing::ElementsAre("memory.0.test.fitted.0.gain", "memory.0.test.fitted.1.gain"));
+  EXPECT_TRUE(other.stack().parameters().front().tensor.eq(1.0).all().item<bool>());
+}
+
+// A plugin may get another default: what counts is the value that the run had.
+TEST(Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
+  const auto experiment = small_experiment(fitted());
+  const CheckpointFile file(experiment);
+  Runtime runtime(experiment, {});
+  const auto weights_error = [&](const std::filesystem::path& path) {
+    return error_of([&] {
+      static_cast<void>(Checkpoint::open(path).load_weights(runtime, config::Carry::kRefuse));
+    });
+  };
+  EXPECT_EQ(weights_error(file.path()), "no error");
+  const std::string quarter = R"({"0.test.fitted": "{tau = 0.25, gone = 1}"})";
+  EXPECT_THAT(weights_error(file.with("options", quarter)),
+              HasSubstr("tau = 0.5, trained with 0.25"));
+  EXPECT_THAT(weights_error(file.with("options", "[]")), HasSubstr("metadata \"options\""));
+  EXPECT_THAT(weights_error(file.with("options", R"({"0.test.fitted": "{tau"})")),
+              HasSubstr("metadata \"options\""));
+  Session(experiment).load(file.path());
+  EXPECT_THAT(load_error(experiment, file.with("options", quarter)),
+              AllOf(HasSubstr("tau = 0.5, trained with 0.25"), HasSubstr("resume with")));
+}
+
+// What an older mneme wrote has the options of its experiment alone.
+TEST(Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
+  const CheckpointFile file(small_experiment(fitted("tau = 0.25")));
+  const auto path = file.without_metadata("options");
+  Runtime same(small_experiment(fitted("tau = 0.25")), {}), other(small_experiment(fitted()), {});
+  const Checkpoint checkpoint = Checkpoint::open(path);
+  EXPECT_TRUE(checkpoint.load_weights(same, config::Carry::kRefuse).empty());
+  EXPECT_THAT(
+      error_of([&] { static_cast<void>(checkpoint.load_weights(other, config::Carry::kRefuse)); }),
+      HasSubstr("tau = 0.5, trained with 0.25"));
 }
 
 TEST(Checkpoint, KeepsTheOldFileWhenWritingFails) {

@@ -117,6 +117,20 @@ TEST_F(InitialWeightsOfARun, LeaveTheMemoryWhatTheRunLacksOnlyWhenAskedTo) {
   EXPECT_THAT(log.text(), HasSubstr(report.fresh.front()));
 }
 
+TEST_F(InitialWeightsOfARun, DoNotGoToATierWithOtherTrainedOptions) {
+  train(fitted());
+  const auto refused = other(fitted("tau = 0.75"));
+  EXPECT_THAT(error_of([&] { load_initial_weights(*refused, folder_ / "run"); }),
+              AllOf(HasSubstr("tier 0.test.fitted: tau = 0.75, trained with 0.5"),
+                    HasSubstr("memory.carry = \"reset\"")));
+  EXPECT_FALSE(refused->weights_source().has_value());
+  const auto taken = other(fitted("tau = 0.75"), {"memory.carry=reset"});
+  const Log log;
+  EXPECT_THAT(load_initial_weights(*taken, folder_ / "run").fresh,
+              testing::ElementsAre("memory.0.test.fitted.0.gain", "memory.0.test.fitted.1.gain"));
+  EXPECT_THAT(log.text(), HasSubstr("keep their first values"));
+}
+
 TEST_F(InitialWeightsOfARun, NeedACheckpointOrOfficialWeights) {
   const auto runtime = other();
   EXPECT_THAT(error_of([&] { load_initial_weights(*runtime, folder_ / "absent"); }),

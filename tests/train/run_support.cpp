@@ -64,6 +64,10 @@ std::string infini(const std::string& more) {
   return str("[[memory.tier]]\nplugin = \"test_infini\"\n", more, "\n");
 }
 
+std::string fitted(const std::string& more) {
+  return str("[[memory.tier]]\nplugin = \"test_fitted\"\n", more, "\n");
+}
+
 bool ListStream::next(data::Segment& segment) {
   if (next_ >= static_cast<std::int64_t>(segments_.size())) return false;
   segment = segments_[static_cast<std::size_t>(next_)];

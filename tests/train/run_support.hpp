@@ -23,6 +23,10 @@ std::string xl_cache(int64_t rows, const std::string& more = "");
 // [[memory.tier]] of a test plugin with gradient through its state and a parameter.
 std::string infini(const std::string& more = "");
 
+// [[memory.tier]] of a test plugin with trained options (tau = 0.5, widths, unit), a parameter, and
+// reports of the segments alone in which it holds something.
+std::string fitted(const std::string& more = "");
+
 // Segments given by hand, once; positions and seek as a real stream.
 class ListStream final : public data::Stream {
  public:

@@ -15,6 +15,7 @@ namespace mneme::train {
 namespace {
 
 using test::error_of;
+using test::fitted;
 using test::infini;
 using test::is_same;
 using test::ListStream;
@@ -232,6 +233,9 @@ TEST(Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
   Runtime more(small_experiment(infini()), {}), wider(small_experiment("", {"model.ff=32"}), {});
   EXPECT_THAT(error_of([&] { a.copy_parameters(more); }), HasSubstr("different numbers"));
   EXPECT_THAT(error_of([&] { a.copy_parameters(wider); }), HasSubstr("different parameters"));
+  Runtime half(small_experiment(fitted()), {}), quarter(small_experiment(fitted("tau = 0.25")), {});
+  EXPECT_THAT(error_of([&] { quarter.copy_parameters(half); }),
+              HasSubstr("tau = 0.25, trained with 0.5"));
 }
 
 TEST(Session, TrainsInBf16) {

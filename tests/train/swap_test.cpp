@@ -11,6 +11,7 @@
 namespace mneme::train {
 namespace {
 
+using test::fitted;
 using test::infini;
 using test::small_experiment;
 using test::xl_cache;
@@ -83,7 +84,7 @@ TEST(Swap, RefusesOrResetsUntrainedParameters) {
 
 TEST(Swap, RefusesParametersOfAnotherShape) {
   Runtime runtime(small_experiment(infini()), {});
-  const ParameterSource other = [](const std::string&) { return torch::zeros({5}); };
+  const TrainedMemory other{.parameter = [](const std::string&) { return torch::zeros({5}); }};
   EXPECT_THAT(
       test::error_of([&] { static_cast<void>(runtime.swap_memory(memory_of(infini()), other)); }),
       HasSubstr("memory.0.test.infini.0.beta: shape [5] in place of [2]"));
@@ -113,6 +114,39 @@ TEST(Swap, LeavesTheOldMemoryRunningAfterAFailure) {
     EXPECT_EQ(runtime.experiment(), experiment);
     expect_same(evaluated(runtime), before);
   }
+}
+
+// The names, shapes and plugin agree; what the parameters mean does not.
+TEST(Swap, RefusesOrResetsTiersWithOtherTrainedOptions) {
+  Runtime runtime(small_experiment(fitted() + infini()), {});
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : runtime.parameters()) at::Tensor(parameter.tensor).mul_(1.5);
+  }
+  runtime.weights_changed();
+  const eval::Score before = evaluated(runtime);
+  config::MemoryConfig next = memory_of(fitted("tau = 0.75\nscale = 2.0") + infini());
+  EXPECT_THAT(
+      test::error_of([&] { static_cast<void>(runtime.swap_memory(next)); }),
+      testing::AllOf(StartsWith("2: memory: the memory was trained with other options"),
+                     HasSubstr("tier 0.test.fitted: tau = 0.75, trained with 0.5\n"),
+                     HasSubstr("memory.carry = \"reset\""), testing::Not(HasSubstr("scale"))));
+  expect_same(evaluated(runtime), before);
+
+  next.carry = config::Carry::kReset;
+  EXPECT_THAT(runtime.swap_memory(next).reset,
+              ElementsAre("memory.0.test.fitted.0.gain: tau = 0.75, trained with 0.5",
+                          "memory.0.test.fitted.1.gain: tau = 0.75, trained with 0.5"));
+  for (const memory::TierParameter& parameter : runtime.stack().parameters()) {
+    const double expected = parameter.tier == "0.test.fitted" ? 1.0 : 0.75;  // infini's are 0.5
+    EXPECT_TRUE(parameter.tensor.eq(expected).all().item<bool>()) << parameter.name;
+  }
+  // The options of the memory that runs count, given or not.
+  EXPECT_THAT(test::error_of([&] {
+                static_cast<void>(runtime.swap_memory(memory_of(fitted("tau = 0.5") + infini())));
+              }),
+              HasSubstr("tau = 0.5, trained with 0.75"));
+  EXPECT_THAT(runtime.swap_memory(memory_of(fitted("tau = 0.75") + infini())).reset, IsEmpty());
 }
 
 // A run in a folder, and its checkpoint.
@@ -159,6 +193,28 @@ TEST_F(SweepTest, GivesTheNumbersOfSeparateRuntimes) {
     expect_same(result.result->total, alone(checkpoint, memory));
     EXPECT_EQ(result.reset.size(), memory.carry == config::Carry::kReset ? 2U : 0U);
     EXPECT_EQ(result.plugins.size(), memory.tiers.size());
+  }
+}
+
+// Of the memories of one sweep, each is held against the checkpoint, whatever ran before it.
+TEST_F(SweepTest, HoldsTrainedOptionsAgainstTheCheckpoint) {
+  const Checkpoint checkpoint = trained(fitted("widths = [2]"));
+  const config::MemoryConfig same = memory_of(fitted("widths = [2.0]\nspare = true"));
+  const config::MemoryConfig other = memory_of(fitted("tau = 0.75\nwidths = [2]"));
+  config::MemoryConfig reset = other;
+  reset.carry = config::Carry::kReset;
+  const std::string refusal = "tier 0.test.fitted: tau = 0.75, trained with 0.5";
+  Sweep sweep(checkpoint, experiment_, options_);
+  for (const config::MemoryConfig& memory : {other, same, other, reset, other, same, reset}) {
+    const SweepResult result = evaluate(sweep, "x", memory);
+    if (memory == other) {
+      ASSERT_TRUE(result.error.has_value());
+      EXPECT_THAT(result.error->what(), HasSubstr(refusal));
+      continue;
+    }
+    ASSERT_TRUE(result.result.has_value()) << result.error->what();
+    expect_same(result.result->total, alone(checkpoint, memory));
+    EXPECT_EQ(result.reset.size(), memory == reset ? 2U : 0U);
   }
 }
 

@@ -26,6 +26,10 @@ enum {
 #define MNEME_OPTION_REQUIRED 2u
 /* `min` and `max` give bounds; without this flag a number is unbounded. Bounds are inclusive and hold for each entry of a list. */
 #define MNEME_OPTION_BOUNDED 4u
+/* Parameters and state mean something only together with this option's value (a basis, say). The host refuses to give a tier's trained parameters
+ * or a saved state to one with another value, and names both values; with memory.carry = "reset" the tier starts afresh instead. Tiers are the same
+ * when their places in the stack and the plugins' ids agree. Not together with MNEME_OPTION_AT_EVALUATION. */
+#define MNEME_OPTION_TRAINED 8u
 
 /* One option. Valid for the process's life. */
 typedef struct mneme_option {

@@ -3,7 +3,7 @@
 //   static constexpr auto kOptions = mneme::options(
 //       mneme::integer("rows", mneme::kRequired, 1, mneme::kUnlimited, "rows that are kept")
 //           .at_evaluation(),
-//       mneme::choice("mode", "mean", "mean|max", "how rows are joined"));
+//       mneme::choice("mode", "mean", "mean|max", "how rows are joined").trained());
 #pragma once
 
 #include <array>
@@ -47,6 +47,13 @@ class Option {
   constexpr Option at_evaluation() const {
     mneme_option changed = raw_;
     changed.flags |= MNEME_OPTION_AT_EVALUATION;
+    return Option(changed);
+  }
+  // Trained parameters and saved state mean something only with this option's value: they are not
+  // given to a tier with another one. Not together with at_evaluation().
+  constexpr Option trained() const {
+    mneme_option changed = raw_;
+    changed.flags |= MNEME_OPTION_TRAINED;
     return Option(changed);
   }
   constexpr const mneme_option& raw() const { return raw_; }
