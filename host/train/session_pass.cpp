@@ -34,6 +34,7 @@ Session::Pass Session::run_passes() {
     pass.graph = at::Tensor();
     state_.cut_graph();
   }
+  for (auto& [name, sum] : pass.metrics) sum = sum / pass.metric_weight.at(name);
   return pass;
 }
 
@@ -97,8 +98,10 @@ void Session::run_segment(Pass& pass, const data::Segment& segment, double weigh
     const at::Tensor value = nll.detach().to(at::kDouble) * weight;
     pass.loss = pass.loss.defined() ? pass.loss + value : value;
     pass.tokens += targets;
+    const auto metrics = run.metrics();
     add_reported(pass.losses, run.losses(), weight);
-    add_reported(pass.metrics, run.metrics(), weight);
+    add_reported(pass.metrics, metrics, weight);
+    for (const auto& [name, metric] : metrics) pass.metric_weight[name] += weight;
   }
   run.commit();
 }

@@ -20,8 +20,11 @@ using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
 struct Session::Pass {
   at::Tensor graph;  // loss of the segments since the last backward pass
   at::Tensor loss;   // mean of the segments' mean nll, f64 []
+  // What entered the loss of each auxiliary one, before its weight of the manifest: segments that
+  // did not report it count as 0.
   ReportSums losses;
-  ReportSums metrics;
+  ReportSums metrics;                           // means over the segments that reported them
+  std::map<std::string, double> metric_weight;  // of these segments
   std::int64_t tokens = 0;
   std::vector<data::Segment> segments;  // in the order in which they ran
 };

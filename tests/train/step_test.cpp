@@ -17,6 +17,7 @@ namespace mneme::train {
 namespace {
 
 using test::error_of;
+using test::fitted;
 using test::infini;
 using test::is_same;
 using test::ListStream;
@@ -228,6 +229,24 @@ TEST(Step, ReportsTheRatesOfGroupsWhereTheyDiffer) {
   const StepReport equal = Session(small_experiment("", kPlain)).train_step();
   EXPECT_TRUE(equal.rates.empty());
   EXPECT_FALSE(to_json(equal).contains("rates"));
+}
+
+// The first segment reports nothing, as the memory is empty then. A metric is the mean over the two
+// that report it; an auxiliary loss is the number that entered the loss, in which the first counts
+// as 0. Its weight is so large that the gradient is its alone.
+TEST(Step, ReportsMetricsOfTheSegmentsThatHaveThem) {
+  for (const char* const windows : {"train.accumulate=3", "train.bptt_segments=3"}) {
+    SCOPED_TRACE(windows);
+    Session session(small_experiment(fitted("scale = 6.0\nweight.gain = 1e12"), plain({windows})));
+    const StepReport first = session.train_step();
+    constexpr double kLayers = 2.0;
+    EXPECT_DOUBLE_EQ(first.metrics.at("0.test.fitted.scale"), kLayers * 6.0 * 0.5);
+    EXPECT_DOUBLE_EQ(first.losses.at("0.test.fitted.gain"), kLayers * 2.0 / 3.0);
+    EXPECT_NEAR(first.grad_norm / (1e12 * std::sqrt(kLayers) * 2.0 / 3.0), 1.0, 1e-6);
+    const StepReport second = session.train_step();
+    EXPECT_DOUBLE_EQ(second.metrics.at("0.test.fitted.scale"), kLayers * 6.0 * 0.5);
+    EXPECT_NEAR(second.grad_norm / (1e12 * std::sqrt(kLayers)), 1.0, 1e-6);
+  }
 }
 
 TEST(Step, RefusesAGroupThatNamesNothing) {
