@@ -27,24 +27,38 @@ bool has_training_data(const config::DataConfig& data) {
   return fs::exists(data.prepared.empty() ? data.train : data.prepared);
 }
 
+// What the vocabulary is without the data that would tell it.
 void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
+  if (!data.prepared.empty()) {  // the folder decides everything
+    throw_usage({.where = "data.prepared",
+                 .failed = str(data.prepared.string(),
+                               " is not there, and without it the vocabulary is not known"),
+                 .expected = "a folder that mneme data prepare wrote",
+                 .got = "no such folder",
+                 .hint = "make it with mneme data prepare, or correct the path"});
+  }
   if (data.vocabulary_size > 0) {
     plan.vocabulary = data.vocabulary_size;
     plan.vocabulary_source = "data.vocabulary_size";
   } else if (!data.vocabulary_file.empty() && fs::exists(data.vocabulary_file)) {
     plan.vocabulary = data::Vocabulary::load(data.vocabulary_file).size();
     plan.vocabulary_source = "data.vocabulary_file";
-  } else if (data.task == config::Task::kText && data.vocabulary == config::Vocabulary::kByte) {
+  } else if (data.task == config::Task::kText && data.vocabulary == config::Vocabulary::kByte &&
+             data.vocabulary_file.empty()) {
     plan.vocabulary = 256;
     plan.vocabulary_source = "bytes";
   } else {
-    const fs::path& missing = data.prepared.empty() ? data.train : data.prepared;
-    throw_usage({.where = data.prepared.empty() ? "data.train" : "data.prepared",
-                 .failed = str(missing.string(),
+    const bool takes_size =
+        data.task == config::Task::kTokens ||
+        (data.vocabulary == config::Vocabulary::kWord && data.vocabulary_file.empty());
+    const std::string key = takes_size ? "data.vocabulary_size" : "data.vocabulary_file";
+    throw_usage({.where = "data.train",
+                 .failed = str(data.train.string(),
                                " is not there, and without it the vocabulary is not known"),
-                 .expected = "the data, or data.vocabulary_size",
+                 .expected = str("the data, or ", key),
                  .got = "neither",
-                 .hint = "give --set data.vocabulary_size=N for the outline of a model"});
+                 .hint = str("give --set ", key, takes_size ? "=N" : "=FILE, a saved vocabulary,",
+                             " for the outline of a model")});
   }
 }
 

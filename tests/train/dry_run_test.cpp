@@ -121,11 +121,30 @@ TEST(DryRun, WorksWithoutTheDataWhenTheVocabularyIsKnown) {
 }
 
 TEST(DryRun, RefusesAVocabularyThatIsNotKnown) {
-  const std::string error =
-      error_of([&] { static_cast<void>(plan_training(text_experiment("absent.txt", "word"))); });
-  EXPECT_THAT(error, StartsWith("2: data.train: "));
-  EXPECT_THAT(error, HasSubstr("absent.txt is not there"));
-  EXPECT_THAT(error, HasSubstr("--set data.vocabulary_size=N"));
+  const auto refused = [](const config::Experiment& experiment) {
+    return error_of([&] { static_cast<void>(plan_training(experiment)); });
+  };
+  config::Experiment words = text_experiment("absent.txt", "word");
+  EXPECT_THAT(refused(words), StartsWith("2: data.train: "));
+  EXPECT_THAT(refused(words), HasSubstr("absent.txt is not there"));
+  EXPECT_THAT(refused(words), HasSubstr("give --set data.vocabulary_size=N for the outline"));
+  // The hint is a key that the experiment takes.
+  const std::string file = "give --set data.vocabulary_file=FILE, a saved vocabulary, for";
+  EXPECT_THAT(refused(text_experiment("absent.txt", "char")), HasSubstr(file));
+  words.data.vocabulary_file = "absent.json";
+  EXPECT_THAT(refused(words), HasSubstr(file));
+}
+
+// Beside data.prepared no key says what the vocabulary is, not even that it is bytes.
+TEST(DryRun, RefusesAPreparedFolderThatIsNotThere) {
+  const std::string error = error_of([] {
+    static_cast<void>(
+        plan_training(small_experiment("", {"data.task=text", "data.prepared=absent"})));
+  });
+  EXPECT_THAT(error, StartsWith("2: data.prepared: "));
+  EXPECT_THAT(error, HasSubstr("absent is not there, and without it the vocabulary is not known"));
+  EXPECT_THAT(error, HasSubstr("make it with mneme data prepare"));
+  EXPECT_THAT(error, testing::Not(HasSubstr("vocabulary_size")));
 }
 
 TEST(DryRun, RefusesWhatATrainingWouldRefuse) {
