@@ -36,6 +36,10 @@ void check_use(const EvalArguments& arguments) {
         "eval --tokens writes the loss of every token: --extrapolate and --breakdown are for "
         "evaluations of a split");
   }
+  if (!arguments.tokens.empty() && arguments.has_split) {
+    throw_usage("eval --tokens scores the ids of ", arguments.tokens.string(),
+                ": --split is for evaluations of the run's data; leave it out");
+  }
   if (arguments.extrapolate == 0 && arguments.has_extrapolation_settings) {
     throw_usage(
         "eval: --segment and --option are settings of --extrapolate; use --set "
@@ -181,10 +185,10 @@ void add_eval(CLI::App& app, Action& action) {
           "of steps")
       ->type_name("WHICH")
       ->capture_default_str();
-  command->add_option("--split", arguments->split, "valid or test")
-      ->type_name("SPLIT")
-      ->check(CLI::IsMember({"valid", "test"}))
-      ->capture_default_str();
+  CLI::Option* const split = command->add_option("--split", arguments->split, "valid or test")
+                                 ->type_name("SPLIT")
+                                 ->check(CLI::IsMember({"valid", "test"}))
+                                 ->capture_default_str();
   command->add_flag("--decode", arguments->is_decoding,
                     "Decode a sorting task greedily: how often the answer is right, how fast");
   command
@@ -220,7 +224,8 @@ void add_eval(CLI::App& app, Action& action) {
   set_examples(*command, {"mneme eval runs/first --memory configs/memory/none.toml --memory "
                           "my_memory.toml",
                           "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
-  command->callback([arguments, segment, option, &action] {
+  command->callback([arguments, split, segment, option, &action] {
+    arguments->has_split = split->count() > 0;
     arguments->has_extrapolation_settings = segment->count() + option->count() > 0;
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });

@@ -56,5 +56,13 @@ TEST_F(BadEvaluation, ArgumentsThatDoNotGoTogether) {
                  {"as trained", "no tier has an integer option \"rows\"", "without tiers"});
 }
 
+TEST_F(BadEvaluation, SplitBesideGivenTokens) {
+  for (const char* split : {"valid", "test"}) {
+    expect_refusal(
+        eval({"--tokens", "ids.safetensors", "--dump", "nll.safetensors", "--split", split}), 2,
+        {"eval --tokens scores the ids of ids.safetensors", "--split", "leave it"});
+  }
+}
+
 }  // namespace
 }  // namespace mneme::test
