@@ -17,11 +17,14 @@ struct Settings {
   static constexpr double kMostTokens = 9e15;
   static constexpr auto kOptions = mneme::options(
       mneme::integer("basis", mneme::kRequired, 1, kMostFunctions,
-                     "N, Gaussian basis functions; a multiple of the number of widths"),
+                     "N, Gaussian basis functions; a multiple of the number of widths")
+          .trained(),
       mneme::reals("widths", "[0.01, 0.05]", 1e-6, 10.0,
-                   "widths of the functions, in units of the whole memory"),
+                   "widths of the functions, in units of the whole memory")
+          .trained(),
       mneme::real("tau", 0.75, 1e-3, 0.999,
-                  "share of the memory that the past is contracted to at each update"),
+                  "share of the memory that the past is contracted to at each update")
+          .trained(),
       mneme::integer("samples", 0, 0, kMostFunctions,
                      "M, samples of the old signal at each update; 0 = basis"),
       mneme::real("ridge", 1.0, 1e-9, 1e9, "lambda, the penalty of the regression"),
