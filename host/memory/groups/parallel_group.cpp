@@ -1,9 +1,14 @@
 // Group mneme.parallel/1: LibTorch's own threads, so that a plugin's kernels and the host's products
 // do not crowd each other out.
+//
+// at::parallel_for is an inline function that uses threads only in a file compiled with OpenMP
+// (host/memory/CMakeLists.txt); the runtime is the one that LibTorch loads, by its soname. A
+// compiler without OpenMP gives a correct, serial version.
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 
 #include "host/memory/groups/groups.hpp"
-#include "host/torch.hpp"
 
 namespace mneme::memory {
 namespace {
