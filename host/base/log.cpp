@@ -17,6 +17,7 @@ namespace mneme {
 namespace {
 
 std::atomic<LogLevel> level_{LogLevel::kInfo};
+thread_local LogListener* newest_ = nullptr;
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
@@ -100,10 +101,18 @@ LogLevel parse_log_level(std::string_view word) {
 
 void set_log_sink(LogSink sink) { logger().set_sink(std::move(sink)); }
 
+LogListener::LogListener(Hear hear) : hear_(std::move(hear)), older_(newest_) { newest_ = this; }
+LogListener::~LogListener() { newest_ = older_; }
+
+bool is_logged(LogLevel level) { return newest_ != nullptr || level >= log_level(); }
+
 void log(LogLevel level, std::string_view message) noexcept {
-  if (level == LogLevel::kOff || level < log_level()) return;
+  if (level == LogLevel::kOff) return;
   try {
-    logger().write(level, message);
+    for (const LogListener* at = newest_; at != nullptr; at = at->older_) {
+      if (!at->hear_(level, message)) return;
+    }
+    if (level >= log_level()) logger().write(level, message);
   } catch (const std::exception&) {  // a log line is never worth a run
   }
 }

@@ -22,24 +22,45 @@ void set_log_level(LogLevel level);
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 void set_log_sink(LogSink sink);
 
+// Listens to what its own thread logs, of every level, from its making to its end. Of several the
+// newest hears a message first and says whether the next one does; after the oldest come level and
+// sink. They end in the reverse order, on the thread that made them.
+class LogListener {
+ public:
+  // True: the message goes on. Must not log; what it throws ends the message.
+  using Hear = std::function<bool(LogLevel, std::string_view)>;
+  explicit LogListener(Hear hear);
+  ~LogListener();
+  LogListener(const LogListener&) = delete;
+  LogListener& operator=(const LogListener&) = delete;
+
+ private:
+  friend void log(LogLevel level, std::string_view message) noexcept;
+  Hear hear_;
+  LogListener* older_;
+};
+
+// False when nobody would get a message of this level: it need not be written.
+[[nodiscard]] bool is_logged(LogLevel level);
+
 // Logs one message. Thread-safe; never throws.
 void log(LogLevel level, std::string_view message) noexcept;
 
 template <typename... Args>
 void log_debug(const Args&... args) {
-  if (log_level() <= LogLevel::kDebug) log(LogLevel::kDebug, str(args...));
+  if (is_logged(LogLevel::kDebug)) log(LogLevel::kDebug, str(args...));
 }
 template <typename... Args>
 void log_info(const Args&... args) {
-  if (log_level() <= LogLevel::kInfo) log(LogLevel::kInfo, str(args...));
+  if (is_logged(LogLevel::kInfo)) log(LogLevel::kInfo, str(args...));
 }
 template <typename... Args>
 void log_warning(const Args&... args) {
-  if (log_level() <= LogLevel::kWarning) log(LogLevel::kWarning, str(args...));
+  if (is_logged(LogLevel::kWarning)) log(LogLevel::kWarning, str(args...));
 }
 template <typename... Args>
 void log_error(const Args&... args) {
-  if (log_level() <= LogLevel::kError) log(LogLevel::kError, str(args...));
+  if (is_logged(LogLevel::kError)) log(LogLevel::kError, str(args...));
 }
 
 }  // namespace mneme

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,50 @@ TEST(Log, AThrowingSinkIsHarmless) {
   Capture capture;
   set_log_sink([](LogLevel, std::string_view) { throw std::runtime_error("broken sink"); });
   EXPECT_NO_THROW(log_error("e"));
+}
+
+TEST(LogListener, HearsEveryLevelOfItsThreadWhileItLives) {
+  Capture capture;
+  set_log_level(LogLevel::kOff);
+  std::vector<std::string> heard;
+  {
+    const LogListener listener([&](LogLevel level, std::string_view text) {
+      heard.push_back(str(static_cast<int>(level), ' ', text));
+      return true;
+    });
+    log_debug("d ", 1);
+    log_error("e");
+    std::thread([] { log_error("from another thread"); }).join();
+  }
+  log_error("later");
+  EXPECT_EQ(heard, (std::vector<std::string>{"0 d 1", "3 e"}));
+  EXPECT_TRUE(capture.lines.empty()) << "a listener does not lower the level";
+}
+
+TEST(LogListener, DecidesWhetherOlderOnesAndTheSinkHear) {
+  Capture capture;
+  std::vector<std::string> outer;
+  const LogListener first([&](LogLevel, std::string_view text) {
+    outer.emplace_back(text);
+    return text != "for the first";
+  });
+  {
+    const LogListener second(
+        [](LogLevel, std::string_view text) { return text != "for the second"; });
+    for (const char* text : {"for the second", "for the first", "for all"}) log_info(text);
+  }
+  log_info("for the second");
+  EXPECT_EQ(outer, (std::vector<std::string>{"for the first", "for all", "for the second"}));
+  EXPECT_EQ(capture.lines, (std::vector<std::pair<LogLevel, std::string>>{
+                               {LogLevel::kInfo, "for all"}, {LogLevel::kInfo, "for the second"}}));
+}
+
+TEST(LogListener, OneThatThrowsIsHarmless) {
+  Capture capture;
+  const LogListener listener(
+      [](LogLevel, std::string_view) -> bool { throw std::runtime_error("broken listener"); });
+  EXPECT_NO_THROW(log_error("e"));
+  EXPECT_TRUE(capture.lines.empty());
 }
 
 TEST(Log, ParsesEveryWord) {
