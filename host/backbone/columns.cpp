@@ -109,6 +109,15 @@ at::Tensor ContextColumns::original_order(const at::Tensor& columns) const {
   return at::cat(parts, 1);
 }
 
+void ContextColumns::projections(std::vector<at::Tensor>& k, std::vector<at::Tensor>& v) const {
+  k.resize(blocks.size());
+  v.resize(blocks.size());
+  for (const Block& block : blocks) {
+    k[static_cast<size_t>(block.index)] = block.k;
+    v[static_cast<size_t>(block.index)] = block.v;
+  }
+}
+
 ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
                               int64_t index, const memory::SegmentRun& run) {
   ContextColumns out;

@@ -27,6 +27,8 @@ struct ContextColumns {
   bool is_reordered() const;
   // Columns [B, free + placed + rest] back in the order of LayerContext::blocks.
   at::Tensor original_order(const at::Tensor& columns) const;
+  // Keys and values of the blocks in the order of LayerContext::blocks.
+  void projections(std::vector<at::Tensor>& k, std::vector<at::Tensor>& v) const;
 };
 
 // Projects what has no kept projection (all neighbours of one kind in one product) and keeps it

@@ -120,6 +120,7 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   local.z = out.z;
   local.lse = out.lse;
   if (out.mass.defined()) local.mass = columns.original_order(out.mass);
+  if (wants.context_projections) columns.projections(local.context_k, local.context_v);
   return local;
 }
 
@@ -140,7 +141,8 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   if (scope.run.caches_projections()) {
     scope.run.token_projection(index_, k.contiguous(), v.contiguous());
   }
-  const Wants wants{scope.run.wants_lse(index_), scope.run.wants_mass(index_)};
+  const Wants wants{scope.run.wants_lse(index_), scope.run.wants_mass(index_),
+                    scope.run.wants_context_projections(index_)};
   local = attend_tokens(context, q, qkv[1], qkv[2], wants, scope);
   local.q = q;
   local.k = k;

@@ -76,10 +76,11 @@ class Layer {
   // and dropout the longest one is kept until weights_changed().
   at::Tensor projected_positions(int64_t reach, PositionTables& tables, bool has_dropout);
   // Moment 4: attention of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Fills z,
-  // and lse and mass where wanted.
+  // and lse, mass and the context's projections where wanted.
   struct Wants {
     bool lse = false;
     bool mass = false;
+    bool context_projections = false;
   };
   memory::LocalAttention attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
                                        const at::Tensor& k, const at::Tensor& v, Wants wants,

@@ -32,6 +32,7 @@ namespace mneme::memory {
 
 class Tier;          // tier.hpp
 class TierState;     // tier_state.hpp
+struct TierOutline;  // tier_outline.hpp
 class PluginLoader;  // loader.hpp
 
 // The backbone as tiers see it.
@@ -143,6 +144,9 @@ class Stack {
     weights_version_ = std::max(weights_version_, retired.weights_version_ + 1);
   }
 
+  // What the tiers declare, in stack order, with the bytes of states of so many lanes.
+  std::vector<TierOutline> outlines(int64_t train_lanes, int64_t eval_lanes) const;
+
   StackState new_state(Phase phase, int64_t lanes) const;
   // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape, and for
   // other trained options.
@@ -222,6 +226,9 @@ struct LocalAttention {
   at::Tensor lse;      // [B,H,T]
   at::Tensor mass;     // [B,R+T] attention mass per key column, summed over heads and queries; when
                        // wants_mass
+  // Keys and values [B,m,H,d] of the blocks of LayerContext that have rows, in their order; when
+  // wants_context_projections.
+  std::vector<at::Tensor> context_k, context_v;
 };
 
 // A weighted mean over lanes and calls of what hooks reported under one name, summed over layers.
@@ -253,6 +260,7 @@ class SegmentRun {
   // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
   void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
   bool wants_mass(int64_t layer) const;
+  bool wants_context_projections(int64_t layer) const;
   // lse is wanted by a hook, or may be by a merge at HEADS: it costs a pass over the scores.
   bool wants_lse(int64_t layer) const;
   // Moment 5: attention of the riders, [B,M,H,d]; undefined in the last layer when nobody needs it.

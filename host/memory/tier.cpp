@@ -103,6 +103,10 @@ Instance::Instance(const LoadedPlugin& plugin, config::OptionMap options,
   const mneme_model_info info = model_info(backbone, served, phase);
   Roomy<mneme_tier_traits> room;
   mneme_error error = MNEME_INIT(mneme_error);
+  const LogListener listener([this](LogLevel level, std::string_view line) {
+    logged.push_back({level, std::string(line)});
+    return true;
+  });
   const mneme_status status =
       plugin.table.create(host_object(), &setup, &info, &room.value, &handle_, &error);
   traits_ = room.value;
@@ -143,10 +147,12 @@ void Instance::check_traits(const std::string& where) const {
   if (traits_.sites == 0 && table().read != nullptr)
     refuse("the plugin has a read hook, but traits.sites is 0", "name the site");
   constexpr uint64_t kLocal = MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE | MNEME_WANT_ABSORB_Q |
-                              MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V | MNEME_WANT_ABSORB_MASS;
+                              MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V | MNEME_WANT_ABSORB_MASS |
+                              MNEME_WANT_ABSORB_CONTEXT_KV;
   if (traits_.absorb == MNEME_ABSORB_BEFORE_READING && wants(kLocal))
     refuse(
-        "absorb runs before reading, where z, lse, q, k, v and mass do not exist yet, but "
+        "absorb runs before reading, where z, lse, q, k, v, mass and the context's keys and "
+        "values do not exist yet, but "
         "traits.wants names one of them",
         "absorb after the segment, or drop the want");
   if ((traits_.flags & MNEME_TIER_RIDERS) != 0 &&
@@ -183,6 +189,11 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
   training_ = std::make_shared<Instance>(plugin, options.training, backbone, served_,
                                          Phase::kTraining, where_);
   if (!(options.training == options.evaluation)) {
+    // What both instances say, of a constant that they share, is said once.
+    const LogListener once([this](LogLevel level, std::string_view line) {
+      const std::vector<LoggedLine>& said = training_->logged;
+      return std::ranges::find(said, LoggedLine{level, std::string(line)}) == said.end();
+    });
     evaluation_ = std::make_shared<Instance>(plugin, options.evaluation, backbone, served_,
                                              Phase::kEvaluation, where_);
     if (!same_parameters(*training_, *evaluation_)) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/log.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/loader.hpp"
 #include "host/memory/stack.hpp"
@@ -59,6 +60,14 @@ struct KernelDecl {
   mneme_kernel_decl decl;
 };
 
+// A line of the log, as the host writes it.
+struct LoggedLine {
+  LogLevel level = LogLevel::kInfo;
+  std::string text;
+
+  friend bool operator==(const LoggedLine&, const LoggedLine&) = default;
+};
+
 // One result of the plugin's `create`.
 class Instance : public std::enable_shared_from_this<Instance> {
  public:
@@ -80,6 +89,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::vector<SlotDecl> slots;
   std::vector<QueueDecl> queues;
   std::vector<KernelDecl> kernels;
+  std::vector<LoggedLine> logged;  // by `create`, of every level
   // Constants by key and device, made by hooks.
   mutable std::map<std::pair<std::string, std::string>, at::Tensor> constants;
 

@@ -21,6 +21,26 @@ at::Tensor bool_tensor(const std::vector<uint8_t>& flags, at::Device device) {
 
 }  // namespace
 
+Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const BackboneInfo& backbone) {
+  Rows rows;
+  rows.kind = decl.kind;
+  rows.count = count;
+  const auto dtype = backbone.compute_dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto options = at::TensorOptions().device(backbone.device).dtype(dtype);
+  if (decl.kind == RowsKind::kKeyValue) {
+    rows.k = torch::zeros({lanes, count, backbone.heads, backbone.head_width},
+                          options.dtype(backbone.compute_dtype));
+    rows.v = torch::zeros_like(rows.k);
+  } else {
+    rows.hidden = torch::zeros({lanes, count, backbone.width}, options);
+  }
+  if ((decl.attributes & MNEME_ATTRIBUTE_POSITION) != 0)
+    rows.position = torch::zeros({lanes, count}, options.dtype(at::kLong));
+  if ((decl.attributes & MNEME_ATTRIBUTE_MASS) != 0)
+    rows.mass = torch::zeros({lanes, count}, options.dtype(at::kFloat));
+  return rows;
+}
+
 TierState::TierState(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone)
     : tier_(&tier),
       instance_(&tier.instance(phase)),
@@ -62,22 +82,7 @@ void TierState::fill_queue_start(ScopeState& scope, int64_t queue) {
   const QueueDecl& decl = instance_->queues[static_cast<std::size_t>(queue)];
   if (decl.start_rows == 0) return;
   auto block = std::make_shared<RowsBlock>();
-  Rows& rows = block->rows;
-  rows.kind = decl.kind;
-  rows.count = decl.start_rows;
-  const auto dtype = backbone_.compute_dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const auto options = at::TensorOptions().device(backbone_.device).dtype(dtype);
-  if (decl.kind == RowsKind::kKeyValue) {
-    rows.k = torch::zeros({lanes_, rows.count, backbone_.heads, backbone_.head_width},
-                          options.dtype(backbone_.compute_dtype));
-    rows.v = torch::zeros_like(rows.k);
-  } else {
-    rows.hidden = torch::zeros({lanes_, rows.count, backbone_.width}, options);
-  }
-  if ((decl.attributes & MNEME_ATTRIBUTE_POSITION) != 0)
-    rows.position = torch::zeros({lanes_, rows.count}, options.dtype(at::kLong));
-  if ((decl.attributes & MNEME_ATTRIBUTE_MASS) != 0)
-    rows.mass = torch::zeros({lanes_, rows.count}, options.dtype(at::kFloat));
+  block->rows = zero_rows(decl, decl.start_rows, lanes_, backbone_);
   scope.queues[static_cast<std::size_t>(queue)].append(std::move(block));
 }
 

@@ -22,6 +22,9 @@ struct ScopeState {
   RowsQueue waiting;              // rows that wait until the tier absorbs; layers only
 };
 
+// Rows of zeros for `lanes` lanes, as a queue keeps them: its kind, attributes and dtypes.
+Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const BackboneInfo& backbone);
+
 class TierState {
  public:
   // A fresh state of `lanes` lanes.

@@ -113,7 +113,7 @@ const Fault kFaults[] = {
     {"queue_attributes", "create", "queue \"more\": unknown attribute bits 64"},
     {"queue_rows", "create", "queue \"more\": start_rows and capacity may not be negative"},
     {"create_wants", "create",
-     "absorb runs before reading, where z, lse, q, k, v and mass do not exist yet"},
+     "absorb runs before reading, where z, lse, q, k, v, mass and the context"},
 };
 INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kFaults),
                          [](const auto& test) { return test.param.name; });

@@ -136,6 +136,19 @@ TEST(LayerAttention, AgreesWithDoubleLoopsForEverySchemeAndBlock) {
   }
 }
 
+TEST(LayerAttention, GivesTheContextsProjectionsInItsOwnOrder) {
+  LayerCase c(PositionScheme::kRelative, kLanes, kTokens);
+  const Tokens t;
+  const memory::LayerContext context = mixed_context();  // attention uses another order
+  const memory::LocalAttention local =
+      c.layer->attend_tokens(context, t.q, t.k, t.v, {false, false, true}, *c.scope);
+  ASSERT_EQ(local.context_k.size(), context.blocks.size());
+  for (size_t i = 0; i < context.blocks.size(); ++i) {
+    EXPECT_TRUE(local.context_k[i].equal(context.blocks[i].rows.k)) << i;
+    EXPECT_TRUE(local.context_v[i].equal(context.blocks[i].rows.v)) << i;
+  }
+}
+
 TEST(LayerAttention, KeepsWindowValidityAndBiases) {
   for (const PositionScheme scheme : kSchemes) {
     SCOPED_TRACE(testing::Message() << config::to_word(scheme));

@@ -27,13 +27,32 @@ void SegmentRun::Impl::deliver(std::size_t from, int64_t layer, const std::vecto
   }
 }
 
+ColumnRange SegmentRun::Impl::columns_of(std::size_t i, int64_t layer) const {
+  const auto by_layer = columns.find(layer);
+  if (by_layer == columns.end() || !by_layer->second.contains(i)) return {};
+  return by_layer->second.at(i);
+}
+
+namespace {
+
+// Columns [from, from + rows) of pieces [B,m,H,d] that lie end to end, detached; a piece itself
+// where it is all of them. Pieces are blocks, and a tier's columns whole blocks.
+at::Tensor joined(const std::vector<at::Tensor>& pieces, const ColumnRange& range) {
+  std::vector<at::Tensor> own;
+  int64_t at = 0;
+  for (const at::Tensor& piece : pieces) {
+    if (at >= range.from && at < range.from + range.rows) own.push_back(piece.detach());
+    at += piece.size(1);
+  }
+  return own.size() == 1 ? own.front() : at::cat(own, 1);
+}
+
+}  // namespace
+
 at::Tensor SegmentRun::Impl::mass_of(std::size_t i, int64_t layer, const at::Tensor& mass,
                                      int64_t& rows) const {
   const at::Tensor own = mass.narrow(1, mass.size(1) - input.length, input.length);
-  const auto by_layer = columns.find(layer);
-  const auto range = by_layer == columns.end()      ? ColumnRange{}
-                     : by_layer->second.contains(i) ? by_layer->second.at(i)
-                                                    : ColumnRange{};
+  const ColumnRange range = columns_of(i, layer);
   rows = range.rows;
   return rows == 0 ? own : at::cat({mass.narrow(1, range.from, rows), own}, 1);
 }
@@ -56,6 +75,11 @@ void SegmentRun::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, co
       if (wants(MNEME_WANT_ABSORB_V)) in.v = ctx.handles.borrow(local->v);
       if (wants(MNEME_WANT_ABSORB_MASS) && local->mass.defined())
         in.mass = ctx.handles.borrow(mass_of(i, layer, local->mass.detach(), in.mass_rows));
+      const ColumnRange range = columns_of(i, layer);
+      if (wants(MNEME_WANT_ABSORB_CONTEXT_KV) && range.rows > 0) {
+        in.context_k = ctx.handles.borrow(joined(local->context_k, range));
+        in.context_v = ctx.handles.borrow(joined(local->context_v, range));
+      }
     }
     return table.absorb(self, &ctx, &in, &error);
   });

@@ -73,6 +73,7 @@ struct SegmentRun::Impl {
   Rows segment_rows(const at::Tensor& x) const;
   // Of `mass` [B,R+T] the columns of tier i's own context rows, then those of the tokens.
   at::Tensor mass_of(std::size_t i, int64_t layer, const at::Tensor& mass, int64_t& rows) const;
+  ColumnRange columns_of(std::size_t i, int64_t layer) const;
 
   ReadResult read(std::size_t i, int64_t layer, uint32_t site, const LocalAttention& local,
                   const at::Tensor& projected, LayerServices& services);

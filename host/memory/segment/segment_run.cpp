@@ -68,6 +68,11 @@ bool SegmentRun::wants_mass(int64_t layer) const {
       layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_MASS); });
 }
 
+bool SegmentRun::wants_context_projections(int64_t layer) const {
+  return impl_->any_tier(
+      layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_CONTEXT_KV); });
+}
+
 bool SegmentRun::wants_lse(int64_t layer) const {
   return impl_->any_tier(layer, [](const Instance& instance) {
     return instance.wants(MNEME_WANT_ABSORB_LSE | MNEME_WANT_READ_LSE) ||

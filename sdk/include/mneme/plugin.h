@@ -73,6 +73,7 @@ enum {
 #define MNEME_WANT_ABSORB_K ((uint64_t)1 << 4)
 #define MNEME_WANT_ABSORB_V ((uint64_t)1 << 5)
 #define MNEME_WANT_ABSORB_MASS ((uint64_t)1 << 6)
+#define MNEME_WANT_ABSORB_CONTEXT_KV ((uint64_t)1 << 7)
 #define MNEME_WANT_READ_Q ((uint64_t)1 << 16)
 #define MNEME_WANT_READ_K ((uint64_t)1 << 17)
 #define MNEME_WANT_READ_V ((uint64_t)1 << 18)
@@ -142,7 +143,7 @@ typedef struct mneme_absorb {
   int64_t layer;
   const mneme_rows* rows; /* what the tier is fed with: detached rows of kind MNEME_ROWS_HIDDEN, at least one */
   mneme_tensor x;    /* [B,T,D] the input of this layer in this segment, in the graph (slots of gradient STOP, queues and release detach by themselves) */
-  mneme_tensor z;    /* [B,T,H,d] local attention's result, in the graph; z .. mass only when absorbing after the segment */
+  mneme_tensor z;    /* [B,T,H,d] local attention's result, in the graph; z .. context_v only when absorbing after the segment */
   mneme_tensor lse;  /* [B,H,T] */
   mneme_tensor q;    /* [B,T,H,d] without position terms or biases, in the graph; k and v likewise */
   mneme_tensor k;
@@ -150,6 +151,8 @@ typedef struct mneme_absorb {
   mneme_tensor mass; /* [B,R+T] f32, detached: attention mass per key column, summed over heads and valid queries, before dropout; this tier's own blocks first to last,
                         then tokens. Divide by H * valid_count[b] for the mean */
   int64_t mass_rows; /* R: how many of the columns are this tier's */
+  mneme_tensor context_k; /* [B,R,H,d], detached: keys of this tier's own blocks, first to last, before position terms; 0 when it emitted none. context_v likewise */
+  mneme_tensor context_v;
 } mneme_absorb;
 
 /* context: emit blocks with mneme_layer_api. */

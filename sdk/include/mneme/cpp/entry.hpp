@@ -92,6 +92,8 @@ struct Hooks {
       local.v = Tensor::borrow(in->v);
       local.mass = Tensor::borrow(in->mass);
       local.mass_rows = in->mass_rows;
+      local.context_k = Tensor::borrow(in->context_k);
+      local.context_v = Tensor::borrow(in->context_v);
       Layer layer(*in->segment, instance(handle).directory, in->layer, Tensor::borrow(in->x),
                   std::move(local));
       const Rows rows = Rows::borrow(*in->rows);

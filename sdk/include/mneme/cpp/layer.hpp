@@ -40,6 +40,8 @@ struct Local {
   Tensor v;               // as q
   Tensor mass;            // [B,R+T] attention mass per key column
   int64_t mass_rows = 0;  // R, this tier's columns
+  Tensor context_k;       // [B,R,H,d] keys of this tier's own blocks, first to last, detached
+  Tensor context_v;       // as context_k
 };
 
 // One call of the backbone's attention; fields as in mneme_attention (layer.h).

@@ -26,6 +26,8 @@ enum class DType : uint32_t {
 
 // In a slot's shape, as first extent: the number of lanes B.
 inline constexpr int64_t kLanes = MNEME_LANES;
+// In a slot's shape, not first: 0 at the start, changes with what is written.
+inline constexpr int64_t kAny = MNEME_ANY;
 
 // Extents of a tensor, at most MNEME_MAX_RANK of them; no heap.
 class Shape {

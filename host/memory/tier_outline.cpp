@@ -1,0 +1,159 @@
+#include "host/memory/tier_outline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "host/memory/ops.hpp"
+#include "host/memory/stack.hpp"
+#include "host/memory/tier_state.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::memory {
+namespace {
+
+using Words = std::vector<std::pair<uint64_t, const char*>>;
+
+std::vector<std::string> words_of(uint64_t bits, const Words& words) {
+  std::vector<std::string> out;
+  for (const auto& [bit, word] : words) {
+    if ((bits & bit) != 0) out.emplace_back(word);
+  }
+  return out;
+}
+
+const Words kWants = {{MNEME_WANT_ABSORB_X, "absorb: x"},
+                      {MNEME_WANT_ABSORB_Z, "absorb: z"},
+                      {MNEME_WANT_ABSORB_LSE, "absorb: lse"},
+                      {MNEME_WANT_ABSORB_Q, "absorb: q"},
+                      {MNEME_WANT_ABSORB_K, "absorb: k"},
+                      {MNEME_WANT_ABSORB_V, "absorb: v"},
+                      {MNEME_WANT_ABSORB_MASS, "absorb: mass"},
+                      {MNEME_WANT_ABSORB_CONTEXT_KV, "absorb: the context's k and v"},
+                      {MNEME_WANT_READ_Q, "read: q"},
+                      {MNEME_WANT_READ_K, "read: k"},
+                      {MNEME_WANT_READ_V, "read: v"},
+                      {MNEME_WANT_READ_Z, "read: z"},
+                      {MNEME_WANT_READ_LSE, "read: lse"},
+                      {MNEME_WANT_READ_PROJECTED, "read: the projected result"},
+                      {MNEME_WANT_READ_X, "read: x"},
+                      {MNEME_WANT_FINISH_TOP, "finish: the top output"},
+                      {MNEME_WANT_FINISH_LAYERS, "finish: all layers' outputs"},
+                      {MNEME_WANT_FINISH_TARGETS, "finish: targets"},
+                      {MNEME_WANT_FINISH_LOGP, "finish: log-probabilities"}};
+const Words kSites = {{MNEME_SITE_HEADS, "heads"}, {MNEME_SITE_OUT, "out"}};
+const Words kBehaviour = {{MNEME_TIER_RELEASES, "releases rows"},
+                          {MNEME_TIER_RIDERS, "has riders"},
+                          {MNEME_TIER_TOKEN_BIAS, "may bias token columns"},
+                          {MNEME_TIER_CUT_INVARIANT, "same losses however a text is cut"}};
+const Words kAttributes = {{MNEME_ATTRIBUTE_POSITION, "position"}, {MNEME_ATTRIBUTE_MASS, "mass"}};
+// By MNEME_ABSORB_* and by RowsKind.
+constexpr std::array kAbsorbs = {"never", "before reading", "after the segment"};
+constexpr std::array kRows = {"layer inputs", "normed rows", "keys and values"};
+
+int64_t bytes_of(const at::Tensor& tensor) {
+  return tensor.numel() * static_cast<int64_t>(tensor.element_size());
+}
+
+// How one instance is outlined: a fresh state of it holds what is measured.
+class Outliner {
+ public:
+  Outliner(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone)
+      : tier_(tier),
+        instance_(tier.instance(phase)),
+        lanes_(lanes),
+        backbone_(backbone),
+        state_(tier, phase, lanes, backbone) {}
+
+  StateOutline slot(std::size_t index) {
+    const SlotDecl& decl = instance_.slots[index];
+    StateOutline out{decl.name, decl.is_model_scope, decl.dims, "", std::nullopt};
+    const at::Tensor held = first_scope(decl.is_model_scope).slots[index];
+    out.dtype = dtype_name(dtype_code_of(held.scalar_type()));
+    if (std::ranges::find(decl.dims, MNEME_ANY) == decl.dims.end()) {
+      out.bytes = copies(decl.is_model_scope) * bytes_of(held);
+    }
+    return out;
+  }
+
+  QueueOutline queue(const QueueDecl& decl) const {
+    QueueOutline out;
+    out.name = decl.name;
+    out.is_model_scope = decl.is_model_scope;
+    const Rows full = zero_rows(decl, decl.capacity, lanes_, backbone_);
+    out.dims = full.main().sizes().vec();
+    out.dims[0] = MNEME_LANES;
+    if (decl.capacity == 0) out.dims[1] = MNEME_ANY;
+    out.dtype = dtype_name(dtype_code_of(full.main().scalar_type()));
+    if (decl.capacity > 0) out.bytes = copies(decl.is_model_scope) * full.bytes();
+    out.rows = kRows.at(static_cast<std::size_t>(decl.kind));
+    out.attributes = words_of(decl.attributes, kAttributes);
+    out.start_rows = decl.start_rows;
+    out.capacity = decl.capacity;
+    return out;
+  }
+
+ private:
+  ScopeState& first_scope(bool is_model_scope) { return state_.scope(is_model_scope, 0); }
+  int64_t copies(bool is_model_scope) const {
+    return is_model_scope ? 1 : static_cast<int64_t>(tier_.served().size());
+  }
+
+  const Tier& tier_;
+  const Instance& instance_;
+  int64_t lanes_;
+  const BackboneInfo& backbone_;
+  TierState state_;
+};
+
+InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
+                                 const BackboneInfo& backbone) {
+  const Instance& instance = tier.instance(phase);
+  const mneme_tier_traits& traits = instance.traits();
+  InstanceOutline out;
+  out.segment = phase == Phase::kEvaluation ? backbone.eval_segment : backbone.train_segment;
+  out.lanes = lanes;
+  Outliner outliner(tier, phase, lanes, backbone);
+  for (std::size_t i = 0; i < instance.slots.size(); ++i) out.slots.push_back(outliner.slot(i));
+  for (const QueueDecl& decl : instance.queues) out.queues.push_back(outliner.queue(decl));
+  out.absorbs = kAbsorbs.at(traits.absorb);
+  out.reads_at = words_of(traits.sites, kSites);
+  out.wants = words_of(traits.wants, kWants);
+  out.behaviour = words_of(traits.flags, kBehaviour);
+  out.context_rows = traits.context_rows;
+  out.max_segment = traits.max_segment;
+  out.logged = instance.logged;
+  return out;
+}
+
+ParameterOutline outline_parameter(const ParameterDecl& decl, const Tier& tier) {
+  const int64_t copies = decl.is_model_scope ? 1 : static_cast<int64_t>(tier.served().size());
+  const int64_t numbers =
+      std::accumulate(decl.dims.begin(), decl.dims.end(), int64_t{1}, std::multiplies<>());
+  return {decl.name, decl.is_model_scope, decl.dims, copies * numbers};
+}
+
+}  // namespace
+
+std::vector<TierOutline> Stack::outlines(int64_t train_lanes, int64_t eval_lanes) const {
+  std::vector<TierOutline> out;
+  for (const auto& tier : tiers_) {
+    const Instance& training = tier->instance(Phase::kTraining);
+    TierOutline outline;
+    outline.name = tier->name();
+    outline.place = tier->config().position.text();
+    outline.called = tier->config().plugin;
+    outline.plugin = &training.plugin();
+    outline.served = tier->served();
+    for (const ParameterDecl& decl : training.parameters)
+      outline.parameters.push_back(outline_parameter(decl, *tier));
+    outline.training = outline_instance(*tier, Phase::kTraining, train_lanes, backbone_);
+    if (&tier->instance(Phase::kEvaluation) != &training)
+      outline.evaluation = outline_instance(*tier, Phase::kEvaluation, eval_lanes, backbone_);
+    out.push_back(std::move(outline));
+  }
+  return out;
+}
+
+}  // namespace mneme::memory
