@@ -58,13 +58,15 @@ at::Tensor SegmentRun::Impl::mass_of(std::size_t i, int64_t layer, const at::Ten
 }
 
 void SegmentRun::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
-                              const LocalAttention* local, LayerServices& services) {
+                              const LocalAttention* local, LayerServices& services,
+                              bool is_own_segment) {
   call(i, Hook::kAbsorb, layer, &services, x, [&](const mneme_plugin& table, void* self) {
     const mneme_rows given = ctx.rows_out(rows);
     mneme_absorb in = MNEME_INIT(mneme_absorb);
     in.segment = &shared.segment;
     in.layer = layer;
     in.rows = &given;
+    if (is_own_segment) in.flags |= MNEME_ABSORB_OWN_SEGMENT;
     const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
     if (wants(MNEME_WANT_ABSORB_X)) in.x = ctx.handles.borrow(x);
     if (local != nullptr) {
@@ -117,7 +119,7 @@ void SegmentRun::absorb_after(int64_t layer, const at::Tensor& x, const LocalAtt
       continue;
     }
     if (fed_by_segment) {
-      impl.absorb(i, layer, rows, x, &local, services);
+      impl.absorb(i, layer, rows, x, &local, services, true);
     } else if (waiting.size() > 0) {
       const Rows released = waiting.rows();
       waiting = RowsQueue();

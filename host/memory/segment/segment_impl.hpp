@@ -67,9 +67,9 @@ struct SegmentRun::Impl {
 
   // Puts rows that tier `from` let go into the waiting rows of the tiers that it feeds.
   void deliver(std::size_t from, int64_t layer, const std::vector<Rows>& released);
-  // local is null before reading.
+  // local is null before reading; is_own_segment: the rows are x, and local is theirs.
   void absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
-              const LocalAttention* local, LayerServices& services);
+              const LocalAttention* local, LayerServices& services, bool is_own_segment = false);
   Rows segment_rows(const at::Tensor& x) const;
   // Of `mass` [B,R+T] the columns of tier i's own context rows, then those of the tokens.
   at::Tensor mass_of(std::size_t i, int64_t layer, const at::Tensor& mass, int64_t& rows) const;

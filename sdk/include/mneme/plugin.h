@@ -138,7 +138,7 @@ typedef struct mneme_riders {
 /* absorb. Optional tensors are 0 unless wanted. */
 typedef struct mneme_absorb {
   uint32_t struct_size;
-  uint32_t flags;
+  uint32_t flags; /* MNEME_ABSORB_* */
   const mneme_segment* segment;
   int64_t layer;
   const mneme_rows* rows; /* what the tier is fed with: detached rows of kind MNEME_ROWS_HIDDEN, at least one */
@@ -154,6 +154,9 @@ typedef struct mneme_absorb {
   mneme_tensor context_k; /* [B,R,H,d], detached: keys of this tier's own blocks, first to last, before position terms; 0 when it emitted none. context_v likewise */
   mneme_tensor context_v;
 } mneme_absorb;
+
+/* `rows` are this very segment's tokens: row i is token i of x, and column R+i of `mass`. */
+#define MNEME_ABSORB_OWN_SEGMENT 1u
 
 /* context: emit blocks with mneme_layer_api. */
 typedef struct mneme_context {

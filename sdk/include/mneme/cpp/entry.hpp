@@ -94,6 +94,7 @@ struct Hooks {
       local.mass_rows = in->mass_rows;
       local.context_k = Tensor::borrow(in->context_k);
       local.context_v = Tensor::borrow(in->context_v);
+      local.is_own_segment = (in->flags & MNEME_ABSORB_OWN_SEGMENT) != 0;
       Layer layer(*in->segment, instance(handle).directory, in->layer, Tensor::borrow(in->x),
                   std::move(local));
       const Rows rows = Rows::borrow(*in->rows);

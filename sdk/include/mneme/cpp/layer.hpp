@@ -42,6 +42,8 @@ struct Local {
   int64_t mass_rows = 0;  // R, this tier's columns
   Tensor context_k;       // [B,R,H,d] keys of this tier's own blocks, first to last, detached
   Tensor context_v;       // as context_k
+  // The rows that absorb was given are this segment's tokens: row i is column R+i of `mass`.
+  bool is_own_segment = false;
 };
 
 // One call of the backbone's attention; fields as in mneme_attention (layer.h).
