@@ -1,0 +1,116 @@
+#include "compressive.hpp"
+
+#include <string>
+
+#include "mneme/cpp/log.hpp"
+
+namespace compressive {
+namespace {
+
+const char* word_of(Remainder remainder) {
+  switch (remainder) {
+    case Remainder::kFloor:
+      return "the newest of them are lost (remainder = \"floor\")";
+    case Remainder::kPad:
+      return "zeros stand in before the oldest of them (remainder = \"pad\")";
+    case Remainder::kCeil:
+      return "more rows leave the memory with them (remainder = \"ceil\")";
+    case Remainder::kCarry:
+      break;
+  }
+  return "they stay in memory until the next time (remainder = \"carry\")";
+}
+
+}  // namespace
+
+Compressive::Compressive(mneme::Setup& s)
+    : settings_(s),
+      heads_(s.heads()),
+      head_width_(s.head_width()),
+      layer_share_(1.0 / static_cast<double>(s.served().size())) {
+  declare(s);
+  s.absorbs_after_segment();
+  s.context_rows(settings_.context_rows());
+  if (settings_.function == Function::kMostUsed || settings_.reports_mass)
+    s.wants(MNEME_WANT_ABSORB_MASS);
+  const bool may_compute = settings_.reports_loss || settings_.has_parameters();
+  if (settings_.loss == Loss::kAttention && may_compute &&
+      (settings_.reports_loss || !s.is_evaluation()))
+    s.wants(MNEME_WANT_ABSORB_Q | MNEME_WANT_ABSORB_CONTEXT_KV);
+  // Rows of another kind than the layer's input mean nothing to another tier.
+  if (!settings_.is_normed) s.releases();
+  announce(s.segment());
+}
+
+void Compressive::declare(mneme::Setup& s) {
+  const int64_t width = s.width();
+  const int64_t rate = settings_.rate;
+  if (settings_.has_parameters()) {
+    const mneme::Init fan_in = mneme::fan_in_uniform(rate * width);
+    weight_ = s.parameter("weight", {width, rate, width}, fan_in);
+    bias_ = s.parameter("bias", {width}, fan_in);
+  }
+  if (settings_.loss == Loss::kAutoencoding) {
+    const mneme::Init fan_in = mneme::fan_in_uniform(width);
+    decoder_weight_ = s.parameter("decoder_weight", {rate, width, width}, fan_in);
+    decoder_bias_ = s.parameter("decoder_bias", {width}, fan_in);
+  }
+  mneme::QueueSettings queue;
+  queue.kind = settings_.is_normed ? mneme::RowsKind::kNormed : mneme::RowsKind::kHidden;
+  if (settings_.has_memory()) {
+    queue.capacity = settings_.context_rows() - settings_.compressed_rows;
+    queue.start_rows = settings_.starts_with_zeros ? settings_.rows : 0;
+    memory_ = s.queue("memory", queue);
+  }
+  if (settings_.compressed_rows > 0) {
+    queue.capacity = settings_.compressed_rows;
+    queue.start_rows = settings_.starts_with_zeros ? settings_.compressed_rows : 0;
+    compressed_ = s.queue("compressed", queue);
+  }
+  if (settings_.is_bptt) {
+    queue.capacity = 0;
+    queue.start_rows = 0;
+    pending_ = s.queue("pending", queue);
+  }
+  reconstruction_id_ = s.kernel(reconstruction_);
+  pool_id_ = s.kernel(pool_);
+}
+
+void Compressive::announce(int64_t segment) const {
+  const auto say = [](const std::string& text) {
+    mneme::log_line(mneme::LogLevel::kInfo, kId, text);
+  };
+  if (settings_.compressed_rows > 0 && segment % settings_.rate != 0) {
+    say("segments of " + std::to_string(segment) + " rows leave " +
+        std::to_string(segment % settings_.rate) + " over at rate " +
+        std::to_string(settings_.rate) + ": " + word_of(settings_.remainder));
+  }
+  if (settings_.rows > 0 && settings_.rows < segment) {
+    say("rows = " + std::to_string(settings_.rows) + " is less than the segment of " +
+        std::to_string(segment) +
+        ": the oldest rows of a segment are compressed right after it, and are never read as they "
+        "are");
+  }
+}
+
+void Compressive::absorb(mneme::Layer& l, const mneme::Rows& fed) {
+  if (settings_.reports_mass) report_mass(l);
+  const Evicted evicted = exchange(l, fed);
+  if (evicted.count() == 0) return;
+  if (l.wants_probe("memory.evicted")) l.probe("memory.evicted", evicted.rows);
+  if (settings_.compressed_rows == 0) {
+    release(l, as_rows(evicted.rows, mask_of(evicted.counts, evicted.count(), Side::kFirst)));
+    return;
+  }
+  if (settings_.is_bptt && l.is_training()) {
+    l.queue(pending_).append(
+        as_rows(evicted.rows, mask_of(evicted.counts, evicted.count(), Side::kFirst)));
+    if (!computes_loss(l)) return;
+  }
+  const Made made = compress(l, evicted);
+  if (made.count() == 0) return;
+  if (computes_loss(l)) report_loss(l, evicted, made);
+  if (!settings_.is_bptt || !l.is_training()) keep(l, made);
+}
+
+}  // namespace compressive
