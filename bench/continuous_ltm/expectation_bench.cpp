@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/evaluation/rounds.hpp"
+#include "bench/measure/rounds.hpp"
 #include "host/memory/groups/groups.hpp"
 #include "host/memory/kernel_view.hpp"
 #include "host/memory/ops/dense_product.hpp"

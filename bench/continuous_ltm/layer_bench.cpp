@@ -20,19 +20,18 @@
 #include <vector>
 
 #include "bench/continuous_ltm/agreement.hpp"
-#include "bench/continuous_ltm/allocations.hpp"
 #include "bench/continuous_ltm/official.hpp"
 #include "bench/continuous_ltm/operations.hpp"
 #include "bench/continuous_ltm/plugin_ltm.hpp"
-#include "bench/evaluation/rounds.hpp"
-#include "host/memory/ops/dense_product.hpp"
+#include "bench/measure/allocations.hpp"
+#include "bench/measure/peak.hpp"
+#include "bench/measure/rounds.hpp"
 #include "host/torch.hpp"
 #include "host/train/device.hpp"
 
 namespace mneme::bench {
 namespace {
 
-constexpr double kProductFlops = 2.0 * 1024.0 * 1024.0 * 1024.0;
 constexpr double kMebibyte = 1024.0 * 1024.0;
 
 // Both sides of one setting, and what they work on.
@@ -72,34 +71,14 @@ class Pair {
   }();
 };
 
-// A large product by the faster of LibTorch's two libraries: what the processor reaches at this
-// moment.
-class Product {
- public:
-  double seconds() const {
-    const double mkl = seconds_of([&] { static_cast<void>(at::mm(a_, b_)); });
-    return std::min(mkl, seconds_of([&] { static_cast<void>(memory::ops::dense_matmul(a_, b_)); }));
-  }
-
- private:
-  at::Tensor a_ = torch::rand({1024, 1024});
-  at::Tensor b_ = torch::rand({1024, 1024});
-};
-
 // Seconds of one side in each round.
 struct Times {
   std::vector<double> forward, step;
 };
 
-double median_ratio(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
-  return median(ratios);
-}
-
 void print_times(const LtmSettings& s, const Times& official, const Times& plugin,
                  const std::vector<double>& product) {
-  const double peak = kProductFlops / median(product);
+  const double peak = Product::kFlops / median(product);
   const auto share = [&](double flops, const std::vector<double>& seconds) {
     return 100.0 * flops / median(seconds) / peak;
   };

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/continuous_ltm/plugin_ltm.hpp"
-#include "bench/evaluation/rounds.hpp"
+#include "bench/measure/rounds.hpp"
 #include "host/torch.hpp"
 #include "host/train/device.hpp"
 

@@ -17,7 +17,7 @@
 #include <memory>
 #include <string>
 
-#include "bench/evaluation/rounds.hpp"
+#include "bench/measure/rounds.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/torch.hpp"

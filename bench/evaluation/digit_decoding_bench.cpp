@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "bench/evaluation/rounds.hpp"
+#include "bench/measure/rounds.hpp"
 #include "host/base/text.hpp"
 #include "host/eval/decode.hpp"
 #include "host/train/device.hpp"

@@ -1,4 +1,4 @@
-#include "bench/continuous_ltm/allocations.hpp"
+#include "bench/measure/allocations.hpp"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>

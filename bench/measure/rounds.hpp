@@ -21,6 +21,13 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
+// The median over rounds of a round's a / b.
+inline double median_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
+  return median(ratios);
+}
+
 // Floating-point operations of one forward pass of the relative-position backbone: T tokens that
 // attend to K = rows + T keys, of which nothing is skipped for causality. A multiply-add counts 2.
 struct Sizes {

@@ -1,0 +1,28 @@
+// What the processor reaches at this moment, to compare operations a second with.
+#pragma once
+
+#include <algorithm>
+
+#include "bench/measure/rounds.hpp"
+#include "host/memory/ops/dense_product.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::bench {
+
+// A large product by the faster of LibTorch's two libraries: what the processor reaches at this
+// moment.
+class Product {
+ public:
+  static constexpr double kFlops = 2.0 * 1024.0 * 1024.0 * 1024.0;
+
+  double seconds() const {
+    const double mkl = seconds_of([&] { static_cast<void>(at::mm(a_, b_)); });
+    return std::min(mkl, seconds_of([&] { static_cast<void>(memory::ops::dense_matmul(a_, b_)); }));
+  }
+
+ private:
+  at::Tensor a_ = torch::rand({1024, 1024});
+  at::Tensor b_ = torch::rand({1024, 1024});
+};
+
+}  // namespace mneme::bench
