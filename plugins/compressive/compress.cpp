@@ -39,13 +39,10 @@ Compressive::Evicted Compressive::padded(const Evicted& evicted) const {
     zeros.push_back(out.counts.back() - count);
   }
   // Column 0 holds the zeros.
-  const auto source = [&](std::size_t b, int64_t j) {
-    return j < zeros[b] ? 0 : 1 + j - zeros[b];
-  };
+  const auto source = [&](std::size_t b, int64_t j) { return j < zeros[b] ? 0 : 1 + j - zeros[b]; };
   const int64_t columns = largest(out.counts);
   out.rows = gather_columns(mneme::pad(evicted.rows, {0, 0, 1, 0}), columns, source);
-  if (evicted.usage)
-    out.usage = gather_columns(mneme::pad(evicted.usage, {1, 0}), columns, source);
+  if (evicted.usage) out.usage = gather_columns(mneme::pad(evicted.usage, {1, 0}), columns, source);
   return out;
 }
 

@@ -9,17 +9,18 @@
 
 namespace compressive {
 
-// Two memories a served layer: the newest `rows` layer inputs, and `compressed_rows` rows, each made
-// of `rate` older ones when those were evicted. Tokens attend to [compressed; memory; themselves] by
-// place. Both are detached: the task loss does not train the function but with `bptt`; an auxiliary
-// loss of its own does, and reaches nothing else.
+// Two memories a served layer: the newest `rows` layer inputs, and `compressed_rows` rows, each
+// made of `rate` older ones when those were evicted. Tokens attend to [compressed; memory;
+// themselves] by place. Both are detached: the task loss does not train the function but with
+// `bptt`; an auxiliary loss of its own does, and reaches nothing else.
 //
 // What is compressed after a segment is first read in the next one.
 class Compressive : public mneme::Tier {
  public:
   static constexpr const char* kId = "org.mneme.compressive";
   static constexpr const char* kSummary =
-      "the Compressive Transformer's memory: old rows are compressed, not dropped (Rae et al. 2019)";
+      "the Compressive Transformer's memory: old rows are compressed, not dropped (Rae et al. "
+      "2019)";
   static constexpr auto kOptions = Settings::kOptions;
 
   explicit Compressive(mneme::Setup& s);
@@ -72,8 +73,7 @@ class Compressive : public mneme::Tier {
   bool computes_loss(const mneme::Layer& l) const;
   void report_loss(mneme::Layer& l, const Evicted& evicted, const Made& made) const;
   mneme::Tensor attention_error(mneme::Layer& l, const Evicted& evicted, const Made& made) const;
-  mneme::Tensor autoencoding_error(mneme::Layer& l, const Evicted& evicted,
-                                   const Made& made) const;
+  mneme::Tensor autoencoding_error(mneme::Layer& l, const Evicted& evicted, const Made& made) const;
   mneme::Tensor attention_calls(const mneme::Layer& l) const;
   void report_mass(mneme::Layer& l) const;
 

@@ -25,7 +25,7 @@ Tensor pairs_of(const Counts& first, const Counts& second) {
 
 bool Compressive::computes_loss(const mneme::Layer& l) const {
   if (settings_.loss == Loss::kNone) return false;
-  return settings_.reports_loss || (l.is_training() && settings_.has_parameters());
+  return settings_.reports_loss || (l.has_loss() && settings_.has_parameters());
 }
 
 // Errors are sums of squares [B]; a lane's loss is their mean, or the root of the sum.
@@ -51,8 +51,7 @@ void Compressive::report_loss(mneme::Layer& l, const Evicted& evicted, const Mad
     }
     value = error * cast(mneme::from_data<double>({l.lanes()}, share), error.dtype());
   }
-  l.aux("compression", value,
-        cast(mneme::from_data<double>({l.lanes()}, weight), value.dtype()));
+  l.aux("compression", value, cast(mneme::from_data<double>({l.lanes()}, weight), value.dtype()));
 }
 
 // Content attention of the segment's tokens over the compressed rows against that over the rows
@@ -68,7 +67,7 @@ Tensor Compressive::attention_error(mneme::Layer& l, const Evicted& evicted,
   const Tensor k = is_known ? evicted.k : projected(mneme::Project::kK, old);
   const Tensor v = is_known ? evicted.v : projected(mneme::Project::kV, old);
   const Tensor rows = cast(made.rows, l.compute_dtype());
-  const int64_t wants_gradient = l.is_training() && settings_.has_parameters() ? 1 : 0;
+  const int64_t wants_gradient = l.has_loss() && settings_.has_parameters() ? 1 : 0;
   return l.call(reconstruction_id_,
                 {detach(l.local().q), detach(k), detach(v), projected(mneme::Project::kK, rows),
                  projected(mneme::Project::kV, rows), pairs_of(evicted.counts, made.counts)},

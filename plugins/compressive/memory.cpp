@@ -45,8 +45,8 @@ Tensor mask_unless_full(const Counts& counts, int64_t columns, Side side) {
   return all_equal(counts, columns) ? Tensor() : mask_of(counts, columns, side);
 }
 
-// Slopes of heads as in ALiBi [Press et al. 2022]: 2^(-8h/H), and between those of the next power of
-// two where H is none.
+// Slopes of heads as in ALiBi [Press et al. 2022]: 2^(-8h/H), and between those of the next power
+// of two where H is none.
 std::vector<double> slopes(int64_t heads) {
   int64_t power = 1;
   while (power * 2 <= heads) power *= 2;
@@ -193,14 +193,15 @@ Tensor Compressive::masses(mneme::Layer& l, const Rows& fed, int64_t old) const 
     mneme::fail(MNEME_E_INVALID_ARGUMENT,
                 "function = \"most_used\" needs to know how much attention rows got, and the tier "
                 "before this one does not say: give rows of at least " +
-                    std::to_string(fed.count) +
-                    " here (now " + std::to_string(settings_.rows) + "), so that they are read "
+                    std::to_string(fed.count) + " here (now " + std::to_string(settings_.rows) +
+                    "), so that they are read "
                     "before they are compressed, or use another function");
   }
   return mneme::cat({own, mneme::full({l.lanes(), fed.count}, 0.0, own.dtype())}, 1);
 }
 
-// ---- compressed memory ---------------------------------------------------------------------------
+// ---- compressed memory
+// ---------------------------------------------------------------------------
 
 void Compressive::keep(mneme::Layer& l, const Made& made) const {
   const mneme::QueueValue compressed = l.queue(compressed_);
@@ -214,9 +215,8 @@ void Compressive::keep(mneme::Layer& l, const Made& made) const {
   }
   Tensor rows = cast(detach(made.rows), l.compute_dtype());
   if (!all_equal(made.counts, count)) {
-    rows = gather_columns(rows, count, [&](std::size_t b, int64_t j) {
-      return j - (count - made.counts[b]);
-    });
+    rows = gather_columns(rows, count,
+                          [&](std::size_t b, int64_t j) { return j - (count - made.counts[b]); });
   }
   Rows block = as_rows(rows, mask_unless_full(made.counts, count, Side::kLast));
   block.counts = made.counts.data();
@@ -229,12 +229,11 @@ void Compressive::keep(mneme::Layer& l, const Made& made) const {
 void Compressive::keep_by_lane(mneme::Layer& l, const Made& made, const Counts& held) const {
   const mneme::QueueValue compressed = l.queue(compressed_);
   const Arrangement to(held, made.counts, compressed.size(), settings_.compressed_rows);
-  const Tensor all = mneme::cat(
-      {compressed.rows().hidden, cast(detach(made.rows), l.compute_dtype())}, 1);
+  const Tensor all =
+      mneme::cat({compressed.rows().hidden, cast(detach(made.rows), l.compute_dtype())}, 1);
   if (to.most_dropped() > 0) {
-    const Tensor fallen = gather_columns(all, to.most_dropped(), [&](std::size_t b, int64_t j) {
-      return to.column_of(b, j);
-    });
+    const Tensor fallen = gather_columns(
+        all, to.most_dropped(), [&](std::size_t b, int64_t j) { return to.column_of(b, j); });
     release(l, as_rows(fallen, mask_of(to.dropped, to.most_dropped(), Side::kFirst)));
   }
   Rows block = as_rows(to.gathered(all), mask_unless_full(to.kept, to.columns, Side::kLast));
@@ -242,7 +241,8 @@ void Compressive::keep_by_lane(mneme::Layer& l, const Made& made, const Counts& 
   compressed.assign(block);
 }
 
-// ---- reading -------------------------------------------------------------------------------------
+// ---- reading
+// -------------------------------------------------------------------------------------
 
 void Compressive::context(mneme::Layer& l) {
   const int64_t held = settings_.has_memory() ? l.queue(memory_).size() : 0;
@@ -283,8 +283,7 @@ void Compressive::emit_pending(mneme::Layer& l, int64_t memory_rows) const {
   Rows block = as_rows(to.gathered(all), mask_unless_full(to.kept, to.columns, Side::kLast));
   block.counts = to.kept.data();
   mneme::BlockSettings settings;
-  if (settings_.has_position_bias)
-    settings.bias = bias(l, to.columns + memory_rows, to.columns);
+  if (settings_.has_position_bias) settings.bias = bias(l, to.columns + memory_rows, to.columns);
   l.emit(block, settings);
   block.hidden = detach(block.hidden);
   compressed.assign(block);
@@ -306,8 +305,7 @@ Tensor Compressive::bias(const mneme::Layer& l, int64_t oldest, int64_t rows) co
   const mneme::DType dtype =
       l.compute_dtype() == mneme::DType::kF64 ? mneme::DType::kF64 : mneme::DType::kF32;
   const auto from = static_cast<double>(oldest + l.offset());
-  const Tensor query =
-      mneme::arange(from, from + static_cast<double>(l.length()), 1.0, dtype);
+  const Tensor query = mneme::arange(from, from + static_cast<double>(l.length()), 1.0, dtype);
   const Tensor row = mneme::arange(0.0, static_cast<double>(rows), 1.0, dtype);
   const Tensor places = reshape(query, {1, 1, l.length(), 1}) - reshape(row, {1, 1, 1, rows});
   const Tensor slope = mneme::constant("slopes", {1, heads_, 1, 1}, [&] { return slopes(heads_); });

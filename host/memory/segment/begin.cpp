@@ -85,8 +85,9 @@ void SegmentRun::Impl::describe() {
   const bool training = state.phase_ == Phase::kTraining;
   mneme_segment& segment = shared.segment;
   segment = MNEME_INIT(mneme_segment);
-  segment.flags =
-      (training ? MNEME_SEGMENT_TRAINING : 0u) | (any(state.reset_) ? MNEME_SEGMENT_ANY_RESET : 0u);
+  segment.flags = (training ? MNEME_SEGMENT_TRAINING : 0u) |
+                  (any(state.reset_) ? MNEME_SEGMENT_ANY_RESET : 0u) |
+                  (training && !at::GradMode::is_enabled() ? MNEME_SEGMENT_NO_LOSS : 0u);
   segment.index = state.segments_;
   segment.lanes = state.lanes_;
   segment.length = input.length;

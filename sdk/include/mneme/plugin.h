@@ -125,6 +125,7 @@ typedef struct mneme_segment {
 
 #define MNEME_SEGMENT_TRAINING 1u
 #define MNEME_SEGMENT_ANY_RESET 2u
+#define MNEME_SEGMENT_NO_LOSS 8u /* training, but this segment only fills the memory: no gradient, and auxiliary losses are not looked at */
 #define MNEME_SEGMENT_OPEN 4u /* generation: moments 3 to 6 run once a step with the tokens so far */
 
 /* begin: riders to fill, or nothing. Riders pass projections, norms and feed-forward of every layer with the tokens, and stand before them. */

@@ -154,6 +154,10 @@ class Segment {
   // Tokens of lane b since it started afresh, before this segment, padding not counted.
   int64_t tokens(int64_t b) const noexcept { return raw_->tokens != nullptr ? raw_->tokens[b] : 0; }
   bool is_training() const noexcept { return (raw_->flags & MNEME_SEGMENT_TRAINING) != 0; }
+  // Training, and this segment's losses count: false where a segment only fills the memory.
+  bool has_loss() const noexcept {
+    return is_training() && (raw_->flags & MNEME_SEGMENT_NO_LOSS) == 0;
+  }
   bool is_open() const noexcept { return (raw_->flags & MNEME_SEGMENT_OPEN) != 0; }
   bool any_reset() const noexcept { return (raw_->flags & MNEME_SEGMENT_ANY_RESET) != 0; }
   // True when lane b starts afresh with this segment.
