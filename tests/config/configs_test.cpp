@@ -176,5 +176,101 @@ TEST(Configs, SortingIsThatOfThePaper) {
   EXPECT_EQ(e.train.lr_min, 0.0);
 }
 
+std::int64_t integer_of(const TierConfig& tier, const char* key) {
+  return tier.options.find(key)->as_integer();
+}
+
+// [Rae et al. 2019, section 5]: layers, segment, rows, compressed rows, rate, warm-up, steps, and
+// the rows at evaluation.
+TEST(Configs, CompressiveTransformersAreTrainedAsPublished) {
+  struct Expected {
+    std::string name;
+    std::vector<std::int64_t> sizes;
+    std::int64_t eval_rows, eval_compressed_rows;
+  };
+  for (const Expected& expected :
+       {Expected{"wt103", {18, 512, 512, 512, 4, 16000, 516000}, 500, 1500},
+        Expected{"enwik8", {24, 768, 768, 1152, 3, 4000, 104000}, 0, 3072},
+        Expected{"pg19", {36, 512, 512, 512, 2, 16000, 516000}, 0, 0}}) {
+    SCOPED_TRACE(expected.name);
+    const fs::path folder = kConfigs / "compressive";
+    const std::string file = expected.name + ".toml";
+    const Experiment e = parse_experiment(folder / file, {}, folder / "memory" / file);
+    ASSERT_EQ(e.memory.tiers.size(), 1U);
+    const TierConfig& tier = e.memory.tiers[0];
+    EXPECT_EQ((std::vector<std::int64_t>{e.model.layers, e.train.segment, integer_of(tier, "rows"),
+                                         integer_of(tier, "compressed_rows"),
+                                         integer_of(tier, "rate"), e.train.warmup, e.train.steps}),
+              expected.sizes);
+    const auto at_evaluation = [&](const char* key) {
+      const Value* value = tier.eval_options.find(key);
+      return value == nullptr ? 0 : value->as_integer();
+    };
+    EXPECT_EQ(at_evaluation("rows"), expected.eval_rows);
+    EXPECT_EQ(at_evaluation("compressed_rows"), expected.eval_compressed_rows);
+    EXPECT_EQ(tier.options.find("function")->as_string(), "conv");
+    EXPECT_EQ(tier.options.find("loss")->as_string(), "attention");
+    EXPECT_EQ(tier.options.find("start")->as_string(), "zeros");
+    EXPECT_EQ(e.train.lr, 3e-4);
+    EXPECT_EQ(e.train.lr_min, 1e-6);
+    EXPECT_EQ(e.train.schedule, Schedule::kCosine);
+    EXPECT_EQ(e.train.clip, 0.1);
+    ASSERT_EQ(e.train.accumulate_from.size(), 1U);
+    EXPECT_EQ(e.train.accumulate_from[0], (AccumulateFrom{.step = 60000, .segments = 4}));
+    EXPECT_EQ(e.data.reset, Reset::kNever);
+    EXPECT_EQ(e.eval.lanes, 1);
+  }
+}
+
+// The caches that [Rae et al. 2019] compares with.
+TEST(Configs, CachesBesideCompressiveMemoriesAreThoseOfThePaper) {
+  const fs::path folder = kConfigs / "compressive/memory";
+  const MemoryConfig enwik8 = parse_memory_file(folder / "enwik8_xl_cache.toml");
+  EXPECT_EQ(integer_of(enwik8.tiers.at(0), "rows"), 2304);
+  EXPECT_EQ(enwik8.tiers[0].eval_options.find("rows")->as_integer(), 4096);
+  const MemoryConfig wt103 = parse_memory_file(folder / "wt103_xl_cache.toml");
+  EXPECT_EQ(integer_of(wt103.tiers.at(0), "rows"), 1024);
+}
+
+// The infinity-former's compressive baseline [4.1, C.1 and appendix D]; as many rows are read as
+// the caches beside it hold.
+TEST(Configs, CompressiveBaselinesReadAsManyRowsAsTheCaches) {
+  struct Expected {
+    const char* file;
+    const char* memory;
+    const char* cache;
+    std::int64_t rows, rate;
+    const char* loss;
+  };
+  for (const Expected& expected :
+       {Expected{"sorting/4000.toml", "sorting/memory/compressive.toml",
+                 "sorting/memory/xl_cache.toml", 1024, 2, "attention"},
+        Expected{"sorting/4000.toml", "sorting/memory/compressive_no_loss.toml",
+                 "sorting/memory/xl_cache.toml", 1024, 2, "none"},
+        Expected{"sorting/small_1000.toml", "sorting/memory/small_compressive.toml",
+                 "sorting/memory/small_xl_cache.toml", 130, 4, "attention"},
+        Expected{"sorting/small_1000.toml", "sorting/memory/small_compressive_no_loss.toml",
+                 "sorting/memory/small_xl_cache.toml", 130, 4, "none"}}) {
+    SCOPED_TRACE(expected.memory);
+    const Experiment e = parse_experiment(kConfigs / expected.file, {}, kConfigs / expected.memory);
+    ASSERT_EQ(e.memory.tiers.size(), 1U);
+    const TierConfig& tier = e.memory.tiers[0];
+    EXPECT_EQ(integer_of(tier, "rows"), expected.rows);
+    EXPECT_EQ(integer_of(tier, "compressed_rows"), expected.rows);
+    EXPECT_EQ(integer_of(tier, "rows"), e.train.segment);
+    EXPECT_EQ(integer_of(tier, "rate"), expected.rate);
+    EXPECT_EQ(tier.options.find("function")->as_string(), "conv");
+    EXPECT_EQ(tier.options.find("loss")->as_string(), expected.loss);
+    const MemoryConfig cache = parse_memory_file(kConfigs / expected.cache);
+    EXPECT_EQ(integer_of(cache.tiers.at(0), "rows"), 2 * expected.rows);
+  }
+  const MemoryConfig wikitext = parse_memory_file(kConfigs / "wikitext103/memory/compressive.toml");
+  const TierConfig& tier = wikitext.tiers.at(0);
+  EXPECT_EQ(integer_of(tier, "rows"), 150);
+  EXPECT_EQ(integer_of(tier, "compressed_rows"), 150);
+  EXPECT_EQ(integer_of(tier, "rate"), 4);
+  EXPECT_EQ(tier.options.find("loss")->as_string(), "attention");
+}
+
 }  // namespace
 }  // namespace mneme::config
