@@ -272,5 +272,23 @@ TEST(Configs, CompressiveBaselinesReadAsManyRowsAsTheCaches) {
   EXPECT_EQ(tier.options.find("loss")->as_string(), "attention");
 }
 
+// All memories of the text experiment let a query read as many rows; runs have 2 M tokens.
+TEST(Configs, TheTextExperimentComparesAtEqualAttentionCost) {
+  const fs::path folder = kConfigs / "text";
+  const Experiment e = parse_experiment(folder / "books.toml", {}, folder / "memory/xl_cache.toml");
+  EXPECT_GE(e.model.layers, 4);
+  EXPECT_EQ(e.model.width, 256);
+  EXPECT_GE(e.train.steps * e.train.lanes * e.train.segment, 2000000);
+  const std::int64_t rows = integer_of(e.memory.tiers.at(0), "rows");
+  for (const char* file : {"compressive.toml", "compressive_mean.toml"}) {
+    SCOPED_TRACE(file);
+    const MemoryConfig memory = parse_memory_file(folder / "memory" / file);
+    const TierConfig& tier = memory.tiers.at(0);
+    EXPECT_EQ(integer_of(tier, "rows") + integer_of(tier, "compressed_rows"), rows);
+    EXPECT_EQ(integer_of(tier, "rows"), e.train.segment);
+    EXPECT_EQ(e.train.segment % integer_of(tier, "rate"), 0) << "no evicted row is lost";
+  }
+}
+
 }  // namespace
 }  // namespace mneme::config

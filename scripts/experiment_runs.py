@@ -1,0 +1,204 @@
+"""What the scripts reproduce_*.py share: trainings that are skipped when finished and resumed when stopped, their
+results as a CSV file, tables made from it, and the part of a page of docs/ that shows them. Needs Python 3.9.
+"""
+import argparse
+import concurrent.futures
+import csv
+import dataclasses
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MNEME = ROOT / "build/release/bin/mneme"
+PAGE = ROOT / "docs/reproducing.md"
+
+
+class Failure(Exception):
+    """What the user is told."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """A memory of a comparison. Settings are KEY=VALUE, for the training and for the evaluation."""
+    name: str
+    memory: pathlib.Path
+    settings: tuple = ()
+    eval_settings: tuple = ()
+
+    @property
+    def file_name(self):
+        return self.name.replace(", ", "_").replace(" ", "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One training and its evaluation on the test split: DIR/name is the run, DIR/name.json the result."""
+    runs: pathlib.Path
+    name: str
+    experiment: pathlib.Path
+    arm: Arm
+    seed: int
+    settings: tuple = ()
+
+    @property
+    def folder(self):
+        return self.runs / self.name
+
+    @property
+    def result_file(self):
+        return self.runs / (self.name + ".json")
+
+    @property
+    def is_done(self):
+        return self.result_file.exists()
+
+    def command(self):
+        if (self.folder / "experiment.toml").exists():
+            return ["train", "--resume", self.folder]
+        settings = (f"train.seed={self.seed}", *self.arm.settings, *self.settings)
+        return ["train", self.experiment, "--memory", self.arm.memory, "--run", self.folder, *_options(settings)]
+
+    def execute(self):
+        call([*self.command(), "--threads", "1", "--quiet"])
+        unfinished = self.result_file.with_suffix(".part")
+        call(["eval", self.folder, "--split", "test", "--threads", "1", "--quiet", "--json", unfinished,
+              *_options(self.arm.eval_settings)])
+        unfinished.rename(self.result_file)
+        print(f"{self.name}: loss {self.result()['loss']:.4f}", flush=True)
+
+    def evaluation(self):
+        return json.loads(self.result_file.read_text(encoding="utf-8"))["memories"][0]
+
+    def result(self):
+        return self.evaluation()["result"]
+
+    def metric(self, name):
+        """A number that a tier reported at evaluation, or ""; the first tier that has it counts."""
+        result = self.result()
+        reported = {**result.get("losses", {}), **result.get("metrics", {})}
+        return next((v for k, v in reported.items() if k.rsplit(".", 1)[-1] == name), "")
+
+    def train_seconds(self):
+        steps = [line for line in map(json.loads, _lines(self.folder / "metrics.jsonl")) if line["kind"] == "step"]
+        return round(steps[-1]["seconds"], 1) if steps else ""
+
+    def commit(self):
+        path = self.folder / "run.json"
+        if not path.exists():
+            return ""
+        run = json.loads(path.read_text(encoding="utf-8"))
+        return run["commit"][:12] + ("+" if run["dirty"] else "")
+
+
+def _options(settings):
+    return [part for setting in settings for part in ("--set", setting)]
+
+
+def _lines(path):
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def call(arguments):
+    """Runs mneme. Failure with its message when it ends with another status than 0."""
+    command = [str(MNEME), *map(str, arguments)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(f"mneme {' '.join(command[1:])} ended with {done.returncode}:\n{done.stderr.strip()}")
+
+
+def train(runs, jobs):
+    """Executes what is not done, `jobs` at once; a failure lets the running ones end and starts no other."""
+    waiting = [run for run in runs if not run.is_done]
+    print(f"{len(runs) - len(waiting)} of {len(runs)} runs are finished", flush=True)
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
+        for done in concurrent.futures.as_completed([pool.submit(run.execute) for run in waiting]):
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def arguments(description, runs_folder, arms):
+    """The options that the scripts share."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=pathlib.Path, metavar="DIR", help=f"default: {runs_folder}")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs at once, of one thread each")
+    parser.add_argument("--memories", nargs="+", metavar="NAME", choices=list(arms), default=list(arms),
+                        help="train these only: " + "; ".join(arms))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="for a trial: a key of the experiment; needs --runs")
+    parser.add_argument("--table", action="store_true", help="train nothing")
+    parser.add_argument("--write-docs", nargs="?", type=pathlib.Path, const=PAGE, metavar="PAGE",
+                        help="put table and figures into docs/reproducing.md, or into PAGE")
+    return parser
+
+
+def check(parser, options, runs_folder):
+    """Refuses what would mix trials with results, and makes the folder of the runs."""
+    if options.set and not options.runs:
+        parser.error("--set makes a trial: give it a folder of its own with --runs")
+    if options.set and options.write_docs:
+        parser.error("--set makes a trial, whose numbers are not for --write-docs")
+    if not MNEME.exists():
+        parser.error("build/release/bin/mneme is not built: run scripts/quickstart.sh or scripts/test.sh")
+    options.runs = options.runs or ROOT / runs_folder
+    options.runs.mkdir(parents=True, exist_ok=True)
+
+
+def write_rows(path, rows):
+    """Rows are dicts with equal keys. Returns them as read_rows does."""
+    if not rows:
+        raise Failure("no run is finished")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        out.writeheader()
+        out.writerows(rows)
+    return read_rows(path)
+
+
+def read_rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def pick(rows, **wanted):
+    return [row for row in rows if all(row[key] == str(value) for key, value in wanted.items())]
+
+
+def spread(rows, column, digits=3):
+    """"mean +- standard deviation (number of seeds)"."""
+    values = [float(row[column]) for row in rows if row[column]]
+    if not values:
+        return "not run"
+    deviation = f" +- {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.{digits}f}{deviation} ({len(values)})"
+
+
+def differences(rows, memory, other, column):
+    """memory minus other, of every seed that both have."""
+    numbers = [{row["seed"]: float(row[column]) for row in pick(rows, memory=name)} for name in (memory, other)]
+    return [numbers[0][seed] - numbers[1][seed] for seed in sorted(numbers[0].keys() & numbers[1].keys(), key=int)]
+
+
+def table(header, lines):
+    out = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    return "\n".join(out + ["| " + " | ".join(map(str, line)) + " |" for line in lines])
+
+
+def write_section(page, name, text):
+    """Puts text between the page's comments `<!-- begin NAME... -->` and `<!-- end NAME -->`."""
+    before, _, after = split_section(page, name)
+    page.write_text(before + text.strip() + after, encoding="utf-8")
+
+
+def split_section(page, name):
+    """The page up to the section, the section, and the rest."""
+    text = page.read_text(encoding="utf-8")
+    parts = re.split(rf"(<!-- begin {name}\b[^>]*-->\n)(.*?)(\n<!-- end {name} -->)", text, flags=re.DOTALL)
+    if len(parts) != 5:
+        raise Failure(f"{page}: expected one <!-- begin {name} --> and <!-- end {name} -->, got {len(parts) // 4}")
+    return parts[0] + parts[1], parts[2], parts[3] + parts[4]

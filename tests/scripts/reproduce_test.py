@@ -1,0 +1,258 @@
+"""Tests of scripts/reproduce_sorting.py, reproduce_text.py and what they share, with a program that plays mneme; and that
+the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import stat
+import sys
+import tempfile
+import unittest
+import unittest.mock
+import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+
+import experiment_figures
+import experiment_runs
+import reproduce_sorting
+import reproduce_text
+
+ROOT = experiment_runs.ROOT
+
+# Writes what the scripts read. Numbers grow with the seed, and xl_cache is better by .05; a run that
+# $FAILS names fails once it is there.
+FAKE = '''#!{python} -IS
+import json, os, pathlib, sys
+arguments = sys.argv[1:]
+with open(os.environ["LOG"], "a") as log:
+    log.write(json.dumps(arguments) + "\\n")
+def after(option):
+    return arguments[arguments.index(option) + 1]
+if arguments[0] == "train":
+    folder = pathlib.Path(after("--resume" if "--resume" in arguments else "--run"))
+    folder.mkdir(exist_ok=True)
+    (folder / "experiment.toml").touch()
+    (folder / "run.json").write_text(json.dumps({{"commit": "0123456789abcdef", "dirty": False}}))
+    (folder / "metrics.jsonl").write_text(json.dumps({{"kind": "step", "seconds": 90.0}}) + "\\n"
+                                          + json.dumps({{"kind": "eval"}}) + "\\n")
+    if os.environ.get("FAILS") == folder.name:
+        sys.exit("out of luck")
+elif arguments[0] == "eval":
+    seed = int(arguments[1].split("_")[-1 - ("_basis" in arguments[1])])
+    gain = 0.05 * ("xl_cache" in arguments[1])
+    result = {{"tokens": 100, "accuracy": seed / 10 + gain, "loss": 5 + seed - gain, "perplexity": 100.0 * seed, "lanes": 4,
+               "state_bytes": 400, "protocol": {{"context_rows": 128}},
+               "losses": {{"0.org.mneme.compressive.compression": 0.5}},
+               "metrics": {{"1.org.mneme.continuous_ltm.regression_error": 0.25}}}}
+    words = {{"name": ["<unk>", "10-99"], "tokens": [20, 80], "nll": [20.0 * seed, 160.0 - 80 * gain]}}
+    memory = {{"result": result, "breakdown": {{"frequency": words}}}}
+    pathlib.Path(after("--json")).write_text(json.dumps({{"memories": [memory]}}))
+else:
+    out = pathlib.Path(after("--out"))
+    out.mkdir()
+    (out / "text").write_text("".join(pathlib.Path(a).read_text() for a in arguments if a.endswith(".txt")))
+    (out / "data.json").write_text(json.dumps({{"splits": {{s: {{"tokens": 7}} for s in ("train", "valid", "test")}}}}))
+'''
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.log, self.runs = self.folder / "log", self.folder / "runs"
+        program = self.folder / "mneme"
+        program.write_text(FAKE.format(python=sys.executable))
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        for patch in (unittest.mock.patch.object(experiment_runs, "MNEME", program),
+                      unittest.mock.patch.dict(os.environ, {"LOG": str(self.log)})):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def call(self, script, *arguments, status=0):
+        """What the script printed; stderr with it."""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), \
+                unittest.mock.patch.object(sys, "argv", [script.__name__, *map(str, arguments)]):
+            try:
+                script.main()
+                got = 0
+            except SystemExit as end:
+                got = end.code if isinstance(end.code, int) else 1
+                out.write(str(end.code))
+        self.assertEqual(got, status, out.getvalue())
+        return out.getvalue()
+
+    def sorting(self, *arguments, status=0):
+        return self.call(reproduce_sorting, "--runs", self.runs, *arguments, status=status)
+
+    def calls(self):
+        """The calls of mneme since the last time."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+        self.log.write_text("")
+        return lines
+
+
+class Sorting(Case):
+    def test_trains_every_memory_once(self):
+        self.sorting()
+        trained = [call for call in self.calls() if call[0] == "train"]
+        # 4 memories at two lengths and 4 compressive ones at the last, three seeds each, and a sweep of 4.
+        self.assertEqual(len(trained), 3 * (4 * 2 + 4) + 4)
+        names = {pathlib.Path(call[call.index("--run") + 1]).name: call for call in trained}
+        self.assertIn("500_continuous_ltm_sticky_3", names)
+        self.assertIn("memory.tier.0.rate=8", names["1000_compressive_rate8_2"])
+        self.assertIn("train.seed=2", names["1000_compressive_rate8_2"])
+        self.assertNotIn("500_compressive_rate8_2", names)
+        self.assertIn("memory.tier.1.samples=16", names["1000_continuous_ltm_1_basis16"])
+        self.sorting()
+        self.assertEqual(self.calls(), [])
+
+    def test_resumes_a_stopped_run(self):
+        (self.runs / "500_none_1").mkdir(parents=True)
+        (self.runs / "500_none_1" / "experiment.toml").touch()
+        self.sorting("--seeds", 1, "--lengths", 500, "--memories", "none")
+        calls = self.calls()
+        self.assertEqual([call[0] for call in calls], ["train", "eval"])
+        self.assertIn("--resume", calls[0])
+        self.assertNotIn("--set", calls[0])
+
+    def test_a_failure_names_the_command_and_starts_no_other(self):
+        with unittest.mock.patch.dict(os.environ, {"FAILS": "500_none_1"}):
+            got = self.sorting("--jobs", 1, status=1)
+        self.assertIn("out of luck", got)
+        self.assertIn("500_none_1", got)
+        self.assertLess(len(self.calls()), 5)
+        self.assertFalse((self.runs / "500_none_1.json").exists())
+
+    def test_the_tables_show_mean_spread_and_order(self):
+        self.sorting("--memories", "none", "xl_cache")
+        self.calls()
+        got = self.sorting("--table")
+        self.assertEqual(self.calls(), [])
+        self.assertIn("| none | 0.200 +- 0.100 (3) | 0.200 +- 0.100 (3) |", got)
+        self.assertIn("| compressive, rate 2 | - | not run |", got)
+        self.assertIn("- 500: xl_cache above none in 3 of 3 seeds, by +0.050, +0.050, +0.050", got)
+        self.assertNotIn("continuous_ltm above", got)
+
+    def test_draws_the_sweep(self):
+        self.sorting("--seeds", 1, "--memories", "continuous_ltm")
+        rows = experiment_runs.read_rows(self.runs / "results.csv")
+        self.assertEqual([row["basis"] for row in reproduce_sorting.sweep_of(rows)], ["16", "32", "64", "", "260"])
+        for name in ("accuracy.svg", "regression_error.svg"):
+            xml.etree.ElementTree.parse(self.runs / name)
+
+    def test_a_trial_stays_apart(self):
+        got = self.call(reproduce_sorting, "--set", "train.steps=2", status=2)
+        self.assertIn("--set makes a trial: give it a folder of its own with --runs", got)
+        self.assertIn("not for --write-docs", self.sorting("--set", "train.steps=2", "--write-docs", status=2))
+        self.sorting("--set", "train.steps=2", "--seeds", 1, "--memories", "none")
+        self.assertIn("train.steps=2", self.calls()[0])
+
+    def test_refuses_wrong_use(self):
+        self.assertIn("no configs/sorting/small_7.toml", self.sorting("--lengths", 7, status=2))
+        self.assertIn("invalid choice: 'nothing'", self.sorting("--memories", "nothing", status=2))
+        self.assertIn("no run is finished", self.sorting("--table", status=1))
+        with unittest.mock.patch.object(experiment_runs, "MNEME", self.folder / "absent"):
+            self.assertIn("is not built", self.sorting(status=2))
+
+
+class Documents(Case):
+    def page(self, text):
+        page = self.folder / "docs" / "page.md"
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(text)
+        return page
+
+    def test_writes_its_section_only(self):
+        page = self.page("before\n<!-- begin sorting: a note -->\nold\n<!-- end sorting -->\nafter\n")
+        self.sorting("--seeds", 1, "--write-docs", page)
+        got = page.read_text()
+        self.assertTrue(got.startswith("before\n<!-- begin sorting: a note -->\nAnswer tokens"), got)
+        self.assertTrue(got.endswith("\n<!-- end sorting -->\nafter\n"), got)
+        self.assertIn("| none | 0.100 (1) | 0.100 (1) |", got)
+        self.assertEqual({path.name for path in (page.parent / "figures").iterdir()},
+                         {"sorting.csv", "sorting_accuracy.svg", "sorting_regression_error.svg"})
+        self.sorting("--table", "--seeds", 1, "--write-docs", page)
+        self.assertEqual(page.read_text(), got)
+
+    def test_asks_for_the_marks(self):
+        page = self.page("nothing here\n")
+        self.assertIn("expected one <!-- begin sorting -->", self.sorting("--seeds", 1, "--write-docs", page, status=1))
+        self.assertEqual(page.read_text(), "nothing here\n")
+
+    def test_the_committed_numbers_are_those_of_the_results(self):
+        for name, script in (("sorting", reproduce_sorting), ("text", reproduce_text)):
+            _, section, _ = experiment_runs.split_section(experiment_runs.PAGE, name)
+            results = ROOT / "docs/figures" / f"{name}.csv"
+            if results.exists():
+                self.assertEqual(section, script.docs_section(experiment_runs.read_rows(results)).strip())
+            else:
+                self.assertEqual(section, "Not measured yet.")
+
+
+class Text(Case):
+    def setUp(self):
+        super().setUp()
+        self.novels = self.folder / "novels"
+        self.novels.mkdir()
+        for names in reproduce_text.SPLITS.values():
+            for name in names:
+                (self.novels / f"{name}.txt").write_text("“Don't,” said\nJoe.\n\n_Here_ it ends\n", encoding="utf-8")
+
+    def text(self, *arguments, status=0):
+        return self.call(reproduce_text, "--runs", self.runs, "--text", self.novels, *arguments, status=status)
+
+    def test_cuts_words_and_marks(self):
+        self.assertEqual(reproduce_text.cut("“Don’t,” said\nJoe--\n\n\n\n_Élan_ 1st\n"),
+                         "“ don’t , ” said joe - -\nélan 1st\n")
+
+    def test_prepares_trains_and_compares(self):
+        got = self.text()
+        calls = self.calls()
+        self.assertEqual(calls[0][:2], ["data", "prepare"])
+        self.assertEqual([pathlib.Path(path).stem for path in calls[0][calls[0].index("--test") + 1:][:2]],
+                         list(reproduce_text.SPLITS["test"]))
+        self.assertEqual((self.runs / "books/text").read_text(encoding="utf-8").splitlines()[:2],
+                         ["“ don't , ” said joe .", "here it ends"])
+        self.assertEqual(len(calls), 1 + 2 * 3 * len(reproduce_text.ARMS))
+        self.assertTrue(all(f'data.prepared="{self.runs.resolve()}/books"' in call for call in calls if call[0] == "train"))
+        self.assertIn("warning: other texts", got)
+        self.assertIn("| xl_cache | 128 | 100 | 200.00 +- 100.00 (3) |  |", got)
+        self.assertIn("| compressive, conv | 128 | 100 | 200.00 +- 100.00 (3) | +0.0500 +- 0.0000 | 0.5000 |", got)
+        self.assertIn("- compressive, conv below xl_cache in 0 of 3 seeds, by -0.0500, -0.0500, -0.0500", got)
+        self.assertIn("| memory | <unk> | 10-99 |", got)
+        self.assertIn("| compressive, mean | +0.0000 | +0.0500 |", got)
+        self.text("--table")
+        self.assertEqual(self.calls(), [])
+
+    def test_says_what_is_missing(self):
+        (self.novels / "2701_moby_dick.txt").unlink()
+        got = self.text(status=1)
+        self.assertIn("1 of 11 novels are not there (2701_moby_dick.txt)", got)
+        self.assertEqual(self.calls(), [])
+
+
+class Figures(unittest.TestCase):
+    def test_names_are_escaped_and_points_lie_inside(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "f.svg"
+            experiment_figures.svg(path, "a < b", "x", "y", {"p & q": [(2, 0.5), (1, 0.25)], "none": []})
+            root = xml.etree.ElementTree.parse(path).getroot()
+            circles = [item for item in root.iter() if item.tag.endswith("circle")]
+            texts = [item.text for item in root.iter() if item.tag.endswith("text")]
+        self.assertEqual(len(circles), 2)
+        self.assertLess(float(circles[0].get("cx")), float(circles[1].get("cx")))
+        self.assertGreater(float(circles[0].get("cy")), float(circles[1].get("cy")))
+        self.assertTrue({"a < b", "p & q"} <= set(texts))
+        self.assertNotIn("none", texts)
+
+    def test_every_memory_of_a_comparison_is_there(self):
+        for arm in (*reproduce_sorting.ARMS.values(), *reproduce_text.ARMS.values()):
+            self.assertTrue(arm.memory.exists(), arm.memory)
+
+
+if __name__ == "__main__":
+    unittest.main()
