@@ -99,6 +99,22 @@ LogLevel parse_log_level(std::string_view word) {
                .got = str('"', word, '"')});
 }
 
+std::string_view to_word(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+    case LogLevel::kOff:
+      break;
+  }
+  return "off";
+}
+
 void set_log_sink(LogSink sink) { logger().set_sink(std::move(sink)); }
 
 LogListener::LogListener(Hear hear) : hear_(std::move(hear)), older_(newest_) { newest_ = this; }

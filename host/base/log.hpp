@@ -16,6 +16,8 @@ void set_log_level(LogLevel level);
 
 // "debug" | "info" | "warning" | "error" | "off"; another word is an Error (kUsage).
 [[nodiscard]] LogLevel parse_log_level(std::string_view word);
+// The same words.
+[[nodiscard]] std::string_view to_word(LogLevel level);
 
 // Receives every message at or above the level. An empty function restores the default sink,
 // stderr (coloured on a terminal unless NO_COLOR is set and not empty). Thread-safe.

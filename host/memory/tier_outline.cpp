@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "host/memory/ops.hpp"
@@ -13,41 +15,47 @@
 namespace mneme::memory {
 namespace {
 
-using Words = std::vector<std::pair<uint64_t, const char*>>;
+struct Word {
+  uint64_t bit;
+  const char* text;
+};
 
-std::vector<std::string> words_of(uint64_t bits, const Words& words) {
+std::vector<std::string> words_of(uint64_t bits, std::span<const Word> words) {
   std::vector<std::string> out;
-  for (const auto& [bit, word] : words) {
-    if ((bits & bit) != 0) out.emplace_back(word);
+  for (const Word& word : words) {
+    if ((bits & word.bit) != 0) out.emplace_back(word.text);
   }
   return out;
 }
 
-const Words kWants = {{MNEME_WANT_ABSORB_X, "absorb: x"},
-                      {MNEME_WANT_ABSORB_Z, "absorb: z"},
-                      {MNEME_WANT_ABSORB_LSE, "absorb: lse"},
-                      {MNEME_WANT_ABSORB_Q, "absorb: q"},
-                      {MNEME_WANT_ABSORB_K, "absorb: k"},
-                      {MNEME_WANT_ABSORB_V, "absorb: v"},
-                      {MNEME_WANT_ABSORB_MASS, "absorb: mass"},
-                      {MNEME_WANT_ABSORB_CONTEXT_KV, "absorb: the context's k and v"},
-                      {MNEME_WANT_READ_Q, "read: q"},
-                      {MNEME_WANT_READ_K, "read: k"},
-                      {MNEME_WANT_READ_V, "read: v"},
-                      {MNEME_WANT_READ_Z, "read: z"},
-                      {MNEME_WANT_READ_LSE, "read: lse"},
-                      {MNEME_WANT_READ_PROJECTED, "read: the projected result"},
-                      {MNEME_WANT_READ_X, "read: x"},
-                      {MNEME_WANT_FINISH_TOP, "finish: the top output"},
-                      {MNEME_WANT_FINISH_LAYERS, "finish: all layers' outputs"},
-                      {MNEME_WANT_FINISH_TARGETS, "finish: targets"},
-                      {MNEME_WANT_FINISH_LOGP, "finish: log-probabilities"}};
-const Words kSites = {{MNEME_SITE_HEADS, "heads"}, {MNEME_SITE_OUT, "out"}};
-const Words kBehaviour = {{MNEME_TIER_RELEASES, "releases rows"},
-                          {MNEME_TIER_RIDERS, "has riders"},
-                          {MNEME_TIER_TOKEN_BIAS, "may bias token columns"},
-                          {MNEME_TIER_CUT_INVARIANT, "same losses however a text is cut"}};
-const Words kAttributes = {{MNEME_ATTRIBUTE_POSITION, "position"}, {MNEME_ATTRIBUTE_MASS, "mass"}};
+constexpr auto kWants =
+    std::to_array<Word>({{MNEME_WANT_ABSORB_X, "absorb: x"},
+                         {MNEME_WANT_ABSORB_Z, "absorb: z"},
+                         {MNEME_WANT_ABSORB_LSE, "absorb: lse"},
+                         {MNEME_WANT_ABSORB_Q, "absorb: q"},
+                         {MNEME_WANT_ABSORB_K, "absorb: k"},
+                         {MNEME_WANT_ABSORB_V, "absorb: v"},
+                         {MNEME_WANT_ABSORB_MASS, "absorb: mass"},
+                         {MNEME_WANT_ABSORB_CONTEXT_KV, "absorb: the context's k and v"},
+                         {MNEME_WANT_READ_Q, "read: q"},
+                         {MNEME_WANT_READ_K, "read: k"},
+                         {MNEME_WANT_READ_V, "read: v"},
+                         {MNEME_WANT_READ_Z, "read: z"},
+                         {MNEME_WANT_READ_LSE, "read: lse"},
+                         {MNEME_WANT_READ_PROJECTED, "read: the projected result"},
+                         {MNEME_WANT_READ_X, "read: x"},
+                         {MNEME_WANT_FINISH_TOP, "finish: the top output"},
+                         {MNEME_WANT_FINISH_LAYERS, "finish: all layers' outputs"},
+                         {MNEME_WANT_FINISH_TARGETS, "finish: targets"},
+                         {MNEME_WANT_FINISH_LOGP, "finish: log-probabilities"}});
+constexpr auto kSites = std::to_array<Word>({{MNEME_SITE_HEADS, "heads"}, {MNEME_SITE_OUT, "out"}});
+constexpr auto kBehaviour =
+    std::to_array<Word>({{MNEME_TIER_RELEASES, "releases rows"},
+                         {MNEME_TIER_RIDERS, "has riders"},
+                         {MNEME_TIER_TOKEN_BIAS, "may bias token columns"},
+                         {MNEME_TIER_CUT_INVARIANT, "same losses however a text is cut"}});
+constexpr auto kAttributes =
+    std::to_array<Word>({{MNEME_ATTRIBUTE_POSITION, "position"}, {MNEME_ATTRIBUTE_MASS, "mass"}});
 // By MNEME_ABSORB_* and by RowsKind.
 constexpr std::array kAbsorbs = {"never", "before reading", "after the segment"};
 constexpr std::array kRows = {"layer inputs", "normed rows", "keys and values"};

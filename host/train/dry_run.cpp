@@ -104,26 +104,26 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   const backbone::ModelSetup setup =
       model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
   memory::PluginLoader loader;
-  memory::Stack stack(experiment.memory, backbone::backbone_info(experiment.model, setup), loader);
+  const auto stack = outline_memory(experiment, loader);
   const auto model = backbone::make_model(experiment.model, setup);
   ModelSizes sizes;
   sizes.vocabulary = plan.vocabulary;
-  sizes.context_rows = stack.context_rows(memory::Phase::kTraining);
+  sizes.context_rows = stack->context_rows(memory::Phase::kTraining);
   backbone::set_context_window(*model, sizes.context_rows);  // refuses same_length without rows
   for (const backbone::Parameter& parameter : model->parameters()) {
     add_part(plan.backbone, part_of(parameter.name), parameter.tensor.numel());
   }
-  for (const memory::TierParameter& parameter : stack.parameters()) {
-    add_part(plan.memory, tier_part(parameter, stack), parameter.tensor.numel());
+  for (const memory::TierParameter& parameter : stack->parameters()) {
+    add_part(plan.memory, tier_part(parameter, *stack), parameter.tensor.numel());
   }
-  plan.parameters = group_parameters(experiment.train, model->parameters(), stack.parameters());
+  plan.parameters = group_parameters(experiment.train, model->parameters(), stack->parameters());
   check_groups(experiment.train, plan.parameters);
   for (const TrainableParameter& parameter : plan.parameters) {
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   sizes.backbone_parameters = plan.backbone_count();
   sizes.memory_parameters = plan.memory_count();
-  sizes.state_bytes = stack.new_state(memory::Phase::kTraining, experiment.train.lanes).bytes();
+  sizes.state_bytes = stack->new_state(memory::Phase::kTraining, experiment.train.lanes).bytes();
   plan.estimate = estimate_memory(experiment, sizes);
 }
 
@@ -167,6 +167,15 @@ Json to_json(const std::vector<ParameterPart>& parts) {
 
 std::int64_t TrainingPlan::backbone_count() const { return sum_of(backbone); }
 std::int64_t TrainingPlan::memory_count() const { return sum_of(memory); }
+
+std::unique_ptr<memory::Stack> outline_memory(const config::Experiment& experiment,
+                                              memory::PluginLoader& loader) {
+  constexpr std::int64_t kVocabulary = 0;  // tiers do not see it
+  const backbone::ModelSetup setup =
+      model_setup(experiment, kVocabulary, experiment.train.precision, c10::kMeta);
+  return std::make_unique<memory::Stack>(experiment.memory,
+                                         backbone::backbone_info(experiment.model, setup), loader);
+}
 
 TrainingPlan plan_training(const config::Experiment& experiment) {
   TrainingPlan plan;

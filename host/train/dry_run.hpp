@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "host/base/json.hpp"
 #include "host/config/experiment.hpp"
+#include "host/memory/loader.hpp"
+#include "host/memory/stack.hpp"
 #include "host/train/memory_estimate.hpp"
 #include "host/train/parameter_groups.hpp"
 
@@ -43,6 +46,11 @@ struct TrainingPlan {
   [[nodiscard]] std::int64_t backbone_count() const;
   [[nodiscard]] std::int64_t memory_count() const;
 };
+
+// The memory of an experiment as a training would make it, on device meta: shapes without values.
+// No data are needed. Errors: as Stack gives them.
+[[nodiscard]] std::unique_ptr<memory::Stack> outline_memory(const config::Experiment& experiment,
+                                                            memory::PluginLoader& loader);
 
 // Checks the experiment as a training would: data (when data.train is there), plugins, model,
 // groups of parameters. Without the data the vocabulary must be known: data.vocabulary_size, a

@@ -1,5 +1,7 @@
 #include "continuous_ltm.hpp"
 
+#include <array>
+#include <cstdio>
 #include <map>
 #include <tuple>
 
@@ -19,6 +21,13 @@ struct MatricesCache {
 MatricesCache& matrices_cache() {
   static auto* const cache = new MatricesCache;  // never destroyed: plugins are never unmapped
   return *cache;
+}
+
+// As many digits as its error leaves (ridge.hpp).
+std::string radius_text(double radius) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4f", radius);
+  return text.data();
 }
 
 }  // namespace
@@ -45,7 +54,7 @@ ContinuousLtm::ContinuousLtm(mneme::Setup& s)
   s.absorbs_before_reading();
   s.reads_at(MNEME_SITE_OUT);
   s.wants(MNEME_WANT_READ_Q);
-  warn_of_growth(segment_);
+  say_growth();
 }
 
 void ContinuousLtm::declare_parameters(mneme::Setup& s) {
@@ -90,12 +99,20 @@ void ContinuousLtm::announce(int64_t length) const {
   warn_of_growth(length);
 }
 
+void ContinuousLtm::say_growth() const {
+  mneme::log_line(mneme::LogLevel::kInfo, kId,
+                  "the update with segments of " + std::to_string(segment_) + " rows and " +
+                      std::to_string(settings_.samples) + " samples has spectral radius " +
+                      radius_text(matrices_of(segment_)->spectral_radius));
+  warn_of_growth(segment_);
+}
+
 void ContinuousLtm::warn_of_growth(int64_t length) const {
   const double radius = matrices_of(length)->spectral_radius;
   if (radius < 1.0) return;
   mneme::log_line(mneme::LogLevel::kWarning, kId,
                   "with segments of " + std::to_string(length) +
-                      " rows the update's spectral radius is " + std::to_string(radius) +
+                      " rows the update's spectral radius is " + radius_text(radius) +
                       ": the stored signal grows without bound; raise samples (now " +
                       std::to_string(settings_.samples) + ") or ridge, or lower tau");
 }

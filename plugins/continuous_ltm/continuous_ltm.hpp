@@ -53,6 +53,7 @@ class ContinuousLtm : public mneme::Tier {
   };
 
   void declare_parameters(mneme::Setup& s);
+  void say_growth() const;
   void warn_of_growth(int64_t length) const;
   void announce(int64_t length) const;
   std::shared_ptr<const UpdateMatrices> matrices_of(int64_t length) const;

@@ -108,6 +108,8 @@ TEST(Log, ParsesEveryWord) {
   EXPECT_EQ(parse_log_level("warning"), LogLevel::kWarning);
   EXPECT_EQ(parse_log_level("error"), LogLevel::kError);
   EXPECT_EQ(parse_log_level("off"), LogLevel::kOff);
+  for (const char* word : {"debug", "info", "warning", "error", "off"})
+    EXPECT_EQ(to_word(parse_log_level(word)), word);
   EXPECT_EQ(test::error_of([] { static_cast<void>(parse_log_level("loud")); }),
             "2: log level: unknown word: expected \"debug\" | \"info\" | \"warning\" | \"error\" | "
             "\"off\", got \"loud\"");

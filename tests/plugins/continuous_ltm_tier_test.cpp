@@ -201,10 +201,10 @@ TEST(ContinuousLtm, TakesStickySamplesUnderMixedPrecision) {
 // Constants belong to a number of rows; another one is served, and said once.
 TEST(ContinuousLtm, SaysThatItMakesConstantsForAnotherNumberOfRows) {
   std::vector<std::string> lines;
+  Memory memory(kLinear, {}, mneme::memory::Phase::kEvaluation);
   mneme::set_log_sink([&](mneme::LogLevel level, std::string_view line) {
     if (level == mneme::LogLevel::kInfo) lines.emplace_back(line);
   });
-  Memory memory(kLinear, {}, mneme::memory::Phase::kEvaluation);
   memory.absorb(memory.x(0, 7), memory.q(0));
   memory.absorb(memory.x(1), memory.q(1));
   EXPECT_EQ(lines.size(), 0u) << "a first write of another length is nothing to speak of";
@@ -217,10 +217,11 @@ TEST(ContinuousLtm, SaysThatItMakesConstantsForAnotherNumberOfRows) {
 }
 
 // The two cases of reference section 7.
-TEST(ContinuousLtm, WarnsWhenItsUpdateGrows) {
+TEST(ContinuousLtm, SaysItsSpectralRadiusAndWarnsWhenItsUpdateGrows) {
   std::vector<std::string> warnings;
+  std::vector<std::string> lines;
   mneme::set_log_sink([&](mneme::LogLevel level, std::string_view line) {
-    if (level == mneme::LogLevel::kWarning) warnings.emplace_back(line);
+    (level == mneme::LogLevel::kWarning ? warnings : lines).emplace_back(line);
   });
   const std::string options = "basis = 64\ntau = 0.75\nridge = 1.0\nwidths = [0.01, 0.05]\n";
   Sizes sizes;
@@ -230,6 +231,9 @@ TEST(ContinuousLtm, WarnsWhenItsUpdateGrows) {
   Memory growing(options + "samples = 32\n", sizes);
   mneme::set_log_sink({});
   EXPECT_EQ(before, 0u);
+  ASSERT_EQ(lines.size(), 2u) << "one each";
+  EXPECT_THAT(lines[0], testing::HasSubstr("24 rows and 64 samples has spectral radius 0."));
+  EXPECT_THAT(lines[1], testing::HasSubstr("24 rows and 32 samples has spectral radius 1.537"));
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_THAT(warnings[0], testing::AllOf(testing::HasSubstr("segments of 24 rows"),
                                           testing::HasSubstr("spectral radius is 1.537"),
