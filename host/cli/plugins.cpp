@@ -6,6 +6,27 @@
 #include "host/cli/command.hpp"
 
 namespace mneme::cli {
+namespace {
+
+// Where the plugin is looked for: in folders, or among the tiers of an experiment.
+void add_experiment(CLI::App& describe, PluginsDescribeArguments& arguments) {
+  add_plugin_folders(describe, arguments.folders);
+  CLI::Option* const in =
+      describe
+          .add_option("--in", arguments.experiment,
+                      "Make the plugin's tiers as this experiment does, without data and training")
+          ->type_name("EXP")
+          ->excludes(describe.get_option("--plugins"));
+  describe
+      .add_option("--memory", arguments.memory,
+                  "With --in: memory file to use in place of the experiment's [memory]")
+      ->type_name("FILE")
+      ->needs(in);
+  arguments.set.add(describe);
+  describe.get_option("--set")->needs(in);
+}
+
+}  // namespace
 
 void add_plugins(CLI::App& app, Action& action) {
   CLI::App* const plugins = app.add_subcommand("plugins", "List and describe memory plugins");
@@ -26,15 +47,19 @@ void add_plugins(CLI::App& app, Action& action) {
   });
 
   CLI::App* const describe = plugins->add_subcommand(
-      "describe", "Load one plugin and print its summary, hooks and options");
+      "describe",
+      "Load one plugin and print its summary, hooks and options; with --in also what it declares "
+      "and logs as a tier of an experiment");
   const auto arguments = std::make_shared<PluginsDescribeArguments>();
   describe->add_option("NAME", arguments->name, "File name, id, or path of the plugin")
       ->required()
       ->type_name("");
-  add_plugin_folders(*describe, arguments->folders);
+  add_experiment(*describe, *arguments);
   arguments->json.add(*describe);
-  set_examples(*describe, {"mneme plugins describe my_memory",
-                           "mneme plugins describe ./build/my_memory.so --json my_memory.json"});
+  set_examples(*describe,
+               {"mneme plugins describe my_memory",
+                "mneme plugins describe ./build/my_memory.so --json my_memory.json",
+                "mneme plugins describe my_memory --in configs/quickstart.toml --memory my.toml"});
   describe->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return describe_plugin(*arguments, streams); };
   });

@@ -20,6 +20,9 @@ struct PluginsListArguments {
 struct PluginsDescribeArguments {
   std::string name;
   std::vector<std::filesystem::path> folders;
+  std::filesystem::path experiment;  // --in; "" = the plugin alone
+  std::filesystem::path memory;      // in place of the experiment's [memory]; "" = none
+  SetArgument set;
   JsonArgument json;
 };
 
@@ -27,7 +30,9 @@ struct PluginsDescribeArguments {
 // of them. Error (kPlugin) for a folder that cannot be read.
 int list_plugins(const PluginsListArguments& arguments, const Streams& streams);
 
-// Loads a plugin and prints what it is. Error (kPlugin) when it cannot be loaded.
+// Loads a plugin and prints what it is; with --in also what it declares and logs as a tier of that
+// experiment, without data or training. Error (kPlugin) when it cannot be loaded or made; Error
+// (kUsage) for an experiment that cannot be read or has no such tier.
 int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& streams);
 
 // A note for people (indented lines) and for programs.

@@ -1,11 +1,19 @@
+#include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <system_error>
 #include <utility>
 
-#include "host/base/text.hpp"
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/cli/input.hpp"
 #include "host/cli/plugins.hpp"
+#include "host/cli/plugins_tier.hpp"
+#include "host/config/experiment.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/loader.hpp"
 #include "host/memory/plugin_options.hpp"
+#include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -26,6 +34,10 @@ std::vector<std::string> hooks_of(const mneme_plugin& table) {
   return hooks;
 }
 
+std::string summary_of(const memory::LoadedPlugin& plugin) {
+  return plugin.table.summary == nullptr ? "" : plugin.table.summary;
+}
+
 // A path names its own folder; anything else is looked for in the folders.
 const memory::LoadedPlugin& load(const PluginsDescribeArguments& arguments,
                                  memory::PluginLoader& loader) {
@@ -38,6 +50,57 @@ const memory::LoadedPlugin& load(const PluginsDescribeArguments& arguments,
   for (const fs::path& folder : plugin_folders(arguments.folders))
     folders.push_back(folder.string());
   return loader.load(arguments.name, folders, "", "plugins describe");
+}
+
+// "x" of "x" and "x.so".
+std::string bare(const std::string& name) {
+  return name.ends_with(".so") ? name.substr(0, name.size() - 3) : name;
+}
+
+bool is_called(const memory::TierOutline& tier, const std::string& name) {
+  const fs::path file = tier.plugin->path;
+  if (name.find('/') != std::string::npos) {
+    std::error_code missing;
+    return fs::equivalent(name, file, missing);
+  }
+  return name == tier.plugin->note.id || bare(name) == bare(file.filename().string()) ||
+         bare(name) == bare(tier.called);
+}
+
+[[noreturn]] void refuse_name(const PluginsDescribeArguments& arguments,
+                              const std::vector<memory::TierOutline>& tiers) {
+  std::vector<std::string> there;
+  std::vector<std::string> names;
+  for (const memory::TierOutline& tier : tiers) {
+    there.push_back(str(tier.name, " (", tier.plugin->path, ')'));
+    names.insert(names.end(), {bare(tier.called), tier.plugin->note.id});
+  }
+  throw_usage({.where = "plugins describe --in " + arguments.experiment.string(),
+               .failed = "no tier of this memory is of the plugin \"" + arguments.name + '"' +
+                         did_you_mean(arguments.name, names),
+               .expected = "the name, id or path of a tier's plugin",
+               .got = there.empty() ? "a memory without tiers" : "the tiers " + join(there, ", "),
+               .hint = "name another plugin, or another memory with --memory FILE"});
+}
+
+// The experiment's tiers of the plugin, at least one.
+std::vector<memory::TierOutline> make_tiers(const PluginsDescribeArguments& arguments,
+                                            memory::PluginLoader& loader) {
+  // What plugins say here is printed with their tiers.
+  const LogListener silence([](LogLevel, std::string_view) { return false; });
+  std::optional<fs::path> memory;
+  if (!arguments.memory.empty()) memory = arguments.memory;
+  const config::Experiment experiment =
+      config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
+  std::vector<memory::TierOutline> tiers =
+      train::outline_memory(experiment, loader)
+          ->outlines(experiment.train.lanes, experiment.eval.lanes);
+  const auto others = std::stable_partition(
+      tiers.begin(), tiers.end(),
+      [&](const memory::TierOutline& tier) { return is_called(tier, arguments.name); });
+  if (others == tiers.begin()) refuse_name(arguments, tiers);
+  tiers.erase(others, tiers.end());
+  return tiers;
 }
 
 std::string default_text(const config::OptionSpec& option) {
@@ -75,32 +138,45 @@ void print_options(const std::vector<config::OptionSpec>& options, const Streams
   }
 }
 
+Json plugin_json(const memory::LoadedPlugin& plugin,
+                 const std::vector<config::OptionSpec>& options) {
+  Json list = Json::array();
+  for (const config::OptionSpec& option : options) list.push_back(json_of(option));
+  return {{"file", plugin.path},           {"sha256", plugin.sha256},
+          {"summary", summary_of(plugin)}, {"hooks", hooks_of(plugin.table)},
+          {"options", std::move(list)},    {"note", note_json(plugin.note)}};
+}
+
+void print_plugin(const memory::LoadedPlugin& plugin,
+                  const std::vector<config::OptionSpec>& options, const Streams& streams) {
+  const std::string summary = summary_of(plugin);
+  streams.out << plugin.note.id << ' ' << plugin.note.version << '\n';
+  if (!summary.empty()) streams.out << summary << '\n';
+  streams.out << '\n'
+              << note_text(plugin.note) << "    file " << plugin.path << "\n    sha256 "
+              << plugin.sha256 << "\n\nhooks: " << join(hooks_of(plugin.table), ", ") << '\n';
+  print_options(options, streams);
+}
+
 }  // namespace
 
 int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& streams) {
   arguments.json.check();
   memory::PluginLoader loader;
-  const memory::LoadedPlugin& plugin = load(arguments, loader);
+  std::vector<memory::TierOutline> tiers;
+  if (!arguments.experiment.empty()) {
+    tiers = read_input([&] { return make_tiers(arguments, loader); });
+  }
+  const memory::LoadedPlugin& plugin =
+      tiers.empty() ? load(arguments, loader) : *tiers.front().plugin;
   const auto options = memory::option_specs(plugin.table, plugin.path);
-  const std::vector<std::string> hooks = hooks_of(plugin.table);
-  const std::string summary = plugin.table.summary == nullptr ? "" : plugin.table.summary;
 
-  Json list = Json::array();
-  for (const config::OptionSpec& option : options) list.push_back(json_of(option));
-  arguments.json.write({{"file", plugin.path},
-                        {"sha256", plugin.sha256},
-                        {"summary", summary},
-                        {"hooks", hooks},
-                        {"options", std::move(list)},
-                        {"note", note_json(plugin.note)}},
-                       streams);
+  Json json = plugin_json(plugin, options);
+  for (const memory::TierOutline& tier : tiers) json["tiers"].push_back(tier_json(tier));
+  arguments.json.write(json, streams);
   if (arguments.json.is_stdout()) return 0;
-  streams.out << plugin.note.id << ' ' << plugin.note.version << '\n';
-  if (!summary.empty()) streams.out << summary << '\n';
-  streams.out << '\n'
-              << note_text(plugin.note) << "    file " << plugin.path << "\n    sha256 "
-              << plugin.sha256 << "\n\nhooks: " << join(hooks, ", ") << '\n';
-  print_options(options, streams);
+  print_plugin(plugin, options, streams);
+  for (const memory::TierOutline& tier : tiers) streams.out << '\n' << tier_text(tier);
   return 0;
 }
 
