@@ -4,6 +4,7 @@ import html
 COLOURS = ["#444444", "#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf"]
 LEFT, RIGHT, TOP, BOTTOM = 60, 400, 40, 290  # of the area of the points, in pixels
 HEIGHT = 340
+LABEL = 40  # least distance of labels
 
 
 def svg(path, title, x_label, y_label, series):
@@ -37,7 +38,12 @@ def _grid(top, columns):
         y = BOTTOM - step / 5 * (BOTTOM - TOP)
         out.append(f'<line x1="{LEFT}" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#dddddd"/>'
                    f'<text x="{LEFT - 36}" y="{y + 4:.1f}">{top * step / 5:.2f}</text>')
-    return out + [f'<text x="{column - 12:.1f}" y="{BOTTOM + 18}">{x:.4g}</text>' for x, column in columns]
+    last = -LABEL
+    for x, column in columns:  # a label that would run into the one before is left out
+        if column - last >= LABEL:
+            out.append(f'<text x="{column - 12:.1f}" y="{BOTTOM + 18}">{x:.4g}</text>')
+            last = column
+    return out
 
 
 def _series(name, places, colour, legend_y):

@@ -112,7 +112,7 @@ def section(rows):
     title = ("Answer tokens predicted right, test split, mean +- standard deviation over seeds (number of seeds); "
              f"chance is {1 / ALPHABET:.3f}:")
     out = [title, accuracy_table(rows), order_lines(rows)]
-    if sweep_of(rows):
+    if len(sweep_of(rows)) > 1:
         out += [f"continuous_ltm at {lengths_of(rows)[-1]} symbols, seed 1, by number of basis functions N:",
                 sweep_table(rows)]
     return "\n\n".join(part for part in out if part)
@@ -120,7 +120,7 @@ def section(rows):
 
 def docs_section(rows):
     figures = ["![Accuracy against length](figures/sorting_accuracy.svg)"]
-    if sweep_of(rows):
+    if len(sweep_of(rows)) > 1:
         figures.append("![Accuracy against regression error](figures/sorting_regression_error.svg)")
     numbers = "Every run: [figures/sorting.csv](figures/sorting.csv) (`train_seconds` is wall-clock time)."
     return "\n\n".join([section(rows), "\n".join(figures), numbers])
