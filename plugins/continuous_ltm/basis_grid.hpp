@@ -30,7 +30,4 @@ struct BasisGrid {
   double reach(bool is_f64) const { return band >= 0.0 ? band : is_f64 ? kBandF64 : kBandF32; }
 };
 
-// Element types of the kernels' inputs and outputs.
-enum class Element : int32_t { kF32, kF64, kBF16, kF16 };
-
 }  // namespace continuous_ltm

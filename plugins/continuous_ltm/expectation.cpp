@@ -5,11 +5,11 @@
 #include <string>
 
 #include "cpu/kernel_table.hpp"
-#include "cpu/strands.hpp"
-#include "shape_checks.hpp"
+#include "density_checks.hpp"
+#include "mneme/cpu/strands.hpp"
 #ifdef MNEME_HAS_CUDA
 #include "cuda/expectation.cuh"
-#include "cuda/status.cuh"
+#include "mneme/cuda/status.hpp"
 #endif
 
 namespace continuous_ltm {
@@ -27,19 +27,6 @@ void check_values(const mneme::TypedShape& values, const mneme::TypedShape& mu, 
   mneme::fail(MNEME_E_DTYPE, std::string("values: expected ") +
                                  (is_f64 ? "f64 with f64 densities" : "f32, bf16 or f16") +
                                  ", got dtype code " + code_of(values.dtype));
-}
-
-Element element_of(mneme::DType dtype) {
-  switch (dtype) {
-    case mneme::DType::kF64:
-      return Element::kF64;
-    case mneme::DType::kBF16:
-      return Element::kBF16;
-    case mneme::DType::kF16:
-      return Element::kF16;
-    default:
-      return Element::kF32;
-  }
 }
 
 // infer is not told the device: a plan's workspace is enough for either.
@@ -97,17 +84,17 @@ void Expectation::infer(mneme::KernelPlan& plan) const {
   shape.queries = mu.shape[2];
   shape.head_width = values.shape[3];
   shape.grid = grid_;
-  shape.element = element_of(values.dtype);
+  shape.element = mneme::element_of(values.dtype);
   plan.output(0, values.dtype, {shape.lanes, shape.queries, shape.heads, shape.head_width});
   plan.workspace(std::max(forward_strands(shape).workspace_bytes(), cuda_workspace(shape)));
   plan.backward_workspace(
       std::max(backward_strands(shape).workspace_bytes(), cuda_workspace(shape)));
 }
 
-cpu::Strands Expectation::forward_strands(const ExpectationShape& shape) const {
+mneme::cpu::Strands Expectation::forward_strands(const ExpectationShape& shape) const {
   return {shape.lanes * shape.heads, table_->expect_scratch(shape)};
 }
-cpu::Strands Expectation::backward_strands(const ExpectationShape& shape) const {
+mneme::cpu::Strands Expectation::backward_strands(const ExpectationShape& shape) const {
   return {shape.lanes * shape.heads, table_->expect_backward_scratch(shape)};
 }
 
@@ -118,7 +105,7 @@ ExpectationShape Expectation::shape_of(const mneme::KernelCall& call) const {
   shape.queries = call.input(0).dim(2);
   shape.head_width = call.input(2).dim(3);
   shape.grid = grid_;
-  shape.element = element_of(call.input(2).dtype());
+  shape.element = mneme::element_of(call.input(2).dtype());
   return shape;
 }
 
@@ -145,14 +132,14 @@ void Expectation::backward_cpu(const mneme::KernelCall& call) const {
 void Expectation::forward_cuda(const mneme::KernelCall& call) const {
   ExpectationBuffers buffers = inputs_of(call);
   buffers.context = call.output(0).data<void>();
-  check_launch(cuda::launch_expectation(shape_of(call), buffers, call.workspace(),
-                                        static_cast<cudaStream_t>(call.stream())));
+  mneme::cuda::check_launch(cuda::launch_expectation(shape_of(call), buffers, call.workspace(),
+                                                     static_cast<cudaStream_t>(call.stream())));
 }
 
 void Expectation::backward_cuda(const mneme::KernelCall& call) const {
-  check_launch(cuda::launch_expectation_backward(shape_of(call), inputs_of(call),
-                                                 gradients_of(call), call.workspace(),
-                                                 static_cast<cudaStream_t>(call.stream())));
+  mneme::cuda::check_launch(cuda::launch_expectation_backward(
+      shape_of(call), inputs_of(call), gradients_of(call), call.workspace(),
+      static_cast<cudaStream_t>(call.stream())));
 }
 #endif
 

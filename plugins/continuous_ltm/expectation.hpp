@@ -3,12 +3,12 @@
 
 #include "expectation_args.hpp"
 #include "mneme/cpp/kernel.hpp"
+#include "mneme/cpu/strands.hpp"
 
 namespace continuous_ltm {
 
 namespace cpu {
 struct KernelTable;
-struct Strands;
 }  // namespace cpu
 
 // Inputs   0 mu [B,H,T]   1 variance s2 [B,H,T], above 0   2 values V [B,N,H,d]
@@ -49,8 +49,8 @@ class Expectation {
 
  private:
   ExpectationShape shape_of(const mneme::KernelCall& call) const;
-  cpu::Strands forward_strands(const ExpectationShape& shape) const;
-  cpu::Strands backward_strands(const ExpectationShape& shape) const;
+  mneme::cpu::Strands forward_strands(const ExpectationShape& shape) const;
+  mneme::cpu::Strands backward_strands(const ExpectationShape& shape) const;
 
   BasisGrid grid_;
   const cpu::KernelTable* table_;

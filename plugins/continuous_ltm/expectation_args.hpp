@@ -1,12 +1,14 @@
-// What one expectation works on, the same for CPU and CUDA. No SDK type, so that .cu files stay
-// free of it.
+// What one expectation works on, the same for CPU and CUDA.
 #pragma once
 
 #include <cstdint>
 
 #include "basis_grid.hpp"
+#include "mneme/cpp/element.hpp"
 
 namespace continuous_ltm {
+
+using mneme::ElementType;
 
 struct ExpectationShape {
   int64_t lanes = 0;                // B
@@ -14,7 +16,7 @@ struct ExpectationShape {
   int64_t queries = 0;              // T
   int64_t head_width = 0;           // d
   BasisGrid grid;                   // N functions
-  Element element = Element::kF32;  // of values and context; densities are f64 with kF64, else f32
+  ElementType element = ElementType::kF32;  // of values and context; densities are f64 with kF64, else f32
 
   int64_t densities() const { return lanes * heads * queries; }
 };

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "shape_checks.hpp"
+#include "mneme/cpp/kernel_checks.hpp"
 
 namespace continuous_ltm {
 namespace {

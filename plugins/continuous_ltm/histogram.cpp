@@ -4,11 +4,11 @@
 #include <string>
 
 #include "cpu/kernel_table.hpp"
-#include "cpu/strands.hpp"
-#include "shape_checks.hpp"
+#include "density_checks.hpp"
+#include "mneme/cpu/strands.hpp"
 #ifdef MNEME_HAS_CUDA
 #include "cuda/histogram.cuh"
-#include "cuda/status.cuh"
+#include "mneme/cuda/status.hpp"
 #endif
 
 namespace continuous_ltm {
@@ -91,8 +91,9 @@ void Histogram::forward_cpu(const mneme::KernelCall& call) const {
 
 #ifdef MNEME_HAS_CUDA
 void Histogram::forward_cuda(const mneme::KernelCall& call) const {
-  check_launch(cuda::launch_histogram(shape_of(call), buffers_of(call), call.workspace(),
-                                      static_cast<cudaStream_t>(call.stream())));
+  mneme::cuda::check_launch(cuda::launch_histogram(shape_of(call), buffers_of(call),
+                                                   call.workspace(),
+                                                   static_cast<cudaStream_t>(call.stream())));
 }
 #endif
 

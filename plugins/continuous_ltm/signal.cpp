@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "cpu/kernel_table.hpp"
-#include "cpu/strands.hpp"
-#include "shape_checks.hpp"
+#include "density_checks.hpp"
+#include "mneme/cpu/strands.hpp"
 #ifdef MNEME_HAS_CUDA
 #include "cuda/signal.cuh"
-#include "cuda/status.cuh"
+#include "mneme/cuda/status.hpp"
 #endif
 
 namespace continuous_ltm {
@@ -23,7 +23,7 @@ void check_types(mneme::DType positions, mneme::DType coefficients) {
   }
 }
 
-cpu::Strands strands_of(const SignalShape& shape, const cpu::KernelTable& table) {
+mneme::cpu::Strands strands_of(const SignalShape& shape, const cpu::KernelTable& table) {
   const int64_t panels = (shape.width + cpu::kSignalPanel - 1) / cpu::kSignalPanel;
   return {shape.lanes * panels, table.signal_scratch(shape)};
 }
@@ -87,8 +87,8 @@ void Signal::forward_cpu(const mneme::KernelCall& call) const {
 
 #ifdef MNEME_HAS_CUDA
 void Signal::forward_cuda(const mneme::KernelCall& call) const {
-  check_launch(cuda::launch_signal(shape_of(call), buffers_of(call), call.workspace(),
-                                   static_cast<cudaStream_t>(call.stream())));
+  mneme::cuda::check_launch(cuda::launch_signal(shape_of(call), buffers_of(call), call.workspace(),
+                                                static_cast<cudaStream_t>(call.stream())));
 }
 #endif
 

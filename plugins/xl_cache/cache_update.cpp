@@ -4,26 +4,14 @@
 #include <string>
 
 #include "cpu/cache_update.hpp"
+#include "mneme/cpp/kernel_checks.hpp"
 #ifdef MNEME_HAS_CUDA
 #include "cuda/cache_update.cuh"
+#include "mneme/cuda/status.hpp"
 #endif
 
 namespace xl_cache {
 namespace {
-
-std::string text_of(const mneme::Shape& shape) {
-  std::string text = "[";
-  for (int64_t i = 0; i < shape.rank(); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  }
-  return text + "]";
-}
-
-void check_shape(const char* what, const mneme::Shape& got, const mneme::Shape& expected) {
-  if (got == expected) return;
-  mneme::fail(MNEME_E_SHAPE,
-              std::string(what) + ": expected " + text_of(expected) + ", got " + text_of(got));
-}
 
 void check_rows(const mneme::TypedShape& old, const mneme::TypedShape& fresh) {
   if (old.shape.rank() != 3 || fresh.shape.rank() != 3) {
@@ -33,8 +21,7 @@ void check_rows(const mneme::TypedShape& old, const mneme::TypedShape& fresh) {
   check_shape("fresh rows", fresh.shape, {old.shape[0], fresh.shape[1], old.shape[2]});
   if (old.dtype != fresh.dtype) {
     mneme::fail(MNEME_E_DTYPE, "old and fresh rows have different dtypes, codes " +
-                                   std::to_string(static_cast<uint32_t>(old.dtype)) + " and " +
-                                   std::to_string(static_cast<uint32_t>(fresh.dtype)) +
+                                   code_of(old.dtype) + " and " + code_of(fresh.dtype) +
                                    "; was the cache filled under another precision?");
   }
 }
@@ -42,8 +29,8 @@ void check_rows(const mneme::TypedShape& old, const mneme::TypedShape& fresh) {
 void check_mask(const char* what, const mneme::TypedShape& mask, const mneme::Shape& rows) {
   check_shape(what, mask.shape, {rows[0], rows[1]});
   if (mask.dtype != mneme::DType::kBool) {
-    mneme::fail(MNEME_E_DTYPE, std::string(what) + ": expected bool, got dtype code " +
-                                   std::to_string(static_cast<uint32_t>(mask.dtype)));
+    mneme::fail(MNEME_E_DTYPE,
+                std::string(what) + ": expected bool, got dtype code " + code_of(mask.dtype));
   }
 }
 
@@ -98,12 +85,8 @@ void CacheUpdate::forward_cpu(const mneme::KernelCall& call) const {
 
 #ifdef MNEME_HAS_CUDA
 void CacheUpdate::forward_cuda(const mneme::KernelCall& call) const {
-  const cudaError_t status = cuda::launch_cache_update(shape_of(call), buffers_of(call),
-                                                       static_cast<cudaStream_t>(call.stream()));
-  if (status != cudaSuccess) {
-    throw mneme::Failure(MNEME_E_CUDA, std::string("launch failed: ") + cudaGetErrorString(status),
-                         __FILE__, __LINE__, static_cast<int32_t>(status));
-  }
+  mneme::cuda::check_launch(cuda::launch_cache_update(shape_of(call), buffers_of(call),
+                                                      static_cast<cudaStream_t>(call.stream())));
 }
 #endif
 

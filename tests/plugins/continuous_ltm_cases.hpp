@@ -11,6 +11,7 @@
 #include "plugins/continuous_ltm/cpu/kernel_table.hpp"
 #include "plugins/continuous_ltm/grid_options.hpp"
 #include "plugins/continuous_ltm/reference/kernels.hpp"
+#include "tests/plugins/kernel_compare.hpp"
 #include "tests/plugins/kernel_run.hpp"
 
 namespace mneme::test {
@@ -38,13 +39,6 @@ inline std::string text_of(const LtmCase& c) {
          " band=" + std::to_string(c.band);
 }
 
-inline std::vector<double> random_numbers(std::mt19937& random, int64_t count) {
-  std::normal_distribution<double> normal;
-  std::vector<double> values(static_cast<std::size_t>(count));
-  for (double& value : values) value = normal(random);
-  return values;
-}
-
 // Means in [0,1], the ends included; variances down to 1e-6.
 inline reference::Densities random_densities(std::mt19937& random, const LtmCase& c) {
   std::uniform_real_distribution<double> unit(0.0, 1.0);
@@ -63,32 +57,6 @@ inline reference::Densities random_densities(std::mt19937& random, const LtmCase
   return p;
 }
 
-inline double norm(const std::vector<double>& values) {
-  double sum = 0.0;
-  for (const double value : values) sum += value * value;
-  return std::sqrt(sum);
-}
-
-// ||got - expected|| <= tolerance ||expected|| + the error of rounding `expected` to `dtype`.
-inline void expect_close(TestTensor& got, const std::vector<double>& expected, double tolerance,
-                         const std::string& what) {
-  const std::vector<double> values = got.read();
-  ASSERT_EQ(values.size(), expected.size()) << what;
-  TestTensor rounded(Device::kCpu, got.dtype, got.shape);
-  rounded.write(expected);
-  const std::vector<double> best = rounded.read();
-  std::vector<double> error;
-  std::vector<double> rounding;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    error.push_back(values[i] - expected[i]);
-    rounding.push_back(best[i] - expected[i]);
-  }
-  // Written so that a NaN fails.
-  EXPECT_TRUE(norm(error) <= tolerance * norm(expected) + 1.1 * norm(rounding))
-      << what << ": error " << norm(error) << " of " << norm(expected) << ", rounding "
-      << norm(rounding);
-}
-
 // The CPU's instruction sets that this machine has, or one null for CUDA.
 inline std::vector<const continuous_ltm::cpu::KernelTable*> tables_on(Device device) {
   if (device == Device::kCuda) return {nullptr};
@@ -98,24 +66,5 @@ inline std::vector<const continuous_ltm::cpu::KernelTable*> tables_on(Device dev
 inline std::string name_of(const continuous_ltm::cpu::KernelTable* table) {
   return table == nullptr ? "cuda" : table->name;
 }
-
-// Cuts the ranges of parallel_for into single pieces, done from the last to the first: as
-// different as can be from the one range that is used without a host.
-class ReversedPieces {
- public:
-  ReversedPieces() {
-    api_.struct_size = sizeof(api_);
-    api_.run = [](const mneme_host*, int64_t count, int64_t, mneme_parallel_body body, void* user) {
-      for (int64_t i = count; i > 0; --i) body(user, i - 1, i);
-    };
-    detail::groups.parallel = &api_;
-  }
-  ~ReversedPieces() { detail::groups.parallel = nullptr; }
-  ReversedPieces(const ReversedPieces&) = delete;
-  ReversedPieces& operator=(const ReversedPieces&) = delete;
-
- private:
-  mneme_parallel_api api_ = {};
-};
 
 }  // namespace mneme::test

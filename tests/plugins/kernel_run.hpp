@@ -19,19 +19,29 @@ template <typename K>
 class KernelRun {
  public:
   KernelRun(const K& kernel, Device device, std::vector<TestTensor>& tensors,
-            std::vector<int64_t> scalars = {})
-      : kernel_(kernel), device_(device), inputs(tensors), integers_(std::move(scalars)) {
+            std::vector<int64_t> integers = {}, std::vector<double> reals = {})
+      : kernel_(kernel),
+        device_(device),
+        inputs(tensors),
+        integers_(std::move(integers)),
+        reals_(std::move(reals)) {
     std::vector<mneme_shape> input_shapes;
     for (const TestTensor& input : inputs) input_shapes.push_back(input.raw_shape());
     std::vector<mneme_shape> output_shapes(K::kOutputs);
+    std::vector<mneme_shape> saved_shapes;
+    if constexpr (detail::HasSaved<K>::value) saved_shapes.resize(K::kSaved);
     mneme_kernel_plan raw = MNEME_INIT(mneme_kernel_plan);
     raw.inputs = input_shapes.data();
     raw.outputs = output_shapes.data();
+    raw.saved = saved_shapes.data();
     raw.integers = integers_.data();
     raw.n_integers = static_cast<uint32_t>(integers_.size());
+    raw.reals = reals_.data();
+    raw.n_reals = static_cast<uint32_t>(reals_.size());
     KernelPlan plan(raw);
     kernel_.infer(plan);
     for (const mneme_shape& shape : output_shapes) outputs.push_back(make(shape));
+    for (const mneme_shape& shape : saved_shapes) saved.push_back(make(shape));
     workspace_bytes_ = raw.workspace_bytes;
     backward_bytes_ = raw.backward_workspace_bytes;
   }
@@ -92,13 +102,18 @@ class KernelRun {
   mneme_kernel_call call() {
     input_views_.clear();
     output_views_.clear();
+    saved_views_.clear();
     for (TestTensor& input : inputs) input_views_.push_back(input.view());
     for (TestTensor& output : outputs) output_views_.push_back(output.view());
+    for (TestTensor& tensor : saved) saved_views_.push_back(tensor.view());
     mneme_kernel_call raw = MNEME_INIT(mneme_kernel_call);
     raw.inputs = input_views_.data();
     raw.outputs = output_views_.data();
+    raw.saved = saved_views_.data();
     raw.integers = integers_.data();
     raw.n_integers = static_cast<uint32_t>(integers_.size());
+    raw.reals = reals_.data();
+    raw.n_reals = static_cast<uint32_t>(reals_.size());
     return raw;
   }
 
@@ -108,12 +123,15 @@ class KernelRun {
  public:
   std::vector<TestTensor>& inputs;
   std::vector<TestTensor> outputs;
+  std::vector<TestTensor> saved;
   std::vector<TestTensor> grads;  // of the inputs
 
  private:
   std::vector<int64_t> integers_;
+  std::vector<double> reals_;
   std::vector<mneme_view> input_views_;
   std::vector<mneme_view> output_views_;
+  std::vector<mneme_view> saved_views_;
   uint64_t workspace_bytes_ = 0;
   uint64_t backward_bytes_ = 0;
 };
@@ -121,9 +139,9 @@ class KernelRun {
 // What infer says about inputs that do not fit: "code: message", empty when it says nothing.
 template <typename K>
 std::string infer_error(const K& kernel, std::vector<TestTensor> tensors,
-                        std::vector<int64_t> scalars = {}) {
+                        std::vector<int64_t> integers = {}, std::vector<double> reals = {}) {
   try {
-    const KernelRun<K> run(kernel, Device::kCpu, tensors, std::move(scalars));
+    const KernelRun<K> run(kernel, Device::kCpu, tensors, std::move(integers), std::move(reals));
   } catch (const Failure& failure) {
     return std::to_string(failure.code()) + ": " + failure.what();
   }

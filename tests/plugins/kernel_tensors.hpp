@@ -110,6 +110,7 @@ struct TestTensor {
       case DType::kBool:
         return 1;
       case DType::kF64:
+      case DType::kI64:
         return 8;
       case DType::kF32:
         return 4;
@@ -122,7 +123,10 @@ struct TestTensor {
     out.data = memory->data();
     out.device_type = MNEME_DEVICE_CPU;
     out.ndim = static_cast<int32_t>(shape.size());
-    out.dtype_code = dtype == DType::kBool ? 6 : dtype == DType::kBF16 ? 4 : 2;
+    out.dtype_code = dtype == DType::kI64    ? 0
+                     : dtype == DType::kBool ? 6
+                     : dtype == DType::kBF16 ? 4
+                                             : 2;
     out.dtype_bits = static_cast<uint8_t>(element_size() * 8);
     out.dtype_lanes = 1;
     out.shape = shape.data();
@@ -144,6 +148,12 @@ struct TestTensor {
   }
   void write(const std::vector<uint8_t>& values) {
     if (!values.empty()) std::memcpy(memory->host(), values.data(), values.size());
+    memory->upload();
+  }
+  void write(const std::vector<int64_t>& values) {
+    if (!values.empty()) {
+      std::memcpy(memory->host(), values.data(), values.size() * sizeof(int64_t));
+    }
     memory->upload();
   }
   std::vector<double> read() {

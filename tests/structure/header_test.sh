@@ -30,8 +30,15 @@ for header in "$include"/mneme/*.h; do
 done
 for header in plugin.hpp cpp/failure.hpp cpp/host.hpp cpp/options.hpp cpp/tensor.hpp cpp/op_call.hpp cpp/ops.hpp \
     cpp/ops_math.hpp cpp/ops_reduce.hpp cpp/ops_shape.hpp cpp/ops_network.hpp cpp/rows.hpp cpp/state.hpp cpp/setup.hpp \
-    cpp/segment.hpp cpp/layer.hpp cpp/kernel.hpp cpp/half.hpp cpp/tier.hpp cpp/entry.hpp; do
+    cpp/segment.hpp cpp/layer.hpp cpp/kernel.hpp cpp/half.hpp cpp/tier.hpp cpp/entry.hpp cpp/element.hpp \
+    cpp/kernel_checks.hpp cpp/parallel.hpp cpu/inline.hpp cpu/instruction_sets.hpp cpu/strands.hpp; do
   compile g++ "-std=c++17 -Wconversion -Wshadow" "$header" cpp
+done
+# What is compiled for one instruction set after another; GCC says nothing of functions that are inline and not used.
+for header in cpu/scratch.inl cpu/simd.inl cpu/elements.inl cpu/product.inl; do
+  for bytes in 16 32; do
+    compile g++ "-std=c++17 -mavx2 -mfma -DMNEME_VECTOR_BYTES=$bytes -Wconversion -Wshadow" "$header" cpp
+  done
 done
 compile clang++ "-std=c++17 -Wconversion -Wshadow" plugin.hpp cpp
 [ "$checked" -gt 0 ] || { echo "FAIL: no compiler found"; exit 1; }

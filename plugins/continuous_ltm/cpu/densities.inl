@@ -2,14 +2,12 @@
 // width share.
 #pragma once
 
-#include "cpu/elements.inl"
-#include "cpu/product.inl"
+#include "cpu/sdk.inl"
 
 namespace continuous_ltm::cpu {
 namespace {
 
 constexpr int64_t kTile = 48;         // queries worked on together; a multiple of all kRowsOf
-constexpr int64_t kSpareRows = 12;    // the largest kRowsOf
 constexpr int64_t kOrderLevels = 32;  // steps of [0,1] that the order tells apart
 constexpr int64_t kBuckets = kOrderLevels * kOrderLevels;
 

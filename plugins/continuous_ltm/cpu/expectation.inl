@@ -146,13 +146,13 @@ void expect_head(const ExpectationShape& shape, const ExpectationBuffers& buffer
 void expect(const ExpectationShape& shape, const ExpectationBuffers& buffers, void* scratch,
             int64_t head) {
   switch (shape.element) {
-    case Element::kF32:
+    case ElementType::kF32:
       return expect_head<float, float>(shape, buffers, scratch, head);
-    case Element::kF64:
+    case ElementType::kF64:
       return expect_head<double, double>(shape, buffers, scratch, head);
-    case Element::kBF16:
+    case ElementType::kBF16:
       return expect_head<float, BF16>(shape, buffers, scratch, head);
-    case Element::kF16:
+    case ElementType::kF16:
       return expect_head<float, F16>(shape, buffers, scratch, head);
   }
 }
@@ -166,7 +166,7 @@ uint64_t forward_bytes(const BasisGrid& grid, int64_t count, int64_t width) {
 }
 
 uint64_t expect_scratch(const ExpectationShape& s) {
-  return s.element == Element::kF64 ? forward_bytes<double>(s.grid, s.queries, s.head_width)
+  return s.element == ElementType::kF64 ? forward_bytes<double>(s.grid, s.queries, s.head_width)
                                     : forward_bytes<float>(s.grid, s.queries, s.head_width);
 }
 

@@ -83,11 +83,6 @@ MNEME_INLINE void differentiate_weights(const Tile<T>& tile, const WidthTerms<T>
 }
 
 template <typename T>
-MNEME_INLINE void clear(T* values, int64_t count) {
-  __builtin_memset(values, 0, static_cast<uint64_t>(count) * sizeof(T));
-}
-
-template <typename T>
 void backward_block(const Tile<T>& tile, const WidthTerms<T>& terms, int64_t row, int64_t first,
                     int64_t count, int64_t width, const BackwardScratch<T>& s,
                     DensityGradients<T>& out) {
@@ -187,13 +182,13 @@ void backward_head(const ExpectationShape& shape, const ExpectationBuffers& buff
 void expect_backward(const ExpectationShape& shape, const ExpectationBuffers& buffers,
                      const ExpectationGradients& grads, void* scratch, int64_t head) {
   switch (shape.element) {
-    case Element::kF32:
+    case ElementType::kF32:
       return backward_head<float, float>(shape, buffers, grads, scratch, head);
-    case Element::kF64:
+    case ElementType::kF64:
       return backward_head<double, double>(shape, buffers, grads, scratch, head);
-    case Element::kBF16:
+    case ElementType::kBF16:
       return backward_head<float, BF16>(shape, buffers, grads, scratch, head);
-    case Element::kF16:
+    case ElementType::kF16:
       return backward_head<float, F16>(shape, buffers, grads, scratch, head);
   }
 }
@@ -207,7 +202,7 @@ uint64_t backward_bytes(const ExpectationShape& s) {
 }
 
 uint64_t expect_backward_scratch(const ExpectationShape& s) {
-  return s.element == Element::kF64 ? backward_bytes<double>(s) : backward_bytes<float>(s);
+  return s.element == ElementType::kF64 ? backward_bytes<double>(s) : backward_bytes<float>(s);
 }
 
 }  // namespace

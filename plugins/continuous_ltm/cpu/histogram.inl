@@ -1,7 +1,7 @@
 // Mass of one head's densities below each edge of the histogram, in double.
 #pragma once
 
-#include "cpu/elements.inl"
+#include "cpu/sdk.inl"
 
 namespace continuous_ltm::cpu {
 namespace {

@@ -1,8 +1,7 @@
-// The kernels for any processor, with vectors of 16 bytes.
+// The kernels for any processor.
 #include "cpu/kernel_table.hpp"
-
-#define MNEME_VECTOR_BYTES 16
-
+#include "mneme/cpu/portable.inl"
+// Compiled for what was just chosen:
 #include "cpu/kernel_table.inl"
 
 namespace continuous_ltm::cpu {

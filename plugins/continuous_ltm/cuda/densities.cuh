@@ -2,15 +2,15 @@
 // tile of queries, their order.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime_api.h>
-
 #include <cstdint>
 
 #include "basis_grid.hpp"
+#include "mneme/cuda/elements.cuh"
 
 namespace continuous_ltm::cuda {
+
+using mneme::cuda::narrow;
+using mneme::cuda::widen;
 
 constexpr int kThreads = 256;
 constexpr int kTile = 64;   // queries, or functions, that a block's registers hold results for
@@ -42,15 +42,6 @@ inline DeviceGrid device_grid(const BasisGrid& grid, bool is_f64) {
   }
   return out;
 }
-
-__device__ inline float widen(float value) { return value; }
-__device__ inline double widen(double value) { return value; }
-__device__ inline float widen(__half value) { return __half2float(value); }
-__device__ inline float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
-__device__ inline void narrow(float value, float& to) { to = value; }
-__device__ inline void narrow(double value, double& to) { to = value; }
-__device__ inline void narrow(float value, __half& to) { to = __float2half_rn(value); }
-__device__ inline void narrow(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
 
 __device__ inline float power_of_two(float x) { return exp2f(x); }
 __device__ inline double power_of_two(double x) { return exp2(x); }

@@ -7,9 +7,11 @@
 
 #include "mneme/cpp/parallel.hpp"
 
-namespace continuous_ltm::cpu {
+namespace mneme {
+inline namespace sdk_0_1 {
+namespace cpu {
 
-// More would only cost memory: a strand's scratch is the size of one head's values.
+// More would only cost memory.
 inline constexpr int64_t kMostStrands = 16;
 
 struct Strands {
@@ -22,7 +24,7 @@ struct Strands {
   // Calls body(scratch, piece) once for every piece, on the host's threads.
   template <typename Body>
   void run(void* workspace, const Body& body) const {
-    mneme::parallel_for(count(), 1, [&](int64_t begin, int64_t end) noexcept {
+    parallel_for(count(), 1, [&](int64_t begin, int64_t end) noexcept {
       for (int64_t strand = begin; strand < end; ++strand) {
         void* scratch =
             static_cast<unsigned char*>(workspace) + static_cast<uint64_t>(strand) * scratch_bytes;
@@ -35,4 +37,6 @@ struct Strands {
   }
 };
 
-}  // namespace continuous_ltm::cpu
+}  // namespace cpu
+}  // namespace sdk_0_1
+}  // namespace mneme

@@ -1,9 +1,11 @@
-// Small matrix products that live in the caches: C [rows, columns] += A [rows, k] B [k, columns].
+// Small matrix products that live in the caches: C [rows, columns] (+)= A [rows, k] B [k, columns].
 #pragma once
 
-#include "cpu/simd.inl"
+#include "mneme/cpu/simd.inl"
 
-namespace continuous_ltm::cpu {
+namespace mneme {
+inline namespace sdk_0_1 {
+namespace cpu {
 namespace {
 
 // A register tile has kRowsOf<columns> rows of `columns` vectors: 24 of AVX-512's 32 registers, 12
@@ -19,6 +21,7 @@ constexpr int kMostColumns = 2;
 template <int columns>
 constexpr int kRowsOf = columns == 2 ? 6 : 12;
 #endif
+constexpr int64_t kSpareRows = 12;  // the largest kRowsOf
 
 // Rows of A are a_row elements apart, its columns a_k; one of the two is 1. A, B and C may be read
 // up to 11 rows beyond the last; B's and C's rows hold whole vectors.
@@ -34,6 +37,7 @@ struct Product {
   int64_t rows;
   int64_t vectors;  // columns / kLanes
   int64_t k;
+  bool is_fresh = false;  // C = A B, whatever C held; else C += A B
 };
 
 template <int rows, int columns, typename T>
@@ -41,7 +45,7 @@ MNEME_INLINE void multiply_registers(const Product<T>& p, const T* a, const T* b
   Vec<T> sum[rows][columns];
   MNEME_UNROLL for (int i = 0; i < rows; ++i) {
     MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] =
-        load(c + i * p.c_row + j * kLanes<T>);
+        p.is_fresh ? Vec<T>{} : load(c + i * p.c_row + j * kLanes<T>);
   }
   for (int64_t k = 0; k < p.k; ++k) {
     Vec<T> row[columns];
@@ -93,4 +97,6 @@ MNEME_INLINE void multiply(const Product<T>& p) {
 }
 
 }  // namespace
-}  // namespace continuous_ltm::cpu
+}  // namespace cpu
+}  // namespace sdk_0_1
+}  // namespace mneme

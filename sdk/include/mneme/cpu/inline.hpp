@@ -1,4 +1,4 @@
-// How the kernels' inner functions are compiled.
+// How the inner functions of kernels are compiled.
 #pragma once
 
 #define MNEME_INLINE inline __attribute__((always_inline))

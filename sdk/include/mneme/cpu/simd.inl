@@ -1,12 +1,16 @@
-// Vectors of the instruction set that the including file chose: MNEME_VECTOR_BYTES, and, for what
-// the compilers' vector types cannot say, MNEME_USE_AVX512. Everything here has internal linkage,
-// so that no other file can end up with code of this instruction set; for the same reason no
-// standard template is used.
+// Vectors of the instruction set that the including file chose (mneme/cpu/avx512.inl, avx2.inl or
+// portable.inl): MNEME_VECTOR_BYTES, and, for what the compilers' vector types cannot say,
+// MNEME_USE_AVX512. Everything in the .inl files has internal linkage, so that no other file can
+// end up with code of this instruction set; for the same reason they use no standard template.
 #pragma once
 
-#include "cpu/inline.hpp"
+#include <cstdint>
 
-namespace continuous_ltm::cpu {
+#include "mneme/cpu/inline.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+namespace cpu {
 namespace {
 
 template <typename T>
@@ -132,4 +136,6 @@ MNEME_INLINE Vec<double> exp2(Vec<double> x) {
 #endif
 
 }  // namespace
-}  // namespace continuous_ltm::cpu
+}  // namespace cpu
+}  // namespace sdk_0_1
+}  // namespace mneme

@@ -3,9 +3,11 @@
 // sets.
 #pragma once
 
-#include "cpu/simd.inl"
+#include "mneme/cpu/simd.inl"
 
-namespace continuous_ltm::cpu {
+namespace mneme {
+inline namespace sdk_0_1 {
+namespace cpu {
 namespace {
 
 struct BF16 {
@@ -80,31 +82,7 @@ MNEME_INLINE void write_row(const float* from, int64_t count, float* to) {
   if (count > 0) __builtin_memcpy(to, from, static_cast<uint64_t>(count) * sizeof(float));
 }
 
-// Hands out a strand's scratch memory piece by piece. Without a base it only counts.
-class Carver {
- public:
-  explicit Carver(void* base) : base_(static_cast<unsigned char*>(base)) {
-    used_ = (64 - reinterpret_cast<uintptr_t>(base) % 64) % 64;
-  }
-  template <typename T>
-  T* take(int64_t count) {
-    unsigned char* at = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += (static_cast<uint64_t>(count) * sizeof(T) + 63) / 64 * 64;
-    return reinterpret_cast<T*>(at);
-  }
-  // Enough at any address.
-  uint64_t bytes() const { return used_ + 64; }
-
- private:
-  unsigned char* base_;
-  uint64_t used_;
-};
-
-MNEME_INLINE int64_t round_up(int64_t value, int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-MNEME_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-MNEME_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 }  // namespace
-}  // namespace continuous_ltm::cpu
+}  // namespace cpu
+}  // namespace sdk_0_1
+}  // namespace mneme

@@ -7,13 +7,17 @@
 
 #include "mneme/cpp/failure.hpp"
 
-namespace continuous_ltm {
+namespace mneme {
+inline namespace sdk_0_1 {
+namespace cuda {
 
 // Errors: Failure(MNEME_E_CUDA) with the runtime's own code when a launch failed.
 inline void check_launch(cudaError_t status) {
   if (status == cudaSuccess) return;
-  throw mneme::Failure(MNEME_E_CUDA, std::string("launch failed: ") + cudaGetErrorString(status),
-                       __FILE__, __LINE__, static_cast<int32_t>(status));
+  throw Failure(MNEME_E_CUDA, std::string("launch failed: ") + cudaGetErrorString(status), __FILE__,
+                __LINE__, static_cast<int32_t>(status));
 }
 
-}  // namespace continuous_ltm
+}  // namespace cuda
+}  // namespace sdk_0_1
+}  // namespace mneme
