@@ -7,6 +7,8 @@ using mneme::Tensor;
 
 Compressive::Made Compressive::compress(mneme::Layer& l, const Evicted& evicted) const {
   const Evicted from = settings_.remainder == Remainder::kPad ? padded(evicted) : evicted;
+  if (evicted.usage && l.wants_probe("memory.usage"))
+    l.probe("memory.usage", evicted.usage / attention_calls(l));
   Made made;
   for (const int64_t count : evicted.counts) made.counts.push_back(settings_.made_of(count));
   const int64_t count = largest(made.counts);
@@ -81,7 +83,6 @@ Tensor Compressive::most_used(mneme::Layer& l, const Evicted& evicted, const Mad
   }
   index = clamp_max(mneme::sort(index, 1).values, static_cast<double>(columns - 1));
   if (l.wants_probe("memory.kept_index")) l.probe("memory.kept_index", index);
-  if (l.wants_probe("memory.usage")) l.probe("memory.usage", evicted.usage / attention_calls(l));
   return take_along_dim(evicted.rows, unsqueeze(index, 2), 1);
 }
 
