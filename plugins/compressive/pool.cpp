@@ -1,0 +1,105 @@
+#include "pool.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "cpu/kernel_table.hpp"
+#include "mneme/cpp/kernel_checks.hpp"
+#include "mneme/cpp/parallel.hpp"
+#ifdef MNEME_HAS_CUDA
+#include "cuda/pool.cuh"
+#include "mneme/cuda/status.hpp"
+#endif
+
+namespace compressive {
+namespace {
+
+PoolShape shape_of(const mneme::KernelCall& call) {
+  PoolShape shape;
+  shape.lanes = call.input(0).dim(0);
+  shape.rows = call.input(0).dim(1);
+  shape.width = call.input(0).dim(2);
+  shape.rate = call.integer(0);
+  shape.kind = static_cast<PoolKind>(call.integer(1));
+  shape.element = mneme::element_of(call.input(0).dtype());
+  return shape;
+}
+
+PoolGradients gradients_of(const mneme::KernelCall& call) {
+  PoolGradients gradients;
+  gradients.rows = call.input(0).data<void>();
+  if (call.grad_output(0).has_data()) gradients.arriving = call.grad_output(0).data<void>();
+  if (call.grad_input(0).has_data()) gradients.rows_grad = call.grad_input(0).data<void>();
+  return gradients;
+}
+
+// Calls body(window) for every window of every lane, on the host's threads.
+template <typename Body>
+void for_each_window(const PoolShape& shape, const Body& body) {
+  const int64_t elements = std::max<int64_t>(1, shape.rate * shape.width);
+  mneme::parallel_for(shape.lanes * shape.windows(), std::max<int64_t>(1, 16384 / elements),
+                      [&](int64_t begin, int64_t end) noexcept {
+                        for (int64_t window = begin; window < end; ++window) body(window);
+                      });
+}
+
+}  // namespace
+
+Pool::Pool(const cpu::KernelTable* table)
+    : table_(table != nullptr ? table : cpu::kernel_tables().front()) {}
+
+void Pool::infer(mneme::KernelPlan& plan) const {
+  const mneme::TypedShape rows = plan.input(0);
+  check_rank("rows", rows.shape, 3, "[B, m, D]");
+  mneme::visit_float(rows.dtype, [](auto) {});
+  const int64_t rate = plan.integer(0);
+  const int64_t kind = plan.integer(1);
+  if (rate < 1) {
+    mneme::fail(MNEME_E_INVALID_ARGUMENT, "rate: expected at least 1, got " + std::to_string(rate));
+  }
+  if (kind != 0 && kind != 1) {
+    mneme::fail(MNEME_E_INVALID_ARGUMENT,
+                "kind: expected 0 (mean) or 1 (max), got " + std::to_string(kind));
+  }
+  plan.output(0, rows.dtype, {rows.shape[0], rows.shape[1] / rate, rows.shape[2]});
+}
+
+void Pool::forward_cpu(const mneme::KernelCall& call) const {
+  const PoolShape shape = shape_of(call);
+  PoolBuffers buffers;
+  buffers.rows = call.input(0).data<void>();
+  buffers.pooled = call.output(0).data<void>();
+  for_each_window(shape, [&](int64_t window) { table_->pool(shape, buffers, window); });
+}
+
+void Pool::backward_cpu(const mneme::KernelCall& call) const {
+  const PoolShape shape = shape_of(call);
+  const PoolGradients gradients = gradients_of(call);
+  const mneme::View grad = call.grad_input(0);
+  if (gradients.rows_grad == nullptr) return;
+  // Without a window no gradient arrives either.
+  if (gradients.arriving == nullptr) {
+    std::memset(gradients.rows_grad, 0,
+                static_cast<std::size_t>(grad.elements() * grad.element_size()));
+    return;
+  }
+  for_each_window(shape, [&](int64_t window) { table_->pool_backward(shape, gradients, window); });
+}
+
+#ifdef MNEME_HAS_CUDA
+void Pool::forward_cuda(const mneme::KernelCall& call) const {
+  PoolBuffers buffers;
+  buffers.rows = call.input(0).data<void>();
+  buffers.pooled = call.output(0).data<void>();
+  mneme::cuda::check_launch(
+      cuda::launch_pool(shape_of(call), buffers, static_cast<cudaStream_t>(call.stream())));
+}
+
+void Pool::backward_cuda(const mneme::KernelCall& call) const {
+  mneme::cuda::check_launch(cuda::launch_pool_backward(shape_of(call), gradients_of(call),
+                                                       static_cast<cudaStream_t>(call.stream())));
+}
+#endif
+
+}  // namespace compressive
