@@ -1,4 +1,5 @@
 // mneme abi ops
+#include <CLI/CLI.hpp>
 #include <sstream>
 
 #include "host/cli/arguments.hpp"

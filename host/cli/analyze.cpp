@@ -1,6 +1,7 @@
 // mneme analyze RUN
 #include "host/cli/analyze.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,7 +1,6 @@
 // What the parts of `mneme analyze` share. Not for other subcommands.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <memory>

@@ -1,4 +1,5 @@
 // mneme analyze regression
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>

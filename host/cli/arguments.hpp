@@ -1,7 +1,6 @@
 // Arguments that several subcommands share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -12,6 +11,10 @@
 #include "host/base/json.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace mneme::cli {
 

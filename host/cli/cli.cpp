@@ -1,5 +1,6 @@
 #include "host/cli/cli.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
 #include <string>

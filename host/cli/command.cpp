@@ -1,5 +1,7 @@
 #include "host/cli/command.hpp"
 
+#include <CLI/CLI.hpp>
+
 namespace mneme::cli {
 
 void set_examples(CLI::App& command, const std::vector<std::string>& examples) {

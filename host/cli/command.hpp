@@ -1,12 +1,15 @@
 // What the subcommands' files offer to cli.cpp, and what they share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "host/cli/streams.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace mneme::cli {
 

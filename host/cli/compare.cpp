@@ -1,6 +1,7 @@
 // mneme compare EXP --memory A --memory B
 #include "host/compare/compare.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host/cli/arguments.hpp"

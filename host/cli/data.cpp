@@ -1,6 +1,7 @@
 // mneme data prepare | describe | sets
 #include "host/cli/data.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host/cli/command.hpp"

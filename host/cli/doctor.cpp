@@ -1,6 +1,7 @@
 // mneme doctor
 #include "host/cli/doctor.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 

@@ -1,6 +1,7 @@
 // mneme eval RUN
 #include "host/cli/eval.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,6 +1,7 @@
 // mneme export RUN OUT
 #include "host/train/export.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host/base/log.hpp"

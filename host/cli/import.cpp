@@ -1,6 +1,7 @@
 // mneme import WEIGHTS EXP
 #include "host/train/import.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host/base/text.hpp"

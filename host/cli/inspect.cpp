@@ -1,6 +1,7 @@
 // mneme inspect FILE|RUN
 #include "host/cli/inspect.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host/base/safetensors.hpp"

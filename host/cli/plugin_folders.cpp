@@ -1,5 +1,6 @@
 #include "host/cli/plugin_folders.hpp"
 
+#include <CLI/CLI.hpp>
 #include <system_error>
 
 #include "host/base/error.hpp"

@@ -1,10 +1,13 @@
 // The folders in which the commands about plugins look.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace mneme::cli {
 

@@ -1,6 +1,7 @@
 // mneme plugins list | describe
 #include "host/cli/plugins.hpp"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host/cli/command.hpp"

@@ -1,4 +1,5 @@
 // mneme train EXP
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 
