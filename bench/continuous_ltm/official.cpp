@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "host/torch.hpp"
+#include "host/torch_function.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "host/torch.hpp"
+#include "host/torch_function.hpp"
 
 namespace mneme::backbone {
 namespace {

@@ -3,7 +3,7 @@
 #include "host/backbone/attention.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/torch_function.hpp"
 
 namespace mneme::backbone {
 namespace {

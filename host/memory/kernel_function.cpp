@@ -9,7 +9,7 @@
 #include "host/memory/call_error.hpp"
 #include "host/memory/kernel_view.hpp"
 #include "host/memory/ops.hpp"
-#include "host/torch.hpp"
+#include "host/torch_function.hpp"
 
 namespace mneme::memory {
 namespace {

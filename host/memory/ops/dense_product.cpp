@@ -1,9 +1,11 @@
 #include "host/memory/ops/dense_product.hpp"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <optional>
 #include <vector>
 
-#include "host/torch.hpp"
+#include "host/torch_function.hpp"
 
 namespace mneme::memory::ops {
 namespace {
