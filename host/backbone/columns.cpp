@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
+#include <vector>
 
 #include "host/backbone/attention.hpp"
 #include "host/backbone/linear.hpp"
@@ -84,6 +86,49 @@ void find_given(Block& block, int64_t index, at::ScalarType compute,
   block.v = it->second.v;
 }
 
+// True when a lane has rows in a placed block and lacks some of a nearer one: as after it started
+// afresh while rows that it starts with lie behind a tier that starts empty.
+bool has_gaps(const std::vector<Block>& blocks) {
+  std::vector<uint8_t> lacks;
+  for (auto block = blocks.rbegin(); block != blocks.rend() && is_placed(*block); ++block) {
+    const std::vector<int64_t>& counts = block->source->rows.counts;
+    lacks.resize(static_cast<size_t>(block->k.size(0)), 0);
+    for (size_t b = 0; b < lacks.size(); ++b) {
+      const int64_t held = counts.empty() ? block->rows() : counts[b];
+      if (held > 0 && lacks[b] != 0) return true;
+      if (held < block->rows()) lacks[b] = 1;
+    }
+  }
+  return false;
+}
+
+// [B, sum m] bool of blocks.
+at::Tensor validity(const std::vector<Block>& blocks, size_t from) {
+  std::vector<at::Tensor> valid;
+  for (size_t i = from; i < blocks.size(); ++i) {
+    const at::Tensor& own = blocks[i].source->rows.valid;
+    const at::Tensor& k = blocks[i].k;
+    valid.push_back(own.defined() ? own
+                                  : at::ones({k.size(0), k.size(1)}, k.options().dtype(at::kBool)));
+  }
+  return at::cat(valid, 1);
+}
+
+// Takes columns [free, free + index.size(1)) of t in the order of `index` [B,n].
+at::Tensor moved(const at::Tensor& t, int64_t free, const at::Tensor& index, int64_t lane_dim,
+                 int64_t dim) {
+  const int64_t lanes = index.size(0), placed = index.size(1);
+  std::vector<int64_t> shape = t.sizes().vec(), view(shape.size(), 1);
+  shape[static_cast<size_t>(lane_dim)] = view[static_cast<size_t>(lane_dim)] = lanes;
+  const at::Tensor all = t.expand(shape);
+  shape[static_cast<size_t>(dim)] = view[static_cast<size_t>(dim)] = placed;
+  const at::Tensor columns =
+      all.narrow(dim, free, placed).gather(dim, index.view(view).expand(shape));
+  const int64_t rest = free + placed;
+  return at::cat({all.narrow(dim, 0, free), columns, all.narrow(dim, rest, t.size(dim) - rest)},
+                 dim);
+}
+
 at::Tensor additive(const at::Tensor& valid, const at::TensorOptions& options) {
   return at::zeros(valid.sizes(), options).masked_fill_(valid.logical_not(), kMinusInfinity);
 }
@@ -97,7 +142,13 @@ bool ContextColumns::is_reordered() const {
   return false;
 }
 
-at::Tensor ContextColumns::original_order(const at::Tensor& columns) const {
+at::Tensor ContextColumns::in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const {
+  return lane_order.defined() ? moved(t, free, lane_order, lane_dim, dim) : t;
+}
+
+at::Tensor ContextColumns::original_order(const at::Tensor& given) const {
+  const at::Tensor columns =
+      lane_order.defined() ? moved(given, free, lane_order.argsort(int64_t{1}), 0, 1) : given;
   if (!is_reordered()) return columns;
   std::vector<at::Tensor> parts(blocks.size());
   int64_t begin = 0;
@@ -142,6 +193,12 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
     }
     from = to;
   }
+  if (has_gaps(out.blocks)) {
+    const auto first = std::find_if(out.blocks.begin(), out.blocks.end(), is_placed);
+    const auto from = static_cast<size_t>(first - out.blocks.begin());
+    out.lane_order =
+        std::get<1>(at::sort(validity(out.blocks, from).to(at::kByte), /*stable=*/true, 1, false));
+  }
   return out;
 }
 
@@ -159,10 +216,8 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
   if (!any_invalid) return out;
   const auto all = [&](int64_t n) { return at::ones({lanes, n}, options.dtype(at::kBool)); };
   std::vector<at::Tensor> valid;
-  for (const Block& block : context.blocks) {
-    const at::Tensor& own = block.source->rows.valid;
-    valid.push_back(own.defined() ? own : all(block.rows()));
-  }
+  if (!context.blocks.empty())
+    valid.push_back(context.in_lane_order(validity(context.blocks, 0), 0, 1));
   if (scope.riders > 0)
     valid.push_back(scope.rider_valid.defined() ? scope.rider_valid : all(scope.riders));
   valid.push_back(scope.token_valid.defined() ? scope.token_valid : all(tokens));
@@ -234,7 +289,7 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
   for (at::Tensor& part : parts) {
     part = part.expand({sizes[0], sizes[1], sizes[2], part.size(3)});
   }
-  return parts.size() == 1 ? parts[0] : at::cat(parts, 3);
+  return context.in_lane_order(parts.size() == 1 ? parts[0] : at::cat(parts, 3), 1, 3);
 }
 
 }  // namespace mneme::backbone

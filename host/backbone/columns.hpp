@@ -23,8 +23,15 @@ struct ContextColumns {
   std::vector<Block> blocks;
   int64_t free = 0;    // rows without places
   int64_t placed = 0;  // rows by place
+  // Where some lane lacks rows between others that it has: which placed column stands at each place
+  // of a lane, [B,placed] i64, its own rows last, so that it has the distances of that lane alone.
+  // Undefined = the order of the blocks in every lane.
+  at::Tensor lane_order;
 
   bool is_reordered() const;
+  // t with columns [free; placed; rest] along `dim` and lanes (or 1) along `lane_dim`, its placed
+  // columns in the lanes' own order.
+  at::Tensor in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const;
   // Columns [B, free + placed + rest] back in the order of LayerContext::blocks.
   at::Tensor original_order(const at::Tensor& columns) const;
   // Keys and values of the blocks in the order of LayerContext::blocks.

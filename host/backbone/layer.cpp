@@ -97,8 +97,8 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   const ColumnMask mask = mask_columns(columns, q.size(0), tokens, *settings_, scope);
   AttentionArgs args;
   args.q = q;
-  args.k = heads_first(keys);
-  args.v = heads_first(values);
+  args.k = columns.in_lane_order(heads_first(keys), 1, 2);
+  args.v = columns.in_lane_order(heads_first(values), 1, 2);
   args.mask = mask.mask;
   args.bias = bias_columns(columns, context, q, *this, scope);
   args.may_be_empty = mask.may_be_empty || args.bias.defined();

@@ -26,17 +26,30 @@ MemorySession::MemorySession(const config::ModelConfig& config, const ModelSetup
   model->train(false);
 }
 
-MemorySession::Result MemorySession::run(memory::StackState& state, const at::Tensor& ids) {
+MemorySession::Result MemorySession::run(memory::StackState& state, const at::Tensor& ids,
+                                         const How& how) {
+  Result out;
   memory::SegmentInput input;
   input.length = ids.size(1) - 1;
+  input.valid_count = how.valid_count;
+  input.wanted_probes = how.probes;
+  input.probes = &out.probes;
   memory::SegmentRun segment(stack, state, input);
-  Result out;
-  out.nll =
-      model->forward({ids.narrow(1, 0, input.length), ids.narrow(1, 1, input.length), {}}, segment)
-          .nll;
+  at::Tensor target = ids.narrow(1, 1, input.length);
+  if (!how.valid_count.empty()) {
+    const at::Tensor counts = at::tensor(how.valid_count, at::kLong).unsqueeze(1);
+    target = target.masked_fill(at::arange(input.length, at::kLong).unsqueeze(0).ge(counts), -1);
+  }
+  ForwardOptions options;
+  options.tap = how.tap;
+  const Output forward =
+      model->forward({ids.narrow(1, 0, input.length), target, how.valid_count}, segment, options);
+  out.nll = forward.nll;
+  out.top = forward.top;
   out.loss = out.nll.mean();
-  const at::Tensor more = segment.total_loss();
-  if (more.defined()) out.loss = out.loss + more.to(out.loss.scalar_type());
+  out.aux = segment.total_loss();
+  if (out.aux.defined()) out.loss = out.loss + out.aux.to(out.loss.scalar_type());
+  for (const auto& [name, metric] : segment.metrics()) out.metrics[name] = metric.value;
   segment.commit();
   return out;
 }

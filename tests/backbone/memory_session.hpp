@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,26 @@ namespace mneme::backbone {
 // [memory] with these plugin folders; `tiers` is the TOML text of its [[memory.tier]] tables.
 config::MemoryConfig memory_of(const std::vector<std::string>& folders, const std::string& tiers);
 
+// How one segment of a session differs from a plain one.
+struct SegmentHow {
+  std::vector<int64_t> valid_count = {};           // [B] tokens that are no padding; empty = all
+  std::set<std::string, std::less<>> probes = {};  // wanted ones, by the plugins' names
+  ForwardOptions::Tap* tap = nullptr;
+};
+
+// What it showed.
+struct SegmentResult {
+  at::Tensor nll;   // [B,T], 0 at padding
+  at::Tensor top;   // [B,T,D]
+  at::Tensor loss;  // [], the mean nll and the memories' auxiliary losses
+  at::Tensor aux;   // [], the auxiliary losses alone; undefined when there was none
+  std::map<std::string, at::Tensor> probes;   // "<tier>.<plugin>.<layer>.<name>"
+  std::map<std::string, at::Tensor> metrics;  // "<tier>.<plugin>.<name>"
+};
+
 struct MemorySession {
+  using How = SegmentHow;
+  using Result = SegmentResult;
   std::unique_ptr<Model> model;
   memory::PluginLoader loader;
   memory::Stack stack;
@@ -29,21 +50,15 @@ struct MemorySession {
   memory::StackState fresh(int64_t lanes, memory::Phase phase = memory::Phase::kTraining) const {
     return stack.new_state(phase, lanes);
   }
-  // One committed segment of ids [B,T+1]: nll [B,T].
+  // One committed segment of ids [B,T+1].
+  Result run(memory::StackState& state, const at::Tensor& ids, const How& how = {});
   at::Tensor nll(memory::StackState& state, const at::Tensor& ids) { return run(state, ids).nll; }
-  // The same as a loss: the mean nll and the memories' auxiliary losses.
   at::Tensor loss(memory::StackState& state, const at::Tensor& ids) { return run(state, ids).loss; }
   // ids [B,n+1] in segments of these lengths: nll [B,n].
   at::Tensor nll(memory::StackState& state, const at::Tensor& ids,
                  const std::vector<int64_t>& lengths);
   // A parameter of the model, or of a tier by the end of its name. Fails when there is none.
   at::Tensor parameter(const std::string& name) const;
-
- private:
-  struct Result {
-    at::Tensor nll, loss;
-  };
-  Result run(memory::StackState& state, const at::Tensor& ids);
 };
 
 // ||gradient - central differences|| / ||central differences|| of loss() over `samples` elements of

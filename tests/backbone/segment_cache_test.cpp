@@ -6,6 +6,7 @@
 #include "host/memory/loader.hpp"
 #include "host/memory/stack.hpp"
 #include "host/torch.hpp"
+#include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {
@@ -156,6 +157,53 @@ TEST_P(SegmentCache, PaddedSegmentBeforeAResetIsForgotten) {
   EXPECT_LT(
       largest_difference(second[1], fresh.losses(ids.narrow(0, 1, 1).narrow(1, 6, 7), {6})[0]),
       1e-12);
+}
+
+// What a state holds of lane 1 alone, without the rows of its first tier.
+memory::StackState::Saved second_lane(const memory::StackState& state) {
+  memory::StackState lane = state.clone();
+  lane.select({1});
+  memory::StackState::Saved saved = lane.save();
+  std::erase_if(saved.tensors, [](const auto& entry) { return entry.first.starts_with("0."); });
+  return saved;
+}
+
+// The same of both lanes, where lane 1 lacks the rows of its first tier.
+memory::StackState::Saved with_gap(const memory::StackState& state) {
+  memory::StackState::Saved saved = state.save();
+  std::vector<std::pair<std::string, at::Tensor>> masks;
+  for (const auto& [name, tensor] : saved.tensors) {
+    if (!name.starts_with("0.") || !name.ends_with(".hidden")) continue;
+    at::Tensor valid = torch::ones({2, tensor.size(1)}, at::kBool);
+    valid[1].fill_(false);
+    masks.emplace_back(name.substr(0, name.rfind('.')) + ".valid", valid);
+  }
+  saved.tensors.insert(saved.tensors.end(), masks.begin(), masks.end());
+  return saved;
+}
+
+// A lane that lacks rows of a nearer tier has the places of that lane alone.
+TEST_P(SegmentCache, PlacesCountOnlyRowsThatTheLaneHas) {
+  const at::Tensor ids = random_ids(8, 2, 25, 11);
+  config::MemoryConfig memory = cache_of(4);
+  memory.tiers.push_back(cache_of(9).tiers[0]);
+  const config::ModelConfig c = model_config(GetParam());
+  MemorySession session(c, small_setup(), memory);
+  memory::StackState state = session.fresh(2, memory::Phase::kEvaluation);
+  session.nll(state, ids, {6, 6, 6});
+  memory::StackState gap = session.stack.restore(memory::Phase::kEvaluation, 2, with_gap(state));
+  memory::StackState alone =
+      session.stack.restore(memory::Phase::kEvaluation, 1, second_lane(state));
+  const at::Tensor more = ids.narrow(1, 18, 7);
+  for (const bool has_grad : {true, false}) {
+    const at::AutoGradMode grad(has_grad);
+    memory::StackState a = gap.clone(), b = alone.clone(), whole = state.clone();
+    const at::Tensor both = session.nll(a, more);
+    EXPECT_LT(largest_difference(both[1], session.nll(b, more.narrow(0, 1, 1))[0]), 1e-12);
+    const at::Tensor undisturbed = session.nll(whole, more);
+    EXPECT_EQ(largest_difference(both[0], undisturbed[0]), 0.0);
+    EXPECT_GT(largest_difference(both[1], undisturbed[1]), 1e-3);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Norms, SegmentCache,
