@@ -152,6 +152,12 @@ void RowsQueue::append(BlockPtr block) {
   blocks_.push_back(std::move(block));
 }
 
+void RowsQueue::prepend(BlockPtr block) {
+  if (block->rows.count == 0) return;
+  size_ += block->rows.count;
+  blocks_.insert(blocks_.begin(), std::move(block));
+}
+
 std::vector<Rows> RowsQueue::remove_oldest(int64_t n) {
   std::vector<Rows> pieces;
   std::size_t whole = 0;

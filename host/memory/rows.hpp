@@ -69,6 +69,8 @@ class RowsQueue {
   const std::vector<BlockPtr>& blocks() const { return blocks_; }
 
   void append(BlockPtr block);
+  // Puts rows before the oldest.
+  void prepend(BlockPtr block);
   // Removes the n oldest rows, at most what is there, and returns the pieces.
   Rows pop_oldest(int64_t n);
   // The same without returning them: nothing is copied.

@@ -86,6 +86,17 @@ void TierState::fill_queue_start(ScopeState& scope, int64_t queue) {
   scope.queues[static_cast<std::size_t>(queue)].append(std::move(block));
 }
 
+void TierState::make_room_for_start(RowsQueue& queue, const QueueDecl& decl) const {
+  const int64_t missing = decl.start_rows - queue.size();
+  if (missing <= 0) return;
+  auto block = std::make_shared<RowsBlock>();
+  block->rows = zero_rows(decl, missing, lanes_, backbone_);
+  block->rows.valid =
+      torch::zeros({lanes_, missing}, block->rows.main().options().dtype(at::kBool));
+  block->rows.counts.assign(static_cast<std::size_t>(lanes_), 0);
+  queue.prepend(std::move(block));
+}
+
 void TierState::reset(const std::vector<uint8_t>& reset) {
   const bool all = std::all_of(reset.begin(), reset.end(), [](uint8_t r) { return r != 0; });
   const at::Tensor mask = all ? at::Tensor() : bool_tensor(reset, backbone_.device);
@@ -111,6 +122,7 @@ void TierState::reset(const std::vector<uint8_t>& reset) {
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       const QueueDecl& decl = instance_->queues[q];
       if (decl.is_model_scope != is_model) continue;
+      if (!all) make_room_for_start(scope.queues[q], decl);
       scope.queues[q].reset(reset, decl.start_rows);
       if (all) fill_queue_start(scope, static_cast<int64_t>(q));
     }

@@ -65,6 +65,8 @@ class TierState {
  private:
   at::Tensor start_value(const SlotDecl& decl, int64_t served_index) const;
   void fill_queue_start(ScopeState& scope, int64_t queue);
+  // Columns for the rows that a lane starts with, invalid in every lane.
+  void make_room_for_start(RowsQueue& queue, const QueueDecl& decl) const;
   // "<prefix>.<layer number, or model>": how names of a scope begin.
   std::string scope_name(const std::string& prefix, bool is_model, int64_t served_index) const;
   void carry_queue(const std::string& name, const QueueDecl& decl,

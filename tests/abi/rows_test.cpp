@@ -43,6 +43,16 @@ TEST(RowsQueue, PopsOldestAcrossBlocks) {
   EXPECT_EQ(queue.rows().count, 0);
 }
 
+TEST(RowsQueue, PutsRowsBeforeTheOldest) {
+  RowsQueue queue;
+  queue.append(block(3, 2));
+  queue.prepend(block(0, 3));
+  queue.prepend(block(9, 0));
+  EXPECT_EQ(queue.size(), 5);
+  EXPECT_EQ(queue.blocks().size(), 2U);
+  EXPECT_EQ(lane(queue.rows(), 0), (Values{0, 1, 2, 3, 4}));
+}
+
 TEST(RowsQueue, TrimsCachedProjectionsWithTheirRows) {
   RowsQueue queue;
   queue.append(block(0, 4, true));
