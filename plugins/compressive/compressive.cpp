@@ -31,8 +31,8 @@ Compressive::Compressive(mneme::Setup& s)
   declare(s);
   s.absorbs_after_segment();
   s.context_rows(settings_.context_rows());
-  if (settings_.function == Function::kMostUsed || settings_.reports_mass)
-    s.wants(MNEME_WANT_ABSORB_MASS);
+  const bool chooses = settings_.function == Function::kMostUsed && settings_.compresses();
+  if (chooses || settings_.reports_mass) s.wants(MNEME_WANT_ABSORB_MASS);
   const bool may_compute = settings_.reports_loss || settings_.has_parameters();
   if (settings_.loss == Loss::kAttention && may_compute &&
       (settings_.reports_loss || !s.is_evaluation()))
@@ -62,7 +62,7 @@ void Compressive::declare(mneme::Setup& s) {
     queue.start_rows = settings_.starts_with_zeros ? settings_.rows : 0;
     memory_ = s.queue("memory", queue);
   }
-  if (settings_.compressed_rows > 0) {
+  if (settings_.compresses()) {
     queue.capacity = settings_.compressed_rows;
     queue.start_rows = settings_.starts_with_zeros ? settings_.compressed_rows : 0;
     compressed_ = s.queue("compressed", queue);
@@ -80,7 +80,8 @@ void Compressive::announce(int64_t segment) const {
   const auto say = [](const std::string& text) {
     mneme::log_line(mneme::LogLevel::kInfo, kId, text);
   };
-  if (settings_.compressed_rows > 0 && segment % settings_.rate != 0) {
+  if (!settings_.compresses()) return;
+  if (segment % settings_.rate != 0) {
     say("segments of " + std::to_string(segment) + " rows leave " +
         std::to_string(segment % settings_.rate) + " over at rate " +
         std::to_string(settings_.rate) + ": " + word_of(settings_.remainder));
@@ -98,19 +99,17 @@ void Compressive::absorb(mneme::Layer& l, const mneme::Rows& fed) {
   const Evicted evicted = exchange(l, fed);
   if (evicted.count() == 0) return;
   if (l.wants_probe("memory.evicted")) l.probe("memory.evicted", evicted.rows);
-  if (settings_.compressed_rows == 0) {
-    release(l, as_rows(evicted.rows, mask_of(evicted.counts, evicted.count(), Side::kFirst)));
+  if (!settings_.compresses()) {
+    release(l, evicted);
     return;
   }
-  if (settings_.is_bptt && l.is_training()) {
-    l.queue(pending_).append(
-        as_rows(evicted.rows, mask_of(evicted.counts, evicted.count(), Side::kFirst)));
-    if (!computes_loss(l)) return;
-  }
+  const bool waits = settings_.is_bptt && l.is_training();
+  if (waits) wait(l, evicted);
+  if (waits && !computes_loss(l)) return;
   const Made made = compress(l, evicted);
   if (made.count() == 0) return;
   if (computes_loss(l)) report_loss(l, evicted, made);
-  if (!settings_.is_bptt || !l.is_training()) keep(l, made);
+  if (!waits) keep(l, made);
 }
 
 }  // namespace compressive

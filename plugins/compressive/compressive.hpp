@@ -46,7 +46,8 @@ class Compressive : public mneme::Tier {
   void declare(mneme::Setup& s);
   void announce(int64_t segment) const;
 
-  // memory.cpp: what goes in, what leaves, what is read.
+  // memory.cpp: what goes in, what leaves.
+  bool counts_padding(const mneme::Layer& l) const;
   Evicted exchange(mneme::Layer& l, const mneme::Rows& fed) const;
   Evicted pass_through(mneme::Layer& l, const mneme::Rows& fed) const;
   Evicted evict_evenly(mneme::Layer& l, int64_t count, int64_t old) const;
@@ -55,12 +56,22 @@ class Compressive : public mneme::Tier {
   mneme::Tensor masses(mneme::Layer& l, const mneme::Rows& fed, int64_t old) const;
   void keep(mneme::Layer& l, const Made& made) const;
   void keep_by_lane(mneme::Layer& l, const Made& made, const Counts& held) const;
+  void wait(mneme::Layer& l, const Evicted& evicted) const;
   void release(mneme::Layer& l, const mneme::Rows& rows) const;
+  void release(mneme::Layer& l, const Evicted& evicted) const;
+  template <typename Source>
+  void release(mneme::Layer& l, const mneme::Tensor& all, const Counts& counts,
+               const Source& source) const;
+  void release_dropped(mneme::Layer& l, const Arrangement& to, const mneme::Tensor& all) const;
+  mneme::Tensor with_compressed(mneme::Layer& l, const mneme::Tensor& made) const;
   mneme::Rows as_rows(const mneme::Tensor& rows, mneme::Tensor valid = {}) const;
-  void emit(mneme::Layer& l, mneme::Queue queue, int64_t oldest) const;
-  void emit_pending(mneme::Layer& l, int64_t memory_rows) const;
-  mneme::Tensor bias(const mneme::Layer& l, int64_t oldest, int64_t rows) const;
-  Made restarted(const mneme::Layer& l, Made made) const;
+  // Borrows the counts of `to`.
+  mneme::Rows as_rows(const Arrangement& to, const mneme::Tensor& all) const;
+
+  // context.cpp: what is read.
+  Counts memory_counts(const mneme::Layer& l) const;
+  mneme::Rows compress_pending(mneme::Layer& l) const;
+  mneme::Tensor bias(const mneme::Layer& l, const Counts& nearer, int64_t rows) const;
 
   // compress.cpp
   Made compress(mneme::Layer& l, const Evicted& evicted) const;

@@ -41,6 +41,11 @@ inline mneme::Tensor mask_of(const Counts& counts, int64_t columns, Side side) {
   return mneme::from_data<uint8_t>({static_cast<int64_t>(counts.size()), columns}, values);
 }
 
+// Empty, which says "all", where the mask would be true everywhere.
+inline mneme::Tensor mask_unless_full(const Counts& counts, int64_t columns, Side side) {
+  return all_equal(counts, columns) ? mneme::Tensor() : mask_of(counts, columns, side);
+}
+
 // Columns of x [B,S,...] (rank 2 or 3) in a lane's own order: `source(lane, j)` names the column
 // that becomes column j < columns; what is outside of [0,S) (columns that nobody looks at) is any
 // column.

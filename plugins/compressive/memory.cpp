@@ -1,5 +1,4 @@
-// What goes into the memories, what leaves them, and what tokens read of them.
-#include <cmath>
+// What goes into the memories and what leaves them.
 #include <string>
 
 #include "compressive.hpp"
@@ -10,11 +9,11 @@ namespace {
 using mneme::Rows;
 using mneme::Tensor;
 
-// New rows of each lane. A lane whose segment ends in padding starts afresh with the next one:
-// it counts as full, so that the other lanes' rows need not be moved for it.
-Counts fresh_rows(const mneme::Layer& l, const Rows& fed) {
+// New rows of each lane. A lane whose segment ends in padding starts afresh with the next one: it
+// may count as full, so that the other lanes' rows need not be moved for it.
+Counts fresh_rows(const mneme::Layer& l, const Rows& fed, bool counts_padding) {
   Counts out = counts_of({fed}, l.lanes());
-  if (!l.local().is_own_segment) return out;
+  if (!counts_padding) return out;
   for (int64_t b = 0; b < l.lanes(); ++b) {
     if (l.valid_count(b) < l.length()) out[static_cast<std::size_t>(b)] = fed.count;
   }
@@ -41,25 +40,6 @@ Tensor reordered(const Tensor& x, const Tensor& order) {
   return take_along_dim(x, x.rank() == 3 ? unsqueeze(order, 2) : order, 1);
 }
 
-Tensor mask_unless_full(const Counts& counts, int64_t columns, Side side) {
-  return all_equal(counts, columns) ? Tensor() : mask_of(counts, columns, side);
-}
-
-// Slopes of heads as in ALiBi [Press et al. 2022]: 2^(-8h/H), and between those of the next power
-// of two where H is none.
-std::vector<double> slopes(int64_t heads) {
-  int64_t power = 1;
-  while (power * 2 <= heads) power *= 2;
-  const auto of = [&](double first, double h) {
-    return std::exp2(-first * h / static_cast<double>(power));
-  };
-  std::vector<double> out;
-  for (int64_t h = 1; h <= power; ++h) out.push_back(of(8.0, static_cast<double>(h)));
-  for (int64_t h = 1; static_cast<int64_t>(out.size()) < heads; h += 2)
-    out.push_back(of(4.0, static_cast<double>(h)));
-  return out;
-}
-
 }  // namespace
 
 Rows Compressive::as_rows(const Tensor& rows, Tensor valid) const {
@@ -70,6 +50,33 @@ Rows Compressive::as_rows(const Tensor& rows, Tensor valid) const {
 
 void Compressive::release(mneme::Layer& l, const Rows& rows) const {
   if (!settings_.is_normed && rows.count > 0) l.release(rows);
+}
+
+// Of lane b the rows in columns source(b, 0 .. counts[b]-1) of `all`, at the newest end, so that
+// the next tier finds no gap between them and those that follow.
+template <typename Source>
+void Compressive::release(mneme::Layer& l, const Tensor& all, const Counts& counts,
+                          const Source& source) const {
+  const int64_t columns = largest(counts);
+  if (settings_.is_normed || columns == 0) return;
+  const Tensor hidden = gather_columns(
+      all, columns, [&](std::size_t b, int64_t j) { return source(b, j - (columns - counts[b])); });
+  Rows rows = as_rows(hidden, mask_unless_full(counts, columns, Side::kLast));
+  rows.counts = counts.data();
+  l.release(rows);
+}
+
+void Compressive::release(mneme::Layer& l, const Evicted& evicted) const {
+  if (all_equal(evicted.counts, evicted.count())) {
+    release(l, as_rows(evicted.rows));
+  } else {
+    release(l, evicted.rows, evicted.counts, [](std::size_t, int64_t j) { return j; });
+  }
+}
+
+// Padding never reaches another tier: what is evicted may, where nothing is compressed.
+bool Compressive::counts_padding(const mneme::Layer& l) const {
+  return l.local().is_own_segment && settings_.compresses();
 }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -85,7 +92,7 @@ Compressive::Evicted Compressive::exchange(mneme::Layer& l, const Rows& fed) con
   const mneme::QueueValue memory = l.queue(memory_);
   const int64_t old = memory.size();
   const Counts held = counts_of(memory.blocks(), l.lanes());
-  const Counts fresh = fresh_rows(l, fed);
+  const Counts fresh = fresh_rows(l, fed, counts_padding(l));
   Tensor usage = masses(l, fed, old);
   memory.append(stored);
   const bool is_aligned = fits_as_it_is(held, fresh, fed.count);
@@ -111,7 +118,7 @@ Compressive::Evicted Compressive::exchange(mneme::Layer& l, const Rows& fed) con
 // Without a memory everything that is fed leaves at once.
 Compressive::Evicted Compressive::pass_through(mneme::Layer& l, const Rows& fed) const {
   Evicted out;
-  out.counts = fresh_rows(l, fed);
+  out.counts = fresh_rows(l, fed, counts_padding(l));
   out.rows = fed.hidden;
   out.usage = masses(l, fed, 0);
   if (fed.valid && !all_equal(out.counts, fed.count)) {
@@ -150,7 +157,11 @@ Compressive::Evicted Compressive::evict_by_lane(mneme::Layer& l, const Counts& s
     kept.push_back(size - out.counts.back());
   }
   const int64_t count = largest(out.counts);
-  if (count == 0) return {};
+  if (count == 0) {
+    // Columns that no lane has rows in: lanes that start afresh again and again would pile them up.
+    memory.drop_oldest(memory.size() - largest(sizes));
+    return {};
+  }
   const Rows all = memory.rows();
   const int64_t columns = all.count;
   const auto source = [&](std::size_t b, int64_t j) { return columns - sizes[b] + j; };
@@ -163,7 +174,7 @@ Compressive::Evicted Compressive::evict_by_lane(mneme::Layer& l, const Counts& s
   }
   // Padding of lanes that are about to be reset counts as rows above, and stays invalid here.
   Counts valid = kept;
-  for (int64_t b = 0; l.local().is_own_segment && b < l.lanes(); ++b) {
+  for (int64_t b = 0; counts_padding(l) && b < l.lanes(); ++b) {
     int64_t& n = valid[static_cast<std::size_t>(b)];
     n -= std::min(n, fed.count - l.valid_count(b));
   }
@@ -177,7 +188,7 @@ Compressive::Evicted Compressive::evict_by_lane(mneme::Layer& l, const Counts& s
 
 // Attention mass [B, old + fed] of the memory's rows and the fed ones; empty when nobody needs it.
 Tensor Compressive::masses(mneme::Layer& l, const Rows& fed, int64_t old) const {
-  if (settings_.function != Function::kMostUsed) return {};
+  if (settings_.function != Function::kMostUsed || !settings_.compresses()) return {};
   const mneme::Local& local = l.local();
   if (!local.mass) {
     if (!fed.mass || old > 0) {
@@ -189,19 +200,30 @@ Tensor Compressive::masses(mneme::Layer& l, const Rows& fed, int64_t old) const 
   if (local.is_own_segment) return known;
   Tensor own = slice(known, 1, 0, old);
   if (fed.mass) return mneme::cat({own, cast(fed.mass, own.dtype())}, 1);
-  if (fed.count > settings_.rows) {
+  // Rows that leave must have been there before this segment.
+  const int64_t more = settings_.remainder == Remainder::kCeil ? settings_.rate - 1 : 0;
+  if (fed.count + more > settings_.rows) {
+    // The first rows that a cache lets go may be fewer than those of a whole segment.
+    const int64_t needed = std::max(fed.count, l.length()) + more;
     mneme::fail(MNEME_E_INVALID_ARGUMENT,
                 "function = \"most_used\" needs to know how much attention rows got, and the tier "
                 "before this one does not say: give rows of at least " +
-                    std::to_string(fed.count) + " here (now " + std::to_string(settings_.rows) +
-                    "), so that they are read "
-                    "before they are compressed, or use another function");
+                    std::to_string(needed) + " here (now " + std::to_string(settings_.rows) +
+                    "), so that they are read before they are compressed, or use another function");
   }
   return mneme::cat({own, mneme::full({l.lanes(), fed.count}, 0.0, own.dtype())}, 1);
 }
 
-// ---- compressed memory
-// ---------------------------------------------------------------------------
+// ---- compressed memory -------------------------------------------------------------------------
+
+// [B,C+N,D]: what is kept compressed now, then `made` (may be empty), in the layer's dtype.
+Tensor Compressive::with_compressed(mneme::Layer& l, const Tensor& made) const {
+  const mneme::QueueValue compressed = l.queue(compressed_);
+  const auto in_compute = [&](const Tensor& x) { return cast(x, l.compute_dtype()); };
+  if (compressed.size() == 0) return in_compute(made);
+  const Tensor old = in_compute(compressed.rows().hidden);
+  return made ? mneme::cat({old, in_compute(made)}, 1) : old;
+}
 
 void Compressive::keep(mneme::Layer& l, const Made& made) const {
   const mneme::QueueValue compressed = l.queue(compressed_);
@@ -229,87 +251,39 @@ void Compressive::keep(mneme::Layer& l, const Made& made) const {
 void Compressive::keep_by_lane(mneme::Layer& l, const Made& made, const Counts& held) const {
   const mneme::QueueValue compressed = l.queue(compressed_);
   const Arrangement to(held, made.counts, compressed.size(), settings_.compressed_rows);
-  const Tensor all =
-      mneme::cat({compressed.rows().hidden, cast(detach(made.rows), l.compute_dtype())}, 1);
-  if (to.most_dropped() > 0) {
-    const Tensor fallen = gather_columns(
-        all, to.most_dropped(), [&](std::size_t b, int64_t j) { return to.column_of(b, j); });
-    release(l, as_rows(fallen, mask_of(to.dropped, to.most_dropped(), Side::kFirst)));
-  }
-  Rows block = as_rows(to.gathered(all), mask_unless_full(to.kept, to.columns, Side::kLast));
-  block.counts = to.kept.data();
-  compressed.assign(block);
+  const Tensor all = with_compressed(l, detach(made.rows));
+  release_dropped(l, to, all);
+  compressed.assign(as_rows(to, all));
 }
 
-// ---- reading
-// -------------------------------------------------------------------------------------
-
-void Compressive::context(mneme::Layer& l) {
-  const int64_t held = settings_.has_memory() ? l.queue(memory_).size() : 0;
-  if (settings_.is_bptt && l.is_training() && l.queue(pending_).size() > 0) {
-    emit_pending(l, held);
-  } else if (settings_.compressed_rows > 0) {
-    emit(l, compressed_, l.queue(compressed_).size() + held);
-  }
-  if (held > 0) emit(l, memory_, held);
+Rows Compressive::as_rows(const Arrangement& to, const Tensor& all) const {
+  Rows out = as_rows(to.gathered(all), mask_unless_full(to.kept, to.columns, Side::kLast));
+  out.counts = to.kept.data();
+  return out;
 }
 
-// `oldest`: places from the segment's first token back to the queue's oldest row.
-void Compressive::emit(mneme::Layer& l, mneme::Queue queue, int64_t oldest) const {
-  const int64_t rows = l.queue(queue).size();
-  if (rows == 0) return;
-  mneme::BlockSettings block;
-  if (settings_.has_position_bias) block.bias = bias(l, oldest, rows);
-  l.emit(queue, block);
+void Compressive::release_dropped(mneme::Layer& l, const Arrangement& to, const Tensor& all) const {
+  release(l, all, to.dropped, [&](std::size_t b, int64_t j) { return to.column_of(b, j); });
 }
 
-// bptt: rows that were evicted by the last segment are compressed in this one's graph; what is kept
-// of them is detached.
-void Compressive::emit_pending(mneme::Layer& l, int64_t memory_rows) const {
-  const Rows waiting = l.queue(pending_).pop_oldest(l.queue(pending_).size());
-  Evicted evicted;
-  evicted.rows = waiting.hidden;
-  evicted.counts = counts_of({waiting}, l.lanes());
-  const Made made = restarted(l, compress(l, evicted));
+// bptt: the next segment compresses these rows. What they will push out is let go now, when it
+// would be without bptt.
+void Compressive::wait(mneme::Layer& l, const Evicted& evicted) const {
+  Rows rows =
+      as_rows(evicted.rows, mask_unless_full(evicted.counts, evicted.count(), Side::kFirst));
+  rows.counts = evicted.counts.data();
+  l.queue(pending_).append(rows);
+  Counts made;
+  for (const int64_t count : evicted.counts) made.push_back(settings_.made_of(count));
   const mneme::QueueValue compressed = l.queue(compressed_);
-  if (made.count() == 0) {
-    emit(l, compressed_, compressed.size() + memory_rows);
-    return;
-  }
   const Counts held = counts_of(compressed.blocks(), l.lanes());
-  const Arrangement to(held, made.counts, compressed.size(), settings_.compressed_rows);
-  Tensor all = cast(made.rows, l.compute_dtype());
-  if (compressed.size() > 0) all = mneme::cat({compressed.rows().hidden, all}, 1);
-  Rows block = as_rows(to.gathered(all), mask_unless_full(to.kept, to.columns, Side::kLast));
-  block.counts = to.kept.data();
-  mneme::BlockSettings settings;
-  if (settings_.has_position_bias) settings.bias = bias(l, to.columns + memory_rows, to.columns);
-  l.emit(block, settings);
-  block.hidden = detach(block.hidden);
-  compressed.assign(block);
-}
-
-// A lane that starts afresh with zeros had zeros where others had rows to compress.
-Compressive::Made Compressive::restarted(const mneme::Layer& l, Made made) const {
-  if (!settings_.starts_with_zeros || !l.any_reset() || made.count() == 0) return made;
-  for (int64_t b = 0; b < l.lanes(); ++b) {
-    if (l.is_reset(b)) made.counts[static_cast<std::size_t>(b)] = made.count();
-  }
-  made.rows = masked_fill(made.rows, reshape(l.reset_mask(), {l.lanes(), 1, 1}), 0.0);
-  return made;
-}
-
-// [1,H,T,rows]: -slope * places between query and row, of which `oldest` lie between the segment's
-// first token and the first row. Rows of other tiers are not counted.
-Tensor Compressive::bias(const mneme::Layer& l, int64_t oldest, int64_t rows) const {
-  const mneme::DType dtype =
-      l.compute_dtype() == mneme::DType::kF64 ? mneme::DType::kF64 : mneme::DType::kF32;
-  const auto from = static_cast<double>(oldest + l.offset());
-  const Tensor query = mneme::arange(from, from + static_cast<double>(l.length()), 1.0, dtype);
-  const Tensor row = mneme::arange(0.0, static_cast<double>(rows), 1.0, dtype);
-  const Tensor places = reshape(query, {1, 1, l.length(), 1}) - reshape(row, {1, 1, 1, rows});
-  const Tensor slope = mneme::constant("slopes", {1, heads_, 1, 1}, [&] { return slopes(heads_); });
-  return places * -cast(slope, dtype);
+  const Arrangement to(held, made, compressed.size(), settings_.compressed_rows);
+  if (settings_.is_normed || to.most_dropped() == 0) return;
+  bool drops_new_rows = false;
+  for (std::size_t b = 0; b < held.size(); ++b)
+    drops_new_rows = drops_new_rows || to.dropped[b] > held[b];
+  release_dropped(
+      l, to, with_compressed(l, drops_new_rows ? detach(compress(l, evicted).rows) : Tensor()));
 }
 
 }  // namespace compressive

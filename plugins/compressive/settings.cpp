@@ -64,6 +64,7 @@ Settings::Settings(const mneme::Setup& s)
 int64_t Settings::leaving(int64_t held) const {
   const int64_t over = held - rows;
   if (over <= 0) return 0;
+  if (!compresses()) return over;
   switch (remainder) {
     case Remainder::kCeil:
       return std::min(held, (over + rate - 1) / rate * rate);

@@ -62,18 +62,19 @@ struct Settings {
   bool has_parameters() const {
     return function == Function::kConvolution || function == Function::kDilated;
   }
+  // Without compressed rows there are no groups, and so no remainders: an xl_cache.
+  bool compresses() const { return compressed_rows > 0; }
+  bool carries() const { return compresses() && remainder == Remainder::kCarry; }
   // Whether rows are ever held as they are.
-  bool has_memory() const { return rows > 0 || remainder == Remainder::kCarry; }
+  bool has_memory() const { return rows > 0 || carries(); }
   // Rows that leave a memory of `held` rows.
   int64_t leaving(int64_t held) const;
   // Compressed rows made of `evicted` rows.
   int64_t made_of(int64_t evicted) const {
     return remainder == Remainder::kPad ? (evicted + rate - 1) / rate : evicted / rate;
   }
-  // Most rows that are read: those of both memories and, with Remainder::kCarry, what waits there.
-  int64_t context_rows() const {
-    return rows + compressed_rows + (remainder == Remainder::kCarry ? rate - 1 : 0);
-  }
+  // Most rows that are read: those of both memories and, where rows are carried, these.
+  int64_t context_rows() const { return rows + compressed_rows + (carries() ? rate - 1 : 0); }
 
   int64_t rows;
   int64_t compressed_rows;
