@@ -28,7 +28,7 @@ Attention attend(const AttentionShape& s, const double* q, double scale,
                  int64_t rows, int64_t count) {
   Attention a;
   for (int64_t r = 0; r < count; ++r) {
-    a.probabilities.push_back(scale * dot(s, q, &k[at(s, b, rows, r, h)]));
+    a.probabilities.push_back(scale * dot(s, q, k.data() + at(s, b, rows, r, h)));
   }
   const double most = *std::max_element(a.probabilities.begin(), a.probabilities.end());
   double sum = 0.0;
