@@ -57,16 +57,13 @@ void Compressive::declare(mneme::Setup& s) {
   }
   mneme::QueueSettings queue;
   queue.kind = settings_.is_normed ? mneme::RowsKind::kNormed : mneme::RowsKind::kHidden;
-  if (settings_.has_memory()) {
-    queue.capacity = settings_.context_rows() - settings_.compressed_rows;
-    queue.start_rows = settings_.starts_with_zeros ? settings_.rows : 0;
-    memory_ = s.queue("memory", queue);
-  }
-  if (settings_.compresses()) {
-    queue.capacity = settings_.compressed_rows;
-    queue.start_rows = settings_.starts_with_zeros ? settings_.compressed_rows : 0;
-    compressed_ = s.queue("compressed", queue);
-  }
+  // Both, whatever their sizes: a state that was saved with others is taken over.
+  queue.capacity = settings_.context_rows() - settings_.compressed_rows;
+  queue.start_rows = settings_.starts_with_zeros ? settings_.rows : 0;
+  memory_ = s.queue("memory", queue);
+  queue.capacity = settings_.compressed_rows;
+  queue.start_rows = settings_.starts_with_zeros ? settings_.compressed_rows : 0;
+  compressed_ = s.queue("compressed", queue);
   if (settings_.is_bptt) {
     queue.capacity = 0;
     queue.start_rows = 0;
@@ -96,6 +93,7 @@ void Compressive::announce(int64_t segment) const {
 
 void Compressive::absorb(mneme::Layer& l, const mneme::Rows& fed) {
   if (settings_.reports_mass) report_mass(l);
+  if (!settings_.compresses()) drop_compressed(l);
   const Evicted evicted = exchange(l, fed);
   if (evicted.count() == 0) return;
   if (l.wants_probe("memory.evicted")) l.probe("memory.evicted", evicted.rows);

@@ -27,20 +27,19 @@ std::vector<double> slopes(int64_t heads) {
 }  // namespace
 
 Counts Compressive::memory_counts(const mneme::Layer& l) const {
-  if (!settings_.has_memory()) return Counts(static_cast<std::size_t>(l.lanes()), 0);
   return counts_of(l.queue(memory_).blocks(), l.lanes());
 }
 
 void Compressive::context(mneme::Layer& l) {
   Rows made;
   if (settings_.is_bptt && settings_.compresses()) made = compress_pending(l);
-  const int64_t compressed = settings_.compresses() ? l.queue(compressed_).size() : 0;
+  const int64_t compressed = l.queue(compressed_).size();
   if (compressed > 0) {
     mneme::BlockSettings block;
     if (settings_.has_position_bias) block.bias = bias(l, memory_counts(l), compressed);
     made.count > 0 ? l.emit(made, block) : l.emit(compressed_, block);
   }
-  const int64_t memory = settings_.has_memory() ? l.queue(memory_).size() : 0;
+  const int64_t memory = l.queue(memory_).size();
   if (memory > 0) {
     mneme::BlockSettings block;
     if (settings_.has_position_bias) block.bias = bias(l, {0}, memory);

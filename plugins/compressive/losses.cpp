@@ -110,7 +110,7 @@ void Compressive::report_mass(mneme::Layer& l) const {
   if (!local.mass) return;
   const Tensor share = local.mass / attention_calls(l);
   const int64_t all = local.mass_rows;
-  const int64_t memory = settings_.has_memory() ? l.queue(memory_).size() : 0;
+  const int64_t memory = l.queue(memory_).size();
   const auto report = [&](const char* name, int64_t from, int64_t to) {
     l.metric(name, layer_share_ * sum(slice(share, 1, from, to), 1));
   };

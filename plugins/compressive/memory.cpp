@@ -88,15 +88,14 @@ Compressive::Evicted Compressive::exchange(mneme::Layer& l, const Rows& fed) con
     stored.kind = mneme::RowsKind::kNormed;
     stored.hidden = l.norm(fed.hidden, mneme::WeightGradient::kStops);
   }
-  if (!settings_.has_memory()) return pass_through(l, stored);
   const mneme::QueueValue memory = l.queue(memory_);
   const int64_t old = memory.size();
+  if (!settings_.has_memory() && old == 0) return pass_through(l, stored);
   const Counts held = counts_of(memory.blocks(), l.lanes());
   const Counts fresh = fresh_rows(l, fed, counts_padding(l));
   Tensor usage = masses(l, fed, old);
   memory.append(stored);
-  const bool is_aligned = fits_as_it_is(held, fresh, fed.count);
-  if (!is_aligned) {
+  if (!fits_as_it_is(held, fresh, fed.count)) {
     const Rows all = memory.rows();
     const Tensor order = alignment(all.valid, Side::kLast);
     usage = reordered(usage, order);
@@ -104,13 +103,8 @@ Compressive::Evicted Compressive::exchange(mneme::Layer& l, const Rows& fed) con
   }
   Counts sizes(held.size());
   for (std::size_t b = 0; b < held.size(); ++b) sizes[b] = held[b] + fresh[b];
-  Evicted out;
-  if (all_equal(sizes, memory.size())) {
-    out = evict_evenly(l, settings_.leaving(memory.size()), is_aligned ? old : 0);
-  } else {
-    out = evict_by_lane(l, sizes, fed, usage);
-    return out;
-  }
+  if (!all_equal(sizes, memory.size())) return evict_by_lane(l, sizes, fed, usage);
+  Evicted out = evict_evenly(l, settings_.leaving(memory.size()), old);
   if (usage && out.count() > 0) out.usage = slice(usage, 1, 0, out.count());
   return out;
 }
@@ -129,8 +123,7 @@ Compressive::Evicted Compressive::pass_through(mneme::Layer& l, const Rows& fed)
   return out;
 }
 
-// `old`: columns of the memory before this segment's rows, which the host has projected; 0 =
-// unknown.
+// `old`: columns of the memory before this segment's rows, which the host has projected.
 Compressive::Evicted Compressive::evict_evenly(mneme::Layer& l, int64_t count, int64_t old) const {
   Evicted out;
   if (count == 0) return out;
@@ -223,6 +216,12 @@ Tensor Compressive::with_compressed(mneme::Layer& l, const Tensor& made) const {
   if (compressed.size() == 0) return in_compute(made);
   const Tensor old = in_compute(compressed.rows().hidden);
   return made ? mneme::cat({old, in_compute(made)}, 1) : old;
+}
+
+// Rows of a state that was saved where there was room for them.
+void Compressive::drop_compressed(mneme::Layer& l) const {
+  const mneme::QueueValue compressed = l.queue(compressed_);
+  if (compressed.size() > 0) release(l, compressed.pop_oldest(compressed.size()));
 }
 
 void Compressive::keep(mneme::Layer& l, const Made& made) const {

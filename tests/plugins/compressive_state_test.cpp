@@ -1,6 +1,8 @@
 // The compressive memory's state: sizes at evaluation, cached projections, saving and loading.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "host/base/text.hpp"
 #include "host/torch.hpp"
 #include "tests/plugins/compressive_memory.hpp"
@@ -150,6 +152,29 @@ TEST(CompressiveState, KeepsTheNewestRowsWhereEvaluationHasRoomForFewer) {
   for (uint64_t s = 7; s < 10; ++s)
     EXPECT_TRUE(run.nll(smaller, ids_of(s)).isfinite().all().item<bool>());
   EXPECT_EQ(held(smaller, "memory").columns(), 3);
+}
+
+// One of the two memories may be left out at evaluation; the other goes on from where it was.
+TEST(CompressiveState, GoesOnWithoutOneOfItsMemories) {
+  for (const char* remainder : kRemainders) {
+    for (const char* left_out : {"rows", "compressed_rows"}) {
+      SCOPED_TRACE(str(remainder, ", without ", left_out));
+      MemorySession run = session(with(remainder, str("eval_", left_out, " = 0")));
+      StackState full = run.fresh(2);
+      for (uint64_t s = 0; s < 7; ++s) run.nll(full, ids_of(s));
+      StackState part = reloaded(run, full, Phase::kEvaluation);
+      const char* other = left_out == std::string("rows") ? "compressed" : "memory";
+      const Held before = held(full, other), after = held(part, other);
+      const int64_t keeps = std::min<int64_t>(before.columns(), other[0] == 'm' ? 7 : 4);
+      ASSERT_EQ(after.columns(), keeps);  // rows carried for compression have no room
+      EXPECT_TRUE(at::equal(after.rows, before.rows.narrow(1, before.columns() - keeps, keeps)));
+      const at::NoGradGuard no_grad;
+      for (uint64_t s = 7; s < 10; ++s)
+        EXPECT_TRUE(run.nll(part, ids_of(s)).isfinite().all().item<bool>());
+      EXPECT_GT(held(part, other).columns(), 0);
+      EXPECT_LT(held(part, other[0] == 'm' ? "compressed" : "memory").columns(), 4);
+    }
+  }
 }
 
 // And one with fewer: the memory fills up.
