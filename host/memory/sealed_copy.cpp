@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,18 @@ void write_all(int descriptor, std::span<const std::byte> bytes, const std::stri
 }
 
 }  // namespace
+
+int seal(int descriptor, std::chrono::milliseconds patience) {
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+  constexpr std::chrono::milliseconds kPause(5);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (::fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) {
+    const int code = errno;
+    if (code != EBUSY || std::chrono::steady_clock::now() >= end) return code;
+    std::this_thread::sleep_for(kPause);
+  }
+  return 0;
+}
 
 SealedCopy::SealedCopy(const std::filesystem::path& path, std::string where, Backing backing)
     : where_(std::move(where)), backing_(backing) {
@@ -151,9 +164,10 @@ void SealedCopy::read_into(int source, std::size_t size) {
 }
 
 void SealedCopy::map() {
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-  if (backing_ == Backing::kMemory && ::fcntl(descriptor_, F_ADD_SEALS, kSeals) != 0) {
-    fail(where_, "seal the private copy", errno);
+  constexpr std::chrono::seconds kPatience(10);
+  if (backing_ == Backing::kMemory) {
+    const int code = seal(descriptor_, kPatience);
+    if (code != 0) fail(where_, "seal the private copy", code, "try again");
   }
   // Private: a shared map of a write-sealed file is refused by kernels before 6.7.
   void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor_, 0);

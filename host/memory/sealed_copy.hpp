@@ -1,12 +1,18 @@
 // A private copy of a plugin's file that nobody can change any more.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
 
 namespace mneme::memory {
+
+// Seals a memory file against every change. 0, or errno: EBUSY once it has been in use for
+// `patience`. The kernel itself may hold a page of it for a moment (compaction, swapping, access
+// sampling), which fails a seal against writing as a writable map does.
+int seal(int descriptor, std::chrono::milliseconds patience);
 
 // Holds the bytes of a library in a sealed memory file (memfd), or, where the system offers none,
 // in a file of its own in a folder that only this user can enter. Everything that is read before

@@ -1,10 +1,12 @@
 #include "host/memory/sealed_copy.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <boost/dll/shared_library.hpp>
 #include <cerrno>
+#include <thread>
 
 #include "host/base/sha256.hpp"
 #include "tests/memory/loader_support.hpp"
@@ -52,6 +54,39 @@ TEST(SealedCopy, CannotBeWritten) {
   EXPECT_EQ(errno, EPERM);
   EXPECT_EQ(::ftruncate(descriptor, 0), -1);
   ::close(descriptor);
+}
+
+// A writable map keeps a memory file in use, as the kernel does for a moment now and then.
+class SealedFile : public testing::Test {
+ protected:
+  SealedFile() : descriptor_(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    EXPECT_EQ(::ftruncate(descriptor_, kBytes), 0);
+    map_ = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    EXPECT_NE(map_, MAP_FAILED);
+  }
+  ~SealedFile() override { ::close(descriptor_); }
+  void unmap() const { EXPECT_EQ(::munmap(map_, kBytes), 0); }
+
+  static constexpr std::size_t kBytes = 4096;
+  int descriptor_;
+  void* map_;
+};
+
+TEST_F(SealedFile, IsSealedOnceNobodyUsesItAnyMore) {
+  std::thread user([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    unmap();
+  });
+  EXPECT_EQ(seal(descriptor_, std::chrono::seconds(20)), 0);
+  user.join();
+  EXPECT_EQ(::write(descriptor_, "y", 1), -1);
+  EXPECT_EQ(errno, EPERM);
+}
+
+TEST_F(SealedFile, IsWaitedForNoLongerThanSaid) {
+  EXPECT_EQ(seal(descriptor_, std::chrono::milliseconds(20)), EBUSY);
+  unmap();
+  EXPECT_EQ(seal(-1, std::chrono::seconds(20)), EBADF);
 }
 
 TEST(SealedCopy, CopiesFilesOfSeveralChunks) {

@@ -13,7 +13,7 @@ extern "C" {
 
 /* Where the rows of a context block stand. Distances count back from the segment's first token, which has distance 0: the row just before it has 1. */
 enum {
-  MNEME_POSITION_PLACE = 0,    /* by place: behind the blocks emitted after it, oldest first; tiers farther up the stack lie farther away. Blocks of the other kinds take no place */
+  MNEME_POSITION_PLACE = 0,    /* by place: behind the blocks emitted after it, oldest first; tiers farther up the stack lie farther away. Rows that a lane does not have take no place in it, nor do blocks of the other kinds */
   MNEME_POSITION_EXPLICIT = 1, /* `distance` [B,m] or [1,m] i64 holds each row's distance to the segment's first token */
   MNEME_POSITION_NONE = 2      /* no position term: the score is the content term alone */
 };
