@@ -69,13 +69,21 @@ class KernelRun {
 
   // grad_output null: no gradient arrives. Input i gets a gradient where bit i of wanted is set.
   void backward(TestTensor* grad_output, uint32_t wanted = ~0U) {
+    backward(std::vector<TestTensor*>{grad_output}, wanted);
+  }
+  // The same with the gradients of the first outputs; none arrives for those behind.
+  void backward(std::vector<TestTensor*> grad_outputs, uint32_t wanted = ~0U) {
     mneme_kernel_call raw = call();
     Memory workspace(device_, backward_bytes_, 0);
     raw.workspace = workspace.data();
     raw.workspace_bytes = backward_bytes_;
-    mneme_view arriving = outputs[0].view();
-    arriving.data = grad_output == nullptr ? nullptr : grad_output->memory->data();
-    raw.grad_outputs = &arriving;
+    grad_outputs.resize(outputs.size());
+    std::vector<mneme_view> arriving;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      arriving.push_back(outputs[i].view());
+      arriving[i].data = grad_outputs[i] == nullptr ? nullptr : grad_outputs[i]->memory->data();
+    }
+    raw.grad_outputs = arriving.data();
     std::vector<mneme_view> leaving;
     grads.clear();
     for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -1,0 +1,174 @@
+// The forward pass of one group of queries of one head: an online softmax over the keys' blocks
+// that starts at the virtual key (maximum s, sum 1, weighted sum C).
+#pragma once
+
+#include "cpu/tiles.inl"
+
+namespace lamemo::cpu {
+namespace {
+
+template <typename T>
+struct AttendScratch {
+  Tile<T> tile;
+  T* values;       // [W + spare, padded]
+  T* sums;         // [kTile, padded] weighted sums
+  T most[kTile];   // exponents of 2
+  T total[kTile];  // of 2^(score - most)
+
+  AttendScratch(Carver& carver, const LookAheadShape& s)
+      : tile(carver, s),
+        values(carver.take<T>((s.keys + kSpareRows) * tile.padded)),
+        sums(carver.take<T>(kTile * tile.padded)) {}
+};
+
+template <typename T>
+MNEME_INLINE T largest_of(Vec<T> values) {
+  T part[kLanes<T>];
+  store(part, values);
+  for (int64_t step = kLanes<T> / 2; step > 0; step /= 2) {
+    for (int64_t i = 0; i < step; ++i)
+      part[i] = part[i] < part[i + step] ? part[i + step] : part[i];
+  }
+  return part[0];
+}
+template <typename T>
+MNEME_INLINE T sum_of(Vec<T> values) {
+  T part[kLanes<T>];
+  store(part, values);
+  for (int64_t step = kLanes<T> / 2; step > 0; step /= 2) {
+    for (int64_t i = 0; i < step; ++i) part[i] += part[i + step];
+  }
+  return part[0];
+}
+
+// Query i's scores of a block to probabilities times 2^most; returns what its sums have to be
+// multiplied by for that.
+template <typename T>
+MNEME_INLINE T add_to_softmax(AttendScratch<T>& s, const Block& block, int64_t i) {
+  T* scores = s.tile.scores + i * kScoreRow<T>;
+  const T before = s.most[i];
+  Vec<T> most = splat(before);
+  for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
+    const Vec<T> score = s.tile.whole_score(block, i, c);
+    store(scores + c, score);
+    most = most < score ? score : most;
+  }
+  s.most[i] = largest_of<T>(most);
+  // Without a key and without a carried logit there is no maximum to subtract.
+  const T shift = s.most[i] == -__builtin_inff() ? T{0} : s.most[i];
+  Vec<T> sum{};
+  for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
+    const Vec<T> p = power<T>(load(scores + c) - splat(shift));
+    store(scores + c, p);
+    sum += p;
+  }
+  const T shrink = before == s.most[i] ? T{1} : power<T>(splat(before - shift))[0];
+  s.total[i] = s.total[i] * shrink + sum_of<T>(sum);
+  return shrink;
+}
+
+template <typename T>
+void attend_block(AttendScratch<T>& s, const Block& block) {
+  const Tile<T>& tile = s.tile;
+  tile.score(block);
+  for (int64_t i = 0; i < tile.count; ++i) {
+    const T shrink = add_to_softmax(s, block, i);
+    if (shrink == T{1}) continue;
+    T* row = s.sums + i * tile.padded;
+    for (int64_t j = 0; j < tile.padded; j += kLanes<T>) {
+      store(row + j, load(row + j) * splat(shrink));
+    }
+  }
+  multiply(Product<T>{tile.scores, kScoreRow<T>, 1, s.values + block.first * tile.padded,
+                      tile.padded, s.sums, tile.padded, tile.count, tile.padded / kLanes<T>,
+                      block.count});
+}
+
+// The virtual key, where there is one.
+template <typename T>
+void begin_softmax(const LookAheadShape& shape, const LookAheadBuffers& buffers, const Place& place,
+                   AttendScratch<T>& s) {
+  for (int64_t i = 0; i < s.tile.count; ++i) {
+    const int64_t at = place.at(shape, shape.queries, s.tile.first + i);
+    const T lse = static_cast<const T*>(buffers.carried_lse)[at];
+    const bool is_carried = !(lse == -__builtin_inff());
+    s.most[i] = lse * kLog2E<T>;
+    s.total[i] = is_carried ? T{1} : T{0};
+    read_row(static_cast<const T*>(buffers.carried) + at * shape.head_width,
+             is_carried ? shape.head_width : 0, s.tile.padded, s.sums + i * s.tile.padded);
+  }
+}
+
+template <typename T>
+void end_softmax(const LookAheadShape& shape, const LookAheadBuffers& buffers, const Place& place,
+                 AttendScratch<T>& s) {
+  const int64_t width = shape.head_width;
+  for (int64_t i = 0; i < s.tile.count; ++i) {
+    const int64_t at = place.at(shape, shape.queries, s.tile.first + i);
+    const T carried = static_cast<const T*>(buffers.carried_lse)[at];
+    T* context = static_cast<T*>(buffers.context) + at * width;
+    T* lse = static_cast<T*>(buffers.lse) + at;
+    const bool is_as_carried =
+        s.total[i] == T{0} || (s.total[i] == T{1} && s.most[i] == carried * kLog2E<T>);
+    *lse =
+        is_as_carried ? carried : s.most[i] * kLn2<T> + static_cast<T>(__builtin_log(s.total[i]));
+    if (s.total[i] == T{0}) {
+      write_row(static_cast<const T*>(buffers.carried) + at * width, width, context);
+      continue;
+    }
+    for (int64_t j = 0; j < width; ++j) context[j] = s.sums[i * s.tile.padded + j] / s.total[i];
+  }
+}
+
+template <typename T, typename E>
+void attend_group(const LookAheadShape& shape, const LookAheadBuffers& buffers,
+                  const LookAheadParts& parts, void* scratch, int64_t piece) {
+  const int64_t head = piece / parts.groups;
+  const Place place(shape, parts, head / shape.heads, head % shape.heads, piece % parts.groups);
+  if (place.begin >= place.end) return;
+  const int64_t width = shape.head_width;
+  const uint8_t* valid = buffers.valid + place.lane * shape.keys;
+  Carver carver(scratch);
+  AttendScratch<T> s(carver, shape);
+  s.tile.begin_head(shape, parts, place.head, valid);
+  const int64_t keys = place.at(shape, shape.keys, 0) * width;
+  turn_keys(shape, static_cast<const E*>(buffers.k) + keys, valid, s.tile.keys_turned);
+  read_keys(shape, static_cast<const E*>(buffers.v) + keys, valid, s.values);
+  const T* u = static_cast<const T*>(buffers.content_bias) + place.head * width;
+  const T* w = static_cast<const T*>(buffers.position_bias) + place.head * width;
+  for (int64_t i = place.begin; i < place.end; i += kTile) {
+    const E* q = static_cast<const E*>(buffers.q) + place.at(shape, shape.queries, i) * width;
+    s.tile.fill(shape, q, u, w, i, smaller(kTile, place.end - i));
+    begin_softmax(shape, buffers, place, s);
+    s.tile.for_each_block(shape, [&](const Block& block) { attend_block(s, block); });
+    end_softmax(shape, buffers, place, s);
+  }
+}
+
+void attend(const LookAheadShape& shape, const LookAheadBuffers& buffers,
+            const LookAheadParts& parts, void* scratch, int64_t piece) {
+  switch (shape.element) {
+    case mneme::ElementType::kF64:
+      return attend_group<double, double>(shape, buffers, parts, scratch, piece);
+    case mneme::ElementType::kBF16:
+      return attend_group<float, BF16>(shape, buffers, parts, scratch, piece);
+    default:
+      return attend_group<float, float>(shape, buffers, parts, scratch, piece);
+  }
+}
+
+template <typename Scratch>
+uint64_t scratch_bytes(const LookAheadShape& shape) {
+  Carver carver(nullptr);
+  const Scratch scratch(carver, shape);
+  static_cast<void>(scratch);
+  return carver.bytes();
+}
+
+uint64_t attend_scratch(const LookAheadShape& shape) {
+  return shape.is_f64() ? scratch_bytes<AttendScratch<double>>(shape)
+                        : scratch_bytes<AttendScratch<float>>(shape);
+}
+
+}  // namespace
+}  // namespace lamemo::cpu

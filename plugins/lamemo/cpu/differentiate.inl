@@ -1,0 +1,245 @@
+// The backward pass of one slice of a head: its groups of queries one after the other, each by the
+// tiles of the forward pass with the scores recomputed. Keys' and values' gradients are summed over
+// a group, the table's and the biases' over the slice.
+#pragma once
+
+#include "cpu/attend.inl"
+
+namespace lamemo::cpu {
+namespace {
+
+template <typename T>
+struct DifferentiateScratch {
+  Tile<T> tile;
+  T* keys;                  // [W + spare, padded]
+  T* values_turned;         // [d, key_row]
+  T* slopes;                // [kTile, kScoreRow] derivatives by probabilities, then by scores
+  T* term_slopes;           // [kTile, kPositionRow] the latter where the position terms lie
+  T* change;                // [kTile, padded] dC'
+  T* by_content;            // [kTile, padded] sums of slopes times keys
+  T* by_position;           // [kTile, padded] sums of slopes times rows of the table
+  T* key_sums;              // [W + spare, padded]
+  T* value_sums;            // [W + spare, padded]
+  const T* rows = nullptr;  // the head's table
+  T* table_sums = nullptr;  // the slice's
+  T* bias_sums = nullptr;
+  T shift[kTile];  // s' as an exponent of 2
+  T inner[kTile];  // dC' . C' - ds'
+
+  DifferentiateScratch(Carver& carver, const LookAheadShape& s)
+      : tile(carver, s),
+        keys(carver.take<T>((s.keys + kSpareRows) * tile.padded)),
+        values_turned(carver.take<T>(s.head_width * tile.key_row)),
+        slopes(carver.take<T>(kTile * kScoreRow<T>)),
+        term_slopes(carver.take<T>(kTile * kPositionRow<T>)),
+        change(carver.take<T>(kTile * tile.padded)),
+        by_content(carver.take<T>(kTile * tile.padded)),
+        by_position(carver.take<T>(kTile * tile.padded)),
+        key_sums(carver.take<T>((s.keys + kSpareRows) * tile.padded)),
+        value_sums(carver.take<T>((s.keys + kSpareRows) * tile.padded)) {}
+
+  int64_t vectors() const { return tile.padded / kLanes<T>; }
+};
+
+// What arrives for the tile's queries.
+template <typename T>
+void read_change(const LookAheadShape& shape, const LookAheadBuffers& buffers,
+                 const LookAheadGradients& gradients, const Place& place,
+                 DifferentiateScratch<T>& s) {
+  const int64_t width = shape.head_width;
+  for (int64_t i = 0; i < s.tile.count; ++i) {
+    const int64_t at = place.at(shape, shape.queries, s.tile.first + i);
+    const T lse = static_cast<const T*>(buffers.lse)[at];
+    const T* context = static_cast<const T*>(buffers.context) + at * width;
+    T* change = s.change + i * s.tile.padded;
+    clear(change, s.tile.padded);
+    if (gradients.context != nullptr) {
+      read_row(static_cast<const T*>(gradients.context) + at * width, width, s.tile.padded, change);
+    }
+    // Without a key and without a carried logit every score is -infinity, and stays it.
+    s.shift[i] = lse == -__builtin_inff() ? T{0} : lse * kLog2E<T>;
+    T inner = gradients.lse != nullptr ? -static_cast<const T*>(gradients.lse)[at] : T{0};
+    for (int64_t j = 0; j < width; ++j) inner += change[j] * context[j];
+    s.inner[i] = inner;
+  }
+}
+
+// Query i's scores to probabilities, and its derivatives by them to those by scores.
+template <typename T>
+MNEME_INLINE void differentiate_softmax(DifferentiateScratch<T>& s, const Block& block, int64_t i) {
+  const Tile<T>& tile = s.tile;
+  T* scores = tile.scores + i * kScoreRow<T>;
+  T* slopes = s.slopes + i * kScoreRow<T>;
+  T* terms = s.term_slopes + i * kPositionRow<T>;
+  clear(terms, kPositionRow<T>);
+  terms += kPositionPad + block.shift - i;
+  const Vec<T> shift = splat(s.shift[i]);
+  const Vec<T> inner = splat(s.inner[i]);
+  for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
+    const Vec<T> p = power<T>(tile.whole_score(block, i, c) - shift);
+    const Vec<T> slope = p * (load(slopes + c) - inner);
+    store(scores + c, p);
+    store(slopes + c, slope);
+    store(terms + c, slope);
+  }
+  // Read by products whose rows are keys, for rows that belong to the next block.
+  clear(scores + block.padded, kSpareRows);
+  clear(slopes + block.padded, kSpareRows);
+}
+
+// is_first: the tile's first block, at which the sums over keys begin.
+template <typename T>
+void differentiate_block(DifferentiateScratch<T>& s, const LookAheadGradients& gradients,
+                         const Block& block, bool is_first) {
+  const Tile<T>& tile = s.tile;
+  const int64_t padded = tile.padded;
+  const int64_t at = block.first * padded;
+  tile.score(block);
+  multiply(Product<T>{s.change, padded, 1, s.values_turned + block.first, tile.key_row, s.slopes,
+                      kScoreRow<T>, tile.count, block.padded / kLanes<T>, tile.width, true});
+  for (int64_t i = 0; i < tile.count; ++i) differentiate_softmax(s, block, i);
+  if (gradients.v != nullptr) {
+    multiply(Product<T>{tile.scores, 1, kScoreRow<T>, s.change, padded, s.value_sums + at, padded,
+                        block.count, s.vectors(), tile.count});
+  }
+  if (gradients.k != nullptr) {
+    multiply(Product<T>{s.slopes, 1, kScoreRow<T>, tile.content, padded, s.key_sums + at, padded,
+                        block.count, s.vectors(), tile.count});
+  }
+  const T* terms = s.term_slopes + kPositionPad;
+  const int64_t low = block.low * padded;
+  if (gradients.table != nullptr) {
+    multiply(Product<T>{terms, 1, kPositionRow<T>, tile.position, padded, s.table_sums + low,
+                        padded, block.columns, s.vectors(), tile.count});
+  }
+  if (gradients.q != nullptr || gradients.content_bias != nullptr) {
+    multiply(Product<T>{s.slopes, kScoreRow<T>, 1, s.keys + at, padded, s.by_content, padded,
+                        tile.count, s.vectors(), block.count, is_first});
+  }
+  if (gradients.q != nullptr || gradients.position_bias != nullptr) {
+    multiply(Product<T>{terms, kPositionRow<T>, 1, s.rows + low, padded, s.by_position, padded,
+                        tile.count, s.vectors(), block.columns, is_first});
+  }
+}
+
+// The tile's sums over keys: its queries' gradients, and its part of the biases'.
+template <typename T, typename E>
+void end_tile(const LookAheadShape& shape, const LookAheadGradients& gradients, const Place& place,
+              DifferentiateScratch<T>& s) {
+  const int64_t padded = s.tile.padded;
+  const auto scale = static_cast<T>(shape.scale);
+  for (int64_t i = 0; i < s.tile.count; ++i) {
+    const T* of_content = s.by_content + i * padded;
+    const T* of_position = s.by_position + i * padded;
+    for (int64_t j = 0; j < shape.head_width; ++j) {
+      s.bias_sums[j] += of_content[j];
+      s.bias_sums[padded + j] += of_position[j];
+    }
+    if (gradients.q == nullptr) continue;
+    E* to = static_cast<E*>(gradients.q) +
+            place.at(shape, shape.queries, s.tile.first + i) * shape.head_width;
+    for (int64_t j = 0; j < shape.head_width; ++j) {
+      narrow((of_content[j] + of_position[j]) * scale, to[j]);
+    }
+  }
+}
+
+// A group's sums times `factor`: to the head's rows of the gradient, or to rows of the group's own.
+template <typename T, typename E>
+void write_sums(const LookAheadShape& shape, const LookAheadParts& parts, const Place& place,
+                int64_t group, bool is_value, const T* sums, T factor, void* gradient) {
+  const int64_t width = shape.head_width;
+  const int64_t padded = padded_columns(width);
+  if (gradient == nullptr) return;
+  if (parts.groups > 1) {
+    const int64_t piece = (place.lane * shape.heads + place.head) * parts.groups + group;
+    T* to = static_cast<T*>(parts.key_sums) + (2 * piece + (is_value ? 1 : 0)) * shape.keys * width;
+    for (int64_t c = 0; c < shape.keys; ++c) {
+      for (int64_t j = 0; j < width; ++j) to[c * width + j] = sums[c * padded + j] * factor;
+    }
+    return;
+  }
+  for (int64_t c = 0; c < shape.keys; ++c) {
+    E* to = static_cast<E*>(gradient) + place.at(shape, shape.keys, c) * width;
+    for (int64_t j = 0; j < width; ++j) narrow(sums[c * padded + j] * factor, to[j]);
+  }
+}
+
+template <typename T, typename E>
+void differentiate_group(const LookAheadShape& shape, const LookAheadBuffers& buffers,
+                         const LookAheadGradients& gradients, const LookAheadParts& parts,
+                         const Place& place, int64_t group, DifferentiateScratch<T>& s) {
+  const int64_t width = shape.head_width;
+  const uint8_t* valid = buffers.valid + place.lane * shape.keys;
+  const int64_t keys = place.at(shape, shape.keys, 0) * width;
+  s.tile.begin_head(shape, parts, place.head, valid);
+  turn_keys(shape, static_cast<const E*>(buffers.k) + keys, valid, s.tile.keys_turned);
+  turn_keys(shape, static_cast<const E*>(buffers.v) + keys, valid, s.values_turned);
+  read_keys(shape, static_cast<const E*>(buffers.k) + keys, valid, s.keys);
+  clear(s.key_sums, (shape.keys + kSpareRows) * s.tile.padded);
+  clear(s.value_sums, (shape.keys + kSpareRows) * s.tile.padded);
+  const T* u = static_cast<const T*>(buffers.content_bias) + place.head * width;
+  const T* w = static_cast<const T*>(buffers.position_bias) + place.head * width;
+  for (int64_t i = place.begin; i < place.end; i += kTile) {
+    const E* q = static_cast<const E*>(buffers.q) + place.at(shape, shape.queries, i) * width;
+    s.tile.fill(shape, q, u, w, i, smaller(kTile, place.end - i));
+    read_change(shape, buffers, gradients, place, s);
+    bool is_first = true;
+    s.tile.for_each_block(shape, [&](const Block& block) {
+      differentiate_block(s, gradients, block, is_first);
+      is_first = false;
+    });
+    if (is_first) {
+      clear(s.by_content, kTile * s.tile.padded);
+      clear(s.by_position, kTile * s.tile.padded);
+    }
+    end_tile<T, E>(shape, gradients, place, s);
+  }
+  // The tile's queries hold scale and log2(e) already.
+  write_sums<T, E>(shape, parts, place, group, false, s.key_sums, kLn2<T>, gradients.k);
+  write_sums<T, E>(shape, parts, place, group, true, s.value_sums, T{1}, gradients.v);
+}
+
+template <typename T, typename E>
+void differentiate_slice(const LookAheadShape& shape, const LookAheadBuffers& buffers,
+                         const LookAheadGradients& gradients, const LookAheadParts& parts,
+                         void* scratch, int64_t piece) {
+  Carver carver(scratch);
+  DifferentiateScratch<T> s(carver, shape);
+  const int64_t head = piece / parts.slices;
+  const int64_t slice = piece % parts.slices;
+  const int64_t table_size = (shape.offsets + kSpareOffsets) * s.tile.padded;
+  s.rows = static_cast<const T*>(parts.rows) + head * shape.offsets * s.tile.padded;
+  s.table_sums = static_cast<T*>(parts.table_sums) + piece * table_size;
+  s.bias_sums = static_cast<T*>(parts.bias_sums) + piece * 2 * s.tile.padded;
+  clear(s.table_sums, table_size);
+  clear(s.bias_sums, 2 * s.tile.padded);
+  const int64_t items = shape.lanes * parts.groups;
+  const int64_t last = (slice + 1) * items / parts.slices;
+  for (int64_t item = slice * items / parts.slices; item < last; ++item) {
+    const int64_t group = item % parts.groups;
+    const Place place(shape, parts, item / parts.groups, head, group);
+    differentiate_group<T, E>(shape, buffers, gradients, parts, place, group, s);
+  }
+}
+
+void differentiate(const LookAheadShape& shape, const LookAheadBuffers& buffers,
+                   const LookAheadGradients& gradients, const LookAheadParts& parts, void* scratch,
+                   int64_t piece) {
+  switch (shape.element) {
+    case mneme::ElementType::kF64:
+      return differentiate_slice<double, double>(shape, buffers, gradients, parts, scratch, piece);
+    case mneme::ElementType::kBF16:
+      return differentiate_slice<float, BF16>(shape, buffers, gradients, parts, scratch, piece);
+    default:
+      return differentiate_slice<float, float>(shape, buffers, gradients, parts, scratch, piece);
+  }
+}
+
+uint64_t differentiate_scratch(const LookAheadShape& shape) {
+  return shape.is_f64() ? scratch_bytes<DifferentiateScratch<double>>(shape)
+                        : scratch_bytes<DifferentiateScratch<float>>(shape);
+}
+
+}  // namespace
+}  // namespace lamemo::cpu
