@@ -14,19 +14,15 @@ void refuse(const std::string& key, const std::string& failed, const std::string
 }
 
 void check_positions(const config::ModelConfig& c) {
-  const bool is_relative = c.position == PositionScheme::kRelative;
+  const bool is_relative = config::is_relative(c.position);
   const std::string position = str("model.position = \"", config::to_word(c.position), "\"");
-  if (c.position == PositionScheme::kDisentangled) {
-    refuse(position, "this position scheme is not available yet",
-           "relative, alibi, learned or none", "use position = \"relative\"");
-  }
   if (is_relative && c.width % 2 != 0) {
     refuse("model.width", str("relative positions pair sines and cosines; width is ", c.width),
            "an even width", "use an even width or another position scheme");
   }
   if (c.clamp_distance > 0 && !is_relative && c.position != PositionScheme::kAlibi) {
     refuse("model.clamp_distance", str("there are no distances to clamp with ", position),
-           "position = \"relative\" or \"alibi\"", "set clamp_distance = 0");
+           "position = \"relative\", \"disentangled\" or \"alibi\"", "set clamp_distance = 0");
   }
   if (c.untie_position_bias && !is_relative) {
     refuse("model.untie_position_bias", str("there are no position biases with ", position),
@@ -68,6 +64,7 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
   info.head_width = config.head_width;
   info.is_pre_norm = config.norm == config::Norm::kPre;
   info.position = std::string(config::to_word(config.position));
+  info.attention_dropout = config.attention_dropout;
   info.compute_dtype = setup.bf16_autocast ? at::kBFloat16 : setup.dtype;
   info.device = setup.device;
   info.train_segment = setup.train_segment;

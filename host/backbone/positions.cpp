@@ -67,6 +67,10 @@ at::Tensor PositionTables::descending(int64_t reach) {
   return dropped_.narrow(0, dropped_.size(0) - reach - 1, reach + 1);
 }
 
+at::Tensor PositionTables::of(const at::Tensor& distances) const {
+  return sinusoids(clamp_ > 0 ? distances.clamp_max(clamp_) : distances, width_, options_);
+}
+
 at::Tensor MaskCache::causal(const ColumnLayout& layout, int64_t window,
                              const std::vector<double>& slopes, int64_t clamp,
                              const at::TensorOptions& options) {

@@ -37,6 +37,8 @@ class PositionTables {
   void begin_segment(double dropout);
   // [reach + 1, width] in descending distance.
   at::Tensor descending(int64_t reach);
+  // Signed distances [n] i64 -> [n, width], clamped from above, without dropout.
+  at::Tensor of(const at::Tensor& distances) const;
   int64_t clamp() const { return clamp_; }
   int64_t width() const { return width_; }
   const at::TensorOptions& options() const { return options_; }

@@ -69,18 +69,21 @@ at::Tensor call_mask(const AttentionCall& call, const KeyRange& range, const Lay
   return mask;
 }
 
-// Rows of the projected table for offsets query_offset+Tq-1-first down to what the shift reads, by
-// |offset|.
-at::Tensor call_table(const AttentionCall& call, const KeyRange& range, Layer& layer,
-                      SegmentScope& scope) {
-  const int64_t rows = call.q.size(1) + range.count;
-  const int64_t top = call.query_offset + call.q.size(1) - 1 - range.first;
-  const at::Tensor offset =
-      at::arange(top, top - rows, -1, call.q.options().dtype(at::kLong).requires_grad(false)).abs();
-  const int64_t reach = std::max(std::abs(top), std::abs(top - rows + 1)) + 1;
+// Projected positions [H,count,d] of |query - key| = |top|, |top - 1|, ..
+at::Tensor table_of(int64_t top, int64_t count, Layer& layer, SegmentScope& scope) {
+  const at::TensorOptions options = scope.tables.options().dtype(at::kLong);
+  const at::Tensor distance = at::arange(top, top - count, -1, options).abs();
+  const int64_t reach = std::max(std::abs(top), std::abs(top - count + 1)) + 1;
   const bool has_dropout = scope.is_training && layer.settings().dropout > 0.0;
   return layer.projected_positions(reach, scope.tables, has_dropout)
-      .index_select(1, (reach - 1) - offset);
+      .index_select(1, (reach - 1) - distance);
+}
+
+// The rows for query_offset+Tq-1-first down to what the shift reads.
+at::Tensor call_table(const AttentionCall& call, const KeyRange& range, Layer& layer,
+                      SegmentScope& scope) {
+  return table_of(call.query_offset + call.q.size(1) - 1 - range.first,
+                  call.q.size(1) + range.count, layer, scope);
 }
 
 void check_call(const AttentionCall& call, const LayerSettings& s) {
@@ -140,8 +143,25 @@ at::Tensor XlLayerServices::weight(LayerWeight which) {
       return w.norm_weight;
     case LayerWeight::kNormBias:
       return w.norm_bias;
+    case LayerWeight::kContentBias:
+      return w.content_bias;
+    case LayerWeight::kPositionBias:
+      return w.position_bias;
   }
   throw std::logic_error("unknown layer weight");
+}
+
+at::Tensor XlLayerServices::positions(int64_t least, int64_t count, bool is_signed) {
+  if (!layer_.settings().is_relative()) return {};
+  const LayerSettings& s = layer_.settings();
+  if (!is_signed) return table_of(-least, count, layer_, scope_).to(s.compute);
+  const at::Tensor distance =
+      at::arange(-least, -least - count, -1, scope_.tables.options().dtype(at::kLong));
+  const double dropout = scope_.is_training ? s.dropout : 0.0;
+  const at::Tensor table = scope_.noise.apply(scope_.tables.of(distance), dropout);
+  return linear(table, layer_.weights().position, {}, s.compute)
+      .view({count, s.heads, s.head_width})
+      .permute({1, 0, 2});
 }
 
 memory::AttentionResult XlLayerServices::attention(const AttentionCall& call) {

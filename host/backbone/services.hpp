@@ -15,6 +15,7 @@ class XlLayerServices final : public memory::LayerServices {
   at::Tensor project(memory::Projector which, const at::Tensor& rows,
                      bool weight_gradient) override;
   at::Tensor weight(memory::LayerWeight which) override;
+  at::Tensor positions(int64_t least, int64_t count, bool is_signed) override;
   // Positions follow the layer's scheme (relative, alibi; none and learned have no term). Errors:
   // Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere, half a
   // virtual key.

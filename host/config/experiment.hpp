@@ -16,6 +16,12 @@ namespace mneme::config {
 
 enum class Backbone { kXl, kGpt2 };
 enum class PositionScheme { kRelative, kDisentangled, kAlibi, kLearned, kNone };
+// Transformer-XL's terms: sinusoids of the distance, projected, and two biases. Disentangled adds
+// nothing to what tokens do; it says that the distances of the two directions are told apart by
+// biases alone, the right one a memory's [LaMemo, eq. 10].
+constexpr bool is_relative(PositionScheme scheme) {
+  return scheme == PositionScheme::kRelative || scheme == PositionScheme::kDisentangled;
+}
 enum class Norm { kPost, kPre };
 enum class EmbeddingScale { kSqrt, kNone };
 enum class Init { kOfficial, kArticle };

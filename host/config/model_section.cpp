@@ -93,7 +93,7 @@ ModelConfig read_model(const Value& table, Problems& problems) {
   model.same_length = reader.boolean("same_length", model.same_length);
   model.untie_position_bias = reader.boolean("untie_position_bias", model.untie_position_bias);
   model.init = reader.choice("init", model.init, kInitWords);
-  if (model.position == PositionScheme::kRelative && model.width % 2 != 0) {
+  if (is_relative(model.position) && model.width % 2 != 0) {
     reader.problem("width", {.expected = "an even number with position = \"relative\" (half sines, "
                                          "half cosines)",
                              .got = str(model.width)});

@@ -12,7 +12,7 @@ inline constexpr Word<Backbone> kBackboneWords[] = {{"xl", Backbone::kXl},
                                                     {"gpt2", Backbone::kGpt2, false}};
 inline constexpr Word<PositionScheme> kPositionWords[] = {
     {"relative", PositionScheme::kRelative},
-    {"disentangled", PositionScheme::kDisentangled, false},
+    {"disentangled", PositionScheme::kDisentangled},
     {"alibi", PositionScheme::kAlibi},
     {"learned", PositionScheme::kLearned},
     {"none", PositionScheme::kNone}};

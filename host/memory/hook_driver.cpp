@@ -80,9 +80,12 @@ at::Tensor PlainLayer::weight(LayerWeight which) {
     case LayerWeight::kNorm:
       return weights_.norm;
     case LayerWeight::kNormBias:
+      return weights_.norm_bias;
+    case LayerWeight::kContentBias:
+    case LayerWeight::kPositionBias:
       break;
   }
-  return weights_.norm_bias;
+  return {};
 }
 
 AttentionResult PlainLayer::attention(const AttentionCall& call) {

@@ -25,6 +25,9 @@ class PlainLayer : public LayerServices {
   at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
   at::Tensor project(Projector which, const at::Tensor& rows, bool weight_gradient) override;
   at::Tensor weight(LayerWeight which) override;
+  at::Tensor positions(int64_t /*least*/, int64_t /*count*/, bool /*is_signed*/) override {
+    return {};
+  }
   // Errors: Error(kPlugin) when position terms or the content bias are asked for without
   // content_bias: this layer has none.
   AttentionResult attention(const AttentionCall& call) override;

@@ -15,7 +15,9 @@ enum class LayerWeight : uint32_t {
   kValue = 3,
   kOutput = 4,
   kNorm = 5,
-  kNormBias = 6
+  kNormBias = 6,
+  kContentBias = 7,  // [H,d], relative schemes
+  kPositionBias = 8
 };
 enum class AttentionMask : uint32_t { kCausal = 0, kFull = 1, kWindow = 2 };
 
@@ -51,7 +53,12 @@ class LayerServices {
   virtual at::Tensor norm(const at::Tensor& rows, bool weight_gradient) = 0;
   // q, k, v: [B,m,D] -> [B,m,H,d]; output: [B,m,H,d] -> [B,m,D].
   virtual at::Tensor project(Projector which, const at::Tensor& rows, bool weight_gradient) = 0;
+  // Undefined when the layer has none: the biases outside the relative schemes.
   virtual at::Tensor weight(LayerWeight which) = 0;
+  // Projected positions of offsets least .. least+count-1 (places of a key after its query),
+  // [H,count,d] in the compute dtype; R of the distance, or with is_signed of minus the offset.
+  // Undefined outside the relative schemes.
+  virtual at::Tensor positions(int64_t least, int64_t count, bool is_signed) = 0;
   virtual AttentionResult attention(const AttentionCall& call) = 0;
 };
 

@@ -43,6 +43,7 @@ struct BackboneInfo {
   int64_t head_width = 0;  // d
   bool is_pre_norm = false;
   std::string position = "relative";
+  double attention_dropout = 0.0;
   at::ScalarType compute_dtype = at::kFloat;  // kDouble, kFloat or kBFloat16
   at::Device device = at::kCPU;
   int64_t train_segment = 0;
@@ -195,7 +196,7 @@ struct ContextBlock {
 // What a layer's tokens attend to besides themselves: farthest tier first, oldest row first.
 struct LayerContext {
   std::vector<ContextBlock> blocks;
-  at::Tensor token_bias;  // [B|1,H|1,T|1,T]; undefined = none
+  at::Tensor token_bias;  // [B|1,H|1,T|1,offset+T]; undefined = none
   int64_t rows() const;
 };
 
@@ -203,6 +204,9 @@ struct LayerContext {
 struct SegmentInput {
   int64_t length = 0;                     // T, padding included
   std::vector<int64_t> valid_count = {};  // [B]; empty = T for every lane
+  // Generation: the segment grows step by step, `length` is the first step's and there is no
+  // padding. SegmentRun::next_step and close() lead through it.
+  bool is_open = false;
 
   // Named draws of hooks, keys "<tier>.<layer|model>.<name>" with <tier> = "<index>.<plugin id>":
   // values to use instead, and where all are recorded.
@@ -221,7 +225,7 @@ struct Riders {
 
 // What local attention made, for hooks. q, k, v without position terms or biases, token rows only.
 struct LocalAttention {
-  at::Tensor q, k, v;  // [B,T,H,d]
+  at::Tensor q, k, v;  // [B,T,H,d]; in an open segment k, v of all tokens so far
   at::Tensor z;        // [B,T,H,d]
   at::Tensor lse;      // [B,H,T]
   at::Tensor mass;     // [B,R+T] attention mass per key column, summed over heads and queries; when
@@ -249,6 +253,17 @@ class SegmentRun {
 
   const Riders& riders() const;
 
+  // Open segments. The run begins with the first step; next_step(n) begins one of n more tokens.
+  // Moments 3, 4 and 6 run in every step, 1, 2 and 5 in the first alone. close() begins moments 7
+  // and 8, for which the segment is a whole one. Errors: Error(kUsage) when the segment grows
+  // beyond what a tier serves; std::logic_error for a closed segment.
+  void next_step(int64_t length);
+  void close();
+  // Tokens of an open segment before this step; 0 at the close and in closed segments.
+  int64_t offset() const;
+  // Between steps: keeps `lanes`, in that order (repeats allowed), of the run and of its state.
+  void select(const std::vector<int64_t>& lanes);
+
   // Moment 2. x [B,T,D] is the layer's input before its norm (token rows only).
   void absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services);
   // Moment 3.
@@ -259,6 +274,10 @@ class SegmentRun {
   uint64_t weights_version() const;
   // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
   void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
+  // Some tier's absorb serves the layer; it wants the queries, or the local result, beside the rows.
+  bool absorbs(int64_t layer) const;
+  bool wants_queries(int64_t layer) const;
+  bool wants_local(int64_t layer) const;
   bool wants_mass(int64_t layer) const;
   bool wants_context_projections(int64_t layer) const;
   // lse is wanted by a hook, or may be by a merge at HEADS: it costs a pass over the scores.

@@ -33,6 +33,7 @@ mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int6
   info.bptt_segments = backbone.bptt_segments;
   info.position = backbone.position.c_str();
   info.compute_dtype = dtype_code_of(backbone.compute_dtype);
+  info.attention_dropout = backbone.attention_dropout;
   return info;
 }
 

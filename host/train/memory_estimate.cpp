@@ -53,7 +53,7 @@ std::int64_t layer_activations(const config::Experiment& e, const Extents& x) {
   const bool has_dropout = e.model.dropout > 0.0;
   const std::int64_t rows = x.lanes * x.tokens;
   const std::int64_t widths = 4 + (has_dropout ? 2 : 0) + (e.model.norm == config::Norm::kPre);
-  const std::int64_t queries = e.model.position == config::PositionScheme::kRelative ? 4 : 3;
+  const std::int64_t queries = config::is_relative(e.model.position) ? 4 : 3;
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
   const std::int64_t ff = has_dropout ? 3 : 1;
   const std::int64_t scores = e.model.attention_dropout > 0.0 ? 2 : 1;

@@ -85,6 +85,12 @@ const Fault kFaults[] = {
     {"pop_size", "hook absorb, layer 0", "mneme_rows.struct_size is 0: expected "},
     {"info_size", "hook absorb, layer 0", "mneme_tensor_info.struct_size is 0: expected "},
     {"negative_keys", "hook absorb, layer 0", "attention: key_count: expected at least 0, got -2"},
+    {"position_count", "hook absorb, layer 0", "positions: count: expected at least 1, got 0"},
+    {"positions_missing", "hook absorb, layer 0",
+     "positions: the layer has position biases and a table of positions only with model.position = "
+     "\"relative\" or \"disentangled\", not with"},
+    {"biases_missing", "hook absorb, layer 0",
+     "weight: the layer has position biases and a table of positions only with"},
     {"kernel_without_inputs", "hook absorb, layer 0", "a kernel without inputs runs"},
     {"reserved_rows", "hook absorb, layer 0", "mneme_rows: a reserved field is 3: expected 0"},
     {"reserved_block", "hook context, layer 0", "mneme_block: a reserved field is 4: expected 0"},

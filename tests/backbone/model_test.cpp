@@ -342,8 +342,6 @@ TEST(Model, RefusesSettingsThatDoNotGoTogether) {
   };
   expect(refused([](auto& c, auto&) { c.backbone = config::Backbone::kGpt2; }),
          "model.backbone = \"gpt2\": this backbone is not available yet: expected \"xl\"");
-  expect(refused([](auto& c, auto&) { c.position = PositionScheme::kDisentangled; }),
-         "model.position = \"disentangled\": this position scheme is not available yet");
   expect(refused([](auto& c, auto&) { c.width = c.embedding = 13; }),
          "model.width: relative positions pair sines and cosines; width is 13: expected an even "
          "width");

@@ -17,6 +17,7 @@ namespace {
 using config::PositionScheme;
 using memory::AttentionCall;
 using memory::AttentionMask;
+using memory::LayerWeight;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -161,7 +162,6 @@ TEST(LayerServices, ProjectsAndNormsAsTheLayerDoes) {
   LayerCase c(PositionScheme::kRelative, 2, 4, 0, true);
   XlLayerServices services(*c.layer, *c.scope);
   const at::Tensor rows = random_tensor(1, {2, 5, 8}).set_requires_grad(true);
-  using memory::LayerWeight;
   using memory::Projector;
   const std::vector<std::pair<Projector, LayerWeight>> pairs = {
       {Projector::kQuery, LayerWeight::kQuery},
@@ -186,6 +186,61 @@ TEST(LayerServices, ProjectsAndNormsAsTheLayerDoes) {
   EXPECT_FALSE(services.project(Projector::kQuery, rows.detach(), false).requires_grad());
   EXPECT_TRUE(services.project(Projector::kQuery, rows.detach(), true).requires_grad());
   EXPECT_FALSE(services.norm(rows.detach(), false).requires_grad());
+}
+
+// The projection of one distance's sinusoids, head h, [d].
+at::Tensor projected(const LayerCase& c, int64_t distance, int64_t h) {
+  const at::Tensor row = sinusoids(torch::tensor({distance}, at::kLong), 8, at::kDouble)[0];
+  return c.layer->weights().position.detach().narrow(0, 3 * h, 3).mv(row);
+}
+
+TEST(LayerServices, PositionsAreProjectedByDistanceOrBySignedOffset) {
+  for (const int64_t clamp : {int64_t{0}, int64_t{3}}) {
+    LayerCase c(PositionScheme::kDisentangled, 2, 4, clamp);
+    XlLayerServices services(*c.layer, *c.scope);
+    const at::Tensor distances = services.positions(-2, 8, false);
+    const at::Tensor offsets = services.positions(-2, 8, true);
+    ASSERT_EQ(distances.sizes(), at::IntArrayRef({2, 8, 3}));
+    for (int64_t h = 0; h < 2; ++h) {
+      for (int64_t r = 0; r < 8; ++r) {
+        const int64_t offset = r - 2;
+        const auto clamped = [&](int64_t d) { return clamp > 0 ? std::min(d, clamp) : d; };
+        EXPECT_LE((distances[h][r] - projected(c, clamped(std::abs(offset)), h))
+                      .abs()
+                      .max()
+                      .item<double>(),
+                  1e-14);
+        EXPECT_LE((offsets[h][r] - projected(c, clamped(-offset), h)).abs().max().item<double>(),
+                  1e-14);
+      }
+    }
+    for (const at::Tensor& table : {distances, offsets}) {
+      const at::Tensor grad =
+          torch::autograd::grad({table.sum()}, {c.layer->weights().position})[0];
+      EXPECT_GT(grad.norm().item<double>(), 1e-3);
+    }
+  }
+}
+
+TEST(LayerServices, OneSegmentHasOneTableOfPositions) {
+  LayerCase c(PositionScheme::kRelative, 2, 4);
+  c.settings.dropout = 0.5;
+  c.scope->is_training = true;
+  c.tables->begin_segment(0.5);
+  XlLayerServices services(*c.layer, *c.scope);
+  const at::Tensor longer = services.positions(0, 9, false);
+  EXPECT_TRUE(at::equal(services.positions(2, 4, false), longer.narrow(1, 2, 4)));
+}
+
+TEST(LayerServices, HasPositionsAndTheirBiasesInRelativeSchemesOnly) {
+  LayerCase c(PositionScheme::kDisentangled, 2, 4), none(PositionScheme::kNone, 2, 4);
+  XlLayerServices services(*c.layer, *c.scope), plain(*none.layer, *none.scope);
+  EXPECT_TRUE(services.weight(LayerWeight::kContentBias).is_same(c.layer->weights().content_bias));
+  EXPECT_TRUE(
+      services.weight(LayerWeight::kPositionBias).is_same(c.layer->weights().position_bias));
+  EXPECT_FALSE(plain.weight(LayerWeight::kContentBias).defined());
+  EXPECT_FALSE(plain.weight(LayerWeight::kPositionBias).defined());
+  EXPECT_FALSE(plain.positions(1, 2, false).defined());
 }
 
 TEST(LayerServices, RefusesCallsThatMakeNoSense) {

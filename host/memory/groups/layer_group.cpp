@@ -108,7 +108,7 @@ mneme_status emit_token_bias(mneme_ctx* ctx, mneme_tensor handle, mneme_error* e
     const at::Tensor& bias = ctx->handles.get(handle);
     check_broadcast("token bias", bias,
                     {ctx->shared->lanes, ctx->shared->stack->backbone().heads, ctx->shared->length,
-                     ctx->shared->length},
+                     ctx->shared->segment.offset + ctx->shared->length},
                     true);
     at::Tensor& sum = ctx->context->token_bias;
     sum = sum.defined() ? sum + bias : bias;
@@ -137,15 +137,38 @@ mneme_status project(mneme_ctx* ctx, uint32_t which, mneme_tensor rows, uint32_t
   });
 }
 
+std::string no_relative_positions(const mneme_ctx* ctx, const char* what) {
+  return str(what, ": the layer has position biases and a table of positions only with ",
+             "model.position = \"relative\" or \"disentangled\", not with \"",
+             ctx->shared->stack->backbone().position, "\"");
+}
+
 mneme_status weight(mneme_ctx* ctx, uint32_t which, uint32_t flags, mneme_tensor* out,
                     mneme_error* error) {
   return guard(error, [&] {
     need(out, "out");
-    if (which < MNEME_WEIGHT_Q || which > MNEME_WEIGHT_NORM_BIAS)
+    if (which < MNEME_WEIGHT_Q || which > MNEME_WEIGHT_POSITION_BIAS)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("weight: expected one of MNEME_WEIGHT_*, got ", which));
     at::Tensor value = ctx->layer_services().weight(static_cast<LayerWeight>(which));
+    if (!value.defined() && which >= MNEME_WEIGHT_CONTENT_BIAS)
+      throw CallError(MNEME_E_UNSUPPORTED, no_relative_positions(ctx, "weight"));
     *out = ctx->handles.borrow((flags & MNEME_NO_WEIGHT_GRADIENT) != 0 ? value.detach() : value);
+  });
+}
+
+mneme_status positions(mneme_ctx* ctx, int64_t least, int64_t count, uint32_t flags,
+                       mneme_tensor* out, mneme_error* error) {
+  return guard(error, [&] {
+    need(out, "out");
+    if (count < 1)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("positions: count: expected at least 1, got ", count));
+    at::Tensor value = ctx->layer_services().positions(least, count,
+                                                       (flags & MNEME_POSITIONS_SIGNED) != 0);
+    if (!value.defined())
+      throw CallError(MNEME_E_UNSUPPORTED, no_relative_positions(ctx, "positions"));
+    *out = ctx->handles.give(std::move(value));
   });
 }
 
@@ -293,7 +316,8 @@ const mneme_layer_api* layer_api() {
                                       attention,
                                       release,
                                       aux,
-                                      metric};
+                                      metric,
+                                      positions};
   return &api;
 }
 

@@ -41,7 +41,9 @@ enum {
   MNEME_WEIGHT_V = 3,
   MNEME_WEIGHT_O = 4,        /* [D, H*d] */
   MNEME_WEIGHT_NORM = 5,     /* [D], the norm before (pre) or after (post) attention */
-  MNEME_WEIGHT_NORM_BIAS = 6 /* [D] */
+  MNEME_WEIGHT_NORM_BIAS = 6, /* [D] */
+  MNEME_WEIGHT_CONTENT_BIAS = 7, /* [H,d], u of the relative schemes ("relative", "disentangled") */
+  MNEME_WEIGHT_POSITION_BIAS = 8 /* [H,d], their v */
 };
 
 /* project, norm, weight: the result has no gradient towards the layer's weights (they are read as constants); gradients into the rows flow. */
@@ -86,6 +88,9 @@ typedef struct mneme_attention {
 /* The layer's attention dropout on the probabilities that form z (never on lse), in training. */
 #define MNEME_ATTENTION_DROPOUT 4u
 
+/* positions: offsets keep their sign, R of minus the offset; otherwise R of the distance |offset|. */
+#define MNEME_POSITIONS_SIGNED 1u
+
 typedef struct mneme_layer_api {
   uint32_t struct_size;
   uint32_t flags;
@@ -93,7 +98,7 @@ typedef struct mneme_layer_api {
   /* [hook: context] Emits a block. Blocks of one tier stand in the order of the calls, oldest first. Errors: MNEME_E_SHAPE, MNEME_E_DTYPE. */
   mneme_status (*emit_block)(mneme_ctx* ctx, const mneme_block* block, mneme_error* error);
 
-  /* [hook: context] A bias on the token columns, [B|1, H|1, T|1, T], differentiable; tiers' biases add up. Needs MNEME_TIER_TOKEN_BIAS. */
+  /* [hook: context] A bias on the token columns, [B|1, H|1, T|1, offset+T] (offset: 0 but in open segments), differentiable; tiers' biases add up. Needs MNEME_TIER_TOKEN_BIAS. */
   mneme_status (*emit_token_bias)(mneme_ctx* ctx, mneme_tensor bias, mneme_error* error);
 
   /* [hook with a layer] The layer's norm before attention, exactly as the layer does it: identity in a post-norm layer. rows [B,m,D] -> [B,m,D]. flags: MNEME_NO_WEIGHT_GRADIENT. */
@@ -118,6 +123,11 @@ typedef struct mneme_layer_api {
 
   /* [hook] A number to report, averaged as an auxiliary loss is, without gradient. */
   mneme_status (*metric)(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight, mneme_error* error);
+
+  /* [hook with a layer] Projected positions of the relative schemes, [H,count,d] in the compute dtype: row r is the layer's projection of the sinusoids for offset least + r, where
+   * an offset o means a key o places after its query. The term of a score is (q + v).row, scaled as q.k. In the layer's graph, dropout and model.clamp_distance included.
+   * flags: MNEME_POSITIONS_SIGNED. Errors: MNEME_E_UNSUPPORTED under other schemes; MNEME_E_INVALID_ARGUMENT for count < 1. */
+  mneme_status (*positions)(mneme_ctx* ctx, int64_t least, int64_t count, uint32_t flags, mneme_tensor* out, mneme_error* error);
 } mneme_layer_api;
 
 #ifdef __cplusplus

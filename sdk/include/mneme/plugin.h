@@ -44,9 +44,10 @@ typedef struct mneme_model_info {
   int64_t served_count;
   int64_t segment;        /* T of the run (of evaluation when MNEME_MODEL_EVALUATION) */
   int64_t bptt_segments;  /* segments that a THROUGH slot keeps its graph */
-  const char* position;   /* "relative", "alibi", "learned", "none", ... */
+  const char* position;   /* "relative", "disentangled", "alibi", "learned", "none", ... */
   uint32_t compute_dtype; /* MNEME_F64, MNEME_F32 or MNEME_BF16 */
   uint32_t reserved;
+  double attention_dropout; /* of the backbone's attention, in training */
 } mneme_model_info;
 
 /* This instance gets the values that the manifest gives for evaluation. */
@@ -126,7 +127,8 @@ typedef struct mneme_segment {
 #define MNEME_SEGMENT_TRAINING 1u
 #define MNEME_SEGMENT_ANY_RESET 2u
 #define MNEME_SEGMENT_NO_LOSS 8u /* training, but this segment only fills the memory: no gradient, and auxiliary losses are not looked at */
-#define MNEME_SEGMENT_OPEN 4u /* generation: moments 3 to 6 run once a step with the tokens so far */
+#define MNEME_SEGMENT_OPEN 4u /* generation: the segment grows step by step. Moments 3, 4 and 6 run in every step: T = its new tokens are the queries, `offset` + T tokens so far the keys;
+                                 moments 1, 2 and 5 in the first step alone. At the close, moments 7 and 8 see a whole segment: T = all its tokens, offset 0, without this flag */
 
 /* begin: riders to fill, or nothing. Riders pass projections, norms and feed-forward of every layer with the tokens, and stand before them. */
 typedef struct mneme_riders {
@@ -201,7 +203,7 @@ typedef struct mneme_queries {
   int64_t layer;
   uint32_t site;
   uint32_t reserved;
-  mneme_tensor q; /* [B,T,H,d] without position terms or biases; k and v likewise, token rows only */
+  mneme_tensor q; /* [B,T,H,d] without position terms or biases; k and v likewise, token rows only: in an open segment all tokens so far, [B,offset+T,H,d] */
   mneme_tensor k;
   mneme_tensor v;
   mneme_tensor z;         /* [B,T,H,d] local attention's result */

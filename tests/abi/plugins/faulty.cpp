@@ -22,7 +22,8 @@ class Faulty : public mneme::Tier {
       "reserved_rows|rows_counts|reserved_block|no_name|host_name|scope|parameter_extent|"
       "parameter_init|parameter_rate|slot_extent|slot_gradient|start_unknown|start_any|"
       "counts_as_tensor|tensor_as_counts|counts_size|slot_flags|counts_gradient|"
-      "start_shape|queue_kind|queue_attributes|queue_rows",
+      "start_shape|queue_kind|queue_attributes|queue_rows|position_count|positions_missing|biases_"
+      "missing",
       "the rule to break"));
 
   struct Failing {
@@ -116,6 +117,9 @@ class Faulty : public mneme::Tier {
       call.key_count = -2;
       l.attention(call);
     }
+    if (fault_ == "position_count") l.positions(1, 0);
+    if (fault_ == "positions_missing") l.positions(1, 3);
+    if (fault_ == "biases_missing") l.weight(mneme::Weight::kContentBias);
     call_without_cplusplus(rows);
     if (fault_ == "dead_handle") {
       mneme::Tensor t = mean(rows.hidden, 1);

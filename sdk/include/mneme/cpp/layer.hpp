@@ -18,8 +18,12 @@ enum class Weight : uint32_t {
   kV = MNEME_WEIGHT_V,
   kO = MNEME_WEIGHT_O,  // [D, H*d]
   kNorm = MNEME_WEIGHT_NORM,
-  kNormBias = MNEME_WEIGHT_NORM_BIAS
+  kNormBias = MNEME_WEIGHT_NORM_BIAS,
+  kContentBias = MNEME_WEIGHT_CONTENT_BIAS,   // [H,d], relative schemes only
+  kPositionBias = MNEME_WEIGHT_POSITION_BIAS  // as kContentBias
 };
+// What an offset between a query and a key means to a table of positions.
+enum class Offset : uint32_t { kDistance = 0, kSigned = MNEME_POSITIONS_SIGNED };
 // Whether gradients flow into the layer's weights; into the rows they always do.
 enum class WeightGradient : uint32_t { kFlows = 0, kStops = MNEME_NO_WEIGHT_GRADIENT };
 
@@ -113,6 +117,16 @@ class Layer : public Segment {
                   error);
     return Tensor::borrow(out);
   }
+  // Projected positions of keys that stand least .. least+count-1 places after their query,
+  // [H,count,d] in the compute dtype. Relative schemes only.
+  Tensor positions(int64_t least, int64_t count, Offset offset = Offset::kDistance) const {
+    mneme_tensor out = 0;
+    detail::HostError error;
+    detail::check(layer_api().positions(detail::ctx(), least, count, static_cast<uint32_t>(offset),
+                                        &out, &error.raw),
+                  error);
+    return Tensor::adopt(out);
+  }
   AttentionResult attention(const Attention& call) const {
     mneme_attention raw = MNEME_INIT(mneme_attention);
     raw.flags = (call.has_positions ? MNEME_ATTENTION_POSITIONS : 0U) |
@@ -162,7 +176,8 @@ class Layer : public Segment {
     const mneme_rows raw = rows.raw();
     emit_block(Queue{}, &raw, settings);
   }
-  // context only: a bias on the token columns [B|1,H|1,T|1,T]. Needs Setup::emits_token_bias().
+  // context only: a bias on the token columns [B|1,H|1,T|1,offset()+T]. Needs
+  // Setup::emits_token_bias().
   void emit_token_bias(const Tensor& bias) const {
     detail::HostError error;
     detail::check(layer_api().emit_token_bias(detail::ctx(), bias.raw(), &error.raw), error);

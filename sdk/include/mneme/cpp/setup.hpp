@@ -30,6 +30,7 @@ class Setup {
   int64_t segment() const noexcept { return model_->segment; }  // T of the run
   int64_t bptt_segments() const noexcept { return model_->bptt_segments; }
   std::string_view position() const noexcept { return model_->position; }
+  double attention_dropout() const noexcept { return model_->attention_dropout; }
   DType compute_dtype() const noexcept { return static_cast<DType>(model_->compute_dtype); }
   bool is_evaluation() const noexcept { return (model_->flags & MNEME_MODEL_EVALUATION) != 0; }
   bool is_pre_norm() const noexcept { return (model_->flags & MNEME_MODEL_PRE_NORM) != 0; }
