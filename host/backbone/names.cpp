@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <map>
 #include <string_view>
 
 #include "host/base/error.hpp"
@@ -58,27 +56,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kSingles 
     {"crit.cluster_bias", "softmax.cluster.bias"},
 }};
 
-constexpr std::array kScalarTypes = {
-    std::pair{DType::F64, at::kDouble}, std::pair{DType::F32, at::kFloat},
-    std::pair{DType::F16, at::kHalf},   std::pair{DType::BF16, at::kBFloat16},
-    std::pair{DType::I64, at::kLong},   std::pair{DType::I32, at::kInt},
-    std::pair{DType::I16, at::kShort},  std::pair{DType::I8, at::kChar},
-    std::pair{DType::U8, at::kByte},    std::pair{DType::BOOL, at::kBool}};
-
-at::ScalarType scalar_type(const TensorView& view) {
-  for (const auto& [ours, theirs] : kScalarTypes) {
-    if (ours == view.dtype) return theirs;
-  }
-  throw_run({.where = str("tensor \"", view.name, "\""),
-             .failed = "its dtype cannot be read as numbers of a model",
-             .expected = "a floating or a signed integer type",
-             .got = std::string(dtype_name(view.dtype))});
-}
-
-bool is_floating(DType dtype) {
-  return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
-}
-
 // The clusters whose output projection is the embedding's projection of table `table`.
 std::vector<std::string> tied_clusters(const config::ModelConfig& config,
                                        const std::string& table) {
@@ -90,36 +67,6 @@ std::vector<std::string> tied_clusters(const config::ModelConfig& config,
     if (config.adaptive->tie_projection[i] && is_of_table) clusters.push_back(cluster);
   }
   return clusters;
-}
-
-std::string misfit_dtype(const TensorView& view) {
-  if (is_floating(view.dtype)) return "";
-  return str("wrong dtype: expected F64, F32, F16 or BF16, got ", dtype_name(view.dtype));
-}
-
-// "" when `parameter` can take the file's tensor.
-std::string misfit(const Parameter* parameter, const TensorView& view) {
-  if (parameter == nullptr) return "unexpected: the model has no such parameter";
-  if (parameter->tensor.sizes() != at::IntArrayRef(view.shape)) {
-    return str("wrong shape: expected ", list_text(parameter->tensor.sizes().vec()), ", got ",
-               list_text(view.shape));
-  }
-  return misfit_dtype(view);
-}
-
-std::string frequency_misfit(const SafetensorsFile& file, const std::string& name, int64_t width) {
-  if (std::string problem = misfit_dtype(file.at(name)); !problem.empty()) return problem;
-  const at::Tensor ours = official_frequencies(width, at::kDouble);
-  const at::Tensor theirs = read_tensor(file, name, at::kDouble);
-  // f32 powers differ in the last bits between processors; BF16 files keep 8 bits.
-  constexpr double kTolerance = 1e-2;
-  if (theirs.sizes() == ours.sizes() && at::allclose(theirs, ours, kTolerance, 0.0)) return "";
-  return str("other position frequencies: expected 10000^(-2k/", width, "), k < ", width / 2);
-}
-
-bool has_same_bytes(const TensorView& a, const TensorView& b) {
-  return a.dtype == b.dtype && a.bytes == b.bytes &&
-         (a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0);
 }
 
 }  // namespace
@@ -157,15 +104,47 @@ std::vector<std::string> official_names(const std::string& name,
   return {};
 }
 
-std::vector<std::string> unofficial_settings(const config::ModelConfig& config) {
+std::vector<OfficialPart> official_parts(const std::string& name, const std::vector<int64_t>& shape,
+                                         const config::ModelConfig& config, const NameMap* map) {
+  const int64_t rows = shape.empty() ? 1 : shape.front();
+  const std::vector<NamePart> named =
+      map == nullptr ? std::vector<NamePart>{} : map->parts_of(name);
+  if (named.empty()) {
+    std::vector<std::string> names = official_names(name, config);
+    if (names.empty()) return {};
+    return {{.names = std::move(names), .first = 0, .rows = rows}};
+  }
+  int64_t shares = 0;
+  for (const NamePart& part : named) shares += part.rows;
+  if (rows % shares != 0) {
+    throw_usage({.where = map->path().string(),
+                 .failed = str(name, ": the rows cannot be cut as the name map says"),
+                 .expected = str("a multiple of ", shares, " rows"),
+                 .got = str(rows)});
+  }
+  std::vector<OfficialPart> parts;
+  int64_t first = 0;
+  for (const NamePart& part : named) {
+    const int64_t count = rows / shares * part.rows;
+    parts.push_back({.names = {part.official}, .first = first, .rows = count});
+    first += count;
+  }
+  return parts;
+}
+
+std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
+                                             const NameMap* map) {
   std::vector<std::string> problems;
-  const auto expect = [&](const char* key, std::string_view expected, std::string_view got) {
-    if (expected == got) return;
-    problems.push_back(str("model.", key, ": expected \"", expected, "\", got \"", got, '"'));
+  const auto expect = [&](const char* key, const std::vector<std::string>& expected,
+                          std::string_view got) {
+    if (std::find(expected.begin(), expected.end(), got) != expected.end()) return;
+    problems.push_back(
+        str("model.", key, ": expected \"", join(expected, "\" or \""), "\", got \"", got, '"'));
   };
-  expect("backbone", "xl", to_word(config.backbone));
-  expect("position", "relative", to_word(config.position));
-  expect("embedding_scale", "sqrt", to_word(config.embedding_scale));
+  expect("backbone", {"xl"}, to_word(config.backbone));
+  expect("position", map == nullptr ? std::vector<std::string>{"relative"} : map->positions(),
+         to_word(config.position));
+  expect("embedding_scale", {"sqrt"}, to_word(config.embedding_scale));
   return problems;
 }
 
@@ -182,70 +161,6 @@ at::Tensor official_frequencies(int64_t width, at::ScalarType dtype) {
   // The official expression, operation by operation, so that the bits agree.
   const at::Tensor k = at::arange(0.0, width, 2.0, at::TensorOptions().dtype(dtype));
   return 1.0 / at::pow(10000.0, k / static_cast<double>(width));
-}
-
-at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at::ScalarType dtype) {
-  const TensorView& view = file.at(name);
-  at::Tensor out = at::empty(view.shape, scalar_type(view));
-  if (view.bytes > 0) std::memcpy(out.mutable_data_ptr(), view.data, view.bytes);
-  return out.to(dtype);
-}
-
-std::vector<std::string> check_official(const Model& model, const config::ModelConfig& config,
-                                        const SafetensorsFile& file, const std::string& prefix) {
-  std::vector<std::string> problems = unofficial_settings(config);
-  const auto pre_norm = file.metadata().find("pre_lnorm");
-  const bool is_pre_norm = config.norm == config::Norm::kPre;
-  if (pre_norm != file.metadata().end() && pre_norm->second != (is_pre_norm ? "true" : "false")) {
-    problems.push_back(str("model.norm: \"", to_word(config.norm),
-                           "\", but the file says pre_lnorm = ", pre_norm->second));
-  }
-  std::map<std::string, std::string> source;  // of each parameter: the file's first tensor
-  for (const std::string& full : file.names()) {
-    if (!full.starts_with(prefix)) continue;
-    const std::string official = full.substr(prefix.size());
-    std::string problem;
-    if (official == kOfficialFrequencies) {
-      problem = frequency_misfit(file, full, config.width);
-    } else {
-      const Parameter* const parameter = find_official(model, config, official);
-      problem = misfit(parameter, file.at(full));
-      if (parameter != nullptr) {
-        const auto [first, is_new] = source.emplace(parameter->name, full);
-        if (problem.empty() && !is_new && !has_same_bytes(file.at(first->second), file.at(full))) {
-          problem = str("differs from ", first->second, ", with which the model shares it");
-        }
-      }
-    }
-    if (!problem.empty()) problems.push_back(str(full, ": ", problem));
-  }
-  for (const Parameter& parameter : model.parameters()) {
-    if (source.contains(parameter.name)) continue;
-    const std::vector<std::string> names = official_names(parameter.name, config);
-    problems.push_back(names.empty()
-                           ? str(parameter.name, ": official models have no such parameter")
-                           : str(prefix, names.front(), ": missing in the file"));
-  }
-  return problems;
-}
-
-void load_official(Model& model, const config::ModelConfig& config, const SafetensorsFile& file,
-                   const std::string& prefix) {
-  const std::vector<std::string> problems = check_official(model, config, file, prefix);
-  if (!problems.empty()) {
-    throw_run(ErrorText{
-        .where = file.path().string(),
-        .failed = str("these are not the weights of the experiment's model:\n  ",
-                      join(problems, "\n  "), "\n"),
-        .hint = "change [model] or data.vocabulary_size to what the weights were trained with"});
-  }
-  const at::NoGradGuard no_grad;
-  for (const std::string& full : file.names()) {
-    if (!full.starts_with(prefix) || full.substr(prefix.size()) == kOfficialFrequencies) continue;
-    at::Tensor target = find_official(model, config, full.substr(prefix.size()))->tensor;
-    target.copy_(read_tensor(file, full, target.scalar_type()));
-  }
-  model.weights_changed();
 }
 
 }  // namespace mneme::backbone

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/backbone/name_map.hpp"
 
 namespace mneme::backbone {
 
@@ -25,9 +25,23 @@ const Parameter* find_official(const Model& model, const config::ModelConfig& co
 // official model has no such parameter.
 std::vector<std::string> official_names(const std::string& name, const config::ModelConfig& config);
 
+// Rows of one of our parameters and their names in an official state dict.
+struct OfficialPart {
+  std::vector<std::string> names;  // its own, then those of the tensors tied to it
+  int64_t first = 0;               // row
+  int64_t rows = 0;
+};
+
+// The parts of the parameter `name` of this shape, which follow each other: as `map` says, else the
+// whole under official_names. Empty when the official model has no such parameter; `map` may be
+// null. Error (kUsage) when the map's shares do not divide the rows.
+std::vector<OfficialPart> official_parts(const std::string& name, const std::vector<int64_t>& shape,
+                                         const config::ModelConfig& config, const NameMap* map);
+
 // The settings with which the official code cannot run the model, as "key: expected ..., got ...";
-// empty when it can.
-std::vector<std::string> unofficial_settings(const config::ModelConfig& config);
+// empty when it can. `map` (may be null) says which positions its code has.
+std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
+                                             const NameMap* map = nullptr);
 
 // The buffer of an official state dict that is no parameter: the position table's frequencies.
 inline constexpr const char* kOfficialFrequencies = "pos_emb.inv_freq";
@@ -35,22 +49,5 @@ inline constexpr const char* kOfficialFrequencies = "pos_emb.inv_freq";
 // Its values for a model of `width`: 10000^(-2k/width), [width/2], computed as the official code
 // does.
 at::Tensor official_frequencies(int64_t width, at::ScalarType dtype);
-
-// The file's tensor as a tensor of dtype on the CPU.
-at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at::ScalarType dtype);
-
-// Every reason why the tensors `prefix`<official name> of the file are not the model's parameters,
-// one line each: settings that the official code does not have, or that the file's metadata
-// contradict (pre_lnorm), tensors that the model lacks, parameters that the file lacks, wrong
-// shapes and dtypes, tied tensors that differ, other position frequencies. Empty when they fit.
-// Tensors without the prefix do not count.
-std::vector<std::string> check_official(const Model& model, const config::ModelConfig& config,
-                                        const SafetensorsFile& file,
-                                        const std::string& prefix = "");
-
-// Copies every parameter `prefix`<official name> into the model, converted to its dtype. Errors:
-// Error(kRun) with all lines of check_official; nothing has been copied then.
-void load_official(Model& model, const config::ModelConfig& config, const SafetensorsFile& file,
-                   const std::string& prefix = "");
 
 }  // namespace mneme::backbone

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 struct ExportArguments {
   fs::path run;
   fs::path out;
-  std::string format = "transformer_xl";
+  std::string format;
+  fs::path names;
   std::string checkpoint = "last";
   JsonArgument json;
 };
@@ -41,7 +42,8 @@ train::Checkpoint open_source(const ExportArguments& arguments) {
 int run(const ExportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const train::Checkpoint checkpoint = read_input([&] { return open_source(arguments); });
-  const train::ExportReport report = train::export_official(checkpoint, arguments.out);
+  const train::ExportReport report = train::export_official(
+      checkpoint, arguments.out, {.format = arguments.format, .names = arguments.names});
   if (!report.left_out.empty()) {
     log_warning(arguments.out.string(), ": the format has no place for the memory's parameters: ",
                 join(report.left_out, ", "));
@@ -49,6 +51,7 @@ int run(const ExportArguments& arguments, const Streams& streams) {
   arguments.json.write({{"format", "mneme-export"},
                         {"file", arguments.out.string()},
                         {"checkpoint", checkpoint.path().string()},
+                        {"names", report.format},
                         {"step", checkpoint.progress().step},
                         {"tensors", report.tensors},
                         {"bytes", report.bytes},
@@ -75,10 +78,13 @@ void add_export(CLI::App& app, Action& action) {
       ->type_name("");
   command
       ->add_option("--format", arguments->format,
-                   "transformer_xl: the state dict of the official PyTorch code")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember({"transformer_xl"}))
-      ->capture_default_str();
+                   "transformer_xl (the state dict of the official PyTorch code), or the format of "
+                   "the memory's name map; default: the name map's when there is one")
+      ->type_name("FORMAT");
+  command
+      ->add_option("--names", arguments->names,
+                   "The name map to write by; default: beside the library of the memory")
+      ->type_name("FILE");
   command
       ->add_option("--checkpoint", arguments->checkpoint,
                    "Which of the run's checkpoints: last, best or its number of steps")

@@ -19,6 +19,7 @@ struct ImportArguments {
   fs::path experiment;
   fs::path run;
   fs::path vocabulary;
+  fs::path names;
   std::string prefix;
   std::vector<fs::path> memory;
   SetArgument set;
@@ -37,7 +38,8 @@ config::Experiment read_experiment(const ImportArguments& arguments) {
 int run(const ImportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const train::ImportReport report = read_input([&] {
-    train::ImportOptions options{.folder = arguments.run, .prefix = arguments.prefix};
+    train::ImportOptions options{
+        .folder = arguments.run, .prefix = arguments.prefix, .names = arguments.names};
     if (!arguments.vocabulary.empty()) {
       options.vocabulary = data::Vocabulary::load(arguments.vocabulary);
     }
@@ -46,6 +48,8 @@ int run(const ImportArguments& arguments, const Streams& streams) {
   arguments.json.write({{"format", "mneme-import"},
                         {"run", arguments.run.string()},
                         {"weights", arguments.weights.string()},
+                        {"names", report.weights.names ? report.weights.names->format()
+                                                       : std::string("transformer_xl")},
                         {"backbone_parameters", report.backbone_parameters},
                         {"memory_parameters", report.memory_parameters},
                         {"rounded", report.weights.is_rounded},
@@ -60,8 +64,7 @@ int run(const ImportArguments& arguments, const Streams& streams) {
 }  // namespace
 
 void add_import(CLI::App& app, Action& action) {
-  CLI::App* const command =
-      app.add_subcommand("import", "Make a run of official Transformer-XL weights");
+  CLI::App* const command = app.add_subcommand("import", "Make a run of official weights");
   const auto arguments = std::make_shared<ImportArguments>();
   command
       ->add_option("WEIGHTS", arguments->weights,
@@ -84,6 +87,11 @@ void add_import(CLI::App& app, Action& action) {
       ->add_option("--prefix", arguments->prefix,
                    "Read only the tensors whose names begin so, without it (\"module.\")")
       ->type_name("TEXT");
+  command
+      ->add_option("--names", arguments->names,
+                   "The name map of the weights' program; default: beside the library of the "
+                   "memory, else the official Transformer-XL's names")
+      ->type_name("FILE");
   add_memory_files(*command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
   arguments->set.add(*command);

@@ -1,6 +1,9 @@
 #include "host/train/export.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "host/backbone/names.hpp"
 #include "host/base/error.hpp"
@@ -12,6 +15,9 @@
 namespace mneme::train {
 namespace {
 
+using backbone::NameMap;
+
+constexpr const char* kTransformerXl = "transformer_xl";
 constexpr std::string_view kModelPrefix = "model.";
 constexpr std::string_view kMemoryPrefix = "memory.";
 constexpr const char* kFirstTable = "model.embedding.0.weight";
@@ -50,58 +56,156 @@ void set_arguments(SafetensorsWriter& writer, const config::ModelConfig& model,
                           {"clamp_len", model.clamp_distance > 0 ? model.clamp_distance : -1},
                           {"attn_type", 0}};
   for (const auto& [key, value] : arguments.items()) writer.set_metadata(key, value.dump());
-  writer.set_metadata("format", "transformer_xl");
 }
 
-void check_settings(const Checkpoint& checkpoint) {
-  const std::vector<std::string> problems =
-      backbone::unofficial_settings(checkpoint.experiment().model);
-  if (problems.empty()) return;
-  throw_usage({.where = checkpoint.path().string(),
-               .failed = str("the official code has no such model:\n  ", join(problems, "\n  ")),
-               .hint = {}});
-}
-
-void add_frequencies(SafetensorsWriter& writer, const Checkpoint& checkpoint) {
-  const SafetensorsFile& file = checkpoint.file();
-  const DType dtype = file.at(kFirstTable).dtype;
-  const TensorView* const kept = file.find(str(kOfficialPrefix, backbone::kOfficialFrequencies));
-  if (kept != nullptr && kept->dtype == dtype) {
-    writer.add(backbone::kOfficialFrequencies, kept->dtype, kept->shape, kept->data);
-    return;
+// The name map to write by: that of the options, else one beside a tier's library; absent = the
+// official Transformer-XL's names.
+std::optional<NameMap> choose_names(const Checkpoint& checkpoint, const ExportOptions& options) {
+  std::vector<NameMap> maps;
+  if (!options.names.empty()) {
+    maps.push_back(NameMap::read(options.names));
+  } else {
+    for (const memory::TierIdentity& tier : checkpoint.plugins()) {
+      if (std::optional<NameMap> map = NameMap::beside(tier.path)) maps.push_back(std::move(*map));
+    }
   }
-  const at::Tensor made = backbone::official_frequencies(
-      checkpoint.experiment().model.width, dtype == DType::F64 ? at::kDouble : at::kFloat);
-  writer.add_copy(backbone::kOfficialFrequencies, to_dtype(made.scalar_type()), made.sizes().vec(),
-                  made.const_data_ptr());
+  if (options.format == kTransformerXl) return std::nullopt;
+  std::vector<std::string> known = {kTransformerXl};
+  for (NameMap& map : maps) {
+    if (options.format.empty() || options.format == map.format()) return std::move(map);
+    known.push_back(map.format());
+  }
+  if (options.format.empty()) return std::nullopt;
+  throw_usage({.where = checkpoint.path().string(),
+               .failed = str("there is no format \"", options.format, '"'),
+               .expected = join(known, " or "),
+               .hint = "a name map beside the memory's library, or --names FILE, gives a format"});
 }
+
+// Writes one checkpoint under official names.
+class Export {
+ public:
+  Export(const Checkpoint& checkpoint, const std::optional<NameMap>& names)
+      : checkpoint_(checkpoint), names_(names ? &*names : nullptr) {
+    report_.format = names_ == nullptr ? kTransformerXl : names_->format();
+    check_settings();
+  }
+
+  ExportReport write(const std::filesystem::path& path) {
+    const SafetensorsFile& file = checkpoint_.file();
+    for (const std::string& name : file.names()) {
+      if (name.starts_with(kMemoryPrefix)) add_tier_parameter(name, file.at(name));
+      if (name.starts_with(kModelPrefix)) add_parameter(name, file.at(name));
+    }
+    add_others();
+    set_arguments(writer_, model(), vocabulary_of(file, model()));
+    if (names_ != nullptr) set_own_arguments();
+    writer_.set_metadata("format", report_.format);
+    writer_.write(path);
+    return report_;
+  }
+
+ private:
+  [[nodiscard]] const config::ModelConfig& model() const { return checkpoint_.experiment().model; }
+
+  // The places of the name map's plugin among the tiers.
+  [[nodiscard]] std::vector<std::size_t> named_tiers() const {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; names_ != nullptr && i < checkpoint_.plugins().size(); ++i) {
+      if (checkpoint_.plugins()[i].id == names_->plugin()) out.push_back(i);
+    }
+    return out;
+  }
+
+  void check_settings() const {
+    std::vector<std::string> problems = backbone::unofficial_settings(model(), names_);
+    const std::vector<std::size_t> tiers = named_tiers();
+    if (tiers.size() > 1) {
+      problems.push_back(str("memory.tier.", tiers[1], ": expected one tier of ", names_->plugin(),
+                             ", got ", tiers.size()));
+    }
+    if (problems.empty()) return;
+    throw_usage({.where = checkpoint_.path().string(),
+                 .failed = str("the official code has no such model:\n  ", join(problems, "\n  ")),
+                 .hint = {}});
+  }
+
+  void add(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape,
+           const std::byte* data, std::uint64_t bytes) {
+    writer_.add(name, dtype, shape, data);
+    ++report_.tensors;
+    report_.bytes += bytes;
+  }
+
+  void add_parameter(const std::string& name, const TensorView& view) {
+    const std::string ours = name.substr(kModelPrefix.size());
+    for (const backbone::OfficialPart& part :
+         backbone::official_parts(ours, view.shape, model(), names_)) {
+      std::vector<std::int64_t> shape = view.shape;
+      const std::uint64_t row =
+          view.bytes / static_cast<std::uint64_t>(std::max<std::int64_t>(1, shape.at(0)));
+      shape.at(0) = part.rows;
+      for (const std::string& official : part.names) {
+        add(official, view.dtype, shape, view.data + static_cast<std::uint64_t>(part.first) * row,
+            static_cast<std::uint64_t>(part.rows) * row);
+      }
+    }
+  }
+
+  void add_tier_parameter(const std::string& name, const TensorView& view) {
+    const std::string official = names_ == nullptr ? "" : names_->name_of_tier_parameter(name);
+    if (official.empty()) {
+      report_.left_out.push_back(name);
+    } else {
+      add(official, view.dtype, view.shape, view.data, view.bytes);
+    }
+  }
+
+  // A tensor that is no parameter: as it was imported, else `made`.
+  void add_other(const std::string& official, const at::Tensor& made) {
+    const SafetensorsFile& file = checkpoint_.file();
+    const TensorView* const kept = file.find(str(kOfficialPrefix, official));
+    ++report_.tensors;
+    if (kept != nullptr && kept->dtype == file.at(kFirstTable).dtype) {
+      writer_.add(official, kept->dtype, kept->shape, kept->data);
+    } else {
+      writer_.add_copy(official, to_dtype(made.scalar_type()), made.sizes().vec(),
+                       made.const_data_ptr());
+    }
+  }
+
+  void add_others() {
+    const bool is_f64 = checkpoint_.file().at(kFirstTable).dtype == DType::F64;
+    const at::ScalarType dtype = is_f64 ? at::kDouble : at::kFloat;
+    add_other(backbone::kOfficialFrequencies, backbone::official_frequencies(model().width, dtype));
+    if (names_ == nullptr) return;
+    for (const backbone::UnusedTensor& one : names_->unused(model().layers)) {
+      add_other(one.official, at::full(one.shape, one.value, at::TensorOptions().dtype(dtype)));
+    }
+  }
+
+  void set_own_arguments() {
+    const std::vector<std::size_t> tiers = named_tiers();
+    const config::Value options =
+        tiers.empty() ? config::Value()
+                      : checkpoint_.experiment().memory.tiers.at(tiers.front()).options;
+    for (const auto& [key, value] : names_->arguments(options)) {
+      writer_.set_metadata(key, value.dump());
+    }
+  }
+
+  const Checkpoint& checkpoint_;
+  const NameMap* names_;
+  SafetensorsWriter writer_;
+  ExportReport report_;
+};
 
 }  // namespace
 
-ExportReport export_official(const Checkpoint& checkpoint, const std::filesystem::path& path) {
-  check_settings(checkpoint);
-  const config::ModelConfig& model = checkpoint.experiment().model;
-  const SafetensorsFile& file = checkpoint.file();
-  SafetensorsWriter writer;
-  ExportReport report;
-  const auto add = [&](const std::string& name, const TensorView& view) {
-    writer.add(name, view.dtype, view.shape, view.data);
-    ++report.tensors;
-    report.bytes += view.bytes;
-  };
-  for (const std::string& name : file.names()) {
-    if (name.starts_with(kMemoryPrefix)) report.left_out.push_back(name);
-    if (!name.starts_with(kModelPrefix)) continue;
-    for (const std::string& official :
-         backbone::official_names(name.substr(kModelPrefix.size()), model)) {
-      add(official, file.at(name));
-    }
-  }
-  add_frequencies(writer, checkpoint);
-  ++report.tensors;
-  set_arguments(writer, model, vocabulary_of(file, model));
-  writer.write(path);
-  return report;
+ExportReport export_official(const Checkpoint& checkpoint, const std::filesystem::path& path,
+                             const ExportOptions& options) {
+  const std::optional<NameMap> names = choose_names(checkpoint, options);
+  return Export(checkpoint, names).write(path);
 }
 
 }  // namespace mneme::train

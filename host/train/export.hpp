@@ -1,4 +1,4 @@
-// A checkpoint's weights as the official Transformer-XL's state dict.
+// A checkpoint's weights as an official state dict.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,29 @@
 
 namespace mneme::train {
 
+struct ExportOptions {
+  // "transformer_xl", or the format of a name map; "" = that of the name map when there is one,
+  // else "transformer_xl".
+  std::string format = {};
+  std::filesystem::path names = {};  // a name map; default: beside the library of a tier
+};
+
 struct ExportReport {
+  std::string format;
   std::size_t tensors = 0;
   std::uint64_t bytes = 0;
   std::vector<std::string> left_out;  // parameters of the memory, which the format does not know
 };
 
-// Writes, atomically, the state dict that kimiyoung/transformer-xl's pytorch/ code has for this
-// model: all its names, tied tensors under both of theirs, and the buffer pos_emb.inv_freq; bytes
-// and dtype as the checkpoint has them. Metadata: format = transformer_xl and the constructor's
-// arguments (n_token, n_layer, ...). Position biases of every layer, which that code does not have,
-// are called layers.N.dec_attn.r_w_bias and r_r_bias.
-// Errors: Error (kUsage) listing the settings that the official code cannot express; Error (kRun)
+// Writes, atomically, the state dict that the official code has for this model:
+// kimiyoung/transformer-xl's pytorch/, or what the name map says. All its names, tied tensors under
+// both of theirs, and the buffer pos_emb.inv_freq; bytes and dtype as the checkpoint has them.
+// Metadata: format and the constructor's arguments (n_token, n_layer, ...). Position biases of
+// every layer, which that code does not have, are called layers.N.dec_attn.r_w_bias and r_r_bias.
+// Errors: Error (kUsage) listing the settings that the official code cannot express, for a format
+// that nothing knows, for two tiers of the name map's plugin, and as NameMap::read; Error (kRun)
 // when a parameter is missing or the file cannot be written.
-ExportReport export_official(const Checkpoint& checkpoint, const std::filesystem::path& path);
+ExportReport export_official(const Checkpoint& checkpoint, const std::filesystem::path& path,
+                             const ExportOptions& options = {});
 
 }  // namespace mneme::train

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "host/train/checkpoint.hpp"
@@ -64,13 +64,23 @@ std::shared_ptr<const data::Dataset> vocabulary_alone(const config::DataConfig& 
   return std::make_shared<const data::Dataset>(config, data);
 }
 
-// The position table's frequencies as the file has them, so that an export gives them back bit for
-// bit: powers in f32 differ between processors.
+// The tensors that are no parameters as the file has them, so that an export gives them back bit
+// for bit (powers in f32 differ between processors).
 std::map<std::string, at::Tensor> kept_tensors(const SafetensorsFile& file,
-                                               const std::string& prefix) {
-  const TensorView* const view = file.find(prefix + backbone::kOfficialFrequencies);
-  if (view == nullptr) return {};
-  return {{str(kOfficialPrefix, backbone::kOfficialFrequencies), to_tensor(*view)}};
+                                               const std::string& prefix, std::int64_t layers,
+                                               const std::optional<backbone::NameMap>& names) {
+  std::vector<std::string> officials = {backbone::kOfficialFrequencies};
+  if (names) {
+    for (const backbone::UnusedTensor& one : names->unused(layers)) {
+      officials.push_back(one.official);
+    }
+  }
+  std::map<std::string, at::Tensor> out;
+  for (const std::string& official : officials) {
+    const TensorView* const view = file.find(prefix + official);
+    if (view != nullptr) out.emplace(str(kOfficialPrefix, official), to_tensor(*view));
+  }
+  return out;
 }
 
 }  // namespace
@@ -82,7 +92,7 @@ ImportReport import_official(const fs::path& weights, const config::Experiment& 
   with_data.dataset = vocabulary_alone(experiment.data, options);
   Runtime runtime(experiment, with_data);
   ImportReport report;
-  report.weights = load_initial_weights(runtime, weights, options.prefix);
+  report.weights = load_initial_weights(runtime, weights, options.prefix, options.names);
   if (!report.weights.is_official) {
     throw_usage({.where = weights.string(),
                  .failed = "this is no file to import",
@@ -93,7 +103,8 @@ ImportReport import_official(const fs::path& weights, const config::Experiment& 
   {
     const auto writer = RunWriter::create(folder.path(), runtime);
     write_weights(writer->prepare_checkpoint(0), runtime,
-                  kept_tensors(SafetensorsFile::open(weights), options.prefix));
+                  kept_tensors(SafetensorsFile::open(weights), options.prefix,
+                               experiment.model.layers, report.weights.names));
   }
   folder.keep();
   report.backbone_parameters = runtime.backbone_parameter_count();

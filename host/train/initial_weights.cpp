@@ -1,8 +1,9 @@
 #include "host/train/initial_weights.hpp"
 
 #include <algorithm>
+#include <set>
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/base/sha256.hpp"
@@ -31,14 +32,26 @@ InitialWeights load_checkpoint(Runtime& runtime, const fs::path& path) {
 }
 
 InitialWeights load_official_file(Runtime& runtime, const SafetensorsFile& file,
-                                  const std::string& prefix) {
+                                  const std::string& prefix, const fs::path& names) {
   InitialWeights report;
   report.is_official = true;
-  backbone::load_official(runtime.model(), runtime.experiment().model, file, prefix);
+  report.names = names.empty() ? backbone::find_names(runtime.stack(), file, prefix)
+                               : backbone::NameMap::read(names);
+  const config::Experiment& experiment = runtime.experiment();
+  const backbone::OfficialTarget target{.model = runtime.model(),
+                                        .config = experiment.model,
+                                        .stack = &runtime.stack(),
+                                        .names = report.names ? &*report.names : nullptr,
+                                        .memory = &experiment.memory};
+  backbone::load_official(target, file, prefix);
   runtime.weights_changed();
+  std::set<std::string> loaded;
+  for (const backbone::OfficialTensor& tensor : backbone::official_tensors(target)) {
+    loaded.insert(tensor.parameter);
+  }
   const std::vector<TrainableParameter>& all = runtime.parameters();
   for (std::size_t i = runtime.model().parameters().size(); i < all.size(); ++i) {
-    report.fresh.push_back(all[i].name);
+    if (!loaded.contains(all[i].name)) report.fresh.push_back(all[i].name);
   }
   const bool is_wide =
       std::any_of(file.names().begin(), file.names().end(), [&](const std::string& name) {
@@ -51,18 +64,20 @@ InitialWeights load_official_file(Runtime& runtime, const SafetensorsFile& file,
 }  // namespace
 
 InitialWeights load_initial_weights(Runtime& runtime, const fs::path& source,
-                                    const std::string& prefix) {
+                                    const std::string& prefix, const fs::path& names) {
   const fs::path path = fs::is_directory(source) ? RunFolder::open(source).checkpoint() : source;
   const SafetensorsFile file = SafetensorsFile::open(path);
   const bool is_ours = is_checkpoint(file);
-  if (is_ours && !prefix.empty()) {
+  if (is_ours && !(prefix.empty() && names.empty())) {
     throw_usage({.where = path.string(),
-                 .failed = str("the prefix \"", prefix, "\" is given for official weights"),
+                 .failed = prefix.empty()
+                               ? str("the name map ", names.string(), " is given")
+                               : str("the prefix \"", prefix, "\" is given for official weights"),
                  .expected = "official weights",
                  .got = "a checkpoint of mneme"});
   }
   InitialWeights report =
-      is_ours ? load_checkpoint(runtime, path) : load_official_file(runtime, file, prefix);
+      is_ours ? load_checkpoint(runtime, path) : load_official_file(runtime, file, prefix, names);
   if (report.is_rounded) {
     log_warning(path.string(), ": its F64 numbers are rounded: train.precision is \"",
                 config::to_word(runtime.precision()), '"');

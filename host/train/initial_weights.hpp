@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "host/backbone/name_map.hpp"
 #include "host/train/runtime.hpp"
 
 namespace mneme::train {
@@ -13,6 +15,8 @@ namespace mneme::train {
 struct InitialWeights {
   bool is_official = false;  // else a checkpoint
   bool is_rounded = false;   // the file's numbers are wider than the runtime's
+  // What official names were read by; absent = the official Transformer-XL's.
+  std::optional<backbone::NameMap> names = std::nullopt;
   // Parameters of the memory that the file lacks, or has for other shapes or trained options: they
   // keep their first values.
   std::vector<std::string> fresh;
@@ -20,12 +24,15 @@ struct InitialWeights {
 
 // Fills the runtime's parameters, converted to its dtype, and notes the file and its SHA-256 as
 // Runtime::weights_source. `source` is a run's folder (its newest checkpoint counts), a checkpoint,
-// or a safetensors file of the official Transformer-XL with the names of its state dict, each
-// behind `prefix` (official weights only). A checkpoint that lacks parameters of the memory, or was
-// trained with other options (MNEME_OPTION_TRAINED), is refused, or with memory.carry = "reset"
-// they keep their first values; official weights have none for a memory. Errors: Error
+// or a safetensors file of official weights with the names of their state dict, each behind
+// `prefix` (official weights only). The official names are those of the name map `names`, else of
+// the map beside a tier's library that names a tensor of the file, else of the Transformer-XL. A
+// checkpoint that lacks parameters of the memory, or was trained with other options
+// (MNEME_OPTION_TRAINED), is refused, or with memory.carry = "reset" they keep their first values;
+// parameters of a memory that the name map does not name keep theirs too. Errors: Error
 // (kUsage | kRun) listing everything that does not fit; nothing has been copied then.
 InitialWeights load_initial_weights(Runtime& runtime, const std::filesystem::path& source,
-                                    const std::string& prefix = "");
+                                    const std::string& prefix = "",
+                                    const std::filesystem::path& names = {});
 
 }  // namespace mneme::train

@@ -1,10 +1,11 @@
-# mneme_add_plugin(NAME SOURCES file... [CUDA file...] [LIBRARIES library...])
+# mneme_add_plugin(NAME SOURCES file... [CUDA file...] [LIBRARIES library...] [NAMES file])
 #
 # A memory plugin NAME.so: one exported symbol, everything else hidden, no undefined symbols left, CUDA runtime linked
 # statically. It lands in CMAKE_LIBRARY_OUTPUT_DIRECTORY, or else in the current binary folder.
 #   SOURCES    C and C++ files (C11 and C++17 unless the target's properties say otherwise afterwards)
 #   CUDA       .cu files; left out, and MNEME_HAS_CUDA not defined, unless the language CUDA is enabled (mneme_enable_cuda)
 #   LIBRARIES  linked privately; shared ones beyond the C and C++ runtimes are named in the plugin's note
+#   NAMES      the name map of official weights for `mneme import` and `export`; lands beside the library as NAME.names.toml
 #
 # mneme_enable_cuda()
 #
@@ -35,9 +36,9 @@ macro(mneme_enable_cuda)
 endmacro()
 
 function(mneme_add_plugin name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;CUDA;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAMES" "SOURCES;CUDA;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
-    message(FATAL_ERROR "mneme_add_plugin(${name} SOURCES file... [CUDA file...] [LIBRARIES library...]): "
+    message(FATAL_ERROR "mneme_add_plugin(${name} SOURCES file... [CUDA file...] [LIBRARIES library...] [NAMES file]): "
                         "no SOURCES, or not understood: ${arg_UNPARSED_ARGUMENTS}")
   endif()
   if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
@@ -66,9 +67,20 @@ function(mneme_add_plugin name)
     endif()
   endforeach()
   mneme_plugin_commit(${name})
+  if(arg_NAMES)
+    mneme_plugin_names(${name} "${arg_NAMES}")
+  endif()
   if(arg_CUDA)
     mneme_plugin_cuda(${name} ${arg_CUDA})
   endif()
+endfunction()
+
+# Beside the library, where mneme looks for it.
+function(mneme_plugin_names name file)
+  cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
+  set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS "${file}")
+  add_custom_command(TARGET ${name} POST_BUILD
+    COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${file}" "$<TARGET_FILE_DIR:${name}>/${name}.names.toml" VERBATIM)
 endfunction()
 
 # The source's commit for the note, looked up when building, not when configuring.

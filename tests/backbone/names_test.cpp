@@ -1,4 +1,4 @@
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -264,7 +264,8 @@ TEST_F(Export, SaysWhatIsMissingOrWrong) {
   expect_refusal(tool("export", {file("out.safetensors")}), 2, {"run"});
   expect_done(train({}));
   expect_refusal(tool("export", {file("out.safetensors"), "--checkpoint", "77"}), 2, {"77"});
-  expect_refusal(tool("export", {file("out.safetensors"), "--format", "gguf"}), 2, {"--format"});
+  expect_refusal(tool("export", {file("out.safetensors"), "--format", "gguf"}), 2,
+                 {"there is no format \"gguf\"", "expected transformer_xl"});
   expect_refusal(run_mneme({"export", file("weights.safetensors"), file("out.safetensors"),
                             "--checkpoint", "best"}),
                  2, {"--checkpoint best", "weights.safetensors is no run's folder"});

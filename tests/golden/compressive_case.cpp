@@ -4,7 +4,7 @@
 #include <sstream>
 #include <vector>
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/memory/loader.hpp"
 #include "host/torch.hpp"

@@ -2,7 +2,7 @@
 // is fed, and keeps its graph.
 #include <map>
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/torch.hpp"

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "host/backbone/model.hpp"
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "tests/golden/compressive_case.hpp"

@@ -1,6 +1,6 @@
 #include "tests/golden/compressive_peer_case.hpp"
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "tests/golden/official_settings.hpp"

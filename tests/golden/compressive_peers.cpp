@@ -2,7 +2,7 @@
 // takes in the rows that the file's next memories end with.
 #include <map>
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "tests/golden/compressive_peer_case.hpp"

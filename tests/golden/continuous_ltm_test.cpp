@@ -7,7 +7,7 @@
 #include <iostream>
 #include <map>
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/memory/loader.hpp"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "host/train/export.hpp"

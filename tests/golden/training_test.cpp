@@ -6,7 +6,7 @@
 
 #include <iostream>
 
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "host/train/session.hpp"

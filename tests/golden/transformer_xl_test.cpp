@@ -7,7 +7,7 @@
 #include <map>
 
 #include "host/backbone/model.hpp"
-#include "host/backbone/names.hpp"
+#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/base/safetensors.hpp"
 #include "host/memory/loader.hpp"

@@ -1,0 +1,267 @@
+#include "host/backbone/name_map.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/config/experiment.hpp"
+#include "host/config/schema.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using config::Kind;
+using config::Value;
+using Scheme = config::PositionScheme;
+
+constexpr std::string_view kLayer = "{layer}";
+constexpr const char* kNameText = "an official name";
+
+std::string filled(const std::string& pattern, std::string_view layer) {
+  const std::size_t at = pattern.find(kLayer);
+  if (at == std::string::npos) return pattern;
+  return str(pattern.substr(0, at), layer, pattern.substr(at + kLayer.size()));
+}
+
+// The layer's number in a name that a pattern fits, "" for a pattern without one; absent when it
+// does not fit.
+std::optional<std::string> layer_in(const std::string& name, const std::string& pattern) {
+  const std::size_t at = pattern.find(kLayer);
+  if (at == std::string::npos) {
+    return name == pattern ? std::optional<std::string>("") : std::nullopt;
+  }
+  const std::string_view tail = std::string_view(pattern).substr(at + kLayer.size());
+  if (name.size() <= at + tail.size() || name.compare(0, at, pattern, 0, at) != 0 ||
+      !name.ends_with(tail)) {
+    return std::nullopt;
+  }
+  const std::string number = name.substr(at, name.size() - at - tail.size());
+  if (number.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  return number;
+}
+
+// What follows "memory.<index>.<plugin>." in a parameter's name; "" when it is no such name.
+std::string name_in_tier(const std::string& parameter, const std::string& plugin) {
+  constexpr std::string_view kMemory = "memory.";
+  if (!parameter.starts_with(kMemory)) return "";
+  const std::size_t dot = parameter.find('.', kMemory.size());
+  if (dot == std::string::npos) return "";
+  const std::string rest = parameter.substr(dot + 1);
+  return rest.starts_with(plugin + ".") ? rest.substr(plugin.size() + 1) : "";
+}
+
+}  // namespace
+
+// Reads one file, collecting what is wrong.
+class NameMapReader {
+ public:
+  NameMapReader(const std::filesystem::path& path, NameMap& map)
+      : root_(config::parse_toml_file(path)), map_(map) {
+    map_.path_ = path;
+    config::Reader reader(root_, problems_);
+    if (reader.require("format", "a word for the format")) map_.format_ = reader.text("format", "");
+    if (reader.require("plugin", "the plugin's id")) map_.plugin_ = reader.text("plugin", "");
+    read_positions(reader);
+    if (const Value* table = reader.table("backbone")) read_backbone(*table);
+    if (const Value* table = reader.table("memory")) read_memory(*table);
+    if (const Value* table = reader.table("unused")) read_unused(*table);
+    for (const Value* table : reader.tables("argument")) read_argument(*table);
+    reader.finish();
+    problems_.throw_if_any();
+  }
+
+ private:
+  void problem(const Value& value, const std::string& expected) {
+    problems_.add(value.position(), value.path(),
+                  {.expected = expected, .got = config::describe(value)});
+  }
+
+  void read_positions(config::Reader& reader) {
+    std::vector<std::string> known;
+    for (const Scheme scheme : {Scheme::kRelative, Scheme::kDisentangled, Scheme::kAlibi,
+                                Scheme::kLearned, Scheme::kNone}) {
+      known.emplace_back(to_word(scheme));
+    }
+    map_.positions_ = reader.texts("position");
+    for (const std::string& word : map_.positions_) {
+      if (std::ranges::find(known, word) != known.end()) continue;
+      reader.problem("position", {.expected = "words of model.position: " + join(known, ", "),
+                                  .got = config::toml_string(word)});
+    }
+    if (map_.positions_.empty()) map_.positions_ = {std::string(to_word(Scheme::kRelative))};
+  }
+
+  // An official name for `ours`: both with a layer's number, or both without.
+  void check_layer(const Value& value, const std::string& ours, const std::string& official) {
+    const auto has_layer = [](const std::string& s) { return s.find(kLayer) != std::string::npos; };
+    if (has_layer(ours) == has_layer(official)) return;
+    problem(value, has_layer(ours) ? "a name with {layer}" : "a name without {layer}");
+  }
+
+  void read_backbone(const Value& table) {
+    for (const config::Member& member : table.members()) {
+      std::vector<NamePart> parts;
+      if (member.value.kind() == Kind::kString) {
+        parts.push_back({.official = member.value.as_string()});
+        check_layer(member.value, member.key, parts.back().official);
+      } else if (member.value.kind() == Kind::kArray && !member.value.items().empty()) {
+        for (const Value& item : member.value.items()) read_part(item, member.key, parts);
+      } else {
+        problem(member.value, "an official name, or a list of { name, rows }");
+      }
+      map_.backbone_.emplace_back(member.key, std::move(parts));
+    }
+  }
+
+  void read_part(const Value& item, const std::string& ours, std::vector<NamePart>& parts) {
+    if (!item.is_table()) {
+      problem(item, "a table { name, rows }");
+      return;
+    }
+    config::Reader reader(item, problems_);
+    NamePart part;
+    if (reader.require("name", kNameText)) part.official = reader.text("name", "");
+    part.rows = reader.integer("rows", 1, config::kPositive);
+    reader.finish();
+    check_layer(item, ours, part.official);
+    parts.push_back(std::move(part));
+  }
+
+  void read_memory(const Value& table) {
+    for (const config::Member& member : table.members()) {
+      if (member.value.kind() != Kind::kString) {
+        problem(member.value, kNameText);
+        continue;
+      }
+      check_layer(member.value, member.key, member.value.as_string());
+      map_.memory_.emplace_back(member.key, member.value.as_string());
+    }
+  }
+
+  void read_unused(const Value& table) {
+    for (const config::Member& member : table.members()) {
+      if (!member.value.is_table()) {
+        problem(member.value, "a table { shape, value }");
+        continue;
+      }
+      config::Reader reader(member.value, problems_);
+      UnusedTensor tensor{.official = member.key, .shape = {}};
+      if (reader.require("shape", "a list of extents")) {
+        tensor.shape =
+            reader.integers("shape", config::kPositive).value_or(std::vector<std::int64_t>{});
+      }
+      tensor.value = reader.real("value", 0.0);
+      reader.finish();
+      map_.unused_.push_back(std::move(tensor));
+    }
+  }
+
+  void read_argument(const Value& table) {
+    config::Reader reader(table, problems_);
+    OfficialArgument argument;
+    if (reader.require("name", "an argument of the official constructor")) {
+      argument.name = reader.text("name", "");
+    }
+    if (reader.require("value", "its value")) argument.value = scalar(*reader.value("value"));
+    if (const Value* when = reader.table("when")) argument.when = *when;
+    reader.finish();
+    map_.arguments_.push_back(std::move(argument));
+  }
+
+  Json scalar(const Value& value) {
+    switch (value.kind()) {
+      case Kind::kInteger:
+        return value.as_integer();
+      case Kind::kReal:
+        return value.as_real();
+      case Kind::kBoolean:
+        return value.as_boolean();
+      case Kind::kString:
+        return value.as_string();
+      default:
+        problem(value, "a number, a boolean or a string");
+        return nullptr;
+    }
+  }
+
+  Value root_;
+  NameMap& map_;
+  config::Problems problems_;
+};
+
+NameMap NameMap::read(const std::filesystem::path& path) {
+  NameMap map;
+  try {
+    const NameMapReader reader(path, map);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUsage) throw;
+    throw Error(ErrorKind::kUsage, error.what());
+  }
+  return map;
+}
+
+std::optional<NameMap> NameMap::beside(const std::filesystem::path& library) {
+  const std::filesystem::path path =
+      library.parent_path() / str(library.stem().string(), ".names.toml");
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  return read(path);
+}
+
+std::vector<NamePart> NameMap::parts_of(const std::string& parameter) const {
+  for (const auto& [pattern, parts] : backbone_) {
+    const std::optional<std::string> layer = layer_in(parameter, pattern);
+    if (!layer) continue;
+    std::vector<NamePart> out = parts;
+    for (NamePart& part : out) part.official = filled(part.official, *layer);
+    return out;
+  }
+  return {};
+}
+
+std::string NameMap::name_of_tier_parameter(const std::string& parameter) const {
+  const std::string name = name_in_tier(parameter, plugin_);
+  for (const auto& [pattern, official] : memory_) {
+    const std::optional<std::string> layer = layer_in(name, pattern);
+    if (layer) return filled(official, *layer);
+  }
+  return "";
+}
+
+std::vector<UnusedTensor> NameMap::unused(std::int64_t layers) const {
+  std::vector<UnusedTensor> out;
+  for (const UnusedTensor& tensor : unused_) {
+    const bool has_layer = tensor.official.find(kLayer) != std::string::npos;
+    for (std::int64_t l = 0; l < (has_layer ? layers : 1); ++l) {
+      out.push_back(tensor);
+      out.back().official = filled(tensor.official, std::to_string(l));
+    }
+  }
+  return out;
+}
+
+std::map<std::string, Json> NameMap::arguments(const config::Value& options) const {
+  std::map<std::string, Json> out;
+  for (const OfficialArgument& argument : arguments_) {
+    const bool holds = std::ranges::all_of(argument.when.members(), [&](const auto& condition) {
+      const Value* const option = options.find(condition.key);
+      return option != nullptr && *option == condition.value;
+    });
+    if (holds) out[argument.name] = argument.value;
+  }
+  return out;
+}
+
+bool NameMap::has_own(const std::string& official) const {
+  const auto fits = [&](const std::string& pattern) {
+    return layer_in(official, pattern).has_value();
+  };
+  for (const auto& [ours, parts] : backbone_) {
+    if (std::ranges::any_of(parts, fits, &NamePart::official)) return true;
+  }
+  return std::ranges::any_of(memory_, [&](const auto& entry) { return fits(entry.second); }) ||
+         std::ranges::any_of(unused_, fits, &UnusedTensor::official);
+}
+
+}  // namespace mneme::backbone

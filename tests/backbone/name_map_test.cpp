@@ -1,0 +1,189 @@
+#include "host/backbone/name_map.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "host/backbone/names.hpp"
+#include "host/base/error.hpp"
+#include "tests/backbone/support.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kHead = "format = \"other\"\nplugin = \"org.x.y\"\n";
+
+constexpr const char* kMap = R"(format = "other"
+plugin = "org.x.y"
+position = ["disentangled", "none"]
+
+[backbone]
+"layers.{layer}.attention.qkv.weight" = [
+  { name = "blocks.{layer}.q", rows = 1 },
+  { name = "blocks.{layer}.kv", rows = 2 },
+]
+"attention.content_bias" = "u"
+
+[memory]
+"model.ahead" = "w"
+"{layer}.gain" = "blocks.{layer}.gain"
+
+[unused]
+"blocks.{layer}.zero" = { shape = [1, 2], value = 0.5 }
+"stamp" = { shape = [3] }
+
+[[argument]]
+name = "kind"
+value = 3
+[[argument]]
+name = "kind"
+value = "wide"
+when = { wide = true, rows = 4 }
+)";
+
+class NameMapTest : public testing::Test {
+ protected:
+  NameMap read(const std::string& text) const {
+    return NameMap::read(folder_.write("x.names.toml", text));
+  }
+  std::string error(const std::string& text) const {
+    return error_of([&] { static_cast<void>(read(text)); });
+  }
+  static config::Value options(const std::string& text) { return config::parse_toml(text, "o"); }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(NameMapTest, CutsAParameterIntoParts) {
+  const NameMap map = read(kMap);
+  EXPECT_EQ(map.format(), "other");
+  EXPECT_EQ(map.plugin(), "org.x.y");
+  const auto parts =
+      official_parts("layers.12.attention.qkv.weight", {24, 8}, small_config(), &map);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].names, std::vector<std::string>{"blocks.12.q"});
+  EXPECT_EQ(parts[0].first, 0);
+  EXPECT_EQ(parts[0].rows, 8);
+  EXPECT_EQ(parts[1].names, std::vector<std::string>{"blocks.12.kv"});
+  EXPECT_EQ(parts[1].first, 8);
+  EXPECT_EQ(parts[1].rows, 16);
+  const auto bias = official_parts("attention.content_bias", {2, 4}, small_config(), &map);
+  ASSERT_EQ(bias.size(), 1U);
+  EXPECT_EQ(bias[0].names, std::vector<std::string>{"u"});
+  EXPECT_EQ(bias[0].rows, 2);
+}
+
+TEST_F(NameMapTest, LeavesWhatItDoesNotNameToTheOfficialTransformerXl) {
+  const NameMap map = read(kMap);
+  const auto parts = official_parts("embedding.0.weight", {11, 8}, small_config(), &map);
+  ASSERT_EQ(parts.size(), 1U);
+  EXPECT_EQ(parts[0].names,
+            (std::vector<std::string>{"word_emb.emb_layers.0.weight", "crit.out_layers.0.weight"}));
+  EXPECT_EQ(parts[0].rows, 11);
+  EXPECT_TRUE(official_parts("position.embedding", {6, 8}, small_config(), &map).empty());
+}
+
+TEST_F(NameMapTest, RefusesRowsThatCannotBeCut) {
+  const NameMap map = read(kMap);
+  const std::string text = error_of([&] {
+    official_parts("layers.0.attention.qkv.weight", {25, 8}, small_config(), &map);
+  });
+  EXPECT_THAT(text, HasSubstr("layers.0.attention.qkv.weight: the rows cannot be cut"));
+  EXPECT_THAT(text, HasSubstr("expected a multiple of 3 rows, got 25"));
+}
+
+TEST_F(NameMapTest, NamesTheParametersOfItsPluginsTier) {
+  const NameMap map = read(kMap);
+  EXPECT_EQ(map.name_of_tier_parameter("memory.0.org.x.y.model.ahead"), "w");
+  EXPECT_EQ(map.name_of_tier_parameter("memory.13.org.x.y.7.gain"), "blocks.7.gain");
+  for (const char* name : {"memory.0.org.x.z.model.ahead", "memory.0.org.x.y.model.other",
+                           "memory.0.org.x.y.x.gain", "layers.0.gain", "memory.0"}) {
+    EXPECT_EQ(map.name_of_tier_parameter(name), "") << name;
+  }
+}
+
+TEST_F(NameMapTest, ListsUnusedTensorsOfEveryLayer) {
+  const auto unused = read(kMap).unused(2);
+  ASSERT_EQ(unused.size(), 3U);
+  EXPECT_EQ(unused[1].official, "blocks.1.zero");
+  EXPECT_EQ(unused[1].shape, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(unused[1].value, 0.5);
+  EXPECT_EQ(unused[2].official, "stamp");
+  EXPECT_EQ(unused[2].value, 0.0);
+}
+
+TEST_F(NameMapTest, TheLastArgumentWhoseConditionsHoldCounts) {
+  const NameMap map = read(kMap);
+  EXPECT_EQ(map.arguments(options("")).at("kind"), 3);
+  EXPECT_EQ(map.arguments(options("wide = true")).at("kind"), 3);
+  EXPECT_EQ(map.arguments(options("wide = true\nrows = 5")).at("kind"), 3);
+  EXPECT_EQ(map.arguments(options("wide = true\nrows = 4")).at("kind"), "wide");
+}
+
+TEST_F(NameMapTest, KnowsItsOwnNames) {
+  const NameMap map = read(kMap);
+  for (const char* name : {"blocks.3.q", "u", "w", "blocks.0.gain", "blocks.10.zero", "stamp"}) {
+    EXPECT_TRUE(map.has_own(name)) << name;
+  }
+  for (const char* name : {"blocks.q", "blocks..q", "blocks.x.q", "r_w_bias", "blocks.{layer}.q"}) {
+    EXPECT_FALSE(map.has_own(name)) << name;
+  }
+}
+
+TEST_F(NameMapTest, SaysWhichPositionsItsCodeHas) {
+  config::ModelConfig c = small_config();
+  const NameMap map = read(kMap);
+  EXPECT_EQ(unofficial_settings(c, &map),
+            (std::vector<std::string>{"model.position: expected \"disentangled\" or \"none\", got "
+                                      "\"relative\""}));
+  c.position = config::PositionScheme::kNone;
+  EXPECT_TRUE(unofficial_settings(c, &map).empty());
+  const NameMap plain = read(kHead);
+  EXPECT_EQ(plain.positions(), std::vector<std::string>{"relative"});
+}
+
+TEST_F(NameMapTest, IsFoundBesideALibrary) {
+  folder_.write("thing.names.toml", kHead);
+  EXPECT_EQ(NameMap::beside(folder_ / "thing.so")->format(), "other");
+  EXPECT_FALSE(NameMap::beside(folder_ / "another.so").has_value());
+}
+
+TEST_F(NameMapTest, SaysEverythingThatIsWrong) {
+  const std::string text = error(R"(position = ["sideways"]
+colour = 1
+[backbone]
+"a.{layer}" = "b"
+"c" = [{ rows = 0 }]
+"d" = []
+"e" = [4]
+[memory]
+"f" = "g.{layer}"
+"h" = 2
+[unused]
+"i" = 3
+"j" = { value = 1.0 }
+[[argument]]
+value = [1]
+)");
+  for (const char* part :
+       {"format: ", "a word for the format", "plugin: ", "the plugin's id",
+        "words of model.position: relative, disentangled", "\"sideways\"", "colour",
+        "a name with {layer}", "c.0.name", "c.0.rows", "an official name, or a list of", "e.0",
+        "a table { name, rows }", "a name without {layer}", "memory.h", "a table { shape, value }",
+        "unused.j.shape", "argument.0.name", "a number, a boolean or a string"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, HasSubstr("x.names.toml:4:"));
+}
+
+TEST_F(NameMapTest, SaysThatAFileIsMissing) {
+  EXPECT_THAT(error_of([&] { static_cast<void>(NameMap::read(folder_ / "absent.toml")); }),
+              HasSubstr("absent.toml"));
+}
+
+}  // namespace
+}  // namespace mneme::backbone
