@@ -205,10 +205,13 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
 ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
                         const LayerSettings& settings, SegmentScope& scope) {
   const at::TensorOptions options = scope.tables.options().dtype(score_dtype(settings.compute));
-  const ColumnLayout layout{context.free, context.placed + scope.riders, tokens};
+  const ColumnLayout layout{context.free, context.placed + scope.riders + scope.past, tokens};
   ColumnMask out;
-  out.mask =
-      scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
+  // One token sees all columns before it: lengths mask nothing.
+  if (tokens > 1 || scope.window > 0 || !settings.slopes.empty()) {
+    out.mask =
+        scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
+  }
   const bool any_invalid =
       scope.token_valid.defined() || scope.rider_valid.defined() ||
       std::any_of(context.blocks.begin(), context.blocks.end(),
@@ -220,9 +223,11 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
     valid.push_back(context.in_lane_order(validity(context.blocks, 0), 0, 1));
   if (scope.riders > 0)
     valid.push_back(scope.rider_valid.defined() ? scope.rider_valid : all(scope.riders));
-  valid.push_back(scope.token_valid.defined() ? scope.token_valid : all(tokens));
+  valid.push_back(scope.token_valid.defined() ? scope.token_valid : all(scope.past + tokens));
   const at::Tensor columns = at::cat(valid, 1);
-  out.mask = out.mask + additive(columns, options).view({1, columns.size(0), 1, columns.size(1)});
+  const at::Tensor absent =
+      additive(columns, options).view({1, columns.size(0), 1, columns.size(1)});
+  out.mask = out.mask.defined() ? out.mask + absent : absent;
   // A token always has itself, unless it is padding.
   out.may_be_empty = scope.token_valid.defined();
   return out;
@@ -236,17 +241,17 @@ at::Tensor distance_scores(const memory::ContextBlock& block, const at::Tensor& 
                            const Layer& layer, SegmentScope& scope) {
   const LayerSettings& s = layer.settings();
   if (block.position != memory::PositionKind::kExplicit) return {};
+  const at::Tensor from_first = block.distance + scope.past;  // to the first query
   if (s.is_relative()) {
     const at::Tensor& bias = layer.weights().position_bias;
     const at::Tensor query = (q + bias.to(s.compute)).permute({2, 0, 1, 3}) * s.scale();
-    return explicit_scores(query, layer.weights().position.to(s.compute), block.distance,
-                           scope.tables)
+    return explicit_scores(query, layer.weights().position.to(s.compute), from_first, scope.tables)
         .to(score_dtype(s.compute));
   }
   if (s.slopes.empty()) return {};
   const int64_t tokens = q.size(1);
-  const at::Tensor step = at::arange(tokens, block.distance.options()).view({1, tokens, 1});
-  at::Tensor distance = block.distance.unsqueeze(1) + step;  // [B|1,T,m]
+  const at::Tensor step = at::arange(tokens, from_first.options()).view({1, tokens, 1});
+  at::Tensor distance = from_first.unsqueeze(1) + step;  // [B|1,T,m]
   if (s.clamp_distance > 0) distance = distance.clamp_max(s.clamp_distance);
   const at::TensorOptions options = q.options().dtype(score_dtype(s.compute)).requires_grad(false);
   const at::Tensor slope = at::tensor(s.slopes, at::kDouble).to(options).view({-1, 1, 1, 1});
@@ -285,7 +290,8 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
   }
   if (!any) return {};
   if (scope.riders > 0) add(zeros(scope.riders));
-  add(source.token_bias.defined() ? given_bias(source.token_bias, type) : zeros(q.size(1)));
+  add(source.token_bias.defined() ? given_bias(source.token_bias, type)
+                                  : zeros(scope.past + q.size(1)));
   for (at::Tensor& part : parts) {
     part = part.expand({sizes[0], sizes[1], sizes[2], part.size(3)});
   }

@@ -1,10 +1,12 @@
 #include "host/backbone/layer.hpp"
 
 #include <cmath>
+#include <tuple>
 
 #include "host/backbone/attention.hpp"
 #include "host/backbone/columns.hpp"
 #include "host/backbone/linear.hpp"
+#include "host/backbone/open_layer.hpp"
 #include "host/backbone/services.hpp"
 #include "host/base/text.hpp"
 #include "host/torch.hpp"
@@ -13,6 +15,7 @@ namespace mneme::backbone {
 namespace {
 
 constexpr double kNormEpsilon = 1e-5;
+constexpr int64_t kPositionBlock = 64;
 
 // [B,n,H,d] pieces -> [H,B,sum n,d], contiguous.
 at::Tensor heads_first(const std::vector<at::Tensor>& pieces) {
@@ -69,24 +72,49 @@ at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) cons
   return out.to(rows.scalar_type());
 }
 
-at::Tensor Layer::projected_positions(int64_t reach, PositionTables& tables, bool has_dropout) {
-  const bool keeps = !has_dropout && !at::GradMode::is_enabled();
-  if (keeps && kept_positions_.defined() && kept_positions_.size(1) >= reach + 1) {
-    return kept_positions_.narrow(1, kept_positions_.size(1) - reach - 1, reach + 1);
+// Blocks of distances are projected one by one: a longer reach costs its own rows only, and a row
+// has the same bits however far the table reaches (products of other heights round otherwise).
+void Layer::keep_positions(int64_t reach, PositionTables& tables) {
+  const int64_t blocks = (reach + kPositionBlock - 1) / kPositionBlock;
+  const at::Tensor rows = tables.descending(blocks * kPositionBlock);
+  std::vector<at::Tensor> parts;  // farthest first
+  if (kept_positions_.defined()) parts.push_back(kept_positions_);
+  const int64_t have =
+      kept_positions_.defined() ? (kept_positions_.size(1) - 1) / kPositionBlock : 0;
+  for (int64_t block = have; block < blocks; ++block) {
+    const int64_t count = kPositionBlock + (block == 0 ? 1 : 0);  // nearest: with the unread row
+    const at::Tensor part = rows.narrow(0, (blocks - block - 1) * kPositionBlock, count);
+    parts.insert(parts.begin(), linear(part, weights_.position, {}, settings_->compute)
+                                    .view({count, settings_->heads, settings_->head_width})
+                                    .permute({1, 0, 2}));
   }
-  const at::Tensor projected =
-      linear(tables.descending(reach), weights_.position, {}, settings_->compute)
-          .view({reach + 1, settings_->heads, settings_->head_width})
-          .permute({1, 0, 2});
-  if (keeps) kept_positions_ = projected;
-  return projected;
+  kept_positions_ = at::cat(parts, 1);
 }
 
-memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
-                                            const at::Tensor& q, const at::Tensor& k,
-                                            const at::Tensor& v, Wants wants, SegmentScope& scope) {
-  const ContextColumns columns = gather_context(context, *this, index_, scope.run);
-  const int64_t tokens = q.size(1);
+at::Tensor Layer::projected_positions(int64_t reach, PositionTables& tables, bool has_dropout) {
+  const bool keeps = !has_dropout && !at::GradMode::is_enabled();
+  at::Tensor& kept = keeps ? kept_positions_ : pass_positions_;
+  if (!kept.defined() || kept.size(1) < reach + 1) {
+    if (keeps) {
+      keep_positions(reach, tables);
+    } else {
+      kept = linear(tables.descending(reach), weights_.position, {}, settings_->compute)
+                 .view({reach + 1, settings_->heads, settings_->head_width})
+                 .permute({1, 0, 2});
+    }
+  }
+  return kept.narrow(1, kept.size(1) - reach - 1, reach + 1);
+}
+
+// Keys and values [H,B,K,d] of all columns.
+std::pair<at::Tensor, at::Tensor> Layer::all_columns(const ContextColumns& columns,
+                                                     const at::Tensor& k, const at::Tensor& v,
+                                                     SegmentScope& scope) const {
+  if (scope.open != nullptr) {
+    OpenLayer& open = (*scope.open)[static_cast<size_t>(index_)];
+    open.extend(columns, k, v);
+    return {open.keys(), open.values()};
+  }
   std::vector<at::Tensor> keys, values;
   for (const ContextColumns::Block& block : columns.blocks) {
     keys.push_back(block.k);
@@ -94,11 +122,19 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   }
   keys.push_back(k);
   values.push_back(v);
+  return {columns.in_lane_order(heads_first(keys), 1, 2),
+          columns.in_lane_order(heads_first(values), 1, 2)};
+}
+
+memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
+                                            const at::Tensor& q, const at::Tensor& k,
+                                            const at::Tensor& v, Wants wants, SegmentScope& scope) {
+  const ContextColumns columns = gather_context(context, *this, index_, scope.run);
+  const int64_t tokens = q.size(1);
   const ColumnMask mask = mask_columns(columns, q.size(0), tokens, *settings_, scope);
   AttentionArgs args;
   args.q = q;
-  args.k = columns.in_lane_order(heads_first(keys), 1, 2);
-  args.v = columns.in_lane_order(heads_first(values), 1, 2);
+  std::tie(args.k, args.v) = all_columns(columns, k, v, scope);
   args.mask = mask.mask;
   args.bias = bias_columns(columns, context, q, *this, scope);
   args.may_be_empty = mask.may_be_empty || args.bias.defined();
@@ -107,8 +143,8 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   if (settings_->is_relative()) {
     args.content_bias = weights_.content_bias;
     args.position_bias = weights_.position_bias;
-    args.table = projected_positions(columns.placed + scope.riders + tokens, scope.tables,
-                                     scope.is_training && settings_->dropout > 0.0);
+    args.table = projected_positions(columns.placed + scope.riders + scope.past + tokens,
+                                     scope.tables, scope.is_training && settings_->dropout > 0.0);
   }
   args.dropout = scope.is_training ? settings_->attention_dropout : 0.0;
   args.noise = &scope.noise;
@@ -126,9 +162,9 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
 
 at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
                                   memory::LayerServices& services, memory::LocalAttention& local) {
-  const int64_t lanes = h.size(0), riders = scope.riders, tokens = h.size(1) - riders;
+  const int64_t lanes = h.size(0), riders = scope.riding(), tokens = h.size(1) - riders;
   const int64_t inner = settings_->heads * settings_->head_width;
-  scope.run.absorb_before(index_, x, services);
+  if (scope.past == 0) scope.run.absorb_before(index_, x, services);
   const memory::LayerContext context = scope.run.context(index_, x, services);
   const std::vector<at::Tensor> qkv =
       linear(norm_before(h), weights_.qkv, {}, settings_->compute)
@@ -138,7 +174,7 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
     return riders == 0 ? t : t.narrow(1, riders, tokens);
   };
   const at::Tensor q = of_tokens(qkv[0]), k = of_tokens(qkv[1]), v = of_tokens(qkv[2]);
-  if (scope.run.caches_projections()) {
+  if (scope.open == nullptr && scope.run.caches_projections()) {
     scope.run.token_projection(index_, k.contiguous(), v.contiguous());
   }
   const Wants wants{scope.run.wants_lse(index_), scope.run.wants_mass(index_),
@@ -147,6 +183,11 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   local.q = q;
   local.k = k;
   local.v = v;
+  if (scope.open != nullptr) {
+    const OpenLayer& open = (*scope.open)[static_cast<size_t>(index_)];
+    local.k = open.newest_keys(scope.past + tokens);
+    local.v = open.newest_values(scope.past + tokens);
+  }
   at::Tensor ridden;
   if (riders > 0) {
     ridden = scope.run.ride(index_, h.narrow(1, 0, riders).to(settings_->compute),
@@ -177,9 +218,10 @@ at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
 }
 
 at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
-  const int64_t riders = scope.riders, tokens = h.size(1) - riders;
+  const int64_t riders = scope.riding(), tokens = h.size(1) - riders;
   const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
   const at::Tensor x = rows.to(settings_->compute);
+  pass_positions_ = at::Tensor();
   XlLayerServices services(*this, scope);
   memory::LocalAttention local;
   const at::Tensor attended = scope.noise.apply(attention_block(h, x, scope, services, local),
@@ -193,8 +235,24 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
   if (scope.tap != nullptr) scope.tap->attention_out.push_back(tap_tokens(middle));
   const at::Tensor out = feed_forward(middle, scope);
   if (scope.tap != nullptr) scope.tap->layer_out.push_back(tap_tokens(out));
-  scope.run.absorb_after(index_, x, local, services);
+  if (scope.open == nullptr) {
+    scope.run.absorb_after(index_, x, local, services);
+  } else {
+    const OpenLayer::Wants wants{scope.run.absorbs(index_), scope.run.wants_queries(index_),
+                                 scope.run.wants_local(index_)};
+    (*scope.open)[static_cast<size_t>(index_)].keep(x, local, wants, index_);
+  }
+  pass_positions_ = at::Tensor();
   return out;
+}
+
+void Layer::close(int64_t tokens, SegmentScope& scope) {
+  if (!scope.run.absorbs(index_)) return;
+  const OpenLayer& open = (*scope.open)[static_cast<size_t>(index_)];
+  const memory::LocalAttention local = open.all_local(tokens);
+  if (scope.run.caches_projections()) scope.run.token_projection(index_, local.k, local.v);
+  XlLayerServices services(*this, scope);
+  scope.run.absorb_after(index_, open.all_rows(), local, services);
 }
 
 }  // namespace mneme::backbone

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "host/backbone/model.hpp"
@@ -13,6 +14,9 @@
 #include "host/backbone/positions.hpp"
 
 namespace mneme::backbone {
+
+class OpenLayer;        // open_layer.hpp
+struct ContextColumns;  // columns.hpp
 
 // What all layers of a model have in common.
 struct LayerSettings {
@@ -41,10 +45,15 @@ struct SegmentScope {
   Noise& noise;
   bool is_training = false;  // dropout is on
   int64_t window = 0;        // same_length: distances 0 .. window-1; 0 = off
-  int64_t riders = 0;        // M: h holds M riders, then the tokens
+  int64_t riders = 0;        // M: riders stand before the segment's tokens
   at::Tensor rider_valid{};  // [B,M] bool; undefined = all
   at::Tensor token_valid{};  // [B,T] bool; undefined = all
   ForwardOptions::Tap* tap = nullptr;
+  std::vector<OpenLayer>* open = nullptr;  // of an open segment, by layer
+  int64_t past = 0;                        // its tokens before this step
+
+  // Riders that h holds, before the tokens: they pass with an open segment's first step.
+  int64_t riding() const { return past == 0 ? riders : 0; }
 };
 
 // The layer's parameters; position biases may be shared with other layers.
@@ -65,18 +74,22 @@ class Layer {
   Layer(int64_t index, const LayerSettings& settings, const InitScheme& init,
         const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
 
-  // h [B,M+T,D] -> [B,M+T,D]; the last layer drops the riders: [B,T,D].
+  // h [B,M+T,D] -> [B,M+T,D]; the last layer drops the riders: [B,T,D]. In an open segment T counts
+  // the step's tokens, M is scope.riding(), and moment 7 waits for close().
   at::Tensor forward(const at::Tensor& h, SegmentScope& scope);
+  // Moment 7 of an open segment, over all its tokens.
+  void close(int64_t tokens, SegmentScope& scope);
 
   const LayerWeights& weights() const { return weights_; }
   const LayerSettings& settings() const { return *settings_; }
   // The norm before attention; identity in a post-norm layer.
   at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
-  // Projected positions [H,reach+1,d] in descending distance (see positions.hpp). Without gradient
-  // and dropout the longest one is kept until weights_changed().
+  // Projected positions [H,reach+1,d] in descending distance (see positions.hpp). The longest one
+  // is kept during a forward pass, without gradient and dropout until weights_changed().
   at::Tensor projected_positions(int64_t reach, PositionTables& tables, bool has_dropout);
-  // Moment 4: attention of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Fills z,
-  // and lse, mass and the context's projections where wanted.
+  // Moment 4: attention of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Keys are
+  // the context's, in an open segment those of the steps before, and these. Fills z, and lse, mass
+  // and the context's projections where wanted.
   struct Wants {
     bool lse = false;
     bool mass = false;
@@ -85,9 +98,12 @@ class Layer {
   memory::LocalAttention attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
                                        const at::Tensor& k, const at::Tensor& v, Wants wants,
                                        SegmentScope& scope);
-  void weights_changed() { kept_positions_ = at::Tensor(); }
+  void weights_changed() { kept_positions_ = pass_positions_ = at::Tensor(); }
 
  private:
+  void keep_positions(int64_t reach, PositionTables& tables);
+  std::pair<at::Tensor, at::Tensor> all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                                const at::Tensor& v, SegmentScope& scope) const;
   bool is_last() const { return index_ + 1 == settings_->layers; }
   at::Tensor post_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
   at::Tensor feed_forward(const at::Tensor& h, SegmentScope& scope) const;
@@ -98,6 +114,7 @@ class Layer {
   const LayerSettings* settings_;  // outlives the layer
   LayerWeights weights_;
   at::Tensor kept_positions_;
+  at::Tensor pass_positions_;  // of one forward pass, with its graph
 };
 
 }  // namespace mneme::backbone

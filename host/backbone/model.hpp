@@ -51,6 +51,23 @@ struct ForwardOptions {
   Tap* tap = nullptr;
 };
 
+// A segment that grows step by step (generation): the numbers of one whole segment, as long as no
+// tier lets a token see a later one [architecture.md, section 3, "Cuts"]. Evaluation only, without
+// gradient. After an error the run is dropped.
+class OpenSegment {
+ public:
+  virtual ~OpenSegment() = default;
+  // New tokens, i64 [B,n]: moments 3, 4 and 6, with the first step 1, 2 and 5 too. The last layer's
+  // output for them, [B,n,D]. The first step has the run's own length. Errors: Error(kRun |
+  // kPlugin), Error(kUsage) when the segment grows beyond the learned positions or what a tier
+  // serves.
+  virtual at::Tensor step(const at::Tensor& ids) = 0;
+  // Moments 7 and 8; the caller commits the run.
+  virtual void close() = 0;
+  // Between steps: keeps `lanes`, in that order (repeats allowed), of segment, run and state.
+  virtual void select(const std::vector<int64_t>& lanes) = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -64,6 +81,13 @@ class Model {
   // | kPlugin).
   virtual Output forward(const Batch& batch, memory::SegmentRun& run,
                          const ForwardOptions& options = {}) = 0;
+  // Opens a segment; the run was begun with SegmentInput::is_open and outlives it.
+  virtual std::unique_ptr<OpenSegment> open(memory::SegmentRun& run) = 0;
+  // Log-probabilities of every id after rows of the last layer's output: [n,D] -> [n,V], f32 or
+  // f64, without gradient.
+  virtual at::Tensor log_probabilities(const at::Tensor& top) const = 0;
+  // Tokens that a segment may have; 0 = any number.
+  virtual int64_t longest_segment() const { return 0; }
   // Drops tables cached for evaluation (projected position tables); called when weights change.
   virtual void weights_changed() = 0;
   // Position of the dropout generator: segments trained so far. A checkpoint that keeps it

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "host/backbone/open_segment.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 
@@ -79,13 +80,12 @@ void Xl::set_window(int64_t rows) {
   window_ = rows;
 }
 
-void Xl::check_batch(const Batch& batch) const {
+void Xl::check_segment(int64_t tokens) const {
   if (config_.same_length && window_ == 0) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "the window is not known",
                           .hint = "call set_context_window before the first forward pass"});
   }
-  const int64_t tokens = batch.input.size(1);
   if (learned_positions_.defined() && tokens > learned_positions_.size(0)) {
     throw_usage(ErrorText{.where = "model.position = \"learned\"",
                           .failed = "the segment is longer than the learned positions",
@@ -95,37 +95,60 @@ void Xl::check_batch(const Batch& batch) const {
   }
 }
 
-at::Tensor Xl::embed(const Batch& batch, double dropout) {
-  at::Tensor x = embedding_->forward(batch.input, settings_.compute);
-  if (learned_positions_.defined()) x = x + learned_positions_.narrow(0, 0, batch.input.size(1));
+int64_t Xl::longest_segment() const {
+  return learned_positions_.defined() ? learned_positions_.size(0) : 0;
+}
+
+at::Tensor Xl::embed(const at::Tensor& ids, int64_t offset, double dropout) {
+  at::Tensor x = embedding_->forward(ids, settings_.compute);
+  if (learned_positions_.defined()) x = x + learned_positions_.narrow(0, offset, ids.size(1));
   return noise_.apply(x, dropout);
 }
 
-Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOptions& options) {
-  check_batch(batch);
-  const int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
-  const double dropout = is_training_ ? config_.dropout : 0.0;
-  if (is_training_) noise_.next_segment();
-  tables_.begin_segment(dropout);
-  at::Tensor h = embed(batch, dropout);
-  if (options.tap != nullptr) options.tap->embedded = h.detach();
-  const memory::Riders& riders = run.riders();
+SegmentScope Xl::scope_of(memory::SegmentRun& run) {
   SegmentScope scope{.run = run, .tables = tables_, .masks = masks_, .noise = noise_};
   scope.is_training = is_training_;
   scope.window = config_.same_length ? window_ : 0;
-  scope.token_valid = valid_mask(batch);
-  scope.tap = options.tap;
+  const memory::Riders& riders = run.riders();
   if (riders.rows.defined() && riders.count > 0) {
     scope.riders = riders.count;
     scope.rider_valid = riders.valid;
-    h = at::cat({riders.rows.to(h.scalar_type()), h}, 1);
   }
-  std::vector<at::Tensor> layers;
-  const bool keeps_layers = run.wants_layer_outputs();
+  return scope;
+}
+
+at::Tensor Xl::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs) {
+  const int64_t tokens = h.size(1);
+  if (scope.riding() > 0) h = at::cat({scope.run.riders().rows.to(h.scalar_type()), h}, 1);
   for (Layer& layer : layers_) {
     h = layer.forward(h, scope);
-    if (keeps_layers) layers.push_back(h.narrow(1, h.size(1) - tokens, tokens));
+    if (outputs != nullptr) outputs->push_back(h.narrow(1, h.size(1) - tokens, tokens));
   }
+  return h;
+}
+
+std::unique_ptr<OpenSegment> Xl::open(memory::SegmentRun& run) {
+  return std::make_unique<XlOpenSegment>(*this, run);
+}
+
+at::Tensor Xl::log_probabilities(const at::Tensor& top) const {
+  const at::NoGradGuard no_grad;
+  return softmax_->log_probabilities(top, settings_.compute);
+}
+
+Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOptions& options) {
+  const int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
+  check_segment(tokens);
+  const double dropout = is_training_ ? config_.dropout : 0.0;
+  if (is_training_) noise_.next_segment();
+  tables_.begin_segment(dropout);
+  at::Tensor h = embed(batch.input, 0, dropout);
+  if (options.tap != nullptr) options.tap->embedded = h.detach();
+  SegmentScope scope = scope_of(run);
+  scope.token_valid = valid_mask(batch);
+  scope.tap = options.tap;
+  std::vector<at::Tensor> layers;
+  h = pass(h, scope, run.wants_layer_outputs() ? &layers : nullptr);
   Output out;
   out.top = h;
   at::Tensor logp;

@@ -26,6 +26,9 @@ class Xl final : public Model {
   void train(bool is_training) override { is_training_ = is_training; }
   Output forward(const Batch& batch, memory::SegmentRun& run,
                  const ForwardOptions& options = {}) override;
+  std::unique_ptr<OpenSegment> open(memory::SegmentRun& run) override;
+  at::Tensor log_probabilities(const at::Tensor& top) const override;
+  int64_t longest_segment() const override;
   void weights_changed() override;
   uint64_t noise_position() const override { return noise_.position(); }
   void seek_noise(uint64_t position) override { noise_.seek(position); }
@@ -37,8 +40,14 @@ class Xl final : public Model {
   const Softmax& softmax() const { return *softmax_; }
 
  private:
-  at::Tensor embed(const Batch& batch, double dropout);
-  void check_batch(const Batch& batch) const;
+  friend class XlOpenSegment;
+  // ids [B,n], the first with place `offset` in its segment -> [B,n,D].
+  at::Tensor embed(const at::Tensor& ids, int64_t offset, double dropout);
+  // Errors: Error(kUsage) when the model cannot take a segment of so many tokens.
+  void check_segment(int64_t tokens) const;
+  SegmentScope scope_of(memory::SegmentRun& run);
+  // Riders and tokens [B,M+T,D] through all layers; `outputs` receives every layer's [B,T,D].
+  at::Tensor pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs);
 
   config::ModelConfig config_;
   memory::BackboneInfo info_;

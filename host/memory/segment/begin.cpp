@@ -21,6 +21,8 @@ void SegmentRun::Impl::count_valid_tokens() {
   if (input.length < 1) throw_run("a segment needs at least one token, got ", input.length);
   const auto lanes = static_cast<std::size_t>(state.lanes_);
   valid_count = input.valid_count;
+  if (input.is_open && !valid_count.empty())
+    throw_run("an open segment has no padding: leave valid_count empty");
   if (valid_count.empty()) valid_count.assign(lanes, input.length);
   if (valid_count.size() != lanes)
     throw_run("valid_count: expected ", lanes, " lanes, got ", valid_count.size());
@@ -87,7 +89,8 @@ void SegmentRun::Impl::describe() {
   segment = MNEME_INIT(mneme_segment);
   segment.flags = (training ? MNEME_SEGMENT_TRAINING : 0u) |
                   (any(state.reset_) ? MNEME_SEGMENT_ANY_RESET : 0u) |
-                  (training && !at::GradMode::is_enabled() ? MNEME_SEGMENT_NO_LOSS : 0u);
+                  (training && !at::GradMode::is_enabled() ? MNEME_SEGMENT_NO_LOSS : 0u) |
+                  (input.is_open ? MNEME_SEGMENT_OPEN : 0u);
   segment.index = state.segments_;
   segment.lanes = state.lanes_;
   segment.length = input.length;
@@ -100,15 +103,20 @@ void SegmentRun::Impl::describe() {
   segment.device_type = backbone.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
 }
 
-void SegmentRun::Impl::begin_hooks() {
+void SegmentRun::Impl::check_longest() const {
   for (std::size_t i = 0; i < work.size(); ++i) {
     const int64_t longest = work[i].instance().traits().max_segment;
-    if (longest > 0 && input.length > longest) {
+    if (longest > 0 && offset + input.length > longest) {
       throw_usage(ErrorText{.where = str("tier ", tier(i).name()),
                             .failed = "the segment is longer than the memory can serve",
                             .expected = str("at most ", longest, " tokens"),
-                            .got = str(input.length)});
+                            .got = str(offset + input.length)});
     }
+  }
+}
+
+void SegmentRun::Impl::begin_hooks() {
+  for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].instance().table().begin != nullptr) begin(i);
   }
 }

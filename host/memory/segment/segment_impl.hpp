@@ -31,6 +31,8 @@ struct SegmentRun::Impl {
   std::vector<int64_t> feeders;  // the tier that feeds tier i with released rows, -1 = the segment
   Riders riders;
   int64_t rider_tier = -1;
+  bool is_closed = false;  // no step may follow
+  int64_t offset = 0;      // tokens of an open segment before this step
   std::vector<int64_t> valid_count;
   std::vector<int64_t> tokens;  // of each lane since it started afresh, before this segment
   at::Tensor layer_input;       // of the layer that runs, as context() got it
@@ -49,8 +51,11 @@ struct SegmentRun::Impl {
   void find_feeders();
   void share();
   void describe();
+  void check_longest() const;
   void begin_hooks();
   void begin(std::size_t i);
+  // The lengths that hooks see from now on.
+  void set_lengths(int64_t before, int64_t length);
 
   // Runs one hook of tier i: hook_call(plugin table, instance handle) gives its status. Rows that
   // the hook let go are delivered. Errors: Error(kPlugin) with the plugin's own text.

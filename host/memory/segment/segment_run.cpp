@@ -1,5 +1,6 @@
 // One segment of one run: how a hook is called, what the backbone may ask, and commit.
 #include <algorithm>
+#include <stdexcept>
 
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
@@ -50,6 +51,8 @@ SegmentRun::SegmentRun(Stack& stack, StackState& state, const SegmentInput& inpu
   impl_->find_feeders();
   impl_->share();
   impl_->describe();
+  impl_->is_closed = !input.is_open;
+  impl_->check_longest();
   impl_->begin_hooks();
 }
 
@@ -62,6 +65,22 @@ bool SegmentRun::caches_projections() const {
 }
 
 uint64_t SegmentRun::weights_version() const { return impl_->shared.weights_version; }
+
+bool SegmentRun::absorbs(int64_t layer) const {
+  return impl_->any_tier(
+      layer, [](const Instance& instance) { return instance.table().absorb != nullptr; });
+}
+
+bool SegmentRun::wants_queries(int64_t layer) const {
+  return impl_->any_tier(
+      layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_Q); });
+}
+
+bool SegmentRun::wants_local(int64_t layer) const {
+  return impl_->any_tier(layer, [](const Instance& instance) {
+    return instance.wants(MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE);
+  });
+}
 
 bool SegmentRun::wants_mass(int64_t layer) const {
   return impl_->any_tier(
@@ -81,6 +100,7 @@ bool SegmentRun::wants_lse(int64_t layer) const {
 }
 
 void SegmentRun::commit() {
+  if (!impl_->is_closed) throw std::logic_error("an open segment is committed before its close");
   StackState& state = impl_->state;
   const bool cut = ++state.graph_segments_ >= impl_->stack.backbone().bptt_segments ||
                    !at::GradMode::is_enabled();

@@ -117,7 +117,7 @@ class Everything : public mneme::Tier {
       settings.bias = cast(settings.bias, mneme::DType::kF32);
     l.emit(queue.id(), settings);
     l.emit_token_bias(zeros_like(slice(slice(settings.bias, 3, 0, 1), 2, 0, 1)) +
-                      full({1, 1, 1, l.length()}, 0.0, settings.bias.dtype()));
+                      full({1, 1, 1, l.offset() + l.length()}, 0.0, settings.bias.dtype()));
   }
 
   mneme::Read read(mneme::Layer& l, const mneme::Queries& in) override {

@@ -1,0 +1,138 @@
+#include "host/backbone/open_layer.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+at::Tensor heads_first(const at::Tensor& rows) { return rows.permute({2, 0, 1, 3}); }
+
+// Pieces of all steps along `dim`; undefined when there are none.
+at::Tensor joined(const std::vector<at::Tensor>& pieces, int64_t dim) {
+  if (pieces.empty()) return {};
+  return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dim);
+}
+
+}  // namespace
+
+at::Tensor OpenLayer::columns_of(const at::Tensor& buffer) const {
+  return buffer.narrow(2, 0, context_ + rows_);
+}
+
+at::Tensor OpenLayer::newest(const at::Tensor& buffer, int64_t n) const {
+  return buffer.narrow(2, context_ + rows_ - n, n).permute({1, 2, 0, 3});
+}
+
+void OpenLayer::reserve(int64_t rows, const at::Tensor& like) {
+  const int64_t used = context_ + rows_;
+  if (k_.defined() && used + rows <= k_.size(2)) return;
+  // Half as much again: few moves, and little memory beside a long context.
+  const int64_t capacity = used + rows + (used + rows) / 2;
+  for (at::Tensor* buffer : {&k_, &v_}) {
+    at::Tensor grown = at::empty({like.size(2), like.size(0), capacity, like.size(3)},
+                                 like.options().requires_grad(false));
+    if (used > 0) grown.narrow(2, 0, used).copy_(buffer->narrow(2, 0, used));
+    *buffer = grown;
+  }
+}
+
+void OpenLayer::set_context(const ContextColumns& context) {
+  std::vector<at::Tensor> keys, values;
+  for (const ContextColumns::Block& block : context.blocks) {
+    keys.push_back(block.k);
+    values.push_back(block.v);
+  }
+  const bool is_same =
+      std::equal(keys.begin(), keys.end(), sources_.begin(), sources_.end(),
+                 [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
+  if (is_same) return;
+  const int64_t rows = context.free + context.placed;
+  at::Tensor k, v;
+  for (auto [buffer, pieces, all] : {std::tuple(&k_, &keys, &k), std::tuple(&v_, &values, &v)}) {
+    std::vector<at::Tensor> parts;
+    if (!pieces->empty()) {
+      parts.push_back(context.in_lane_order(heads_first(joined(*pieces, 1)), 1, 2));
+    }
+    if (rows_ > 0) parts.push_back(buffer->narrow(2, context_, rows_));
+    if (!parts.empty()) *all = at::cat(parts, 2);
+  }
+  k_ = k;
+  v_ = v;
+  context_ = rows;
+  sources_ = std::move(keys);
+}
+
+void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v) {
+  set_context(context);
+  const int64_t n = k.size(1);
+  reserve(n, k);
+  k_.narrow(2, context_ + rows_, n).copy_(heads_first(k));
+  v_.narrow(2, context_ + rows_, n).copy_(heads_first(v));
+  rows_ += n;
+}
+
+void OpenLayer::add_mass(const at::Tensor& mass, int64_t layer) {
+  if (!mass_.defined()) {
+    mass_ = mass;
+    mass_context_ = context_;
+    return;
+  }
+  if (mass_context_ != context_) {
+    throw_plugin(ErrorText{
+        .where = str("context of layer ", layer),
+        .failed = "the memory's rows changed within an open segment whose attention mass is wanted",
+        .expected = str(mass_context_, " rows in every step"),
+        .got = str(context_),
+        .hint = "emit the same rows until the segment is closed"});
+  }
+  const int64_t before = mass_.size(1);
+  mass_ = at::cat(
+      {mass_ + mass.narrow(1, 0, before), mass.narrow(1, before, mass.size(1) - before)}, 1);
+}
+
+void OpenLayer::keep(const at::Tensor& x, const memory::LocalAttention& local, const Wants& wants,
+                     int64_t layer) {
+  if (wants.rows) x_.push_back(x);
+  if (wants.queries) q_.push_back(local.q);
+  if (wants.local) {
+    z_.push_back(local.z);
+    if (local.lse.defined()) lse_.push_back(local.lse);
+  }
+  if (local.mass.defined()) add_mass(local.mass, layer);
+  context_k_ = local.context_k;
+  context_v_ = local.context_v;
+}
+
+at::Tensor OpenLayer::all_rows() const { return joined(x_, 1); }
+
+memory::LocalAttention OpenLayer::all_local(int64_t tokens) const {
+  memory::LocalAttention all;
+  all.q = joined(q_, 1);
+  all.k = newest_keys(tokens);
+  all.v = newest_values(tokens);
+  all.z = joined(z_, 1);
+  all.lse = joined(lse_, 2);
+  all.mass = mass_;
+  all.context_k = context_k_;
+  all.context_v = context_v_;
+  return all;
+}
+
+void OpenLayer::select(const at::Tensor& lanes) {
+  const auto pick = [&](at::Tensor& t, int64_t dim) {
+    if (t.defined()) t = t.index_select(dim, lanes);
+  };
+  for (at::Tensor* buffer : {&k_, &v_}) pick(*buffer, 1);
+  pick(mass_, 0);
+  for (auto* pieces : {&x_, &q_, &z_, &lse_, &context_k_, &context_v_}) {
+    for (at::Tensor& piece : *pieces) pick(piece, 0);
+  }
+  sources_.clear();  // the context's blocks have other lanes from now on: they are gathered again
+}
+
+}  // namespace mneme::backbone

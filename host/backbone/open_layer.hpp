@@ -1,0 +1,62 @@
+// What one layer keeps of an open segment (generation).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host/backbone/columns.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::backbone {
+
+// Keys and values of all columns in buffers that grow, so that a step copies only its own rows; and
+// what moment 7 wants of every step.
+class OpenLayer {
+ public:
+  // Appends a step's k, v [B,n,H,d] (in the first step riders, then tokens) behind the context and
+  // what came before. Another context than the last step's takes its place.
+  void extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v);
+  // All columns, [H,B,K,d] with K = context + rows appended: views whose rows are contiguous.
+  at::Tensor keys() const { return columns_of(k_); }
+  at::Tensor values() const { return columns_of(v_); }
+  // The newest n rows, [B,n,H,d]: views.
+  at::Tensor newest_keys(int64_t n) const { return newest(k_, n); }
+  at::Tensor newest_values(int64_t n) const { return newest(v_, n); }
+
+  // What a step leaves for the close.
+  struct Wants {
+    bool rows = false;
+    bool queries = false;
+    bool local = false;  // z and, when it is there, lse
+  };
+  // x [B,n,D], local of the step. Errors: Error(kPlugin) when the attention mass is wanted and the
+  // number of context rows is not that of the steps before.
+  void keep(const at::Tensor& x, const memory::LocalAttention& local, const Wants& wants,
+            int64_t layer);
+  // Of all `tokens`: x [B,T,D], undefined unless wanted, and the result of attention as a whole
+  // segment would have it.
+  at::Tensor all_rows() const;
+  memory::LocalAttention all_local(int64_t tokens) const;
+
+  void select(const at::Tensor& lanes);
+
+ private:
+  void set_context(const ContextColumns& context);
+  void reserve(int64_t rows, const at::Tensor& like);
+  at::Tensor columns_of(const at::Tensor& buffer) const;
+  at::Tensor newest(const at::Tensor& buffer, int64_t n) const;
+  void add_mass(const at::Tensor& mass, int64_t layer);
+
+  at::Tensor k_, v_;                 // [H,B,capacity,d]
+  std::vector<at::Tensor> sources_;  // keys of the context's blocks, as they were gathered
+  int64_t context_ = 0;              // rows of the context
+  int64_t rows_ = 0;                 // rows appended
+  std::vector<at::Tensor> x_, q_, z_, lse_;
+  at::Tensor mass_;           // [B,K], summed over steps
+  int64_t mass_context_ = 0;  // context rows in it
+  std::vector<at::Tensor> context_k_, context_v_;
+};
+
+}  // namespace mneme::backbone
