@@ -33,7 +33,7 @@ struct LayerSettings {
   at::ScalarType compute = at::kFloat;  // of matrix products
   std::vector<double> slopes;           // alibi; else empty
 
-  bool is_relative() const { return position == config::PositionScheme::kRelative; }
+  bool is_relative() const { return config::is_relative(position); }
   double scale() const;
 };
 
