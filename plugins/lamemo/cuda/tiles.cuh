@@ -1,0 +1,210 @@
+// What the look-ahead's kernels share: shapes, pointers, tiles in shared memory and their products.
+#pragma once
+
+#include <cstdint>
+
+#include "look_ahead_args.hpp"
+#include "mneme/cuda/elements.cuh"
+
+namespace lamemo::cuda {
+
+using mneme::cuda::widen;
+
+constexpr int kThreads = 256;
+constexpr int kPanel = 64;  // columns of a block's results
+constexpr int kChunk = 32;  // what a product sums over at a time, through shared memory
+// Queries, keys or offsets that are worked on together; more bytes would not fit shared memory.
+template <typename T>
+constexpr int kTile = sizeof(T) == 4 ? 64 : 32;
+template <typename T>
+constexpr int kEach = kTile<T> / 16;  // of them, a thread's
+// Where row and column of a tile together choose a row of an operand: all rows it has, and one.
+template <typename T>
+constexpr int kSpan = 2 * kTile<T>;
+
+struct DeviceShape {
+  int64_t lanes, queries, keys, heads, width, offsets, first, least;  // as in LookAheadShape
+  int64_t query_tiles;
+  int64_t panels;  // of the width, one at least
+  double scale;
+};
+
+template <typename T, typename E>
+struct DevicePointers {
+  const E* q;
+  const E* k;
+  const E* v;
+  const E* table;
+  const T* content_bias;
+  const T* position_bias;
+  const uint8_t* valid;
+  const T* carried_lse;
+  const T* carried;
+  T* context;
+  T* lse;
+};
+
+// A thread's results of a product are neighbouring rows, and columns 16 apart so that neighbouring
+// threads read neighbouring columns.
+template <int each>
+__device__ int patch_row(int i) {
+  return static_cast<int>(threadIdx.x) / 16 * each + i;
+}
+__device__ inline int patch_column(int j) { return static_cast<int>(threadIdx.x) % 16 + 16 * j; }
+
+__device__ inline float power_of_two(float x) { return exp2f(x); }
+__device__ inline double power_of_two(double x) { return exp2(x); }
+__device__ inline float logarithm(float x) { return logf(x); }
+__device__ inline double logarithm(double x) { return log(x); }
+
+// Over the 16 threads that share rows, in a fixed order.
+template <typename T>
+__device__ T sum_of_row(T value) {
+  for (int step = 8; step > 0; step /= 2) value += __shfl_xor_sync(0xFFFFFFFFU, value, step);
+  return value;
+}
+template <typename T>
+__device__ T most_of_row(T value) {
+  for (int step = 8; step > 0; step /= 2) {
+    const T other = __shfl_xor_sync(0xFFFFFFFFU, value, step);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+// sums[i][j] += sum_k left[k][row i] * right[k][column j] for k < kChunk.
+template <int rows, int columns, int left_stride, int right_stride, typename T>
+__device__ void multiply(const T (*left)[left_stride], const T (*right)[right_stride],
+                         T (&sums)[rows][columns]) {
+#pragma unroll 8
+  for (int k = 0; k < kChunk; ++k) {
+    T a[rows];
+    T b[columns];
+#pragma unroll
+    for (int i = 0; i < rows; ++i) a[i] = left[k][patch_row<rows>(i)];
+#pragma unroll
+    for (int j = 0; j < columns; ++j) b[j] = right[k][patch_column(j)];
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+#pragma unroll
+      for (int j = 0; j < columns; ++j) sums[i][j] += a[i] * b[j];
+    }
+  }
+}
+
+// The same with right[k][column j + row i], or, is_falling, [column j - row i + kTile - 1].
+template <bool is_falling, typename T>
+__device__ void multiply_skewed(const T (*left)[kTile<T> + 1], const T (*right)[kSpan<T> + 1],
+                                T (&sums)[kEach<T>][kEach<T>]) {
+#pragma unroll 4
+  for (int k = 0; k < kChunk; ++k) {
+#pragma unroll
+    for (int i = 0; i < kEach<T>; ++i) {
+      const int row = patch_row<kEach<T>>(i);
+      const T a = left[k][row];
+#pragma unroll
+      for (int j = 0; j < kEach<T>; ++j) {
+        const int column = patch_column(j);
+        sums[i][j] += a * right[k][is_falling ? column - row + kTile<T> - 1 : column + row];
+      }
+    }
+  }
+}
+
+// to[column][r] = value(r, column) for kChunk columns of `size` rows, 0 from `columns` on. The odd
+// stride keeps the stores apart.
+template <int size, typename T, typename Value>
+__device__ void fill_turned(T (*to)[size + 1], int64_t columns, const Value& value) {
+  for (int i = static_cast<int>(threadIdx.x); i < size * kChunk; i += kThreads) {
+    const int r = i / kChunk;
+    const int j = i % kChunk;
+    to[j][r] = j < columns ? value(r, j) : T(0);
+  }
+}
+// to[r][column] = value(r, column) for kPanel columns of `size` rows, 0 from `columns` on.
+template <typename T, typename Value>
+__device__ void fill_rows(T (*to)[kPanel], int size, int64_t columns, const Value& value) {
+  for (int i = static_cast<int>(threadIdx.x); i < size * kPanel; i += kThreads) {
+    const int r = i / kPanel;
+    const int j = i % kPanel;
+    to[r][j] = j < columns ? value(r, j) : T(0);
+  }
+}
+
+// One head of one lane: where rows lie, and what of them there is. Rows that do not exist read as
+// zeros.
+template <typename T, typename E>
+struct Head {
+  const DeviceShape& s;
+  const DevicePointers<T, E>& p;
+  int64_t lane;
+  int64_t head;
+
+  __device__ int64_t at(int64_t rows, int64_t row) const {  // in [B,rows,H]
+    return (lane * rows + row) * s.heads + head;
+  }
+  __device__ bool has_key(int64_t c) const {
+    return c >= 0 && c < s.keys && p.valid[lane * s.keys + c] != 0;
+  }
+  __device__ bool attends(int64_t query, int64_t c) const {
+    return query < s.queries && has_key(c) && s.first + c - query >= s.least;
+  }
+  // q_i plus one of the biases, times `factor`.
+  __device__ T query(int64_t i, const T* bias, int64_t j, T factor) const {
+    if (i >= s.queries) return T(0);
+    const T q = static_cast<T>(widen(p.q[at(s.queries, i) * s.width + j]));
+    return (q + bias[head * s.width + j]) * factor;
+  }
+  __device__ T key(const E* rows, int64_t c, int64_t j) const {
+    if (!has_key(c)) return T(0);
+    return static_cast<T>(widen(rows[at(s.keys, c) * s.width + j]));
+  }
+  __device__ T position(int64_t r, int64_t j) const {
+    if (r < 0 || r >= s.offsets) return T(0);
+    return static_cast<T>(widen(p.table[(head * s.offsets + r) * s.width + j]));
+  }
+  // Row of the table for key c and query i.
+  __device__ int64_t offset_row(int64_t c, int64_t i) const { return s.first + c - i - s.least; }
+};
+
+// Operands of a tile's scores: queries with either bias, and rows that the tile's columns choose
+// alone or together with its rows.
+template <typename T>
+struct ScoreChunk {
+  T content[kChunk][kTile<T> + 1];
+  T position[kChunk][kTile<T> + 1];
+  T straight[kChunk][kTile<T> + 1];
+  T skewed[kChunk][kSpan<T> + 1];
+};
+
+// Exponents of 2 for queries from `query` on and keys from `column` on or, by_offset, offsets (rows
+// of the table); also where a query attends no such key. Ends with a barrier.
+template <bool by_offset, typename T, typename E>
+__device__ void score(ScoreChunk<T>& chunk, const Head<T, E>& head, int64_t query, int64_t column,
+                      T (&scores)[kEach<T>][kEach<T>]) {
+  const T factor = static_cast<T>(head.s.scale * 1.4426950408889634074);
+  const int64_t low = by_offset ? query + column + head.s.least - head.s.first
+                                : head.offset_row(column, query) - (kTile<T> - 1);
+  for (int64_t first = 0; first < head.s.width; first += kChunk) {
+    const int64_t columns = head.s.width - first;
+    fill_turned<kTile<T>>(chunk.content, columns, [&](int r, int j) {
+      return head.query(query + r, head.p.content_bias, first + j, factor);
+    });
+    fill_turned<kTile<T>>(chunk.position, columns, [&](int r, int j) {
+      return head.query(query + r, head.p.position_bias, first + j, factor);
+    });
+    fill_turned<kTile<T>>(chunk.straight, columns, [&](int r, int j) {
+      return by_offset ? head.position(column + r, first + j)
+                       : head.key(head.p.k, column + r, first + j);
+    });
+    fill_turned<kSpan<T>>(chunk.skewed, columns, [&](int r, int j) {
+      return by_offset ? head.key(head.p.k, low + r, first + j) : head.position(low + r, first + j);
+    });
+    __syncthreads();
+    multiply(by_offset ? chunk.position : chunk.content, chunk.straight, scores);
+    multiply_skewed<!by_offset>(by_offset ? chunk.content : chunk.position, chunk.skewed, scores);
+    __syncthreads();
+  }
+}
+
+}  // namespace lamemo::cuda
