@@ -7,17 +7,15 @@ namespace {
 
 void refuse(const std::string& text) { mneme::fail(MNEME_E_UNSUPPORTED, text); }
 
-std::string quoted(std::string_view word) { return "\"" + std::string(word) + "\""; }
-
-void check_position(const mneme::Setup& s, bool is_signed) {
-  const std::string_view wanted = is_signed ? "relative" : "disentangled";
-  if (s.position() == wanted) return;
-  refuse("the backbone has model.position = " + quoted(s.position()) + ", and " +
-         (is_signed ? "signed_ablation = true is the encoding of"
-                    : "look-ahead needs distances that both directions share") +
-         (is_signed ? " position = \"relative\": set [model] position = \"relative\""
-                    : ": set [model] position = \"disentangled\" (\"relative\" only with "
-                      "signed_ablation = true)"));
+// Without look-ahead there is one direction, and the two schemes are the same.
+void check_position(const mneme::Setup& s, bool is_signed, bool looks_ahead) {
+  const bool is_relative = s.position() == "relative", is_split = s.position() == "disentangled";
+  if (is_signed ? is_relative : is_split || (is_relative && !looks_ahead)) return;
+  refuse("the backbone has model.position = \"" + std::string(s.position()) + "\", and " +
+         (is_signed ? "signed_ablation = true is Transformer-XL's encoding: set [model] position = "
+                      "\"relative\""
+                    : "look-ahead needs distances that both directions share: set [model] position "
+                      "= \"disentangled\" (\"relative\" only with signed_ablation = true)"));
 }
 
 void check_layers(const mneme::Setup& s) {
@@ -35,14 +33,14 @@ Settings::Settings(const mneme::Setup& s)
       epsilon(s.real("epsilon")),
       interpolates(s.boolean("interpolation")),
       looks_ahead(s.boolean("lookahead")),
-      is_full(s.boolean("full_window")),
+      is_full(s.boolean("full_mask")),
       has_content_bias(s.boolean("content_bias_ahead")),
       is_signed(s.boolean("signed_ablation")) {
-  check_position(s, is_signed);
+  check_position(s, is_signed, looks_ahead);
   check_layers(s);
   if (!looks_ahead && (is_full || has_content_bias || is_signed || !interpolates)) {
     refuse(
-        "lookahead = false leaves nothing for interpolation, full_window, content_bias_ahead "
+        "lookahead = false leaves nothing for interpolation, full_mask, content_bias_ahead "
         "and signed_ablation to change: leave them out");
   }
   if (is_signed && has_content_bias) {

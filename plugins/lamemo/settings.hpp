@@ -23,7 +23,7 @@ struct Settings {
                      "false: ablation, memory rows forget what they have attended before")
           .trained(),
       mneme::boolean("lookahead", true, "false: ablation, Transformer-XL's cache").trained(),
-      mneme::boolean("full_window", false,
+      mneme::boolean("full_mask", false,
                      "ablation: memory rows attend the whole window, earlier keys included")
           .trained(),
       mneme::boolean("content_bias_ahead", false,

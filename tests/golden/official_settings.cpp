@@ -10,7 +10,7 @@ Json setting(const SafetensorsFile& file, const std::string& key) {
   return Json::parse(file.metadata_at(key));
 }
 
-std::string left_out_setting(const SafetensorsFile& file) {
+std::string left_out_training(const SafetensorsFile& file) {
   const auto value = [&](const char* key) {
     return file.metadata().contains(key) ? setting(file, key).get<double>() : 0.0;
   };
@@ -18,14 +18,18 @@ std::string left_out_setting(const SafetensorsFile& file) {
     return str("ext_len = ", value("ext_len"),
                ": recomputed context is not offered, and the official code caches it with swapped "
                "lengths");
-  if (value("attn_type") != 0)
-    return str("attn_type = ", value("attn_type"),
-               ": only the official default attention is offered");
   if (value("sample_softmax") > 0)
     return str("sample_softmax = ", value("sample_softmax"), ": sampled losses are not offered");
   if (value("dropout") > 0 || value("dropatt") > 0)
     return "dropout > 0: its random numbers cannot be reproduced";
   return "";
+}
+
+std::string left_out_setting(const SafetensorsFile& file) {
+  if (file.metadata().contains("attn_type") && setting(file, "attn_type") != 0)
+    return str("attn_type = ", file.metadata_at("attn_type"),
+               ": only the official default attention is offered");
+  return left_out_training(file);
 }
 
 config::ModelConfig official_model(const SafetensorsFile& file) {
