@@ -34,11 +34,16 @@ struct ChartText {
   std::string title;
   std::string x_label;  // of every panel's axis
   std::string y_label;
+  // The y axis of lines: from 0, or from the smallest value, to the largest; or in decades from the
+  // smallest positive value, where a point that is not positive is left out.
+  enum class YAxis { kFromZero, kFromLeast, kLog };
+  YAxis y_axis = YAxis::kFromZero;
 };
 
-// Panels row by row, `columns` in each. All panels share one y axis from 0 to the largest value;
-// lines also share the x axis and one legend, a colour a series name. Without panels: the title
-// alone.
+// Panels row by row, `columns` in each. All panels share one y axis, from 0 to the largest
+// value unless the text says otherwise; lines also share the x axis and one legend, a colour a
+// series name, in the order of the names from blue to red where there are many. Without panels: the
+// title alone.
 [[nodiscard]] Svg bar_chart(const ChartText& text, const std::vector<BarPanel>& panels,
                             std::size_t columns);
 [[nodiscard]] Svg line_chart(const ChartText& text, const std::vector<LinePanel>& panels,

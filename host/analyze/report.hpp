@@ -43,6 +43,13 @@ class StudyReport {
   // other_nll, gain, tier, layer, word_position, word, mass; a line for each memory word.
   void write_better();
 
+  // alpha.csv, .svg, when a memory published it: memory, tier, layer, place, alpha, segments; a
+  // curve a layer.
+  void write_alpha();
+  // regions.csv, .svg, when a memory published them: memory, tier, layer, region, place, share,
+  // segments.
+  void write_regions();
+
   // Names in the folder, in the order in which they were written.
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
 

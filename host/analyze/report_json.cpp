@@ -54,6 +54,32 @@ Json updates_json(const SpaceAfterUpdates& words) {
   return out;
 }
 
+Json alpha_json(const AlphaByPlace& alpha) {
+  Json out = Json::array();
+  for (const auto& [place, layer] : alpha.layers()) {
+    Json one = of_place(place);
+    one["segments"] = layer.segments;
+    one["alpha"] = layer.alpha;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json regions_json(const MassByRegion& regions) {
+  Json out = Json::array();
+  for (const auto& [place, layer] : regions.layers()) {
+    Json one = of_place(place);
+    one["segments"] = layer.segments;
+    for (std::size_t r = 0; r < layer.places.size(); ++r) {
+      one[MassByRegion::kRegions.at(r)] = {{"places", layer.places.at(r)},
+                                           {"share", layer.total(r)}};
+    }
+    one["share"] = layer.share;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 }  // namespace
 
 Json to_json(const MemoryStudy& study, const TokenText& text, std::size_t count) {
@@ -69,7 +95,9 @@ Json to_json(const MemoryStudy& study, const TokenText& text, std::size_t count)
   return {{"attention", attention_json(study.attention())},
           {"space", space_json(study.space())},
           {"tokens", std::move(tokens)},
-          {"updates", updates_json(study.words())}};
+          {"updates", updates_json(study.words())},
+          {"alpha", alpha_json(study.alpha())},
+          {"regions", regions_json(study.regions())}};
 }
 
 Json to_json(const BetterPredicted& better, const MemoryStudy& study, const TokenText& text) {

@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "host/analyze/alpha.hpp"
 #include "host/analyze/attention.hpp"
 #include "host/analyze/better.hpp"
+#include "host/analyze/regions.hpp"
 #include "host/analyze/share.hpp"
 #include "host/analyze/trace.hpp"
 
@@ -30,6 +33,8 @@ class MemoryStudy {
   // (BetterPredicted). `other` outlives the study.
   void compare_with(const TargetLosses& other, std::size_t count, double threshold);
 
+  // Every probe that a study reads.
+  [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
   // eval::Options::on_probes.
   void add(const data::Segment& segment, const std::vector<double>& nll,
            const std::map<std::string, at::Tensor>& probes);
@@ -41,8 +46,14 @@ class MemoryStudy {
   [[nodiscard]] const SpaceByAge& space() const { return space_; }
   [[nodiscard]] const SpaceAfterUpdates& words() const { return words_; }
   [[nodiscard]] const std::optional<BetterPredicted>& better() const { return better_; }
+  [[nodiscard]] const AlphaByPlace& alpha() const { return alpha_; }
+  [[nodiscard]] const MassByRegion& regions() const { return regions_; }
+  // True when a memory that is a signal wrote or was read.
+  [[nodiscard]] bool has_signal() const { return has_signal_; }
   // True when a memory published anything that can be analysed.
-  [[nodiscard]] bool has_found() const { return has_found_; }
+  [[nodiscard]] bool has_found() const {
+    return has_signal_ || !alpha_.is_empty() || !regions_.is_empty();
+  }
 
  private:
   Trace trace_;
@@ -52,7 +63,9 @@ class MemoryStudy {
   SpaceByAge space_;
   SpaceAfterUpdates words_;
   std::optional<BetterPredicted> better_;
-  bool has_found_ = false;
+  AlphaByPlace alpha_;
+  MassByRegion regions_;
+  bool has_signal_ = false;
 };
 
 }  // namespace mneme::analyze

@@ -2,8 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <optional>
-#include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
@@ -16,19 +14,6 @@ constexpr std::string_view kVariance = "memory.density.variance";
 constexpr std::string_view kWritten = "memory.written";
 constexpr std::string_view kPlaces = "memory.places";
 constexpr std::string_view kSamples = "memory.samples";
-
-// The place in "<tier>.<layer>.<name>"; none for another name, or for the scope "model".
-std::optional<Place> place_of(std::string_view key, std::string_view name) {
-  if (!key.ends_with(name) || key.size() <= name.size() + 1) return std::nullopt;
-  key.remove_suffix(name.size() + 1);
-  const std::size_t dot = key.rfind('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  const std::string_view number = key.substr(dot + 1);
-  Place place{.tier = std::string(key.substr(0, dot))};
-  const auto end = number.data() + number.size();
-  if (std::from_chars(number.data(), end, place.layer).ptr != end) return std::nullopt;
-  return place;
-}
 
 at::Tensor on_cpu(const at::Tensor& tensor) {
   return tensor.detach().to(at::kCPU, at::kDouble).contiguous();
@@ -51,6 +36,18 @@ std::vector<double> row_of(const at::Tensor& tensor, std::int64_t lane) {
 }
 
 }  // namespace
+
+std::optional<Place> place_of_probe(std::string_view key, std::string_view name) {
+  if (!key.ends_with(name) || key.size() <= name.size() + 1) return std::nullopt;
+  key.remove_suffix(name.size() + 1);
+  const std::size_t dot = key.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::string_view number = key.substr(dot + 1);
+  Place place{.tier = std::string(key.substr(0, dot))};
+  const auto end = number.data() + number.size();
+  if (std::from_chars(number.data(), end, place.layer).ptr != end) return std::nullopt;
+  return place;
+}
 
 // One place's tensors on the CPU, f64; undefined = not published.
 struct Trace::Probes {
@@ -115,7 +112,7 @@ void Trace::follow(const data::Segment& segment, const std::map<std::string, at:
   std::map<Place, Probes> found;
   for (const auto& [key, tensor] : probes) {
     for (const std::string& name : wanted_probes()) {
-      const std::optional<Place> place = place_of(key, name);
+      const std::optional<Place> place = place_of_probe(key, name);
       if (!place) continue;
       found[*place].place = *place;
       found[*place].slot(name) = on_cpu(tensor);

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/analyze/density.hpp"
@@ -25,6 +27,10 @@ struct Place {
 
   friend auto operator<=>(const Place&, const Place&) = default;
 };
+
+// The place in a probe's key "<tier>.<layer>.<name>"; none for another name, or for the scope
+// "model".
+[[nodiscard]] std::optional<Place> place_of_probe(std::string_view key, std::string_view name);
 
 // One lane of one place in one segment.
 struct LayerView {

@@ -92,6 +92,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
       p = at::softmax(p, -1);
     }
     if (args->wants_mass) side->mass = mass_of(p, args->query_valid);
+    if (args->on_probabilities) args->on_probabilities(p);
     p = p.to(q.scalar_type());
     at::Tensor noise;
     if (args->dropout > 0.0) noise = args->noise->mask(p.sizes(), p.options(), args->dropout);

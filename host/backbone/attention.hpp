@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 #include "host/backbone/noise.hpp"
 
@@ -31,6 +32,9 @@ struct AttentionArgs {
   Noise* noise = nullptr;
   bool wants_mass = false;
   at::Tensor query_valid;  // [B,T] bool: queries that count in the mass; undefined = all
+  // Sees the probabilities [H,B,T,K] in score dtype, without gradient, before dropout; they are not
+  // kept for it.
+  std::function<void(const at::Tensor& p)> on_probabilities = nullptr;
 };
 
 struct AttentionOutput {

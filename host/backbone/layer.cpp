@@ -151,6 +151,12 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   args.wants_mass = wants.mass;
   args.wants_lse = wants.lse;
   args.query_valid = scope.token_valid;
+  if (scope.reach != nullptr && scope.reach->wants(index_)) {
+    args.on_probabilities = [&](const at::Tensor& p) {
+      const int64_t before = columns.placed + scope.riders + scope.past;
+      scope.reach->add(index_, p, {args.mask, args.query_valid, columns.free, before});
+    };
+  }
   AttentionOutput out = attend(args);
   memory::LocalAttention local;
   local.z = out.z;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/backbone/reach.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
 
@@ -49,6 +50,7 @@ struct ForwardOptions {
     at::Tensor embedded;                    // [B,T,D] input of layer 0
   };
   Tap* tap = nullptr;
+  AttentionReach* reach = nullptr;  // takes in every layer's attention of the tokens
 };
 
 // A segment that grows step by step (generation): the numbers of one whole segment, as long as no

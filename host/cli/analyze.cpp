@@ -2,6 +2,7 @@
 #include "host/cli/analyze.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -73,7 +74,7 @@ class Studies {
           display_.begin("analyze " + memory.name,
                          runtime.evaluation_segments(split_of(arguments_.open)));
           eval::Options options;
-          options.wanted_probes = analyze::Trace::wanted_probes();
+          options.wanted_probes = MemoryStudy::wanted_probes();
           options.on_probes = [&](const data::Segment& segment, const std::vector<double>& nll,
                                   const std::map<std::string, at::Tensor>& probes) {
             study.add(segment, nll, probes);
@@ -130,8 +131,8 @@ void check_found(const std::vector<StudiedMemory>& studies) {
   throw_usage(
       {.where = "analyze",
        .failed = "no memory published anything to analyse",
-       .expected = "a tier with the probe memory.density.mean or memory.written, and more "
-                   "segments than it needs to be read",
+       .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
+                   "memory.mass, and more segments than it needs to be read",
        .got = str(studies.size(), studies.size() == 1 ? " memory" : " memories", " without them"),
        .hint = "docs/analysis.md names the probes"});
 }
@@ -142,11 +143,17 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
   std::vector<analyze::Subject> subjects;
   for (const StudiedMemory& one : studies) subjects.push_back({one.memory.name, one.study.get()});
   analyze::StudyReport report(arguments.out, std::move(subjects), text);
-  report.write_attention();
-  report.write_space();
-  report.write_tokens(static_cast<std::size_t>(arguments.top));
-  report.write_words();
-  report.write_better();
+  const bool has_signal = std::ranges::any_of(
+      studies, [](const StudiedMemory& one) { return one.study->has_signal(); });
+  if (has_signal) {
+    report.write_attention();
+    report.write_space();
+    report.write_tokens(static_cast<std::size_t>(arguments.top));
+    report.write_words();
+    report.write_better();
+  }
+  report.write_alpha();
+  report.write_regions();
   return report.files();
 }
 
@@ -237,7 +244,7 @@ void make_output_folder(const std::filesystem::path& folder) {
 
 void add_analyze(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
-      "analyze", "Look into a continuous memory: where it is read, what it keeps; as CSV and SVG");
+      "analyze", "Look into memories: where they are read, what they keep; as CSV and SVG");
   const auto arguments = std::make_shared<AnalyzeArguments>();
   arguments->open.command = "analyze";
   command->add_option("RUN", arguments->open.run, "The run's folder")->type_name("");
@@ -249,6 +256,8 @@ void add_analyze(CLI::App& app, Action& action) {
   arguments->open.machine.add(*command);
   arguments->open.json.add(*command);
   command->add_flag("--quiet", arguments->open.is_quiet, "Show no progress");
+  add_analyze_distance(*command, action);
+  add_analyze_extrapolation(*command, action);
   add_analyze_regression(*command, action);
   set_examples(*command, {"mneme analyze runs/first --out analysis --memory linear.toml --memory "
                           "sticky.toml",

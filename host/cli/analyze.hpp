@@ -45,7 +45,9 @@ struct StudiedMemory {
 // Makes the folder of --out before a long run. Error (kUsage) when it cannot be made.
 void make_output_folder(const std::filesystem::path& folder);
 
-// Adds `mneme analyze regression` below its parent.
+// Add `mneme analyze regression`, `distance` and `extrapolation` below their parent.
 void add_analyze_regression(CLI::App& analyze, Action& action);
+void add_analyze_distance(CLI::App& analyze, Action& action);
+void add_analyze_extrapolation(CLI::App& analyze, Action& action);
 
 }  // namespace mneme::cli

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "host/analyze/report.hpp"
 #include "host/cli/analyze.hpp"
 #include "host/cli/eval_report.hpp"
@@ -8,8 +10,45 @@ namespace {
 
 constexpr std::size_t kShownWords = 8;
 
+// A line a layer: what old and new rows keep.
+std::string alpha_text(const std::vector<StudiedMemory>& studies) {
+  compare::Table table({"memory", "tier", "layer", "rows", "mean alpha", "oldest", "newest"});
+  bool has_any = false;
+  for (const StudiedMemory& one : studies) {
+    for (const auto& [place, layer] : one.study->alpha().layers()) {
+      double sum = 0.0;
+      for (const double alpha : layer.alpha) sum += alpha;
+      table.add_row({one.memory.name, place.tier, str(place.layer), str(layer.alpha.size()),
+                     format_number(sum / static_cast<double>(layer.alpha.size()), 4),
+                     format_number(layer.alpha.front(), 4), format_number(layer.alpha.back(), 4)});
+      has_any = true;
+    }
+  }
+  return has_any ? table.text() : "";
+}
+
+// A line a layer: the shares of attention.
+std::string regions_text(const std::vector<StudiedMemory>& studies) {
+  compare::Table table({"memory", "tier", "layer", "compressed", "memory rows", "segment"});
+  bool has_any = false;
+  for (const StudiedMemory& one : studies) {
+    for (const auto& [place, layer] : one.study->regions().layers()) {
+      std::vector<std::string> row = {one.memory.name, place.tier, str(place.layer)};
+      for (std::size_t r = 0; r < layer.places.size(); ++r) {
+        row.push_back(format_number(layer.total(r), 4));
+      }
+      table.add_row(std::move(row));
+      has_any = true;
+    }
+  }
+  return has_any ? table.text() : "";
+}
+
 // Where each head looks, a line each.
 std::string attention_text(const std::vector<StudiedMemory>& studies) {
+  const bool has_signal = std::ranges::any_of(
+      studies, [](const StudiedMemory& one) { return one.study->has_signal(); });
+  if (!has_signal) return "";
   compare::Table table(
       {"memory", "tier", "layer", "head", "queries", "mean place", "deviation", "inside"});
   for (const StudiedMemory& one : studies) {
@@ -73,7 +112,8 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
 
 std::string analysis_text(const std::vector<StudiedMemory>& studies,
                           const analyze::TokenText& text) {
-  return attention_text(studies) + better_text(studies.front(), text);
+  return attention_text(studies) + alpha_text(studies) + regions_text(studies) +
+         better_text(studies.front(), text);
 }
 
 }  // namespace mneme::cli

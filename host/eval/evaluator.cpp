@@ -190,6 +190,7 @@ void Evaluation::run(const data::Segment& segment) {
   memory::SegmentRun run(stack_, state_, input);
   backbone::ForwardOptions forward;
   forward.wants_correct = true;
+  forward.reach = options_.reach;
   const backbone::Output out = model_.forward(batch, run, forward);
   const std::vector<double> nll = to_doubles(out.nll);
   add_scores(segment, nll, out.correct);

@@ -32,6 +32,9 @@ struct Options {
   std::shared_ptr<const data::Corpus> corpus = nullptr;
   std::vector<std::uint64_t> streams = {};  // generator streams of the lanes; empty = 0, 1, ...
 
+  // Takes in the attention of every layer's tokens; null = none is looked at.
+  backbone::AttentionReach* reach = nullptr;
+
   // Called after every segment with the segments and targets done so far.
   std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;
   // Called after every segment with nll [B,T] in nats, row-major, 0 where there is no target.

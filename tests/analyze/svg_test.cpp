@@ -71,6 +71,41 @@ TEST(LineChart, HasOneColourAName) {
   EXPECT_EQ(count(text, "<circle"), 4U);
 }
 
+// The panel begins at x 44 and y 48 and is 300 by 150 pixels.
+TEST(LineChart, HasAnAxisOfDecades) {
+  const Series a{.name = "a", .points = {{0.0, 0.01}, {1.0, 1.0}, {2.0, 0.0}, {4.0, 0.1}}};
+  const std::string text =
+      line_chart({.title = "t", .x_label = "x", .y_label = "y", .y_axis = ChartText::YAxis::kLog},
+                 {{.title = "one", .series = {a}}}, 1)
+          .document();
+  EXPECT_THAT(text, HasSubstr("points=\"44.00,198.00 119.00,48.00 344.00,123.00\""));
+  EXPECT_THAT(text, HasSubstr(">0.010</text>"));
+}
+
+TEST(LineChart, HasAnAxisFromTheSmallestValue) {
+  const Series a{.name = "a", .points = {{0.0, 20.0}, {4.0, 30.0}, {8.0, 25.0}}};
+  const std::string text =
+      line_chart(
+          {.title = "t", .x_label = "x", .y_label = "y", .y_axis = ChartText::YAxis::kFromLeast},
+          {{.title = "one", .series = {a}}}, 1)
+          .document();
+  EXPECT_THAT(text, HasSubstr("points=\"44.00,198.00 194.00,48.00 344.00,123.00\""));
+}
+
+// Sixteen names need four lines of a drawing of 388 pixels; the panel moves down by three.
+TEST(LineChart, FindsRoomAndColoursForManyNames) {
+  LinePanel panel{.title = "one", .series = {}};
+  for (int i = 0; i < 16; ++i) {
+    panel.series.push_back({.name = "layer " + std::to_string(i), .points = {{0.0, 1.0}}});
+  }
+  const std::string text =
+      line_chart({.title = "t", .x_label = "x", .y_label = "y"}, {panel}, 1).document();
+  EXPECT_THAT(text, HasSubstr("hsl(240,70%,45%)"));
+  EXPECT_THAT(text, HasSubstr("hsl(0,70%,45%)"));
+  EXPECT_THAT(text, HasSubstr("y=\"70.00\""));   // the fourth line of names
+  EXPECT_THAT(text, HasSubstr("cy=\"90.00\""));  // the panel's top
+}
+
 TEST(Charts, StandWithoutPanelsAndValues) {
   EXPECT_THAT(bar_chart({.title = "empty", .x_label = "", .y_label = ""}, {}, 3).document(),
               HasSubstr(">empty</text>"));

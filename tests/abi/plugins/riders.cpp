@@ -1,5 +1,6 @@
 // Riders: the newest embedded rows pass the layer stack again with each segment, attending to
-// themselves (a bare form of LaMemo's riding memory).
+// themselves (a bare form of LaMemo's riding memory). As alpha it publishes what a test can tell
+// apart: row m of M in layer l has (l + m / M) / 4.
 #include "mneme/plugin.hpp"
 
 namespace {
@@ -29,6 +30,7 @@ class RidingRows : public mneme::Tier {
     call.v = slice(in.v, 1, 0, in.riders);
     if (in.valid) call.key_valid = slice(in.valid, 1, 0, in.riders);
     call.mask = MNEME_MASK_FULL;
+    if (l.wants_probe("memory.alpha")) publish_alpha(l, in);
     return l.attention(call).z;
   }
 
@@ -40,6 +42,14 @@ class RidingRows : public mneme::Tier {
   }
 
  private:
+  static void publish_alpha(mneme::Layer& l, const mneme::Ride& in) {
+    const auto rows = static_cast<double>(in.riders);
+    const mneme::Tensor place = mneme::arange(0.0, rows, 1.0, mneme::DType::kF32);
+    const mneme::Tensor one = (place / rows + static_cast<double>(l.layer())) / 4.0;
+    l.probe("memory.alpha",
+            expand(reshape(one, {1, in.riders, 1}), {l.lanes(), in.riders, in.q.dim(2)}));
+  }
+
   int64_t rows_;
   mneme::Queue embedded_;
 };

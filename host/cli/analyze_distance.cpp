@@ -1,0 +1,130 @@
+// mneme analyze distance RUN...
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "host/analyze/reach_report.hpp"
+#include "host/base/error.hpp"
+#include "host/cli/analyze.hpp"
+#include "host/cli/analyze_runs.hpp"
+#include "host/compare/table.hpp"
+#include "host/train/device.hpp"
+
+namespace mneme::cli {
+namespace {
+
+struct DistanceArguments {
+  RunsArguments runs;
+  std::vector<std::int64_t> layers;  // empty = the last
+  std::int64_t distance = 100;
+  std::int64_t width = 5;
+  std::int64_t segments = 100;
+  std::int64_t lanes = 1;
+};
+
+// The layers to look at in a model of so many.
+std::set<std::int64_t> layers_of(const DistanceArguments& arguments, std::int64_t layers) {
+  if (arguments.layers.empty()) return {layers - 1};
+  for (const std::int64_t layer : arguments.layers) {
+    if (layer < 0 || layer >= layers) {
+      throw_usage("analyze distance --layer: expected layers from 0 to ", layers - 1, ", got ",
+                  layer);
+    }
+  }
+  return {arguments.layers.begin(), arguments.layers.end()};
+}
+
+std::string table_of(const std::vector<analyze::ReachSubject>& subjects, std::int64_t width) {
+  compare::Table table({"memory", "layer", "distance", "weight", "tokens"});
+  for (const analyze::ReachSubject& subject : subjects) {
+    for (const auto& [number, layer] : subject.layers) {
+      // The first, the middle and the last interval that some token saw.
+      const auto seen = static_cast<std::size_t>(
+          std::ranges::count_if(layer.tokens, [](std::int64_t tokens) { return tokens > 0; }));
+      if (seen == 0) continue;
+      for (const std::size_t i : std::set<std::size_t>{0, seen / 2, seen - 1}) {
+        const std::int64_t from = static_cast<std::int64_t>(i) * width + 1;
+        table.add_row({subject.name, str(number), str(from, '-', from + width - 1),
+                       str(layer.weight[i]), str(layer.tokens[i])});
+      }
+    }
+  }
+  return table.text();
+}
+
+std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
+                                           const backbone::ReachSettings& settings,
+                                           Display& display) {
+  std::vector<analyze::ReachSubject> subjects;
+  const auto change = [&](config::EvalConfig& eval) {
+    eval.lanes = arguments.lanes;
+    eval.steps = arguments.segments;
+  };
+  for_each_memory(arguments.runs, display, change, [&](const RunMemory& one) {
+    backbone::ReachSettings own = settings;
+    own.layers = layers_of(arguments, one.run.experiment.model.layers);
+    backbone::AttentionReach reach(own);
+    evaluate_shown(one, one.memory, split_of(arguments.runs.open), display,
+                   [&](eval::Options& options) { options.reach = &reach; });
+    subjects.push_back({.name = one.name, .layers = reach.layers()});
+  });
+  return subjects;
+}
+
+int run(const DistanceArguments& arguments, const Streams& streams) {
+  arguments.runs.check({{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
+  arguments.runs.open.json.check();
+  make_output_folder(arguments.runs.out);
+  train::set_threads(arguments.runs.open.machine.threads);
+  Display display(streams, arguments.runs.open.is_quiet);
+  const backbone::ReachSettings settings{
+      .width = arguments.width,
+      .intervals = std::max<std::int64_t>(1, arguments.distance / arguments.width)};
+  const std::vector<analyze::ReachSubject> subjects = measure(arguments, settings, display);
+  const std::vector<std::string> files =
+      analyze::write_reach(arguments.runs.out, subjects, settings);
+  Json json = {{"format", "mneme-analyze-distance"}, {"width", settings.width},
+               {"split", arguments.runs.open.split}, {"segments", arguments.segments},
+               {"lanes", arguments.lanes},           {"files", files},
+               {"memories", Json::array()}};
+  for (const analyze::ReachSubject& subject : subjects) {
+    json["memories"].push_back(analyze::to_json(subject));
+  }
+  arguments.runs.open.json.write(json, streams);
+  if (arguments.runs.open.json.is_stdout()) return 0;
+  streams.out << table_of(subjects, settings.width) << "\nin " << arguments.runs.out.string()
+              << ": " << join(files, ", ") << '\n';
+  return 0;
+}
+
+}  // namespace
+
+void add_analyze_distance(CLI::App& analyze, Action& action) {
+  CLI::App* const command = analyze.add_subcommand(
+      "distance", "How far attention reaches: the largest weight by distance, as CSV and SVG");
+  const auto arguments = std::make_shared<DistanceArguments>();
+  arguments->runs.open.command = "analyze distance";
+  arguments->runs.add(*command,
+                      "Memory file in place of the runs' own; may be given several times");
+  const auto number = [&](const char* name, std::int64_t& value, const char* help, const char* type,
+                          const CLI::Validator& range) {
+    command->add_option(name, value, help)->type_name(type)->check(range)->capture_default_str();
+  };
+  command
+      ->add_option("--layer", arguments->layers,
+                   "Layer to look at, from 0; may be given several times; default: the last")
+      ->type_name("N");
+  number("--distance", arguments->distance, "Largest distance, in tokens", "N",
+         CLI::PositiveNumber);
+  number("--width", arguments->width, "Distances in an interval", "N", CLI::PositiveNumber);
+  number("--segments", arguments->segments, "Segments of every lane; 0 = all", "N",
+         CLI::NonNegativeNumber);
+  number("--lanes", arguments->lanes, "Lanes that the split is cut into", "B", CLI::PositiveNumber);
+  set_examples(*command, {"mneme analyze distance runs/xl runs/other --out analysis"});
+  command->callback([arguments, &action] {
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

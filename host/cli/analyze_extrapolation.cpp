@@ -1,0 +1,125 @@
+// mneme analyze extrapolation RUN...
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <utility>
+
+#include "host/analyze/extrapolation_report.hpp"
+#include "host/base/error.hpp"
+#include "host/cli/analyze.hpp"
+#include "host/cli/analyze_runs.hpp"
+#include "host/compare/table.hpp"
+#include "host/eval/result.hpp"
+#include "host/train/device.hpp"
+
+namespace mneme::cli {
+namespace {
+
+struct ExtrapolationArguments {
+  RunsArguments runs;
+  std::int64_t multiples = 10;
+  std::int64_t segment = 64;
+  std::string option = "rows";
+};
+
+std::vector<analyze::SizedResult> measure(const ExtrapolationArguments& arguments,
+                                          Display& display) {
+  std::vector<analyze::SizedResult> results;
+  const data::Split split = split_of(arguments.runs.open);
+  const auto change = [&](config::EvalConfig& eval) { eval.segment = arguments.segment; };
+  for_each_memory(arguments.runs, display, change, [&](const RunMemory& one) {
+    // A memory without tiers has no size: it is one point.
+    std::vector<train::SweepMemory> sizes = {one.memory};
+    std::int64_t multiple = 0;
+    if (!one.memory.memory.tiers.empty()) {
+      one.sweep.load(one.memory.memory);
+      sizes = train::extrapolate(
+          one.memory, train::find_size_option(one.sweep.runtime().stack(), arguments.option),
+          arguments.segment, arguments.multiples);
+      multiple = 1;
+    }
+    for (const train::SweepMemory& size : sizes) {
+      results.push_back({.memory = one.name,
+                         .multiple = multiple++,
+                         .result = evaluate_shown(one, size, split, display)});
+    }
+  });
+  return results;
+}
+
+std::string table_of(const std::vector<analyze::SizedResult>& results) {
+  compare::Table table({"memory", "multiple", "context", "loss", "perplexity", "tokens"});
+  for (const analyze::SizedResult& one : results) {
+    const eval::Protocol& protocol = one.result.protocol;
+    table.add_row({one.memory, str(one.multiple),
+                   str(protocol.segment, " + ", protocol.context_rows),
+                   format_number(one.result.loss(), 4), format_number(one.result.perplexity(), 3),
+                   str(one.result.total.tokens)});
+  }
+  return table.text();
+}
+
+Json json_of(const ExtrapolationArguments& arguments,
+             const std::vector<analyze::SizedResult>& results,
+             const std::vector<std::string>& files) {
+  Json json = {{"format", "mneme-analyze-extrapolation"},
+               {"split", arguments.runs.open.split},
+               {"segment", arguments.segment},
+               {"option", arguments.option},
+               {"multiples", arguments.multiples},
+               {"files", files},
+               {"memories", Json::array()}};
+  for (const analyze::SizedResult& one : results) {
+    json["memories"].push_back(
+        {{"name", one.memory}, {"multiple", one.multiple}, {"result", eval::to_json(one.result)}});
+  }
+  return json;
+}
+
+int run(const ExtrapolationArguments& arguments, const Streams& streams) {
+  arguments.runs.check({{"eval.segment", "--segment"}});
+  arguments.runs.open.json.check();
+  make_output_folder(arguments.runs.out);
+  train::set_threads(arguments.runs.open.machine.threads);
+  Display display(streams, arguments.runs.open.is_quiet);
+  const std::vector<analyze::SizedResult> results = measure(arguments, display);
+  const std::vector<std::string> files = analyze::write_extrapolation(arguments.runs.out, results);
+  arguments.runs.open.json.write(json_of(arguments, results, files), streams);
+  if (arguments.runs.open.json.is_stdout()) return 0;
+  streams.out << table_of(results) << "\nin " << arguments.runs.out.string() << ": "
+              << join(files, ", ") << '\n';
+  return 0;
+}
+
+}  // namespace
+
+void add_analyze_extrapolation(CLI::App& analyze, Action& action) {
+  CLI::App* const command = analyze.add_subcommand(
+      "extrapolation", "Perplexity by memory size: a table, and curves as CSV and SVG");
+  const auto arguments = std::make_shared<ExtrapolationArguments>();
+  arguments->runs.open.command = "analyze extrapolation";
+  arguments->runs.add(*command,
+                      "Memory file in place of the runs' own; may be given several times");
+  command
+      ->add_option("--multiples", arguments->multiples,
+                   "Sizes: 1 to N times the segment; a memory without tiers is one point, 0")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000}))
+      ->capture_default_str();
+  command->add_option("--segment", arguments->segment, "Segment, in tokens")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--option", arguments->option,
+                   "The size: an integer option of the first tier that has it")
+      ->type_name("KEY")
+      ->capture_default_str();
+  set_examples(*command,
+               {"mneme analyze extrapolation runs/xl runs/other runs/none --out analysis --split "
+                "test"});
+  command->callback([arguments, &action] {
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

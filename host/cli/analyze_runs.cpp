@@ -1,0 +1,106 @@
+#include "host/cli/analyze_runs.hpp"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "host/cli/input.hpp"
+#include "host/train/sweep.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder_name(const fs::path& run) {
+  const fs::path path = fs::absolute(run).lexically_normal();
+  return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+}
+
+std::vector<std::string> run_names(const std::vector<fs::path>& runs) {
+  std::vector<std::string> names;
+  for (const fs::path& run : runs) names.push_back(folder_name(run));
+  return train::distinct_names(names);
+}
+
+}  // namespace
+
+void RunsArguments::add(CLI::App& command, const std::string& memory_help) {
+  command.add_option("RUN", runs, "The runs' folders")->required()->type_name("");
+  command.add_option("--out", out, "Folder for the CSV and SVG files")
+      ->required()
+      ->type_name("DIR");
+  add_memory_files(command, open.memory, memory_help);
+  command
+      .add_option("--checkpoint", open.checkpoint,
+                  "The runs' checkpoints: last, best or a number of steps")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  command.add_option("--split", open.split, "valid or test")
+      ->type_name("SPLIT")
+      ->check(CLI::IsMember({"valid", "test"}))
+      ->capture_default_str();
+  open.set.add(command);
+  open.machine.add(command);
+  open.json.add(command);
+  command.add_flag("--quiet", open.is_quiet, "Show no progress");
+}
+
+void RunsArguments::check(const std::vector<std::pair<std::string, std::string>>& own) const {
+  for (const config::Override& override : open.set.overrides()) {
+    for (const auto& [key, option] : own) {
+      if (override.key == key) throw_usage(open.command, " --set ", key, ": use ", option);
+    }
+    const std::string table = override.key.substr(0, override.key.find('.'));
+    if (table == "eval" || table == "memory" || table == "data") continue;
+    // As published evaluations of longer memories have it.
+    if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
+    throw_usage(open.command, " --set ", override.key,
+                ": the trained model is analysed as it is: expected a key of eval, memory or data, "
+                "model.same_length or model.clamp_distance");
+  }
+}
+
+void for_each_memory(const RunsArguments& arguments, Display& display,
+                     const std::function<void(config::EvalConfig&)>& change,
+                     const std::function<void(const RunMemory&)>& visit) {
+  const std::vector<std::string> names = run_names(arguments.runs);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EvalArguments one = arguments.open;
+    one.run = arguments.runs[i];
+    OpenEvaluation run = read_input([&] { return open_evaluation(one); });
+    note_data(display, *run.options.dataset);
+    change(run.experiment.eval);
+    train::Sweep sweep(run.checkpoint, run.experiment, run.options);
+    for (const train::SweepMemory& memory : run.memories) {
+      const bool is_own = arguments.open.memory.empty();
+      const std::string name = is_own             ? names[i]
+                               : names.size() > 1 ? str(names[i], ", ", memory.name)
+                                                  : memory.name;
+      try {
+        visit({.name = name, .memory = memory, .run = run, .sweep = sweep});
+      } catch (const Error& error) {
+        throw error.with_context(name);
+      }
+    }
+  }
+}
+
+eval::Result evaluate_shown(const RunMemory& one, const train::SweepMemory& memory,
+                            data::Split split, Display& display,
+                            const std::function<void(eval::Options&)>& change) {
+  train::SweepResult result = one.sweep.evaluate(memory, split, [&](train::Runtime& runtime) {
+    display.begin(one.name, runtime.evaluation_segments(split));
+    eval::Options options;
+    options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+      display.update(segments, tokens);
+    };
+    if (change) change(options);
+    return options;
+  });
+  display.end();
+  if (result.error) throw *result.error;
+  note_untrained(display, one.name, result.reset);
+  return std::move(*result.result);
+}
+
+}  // namespace mneme::cli

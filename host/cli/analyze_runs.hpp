@@ -1,0 +1,49 @@
+// Analyses that put several runs, or several memories of them, into one chart.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "host/cli/command.hpp"
+#include "host/cli/display.hpp"
+#include "host/cli/eval.hpp"
+
+namespace mneme::cli {
+
+// What their command lines share: RUN..., --out, --memory, --checkpoint, --split, --set, machine,
+// --json, --quiet.
+struct RunsArguments {
+  std::vector<std::filesystem::path> runs;
+  EvalArguments open;  // of every run, but for its folder
+  std::filesystem::path out;
+
+  // Adds the options. `memory_help` says what --memory is for.
+  void add(CLI::App& command, const std::string& memory_help);
+  // Error (kUsage) for keys of --set that belong to a trained model, or among `own`, which have
+  // options of their own, as "key: option".
+  void check(const std::vector<std::pair<std::string, std::string>>& own) const;
+};
+
+// One memory of one run. `name` is unique among all: the run's folder, the memory's name, or both.
+struct RunMemory {
+  std::string name;
+  const train::SweepMemory& memory;
+  const OpenEvaluation& run;
+  train::Sweep& sweep;
+};
+
+// Opens run after run and calls `visit` for each memory: the run's own, or those of --memory.
+// `change` may change a run's evaluation before it is used. Errors: as open_evaluation; those of
+// `visit` with the name in front.
+void for_each_memory(const RunsArguments& arguments, Display& display,
+                     const std::function<void(config::EvalConfig&)>& change,
+                     const std::function<void(const RunMemory&)>& visit);
+
+// Evaluates a memory, showing progress; throws what fails.
+eval::Result evaluate_shown(const RunMemory& one, const train::SweepMemory& memory,
+                            data::Split split, Display& display,
+                            const std::function<void(eval::Options&)>& change = nullptr);
+
+}  // namespace mneme::cli

@@ -1,0 +1,60 @@
+#include "host/analyze/regions.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::analyze {
+namespace {
+
+using ::testing::HasSubstr;
+using Probes = std::map<std::string, at::Tensor>;
+
+const std::string kPlace = "1.org.x.y.0.";
+
+Probes probes(const at::Tensor& mass, const std::vector<std::int64_t>& regions) {
+  return {{kPlace + "memory.mass", mass}, {kPlace + "memory.regions", torch::tensor(regions)}};
+}
+
+std::string error_of(const Probes& given) {
+  MassByRegion study;
+  try {
+    study.add(given);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Regions, MeansOfFullMemories) {
+  MassByRegion study;
+  study.add(probes(torch::full({1, 2}, 0.5), {0, 1, 1}));
+  study.add(
+      probes(torch::tensor({0.1, 0.2, 0.3, 0.4, 0.3, 0.2, 0.1, 0.4}).view({2, 4}), {1, 2, 1}));
+  study.add(probes(torch::full({1, 3}, 0.3), {1, 1, 1}));
+  const auto layers = study.layers();
+  ASSERT_EQ(layers.size(), 1U);
+  const auto& [place, layer] = *layers.begin();
+  EXPECT_EQ(place.tier, "1.org.x.y");
+  EXPECT_EQ(layer.segments, 2);
+  EXPECT_EQ(layer.first(0), 0);
+  EXPECT_EQ(layer.first(2), 3);
+  EXPECT_NEAR(layer.total(0), 0.2, 1e-7);
+  EXPECT_NEAR(layer.total(1), 0.4, 1e-7);
+  EXPECT_NEAR(layer.total(2), 0.4, 1e-7);
+  EXPECT_NEAR(layer.share[2], 0.2, 1e-7);
+}
+
+TEST(Regions, RefusesRegionsThatDoNotFit) {
+  EXPECT_THAT(error_of(probes(torch::ones({1, 4}), {1, 1, 1})),
+              HasSubstr("tier 1.org.x.y, layer 0, probe memory.regions: does not go with "
+                        "memory.mass: expected 4 places together, got 1 + 1 + 1"));
+  EXPECT_THAT(error_of(probes(torch::ones({4}), {1, 1, 2})),
+              HasSubstr("got [3] for a mass of [4]"));
+  EXPECT_THAT(error_of({{kPlace + "memory.mass", torch::ones({1, 2})}}), HasSubstr("got nothing"));
+}
+
+}  // namespace
+}  // namespace mneme::analyze

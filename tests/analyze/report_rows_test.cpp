@@ -1,0 +1,123 @@
+// Files of the analyses of rows: alpha, regions, attention by distance, extrapolation.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "host/analyze/extrapolation_report.hpp"
+#include "host/analyze/reach_report.hpp"
+#include "host/analyze/report.hpp"
+#include "host/base/file.hpp"
+#include "host/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::analyze {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+data::Segment segment() {
+  data::Segment one;
+  one.prepare(1, 2, false);
+  one.inputs = {1, 2};
+  one.targets = {2, 3};
+  one.valid = {2};
+  one.reset = {0};
+  return one;
+}
+
+class RowsReport : public ::testing::Test {
+ protected:
+  std::string read(const std::string& name) const { return read_file(folder_ / name); }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(RowsReport, Alpha) {
+  MemoryStudy study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  study.add(segment(), {1.0, 1.0},
+            {{"0.a.3.memory.alpha", torch::tensor({0.25, 0.75}, at::kDouble).view({1, 2, 1})}});
+  EXPECT_TRUE(study.has_found());
+  EXPECT_FALSE(study.has_signal());
+  StudyReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  report.write_alpha();
+  report.write_regions();
+  EXPECT_THAT(report.files(), ElementsAre("alpha.csv", "alpha.svg"));
+  EXPECT_EQ(read("alpha.csv"),
+            "memory,tier,layer,place,alpha,segments\n"
+            "one,0.a,3,0,0.25,1\n"
+            "one,0.a,3,1,0.75,1\n");
+  EXPECT_THAT(read("alpha.svg"), HasSubstr("one, 0.a, 1 segments"));
+  EXPECT_THAT(read("alpha.svg"), HasSubstr(">layer 3</text>"));
+  const Json json = to_json(study, TokenText(nullptr), 3);
+  EXPECT_EQ(json.at("alpha").at(0).at("alpha").dump(), "[0.25,0.75]");
+}
+
+TEST_F(RowsReport, Regions) {
+  MemoryStudy study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  study.add(segment(), {1.0, 1.0},
+            {{"0.a.3.memory.mass", torch::tensor({{0.5, 0.125, 0.375}}, at::kDouble)},
+             {"0.a.3.memory.regions", torch::tensor({1, 0, 2})}});
+  StudyReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  report.write_alpha();
+  report.write_regions();
+  EXPECT_THAT(report.files(), ElementsAre("regions.csv", "regions.svg"));
+  EXPECT_EQ(read("regions.csv"),
+            "memory,tier,layer,region,place,share,segments\n"
+            "one,0.a,3,compressed,0,0.5,1\n"
+            "one,0.a,3,segment,1,0.125,1\n"
+            "one,0.a,3,segment,2,0.375,1\n");
+  EXPECT_THAT(read("regions.svg"), HasSubstr(">compressed</text>"));
+  const Json json = to_json(study, TokenText(nullptr), 3).at("regions").at(0);
+  EXPECT_EQ(json.at("segment").at("share"), 0.5);
+  EXPECT_EQ(json.at("memory").at("places"), 0);
+}
+
+TEST_F(RowsReport, NothingIsWrittenOfMemoriesThatShowNothing) {
+  MemoryStudy study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  study.add(segment(), {1.0, 1.0}, {});
+  EXPECT_FALSE(study.has_found());
+  StudyReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  report.write_alpha();
+  report.write_regions();
+  EXPECT_THAT(report.files(), IsEmpty());
+}
+
+TEST_F(RowsReport, AttentionByDistance) {
+  const std::vector<ReachSubject> subjects = {
+      {.name = "a", .layers = {{2, {.weight = {0.5, 0.0}, .tokens = {8, 0}}}}},
+      {.name = "b", .layers = {{2, {.weight = {0.25, 0.0625}, .tokens = {8, 4}}}}}};
+  EXPECT_THAT(write_reach(folder_.path(), subjects, {.width = 5, .intervals = 2}),
+              ElementsAre("distance.csv", "distance.svg"));
+  EXPECT_EQ(read("distance.csv"),
+            "memory,layer,from,to,weight,tokens\n"
+            "a,2,1,5,0.5,8\n"
+            "b,2,1,5,0.25,8\n"
+            "b,2,6,10,0.0625,4\n");
+  EXPECT_THAT(read("distance.svg"), HasSubstr("layer 2"));
+  EXPECT_EQ(to_json(subjects[1]).at("layers").at(0).at("tokens").dump(), "[8,4]");
+}
+
+TEST_F(RowsReport, Extrapolation) {
+  const auto result = [](std::int64_t rows, double nll) {
+    eval::Result one;
+    one.protocol.segment = 4;
+    one.protocol.context_rows = rows;
+    one.total.tokens = 2;
+    one.total.nll = nll;
+    return one;
+  };
+  EXPECT_THAT(write_extrapolation(folder_.path(), {{"none", 0, result(0, 4.0)},
+                                                   {"cache", 1, result(4, 2.0)},
+                                                   {"cache", 2, result(8, 0.0)}}),
+              ElementsAre("extrapolation.csv", "extrapolation.svg"));
+  EXPECT_THAT(read("extrapolation.csv"),
+              HasSubstr("memory,multiple,segment,context_rows,tokens,loss,perplexity\n"
+                        "none,0,4,0,2,2.0,7.38"));
+  EXPECT_THAT(read("extrapolation.csv"), HasSubstr("\ncache,2,4,8,2,0.0,1.0\n"));
+  EXPECT_THAT(read("extrapolation.svg"), HasSubstr(">cache</text>"));
+}
+
+}  // namespace
+}  // namespace mneme::analyze
