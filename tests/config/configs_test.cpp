@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <tuple>
 
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
@@ -270,6 +271,78 @@ TEST(Configs, CompressiveBaselinesReadAsManyRowsAsTheCaches) {
   EXPECT_EQ(integer_of(tier, "compressed_rows"), 150);
   EXPECT_EQ(integer_of(tier, "rate"), 4);
   EXPECT_EQ(tier.options.find("loss")->as_string(), "attention");
+}
+
+// [LaMemo, 4.2]: layers, width, heads, head width, ff, segment, rows, lanes, steps.
+TEST(Configs, LaMemoIsTrainedAsPublished) {
+  struct Expected {
+    std::string file, memory;
+    std::vector<std::int64_t> sizes;
+  };
+  const fs::path folder = kConfigs / "lamemo";
+  for (const Expected& expected :
+       {Expected{"wt103", "wt103", {16, 410, 10, 41, 2100, 150, 150, 64, 250000}},
+        Expected{"text8", "characters", {12, 512, 8, 64, 2048, 512, 512, 40, 100000}},
+        Expected{"enwik8", "characters", {12, 512, 8, 64, 2048, 512, 512, 40, 100000}}}) {
+    SCOPED_TRACE(expected.file);
+    const Experiment e = parse_experiment(folder / (expected.file + ".toml"), {},
+                                          folder / "memory" / (expected.memory + ".toml"));
+    ASSERT_EQ(e.memory.tiers.size(), 1U);
+    EXPECT_EQ((std::vector<std::int64_t>{e.model.layers, e.model.width, e.model.heads,
+                                         e.model.head_width, e.model.ff, e.train.segment,
+                                         integer_of(e.memory.tiers[0], "rows"), e.train.lanes,
+                                         e.train.steps}),
+              expected.sizes);
+    EXPECT_EQ(e.model.position, PositionScheme::kDisentangled);
+    EXPECT_EQ(e.model.norm, Norm::kPost);
+    EXPECT_EQ(e.model.dropout, 0.1);
+    EXPECT_FALSE(e.model.adaptive.has_value()) << "the code trains one softmax";
+    EXPECT_EQ(e.train.lr, 2.5e-4);
+    EXPECT_EQ(e.train.lr_min, 0.0);
+    EXPECT_EQ(e.train.schedule, Schedule::kCosine);
+    EXPECT_EQ(e.train.warmup, 0);
+    EXPECT_EQ(e.train.clip, 0.5) << "of the whole loss; the paper's 0.25 is of half of it";
+    EXPECT_EQ(e.eval.segment, e.train.segment);
+    EXPECT_EQ(e.eval.lanes, 16);
+    const MemoryConfig cache =
+        parse_memory_file(folder / "memory" / (expected.memory + "_xl_cache.toml"));
+    EXPECT_EQ(integer_of(cache.tiers.at(0), "rows"), expected.sizes[6]);
+  }
+  EXPECT_EQ(parse_experiment(folder / "wt103.toml").data.vocabulary_size, 267735);
+}
+
+// Each ablation changes one option of the memory beside it.
+TEST(Configs, LaMemosAblationsDifferInOneOption) {
+  const fs::path folder = kConfigs / "lamemo/memory";
+  for (const std::string base : {"wt103", "books"}) {
+    const MemoryConfig whole = parse_memory_file(folder / (base + ".toml"));
+    for (const auto& [name, option, value] :
+         {std::tuple{"no_interpolation", "interpolation", false},
+          std::tuple{"no_lookahead", "lookahead", false},
+          std::tuple{"xl_encoding", "signed_ablation", true}}) {
+      SCOPED_TRACE(base + "_" + name);
+      MemoryConfig ablated = parse_memory_file(folder / (base + "_" + name + ".toml"));
+      ASSERT_EQ(ablated.tiers.size(), 1U);
+      EXPECT_EQ(ablated.tiers[0].options.find(option)->as_boolean(), value);
+      EXPECT_TRUE(ablated.tiers[0].options.erase(option));
+      EXPECT_EQ(ablated, whole);
+    }
+  }
+}
+
+// The novels of the text experiment, its model and training but for the position scheme.
+TEST(Configs, LaMemosNovelsAreThoseOfTheTextExperiment) {
+  const fs::path lamemo = kConfigs / "lamemo";
+  Experiment e = parse_experiment(lamemo / "books.toml", {}, lamemo / "memory/books.toml");
+  const Experiment text = parse_experiment(kConfigs / "text/books.toml");
+  EXPECT_EQ(e.model.position, PositionScheme::kDisentangled);
+  e.model.position = text.model.position;
+  EXPECT_EQ(e.model, text.model);
+  EXPECT_EQ(e.data, text.data);
+  EXPECT_EQ(e.train, text.train);
+  EXPECT_EQ(integer_of(e.memory.tiers.at(0), "rows"), e.train.segment);
+  const MemoryConfig cache = parse_memory_file(lamemo / "memory/books_xl_cache.toml");
+  EXPECT_EQ(integer_of(cache.tiers.at(0), "rows"), e.train.segment);
 }
 
 // All memories of the text experiment let a query read as many rows; runs have 2 M tokens.

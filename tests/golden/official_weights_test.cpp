@@ -1,13 +1,14 @@
-// Import and export of official Transformer-XL weights: what goes in comes out, bit for bit.
+// Import and export of official weights: what goes in comes out, bit for bit.
 //
-// The parameters are those of the family transformer_xl; every file is read when the test runs, and
-// every setting comes from its metadata. Buffers and tied tensors count.
+// The parameters are those of the families transformer_xl and lamemo; every file is read when the
+// test runs, and every setting comes from its metadata. Buffers and tied tensors count.
+#include "host/backbone/official_weights.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <iostream>
 
-#include "host/backbone/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 #include "host/train/export.hpp"
@@ -112,6 +113,43 @@ TEST(GoldenOfficialWeights, ImportAndExportGiveBackEveryFile) {
                 << " tensors are equal bit for bit" << std::endl;
       settings.model.untie_position_bias = true;
       compared += count + round_trip(untied_biases(tensors, settings.model.layers), settings);
+    }
+  }
+  EXPECT_GT(compared, 0U);
+}
+
+// The experiment of a file of the official LaMemo, whose kinds of attention are options here.
+config::Experiment look_ahead_experiment(const SafetensorsFile& file, config::Precision precision) {
+  config::Experiment e = experiment(file, precision);
+  const std::int64_t type = setting(file, "attn_type");
+  if (type == 0) return e;
+  config::TierConfig& tier = e.memory.tiers.at(0);
+  tier.plugin = "lamemo";
+  for (const auto& [option, of_type] :
+       {std::pair{"signed_ablation", 31}, {"content_bias_ahead", 32}, {"full_mask", 33}}) {
+    if (type != of_type) continue;
+    const std::string path = str("memory.tier.0.", option);
+    tier.options.set(option, {}, config::Value::boolean(true, {}, path));
+  }
+  if (type != 31) e.model.position = config::PositionScheme::kDisentangled;
+  return e;
+}
+
+TEST(GoldenOfficialWeights, ImportAndExportGiveBackEveryFileOfLaMemo) {
+  if (!std::filesystem::exists(std::filesystem::path(MNEME_PLUGIN_DIR) / "lamemo.so")) {
+    GTEST_SKIP() << "this tree has no plugins/lamemo";
+  }
+  std::size_t compared = 0;
+  for (const auto& path : golden::files("lamemo")) {
+    SCOPED_TRACE(path.stem().string());
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    for (const auto& [precision, dtype] : {std::pair{config::Precision::kF32, at::kFloat},
+                                           std::pair{config::Precision::kF64, at::kDouble}}) {
+      const std::size_t count =
+          round_trip(parameters(file, dtype), look_ahead_experiment(file, precision));
+      std::cout << path.stem().string() << ' ' << config::to_word(precision) << ": " << count
+                << " tensors are equal bit for bit" << std::endl;
+      compared += count;
     }
   }
   EXPECT_GT(compared, 0U);

@@ -51,7 +51,8 @@ void read_segments(const SafetensorsFile& file, const std::string& name, Texts& 
 class OfficialWeights : public CliTest, public ::testing::WithParamInterface<const char*> {
  protected:
   OfficialWeights()
-      : path_(fs::path(MNEME_SOURCE_DIR) / "tests/golden/transformer_xl" /
+      : path_(fs::path(MNEME_SOURCE_DIR) / "tests/golden" /
+              (is_look_ahead() ? "lamemo" : "transformer_xl") /
               (std::string(GetParam()) + ".safetensors")),
         golden_(SafetensorsFile::open(path_)) {
     read_segments<std::int32_t>(golden_, "input", texts_, texts_.input);
@@ -66,7 +67,14 @@ class OfficialWeights : public CliTest, public ::testing::WithParamInterface<con
     tokens.write(folder_ / "tokens.safetensors");
   }
 
+  static bool is_look_ahead() { return std::string(GetParam()).starts_with("lamemo"); }
   std::string meta(const char* key) const { return golden_.metadata_at(key); }
+
+  std::string memory() const {
+    const std::string rows = "rows = " + meta("mem_len");
+    if (!is_look_ahead()) return memory_with("xl_cache", MNEME_PLUGIN_DIR, rows);
+    return memory_with("lamemo", MNEME_PLUGIN_DIR, rows + "\nepsilon = 1e-6");  // as released
+  }
 
   // The file's settings as an experiment.
   std::string settings() const {
@@ -74,14 +82,15 @@ class OfficialWeights : public CliTest, public ::testing::WithParamInterface<con
     const std::string embedding = meta("d_embed") == "null" ? meta("d_model") : meta("d_embed");
     text << "[model]\nlayers = " << meta("n_layer") << "\nheads = " << meta("n_head")
          << "\nhead_width = " << meta("d_head") << "\nwidth = " << meta("d_model")
-         << "\nff = " << meta("d_inner") << "\nembedding = " << embedding
-         << "\ndropout = 0.0\nnorm = \"" << (meta("pre_lnorm") == "true" ? "pre" : "post")
+         << "\nff = " << meta("d_inner") << "\nembedding = " << embedding << "\nposition = \""
+         << (is_look_ahead() ? "disentangled" : "relative") << "\"\ndropout = 0.0\nnorm = \""
+         << (meta("pre_lnorm") == "true" ? "pre" : "post")
          << "\"\ntie_embedding = " << meta("tie_weight") << '\n';
     if (meta("cutoffs") != "[]") {
       text << "[model.adaptive]\ncutoffs = " << meta("cutoffs") << "\ndiv = " << meta("div_val")
            << "\ntie_projection = " << meta("tie_projs") << '\n';
     }
-    text << memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = " + meta("mem_len"))
+    text << memory()
          << "[data]\ntask = \"tokens\"\ntrain = \"tokens.safetensors\"\nreset = \"never\"\n"
          << "vocabulary_size = " << meta("n_token") << "\n[train]\nsegment = " << meta("tgt_len")
          << "\nlanes = " << texts_.lanes << "\nsteps = 2\nlr = 1e-4\nprecision = \"f64\"\n";
@@ -144,6 +153,12 @@ TEST_P(OfficialWeights, BeginARunThatIsResumedFromItsFirstCheckpoint) {
 INSTANTIATE_TEST_SUITE_P(Golden, OfficialWeights,
                          ::testing::Values("txl_pre_lnorm", "txl_adaptive_div2_demb"),
                          [](const auto& file) { return std::string(file.param); });
+
+#ifdef MNEME_HAS_LAMEMO
+INSTANTIATE_TEST_SUITE_P(LookAhead, OfficialWeights,
+                         ::testing::Values("lamemo", "lamemo_pre_lnorm"),
+                         [](const auto& file) { return std::string(file.param); });
+#endif
 
 #endif
 
