@@ -94,8 +94,13 @@ void begin_softmax(const LookAheadShape& shape, const LookAheadBuffers& buffers,
     const bool is_carried = !(lse == -__builtin_inff());
     s.most[i] = lse * kLog2E<T>;
     s.total[i] = is_carried ? T{1} : T{0};
-    read_row(static_cast<const T*>(buffers.carried) + at * shape.head_width,
-             is_carried ? shape.head_width : 0, s.tile.padded, s.sums + i * s.tile.padded);
+    T* row = s.sums + i * s.tile.padded;
+    if (is_carried) {
+      fetch_row(static_cast<const T*>(buffers.carried) + at * shape.head_width, shape.head_width,
+                s.tile.padded, row);
+    } else {
+      clear_vectors(row, s.tile.padded);
+    }
   }
 }
 
@@ -110,13 +115,16 @@ void end_softmax(const LookAheadShape& shape, const LookAheadBuffers& buffers, c
     T* lse = static_cast<T*>(buffers.lse) + at;
     const bool is_as_carried =
         s.total[i] == T{0} || (s.total[i] == T{1} && s.most[i] == carried * kLog2E<T>);
-    *lse =
-        is_as_carried ? carried : s.most[i] * kLn2<T> + static_cast<T>(__builtin_log(s.total[i]));
+    *lse = is_as_carried ? carried : s.most[i] * kLn2<T> + logarithm(s.total[i]);
     if (s.total[i] == T{0}) {
-      write_row(static_cast<const T*>(buffers.carried) + at * width, width, context);
+      put_row(static_cast<const T*>(buffers.carried) + at * width, width, context);
       continue;
     }
-    for (int64_t j = 0; j < width; ++j) context[j] = s.sums[i * s.tile.padded + j] / s.total[i];
+    T* row = s.sums + i * s.tile.padded;
+    for (int64_t j = 0; j < s.tile.padded; j += kLanes<T>) {
+      store(row + j, load(row + j) * splat(T{1} / s.total[i]));
+    }
+    put_row(row, width, context);
   }
 }
 
@@ -130,16 +138,20 @@ void attend_group(const LookAheadShape& shape, const LookAheadBuffers& buffers,
   const uint8_t* valid = buffers.valid + place.lane * shape.keys;
   Carver carver(scratch);
   AttendScratch<T> s(carver, shape);
-  s.tile.begin_head(shape, parts, place.head, valid);
+  s.tile.begin_head(shape, buffers, parts, place.head, valid);
+  const int64_t stride = shape.heads * width;
   const int64_t keys = place.at(shape, shape.keys, 0) * width;
-  turn_keys(shape, static_cast<const E*>(buffers.k) + keys, valid, s.tile.keys_turned);
+  read_keys(shape, static_cast<const E*>(buffers.k) + keys, valid, s.values);
+  turn_keys(shape, s.values, s.tile.keys_turned);
   read_keys(shape, static_cast<const E*>(buffers.v) + keys, valid, s.values);
-  const T* u = static_cast<const T*>(buffers.content_bias) + place.head * width;
-  const T* w = static_cast<const T*>(buffers.position_bias) + place.head * width;
   for (int64_t i = place.begin; i < place.end; i += kTile) {
     const E* q = static_cast<const E*>(buffers.q) + place.at(shape, shape.queries, i) * width;
-    s.tile.fill(shape, q, u, w, i, smaller(kTile, place.end - i));
+    s.tile.fill(q, stride, i, smaller(kTile, place.end - i));
     begin_softmax(shape, buffers, place, s);
+    const int64_t next = smaller(kTile, place.end - i - s.tile.count);
+    const int64_t next_row = place.at(shape, shape.queries, i + s.tile.count) * width;
+    prefetch_rows(static_cast<const E*>(buffers.q) + next_row, stride, next, width);
+    prefetch_rows(static_cast<const T*>(buffers.carried) + next_row, stride, next, width);
     s.tile.for_each_block(shape, [&](const Block& block) { attend_block(s, block); });
     end_softmax(shape, buffers, place, s);
   }

@@ -50,17 +50,23 @@ void read_change(const LookAheadShape& shape, const LookAheadBuffers& buffers,
   for (int64_t i = 0; i < s.tile.count; ++i) {
     const int64_t at = place.at(shape, shape.queries, s.tile.first + i);
     const T lse = static_cast<const T*>(buffers.lse)[at];
-    const T* context = static_cast<const T*>(buffers.context) + at * width;
     T* change = s.change + i * s.tile.padded;
-    clear(change, s.tile.padded);
     if (gradients.context != nullptr) {
-      read_row(static_cast<const T*>(gradients.context) + at * width, width, s.tile.padded, change);
+      const auto* from = static_cast<const T*>(gradients.context) + at * width;
+      fetch_row(from, width, s.tile.padded, change);
+    } else {
+      clear_vectors(change, s.tile.padded);
+    }
+    const auto* context = static_cast<const T*>(buffers.context) + at * width;
+    fetch_row(context, width, s.tile.padded, s.tile.row);
+    Vec<T> product{};
+    for (int64_t j = 0; j < s.tile.padded; j += kLanes<T>) {
+      product += load(change + j) * load(s.tile.row + j);
     }
     // Without a key and without a carried logit every score is -infinity, and stays it.
     s.shift[i] = lse == -__builtin_inff() ? T{0} : lse * kLog2E<T>;
-    T inner = gradients.lse != nullptr ? -static_cast<const T*>(gradients.lse)[at] : T{0};
-    for (int64_t j = 0; j < width; ++j) inner += change[j] * context[j];
-    s.inner[i] = inner;
+    const T arriving = gradients.lse != nullptr ? static_cast<const T*>(gradients.lse)[at] : T{0};
+    s.inner[i] = sum_of<T>(product) - arriving;
   }
 }
 
@@ -71,7 +77,7 @@ MNEME_INLINE void differentiate_softmax(DifferentiateScratch<T>& s, const Block&
   T* scores = tile.scores + i * kScoreRow<T>;
   T* slopes = s.slopes + i * kScoreRow<T>;
   T* terms = s.term_slopes + i * kPositionRow<T>;
-  clear(terms, kPositionRow<T>);
+  clear_vectors(terms + kPositionPad, block.columns + kSpareRows);
   terms += kPositionPad + block.shift - i;
   const Vec<T> shift = splat(s.shift[i]);
   const Vec<T> inner = splat(s.inner[i]);
@@ -83,8 +89,8 @@ MNEME_INLINE void differentiate_softmax(DifferentiateScratch<T>& s, const Block&
     store(terms + c, slope);
   }
   // Read by products whose rows are keys, for rows that belong to the next block.
-  clear(scores + block.padded, kSpareRows);
-  clear(slopes + block.padded, kSpareRows);
+  clear_vectors(scores + block.padded, kSpareRows);
+  clear_vectors(slopes + block.padded, kSpareRows);
 }
 
 // is_first: the tile's first block, at which the sums over keys begin.
@@ -127,41 +133,42 @@ template <typename T, typename E>
 void end_tile(const LookAheadShape& shape, const LookAheadGradients& gradients, const Place& place,
               DifferentiateScratch<T>& s) {
   const int64_t padded = s.tile.padded;
-  const auto scale = static_cast<T>(shape.scale);
+  const Vec<T> scale = splat(static_cast<T>(shape.scale));
   for (int64_t i = 0; i < s.tile.count; ++i) {
-    const T* of_content = s.by_content + i * padded;
-    const T* of_position = s.by_position + i * padded;
-    for (int64_t j = 0; j < shape.head_width; ++j) {
-      s.bias_sums[j] += of_content[j];
-      s.bias_sums[padded + j] += of_position[j];
+    for (int64_t j = 0; j < padded; j += kLanes<T>) {
+      const Vec<T> of_content = load(s.by_content + i * padded + j);
+      const Vec<T> of_position = load(s.by_position + i * padded + j);
+      store(s.bias_sums + j, load(s.bias_sums + j) + of_content);
+      store(s.bias_sums + padded + j, load(s.bias_sums + padded + j) + of_position);
+      store(s.tile.row + j, (of_content + of_position) * scale);
     }
     if (gradients.q == nullptr) continue;
-    E* to = static_cast<E*>(gradients.q) +
-            place.at(shape, shape.queries, s.tile.first + i) * shape.head_width;
-    for (int64_t j = 0; j < shape.head_width; ++j) {
-      narrow((of_content[j] + of_position[j]) * scale, to[j]);
-    }
+    put_row(s.tile.row, shape.head_width,
+            static_cast<E*>(gradients.q) +
+                place.at(shape, shape.queries, s.tile.first + i) * shape.head_width);
   }
 }
 
-// A group's sums times `factor`: to the head's rows of the gradient, or to rows of the group's own.
+// A group's sums times `factor`, which go to the head's rows of the gradient, or to the group's
+// own.
 template <typename T, typename E>
 void write_sums(const LookAheadShape& shape, const LookAheadParts& parts, const Place& place,
-                int64_t group, bool is_value, const T* sums, T factor, void* gradient) {
+                int64_t group, bool is_value, T* sums, T factor, void* gradient) {
   const int64_t width = shape.head_width;
   const int64_t padded = padded_columns(width);
   if (gradient == nullptr) return;
-  if (parts.groups > 1) {
-    const int64_t piece = (place.lane * shape.heads + place.head) * parts.groups + group;
-    T* to = static_cast<T*>(parts.key_sums) + (2 * piece + (is_value ? 1 : 0)) * shape.keys * width;
-    for (int64_t c = 0; c < shape.keys; ++c) {
-      for (int64_t j = 0; j < width; ++j) to[c * width + j] = sums[c * padded + j] * factor;
-    }
-    return;
+  for (int64_t j = 0; j < shape.keys * padded; j += kLanes<T>) {
+    store(sums + j, load(sums + j) * splat(factor));
   }
+  const int64_t piece = (place.lane * shape.heads + place.head) * parts.groups + group;
+  const int64_t own = (2 * piece + (is_value ? 1 : 0)) * shape.keys * width;
   for (int64_t c = 0; c < shape.keys; ++c) {
-    E* to = static_cast<E*>(gradient) + place.at(shape, shape.keys, c) * width;
-    for (int64_t j = 0; j < width; ++j) narrow(sums[c * padded + j] * factor, to[j]);
+    if (parts.groups > 1) {
+      put_row(sums + c * padded, width, static_cast<T*>(parts.key_sums) + own + c * width);
+    } else {
+      put_row(sums + c * padded, width,
+              static_cast<E*>(gradient) + place.at(shape, shape.keys, c) * width);
+    }
   }
 }
 
@@ -171,19 +178,26 @@ void differentiate_group(const LookAheadShape& shape, const LookAheadBuffers& bu
                          const Place& place, int64_t group, DifferentiateScratch<T>& s) {
   const int64_t width = shape.head_width;
   const uint8_t* valid = buffers.valid + place.lane * shape.keys;
+  const int64_t stride = shape.heads * width;
   const int64_t keys = place.at(shape, shape.keys, 0) * width;
-  s.tile.begin_head(shape, parts, place.head, valid);
-  turn_keys(shape, static_cast<const E*>(buffers.k) + keys, valid, s.tile.keys_turned);
-  turn_keys(shape, static_cast<const E*>(buffers.v) + keys, valid, s.values_turned);
+  s.tile.begin_head(shape, buffers, parts, place.head, valid);
+  read_keys(shape, static_cast<const E*>(buffers.v) + keys, valid, s.keys);
+  turn_keys(shape, s.keys, s.values_turned);
   read_keys(shape, static_cast<const E*>(buffers.k) + keys, valid, s.keys);
+  turn_keys(shape, s.keys, s.tile.keys_turned);
   clear(s.key_sums, (shape.keys + kSpareRows) * s.tile.padded);
   clear(s.value_sums, (shape.keys + kSpareRows) * s.tile.padded);
-  const T* u = static_cast<const T*>(buffers.content_bias) + place.head * width;
-  const T* w = static_cast<const T*>(buffers.position_bias) + place.head * width;
   for (int64_t i = place.begin; i < place.end; i += kTile) {
     const E* q = static_cast<const E*>(buffers.q) + place.at(shape, shape.queries, i) * width;
-    s.tile.fill(shape, q, u, w, i, smaller(kTile, place.end - i));
+    s.tile.fill(q, stride, i, smaller(kTile, place.end - i));
     read_change(shape, buffers, gradients, place, s);
+    const int64_t next = smaller(kTile, place.end - i - s.tile.count);
+    const int64_t next_row = place.at(shape, shape.queries, i + s.tile.count) * width;
+    prefetch_rows(static_cast<const E*>(buffers.q) + next_row, stride, next, width);
+    prefetch_rows(static_cast<const T*>(buffers.context) + next_row, stride, next, width);
+    if (gradients.context != nullptr) {
+      prefetch_rows(static_cast<const T*>(gradients.context) + next_row, stride, next, width);
+    }
     bool is_first = true;
     s.tile.for_each_block(shape, [&](const Block& block) {
       differentiate_block(s, gradients, block, is_first);

@@ -3,7 +3,7 @@
 // each query's row begins one place before that of the query in front of it.
 #pragma once
 
-#include "cpu/sdk.inl"
+#include "cpu/rows.inl"
 
 namespace lamemo::cpu {
 namespace {
@@ -33,29 +33,33 @@ MNEME_INLINE Vec<T> power(Vec<T> exponent) {
   return exponent < lowest ? Vec<T>{} : value;
 }
 
-// One head's keys or values of one lane as T, those that are not valid as zeros.
-template <typename T, typename E>
-void turn_keys(const LookAheadShape& shape, const E* from, const uint8_t* valid, T* to) {
-  const int64_t row = turned_columns(shape.keys);
-  const int64_t stride = shape.heads * shape.head_width;
-  for (int64_t c = 0; c < shape.keys; ++c) {
-    for (int64_t j = 0; j < shape.head_width; ++j) {
-      to[j * row + c] = valid[c] != 0 ? static_cast<T>(widen(from[c * stride + j])) : T{0};
-    }
-  }
-  for (int64_t j = 0; j < shape.head_width; ++j) {
-    clear(to + j * row + shape.keys, row - shape.keys);
-  }
-}
+MNEME_INLINE float logarithm(float x) { return __builtin_logf(x); }
+MNEME_INLINE double logarithm(double x) { return __builtin_log(x); }
+
+// One head's keys or values of one lane as T, those that are not valid as zeros: [W + spare,
+// padded].
 template <typename T, typename E>
 void read_keys(const LookAheadShape& shape, const E* from, const uint8_t* valid, T* to) {
   const int64_t padded = padded_columns(shape.head_width);
   const int64_t stride = shape.heads * shape.head_width;
   for (int64_t c = 0; c < shape.keys; ++c) {
-    const int64_t count = valid[c] != 0 ? shape.head_width : 0;
-    read_row(from + c * stride, count, padded, to + c * padded);
+    if (valid[c] != 0) {
+      fetch_row(from + c * stride, shape.head_width, padded, to + c * padded);
+    } else {
+      clear_vectors(to + c * padded, padded);
+    }
   }
   clear(to + shape.keys * padded, kSpareRows * padded);
+}
+
+// Their columns: [d, turned_columns(W)], zeros behind the last key.
+template <typename T>
+void turn_keys(const LookAheadShape& shape, const T* rows, T* to) {
+  const int64_t row = turned_columns(shape.keys);
+  turn(rows, shape.keys, shape.head_width, to, row);
+  for (int64_t j = 0; j < shape.head_width; ++j) {
+    clear(to + j * row + shape.keys, row - shape.keys);
+  }
 }
 
 // Keys first .. first + count - 1 as a tile meets them.
@@ -71,21 +75,25 @@ struct Block {
 template <typename T>
 struct Tile {
   int64_t width;
+  T factor;            // scale times log2(e): scores are exponents of 2
   int64_t padded;      // row length of what is [kTile, d]
   int64_t key_row;     // of the turned keys
   int64_t turned_row;  // of the turned table
   int64_t first = 0;   // query
   int64_t count = 0;
-  T* keys_turned;  // [d, key_row]
-  T* hidden;       // [key_row] 1 where no valid key is
-  T* content;      // [kTile, padded] q + u times scale and log2(e): scores are exponents of 2
-  T* position;     // [kTile, padded] q + w, likewise
-  T* scores;       // [kTile, kScoreRow]
-  T* terms;        // [kTile, kPositionRow]
+  T* keys_turned;             // [d, key_row]
+  T* hidden;                  // [key_row] 1 where no valid key is
+  T* content;                 // [kTile, padded] (q + u) times factor
+  T* position;                // [kTile, padded] q + w, likewise
+  T* biases;                  // [2, padded] u and w times factor
+  T* row;                     // [padded]
+  T* scores;                  // [kTile, kScoreRow]
+  T* terms;                   // [kTile, kPositionRow]
   const T* turned = nullptr;  // the head's table
 
   Tile(Carver& carver, const LookAheadShape& s)
       : width(s.head_width),
+        factor(static_cast<T>(s.scale * 1.4426950408889634074)),
         padded(padded_columns(width)),
         key_row(turned_columns(s.keys)),
         turned_row(turned_columns(s.offsets + kSpareOffsets)),
@@ -93,31 +101,39 @@ struct Tile {
         hidden(carver.take<T>(key_row)),
         content(carver.take<T>(kTile * padded)),
         position(carver.take<T>(kTile * padded)),
+        biases(carver.take<T>(2 * padded)),
+        row(carver.take<T>(padded)),
         scores(carver.take<T>(kTile * kScoreRow<T>)),
         terms(carver.take<T>(kTile * kPositionRow<T>)) {}
 
-  // A query's place before the terms stands for offsets below `least`.
-  void begin_head(const LookAheadShape& s, const LookAheadParts& parts, int64_t head,
-                  const uint8_t* valid) {
+  void begin_head(const LookAheadShape& s, const LookAheadBuffers& buffers,
+                  const LookAheadParts& parts, int64_t head, const uint8_t* valid) {
     turned = static_cast<const T*>(parts.turned) + head * width * turned_row;
     for (int64_t c = 0; c < key_row; ++c) {
       hidden[c] = c < s.keys && valid[c] != 0 ? T{0} : T{1};
     }
+    // In front of the position terms: those of offsets below `least`.
     for (int64_t i = 0; i < kTile * kPositionRow<T>; ++i) terms[i] = -__builtin_inff();
+    const auto* u = static_cast<const T*>(buffers.content_bias) + head * width;
+    const auto* w = static_cast<const T*>(buffers.position_bias) + head * width;
+    clear(biases, 2 * padded);
+    for (int64_t j = 0; j < width; ++j) {
+      biases[j] = u[j] * factor;
+      biases[padded + j] = w[j] * factor;
+    }
   }
 
+  // Rows of q lie `stride` apart.
   template <typename E>
-  void fill(const LookAheadShape& s, const E* q, const T* u, const T* w, int64_t query,
-            int64_t queries) {
-    const auto factor = static_cast<T>(s.scale * 1.4426950408889634074);
+  void fill(const E* q, int64_t stride, int64_t query, int64_t queries) {
     first = query;
     count = queries;
     for (int64_t i = 0; i < count; ++i) {
-      const E* from = q + i * s.heads * width;
-      for (int64_t j = 0; j < padded; ++j) {
-        const T value = j < width ? static_cast<T>(widen(from[j])) : T{0};
-        content[i * padded + j] = j < width ? (value + u[j]) * factor : T{0};
-        position[i * padded + j] = j < width ? (value + w[j]) * factor : T{0};
+      fetch_row(q + i * stride, width, padded, row);
+      for (int64_t j = 0; j < padded; j += kLanes<T>) {
+        const Vec<T> scaled = load(row + j) * splat(factor);
+        store(content + i * padded + j, scaled + load(biases + j));
+        store(position + i * padded + j, scaled + load(biases + padded + j));
       }
     }
   }
