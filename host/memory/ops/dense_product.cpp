@@ -46,28 +46,34 @@ at::Tensor dense(const at::Tensor& t) {
 // a [m,k] b^T with b [n,k] -> [m,n].
 at::Tensor product(const at::Tensor& a, const at::Tensor& b);
 
+// The same plus bias [n].
 class Product : public torch::autograd::Function<Product> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& a,
-                            const at::Tensor& b) {
+                            const at::Tensor& b, const std::optional<at::Tensor>& bias) {
     ctx->save_for_backward({a, b});
-    return onednn_linear()->call(dense(a), dense(b), std::nullopt, "none",
+    // Not what the context says: an absent bias is no input of the graph.
+    ctx->saved_data["needs"] = std::vector<bool>{a.requires_grad(), b.requires_grad(),
+                                                 bias.has_value() && bias->requires_grad()};
+    return onednn_linear()->call(dense(a), dense(b), bias, "none",
                                  c10::List<std::optional<at::Scalar>>(), std::nullopt);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  const torch::autograd::variable_list& grads) {
     const auto saved = ctx->get_saved_variables();
-    torch::autograd::variable_list out(2);
+    torch::autograd::variable_list out(3);
     if (!grads[0].defined()) return out;
-    if (ctx->needs_input_grad(0)) out[0] = product(grads[0], saved[1].t());
-    if (ctx->needs_input_grad(1)) out[1] = product(grads[0].t(), saved[0].t());
+    const c10::List<bool> needs = ctx->saved_data["needs"].toBoolList();
+    if (needs.get(0)) out[0] = product(grads[0], saved[1].t());
+    if (needs.get(1)) out[1] = product(grads[0].t(), saved[0].t());
+    if (needs.get(2)) out[2] = grads[0].sum(0);
     return out;
   }
 };
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   if (!pays(a, b, a.numel() * b.size(0))) return at::matmul(a, b.t());
-  return Product::apply(a, b);
+  return Product::apply(a, b, std::nullopt);
 }
 
 // a [n,m,k] is the same matrix for every b [n,k,p].
@@ -84,8 +90,8 @@ at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tens
   }
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = w.size(0);
-  const at::Tensor y = Product::apply(x.reshape({-1, x.size(-1)}), w).view(shape);
-  return bias.defined() ? y + bias : y;
+  const std::optional<at::Tensor> shift = bias.defined() ? std::optional(bias) : std::nullopt;
+  return Product::apply(x.reshape({-1, x.size(-1)}), w, shift).view(shape);
 }
 
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b) {
