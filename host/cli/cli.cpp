@@ -86,6 +86,7 @@ void build(CLI::App& app, Action& action) {
   app.get_formatter()->column_width(30);
   add_train(app, action);
   add_eval(app, action);
+  add_generate(app, action);
   add_compare(app, action);
   add_analyze(app, action);
   add_data(app, action);

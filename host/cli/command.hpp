@@ -19,6 +19,7 @@ using Action = std::function<int(const Streams&)>;
 // Each adds one subcommand to `app`; when the user names it, parsing sets `action`.
 void add_train(CLI::App& app, Action& action);
 void add_eval(CLI::App& app, Action& action);
+void add_generate(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
 void add_analyze(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);

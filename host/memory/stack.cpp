@@ -216,6 +216,33 @@ int64_t Stack::context_rows(Phase phase) const {
                          });
 }
 
+int64_t Stack::longest_segment(Phase phase) const {
+  int64_t longest = 0;
+  for (const auto& tier : tiers_) {
+    const int64_t own = tier->instance(phase).traits().max_segment;
+    if (own > 0) longest = longest == 0 ? own : std::min(longest, own);
+  }
+  return longest;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Stack::save_projections(
+    const StackState& state) const {
+  std::vector<std::pair<std::string, at::Tensor>> out;
+  for (const auto& tier : state.tiers_)
+    tier->save_projections(tier->tier().name(), weights_version_, out);
+  return out;
+}
+
+void Stack::restore_projections(StackState& state, const StackState::Saved& saved) const {
+  const std::map<std::string, at::Tensor> by_name(saved.tensors.begin(), saved.tensors.end());
+  for (const auto& tier : state.tiers_) {
+    tier->restore_projections(tier->tier().name(), weights_version_, [&](const std::string& name) {
+      const auto at = by_name.find(name);
+      return at == by_name.end() ? at::Tensor() : at->second;
+    });
+  }
+}
+
 StackState Stack::new_state(Phase phase, int64_t lanes) const {
   if (lanes < 1) throw_usage("a run needs at least one lane, got ", lanes);
   StackState state;

@@ -152,6 +152,13 @@ class Stack {
   // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape, and for
   // other trained options.
   StackState restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
+  // Keys and values that a state's blocks keep, by name, and back into the state restored from what
+  // save() gave with them. A text that goes on with them has the bits of one that never stopped;
+  // new projections, of blocks grouped otherwise, may round otherwise. Errors: Error(kUsage).
+  std::vector<std::pair<std::string, at::Tensor>> save_projections(const StackState& state) const;
+  void restore_projections(StackState& state, const StackState::Saved& saved) const;
+  // Longest segment that every tier serves; 0 = any.
+  int64_t longest_segment(Phase phase) const;
   // The state with which this stack takes over a run from another one, whose state was saved: slots
   // and queues of tiers that both have under one name (place and plugin id) are carried where name,
   // revision and shape agree; extents that a slot declares as MNEME_ANY and the number of a queue's

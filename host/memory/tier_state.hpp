@@ -57,6 +57,14 @@ class TierState {
   // Error(kUsage).
   void restore(const std::string& prefix,
                const std::function<at::Tensor(const std::string&)>& find);
+  // Keys and values that the queues' blocks keep, made under these weights:
+  // "<scope>.<queue>.<block>.projection.<layer>.k" and ".v".
+  void save_projections(const std::string& prefix, uint64_t weights_version,
+                        std::vector<std::pair<std::string, at::Tensor>>& out) const;
+  // Gives them back to the same blocks, as made under these weights. Errors: Error(kUsage) for
+  // shapes that are not the blocks'.
+  void restore_projections(const std::string& prefix, uint64_t weights_version,
+                           const std::function<at::Tensor(const std::string&)>& find) const;
   // Takes of a saved state of the same tier what fits (Stack::carry); the rest stays as it is.
   // `revisions`: of the saved slots and queues by name.
   void carry(const std::string& prefix, const std::map<std::string, std::string>& revisions,
@@ -69,6 +77,9 @@ class TierState {
   void make_room_for_start(RowsQueue& queue, const QueueDecl& decl) const;
   // "<prefix>.<layer number, or model>": how names of a scope begin.
   std::string scope_name(const std::string& prefix, bool is_model, int64_t served_index) const;
+  // f(name, queue) for the queues of all scopes that may keep projections.
+  template <typename F>
+  void for_each_queue(const std::string& prefix, F f) const;
   void carry_queue(const std::string& name, const QueueDecl& decl,
                    const std::map<std::string, std::string>& revisions,
                    const std::function<at::Tensor(const std::string&)>& find, RowsQueue& queue,

@@ -12,6 +12,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {},
     {"train"},
     {"eval"},
+    {"generate"},
     {"compare"},
     {"analyze"},
     {"analyze", "regression"},

@@ -1,0 +1,282 @@
+// mneme generate RUN
+#include "host/cli/generate.hpp"
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/base/clock.hpp"
+#include "host/base/error.hpp"
+#include "host/cli/command.hpp"
+#include "host/cli/eval.hpp"
+#include "host/cli/input.hpp"
+#include "host/generate/sample_text.hpp"
+#include "host/train/device.hpp"
+#include "host/train/run_description.hpp"
+
+namespace mneme::cli {
+namespace {
+
+Json json_of(const generate::SampleText& sample) {
+  return {{"ids", sample.ids()},
+          {"text", sample.text()},
+          {"end", sample.is_stopped() ? "stop" : "tokens"}};
+}
+
+void check_use(const GenerateArguments& arguments) {
+  if (!arguments.has_prompt() && arguments.state.empty()) {
+    throw_usage(
+        "generate: there is nothing to continue: expected --prompt TEXT, --prompt-file FILE, "
+        "--prompt-ids LIST, or --state FILE of an earlier conversation");
+  }
+  if (arguments.memory.size() > 1) {
+    throw_usage("generate: expected at most one --memory, got ", arguments.memory.size());
+  }
+  if (!arguments.save_state.empty() && arguments.samples > 1) {
+    throw_usage("generate --save-state keeps one text: expected --samples 1, got ",
+                arguments.samples);
+  }
+}
+
+// Generates, showing a single sample's text as it is made and several ones after another at the
+// end: they grow together.
+class Generation {
+ public:
+  Generation(const GenerateArguments& arguments, const OpenGeneration& opened, Display& display,
+             const Streams& streams)
+      : arguments_(arguments),
+        opened_(opened),
+        display_(display),
+        streams_(streams),
+        generator_(opened.runtime().model(), opened.runtime().stack(), opened.settings.options) {}
+
+  Json run() {
+    if (!arguments_.state.empty()) resume();
+    const generate::Prompt prompt = read_prompt(arguments_, opened_, display_);
+    const double start = steady_clock().seconds();
+    generator_.prompt(prompt.ids);
+    warn_of_forgetting();
+    if (arguments_.samples > 1) generator_.multiply(arguments_.samples);
+    const double prompted = steady_clock().seconds();
+    generate_all();
+    const double seconds = steady_clock().seconds() - prompted;
+    if (!arguments_.save_state.empty()) {
+      generate::write_conversation(arguments_.save_state, generator_.save(), identity_of(opened_));
+    }
+    report(prompt, prompted - start, seconds);
+    return json_of(prompt, prompted - start, seconds);
+  }
+
+ private:
+  [[nodiscard]] bool is_streaming() const {
+    return arguments_.samples == 1 && !arguments_.json.is_stdout();
+  }
+
+  void resume() {
+    const generate::Generator::Saved saved = read_input(
+        [&] { return generate::read_conversation(arguments_.state, identity_of(opened_)); });
+    generator_.restore(saved);
+    if (!opened_.settings.has_seed) generator_.set_seed(saved.seed);
+  }
+
+  void warn_of_forgetting() {
+    const std::int64_t all = generator_.tokens() + opened_.settings.tokens;
+    const std::int64_t segment = generator_.options().segment;
+    if (!opened_.runtime().stack().is_empty() || all <= segment) return;
+    display_.note(str("there is no memory: after every ", segment,
+                      " tokens the model starts afresh (generate.segment)"));
+  }
+
+  void generate_all() {
+    for (std::int64_t s = 0; s < arguments_.samples; ++s) {
+      samples_.emplace_back(opened_.vocabulary(), opened_.settings.detokenises, arguments_.stop);
+    }
+    if (!is_streaming()) display_.begin("generate", opened_.settings.tokens);
+    generator_.generate(opened_.settings.tokens, [&](std::int64_t s, std::int32_t id) {
+      generate::SampleText& sample = samples_[static_cast<std::size_t>(s)];
+      const std::string piece = sample.add(id);
+      if (is_streaming()) streams_.out << piece << std::flush;
+      ++drawn_;
+      if (s == 0) display_.update(static_cast<std::int64_t>(sample.ids().size()), drawn_);
+      return !sample.is_stopped();
+    });
+    display_.end();
+    for (generate::SampleText& sample : samples_) {
+      const std::string piece = sample.end();
+      if (is_streaming()) streams_.out << piece;
+    }
+  }
+
+  void report(const generate::Prompt& prompt, double prompt_seconds, double seconds) {
+    if (!arguments_.json.is_stdout()) {
+      for (std::size_t s = 0; s < samples_.size(); ++s) {
+        const std::string& text = samples_[s].text();
+        if (samples_.size() > 1) streams_.out << "--- sample " << s << '\n' << text;
+        if (!text.empty() && text.back() != '\n') streams_.out << '\n';
+      }
+      streams_.out << std::flush;
+    }
+    const double rate = seconds > 0.0 ? static_cast<double>(drawn_) / seconds : 0.0;
+    display_.note(str("prompt: ", prompt.ids.size(), " tokens in ",
+                      format_number(prompt_seconds, 2), " s; ", drawn_, " tokens in ",
+                      format_number(seconds, 2), " s, ", format_count(rate), " tokens/s"));
+  }
+
+  [[nodiscard]] Json json_of(const generate::Prompt& prompt, double prompt_seconds,
+                             double seconds) const {
+    const generate::Options& options = generator_.options();
+    const generate::Sampling& sampling = options.sampling;
+    Json plugins = Json::array();
+    for (const memory::TierIdentity& plugin : opened_.runtime().stack().identities()) {
+      plugins.push_back(train::to_json(plugin));
+    }
+    Json samples = Json::array();
+    for (const auto& sample : samples_) samples.push_back(mneme::cli::json_of(sample));
+    return {{"format", "mneme-generate"},
+            {"run", arguments_.run.string()},
+            {"step", opened_.checkpoint->progress().step},
+            {"memory", opened_.memory_name},
+            {"plugins", plugins},
+            {"prompt", {{"ids", prompt.ids}, {"unknown", prompt.unknown}}},
+            {"segment", options.segment},
+            {"prompt_segment", options.prompt_segment},
+            {"sampling",
+             {{"greedy", sampling.is_greedy},
+              {"temperature", sampling.temperature},
+              {"top_k", sampling.top_k},
+              {"top_p", sampling.top_p},
+              {"min_p", sampling.min_p},
+              {"seed", options.seed}}},
+            {"samples", samples},
+            {"prompt_seconds", prompt_seconds},
+            {"seconds", seconds},
+            {"text_tokens", generator_.tokens()},
+            {"state_bytes", generator_.state().bytes()}};
+  }
+
+  const GenerateArguments& arguments_;
+  const OpenGeneration& opened_;
+  Display& display_;
+  const Streams& streams_;
+  generate::Generator generator_;
+  std::vector<generate::SampleText> samples_;
+  std::int64_t drawn_ = 0;
+};
+
+int run(const GenerateArguments& arguments, const Streams& streams) {
+  check_use(arguments);
+  arguments.json.check();
+  train::set_threads(arguments.machine.threads);
+  Display display(streams, arguments.is_quiet);
+  const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
+  note_untrained(display, opened.memory_name, opened.untrained);
+  const Json json = Generation(arguments, opened, display, streams).run();
+  arguments.json.write(json, streams);
+  return 0;
+}
+
+void add_text_options(CLI::App& command, GenerateArguments& arguments) {
+  CLI::Option* const text =
+      command.add_option("--prompt", arguments.prompt, "The text to continue")->type_name("TEXT");
+  CLI::Option* const file =
+      command.add_option("--prompt-file", arguments.prompt_file, "The same from a file, as it is")
+          ->type_name("FILE");
+  CLI::Option* const ids =
+      command.add_option("--prompt-ids", arguments.prompt_ids, "The same as ids: 1,2,3")
+          ->type_name("LIST")
+          ->expected(1);
+  text->excludes(file)->excludes(ids);
+  file->excludes(ids);
+  command
+      .add_option("--state", arguments.state,
+                  "Go on with a saved conversation; a prompt is then its next turn")
+      ->type_name("FILE");
+  command
+      .add_option("--save-state", arguments.save_state, "Where to save the conversation at the end")
+      ->type_name("FILE");
+  command.add_option("--tokens", arguments.tokens, "Tokens to generate, a sample (default 256)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
+  command.add_option("--stop", arguments.stop, "Ends a sample where this text appears")
+      ->type_name("TEXT");
+  command.add_flag("--detokenize", arguments.detokenises,
+                   "Join words, punctuation and WikiText's @-@ as they were written");
+}
+
+void add_sampling_options(CLI::App& command, GenerateArguments& arguments) {
+  command.add_flag("--greedy", arguments.is_greedy, "Take the likeliest token every time");
+  command
+      .add_option("--temperature", arguments.temperature,
+                  "Divide log-probabilities by it (default 1)")
+      ->type_name("X");
+  command.add_option("--top-k", arguments.top_k, "Draw among the K likeliest tokens only")
+      ->type_name("K");
+  command
+      .add_option("--top-p", arguments.top_p,
+                  "Draw among the likeliest tokens that together exceed P")
+      ->type_name("P");
+  command
+      .add_option("--min-p", arguments.min_p,
+                  "Leave out tokens below P times the likeliest one's probability")
+      ->type_name("P");
+  command
+      .add_option("--seed", arguments.seed,
+                  "Of the draws: the same seed gives the same text (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+  command.add_option("--samples", arguments.samples, "Texts to generate at once")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}))
+      ->capture_default_str();
+}
+
+void add_model_options(CLI::App& command, GenerateArguments& arguments) {
+  command
+      .add_option("--segment", arguments.segment,
+                  "Tokens of a segment; 1 = every token a segment of its own (default "
+                  "generate.segment)")
+      ->type_name("T")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1048576}));
+  command
+      .add_option("--protocol", arguments.protocol,
+                  "lamemo: the paper's: prompt in chunks of 256 without <eos>, 256 tokens as "
+                  "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"lamemo"}));
+  add_memory_files(command, arguments.memory, "Memory file in place of the run's own");
+  command
+      .add_option("--checkpoint", arguments.checkpoint,
+                  "The run's checkpoint: last, best or its number of steps")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  arguments.set.add(command);
+  arguments.machine.add(command);
+  arguments.json.add(command);
+  command.add_flag("--quiet", arguments.is_quiet, "Show the text and errors only");
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Action& action) {
+  CLI::App* const command =
+      app.add_subcommand("generate", "Continue a text with a trained run and its memory");
+  const auto arguments = std::make_shared<GenerateArguments>();
+  command->add_option("RUN", arguments->run, "The run's folder")->required()->type_name("");
+  add_text_options(*command, *arguments);
+  add_sampling_options(*command, *arguments);
+  add_model_options(*command, *arguments);
+  set_examples(*command,
+               {"mneme generate runs/first --prompt \"Once upon a time\" --tokens 200 --top-p 0.95",
+                "mneme generate runs/first --prompt-file story.txt --samples 4 --seed 7",
+                "mneme generate runs/first --prompt \"Hello.\" --save-state talk.safetensors",
+                "mneme generate runs/first --state talk.safetensors --prompt \" And then?\"",
+                "mneme generate runs/wt103 --prompt-file context.txt --protocol lamemo"});
+  command->callback([arguments, &action] {
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

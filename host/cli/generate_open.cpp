@@ -1,0 +1,166 @@
+// How `mneme generate` opens a run and reads a prompt.
+#include <algorithm>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file.hpp"
+#include "host/base/sha256.hpp"
+#include "host/cli/generate.hpp"
+#include "host/cli/input.hpp"
+#include "host/train/device.hpp"
+#include "host/train/run_folder.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// [LaMemo, section 4.5 and its generation script]: prompt in chunks of 256 without <eos>, then 256
+// segments of one token, 512 rows, distances clamped at 400, nucleus .95, seed 42.
+constexpr std::int64_t kLamemoChunk = 256;
+constexpr std::int64_t kLamemoTokens = 256;
+constexpr std::int64_t kLamemoRows = 512;
+constexpr std::int64_t kLamemoClamp = 400;
+constexpr double kLamemoTopP = 0.95;
+constexpr std::int64_t kLamemoSeed = 42;
+
+bool is_lamemo(const GenerateArguments& arguments) { return arguments.protocol == "lamemo"; }
+
+std::vector<config::Override> overrides_of(const GenerateArguments& arguments,
+                                           const config::Experiment& stored) {
+  std::vector<config::Override> overrides;
+  const bool has_distances = stored.model.position != config::PositionScheme::kLearned &&
+                             stored.model.position != config::PositionScheme::kNone;
+  if (is_lamemo(arguments) && has_distances) {
+    overrides.push_back({.key = "model.clamp_distance", .value = str(kLamemoClamp)});
+  }
+  for (const config::Override& given : arguments.set.overrides()) {
+    const std::string table = given.key.substr(0, given.key.find('.'));
+    if (table != "eval" && table != "memory" && table != "generate" &&
+        given.key != "model.same_length" && given.key != "model.clamp_distance") {
+      throw_usage("generate --set ", given.key,
+                  ": the trained model generates as it is: expected a key of generate, eval or "
+                  "memory, model.same_length or model.clamp_distance");
+    }
+    overrides.push_back(given);
+  }
+  return overrides;
+}
+
+GenerateSettings settings_of(const GenerateArguments& arguments,
+                             const config::Experiment& experiment) {
+  const bool lamemo = is_lamemo(arguments);
+  GenerateSettings settings;
+  generate::Options& options = settings.options;
+  generate::Sampling& sampling = options.sampling;
+  options.segment = arguments.segment.value_or(lamemo ? 1 : experiment.generate.segment);
+  options.prompt_segment = lamemo ? kLamemoChunk : 0;
+  options.seed = static_cast<std::uint64_t>(arguments.seed.value_or(lamemo ? kLamemoSeed : 1));
+  sampling.is_greedy = arguments.is_greedy;
+  sampling.temperature = arguments.temperature.value_or(1.0);
+  sampling.top_k = arguments.top_k.value_or(0);
+  sampling.top_p = arguments.top_p.value_or(lamemo ? kLamemoTopP : 1.0);
+  sampling.min_p = arguments.min_p.value_or(0.0);
+  settings.tokens = arguments.tokens.value_or(kLamemoTokens);
+  settings.has_seed = arguments.seed.has_value() || lamemo;
+  settings.keeps_eos = !lamemo;
+  settings.detokenises = arguments.detokenises || lamemo;
+  return settings;
+}
+
+// The memory with 512 rows in the first tier that has rows.
+config::MemoryConfig with_lamemo_rows(const OpenGeneration& opened, config::MemoryConfig memory) {
+  const train::SizeOption option = train::find_size_option(opened.runtime().stack(), "rows");
+  const std::string path = str("memory.tier.", option.tier, ".eval_rows");
+  config::TierConfig& tier = memory.tiers.at(option.tier);
+  tier.eval_options.set("rows", tier.position,
+                        config::Value::integer(kLamemoRows, tier.position, path));
+  return memory;
+}
+
+}  // namespace
+
+OpenGeneration open_generation(const GenerateArguments& arguments, Display& display) {
+  const train::RunFolder folder = train::RunFolder::open(arguments.run);
+  OpenGeneration opened;
+  opened.checkpoint = std::make_unique<train::Checkpoint>(
+      folder.open_checkpoint(arguments.checkpoint, str("mneme generate ", arguments.run.string())));
+  const std::vector<config::Override> overrides = overrides_of(arguments, folder.experiment());
+  std::optional<fs::path> memory_file;
+  if (!arguments.memory.empty()) memory_file = arguments.memory.front();
+  config::Experiment experiment =
+      config::parse_experiment(folder.experiment_file(), overrides, memory_file);
+  opened.memory_name = memory_file ? memory_file->stem().string() : "as trained";
+  opened.settings = settings_of(arguments, experiment);
+  generate::check(opened.settings.options.sampling);
+  train::RuntimeOptions options;
+  options.device = train::open_device(arguments.machine.device);
+  options.precision = experiment.eval.precision;
+  options.dataset = std::make_shared<const data::Dataset>(
+      experiment.data, data::DatasetOptions{.splits = {}, .vocabulary = folder.vocabulary()});
+  options.loader = std::make_shared<memory::PluginLoader>();
+  const config::MemoryConfig memory = experiment.memory;
+  opened.sweep = std::make_unique<train::Sweep>(*opened.checkpoint, experiment, options);
+  opened.untrained = opened.sweep->load(memory);
+  if (is_lamemo(arguments)) {
+    if (memory.tiers.empty()) {
+      display.note("without a memory the protocol's 512 rows mean nothing");
+    } else {
+      opened.untrained = opened.sweep->load(with_lamemo_rows(opened, memory));
+    }
+  }
+  return opened;
+}
+
+generate::Identity identity_of(const OpenGeneration& opened) {
+  const train::Runtime& runtime = opened.runtime();
+  const config::Experiment& experiment = runtime.experiment();
+  std::vector<std::string> tiers;
+  const std::vector<memory::TierIdentity> plugins = runtime.stack().identities();
+  for (std::size_t i = 0; i < plugins.size(); ++i) {
+    const config::TierConfig& tier = experiment.memory.tiers.at(i);
+    tiers.push_back(str(plugins[i].id, ' ', memory::to_text(tier.options), ' ',
+                        memory::to_text(tier.eval_options)));
+  }
+  const auto& metadata = opened.checkpoint->file().metadata();
+  const auto sums = metadata.find("tensor_checksums");
+  const std::string weights =
+      sums == metadata.end() ? "unknown" : sha256_hex(sums->second).substr(0, 16);
+  const data::Vocabulary* const vocabulary = opened.vocabulary();
+  return {{"checkpoint", str("step ", opened.checkpoint->progress().step, ", weights ", weights)},
+          {"precision", std::string(config::to_word(runtime.precision()))},
+          {"model", str("clamp_distance = ", experiment.model.clamp_distance,
+                        ", same_length = ", experiment.model.same_length ? "true" : "false")},
+          {"memory", tiers.empty() ? "none" : join(tiers, "; ")},
+          {"vocabulary", vocabulary != nullptr ? vocabulary->summary()
+                                               : str(runtime.model().vocabulary(), " ids")}};
+}
+
+generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGeneration& opened,
+                             Display& display) {
+  if (!arguments.has_prompt()) return {};
+  if (arguments.prompt_ids) return generate::parse_prompt_ids(*arguments.prompt_ids);
+  const data::Vocabulary* const vocabulary = opened.vocabulary();
+  if (vocabulary == nullptr) {
+    throw_usage({.where = arguments.prompt ? "--prompt" : "--prompt-file",
+                 .failed = "the run was trained on ids: it has no text vocabulary",
+                 .expected = str("ids from 0 to ", opened.runtime().model().vocabulary() - 1),
+                 .got = "a text",
+                 .hint = "give the prompt's ids: --prompt-ids 1,2,3"});
+  }
+  const std::string text = arguments.prompt
+                               ? *arguments.prompt
+                               : read_input([&] { return read_file(arguments.prompt_file); });
+  const std::string source = arguments.prompt ? "--prompt" : arguments.prompt_file.string();
+  generate::Prompt prompt = generate::encode_prompt(*vocabulary, {.source = source, .text = text},
+                                                    opened.settings.keeps_eos);
+  if (prompt.unknown > 0) {
+    display.note(str(
+        "the vocabulary lacks ", prompt.unknown, " of the prompt's words, <unk> stands ",
+        "for them: ", join(prompt.unknown_words, ", "),
+        prompt.unknown > static_cast<std::int64_t>(prompt.unknown_words.size()) ? ", ..." : ""));
+  }
+  return prompt;
+}
+
+}  // namespace mneme::cli

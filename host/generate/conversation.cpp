@@ -1,0 +1,151 @@
+#include "host/generate/conversation.hpp"
+
+#include <charconv>
+#include <system_error>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/base/json.hpp"
+#include "host/base/safetensors.hpp"
+#include "host/torch.hpp"
+#include "host/train/checkpoint_checksum.hpp"
+#include "host/train/tensor_bytes.hpp"
+
+namespace mneme::generate {
+namespace {
+
+const std::string kFormat = "mneme-conversation";
+const std::string kRevision = "1";
+const std::string kStatePrefix = "state/";
+const std::string kIdentityPrefix = "identity.";
+const std::string kOpen = "open";
+
+at::Tensor on_cpu(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
+
+[[noreturn]] void throw_damaged(const std::filesystem::path& path, const std::string& what) {
+  throw_run({.where = path.string(),
+             .failed = "this conversation cannot be read",
+             .got = what,
+             .hint = "it is damaged or of another program: begin a new one with --prompt"});
+}
+
+template <typename Number>
+Number number_at(const SafetensorsFile& file, const std::string& key) {
+  const std::string& text = file.metadata_at(key);
+  Number value = 0;
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end) {
+    throw_damaged(file.path(), str("metadata \"", key, "\" is \"", text, '"'));
+  }
+  return value;
+}
+
+void check_format(const SafetensorsFile& file) {
+  const auto value = [&](const char* key) {
+    const auto found = file.metadata().find(key);
+    return found == file.metadata().end() ? std::string("none") : found->second;
+  };
+  if (value("format") == kFormat && value("revision") == kRevision) return;
+  throw_run({.where = file.path().string(),
+             .failed = "this is no conversation that mneme can read",
+             .expected = str("metadata format = ", kFormat, ", revision = ", kRevision),
+             .got = str("format = ", value("format"), ", revision = ", value("revision")),
+             .hint = "name a file that `mneme generate --save-state` wrote"});
+}
+
+void check_identity(const SafetensorsFile& file, const Identity& identity) {
+  for (const auto& [key, expected] : identity) {
+    const auto found = file.metadata().find(kIdentityPrefix + key);
+    const std::string got = found == file.metadata().end() ? "none" : found->second;
+    if (got == expected) continue;
+    throw_usage({.where = file.path().string(),
+                 .failed = "the conversation was held with another model: " + key,
+                 .expected = expected,
+                 .got = got,
+                 .hint = "continue it with the run, checkpoint and memory that wrote it, or begin "
+                         "a new one with --prompt"});
+  }
+}
+
+// The open segment's tokens [1,n] in the lengths in which they were fed.
+std::vector<at::Tensor> steps_of(const SafetensorsFile& file) {
+  if (!file.contains(kOpen)) return {};
+  const at::Tensor open = train::to_tensor(file.at(kOpen));
+  const Json lengths = Json::parse(file.metadata_at("steps"));
+  std::vector<at::Tensor> steps;
+  std::int64_t from = 0;
+  for (const Json& length : lengths) {
+    const auto n = length.get<std::int64_t>();
+    if (n < 1 || from + n > open.size(1)) throw_damaged(file.path(), "steps longer than the text");
+    steps.push_back(open.narrow(1, from, n));
+    from += steps.back().size(1);
+  }
+  return steps;
+}
+
+}  // namespace
+
+void write_conversation(const std::filesystem::path& path, const Generator::Saved& saved,
+                        const Identity& identity) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const auto& [name, tensor] : saved.session.state.tensors) {
+    tensors.emplace_back(kStatePrefix + name, on_cpu(tensor));
+  }
+  Json lengths = Json::array();
+  for (const at::Tensor& ids : saved.session.steps) lengths.push_back(ids.size(1));
+  if (!saved.session.steps.empty()) {
+    tensors.emplace_back(kOpen, on_cpu(at::cat(saved.session.steps, 1)));
+  }
+  std::map<std::string, std::string> metadata = {
+      {"format", kFormat},
+      {"revision", kRevision},
+      {"state", Json(saved.session.state.metadata).dump()},
+      {"steps", lengths.dump()},
+      {"lanes", str(saved.session.lanes)},
+      {"tokens", str(saved.session.tokens)},
+      {"pending", saved.pending ? str(*saved.pending) : "-1"},
+      {"seed", str(saved.seed)}};
+  for (const auto& [key, value] : identity) metadata[kIdentityPrefix + key] = value;
+  SafetensorsWriter writer;
+  std::vector<TensorView> views;
+  for (const auto& [name, tensor] : tensors) {
+    views.push_back({.name = name,
+                     .dtype = train::to_dtype(tensor.scalar_type()),
+                     .shape = tensor.sizes().vec(),
+                     .data = static_cast<const std::byte*>(tensor.const_data_ptr()),
+                     .bytes = tensor.nbytes()});
+    writer.add(name, views.back().dtype, views.back().shape, views.back().data);
+  }
+  train::add_checksums(metadata, views);
+  for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
+  writer.write(path);
+}
+
+Generator::Saved read_conversation(const std::filesystem::path& path, const Identity& identity) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  check_format(file);
+  train::verify_checksums(file);
+  check_identity(file, identity);
+  Generator::Saved saved;
+  try {
+    saved.session.state.metadata =
+        Json::parse(file.metadata_at("state")).get<std::map<std::string, std::string>>();
+    saved.session.steps = steps_of(file);
+  } catch (const Json::exception& error) {
+    throw_damaged(path, error.what());
+  }
+  for (const std::string& name : file.names()) {
+    if (!name.starts_with(kStatePrefix)) continue;
+    saved.session.state.tensors.emplace_back(name.substr(kStatePrefix.size()),
+                                             train::to_tensor(file.at(name)));
+  }
+  saved.session.lanes = number_at<std::int64_t>(file, "lanes");
+  saved.session.tokens = number_at<std::int64_t>(file, "tokens");
+  const auto pending = number_at<std::int32_t>(file, "pending");
+  if (pending >= 0) saved.pending = pending;
+  saved.seed = number_at<std::uint64_t>(file, "seed");
+  return saved;
+}
+
+}  // namespace mneme::generate

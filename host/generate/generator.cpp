@@ -1,0 +1,160 @@
+#include "host/generate/generator.hpp"
+
+#include <algorithm>
+
+#include "host/base/error.hpp"
+#include "host/base/random.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::generate {
+namespace {
+
+void check_segment(const char* key, std::int64_t segment, std::int64_t longest,
+                   const std::string& why) {
+  if (segment < 1) {
+    throw_usage({.where = key,
+                 .failed = "no token fits into such a segment",
+                 .expected = "at least 1",
+                 .got = str(segment)});
+  }
+  if (longest > 0 && segment > longest) {
+    throw_usage({.where = key,
+                 .failed = "the segment is longer than " + why,
+                 .expected = str("at most ", longest, " tokens"),
+                 .got = str(segment),
+                 .hint = str("generate in segments of ", longest, ": --segment ", longest)});
+  }
+}
+
+at::Tensor row_of(const std::vector<std::int32_t>& ids) {
+  return at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0);
+}
+
+}  // namespace
+
+Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options& options)
+    : model_(model), stack_(stack), options_(options) {
+  if (options_.prompt_segment == 0) options_.prompt_segment = options_.segment;
+  check(options_.sampling);
+  for (const auto& [key, segment] : {std::pair("generate.segment", options_.segment),
+                                     std::pair("prompt segment", options_.prompt_segment)}) {
+    check_segment(key, segment, model.longest_segment(), "the model's learned positions");
+    check_segment(key, segment, stack.longest_segment(memory::Phase::kEvaluation),
+                  "the memory can serve");
+  }
+  session_ = std::make_unique<Session>(model_, stack_);
+}
+
+void Generator::check_one_sample(const char* what) const {
+  if (samples() == 1) return;
+  throw_usage({.where = what,
+               .failed = "the texts of several samples have gone different ways",
+               .expected = "one sample",
+               .got = str(samples()),
+               .hint = "use --samples 1"});
+}
+
+void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
+  if (ids.empty() && !pending_.defined()) {
+    throw_usage(
+        {.where = "prompt",
+         .failed = "it is empty",
+         .expected = "at least one token",
+         .got = "none",
+         .hint = "give a text with --prompt or --prompt-file; a model needs a first token"});
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < model_.vocabulary()) continue;
+    throw_usage({.where = str("prompt, token ", i + 1),
+                 .failed = "the vocabulary has no such id",
+                 .expected = str("0 to ", model_.vocabulary() - 1),
+                 .got = str(ids[i])});
+  }
+  const std::int64_t all = tokens() + static_cast<std::int64_t>(ids.size());
+  if (!stack_.is_empty() || all <= options_.prompt_segment) return;
+  const std::int64_t longest = model_.longest_segment();
+  throw_usage(
+      {.where = "prompt",
+       .failed = "it is longer than the model can look back: there is no memory",
+       .expected = str("at most ", options_.prompt_segment, " tokens, one segment"),
+       .got = str(all),
+       .hint = longest == 0 || all <= longest
+                   ? str("shorten it, raise --segment to ", all, " or more, or add a memory")
+                   : str("shorten it, or add a memory; learned positions end at ", longest)});
+}
+
+void Generator::prompt(const std::vector<std::int32_t>& ids) {
+  check_one_sample("prompt");
+  check_ids(ids);
+  if (ids.empty()) return;
+  at::Tensor all = row_of(ids).to(stack_.backbone().device);
+  if (pending_.defined()) all = at::cat({pending_, all}, 1);
+  const std::int64_t fed = all.size(1) - 1;
+  if (fed > 0) session_->feed(all.narrow(1, 0, fed), options_.prompt_segment);
+  pending_ = all.narrow(1, fed, 1);
+}
+
+void Generator::multiply(std::int64_t samples) {
+  if (samples < 1) {
+    throw_usage({.where = "--samples",
+                 .failed = "nothing would be generated",
+                 .expected = "at least 1",
+                 .got = str(samples)});
+  }
+  check_one_sample("--samples");
+  if (!pending_.defined()) check_ids({});
+  session_->multiply(samples);
+  pending_ = pending_.expand({samples, 1}).contiguous();
+}
+
+// [B,1] i64 on the CPU; logp [B,V].
+at::Tensor Generator::drawn(const at::Tensor& logp) const {
+  const at::Tensor rows = logp.to(at::kCPU).contiguous();
+  const at::Tensor is_finite = rows.isfinite().all(1);
+  at::Tensor out = at::empty({rows.size(0), 1}, at::kLong);
+  const auto place = static_cast<std::uint64_t>(tokens());
+  for (std::int64_t s = 0; s < rows.size(0); ++s) {
+    if (!is_finite[s].item<bool>()) {
+      throw_run(
+          {.where = str("token ", tokens() + 1, ", sample ", s),
+           .failed = "the model's distribution of the next token holds NaN or infinite values",
+           .expected = "finite log-probabilities",
+           .hint = "the weights or the memory's state overflowed: generate from an earlier "
+                   "checkpoint, or in higher precision with --set eval.precision=f32"});
+    }
+    Random random(options_.seed, {"generate", static_cast<std::uint64_t>(s), place});
+    out[s][0] = draw(rows[s], options_.sampling, random.uniform());
+  }
+  return out;
+}
+
+void Generator::generate(std::int64_t count, const OnToken& on_token) {
+  if (!pending_.defined()) check_ids({});
+  std::vector<std::uint8_t> runs(static_cast<std::size_t>(samples()), 1);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const at::Tensor top = session_->feed(pending_, options_.segment);
+    pending_.reset();  // it is part of the text that was fed
+    const at::Tensor ids = drawn(model_.log_probabilities(top));
+    pending_ = ids.to(stack_.backbone().device);
+    for (std::size_t s = 0; s < runs.size(); ++s) {
+      if (runs[s] == 0) continue;
+      const auto id = ids[static_cast<std::int64_t>(s)][0].item<std::int64_t>();
+      runs[s] = on_token(static_cast<std::int64_t>(s), static_cast<std::int32_t>(id)) ? 1 : 0;
+    }
+    if (std::all_of(runs.begin(), runs.end(), [](std::uint8_t r) { return r == 0; })) return;
+  }
+}
+
+Generator::Saved Generator::save() const {
+  check_one_sample("--save-state");
+  Saved saved{.session = session_->save(), .pending = std::nullopt, .seed = options_.seed};
+  if (pending_.defined()) saved.pending = static_cast<std::int32_t>(pending_.item<std::int64_t>());
+  return saved;
+}
+
+void Generator::restore(const Saved& saved) {
+  session_ = std::make_unique<Session>(model_, stack_, saved.session);
+  pending_ = saved.pending ? row_of({*saved.pending}).to(stack_.backbone().device) : at::Tensor();
+}
+
+}  // namespace mneme::generate

@@ -1,0 +1,85 @@
+// Text generation: a prompt goes in, tokens come out one by one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+#include "host/generate/sampling.hpp"
+#include "host/generate/session.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::generate {
+
+struct Options {
+  std::int64_t segment = 128;       // tokens of a segment
+  std::int64_t prompt_segment = 0;  // the same while a prompt is fed; 0 = segment
+  Sampling sampling = {};
+  std::uint64_t seed = 1;
+};
+
+// Told every token as it is drawn; false ends that sample. What it throws ends the generation.
+using OnToken = std::function<bool(std::int64_t sample, std::int32_t id)>;
+
+// Generation over a model and any memory [LaMemo, generation protocol]: all tokens of the prompt
+// but the last are fed; the last one is the first step's input, and from then on every drawn token
+// the next step's. A segment stays open until it has its tokens, so that the numbers are those of
+// an evaluation of the same text in the same segments; with segment = 1 every step is a segment.
+//
+// Draw i of sample s comes from the stream (seed, s, place of the token in the text) alone: equal
+// seeds give equal texts, and a sample does not depend on how many there are, as far as a model's
+// numbers do not depend on the number of lanes (products of other sizes may round otherwise).
+// Deterministic on CPU. One thread at a time.
+class Generator {
+ public:
+  // Model and stack outlive the generator. Errors: Error (kUsage) for options out of range and for
+  // segments that are longer than the model's learned positions or than a tier serves.
+  Generator(backbone::Model& model, memory::Stack& stack, const Options& options);
+
+  [[nodiscard]] const Options& options() const { return options_; }
+  void set_seed(std::uint64_t seed) { options_.seed = seed; }
+  [[nodiscard]] std::int64_t samples() const { return session_->lanes(); }
+  // Tokens of the text: of prompts and drawn ones.
+  [[nodiscard]] std::int64_t tokens() const { return session_->tokens() + pending_count(); }
+  [[nodiscard]] const memory::StackState& state() const { return session_->state(); }
+
+  // The next turn: ids behind the text so far. One sample only. Errors: Error (kUsage) for an empty
+  // first prompt, ids that the vocabulary lacks, and without a memory a text longer than a segment,
+  // whose beginning the model would never see.
+  void prompt(const std::vector<std::int32_t>& ids);
+  // From here on `samples` texts with the same beginning. One sample only, after a prompt.
+  void multiply(std::int64_t samples);
+  // Draws at most `count` tokens a sample. Errors: Error (kUsage) before any prompt; Error (kRun)
+  // when the model's distribution holds no numbers, naming the token's place and the sample.
+  void generate(std::int64_t count, const OnToken& on_token);
+
+  // What a conversation is continued from.
+  struct Saved {
+    Session::Saved session;
+    std::optional<std::int32_t> pending;  // the newest token, not fed yet
+    std::uint64_t seed = 1;
+  };
+  // One sample only: Error (kUsage) for several.
+  [[nodiscard]] Saved save() const;
+  // Takes the text's place; the options' seed and segments stay. Errors as Session's constructor.
+  void restore(const Saved& saved);
+
+ private:
+  [[nodiscard]] std::int64_t pending_count() const { return pending_.defined() ? 1 : 0; }
+  void check_one_sample(const char* what) const;
+  void check_ids(const std::vector<std::int32_t>& ids) const;
+  [[nodiscard]] at::Tensor drawn(const at::Tensor& logp) const;
+
+  backbone::Model& model_;
+  memory::Stack& stack_;
+  Options options_;
+  std::unique_ptr<Session> session_;
+  at::Tensor pending_;  // i64 [B,1] on the model's device: the newest token; undefined = none yet
+};
+
+}  // namespace mneme::generate

@@ -1,0 +1,118 @@
+// What `mneme generate` refuses: exit code, place and what to do.
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+class BadGeneration : public CliTest {
+ protected:
+  // A run on a text of the characters a, b and newline.
+  std::string run_of(const std::string& vocabulary, const std::string& name,
+                     const std::string& model = "") {
+    folder_.write("train.txt", text());
+    folder_.write("valid.txt", text().substr(0, 100));
+    std::string experiment_text = tiny();
+    const auto begin = experiment_text.find("[data]");
+    experiment_text.replace(begin, experiment_text.find("[train]") - begin,
+                            model + "[data]\ntask = \"text\"\ntrain = \"train.txt\"\n" +
+                                "valid = \"valid.txt\"\nvocabulary = \"" + vocabulary + "\"\n\n");
+    expect_done(run_mneme({"train", experiment(experiment_text), "--run", file(name), "--quiet"}));
+    return file(name);
+  }
+  static ProgramResult generate(const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"generate", run, "--tokens", "4"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_mneme(arguments);
+  }
+
+ private:
+  static std::string text() {
+    std::string out;
+    for (int i = 0; i < 100; ++i) out += i % 3 == 0 ? "ab ba\n" : "bb aa ab\n";
+    return out;
+  }
+};
+
+TEST_F(BadGeneration, Prompts) {
+  const std::string run = run_of("char", "run");
+  expect_done(generate(run, {"--prompt", "ab "}));
+  expect_refusal(generate(run, {}), 2, {"nothing to continue", "--prompt", "--state"});
+  expect_refusal(generate(run, {"--prompt", ""}), 2, {"prompt: it is empty"});
+  expect_refusal(generate(run, {"--prompt", "ab\nXY"}), 2,
+                 {"the vocabulary lacks characters", "\"X\" at --prompt:2:1", "\"Y\""});
+  expect_refusal(generate(run, {"--prompt-file", file("none.txt")}), 2, {"none.txt"});
+  expect_refusal(generate(run, {"--prompt", "a", "--prompt-ids", "1"}), 2, {"--prompt-ids"});
+  expect_refusal(generate(run, {"--prompt-ids", "1,x"}), 2, {"--prompt-ids", "\"x\""});
+  expect_refusal(generate(run, {"--prompt-ids", "1,77"}), 2, {"token 2", "no such id"});
+}
+
+TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
+  const std::string run = run_of("char", "run", "position = \"learned\"\n");
+  expect_refusal(generate(run, {"--prompt", "ab ba ab "}), 2,
+                 {"there is no memory", "at most 8 tokens", "learned positions end at 8"});
+  expect_refusal(generate(run, {"--prompt", "ab", "--segment", "9"}), 2,
+                 {"learned positions", "at most 8 tokens", "--segment 8"});
+}
+
+TEST_F(BadGeneration, WordsThatTheVocabularyLacksAreNoted) {
+  const std::string run = run_of("word", "run");
+  const ProgramResult result = generate(run, {"--prompt", "ab zz ba\nyy"});
+  expect_done(result);
+  EXPECT_THAT(result.err, testing::HasSubstr("lacks 2 of the prompt's words"));
+  EXPECT_THAT(result.err, testing::HasSubstr("\"zz\" at --prompt:1:4, \"yy\" at --prompt:2:1"));
+}
+
+TEST_F(BadGeneration, TextForARunOnIds) {
+  const std::string run = file("run");
+  expect_done(run_mneme({"train", experiment(tiny()), "--run", run, "--quiet"}));
+  expect_refusal(generate(run, {"--prompt", "ab"}), 2,
+                 {"--prompt", "trained on ids", "--prompt-ids 1,2,3"});
+  const ProgramResult result = generate(run, {"--prompt-ids", "1,2", "--quiet"});
+  expect_done(result);
+  EXPECT_THAT(result.out, testing::MatchesRegex("[0-9]+ [0-9]+ [0-9]+ [0-9]+\n"));
+}
+
+TEST_F(BadGeneration, OptionsOutOfRange) {
+  const std::string run = run_of("byte", "run");
+  const auto refuses = [&](const std::vector<std::string>& more,
+                           const std::vector<std::string>& texts) {
+    std::vector<std::string> arguments{"--prompt", "ab"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    SCOPED_TRACE(more[0]);
+    expect_refusal(generate(run, arguments), 2, texts);
+  };
+  refuses({"--temperature", "0"}, {"--temperature", "above 0", "--greedy"});
+  refuses({"--top-k", "-1"}, {"--top-k", "0 (off) or more", "got -1"});
+  refuses({"--top-p", "1.5"}, {"--top-p", "at most 1", "got 1.5"});
+  refuses({"--min-p", "1"}, {"--min-p", "below 1"});
+  refuses({"--samples", "0"}, {"--samples"});
+  refuses({"--segment", "0"}, {"--segment"});
+  refuses({"--tokens", "-1"}, {"--tokens"});
+  refuses({"--seed", "-1"}, {"--seed"});
+  refuses({"--protocol", "other"}, {"--protocol", "lamemo"});
+  refuses({"--checkpoint", "77"}, {"77"});
+  refuses({"--set", "train.lr=1"}, {"--set train.lr", "generates as it is"});
+  refuses({"--set", "generate.segment=0"}, {"generate.segment"});
+  refuses({"--memory", file("none.toml")}, {"none.toml"});
+  refuses({"--samples", "2", "--save-state", file("s")}, {"--save-state", "--samples 1"});
+  const std::string none = folder_.write("none.toml", "[memory]\n").string();
+  refuses({"--memory", none, "--memory", none}, {"at most one --memory"});
+}
+
+TEST_F(BadGeneration, StatesOfAnotherModel) {
+  const std::string one = run_of("byte", "one"), two = run_of("char", "two");
+  expect_done(generate(one, {"--prompt", "ab", "--save-state", file("state")}));
+  expect_done(generate(one, {"--state", file("state")}));
+  expect_refusal(generate(two, {"--state", file("state")}), 2,
+                 {"another model: checkpoint", "expected step 6, weights", "got step 6, weights"});
+  expect_refusal(generate(one, {"--state", file("state"), "--set", "eval.precision=f64"}), 2,
+                 {"another model: precision", "expected f64, got f32"});
+  expect_refusal(generate(one, {"--state", file("state"), "--set", "model.clamp_distance=3"}), 2,
+                 {"another model: model", "clamp_distance = 3", "clamp_distance = 0"});
+  expect_refusal(generate(one, {"--state", file("train.txt")}), 2, {"train.txt"});
+  expect_refusal(generate(one, {"--state", file("nothing")}), 2, {"nothing"});
+  expect_refusal(generate(file("nowhere"), {"--prompt", "ab"}), 2, {"nowhere"});
+}
+
+}  // namespace
+}  // namespace mneme::test

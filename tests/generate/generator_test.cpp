@@ -1,0 +1,150 @@
+#include "host/generate/generator.hpp"
+
+#include <gtest/gtest.h>
+
+#include "host/torch.hpp"
+#include "tests/backbone/support.hpp"
+#include "tests/generate/support.hpp"
+
+namespace mneme::generate {
+namespace {
+
+constexpr Sampling kGreedy{.is_greedy = true};
+
+class Generation : public testing::TestWithParam<Memory> {
+ protected:
+  // The likeliest next token after every token of `ids`, evaluated in closed segments.
+  static Ids greedy_of(backbone::MemorySession& session, const Ids& ids,
+                       const std::vector<std::int64_t>& lengths) {
+    const at::NoGradGuard no_grad;
+    memory::StackState state = session.fresh(1, memory::Phase::kEvaluation);
+    const at::Tensor all = at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0);
+    Ids out;
+    std::int64_t from = 0;
+    for (const std::int64_t n : lengths) {
+      memory::SegmentInput input;
+      input.length = n;
+      memory::SegmentRun run(session.stack, state, input);
+      const at::Tensor top = session.model->forward({all.narrow(1, from, n), {}, {}}, run).top;
+      run.commit();
+      const at::Tensor best = session.model->log_probabilities(top[0]).argmax(1);
+      for (std::int64_t i = 0; i < n; ++i)
+        out.push_back(static_cast<std::int32_t>(best[i].item<std::int64_t>()));
+      from += n;
+    }
+    return out;
+  }
+
+  // Generates greedily and holds every token to an evaluation of the whole text.
+  static void expect_evaluated(const Options& options, std::int64_t prompt_tokens,
+                               std::int64_t count, const std::vector<std::int64_t>& lengths) {
+    backbone::MemorySession session = session_with(GetParam());
+    Generator generator(*session.model, session.stack, options);
+    Ids text = random_prompt(7, prompt_tokens);
+    generator.prompt(text);
+    const Ids made = next(generator, count)[0];
+    text.insert(text.end(), made.begin(), made.end());
+    const Ids best = greedy_of(session, text, lengths);
+    for (std::size_t i = 0; i < made.size(); ++i)
+      EXPECT_EQ(made[i], best[static_cast<std::size_t>(prompt_tokens) - 1 + i]) << "token " << i;
+    EXPECT_EQ(generator.tokens(), prompt_tokens + count);
+  }
+};
+
+// A memory-less model may look no further back than a segment: its prompt is shorter.
+TEST_P(Generation, EqualsTheEvaluationOfItsTextInTheSameSegments) {
+  const bool has_memory = GetParam().name != "none";
+  if (has_memory) expect_evaluated({.segment = 6, .sampling = kGreedy}, 15, 14, {6, 6, 6, 6, 4});
+  expect_evaluated({.segment = 6, .sampling = kGreedy}, 6, 12, {6, 6, 5});
+  expect_evaluated({.segment = 5, .sampling = kGreedy}, 1, 8, {5, 3});
+}
+
+TEST_P(Generation, SegmentsOfOneTokenBehindAPromptInChunks) {
+  const Options options{.segment = 1, .prompt_segment = 4, .sampling = kGreedy};
+  if (GetParam().name == "none") {
+    expect_evaluated(options, 4, 5, {3, 1, 1, 1, 1, 1});
+  } else {
+    expect_evaluated(options, 6, 3, {4, 1, 1, 1, 1});
+    expect_evaluated(options, 11, 3, {4, 4, 2, 1, 1, 1});
+  }
+}
+
+TEST_P(Generation, SameSeedGivesTheSameText) {
+  backbone::MemorySession session = session_with(GetParam(), at::kFloat);
+  const auto text = [&](std::uint64_t seed) {
+    Generator generator(*session.model, session.stack, {.segment = 6, .seed = seed});
+    generator.prompt(random_prompt(8, 5));
+    return next(generator, 20)[0];
+  };
+  EXPECT_EQ(text(3), text(3));
+  EXPECT_NE(text(3), text(4));
+}
+
+// The prompt is fed once; each sample then is the text of its own draws, however many there are.
+TEST_P(Generation, ASampleDoesNotDependOnHowManyThereAre) {
+  backbone::MemorySession session = session_with(GetParam());
+  const auto texts = [&](std::int64_t samples, std::int64_t prompt) {
+    Generator generator(*session.model, session.stack, {.segment = 6, .seed = 5});
+    generator.prompt(random_prompt(9, prompt));
+    generator.multiply(samples);
+    return next(generator, 15);
+  };
+  for (const std::int64_t prompt : {4, 6}) {  // an open segment, and almost a whole one
+    const std::vector<Ids> five = texts(5, prompt);
+    for (std::int64_t samples = 1; samples < 4; ++samples) {
+      const std::vector<Ids> some = texts(samples, prompt);
+      for (std::size_t s = 0; s < some.size(); ++s) EXPECT_EQ(some[s], five[s]) << "sample " << s;
+    }
+    EXPECT_NE(five[0], five[1]);
+  }
+}
+
+TEST_P(Generation, TurnsCarryTheMemory) {
+  backbone::MemorySession session = session_with(GetParam());
+  const Ids first = random_prompt(10, 3), second = random_prompt(11, 3);
+  const auto texts = [&](const std::vector<Ids>& turns) {
+    Generator generator(*session.model, session.stack, {.segment = 6, .sampling = kGreedy});
+    for (const Ids& turn : turns) generator.prompt(turn);
+    return next(generator, 9)[0];
+  };
+  Ids both = first;
+  both.insert(both.end(), second.begin(), second.end());
+  EXPECT_EQ(texts({first, second}), texts({both}));
+}
+
+TEST_P(Generation, AStoppedSampleLeavesTheOthersAlone) {
+  backbone::MemorySession session = session_with(GetParam());
+  std::vector<Ids> whole, stopped(3);
+  for (const bool stops : {false, true}) {
+    Generator generator(*session.model, session.stack, {.segment = 4, .seed = 2});
+    generator.prompt(random_prompt(12, 2));
+    generator.multiply(3);
+    if (!stops) {
+      whole = next(generator, 10);
+      continue;
+    }
+    generator.generate(10, [&](std::int64_t s, std::int32_t id) {
+      stopped[static_cast<std::size_t>(s)].push_back(id);
+      return !(s == 1 && stopped[1].size() == 4);
+    });
+  }
+  EXPECT_EQ(stopped[0], whole[0]);
+  EXPECT_EQ(stopped[1], Ids(whole[1].begin(), whole[1].begin() + 4));
+  EXPECT_EQ(stopped[2], whole[2]);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Generation, testing::ValuesIn(memories()),
+                         [](const auto& made) { return made.param.name; });
+
+TEST(Generator, EndsWhenEverySampleHasStopped) {
+  backbone::MemorySession session = session_with(knn());
+  Generator generator(*session.model, session.stack, {.segment = 6});
+  generator.prompt({1, 2});
+  std::int64_t drawn = 0;
+  generator.generate(100, [&](std::int64_t, std::int32_t) { return ++drawn < 3; });
+  EXPECT_EQ(drawn, 3);
+  EXPECT_EQ(generator.tokens(), 5);
+}
+
+}  // namespace
+}  // namespace mneme::generate

@@ -1,0 +1,53 @@
+#include "host/generate/token_writer.hpp"
+
+#include <gtest/gtest.h>
+
+#include "host/data/utf8.hpp"
+#include "host/data/vocabulary.hpp"
+
+namespace mneme::generate {
+namespace {
+
+// The text of `text`'s own words, one at a time.
+std::string written(const std::string& text, bool detokenises) {
+  const std::vector<data::NamedText> training = {{.source = "text", .text = text}};
+  const data::Vocabulary vocabulary = data::Vocabulary::words(training);
+  std::vector<std::int32_t> ids;
+  vocabulary.encode(training[0], ids);
+  TokenWriter writer(&vocabulary, detokenises);
+  std::string out;
+  for (const std::int32_t id : ids) out += writer.add(id);
+  if (!detokenises) {
+    EXPECT_EQ(out, vocabulary.decode(ids));
+  }
+  return out;
+}
+
+TEST(TokenWriter, JoinsWordsWithBlanksAndEndsLines) {
+  EXPECT_EQ(written("the cat , sat\non a @-@ mat\n", false), "the cat , sat\non a @-@ mat\n");
+}
+
+TEST(TokenWriter, DetokenisesWhatMosesAndWikiTextTookApart) {
+  EXPECT_EQ(
+      written("The \" well @-@ known \" cat ( aged 3 @.@ 5 ) , which cost $ 1 @,@ 000 ; it 's "
+              "old , is n't it ?\n",
+              true),
+      "The \"well-known\" cat (aged 3.5), which cost $1,000; it's old, isn't it?\n");
+  EXPECT_EQ(written("\" One\nTwo \" three\n", true), "\"One\nTwo \"three\n");
+  EXPECT_EQ(written("the dogs ' tails : 5 % of [ all ] \u00a3 2 .\n", true),
+            "the dogs' tails: 5% of [all] \u00a32.\n");
+}
+
+TEST(TokenWriter, WritesBytesCharactersAndIdsAsTheyAre) {
+  const data::Vocabulary bytes = data::Vocabulary::bytes();
+  TokenWriter of_bytes(&bytes, true), of_ids(nullptr, false);
+  std::string text;
+  for (const char byte : {'a', ' ', ','}) text += of_bytes.add(byte);
+  EXPECT_EQ(text, "a ,");
+  text.clear();
+  for (const std::int32_t id : {7, 12}) text += of_ids.add(id);
+  EXPECT_EQ(text, "7 12");
+}
+
+}  // namespace
+}  // namespace mneme::generate
