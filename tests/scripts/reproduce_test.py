@@ -1,4 +1,4 @@
-"""Tests of scripts/reproduce_sorting.py, reproduce_text.py and what they share, with a program that plays mneme; and that
+"""Tests of scripts/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py and what they share, with a program that plays mneme; and that
 the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
 import contextlib
 import io
@@ -16,13 +16,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 import experiment_figures
 import experiment_runs
+import reproduce_lamemo
 import reproduce_sorting
 import reproduce_text
 
 ROOT = experiment_runs.ROOT
 
 # Writes what the scripts read. Numbers grow with the seed, and xl_cache is better by .05; a run that
-# $FAILS names fails once it is there.
+# $FAILS names fails once it is there, and one that $DIVERGES names leaves the finite numbers.
 FAKE = '''#!{python} -IS
 import json, os, pathlib, sys
 arguments = sys.argv[1:]
@@ -35,10 +36,12 @@ if arguments[0] == "train":
     folder.mkdir(exist_ok=True)
     (folder / "experiment.toml").touch()
     (folder / "run.json").write_text(json.dumps({{"commit": "0123456789abcdef", "dirty": False}}))
-    (folder / "metrics.jsonl").write_text(json.dumps({{"kind": "step", "seconds": 90.0}}) + "\\n"
-                                          + json.dumps({{"kind": "eval"}}) + "\\n")
+    steps = [{{"kind": "step", "step": step, "loss": 8.0 - step / 50, "seconds": 1.8 * step}} for step in (25, 50)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in [*steps, {{"kind": "eval"}}]))
     if os.environ.get("FAILS") == folder.name:
         sys.exit("out of luck")
+    if folder.name.startswith(os.environ.get("DIVERGES", "?")):
+        sys.exit("mneme: error: step 7: training left the finite numbers: got the loss is nan")
 elif arguments[0] == "eval":
     seed = int(arguments[1].split("_")[-1 - ("_basis" in arguments[1])])
     gain = 0.05 * ("xl_cache" in arguments[1])
@@ -49,6 +52,15 @@ elif arguments[0] == "eval":
     words = {{"name": ["<unk>", "10-99"], "tokens": [20, 80], "nll": [20.0 * seed, 160.0 - 80 * gain]}}
     memory = {{"result": result, "breakdown": {{"frequency": words}}}}
     pathlib.Path(after("--json")).write_text(json.dumps({{"memories": [memory]}}))
+elif arguments[0] == "analyze":
+    out = pathlib.Path(after("--out"))
+    out.mkdir()
+    if arguments[1] == "extrapolation":
+        lead = "lamemo" in arguments[2]
+        sizes = [{{"multiple": m, "result": {{"perplexity": 100.0 - m - lead * m / 10}}}} for m in range(1, 11)]
+        pathlib.Path(after("--json")).write_text(json.dumps({{"memories": sizes}}))
+    for suffix in ("csv", "svg"):
+        (out / (out.name + "." + suffix)).write_text(suffix)
 else:
     out = pathlib.Path(after("--out"))
     out.mkdir()
@@ -184,7 +196,7 @@ class Documents(Case):
         self.assertEqual(page.read_text(), "nothing here\n")
 
     def test_the_committed_numbers_are_those_of_the_results(self):
-        for name, script in (("sorting", reproduce_sorting), ("text", reproduce_text)):
+        for name, script in (("sorting", reproduce_sorting), ("text", reproduce_text), ("lamemo", reproduce_lamemo)):
             _, section, _ = experiment_runs.split_section(experiment_runs.PAGE, name)
             results = ROOT / "docs/figures" / f"{name}.csv"
             if results.exists():
@@ -235,6 +247,84 @@ class Text(Case):
         self.assertEqual(self.calls(), [])
 
 
+class LaMemo(Case):
+    def setUp(self):
+        super().setUp()
+        self.books = self.folder / "books"
+        self.books.mkdir()
+        (self.books / "data.json").write_text(json.dumps({"splits": {s: {"tokens": 7} for s in ("train", "valid", "test")}}))
+
+    def lamemo(self, *arguments, status=0):
+        return self.call(reproduce_lamemo, "--runs", self.runs, "--books", self.books, *arguments, status=status)
+
+    def test_trains_evaluates_and_looks_inside(self):
+        got = self.lamemo()
+        calls = self.calls()
+        trained = {pathlib.Path(call[call.index("--run") + 1]).name: call for call in calls if call[0] == "train"}
+        self.assertEqual(len(trained), 5 * 3 + 1)
+        self.assertNotIn("lamemo_nolook-ahead_2", trained)
+        self.assertIn("model.position=relative", trained["lamemo_XLencoding_3"])
+        self.assertIn(f'data.prepared="{self.books.resolve()}"', trained["none_1"])
+        sized = [pathlib.Path(call[2]).name for call in calls if call[:2] == ["analyze", "extrapolation"]]
+        self.assertEqual(sorted(sized), sorted(f"{name}_{seed}" for seed in (1, 2, 3)
+                                               for name in ("xl_cache", "lamemo", "lamemo_nointerpolation")))
+        self.assertEqual([pathlib.Path(a).name for a in calls[-1][:4]], ["analyze", "distance", "xl_cache_1", "lamemo_1"])
+        self.assertIn("| lamemo | 128 | 100 | 200.00 +- 100.00 (3) | +0.0500 +- 0.0000 | 7.000 | 0 of 3 |", got)
+        self.assertIn("- lamemo below xl_cache in 0 of 3 seeds, by -0.0500, -0.0500, -0.0500", got)
+        self.assertIn("- lamemo without look-ahead minus xl_cache, seed 1: +5.00e-02", got)
+        self.assertIn("| xl_cache | 99.00 | 98.00 |", got)
+        self.assertIn("| lead of lamemo | +0.10 | +0.20 |", got)
+        for name in ("curves.svg", "sizes.svg"):
+            xml.etree.ElementTree.parse(self.runs / name)
+        self.assertEqual(self.lamemo("--table").strip(), got[got.index("Test split"):].strip())
+        self.lamemo()
+        self.assertEqual(self.calls(), [])
+
+    def test_a_run_that_diverges_is_finished(self):
+        with unittest.mock.patch.dict(os.environ, {"DIVERGES": "lamemo_XLencoding"}):
+            got = self.lamemo("--memories", "lamemo, XL encoding", "xl_cache")
+        self.assertIn("| lamemo, XL encoding |  |  | - |  | 7.000 | 3 of 3 (step 7, 7, 7) |", got)
+        self.calls()
+        self.lamemo("--memories", "lamemo, XL encoding")
+        self.assertEqual(self.calls(), [])
+        with unittest.mock.patch.dict(os.environ, {"FAILS": "none_1"}):
+            self.assertIn("out of luck", self.lamemo("--memories", "none", status=1))
+
+    def test_goes_on_where_it_was_stopped(self):
+        self.lamemo("--seeds", 1, "--memories", "lamemo")
+        self.calls()
+        (self.runs / "lamemo_1.sizes.json").unlink()
+        (self.runs / "lamemo_1_sizes/lamemo_1_sizes.csv").unlink()
+        (self.runs / "lamemo_1_sizes/lamemo_1_sizes.svg").unlink()
+        (self.runs / "lamemo_1_sizes").rmdir()
+        self.lamemo("--seeds", 1, "--memories", "lamemo")
+        self.assertEqual([call[:2] for call in self.calls()], [["analyze", "extrapolation"]])
+
+    def test_writes_section_and_figures(self):
+        page = self.folder / "docs" / "page.md"
+        page.parent.mkdir()
+        page.write_text("<!-- begin lamemo -->\nold\n<!-- end lamemo -->\n")
+        self.lamemo("--seeds", 1, "--memories", "xl_cache")
+        self.assertIn("there is no alpha and no distance of lamemo, seed 1",
+                      self.lamemo("--seeds", 1, "--table", "--write-docs", page, status=1))
+        self.lamemo("--seeds", 1, "--memories", "lamemo", "--write-docs", page)
+        self.assertIn("![Alpha by place in the memory, seed 1](figures/lamemo_alpha.svg)", page.read_text())
+        self.assertEqual({path.name for path in (page.parent / "figures").iterdir()},
+                         {"lamemo.csv", "lamemo_curves.csv", "lamemo_curves.svg", "lamemo_sizes.svg", "lamemo_alpha.csv",
+                          "lamemo_alpha.svg", "lamemo_distance.csv", "lamemo_distance.svg"})
+
+    def test_prepares_the_text_where_it_is_not_there(self):
+        novels = self.folder / "novels"
+        novels.mkdir()
+        got = self.lamemo("--books", self.folder / "made/books", "--text", novels, status=1)
+        self.assertIn("11 of 11 novels are not there", got)
+        for names in reproduce_text.SPLITS.values():
+            for name in names:
+                (novels / f"{name}.txt").write_text("a b\n", encoding="utf-8")
+        self.lamemo("--books", self.folder / "made/books", "--text", novels, "--seeds", 1, "--memories", "none")
+        self.assertEqual(self.calls()[0][:2], ["data", "prepare"])
+
+
 class Figures(unittest.TestCase):
     def test_names_are_escaped_and_points_lie_inside(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -249,8 +339,18 @@ class Figures(unittest.TestCase):
         self.assertTrue({"a < b", "p & q"} <= set(texts))
         self.assertNotIn("none", texts)
 
+    def test_an_axis_from_the_lowest_value(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "f.svg"
+            experiment_figures.svg(path, "t", "x", "y", {"a": [(1, 100.0), (2, 101.0)], "b": [(x, 100.5) for x in range(40)]},
+                                   from_zero=False)
+            root = xml.etree.ElementTree.parse(path).getroot()
+            heights = [float(item.get("cy")) for item in root.iter() if item.tag.endswith("circle")]
+        self.assertEqual(len(heights), 2)  # forty points have no dots
+        self.assertGreater(heights[0] - heights[1], 200)
+
     def test_every_memory_of_a_comparison_is_there(self):
-        for arm in (*reproduce_sorting.ARMS.values(), *reproduce_text.ARMS.values()):
+        for arm in (*reproduce_sorting.ARMS.values(), *reproduce_text.ARMS.values(), *reproduce_lamemo.ARMS.values()):
             self.assertTrue(arm.memory.exists(), arm.memory)
 
 

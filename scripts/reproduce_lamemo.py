@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""LaMemo's experiment: look-ahead memory, its ablations and Transformer-XL's cache on the words of eleven novels, three
+seeds of 2 M tokens each.
+
+    scripts/reproduce_lamemo.py [--text DIR] [--books DIR] [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N]
+                                [--table] [--write-docs [PAGE]] [--set KEY=VALUE]
+
+--books is the text as scripts/reproduce_text.py prepares it; where it is not there, it is prepared from --text, the
+folder of the novels. Trains what is not trained yet (a stopped run is resumed, a finished one skipped; one whose loss
+left the finite numbers is finished too), evaluates each run on the test split, some with memories of 1 to 10 segments,
+looks into the first seed's, and prints tables; the folder of the runs gets results.csv, curves.csv and figures. --jobs
+runs go at once, one thread each. --memories trains some only, the tables show all. --table trains nothing. Needs
+Python 3.9 and a built build/release.
+"""
+import csv
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import statistics
+import sys
+
+import experiment_runs as experiment
+import reproduce_text
+from experiment_figures import svg
+
+RUNS = "runs/lamemo"
+BOOKS = "runs/text/books"
+CONFIGS = experiment.ROOT / "configs/lamemo"
+MEMORIES = CONFIGS / "memory"
+ARMS = {arm.name: arm for arm in (
+    experiment.Arm("none", experiment.ROOT / "configs/memory/none.toml"),
+    experiment.Arm("xl_cache", MEMORIES / "books_xl_cache.toml"),
+    experiment.Arm("lamemo", MEMORIES / "books.toml"),
+    experiment.Arm("lamemo, no interpolation", MEMORIES / "books_no_interpolation.toml"),
+    experiment.Arm("lamemo, no look-ahead", MEMORIES / "books_no_lookahead.toml"),
+    experiment.Arm("lamemo, XL encoding", MEMORIES / "books_xl_encoding.toml", ("model.position=relative",)),
+)}
+REFERENCE = "xl_cache"
+# Without look-ahead it is xl_cache, number by number: one seed shows it.
+SEEDS = {"lamemo, no look-ahead": 1}
+PAIRS = (("lamemo", REFERENCE), ("lamemo", "lamemo, no interpolation"), (REFERENCE, "none"))
+EXTRAPOLATED = (REFERENCE, "lamemo", "lamemo, no interpolation")
+SEGMENT, MULTIPLES = 64, 10  # memories of 64 m rows beside segments of 64 [LaMemo, fig. 5]
+ANALYSES = ("alpha", "distance")
+DIVERGED = re.compile(r"step (\d+): training left the finite numbers")
+
+
+@dataclasses.dataclass(frozen=True)
+class LookAheadRun(experiment.Run):
+    """A run that may leave the finite numbers, and that may be evaluated with memories of several sizes."""
+
+    @property
+    def sizes_file(self):
+        return self.runs / (self.name + ".sizes.json")
+
+    @property
+    def is_done(self):
+        return super().is_done and (self.is_sized or not self.wants_sizes)
+
+    @property
+    def is_sized(self):
+        return self.sizes_file.exists()
+
+    @property
+    def wants_sizes(self):
+        return self.arm.name in EXTRAPOLATED and self.diverged() == ""
+
+    def diverged(self):
+        """The step at which training left the finite numbers; "" when it did not."""
+        return json.loads(self.result_file.read_text(encoding="utf-8")).get("diverged", "")
+
+    def execute(self):
+        if not self.result_file.exists():
+            self._train()
+        if self.wants_sizes and not self.is_sized:
+            unfinished = self.sizes_file.with_suffix(".part")
+            experiment.call(["analyze", "extrapolation", self.folder, "--out", self.runs / (self.name + "_sizes"),
+                             "--split", "test", "--segment", SEGMENT, "--multiples", MULTIPLES, "--threads", "1",
+                             "--quiet", "--json", unfinished])
+            unfinished.rename(self.sizes_file)
+            print(f"{self.name}: memories of {MULTIPLES} sizes", flush=True)
+
+    def _train(self):
+        try:
+            super().execute()
+        except experiment.Failure as error:
+            found = DIVERGED.search(str(error))
+            if not found:
+                raise
+            self.result_file.write_text(json.dumps({"diverged": int(found[1])}), encoding="utf-8")
+            print(f"{self.name}: diverged at step {found[1]}", flush=True)
+
+    def perplexities(self):
+        """By memory size in segments."""
+        if not self.is_sized:
+            return {}
+        memories = json.loads(self.sizes_file.read_text(encoding="utf-8"))["memories"]
+        return {memory["multiple"]: memory["result"]["perplexity"] for memory in memories}
+
+    def curve(self):
+        """(step, loss of the training batch), as logged."""
+        path = self.folder / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [(line["step"], line["loss"]) for line in map(json.loads, lines) if line["kind"] == "step"]
+
+
+def prepare(options):
+    """The folder of the prepared text, made where it is not there."""
+    if not options.books.exists():
+        options.books.parent.mkdir(parents=True, exist_ok=True)
+        reproduce_text.prepare(options.text, options.books)
+    reproduce_text.note_counts(options.books)
+
+
+def make_runs(options):
+    """{(memory, seed): run}, in the order of training."""
+    data = f"data.prepared={json.dumps(str(options.books.resolve()))}"
+    return {(name, seed): LookAheadRun(options.runs, f"{arm.file_name}_{seed}", CONFIGS / "books.toml", arm, seed,
+                                       (data, *options.set))
+            for seed in range(1, options.seeds + 1) for name, arm in ARMS.items()
+            if seed <= SEEDS.get(name, options.seeds)}
+
+
+def row(key, run):
+    diverged = run.diverged()
+    result = {} if diverged != "" else run.result()
+    curve = run.curve()
+    sizes = run.perplexities()
+    return {"memory": key[0], "seed": key[1], "loss": result.get("loss", ""),
+            "perplexity": result.get("perplexity", ""), "diverged": diverged, "train_loss": curve[-1][1] if curve else "", "tokens": result.get("tokens", ""),
+            "rows": result["protocol"]["context_rows"] if result else "",
+            "state_bytes": result["state_bytes"] // result["lanes"] if result else "",
+            **{f"x{m}": sizes.get(m, "") for m in range(1, MULTIPLES + 1)},
+            "train_seconds": run.train_seconds(), "commit": run.commit()}
+
+
+def finished(rows):
+    """Without the runs that diverged."""
+    return [row for row in rows if row["loss"]]
+
+
+def difference(rows, name):
+    got = experiment.differences(finished(rows), name, REFERENCE, "loss")
+    if name == REFERENCE or not got:
+        return ""
+    deviation = f" +- {statistics.stdev(got):.4f}" if len(got) > 1 else ""
+    return f"{statistics.mean(got):+.4f}{deviation}"
+
+
+def results_table(rows):
+    def line(name):
+        got = experiment.pick(rows, memory=name)
+        ended = finished(got)
+        steps = ", ".join(r["diverged"] for r in got if r["diverged"])
+
+        def mean(column, digits):
+            values = [float(r[column]) for r in got if r[column]]
+            return f"{statistics.mean(values):.{digits}f}" if values else ""
+
+        perplexity = experiment.spread(ended, "perplexity", 2) if ended or not got else "-"
+        return [name, mean("rows", 0), mean("state_bytes", 0), perplexity, difference(rows, name),
+                mean("train_loss", 3),
+                f"{len(got) - len(ended)} of {len(got)}" + (f" (step {steps})" if steps else "") if got else ""]
+
+    return experiment.table(["memory", "rows read", "state bytes a lane", "test perplexity",
+                             f"loss minus {REFERENCE}'s", "last training loss", "diverged"],
+                            [line(name) for name in ARMS])
+
+
+def order_lines(rows):
+    out = []
+    for better, worse in PAIRS:
+        got = experiment.differences(finished(rows), better, worse, "loss")
+        if got:
+            out.append(f"- {better} below {worse} in {sum(d < 0 for d in got)} of {len(got)} seeds, by "
+                       + ", ".join(f"{-d:+.4f}" for d in got))
+    same = experiment.differences(finished(rows), "lamemo, no look-ahead", REFERENCE, "loss")
+    if same:
+        out.append(f"- lamemo without look-ahead minus {REFERENCE}, seed 1: {same[0]:+.2e} (the same model)")
+    return "\n".join(out)
+
+
+def sizes_table(rows):
+    lines = []
+    for name in EXTRAPOLATED:
+        got = experiment.pick(rows, memory=name)
+        cells = [experiment.spread(got, f"x{m}", 2).split(" ")[0] for m in range(1, MULTIPLES + 1)]
+        if any(r["x1"] for r in got):
+            lines.append([name, *cells])
+    lead = ["lead of lamemo"]
+    for m in range(1, MULTIPLES + 1):
+        got = experiment.differences([r for r in rows if r[f"x{m}"]], REFERENCE, "lamemo", f"x{m}")
+        lead.append(f"{statistics.mean(got):+.2f}" if got else "")
+    if not lines:
+        return ""
+    return experiment.table(["memory", *(str(SEGMENT * m) for m in range(1, MULTIPLES + 1))],
+                            lines + ([lead] if any(lead[1:]) else []))
+
+
+def section(rows):
+    """The results as Markdown, from the rows of results.csv."""
+    title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; differences are "
+             "taken seed by seed:")
+    out = [title, results_table(rows), order_lines(rows)]
+    sizes = sizes_table(rows)
+    if sizes:
+        out += [f"Test perplexity with other memories than in training, by rows, segments of {SEGMENT}, mean over seeds; the "
+                f"lead is {REFERENCE}'s perplexity minus lamemo's:", sizes]
+    return "\n\n".join(part for part in out if part)
+
+
+def docs_section(rows):
+    figures = ["![Training loss](figures/lamemo_curves.svg)", "![Perplexity against memory size](figures/lamemo_sizes.svg)",
+               "![Alpha by place in the memory, seed 1](figures/lamemo_alpha.svg)",
+               "![Attention by distance, seed 1](figures/lamemo_distance.svg)"]
+    numbers = ("Every run: [figures/lamemo.csv](figures/lamemo.csv) (`train_seconds` is wall-clock time), the curves: "
+               "[figures/lamemo_curves.csv](figures/lamemo_curves.csv).")
+    return "\n\n".join([section(rows), "\n".join(figures), numbers])
+
+
+def write_curves(path, runs):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["memory", "seed", "step", "loss"])
+        for (name, seed), run in runs.items():
+            out.writerows([name, seed, step, loss] for step, loss in run.curve())
+
+
+def mean_curve(rows):
+    """Points of (step, loss), mean over the seeds that got so far."""
+    by_step = {}
+    for r in rows:
+        by_step.setdefault(int(r["step"]), []).append(float(r["loss"]))
+    return [(step, statistics.mean(losses)) for step, losses in by_step.items()]
+
+
+def draw(rows, curves, folder, prefix=""):
+    svg(folder / f"{prefix}curves.svg", "Training loss, mean over seeds", "step", "nats a token",
+        {name: mean_curve(experiment.pick(curves, memory=name)) for name in ARMS}, from_zero=False)
+    sizes = {name: [(SEGMENT * m, statistics.mean(values)) for m in range(1, MULTIPLES + 1)
+                    if (values := [float(r[f"x{m}"]) for r in experiment.pick(rows, memory=name) if r[f"x{m}"]])]
+             for name in EXTRAPOLATED}
+    svg(folder / f"{prefix}sizes.svg", "Test perplexity, mean over seeds", f"memory rows (segments of {SEGMENT})",
+        "perplexity", sizes, from_zero=False)
+
+
+def analyse(options, runs):
+    """Looks into the first seed's memories: alpha, attention by distance."""
+    look_ahead, cache = runs[("lamemo", 1)], runs[(REFERENCE, 1)]
+    if not look_ahead.is_done or look_ahead.diverged() != "":
+        return
+    with_cache = [cache.folder] if cache.is_done and cache.diverged() == "" else []
+    # As many tokens as the paper's figures: 100 segments, and 15 k tokens.
+    for name, arguments in (("alpha", [look_ahead.folder, "--segments", 100]),
+                            ("distance", ["distance", *with_cache, look_ahead.folder, "--segments", 240])):
+        out = options.runs / name
+        if not (out / f"{name}.svg").exists():
+            experiment.call(["analyze", *arguments, "--out", out, "--threads", "1", "--quiet"])
+
+
+def write_docs(page, rows, options):
+    absent = [name for name in ANALYSES if not (options.runs / name / f"{name}.svg").exists()]
+    if absent:
+        raise experiment.Failure(f"--write-docs: there is no {' and no '.join(absent)} of lamemo, seed 1: run without --table")
+    folder = page.parent / "figures"
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(options.runs / "results.csv", folder / "lamemo.csv")
+    shutil.copyfile(options.runs / "curves.csv", folder / "lamemo_curves.csv")
+    for name in ANALYSES:
+        for suffix in ("csv", "svg"):
+            shutil.copyfile(options.runs / name / f"{name}.{suffix}", folder / f"lamemo_{name}.{suffix}")
+    draw(rows, experiment.read_rows(options.runs / "curves.csv"), folder, "lamemo_")
+    experiment.write_section(page, "lamemo", docs_section(rows))
+
+
+def main():
+    parser = experiment.arguments(__doc__, RUNS, ARMS)
+    parser.add_argument("--text", type=pathlib.Path, default=experiment.ROOT / "data/books", metavar="DIR",
+                        help="folder of the novels, where --books is not there; default: data/books")
+    parser.add_argument("--books", type=pathlib.Path, default=experiment.ROOT / BOOKS, metavar="DIR",
+                        help=f"the prepared text; default: {BOOKS}")
+    options = parser.parse_args()
+    experiment.check(parser, options, RUNS)
+    runs = make_runs(options)
+    try:
+        if not options.table:
+            prepare(options)
+            experiment.train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
+            analyse(options, runs)
+        done = {key: run for key, run in runs.items() if run.is_done}
+        rows = experiment.write_rows(options.runs / "results.csv", [row(key, run) for key, run in done.items()])
+        write_curves(options.runs / "curves.csv", done)
+        print("\n" + section(rows))
+        draw(rows, experiment.read_rows(options.runs / "curves.csv"), options.runs)
+        if options.write_docs:
+            write_docs(options.write_docs, rows, options)
+    except experiment.Failure as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
