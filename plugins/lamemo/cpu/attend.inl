@@ -113,8 +113,8 @@ void end_softmax(const LookAheadShape& shape, const LookAheadBuffers& buffers, c
     const T carried = static_cast<const T*>(buffers.carried_lse)[at];
     T* context = static_cast<T*>(buffers.context) + at * width;
     T* lse = static_cast<T*>(buffers.lse) + at;
-    const bool is_as_carried =
-        s.total[i] == T{0} || (s.total[i] == T{1} && s.most[i] == carried * kLog2E<T>);
+    // A row to which no key adds keeps s to the bit, through any number of segments.
+    const bool is_as_carried = s.total[i] == T{1} && s.most[i] == carried * kLog2E<T>;
     *lse = is_as_carried ? carried : s.most[i] * kLn2<T> + logarithm(s.total[i]);
     if (s.total[i] == T{0}) {
       put_row(static_cast<const T*>(buffers.carried) + at * width, width, context);

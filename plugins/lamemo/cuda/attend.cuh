@@ -88,9 +88,9 @@ __device__ void end_softmax(const Head<T, E>& head, int64_t query, int64_t panel
     const int64_t at = head.at(head.s.queries, row);
     const T lse = head.p.carried_lse[at];
     const bool is_empty = out.total[i] == T(0);
+    // A row to which no key adds keeps s to the bit, through any number of segments.
     const bool is_as_carried =
-        is_empty ||
-        (out.total[i] == T(1) && out.most[i] == lse * static_cast<T>(1.4426950408889634074));
+        out.total[i] == T(1) && out.most[i] == lse * static_cast<T>(1.4426950408889634074);
     if (panel == 0 && threadIdx.x % 16 == 0) {
       head.p.lse[at] = is_as_carried ? lse
                                      : out.most[i] * static_cast<T>(0.69314718055994530942) +
