@@ -1,5 +1,5 @@
-"""Tests of scripts/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py and what they share, with a program that plays mneme; and that
-the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
+"""Tests of scripts/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py and what they share, with a program that
+plays mneme; and that the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
 import contextlib
 import io
 import json
@@ -252,7 +252,8 @@ class LaMemo(Case):
         super().setUp()
         self.books = self.folder / "books"
         self.books.mkdir()
-        (self.books / "data.json").write_text(json.dumps({"splits": {s: {"tokens": 7} for s in ("train", "valid", "test")}}))
+        splits = {split: {"tokens": 7} for split in ("train", "valid", "test")}
+        (self.books / "data.json").write_text(json.dumps({"splits": splits}))
 
     def lamemo(self, *arguments, status=0):
         return self.call(reproduce_lamemo, "--runs", self.runs, "--books", self.books, *arguments, status=status)
@@ -268,7 +269,9 @@ class LaMemo(Case):
         sized = [pathlib.Path(call[2]).name for call in calls if call[:2] == ["analyze", "extrapolation"]]
         self.assertEqual(sorted(sized), sorted(f"{name}_{seed}" for seed in (1, 2, 3)
                                                for name in ("xl_cache", "lamemo", "lamemo_nointerpolation")))
-        self.assertEqual([pathlib.Path(a).name for a in calls[-1][:4]], ["analyze", "distance", "xl_cache_1", "lamemo_1"])
+        self.assertEqual([pathlib.Path(a).name for a in calls[-1][:4]],
+                         ["analyze", "distance", "xl_cache_1", "lamemo_1"])
+        self.assertTrue(all("eval.steps=100" in call for call in calls if call[1] == "extrapolation"))
         self.assertIn("| lamemo | 128 | 100 | 200.00 +- 100.00 (3) | +0.0500 +- 0.0000 | 7.000 | 0 of 3 |", got)
         self.assertIn("- lamemo below xl_cache in 0 of 3 seeds, by -0.0500, -0.0500, -0.0500", got)
         self.assertIn("- lamemo without look-ahead minus xl_cache, seed 1: +5.00e-02", got)
@@ -342,8 +345,8 @@ class Figures(unittest.TestCase):
     def test_an_axis_from_the_lowest_value(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "f.svg"
-            experiment_figures.svg(path, "t", "x", "y", {"a": [(1, 100.0), (2, 101.0)], "b": [(x, 100.5) for x in range(40)]},
-                                   from_zero=False)
+            lines = {"a": [(1, 100.0), (2, 101.0)], "b": [(x, 100.5) for x in range(40)]}
+            experiment_figures.svg(path, "t", "x", "y", lines, from_zero=False)
             root = xml.etree.ElementTree.parse(path).getroot()
             heights = [float(item.get("cy")) for item in root.iter() if item.tag.endswith("circle")]
         self.assertEqual(len(heights), 2)  # forty points have no dots
