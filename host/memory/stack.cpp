@@ -216,6 +216,15 @@ int64_t Stack::context_rows(Phase phase) const {
                          });
 }
 
+int64_t Stack::rider_rows(Phase phase) const {
+  int64_t rows = 0;
+  for (const auto& tier : tiers_) {
+    const mneme_tier_traits& traits = tier->instance(phase).traits();
+    if ((traits.flags & MNEME_TIER_RIDERS) != 0) rows += traits.context_rows;
+  }
+  return rows;
+}
+
 int64_t Stack::longest_segment(Phase phase) const {
   int64_t longest = 0;
   for (const auto& tier : tiers_) {

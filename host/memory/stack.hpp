@@ -136,6 +136,8 @@ class Stack {
   const std::vector<TierParameter>& parameters() const { return parameters_; }
   // Rows that the tiers' contexts hold at most, summed over tiers (key same_length).
   int64_t context_rows(Phase phase) const;
+  // Those of them that ride: they pass the layers with every segment.
+  int64_t rider_rows(Phase phase) const;
   // Every optimiser step, load of weights and swap calls it: cached projections of older weights
   // are dropped.
   void weights_changed() { ++weights_version_; }

@@ -18,18 +18,19 @@ double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1024
 
 // The extents of one segment, as the formulas name them.
 struct Extents {
-  std::int64_t lanes, tokens, columns, layers, width, inner, heads, ff;
+  std::int64_t lanes, tokens, riders, columns, layers, width, inner, heads, ff;
   std::int64_t value_bytes;    // of parameters, the residual stream and norms
   std::int64_t compute_bytes;  // of matrix products
   std::int64_t score_bytes;    // of attention probabilities and logits
 };
 
 Extents extents_of(const config::Experiment& e, std::int64_t lanes, std::int64_t tokens,
-                   std::int64_t context_rows, config::Precision precision) {
+                   const ModelSizes& sizes, config::Precision precision) {
   Extents x{};
   x.lanes = lanes;
   x.tokens = tokens;
-  x.columns = context_rows + tokens;
+  x.riders = sizes.rider_rows;
+  x.columns = sizes.context_rows + tokens;
   x.layers = e.model.layers;
   x.width = e.model.width;
   x.inner = e.model.heads * e.model.head_width;
@@ -41,8 +42,8 @@ Extents extents_of(const config::Experiment& e, std::int64_t lanes, std::int64_t
   return x;
 }
 
-Extents training_extents(const config::Experiment& e, std::int64_t context_rows) {
-  return extents_of(e, e.train.lanes, e.train.segment, context_rows, e.train.precision);
+Extents training_extents(const config::Experiment& e, const ModelSizes& sizes) {
+  return extents_of(e, e.train.lanes, e.train.segment, sizes, e.train.precision);
 }
 
 // Per layer: inputs of both norms and both blocks and two dropout masks; queries with either bias,
@@ -51,7 +52,7 @@ Extents training_extents(const config::Experiment& e, std::int64_t context_rows)
 // probabilities and their mask.
 std::int64_t layer_activations(const config::Experiment& e, const Extents& x) {
   const bool has_dropout = e.model.dropout > 0.0;
-  const std::int64_t rows = x.lanes * x.tokens;
+  const std::int64_t rows = x.lanes * (x.tokens + x.riders);
   const std::int64_t widths = 4 + (has_dropout ? 2 : 0) + (e.model.norm == config::Norm::kPre);
   const std::int64_t queries = config::is_relative(e.model.position) ? 4 : 3;
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
@@ -59,7 +60,7 @@ std::int64_t layer_activations(const config::Experiment& e, const Extents& x) {
   const std::int64_t scores = e.model.attention_dropout > 0.0 ? 2 : 1;
   return rows * widths * x.width * x.value_bytes +
          (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
-         rows * scores * x.heads * x.columns * x.score_bytes;
+         x.lanes * x.tokens * scores * x.heads * x.columns * x.score_bytes;
 }
 
 // Logits and log-probabilities of as many rows as the softmax takes at once.
@@ -84,12 +85,14 @@ void add_model(MemoryEstimate& out, const config::Experiment& e, const ModelSize
 }
 
 void add_activations(MemoryEstimate& out, const config::Experiment& e, const ModelSizes& sizes) {
-  const Extents x = training_extents(e, sizes.context_rows);
+  const Extents x = training_extents(e, sizes);
   const std::int64_t segments = e.train.bptt_segments;
-  out.uses.push_back({"activations of the layers", segments * x.layers * layer_activations(e, x),
-                      str(segments, " segments x ", x.layers, " layers x ", x.lanes, " lanes x ",
-                          x.tokens, " tokens that see ", x.columns, " columns"),
-                      "train.lanes, train.segment, train.bptt_segments or the memory's rows"});
+  out.uses.push_back(
+      {"activations of the layers", segments * x.layers * layer_activations(e, x),
+       str(segments, " segments x ", x.layers, " layers x ", x.lanes, " lanes x ", x.tokens,
+           " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "", " that see ",
+           x.columns, " columns"),
+       "train.lanes, train.segment, train.bptt_segments or the memory's rows"});
   out.uses.push_back({"logits of the softmax", segments * softmax_bytes(e, x, sizes.vocabulary),
                       str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
                       "train.lanes, train.segment, or use [model.adaptive]"});
@@ -118,7 +121,7 @@ std::vector<MemoryUse> MemoryEstimate::largest() const {
 MemoryEstimate estimate_memory(const config::Experiment& experiment, const ModelSizes& sizes) {
   MemoryEstimate out;
   add_model(out, experiment, sizes);
-  const Extents x = training_extents(experiment, sizes.context_rows);
+  const Extents x = training_extents(experiment, sizes);
   const std::int64_t rows = sizes.context_rows * x.lanes * x.layers * x.width * x.value_bytes;
   out.uses.push_back({"memory state", std::max(rows, sizes.state_bytes) + sizes.state_bytes,
                       str(sizes.context_rows, " rows a lane and layer, and slots"),
@@ -137,6 +140,7 @@ MemoryEstimate estimate_memory(const Runtime& runtime) {
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   sizes.context_rows = runtime.stack().context_rows(memory::Phase::kTraining);
+  sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kTraining);
   MemoryEstimate out = estimate_memory(e, sizes);
   out.is_cuda = runtime.device().is_cuda();
   return out;
@@ -154,8 +158,11 @@ MemoryEstimate estimate_memory(const config::Experiment& experiment, std::int64_
 
 MemoryEstimate estimate_evaluation(const Runtime& runtime) {
   const config::Experiment& e = runtime.experiment();
-  const std::int64_t rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
-  const Extents x = extents_of(e, e.eval.lanes, e.eval.segment, rows, runtime.precision());
+  ModelSizes sizes;
+  sizes.context_rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
+  sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kEvaluation);
+  const std::int64_t rows = sizes.context_rows;
+  const Extents x = extents_of(e, e.eval.lanes, e.eval.segment, sizes, runtime.precision());
   const std::int64_t held = rows * x.lanes * x.layers;
   const std::int64_t tokens = x.lanes * x.tokens;
   const std::int64_t scores = tokens * x.heads * x.columns * x.score_bytes;
@@ -168,7 +175,8 @@ MemoryEstimate estimate_evaluation(const Runtime& runtime) {
       {"memory state", held * (x.width * x.value_bytes + 2 * x.inner * x.compute_bytes),
        str(rows, " rows a lane and layer, with their keys and values"), keys},
       {"tensors of one layer",
-       2 * scores + tokens * (6 * x.width * x.value_bytes + (6 * x.inner + x.ff) * x.compute_bytes),
+       2 * scores + x.lanes * (x.tokens + x.riders) *
+                        (6 * x.width * x.value_bytes + (6 * x.inner + x.ff) * x.compute_bytes),
        str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
       {"logits of the softmax", softmax_bytes(e, x, runtime.model().vocabulary()),
        str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),

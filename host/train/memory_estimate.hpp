@@ -36,11 +36,13 @@ struct ModelSizes {
   std::int64_t largest_parameter = 0;    // numbers of the largest tensor
   std::int64_t memory_parameters = 0;
   std::int64_t context_rows = 0;  // R, of all tiers, while training
+  std::int64_t rider_rows = 0;    // M, those of them that pass the layers with the tokens
   std::int64_t state_bytes = 0;   // of a fresh training state: slots and start rows
 };
 
 // Bytes of a training step at its height. Parameters, gradients and moments are counted exactly.
-// Activations are the tensors that the backbone keeps for the backward pass (per token and layer
+// Activations are the tensors that the backbone keeps for the backward pass (per token, or rider,
+// and layer
 // 4 to 7 D, 4 H d, 2 H d (R + T) / T, ff, and H (R + T) probabilities), the logits of the softmax,
 // and the temporaries of the largest backward pass; what hooks of memories keep is not known and
 // not counted. docs/training.md compares it with measured peaks.

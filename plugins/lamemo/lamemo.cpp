@@ -44,6 +44,7 @@ LaMemo::LaMemo(mneme::Setup& s)
     s.wants(MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE);
   } else {
     s.is_cut_invariant();
+    s.has_no_riders();
   }
 }
 
@@ -96,8 +97,8 @@ LaMemo::Window LaMemo::window(const Layer& l, int64_t riders) const {
 }
 
 LaMemo::Attended LaMemo::carried(const Layer& l, int64_t riders) const {
-  const Tensor context = l.slot(context_);
-  const int64_t held = context.dim(1);
+  const Tensor context = l.slot(context_), lse = l.slot(lse_);
+  const int64_t held = std::min(context.dim(1), lse.dim(1));
   if (held < riders) {
     mneme::fail(MNEME_E_STATE, "the state has " + std::to_string(riders) +
                                    " embedded rows, but attended contexts of " +
@@ -105,7 +106,7 @@ LaMemo::Attended LaMemo::carried(const Layer& l, int64_t riders) const {
                                    " rows: it is not one that this memory made; start from an "
                                    "empty memory");
   }
-  return {newest(context, riders), newest(l.slot(lse_), riders)};
+  return {newest(context, riders), newest(lse, riders)};
 }
 
 LaMemo::Attended LaMemo::nothing_like(const Attended& a) {

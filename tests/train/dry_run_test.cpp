@@ -189,7 +189,9 @@ TEST(MemoryEstimate, IsNearTheMeasuredPeak) {
        small_experiment(xl_cache(256), with({"train.segment=256", "model.layers=4"}))},
       {"no dropout", small_experiment("", with({"train.segment=512", "model.dropout=0.0",
                                                 "model.attention_dropout=0.0"}))},
-      {"parameters", small_experiment("", with({"train.segment=8", "data.alphabet=60000"}))}};
+      {"parameters", small_experiment("", with({"train.segment=8", "data.alphabet=60000"}))},
+      {"riders", small_experiment("[[memory.tier]]\nplugin = \"test_riders\"\nrows = 128\n",
+                                  with({"train.segment=128", "model.layers=4"}))}};
   for (const auto& [name, experiment] : cases) {
     const std::int64_t estimate = plan_training(experiment).estimate.total();
     const double factor =

@@ -48,6 +48,7 @@ struct Hooks {
       Setup setup(raw_setup, *model, made->directory);
       made->tier = std::make_unique<T>(setup);
       fill_traits(setup.traits(), *traits);
+      if (Has::kRide && setup.rides()) traits->flags |= MNEME_TIER_RIDERS;
       *out = made.release();
     });
   }
@@ -64,7 +65,6 @@ struct Hooks {
       traits.absorb = MNEME_ABSORB_AFTER_SEGMENT;
     }
     if (Has::kRead && said.sites == 0) traits.sites = MNEME_SITE_OUT;
-    if (Has::kRide) traits.flags |= MNEME_TIER_RIDERS;
   }
 
   static void destroy(void* handle) noexcept { delete static_cast<Instance<T>*>(handle); }

@@ -168,9 +168,12 @@ class Setup {
   void max_segment(int64_t length) noexcept { traits_.max_segment = length; }
   void releases() noexcept { traits_.flags |= MNEME_TIER_RELEASES; }
   void emits_token_bias() noexcept { traits_.flags |= MNEME_TIER_TOKEN_BIAS; }
+  // With these options begin never gives riders, although the class overrides ride.
+  void has_no_riders() noexcept { rides_ = false; }
   void is_cut_invariant() noexcept { traits_.flags |= MNEME_TIER_CUT_INVARIANT; }
 
   const mneme_tier_traits& traits() const noexcept { return traits_; }
+  bool rides() const noexcept { return rides_; }
 
  private:
   template <typename Function, typename... Out>
@@ -187,6 +190,7 @@ class Setup {
   const mneme_model_info* model_;
   detail::Directory* directory_;
   mneme_tier_traits traits_ = MNEME_INIT(mneme_tier_traits);
+  bool rides_ = true;
 };
 
 }  // namespace sdk_0_1
