@@ -235,12 +235,15 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
   // Nothing reads the riders of the last layer: they end with its attention.
   at::Tensor middle = (is_last() ? rows : h) + attended;
   if (!settings_->is_pre_norm) middle = post_norm(middle, weights_.norm_weight, weights_.norm_bias);
-  const auto tap_tokens = [&](const at::Tensor& t) {
-    return t.narrow(1, t.size(1) - tokens, tokens).detach();
+  const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,
+                       std::vector<at::Tensor>& of_riders) {
+    const int64_t before = t.size(1) - tokens;
+    of_tokens.push_back(t.narrow(1, before, tokens).detach());
+    if (before > 0) of_riders.push_back(t.narrow(1, 0, before).detach());
   };
-  if (scope.tap != nullptr) scope.tap->attention_out.push_back(tap_tokens(middle));
+  if (scope.tap != nullptr) tap(middle, scope.tap->attention_out, scope.tap->rider_attention_out);
   const at::Tensor out = feed_forward(middle, scope);
-  if (scope.tap != nullptr) scope.tap->layer_out.push_back(tap_tokens(out));
+  if (scope.tap != nullptr) tap(out, scope.tap->layer_out, scope.tap->rider_layer_out);
   if (scope.open == nullptr) {
     scope.run.absorb_after(index_, x, local, services);
   } else {

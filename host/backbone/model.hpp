@@ -47,6 +47,8 @@ struct ForwardOptions {
     std::vector<at::Tensor> attention_out;  // per layer [B,T,D]: output of the attention block
                                             // (after projection, residual and, in post-norm, norm)
     std::vector<at::Tensor> layer_out;      // per layer [B,T,D]
+    // Of riders [B,M,D], as the two above, for every layer but the last; empty without riders.
+    std::vector<at::Tensor> rider_attention_out, rider_layer_out;
     at::Tensor embedded;                    // [B,T,D] input of layer 0
   };
   Tap* tap = nullptr;
