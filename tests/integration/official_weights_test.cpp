@@ -1,5 +1,6 @@
 // Official weights through the real binary: imported, they give the losses of the official code,
 // before and after a trip through export; a new run begins with them.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -156,6 +157,81 @@ INSTANTIATE_TEST_SUITE_P(Golden, OfficialWeights,
 
 #ifdef MNEME_HAS_LAMEMO
 INSTANTIATE_TEST_SUITE_P(LookAhead, OfficialWeights,
+                         ::testing::Values("lamemo", "lamemo_pre_lnorm"),
+                         [](const auto& file) { return std::string(file.param); });
+
+// Sums over lanes, heads and tokens of the attention to each distance.
+struct AttentionSums {
+  std::vector<double> weight, tokens;  // [distances]; tokens count every lane's
+};
+
+class OfficialAttention : public OfficialWeights {
+ protected:
+  static constexpr std::int64_t kDistances = 20;
+  static constexpr std::int64_t kLayer = 1;  // whose probabilities the files have
+
+  // Of the last segment, [N,K,B,H] in the file.
+  AttentionSums official() const {
+    const TensorView& p = golden_.at("seg3/attn_prob/1");
+    const std::int64_t tokens = p.shape.at(0), keys = p.shape.at(1);
+    const std::int64_t rest = p.shape.at(2) * p.shape.at(3);
+    AttentionSums sums{std::vector<double>(kDistances), std::vector<double>(kDistances)};
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      for (std::int64_t d = 1; d <= std::min(kDistances, keys - tokens + i); ++d) {
+        const std::int64_t row = (i * keys + keys - tokens + i - d) * rest;
+        for (std::int64_t r = 0; r < rest; ++r) {
+          float value;
+          std::memcpy(&value, p.data + static_cast<std::size_t>(row + r) * sizeof(float),
+                      sizeof value);
+          sums.weight.at(static_cast<std::size_t>(d - 1)) += value;
+        }
+        sums.tokens.at(static_cast<std::size_t>(d - 1)) += static_cast<double>(p.shape.at(2));
+      }
+    }
+    return sums;
+  }
+
+  // Of the first segments, as `mneme analyze distance` measures them.
+  AttentionSums ours(int segments) const {
+    expect_done(run_mneme({"analyze",    "distance",        file("run"),  "--out",
+                           file("out"),  "--quiet",         "--json",     file("distance.json"),
+                           "--lanes",    str(texts_.lanes), "--segments", str(segments),
+                           "--layer",    str(kLayer),       "--width",    "1",
+                           "--distance", str(kDistances),   "--threads",  "1"}));
+    const Json layer =
+        Json::parse(read_file(folder_ / "distance.json")).at("memories").at(0).at("layers").at(0);
+    AttentionSums sums;
+    const double heads = std::stod(meta("n_head"));
+    for (std::size_t d = 0; d < kDistances; ++d) {
+      sums.tokens.push_back(layer.at("tokens").at(d));
+      sums.weight.push_back(layer.at("weight").at(d).get<double>() * sums.tokens.back() * heads);
+    }
+    return sums;
+  }
+};
+
+TEST_P(OfficialAttention, IsMeasuredByDistance) {
+  // Every token is fed: the last target stands behind the last input.
+  std::vector<std::int64_t> text;
+  for (std::int64_t b = 0; b < texts_.lanes; ++b) {
+    const auto begin = texts_.input.begin() + b * texts_.length;
+    text.insert(text.end(), begin, begin + texts_.length);
+    text.push_back(texts_.target.at(static_cast<std::size_t>((b + 1) * texts_.length - 1)));
+  }
+  SafetensorsWriter tokens;
+  tokens.add("tokens", DType::I64, {texts_.lanes, texts_.length + 1}, text.data());
+  tokens.write(folder_ / "tokens.safetensors");
+  expect_done(
+      run_mneme({"import", path_.string(), experiment(settings()), "--prefix", "param/", "--run",
+                 file("run"), "--set", "data.valid=" + file("tokens.safetensors")}));
+  const AttentionSums before = ours(3), all = ours(4), theirs = official();
+  for (std::size_t d = 0; d < kDistances; ++d) {
+    EXPECT_EQ(all.tokens[d] - before.tokens[d], theirs.tokens[d]) << "distance " << d + 1;
+    EXPECT_NEAR(all.weight[d] - before.weight[d], theirs.weight[d], 1e-5) << "distance " << d + 1;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(LookAhead, OfficialAttention,
                          ::testing::Values("lamemo", "lamemo_pre_lnorm"),
                          [](const auto& file) { return std::string(file.param); });
 #endif
