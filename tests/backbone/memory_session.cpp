@@ -75,9 +75,8 @@ at::Tensor MemorySession::parameter(const std::string& name) const {
   throw_run("no parameter is called ", name);
 }
 
-double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t samples) {
-  // Short, so that few places lie near a bend of the feed-forward's ReLU.
-  constexpr double kStep = 1e-5;
+double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t samples,
+                      double step) {
   const at::AutoGradMode with_grad(true);
   leaf.mutable_grad().reset();
   loss().backward();
@@ -90,15 +89,15 @@ double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, 
     const int64_t place = takes_all ? s : random.between(0, leaf.numel() - 1);
     double* value = leaf.mutable_data_ptr<double>() + place;
     const double before = *value;
-    const auto at_step = [&](double step) {
-      *value = before + step;
+    const auto at_offset = [&](double offset) {
+      *value = before + offset;
       return loss().item<double>();
     };
     // Fourth order: the second-order formula's own error would be what is measured.
-    const double near = at_step(kStep) - at_step(-kStep);
-    const double far = at_step(2 * kStep) - at_step(-2 * kStep);
+    const double near = at_offset(step) - at_offset(-step);
+    const double far = at_offset(2 * step) - at_offset(-2 * step);
     *value = before;
-    const double expected = (8.0 * near - far) / (12.0 * kStep);
+    const double expected = (8.0 * near - far) / (12.0 * step);
     const double difference = grad[place].item<double>() - expected;
     error += difference * difference;
     norm += expected * expected;

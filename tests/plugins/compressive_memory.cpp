@@ -1,26 +1,11 @@
 #include "tests/plugins/compressive_memory.hpp"
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
 
 namespace compressive_test {
-namespace {
-
-using mneme::str;
-
-// "<tier>.<plugin>.<layer>.": how names of a tier's probes and state begin, the plugin left out.
-bool is_of(const std::string& name, int64_t tier, const std::string& rest) {
-  return name.starts_with(str(tier, ".")) && name.ends_with(rest);
-}
-
-}  // namespace
 
 std::string compressive(const std::string& options) {
-  return "[[memory.tier]]\nplugin = \"compressive\"\n" + options + "\n";
-}
-
-std::string xl_cache(int64_t rows) {
-  return str("[[memory.tier]]\nplugin = \"xl_cache\"\nrows = ", rows, "\n");
+  return tier_test::tier("compressive", options);
 }
 
 ModelConfig model_config() {
@@ -31,49 +16,11 @@ ModelConfig model_config() {
 
 MemorySession session(const std::string& tiers, const ModelConfig& config,
                       const ModelSetup& setup) {
-  return {config, setup, mneme::backbone::memory_of({MNEME_PLUGIN_DIR}, tiers)};
+  return tier_test::session(tiers, config, setup);
 }
-
-at::Tensor Held::lane(int64_t b) const { return rows[b].index({valid[b]}); }
 
 Held held(const StackState& state, const std::string& queue, int64_t layer, int64_t tier) {
-  const StackState::Saved saved = state.save();
-  const auto find = [&](int64_t block, const char* field) {
-    for (const auto& [name, tensor] : saved.tensors) {
-      if (is_of(name, tier, str(".", layer, ".", queue, ".", block, ".", field))) return tensor;
-    }
-    return at::Tensor();
-  };
-  std::vector<at::Tensor> rows, valid;
-  for (int64_t block = 0;; ++block) {
-    const at::Tensor hidden = find(block, "hidden");
-    if (!hidden.defined()) break;
-    const at::Tensor mask = find(block, "valid");
-    rows.push_back(hidden);
-    valid.push_back(mask.defined() ? mask
-                                   : torch::ones({hidden.size(0), hidden.size(1)}, at::kBool));
-  }
-  return rows.empty() ? Held{} : Held{at::cat(rows, 1), at::cat(valid, 1)};
-}
-
-at::Tensor probe(const MemorySession::Result& seen, const std::string& name, int64_t layer,
-                 int64_t tier) {
-  for (const auto& [key, tensor] : seen.probes) {
-    if (is_of(key, tier, str(".", layer, ".", name))) return tensor;
-  }
-  throw std::out_of_range("no probe " + name);
-}
-
-MemorySession::Result run_segment(MemorySession& run, StackState& state, const at::Tensor& ids,
-                                  uint64_t s, const Events& events,
-                                  const std::vector<int64_t>& lanes, MemorySession::How how) {
-  std::vector<uint8_t> resets;
-  for (const int64_t b : lanes) {
-    resets.push_back(events.is_reset(b, s) ? 1 : 0);
-    if (events.valid) how.valid_count.push_back(events.valid(b, s));
-  }
-  state.reset(resets);
-  return run.run(state, ids.index_select(0, at::tensor(lanes, at::kLong)), how);
+  return tier_test::held_at(state, mneme::str(layer, ".", queue), tier);
 }
 
 }  // namespace compressive_test
