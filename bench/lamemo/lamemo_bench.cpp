@@ -8,6 +8,9 @@
 // for both (only scores that a query may use, sizes.hpp), as a share of what a product of 1024^3
 // reached in the same rounds.
 //
+// At the sizes of enwik8's evaluation (80/2100) also the peak of allocated memory in a segment of
+// two layers, the first of which looks ahead.
+//
 //   lamemo_bench [rounds] [layers] [training lanes] [evaluation lanes]     5 16 2 2
 #include <algorithm>
 #include <array>
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include "bench/lamemo/host_stack.hpp"
+#include "bench/measure/allocations.hpp"
 #include "bench/measure/peak.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/torch.hpp"
@@ -124,7 +128,30 @@ void measure(const char* name, const StackSizes& s, bool is_training, int rounds
       100.0 * flops / median(seconds[0]) / reached, 100.0 * flops / median(seconds[1]) / reached);
 }
 
+// Of one segment, beyond weights and state.
+double peak_mib(Sides& sides, std::size_t side) {
+  sides.drop_gradients();
+  sides.run(side);  // whatever is allocated once
+  sides.drop_gradients();
+  const int64_t before = held_bytes();
+  restart_peak();
+  sides.run(side);
+  return static_cast<double>(peak_bytes() - before) / (1024.0 * 1024.0);
+}
+
+void measure_memory(const char* name, const StackSizes& s, bool is_training) {
+  Sides sides(s, at::kFloat, 0.0, is_training);
+  sides.fill();
+  const double official = peak_mib(sides, 0), ours = peak_mib(sides, 1);
+  std::printf(
+      "%s, %lld layers, %lld/%lld: peak of allocated memory, official %.0f MiB, mneme %.0f "
+      "MiB: %.1f times\n",
+      name, static_cast<long long>(s.layers), static_cast<long long>(s.segment),
+      static_cast<long long>(s.rows), official, ours, official / ours);
+}
+
 int run(int rounds, int64_t layers, int64_t training_lanes, int64_t evaluation_lanes) {
+  count_allocations();
   torch::manual_seed(3);
   std::printf("%s; %d rounds\n", train::describe(at::kCPU).c_str(), rounds);
   const StackSizes small{3, 36, 4, 9, 52, 2, 5, 12};
@@ -141,6 +168,9 @@ int run(int rounds, int64_t layers, int64_t training_lanes, int64_t evaluation_l
     measure("training step", training, true, rounds);
     measure("evaluation", evaluation, false, rounds);
   }
+  const StackSizes enwik8{2, 512, 8, 64, 2048, 1, 80, 2100};
+  measure_memory("evaluation", enwik8, false);
+  measure_memory("training step", enwik8, true);
   return 0;
 }
 

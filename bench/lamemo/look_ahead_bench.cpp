@@ -13,6 +13,10 @@
 //              rounds
 //   workspace  of the kernel's backward pass, against one [B,H,M,R] of the ops
 //
+// At last the peak of allocated memory at the sizes of enwik8's evaluation (80/2100, one lane): the
+// released algorithm (official.hpp) against all that the kernel is given beyond its inputs:
+// results, gradients that arrive and leave, both workspaces.
+//
 //   look_ahead_bench [rounds]     9
 #include <array>
 #include <cmath>
@@ -22,6 +26,8 @@
 #include <limits>
 #include <vector>
 
+#include "bench/lamemo/official.hpp"
+#include "bench/measure/allocations.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/memory/groups/groups.hpp"
 #include "host/memory/kernel_view.hpp"
@@ -241,7 +247,42 @@ bool measure(const LookAheadSizes& s, int rounds) {
   return true;
 }
 
+double peak_mib(const auto& body) {
+  const int64_t before = held_bytes();
+  restart_peak();
+  body();
+  return static_cast<double>(peak_bytes() - before) / 0x1p20;
+}
+
+void measure_memory() {
+  constexpr int64_t kRows = 2100, kSegment = 80, kHeads = 8, kWidth = 64;
+  const auto leaf = [](at::IntArrayRef shape) {
+    return torch::randn(shape).set_requires_grad(true);
+  };
+  const StackSizes sizes{0, kHeads * kWidth, kHeads, kWidth, 0, 1, kSegment, kRows};
+  const at::Tensor bias = leaf({kHeads, kWidth});
+  const OfficialLaMemo official(sizes, {}, bias, bias, bias);
+  const at::Tensor q = leaf({kRows, 1, kHeads, kWidth}), k = leaf({kRows + 1, 1, kHeads, kWidth});
+  const at::Tensor positions = leaf({kRows + kSegment + 1, kHeads, kWidth});
+  const OfficialLaMemo::Attended carried{torch::randn({kRows, 1, kHeads, kWidth}),
+                                         torch::randn({kRows, 1, kHeads})};
+  const double forward = peak_mib([&] {
+    const at::NoGradGuard no_grad;
+    static_cast<void>(official.look_ahead(q, k, k, positions, carried));
+  });
+  const double step =
+      peak_mib([&] { official.look_ahead(q, k, k, positions, carried).context.sum().backward(); });
+  const LookAheadSizes s{1, kRows, kSegment, kHeads, kWidth};
+  const std::vector<at::Tensor> in = random_inputs(s);
+  const double ours = peak_mib([&] { static_cast<void>(ByKernel(s, in).step()); });
+  std::printf(
+      "peak of allocated memory, B=1 M=%ld W=%ld: official forward %.0f MiB, with backward "
+      "%.0f; kernel, both %.0f: %.1f and %.1f times\n",
+      kRows, kSegment, forward, step, ours, forward / ours, step / ours);
+}
+
 int run(int rounds) {
+  count_allocations();
   detail::groups.parallel = memory::parallel_api();
   std::printf("%s\n%7s %-33s %-17s %8s %9s %9s %8s %8s\n", train::describe(at::kCPU).c_str(),
               "threads", "", "", "ratio", "ops", "kernel", "MiB", "of [M,R]");
@@ -253,6 +294,7 @@ int run(int rounds) {
       if (!measure(s, rounds)) return 1;
     }
   }
+  measure_memory();
   return 0;
 }
 
