@@ -189,6 +189,10 @@ LaMemo::Attended LaMemo::refresh(Layer& l, const mneme::Ride& in) const {
   }
   if (!l.wants_probe("memory.alpha")) return after;
   if (!alpha) alpha = exp(before.lse - maximum(after.lse, full_like(after.lse, kLowest)));
+  if (in.valid) {
+    const Tensor is_there = unsqueeze(slice(in.valid, 1, 0, in.riders), 2);
+    alpha = where(is_there, alpha, std::numeric_limits<double>::quiet_NaN());
+  }
   l.probe("memory.alpha", alpha);
   return after;
 }

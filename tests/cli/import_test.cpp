@@ -255,7 +255,7 @@ TEST_F(Export, RefusesModelsThatTheOfficialCodeDoesNotHave) {
   expect_done(train({"model.position=alibi", "model.embedding_scale=none"}));
   expect_refusal(tool("export", {file("out.safetensors")}), 2,
                  {"the official code has no such model",
-                  "model.position: expected \"relative\", got \"alibi\"",
+                  "model.position: expected \"relative\" or \"disentangled\", got \"alibi\"",
                   "model.embedding_scale: expected \"sqrt\", got \"none\""});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out.safetensors"));
 }

@@ -247,5 +247,20 @@ TEST(LaMemoAlpha, IsTheShareOfWhatWasSeenBefore) {
   }
 }
 
+TEST(LaMemoAlpha, IsNoNumberWhereALaneHasNoRow) {
+  MemorySession run = session(lamemo("rows = 20"), kVariants[0].config());
+  StackState state = run.fresh(2);
+  run.nll(state, ids_of(0));
+  state.reset({0, 1});
+  run.nll(state, ids_of(1));
+  const auto seen = run.run(state, ids_of(2), {.probes = {kAlpha}});
+  for (const int64_t layer : {0, 1, 2}) {
+    const at::Tensor is_number = tier_test::probe(seen, kAlpha, layer).isnan().logical_not();
+    EXPECT_TRUE(is_number[0].all().item<bool>()) << "12 rows";
+    EXPECT_FALSE(is_number[1].narrow(0, 0, 6).any().item<bool>()) << "of before the reset";
+    EXPECT_TRUE(is_number[1].narrow(0, 6, 6).all().item<bool>());
+  }
+}
+
 }  // namespace
 }  // namespace lamemo_test
