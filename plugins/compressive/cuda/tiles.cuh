@@ -4,68 +4,29 @@
 
 #include <cstdint>
 
-#include "mneme/cuda/elements.cuh"
+#include "mneme/cuda/tiles.cuh"
 #include "reconstruction_args.hpp"
 
 namespace compressive::cuda {
 
+using mneme::cuda::kChunk;
+using mneme::cuda::kPanel;
+using mneme::cuda::kThreads;
+using mneme::cuda::most_of_row;
+using mneme::cuda::multiply;
+using mneme::cuda::patch_column;
+using mneme::cuda::patch_row;
+using mneme::cuda::power_of_two;
+using mneme::cuda::sum_of_row;
 using mneme::cuda::widen;
 
-constexpr int kThreads = 256;
 constexpr int kQueries = 64;  // of a block
-constexpr int kPanel = 64;    // columns of a block's results
-constexpr int kChunk = 32;    // what a product sums over at a time, through shared memory
 // Rows that are worked on together: twice as many bytes would not fit a block's shared memory.
 template <typename T>
 constexpr int kRows = sizeof(T) == 4 ? 64 : 32;
 
-// A thread's results of a product are neighbouring rows, and columns 16 apart so that neighbouring
-// threads read neighbouring columns.
-template <int each>
-__device__ int patch_row(int i) {
-  return static_cast<int>(threadIdx.x) / 16 * each + i;
-}
-__device__ inline int patch_column(int j) { return static_cast<int>(threadIdx.x) % 16 + 16 * j; }
-
-__device__ inline float power_of_two(float x) { return exp2f(x); }
-__device__ inline double power_of_two(double x) { return exp2(x); }
 __device__ inline float logarithm_of_two(float x) { return log2f(x); }
 __device__ inline double logarithm_of_two(double x) { return log2(x); }
-
-// Over the 16 threads that share rows, in a fixed order.
-template <typename T>
-__device__ T sum_of_row(T value) {
-  for (int step = 8; step > 0; step /= 2) value += __shfl_xor_sync(0xFFFFFFFFU, value, step);
-  return value;
-}
-template <typename T>
-__device__ T most_of_row(T value) {
-  for (int step = 8; step > 0; step /= 2) {
-    const T other = __shfl_xor_sync(0xFFFFFFFFU, value, step);
-    value = other > value ? other : value;
-  }
-  return value;
-}
-
-// sums[i][j] += sum_k left[k][row i] * right[k][column j] for k < kChunk.
-template <int rows, int columns, int left_stride, int right_stride, typename T>
-__device__ void multiply(const T (*left)[left_stride], const T (*right)[right_stride],
-                         T (&sums)[rows][columns]) {
-#pragma unroll 8
-  for (int k = 0; k < kChunk; ++k) {
-    T a[rows];
-    T b[columns];
-#pragma unroll
-    for (int i = 0; i < rows; ++i) a[i] = left[k][patch_row<rows>(i)];
-#pragma unroll
-    for (int j = 0; j < columns; ++j) b[j] = right[k][patch_column(j)];
-#pragma unroll
-    for (int i = 0; i < rows; ++i) {
-#pragma unroll
-      for (int j = 0; j < columns; ++j) sums[i][j] += a[i] * b[j];
-    }
-  }
-}
 
 // kChunk columns of `size` rows that lie `stride` apart, turned: to[column][row]; zeros beyond
 // `count` rows and `columns` columns. The odd stride keeps the stores apart.
