@@ -36,6 +36,19 @@ TEST_F(DenseProduct, LinearAndItsGradientsAgreeWithF64) {
     EXPECT_LT(difference(grads[i], grads64[i]), 1e-6) << "input " << i;
 }
 
+// One row: the weight is large enough for oneDNN where the product is not.
+TEST_F(DenseProduct, OneRowAgreesWithF64) {
+  const at::Tensor x = leaf({1, 1, 5 * kInner}), w = leaf({2 * kColumns, 5 * kInner});
+  const at::Tensor x64 = leaf64(x), w64 = leaf64(w);
+  const at::Tensor y = dense_linear(x, w, {}), y64 = at::linear(x64, w64);
+  EXPECT_EQ(y.sizes(), y64.sizes());
+  EXPECT_LT(difference(y, y64), 1e-6);
+  const auto grads = torch::autograd::grad({y.sum()}, {x, w});
+  const auto grads64 = torch::autograd::grad({y64.sum()}, {x64, w64});
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    EXPECT_LT(difference(grads[i], grads64[i]), 1e-6) << "input " << i;
+}
+
 // Rows, columns, every second row, one row repeated.
 TEST_F(DenseProduct, TakesViewsOfAnyStrides) {
   const at::Tensor b = torch::randn({kInner, kColumns});
