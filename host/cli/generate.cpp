@@ -242,10 +242,11 @@ void add_model_options(CLI::App& command, GenerateArguments& arguments) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1048576}));
   command
       .add_option("--protocol", arguments.protocol,
-                  "lamemo: the paper's: prompt in chunks of 256 without <eos>, 256 tokens as "
+                  "released: as LaMemo's released code: prompt in chunks of 256 without <eos>, 256 "
+                  "tokens as "
                   "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"lamemo"}));
+      ->check(CLI::IsMember({"released"}));
   add_memory_files(command, arguments.memory, "Memory file in place of the run's own");
   command
       .add_option("--checkpoint", arguments.checkpoint,
@@ -273,7 +274,7 @@ void add_generate(CLI::App& app, Action& action) {
                 "mneme generate runs/first --prompt-file story.txt --samples 4 --seed 7",
                 "mneme generate runs/first --prompt \"Hello.\" --save-state talk.safetensors",
                 "mneme generate runs/first --state talk.safetensors --prompt \" And then?\"",
-                "mneme generate runs/wt103 --prompt-file context.txt --protocol lamemo"});
+                "mneme generate runs/wt103 --prompt-file context.txt --protocol released"});
   command->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });

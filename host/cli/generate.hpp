@@ -35,7 +35,7 @@ struct GenerateArguments {
   std::optional<std::int64_t> segment;
   std::string stop;
   bool detokenises = false;
-  std::string protocol;  // "" or "lamemo"
+  std::string protocol;  // "" or "released"
   std::vector<std::filesystem::path> memory;
   std::string checkpoint = "last";
   SetArgument set;

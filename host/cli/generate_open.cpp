@@ -17,22 +17,22 @@ namespace fs = std::filesystem;
 
 // [LaMemo, section 4.5 and its generation script]: prompt in chunks of 256 without <eos>, then 256
 // segments of one token, 512 rows, distances clamped at 400, nucleus .95, seed 42.
-constexpr std::int64_t kLamemoChunk = 256;
-constexpr std::int64_t kLamemoTokens = 256;
-constexpr std::int64_t kLamemoRows = 512;
-constexpr std::int64_t kLamemoClamp = 400;
-constexpr double kLamemoTopP = 0.95;
-constexpr std::int64_t kLamemoSeed = 42;
+constexpr std::int64_t kReleasedChunk = 256;
+constexpr std::int64_t kReleasedTokens = 256;
+constexpr std::int64_t kReleasedRows = 512;
+constexpr std::int64_t kReleasedClamp = 400;
+constexpr double kReleasedTopP = 0.95;
+constexpr std::int64_t kReleasedSeed = 42;
 
-bool is_lamemo(const GenerateArguments& arguments) { return arguments.protocol == "lamemo"; }
+bool is_released(const GenerateArguments& arguments) { return arguments.protocol == "released"; }
 
 std::vector<config::Override> overrides_of(const GenerateArguments& arguments,
                                            const config::Experiment& stored) {
   std::vector<config::Override> overrides;
   const bool has_distances = stored.model.position != config::PositionScheme::kLearned &&
                              stored.model.position != config::PositionScheme::kNone;
-  if (is_lamemo(arguments) && has_distances) {
-    overrides.push_back({.key = "model.clamp_distance", .value = str(kLamemoClamp)});
+  if (is_released(arguments) && has_distances) {
+    overrides.push_back({.key = "model.clamp_distance", .value = str(kReleasedClamp)});
   }
   for (const config::Override& given : arguments.set.overrides()) {
     const std::string table = given.key.substr(0, given.key.find('.'));
@@ -49,32 +49,32 @@ std::vector<config::Override> overrides_of(const GenerateArguments& arguments,
 
 GenerateSettings settings_of(const GenerateArguments& arguments,
                              const config::Experiment& experiment) {
-  const bool lamemo = is_lamemo(arguments);
+  const bool released = is_released(arguments);
   GenerateSettings settings;
   generate::Options& options = settings.options;
   generate::Sampling& sampling = options.sampling;
-  options.segment = arguments.segment.value_or(lamemo ? 1 : experiment.generate.segment);
-  options.prompt_segment = lamemo ? kLamemoChunk : 0;
-  options.seed = static_cast<std::uint64_t>(arguments.seed.value_or(lamemo ? kLamemoSeed : 1));
+  options.segment = arguments.segment.value_or(released ? 1 : experiment.generate.segment);
+  options.prompt_segment = released ? kReleasedChunk : 0;
+  options.seed = static_cast<std::uint64_t>(arguments.seed.value_or(released ? kReleasedSeed : 1));
   sampling.is_greedy = arguments.is_greedy;
   sampling.temperature = arguments.temperature.value_or(1.0);
   sampling.top_k = arguments.top_k.value_or(0);
-  sampling.top_p = arguments.top_p.value_or(lamemo ? kLamemoTopP : 1.0);
+  sampling.top_p = arguments.top_p.value_or(released ? kReleasedTopP : 1.0);
   sampling.min_p = arguments.min_p.value_or(0.0);
-  settings.tokens = arguments.tokens.value_or(kLamemoTokens);
-  settings.has_seed = arguments.seed.has_value() || lamemo;
-  settings.keeps_eos = !lamemo;
-  settings.detokenises = arguments.detokenises || lamemo;
+  settings.tokens = arguments.tokens.value_or(kReleasedTokens);
+  settings.has_seed = arguments.seed.has_value() || released;
+  settings.keeps_eos = !released;
+  settings.detokenises = arguments.detokenises || released;
   return settings;
 }
 
 // The memory with 512 rows in the first tier that has rows.
-config::MemoryConfig with_lamemo_rows(const OpenGeneration& opened, config::MemoryConfig memory) {
+config::MemoryConfig with_released_rows(const OpenGeneration& opened, config::MemoryConfig memory) {
   const train::SizeOption option = train::find_size_option(opened.runtime().stack(), "rows");
   const std::string path = str("memory.tier.", option.tier, ".eval_rows");
   config::TierConfig& tier = memory.tiers.at(option.tier);
   tier.eval_options.set("rows", tier.position,
-                        config::Value::integer(kLamemoRows, tier.position, path));
+                        config::Value::integer(kReleasedRows, tier.position, path));
   return memory;
 }
 
@@ -102,11 +102,11 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   const config::MemoryConfig memory = experiment.memory;
   opened.sweep = std::make_unique<train::Sweep>(*opened.checkpoint, experiment, options);
   opened.untrained = opened.sweep->load(memory);
-  if (is_lamemo(arguments)) {
+  if (is_released(arguments)) {
     if (memory.tiers.empty()) {
       display.note("without a memory the protocol's 512 rows mean nothing");
     } else {
-      opened.untrained = opened.sweep->load(with_lamemo_rows(opened, memory));
+      opened.untrained = opened.sweep->load(with_released_rows(opened, memory));
     }
   }
   return opened;

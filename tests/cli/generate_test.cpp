@@ -89,7 +89,7 @@ TEST_F(BadGeneration, OptionsOutOfRange) {
   refuses({"--segment", "0"}, {"--segment"});
   refuses({"--tokens", "-1"}, {"--tokens"});
   refuses({"--seed", "-1"}, {"--seed"});
-  refuses({"--protocol", "other"}, {"--protocol", "lamemo"});
+  refuses({"--protocol", "other"}, {"--protocol", "released"});
   refuses({"--checkpoint", "77"}, {"77"});
   refuses({"--set", "train.lr=1"}, {"--set train.lr", "generates as it is"});
   refuses({"--set", "generate.segment=0"}, {"generate.segment"});
