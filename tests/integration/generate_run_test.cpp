@@ -123,7 +123,7 @@ TEST_F(GenerateMemory, XlCacheContinuesAConversation) {
 
 TEST_F(GenerateMemory, PaperProtocol) {
   train(memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 12"), "word");
-  const Json json = generate({"--prompt", "one two ,\nthree", "--protocol", "lamemo"});
+  const Json json = generate({"--prompt", "one two ,\nthree", "--protocol", "released"});
   EXPECT_EQ(ids(json).size(), 256U);
   EXPECT_EQ(json.at("prompt").at("ids").size(), 4U);  // without <eos>
   EXPECT_EQ(json.at("segment"), 1);
@@ -133,7 +133,7 @@ TEST_F(GenerateMemory, PaperProtocol) {
   // 2 layers of 259 committed rows: fewer than the protocol's 512, more than the run's own 12.
   EXPECT_EQ(json.at("state_bytes"), 2 * 259 * 16 * 4);
   EXPECT_THAT(json.at("samples")[0].at("text"), testing::Not(HasSubstr("@-@")));
-  const Json own = generate({"--prompt", "one", "--protocol", "lamemo", "--tokens", "3",
+  const Json own = generate({"--prompt", "one", "--protocol", "released", "--tokens", "3",
                              "--segment", "4", "--seed", "1"});
   EXPECT_EQ(own.at("segment"), 4);
   EXPECT_EQ(ids(own).size(), 3U);

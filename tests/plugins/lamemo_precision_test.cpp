@@ -132,9 +132,11 @@ TEST(LaMemoDropout, WhereNothingIsDroppedGivesTheKernelsNumbers) {
           ours.loss.backward();
           theirs.loss.backward();
           for (int64_t layer = 0; s > 0 && layer < 3; ++layer) {
-            EXPECT_LE(largest_difference(tier_test::probe(ours, kAlpha, layer),
-                                         tier_test::probe(theirs, kAlpha, layer)),
-                      1e-12);
+            // No number where the reset lane has no row.
+            const auto alpha = [&](const MemorySession::Result& seen) {
+              return tier_test::probe(seen, kAlpha, layer).nan_to_num(-1.0);
+            };
+            EXPECT_LE(largest_difference(alpha(ours), alpha(theirs)), 1e-12);
             EXPECT_LE(largest_difference(context_of(a, layer), context_of(b, layer)), 1e-12);
           }
         }
