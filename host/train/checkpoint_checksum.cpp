@@ -37,7 +37,7 @@ std::string checksum_of(const std::map<std::string, std::string>& metadata) {
 [[noreturn]] void fail(const SafetensorsFile& file, const std::string& what,
                        const std::string& expected, const std::string& got) {
   throw_run({.where = str(file.path().string(), ": ", what),
-             .failed = "the checkpoint was damaged after it was written",
+             .failed = "the file was damaged after it was written",
              .expected = "checksum " + expected,
              .got = got});
 }

@@ -74,6 +74,12 @@ void LaMemo::declare(mneme::Setup& s) {
     content_bias_ = s.parameter("content_bias_ahead", shape, mneme::xavier_uniform(), shared);
   }
   look_ahead_id_ = s.kernel(look_ahead_);
+  // An open segment's length is known at its end only, and with it how many riders leave.
+  slot.lifetime = mneme::Lifetime::kSegment;
+  slot.dtype = s.compute_dtype();
+  riders_ = s.slot("riders", {mneme::kLanes, mneme::kAny, s.width()}, mneme::zeros(), slot);
+  slot.dtype = mneme::DType::kBool;
+  riders_valid_ = s.slot("riders_valid", {mneme::kLanes, mneme::kAny}, mneme::zeros(), slot);
 }
 
 mneme::Riders LaMemo::begin(mneme::Segment& segment) {
@@ -198,9 +204,8 @@ LaMemo::Attended LaMemo::refresh(Layer& l, const mneme::Ride& in) const {
 }
 
 Tensor LaMemo::ride(Layer& l, const mneme::Ride& in) {
-  const int64_t leaving =
-      std::clamp<int64_t>(in.riders + l.length() - settings_.rows, 0, in.riders);
-  if (leaving > 0) l.release(rows_between(in.hidden, in.valid, 0, leaving));
+  l.slot(riders_) = in.hidden;
+  if (in.valid) l.slot(riders_valid_) = slice(in.valid, 1, 0, in.riders);
   // What riders become in the last layer reaches nothing but a probe.
   if (in.is_last && !l.wants_probe("memory.alpha")) return {};
   const Attended after = refresh(l, in);
@@ -228,6 +233,17 @@ void LaMemo::keep_cached(Layer& l, const Rows& fed) const {
   if (leaving > 0) l.release(cache.pop_oldest(leaving));
 }
 
+void LaMemo::release_oldest(Layer& l, const Rows& fed) const {
+  const Tensor riders = l.slot(riders_), valid = l.slot(riders_valid_);
+  const int64_t held = riders.dim(1);
+  const int64_t leaving = std::clamp<int64_t>(held + fed.count - settings_.rows, 0, held);
+  if (leaving > 0) {
+    l.release(rows_between(riders, valid.dim(1) == held ? valid : Tensor(), 0, leaving));
+  }
+  const int64_t unkept = fed.count - settings_.rows;
+  if (unkept > 0) l.release(rows_between(fed.hidden, fed.valid, 0, unkept));
+}
+
 void LaMemo::absorb(Layer& l, const Rows& fed) {
   if (!l.local().is_own_segment) {
     mneme::fail(MNEME_E_STATE,
@@ -244,8 +260,7 @@ void LaMemo::absorb(Layer& l, const Rows& fed) {
     embedded.drop_oldest(std::max<int64_t>(embedded.size() - settings_.rows, 0));
   }
   keep_attended(l);
-  const int64_t unkept = fed.count - settings_.rows;
-  if (unkept > 0) l.release(rows_between(fed.hidden, fed.valid, 0, unkept));
+  release_oldest(l, fed);
 }
 
 }  // namespace lamemo

@@ -59,6 +59,8 @@ class LaMemo : public mneme::Tier {
   Attended interpolate(const Attended& before, const Attended& ahead, mneme::Tensor& alpha) const;
   void keep_attended(mneme::Layer& l) const;
   void keep_cached(mneme::Layer& l, const mneme::Rows& fed) const;
+  // Of riders and segment together `rows` stay.
+  void release_oldest(mneme::Layer& l, const mneme::Rows& fed) const;
 
   Settings settings_;
   double scale_;  // of scores
@@ -69,6 +71,7 @@ class LaMemo : public mneme::Tier {
   mneme::Parameter position_bias_, content_bias_;
   mneme::Queue embedded_;  // scope model; of the layers' inputs without look-ahead
   mneme::Slot context_, lse_;
+  mneme::Slot riders_, riders_valid_;  // of this segment: the layer's input
 };
 
 }  // namespace lamemo

@@ -37,7 +37,7 @@ Settings::Settings(const mneme::Setup& s)
       has_content_bias(s.boolean("content_bias_ahead")),
       is_signed(s.boolean("signed_ablation")) {
   check_position(s, is_signed, looks_ahead);
-  check_layers(s);
+  if (looks_ahead) check_layers(s);
   if (!looks_ahead && (is_full || has_content_bias || is_signed || !interpolates)) {
     refuse(
         "lookahead = false leaves nothing for interpolation, full_mask, content_bias_ahead "

@@ -82,13 +82,19 @@ double state_difference(const memory::StackState& a, const memory::StackState& b
 struct Case {
   std::string name;
   std::string tiers;
-  bool is_relative_only = false;
+  bool is_disentangled_only = false;
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
 class OpenSegments : public testing::TestWithParam<Case> {
  protected:
+  // Those of `all` in which the memory works.
+  static std::vector<PositionScheme> positions(std::vector<PositionScheme> all) {
+    if (GetParam().is_disentangled_only) return {PositionScheme::kDisentangled};
+    return all;
+  }
+
   // Three segments, the third of other steps, then one in which lane 1 starts afresh.
   static void expect_same(MemorySession& session, const std::string& what) {
     SCOPED_TRACE(what);
@@ -114,8 +120,8 @@ class OpenSegments : public testing::TestWithParam<Case> {
 TEST_P(OpenSegments, EqualWholeOnes) {
   for (const Norm norm : {Norm::kPost, Norm::kPre}) {
     for (const PositionScheme position :
-         {PositionScheme::kRelative, PositionScheme::kDisentangled, PositionScheme::kAlibi,
-          PositionScheme::kLearned, PositionScheme::kNone}) {
+         positions({PositionScheme::kRelative, PositionScheme::kDisentangled,
+                    PositionScheme::kAlibi, PositionScheme::kLearned, PositionScheme::kNone})) {
       const config::ModelConfig config = config_of(position, norm);
       MemorySession session(config, small_setup(), memory_with(GetParam().tiers));
       expect_same(session, std::string(config::to_word(position)) +
@@ -125,7 +131,8 @@ TEST_P(OpenSegments, EqualWholeOnes) {
 }
 
 TEST_P(OpenSegments, EqualWholeOnesWithClampedDistancesAndAWindow) {
-  for (const PositionScheme position : {PositionScheme::kRelative, PositionScheme::kAlibi}) {
+  for (const PositionScheme position :
+       positions({PositionScheme::kRelative, PositionScheme::kAlibi})) {
     config::ModelConfig config = config_of(position, Norm::kPost);
     config.clamp_distance = 5;
     config.untie_position_bias = position == PositionScheme::kRelative;
@@ -140,8 +147,9 @@ TEST_P(OpenSegments, EqualWholeOnesWithClampedDistancesAndAWindow) {
 
 // The lanes multiply within a segment; from then on each has tokens of its own.
 TEST_P(OpenSegments, LanesMultiplyBetweenSteps) {
-  MemorySession session(config_of(PositionScheme::kRelative, Norm::kPost), small_setup(),
-                        memory_with(GetParam().tiers));
+  MemorySession session(
+      config_of(positions({PositionScheme::kRelative}).front(), Norm::kPost), small_setup(),
+      memory_with(GetParam().tiers));
   const at::NoGradGuard no_grad;
   const at::Tensor prompt = random_ids(90, 1, kLength + 3, 11), own = random_ids(91, 3, 9, 11);
   memory::StackState state = session.fresh(1, memory::Phase::kEvaluation);
@@ -192,6 +200,8 @@ std::vector<Case> cases() {
             "rows = 6\ncompressed_rows = 4\nrate = 2\nfunction = \"most_used\"\nloss = \"none\"")},
       {"continuous_ltm", cache + tier("continuous_ltm", "basis = 8")},
       {"continuous_ltm_sticky", tier("continuous_ltm", "basis = 8\nsticky = true")},
+      {"lamemo", tier("lamemo", "rows = 9"), true},
+      {"lamemo_and_xl_cache", tier("lamemo", "rows = 4") + tier("xl_cache", "rows = 20"), true},
   };
   out.insert(out.end(), real.begin(), real.end());
 #endif

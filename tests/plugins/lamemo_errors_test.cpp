@@ -56,6 +56,7 @@ TEST(LaMemoErrors, NameEveryBadOption) {
         << bad.options;
   }
   EXPECT_EQ(refusal_of("rows = 4\nlayers = [0, 1, 2]\n"), "");
+  EXPECT_EQ(refusal_of("rows = 4\nlayers = [0, 1]\nlookahead = false\n"), "");
 }
 
 ModelConfig with(PositionScheme position) {

@@ -166,7 +166,7 @@ TEST(Checkpoint, FindsFlippedBits) {
                     HasSubstr("expected checksum")));
   const std::size_t step = bytes.find("\"step\":\"2\"");
   ASSERT_NE(step, std::string::npos);
-  EXPECT_THAT(damaged(step + 8), HasSubstr(": metadata: the checkpoint was damaged"));
+  EXPECT_THAT(damaged(step + 8), HasSubstr(": metadata: the file was damaged"));
 }
 
 TEST(Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
