@@ -13,9 +13,7 @@ constexpr int64_t kMostNumbers = 1 << 23;
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   at::ScalarType compute) {
-  // oneDNN copies factors turned for the backward pass, which raised the peak of a training step by
-  // up to a third: training stays with LibTorch's choice.
-  if (!at::GradMode::is_enabled() && compute == at::kFloat && weight.scalar_type() == at::kFloat &&
+  if (compute == at::kFloat && weight.scalar_type() == at::kFloat &&
       weight.numel() <= kMostNumbers) {
     return memory::ops::dense_linear(x.to(compute), weight, bias);
   }

@@ -95,6 +95,24 @@ TEST_F(DenseProduct, IsDifferentiableTwice) {
             1e-5);
 }
 
+// The gradient of the second factor is summed by 1024 rows.
+TEST_F(DenseProduct, GradientsOfManyRowsAgreeWithF64) {
+  constexpr int64_t kManyRows = 2 * 1024 + kRows;
+  const at::Tensor a = leaf({kManyRows, kInner}), b = leaf({kInner, kColumns});
+  const at::Tensor a64 = leaf64(a), b64 = leaf64(b);
+  const at::Tensor weight = torch::randn({kManyRows, kColumns});
+  const auto first = [&](const at::Tensor& p, const at::Tensor& q, const at::Tensor& product) {
+    return torch::autograd::grad({(product * weight).square().sum()}, {p, q}, {}, true, true);
+  };
+  const auto got = first(a, b, dense_matmul(a, b)), expected = first(a64, b64, at::matmul(a64, b64));
+  EXPECT_LT(difference(got[0], expected[0]), 1e-6);
+  EXPECT_LT(difference(got[1], expected[1]), 1e-6);
+  const auto second = [](const at::Tensor& gradient, const at::Tensor& p) {
+    return torch::autograd::grad({gradient.square().sum()}, {p})[0];
+  };
+  EXPECT_LT(difference(second(got[1], a), second(expected[1], a64)), 1e-5);
+}
+
 TEST_F(DenseProduct, LeavesOtherTypesAndSmallProductsToLibTorch) {
   for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
     const at::Tensor a = torch::randn({kRows, kInner}).to(dtype);

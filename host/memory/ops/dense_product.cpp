@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -49,7 +50,10 @@ at::Tensor dense(const at::Tensor& t) {
 // a [m,k] b^T with b [n,k] -> [m,n].
 at::Tensor product(const at::Tensor& a, const at::Tensor& b);
 
-// The same plus bias [n].
+// a^T b with a [t,m], b [t,k] -> [m,k].
+at::Tensor sum_of_rows(const at::Tensor& a, const at::Tensor& b);
+
+// The product of above plus bias [n].
 class Product : public torch::autograd::Function<Product> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& a,
@@ -68,7 +72,7 @@ class Product : public torch::autograd::Function<Product> {
     if (!grads[0].defined()) return out;
     const c10::List<bool> needs = ctx->saved_data["needs"].toBoolList();
     if (needs.get(0)) out[0] = product(grads[0], saved[1].t());
-    if (needs.get(1)) out[1] = product(grads[0].t(), saved[0].t());
+    if (needs.get(1)) out[1] = sum_of_rows(grads[0], saved[0]);
     if (needs.get(2)) out[2] = grads[0].sum(0);
     return out;
   }
@@ -77,6 +81,26 @@ class Product : public torch::autograd::Function<Product> {
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   if (!pays(a, b, a.numel() * b.size(0))) return at::matmul(a, b.t());
   return Product::apply(a, b, std::nullopt);
+}
+
+// oneDNN copies factors that lie the other way round: by so many rows at a time the copies stay
+// small beside the activations that they are made of.
+constexpr int64_t kRowsAtOnce = 1024;
+
+at::Tensor sum_of_rows(const at::Tensor& a, const at::Tensor& b) {
+  at::Tensor sum;
+  for (int64_t from = 0; from < a.size(0); from += kRowsAtOnce) {
+    const int64_t rows = std::min(kRowsAtOnce, a.size(0) - from);
+    const at::Tensor part = product(a.narrow(0, from, rows).t(), b.narrow(0, from, rows).t());
+    if (!sum.defined()) {
+      sum = part;
+    } else if (at::GradMode::is_enabled()) {
+      sum = sum + part;
+    } else {
+      sum.add_(part);
+    }
+  }
+  return sum.defined() ? sum : at::zeros({a.size(1), b.size(1)}, a.options());
 }
 
 // a [n,m,k] is the same matrix for every b [n,k,p].
