@@ -214,10 +214,12 @@ def section(rows):
 
 
 def docs_section(rows):
+    alone = any(r["diverged"] for r in experiment.pick(rows, memory=REFERENCE, seed=1))
     figures = ["![Training loss](figures/lamemo_curves.svg)",
                "![Perplexity against memory size](figures/lamemo_sizes.svg)",
                "![Alpha by place in the memory, seed 1](figures/lamemo_alpha.svg)",
-               "![Attention by distance, seed 1](figures/lamemo_distance.svg)"]
+               f"![Attention by distance, seed 1{f', lamemo only: {REFERENCE} diverged' if alone else ''}]"
+               "(figures/lamemo_distance.svg)"]
     numbers = ("Every run: [figures/lamemo.csv](figures/lamemo.csv) (`train_seconds` is wall-clock time), the curves: "
                "[figures/lamemo_curves.csv](figures/lamemo_curves.csv).")
     return "\n\n".join([section(rows), "\n".join(figures), numbers])
@@ -249,25 +251,41 @@ def draw(rows, curves, folder, prefix=""):
         "perplexity", sizes, from_zero=False)
 
 
-def analyse(options, runs):
-    """Looks into the first seed's memories: alpha, attention by distance."""
+def shown_runs(runs):
+    """{analysis: runs in its figure}, of those that the first seed's runs allow: alpha, attention by distance."""
     look_ahead, cache = runs[("lamemo", 1)], runs[(REFERENCE, 1)]
     if not look_ahead.is_done or look_ahead.diverged() != "":
-        return
-    with_cache = [cache.folder] if cache.is_done and cache.diverged() == "" else []
+        return {}
+    shown = {"alpha": [look_ahead]}
+    if cache.is_done:  # a figure without it would stay so
+        shown["distance"] = [cache, look_ahead] if cache.diverged() == "" else [look_ahead]
+    return shown
+
+
+def is_drawn(folder, name, runs):
+    if not (folder / name / f"{name}.svg").exists():
+        return False
+    rows = experiment.read_rows(folder / name / f"{name}.csv")
+    return name != "distance" or {row["memory"] for row in rows} == {run.name for run in runs}
+
+
+def analyse(options, runs):
+    """Looks into the first seed's memories."""
     # As many tokens as the paper's figures: 100 segments, and 15 k tokens.
-    for name, arguments in (("alpha", [look_ahead.folder, "--segments", 100]),
-                            ("distance", ["distance", *with_cache, look_ahead.folder, "--segments", 240])):
-        out = options.runs / name
-        if not (out / f"{name}.svg").exists():
-            experiment.call(["analyze", *arguments, "--out", out, "--threads", "1", "--quiet"])
+    arguments = {"alpha": ([], 100), "distance": (["distance"], 240)}
+    for name, shown in shown_runs(runs).items():
+        if not is_drawn(options.runs, name, shown):
+            command, segments = arguments[name]
+            experiment.call(["analyze", *command, *(run.folder for run in shown), "--segments", segments,
+                             "--out", options.runs / name, "--threads", "1", "--quiet"])
 
 
-def write_docs(page, rows, options):
-    absent = [name for name in ANALYSES if not (options.runs / name / f"{name}.svg").exists()]
+def write_docs(page, rows, options, runs):
+    shown = shown_runs(runs)
+    absent = [name for name in ANALYSES if name not in shown or not is_drawn(options.runs, name, shown[name])]
     if absent:
-        raise experiment.Failure(f"--write-docs: there is no {' and no '.join(absent)} of lamemo, seed 1: run without "
-                                 "--table")
+        raise experiment.Failure(f"--write-docs: there is no {' and no '.join(absent)} of seed 1, which lamemo is needed "
+                                 f"for, and {REFERENCE} for distance: run without --table")
     folder = page.parent / "figures"
     folder.mkdir(exist_ok=True)
     shutil.copyfile(options.runs / "results.csv", folder / "lamemo.csv")
@@ -299,7 +317,7 @@ def main():
         print("\n" + section(rows))
         draw(rows, experiment.read_rows(options.runs / "curves.csv"), options.runs)
         if options.write_docs:
-            write_docs(options.write_docs, rows, options)
+            write_docs(options.write_docs, rows, options, runs)
     except experiment.Failure as error:
         sys.exit(f"error: {error}")
 

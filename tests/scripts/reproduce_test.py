@@ -54,13 +54,14 @@ elif arguments[0] == "eval":
     pathlib.Path(after("--json")).write_text(json.dumps({{"memories": [memory]}}))
 elif arguments[0] == "analyze":
     out = pathlib.Path(after("--out"))
-    out.mkdir()
+    out.mkdir(exist_ok=True)
     if arguments[1] == "extrapolation":
         lead = "lamemo" in arguments[2]
         sizes = [{{"multiple": m, "result": {{"perplexity": 100.0 - m - lead * m / 10}}}} for m in range(1, 11)]
         pathlib.Path(after("--json")).write_text(json.dumps({{"memories": sizes}}))
-    for suffix in ("csv", "svg"):
-        (out / (out.name + "." + suffix)).write_text(suffix)
+    shown = [pathlib.Path(a).name for a in arguments[2:arguments.index("--segments")]] if "distance" in arguments else []
+    (out / (out.name + ".csv")).write_text("".join(name + "\\n" for name in ["memory", *shown]))
+    (out / (out.name + ".svg")).write_text("svg")
 else:
     out = pathlib.Path(after("--out"))
     out.mkdir()
@@ -308,13 +309,42 @@ class LaMemo(Case):
         page.parent.mkdir()
         page.write_text("<!-- begin lamemo -->\nold\n<!-- end lamemo -->\n")
         self.lamemo("--seeds", 1, "--memories", "xl_cache")
-        self.assertIn("there is no alpha and no distance of lamemo, seed 1",
+        self.assertIn("there is no alpha and no distance of seed 1, which lamemo is needed for, and xl_cache for distance",
                       self.lamemo("--seeds", 1, "--table", "--write-docs", page, status=1))
         self.lamemo("--seeds", 1, "--memories", "lamemo", "--write-docs", page)
         self.assertIn("![Alpha by place in the memory, seed 1](figures/lamemo_alpha.svg)", page.read_text())
         self.assertEqual({path.name for path in (page.parent / "figures").iterdir()},
                          {"lamemo.csv", "lamemo_curves.csv", "lamemo_curves.svg", "lamemo_sizes.svg", "lamemo_alpha.csv",
                           "lamemo_alpha.svg", "lamemo_distance.csv", "lamemo_distance.svg"})
+
+    def drawn(self):
+        """The runs of each figure of distance that was drawn since the last time."""
+        return [[pathlib.Path(a).name for a in call[2:call.index("--segments")]] for call in self.calls()
+                if call[:2] == ["analyze", "distance"]]
+
+    def test_attention_by_distance_is_that_of_both(self):
+        self.lamemo("--seeds", 1, "--memories", "lamemo")
+        self.assertEqual(self.drawn(), [])
+        self.assertTrue((self.runs / "alpha/alpha.svg").exists())
+        page = self.folder / "page.md"
+        self.assertIn("there is no distance of seed 1",
+                      self.lamemo("--seeds", 1, "--table", "--write-docs", page, status=1))
+        self.lamemo("--seeds", 1, "--memories", "xl_cache")
+        self.assertEqual(self.drawn(), [["xl_cache_1", "lamemo_1"]])
+        (self.runs / "distance/distance.csv").write_text("memory\nlamemo_1\n")
+        self.lamemo("--seeds", 1, "--memories", "xl_cache")
+        self.assertEqual(self.drawn(), [["xl_cache_1", "lamemo_1"]])
+        self.lamemo("--seeds", 1, "--memories", "xl_cache")
+        self.assertEqual(self.drawn(), [])
+
+    def test_a_figure_says_that_the_cache_diverged(self):
+        page = self.folder / "docs" / "page.md"
+        page.parent.mkdir()
+        page.write_text("<!-- begin lamemo -->\nold\n<!-- end lamemo -->\n")
+        with unittest.mock.patch.dict(os.environ, {"DIVERGES": "xl_cache"}):
+            self.lamemo("--seeds", 1, "--memories", "xl_cache", "lamemo", "--write-docs", page)
+        self.assertEqual(self.drawn(), [["lamemo_1"]])
+        self.assertIn("![Attention by distance, seed 1, lamemo only: xl_cache diverged](", page.read_text())
 
     def test_prepares_the_text_where_it_is_not_there(self):
         novels = self.folder / "novels"
