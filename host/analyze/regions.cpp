@@ -1,6 +1,8 @@
 #include "host/analyze/regions.hpp"
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
@@ -9,34 +11,44 @@ namespace mneme::analyze {
 namespace {
 
 constexpr const char* kMass = "memory.mass";
-constexpr const char* kPlaces = "memory.regions";
+constexpr const char* kCounts = "memory.regions";
+
+using Counts = std::array<std::int64_t, 3>;
 
 [[noreturn]] void throw_regions(const Place& place, const std::string& expected,
                                 const std::string& got) {
-  throw_run({.where = str("tier ", place.tier, ", layer ", place.layer, ", probe ", kPlaces),
+  throw_run({.where = str("tier ", place.tier, ", layer ", place.layer, ", probe ", kCounts),
              .failed = str("does not go with ", kMass),
              .expected = expected,
              .got = got});
 }
 
-std::array<std::int64_t, 3> places_of(const std::map<std::string, at::Tensor>& probes,
-                                      const Place& place, const at::Tensor& mass) {
-  const auto found = probes.find(str(place.tier, '.', place.layer, '.', kPlaces));
-  if (found == probes.end()) throw_regions(place, "three numbers of places", "nothing");
+std::int64_t total_of(const Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+// What each lane has in each region.
+std::vector<Counts> counts_of(const std::map<std::string, at::Tensor>& probes, const Place& place,
+                              const at::Tensor& mass) {
+  const auto found = probes.find(str(place.tier, '.', place.layer, '.', kCounts));
+  if (found == probes.end()) throw_regions(place, "three numbers for each lane", "nothing");
   const at::Tensor& given = found->second;
-  const std::string shapes =
-      str(list_text(given.sizes().vec()), " for a mass of ", list_text(mass.sizes().vec()));
-  if (given.sizes() != at::IntArrayRef({3}) || mass.dim() != 2) {
-    throw_regions(place, "[3] for a mass [lanes, places]", shapes);
+  if (mass.dim() != 2 || given.sizes() != at::IntArrayRef({mass.size(0), 3})) {
+    throw_regions(
+        place, "[lanes, 3] for a mass [lanes, places]",
+        str(list_text(given.sizes().vec()), " for a mass of ", list_text(mass.sizes().vec())));
   }
   const at::Tensor numbers = given.to(at::kCPU, at::kLong).contiguous();
-  std::array<std::int64_t, 3> places = {};
-  std::copy_n(numbers.const_data_ptr<std::int64_t>(), 3, places.begin());
-  if (std::accumulate(places.begin(), places.end(), std::int64_t{0}) != mass.size(1)) {
-    throw_regions(place, str(mass.size(1), " places together"),
-                  str(places[0], " + ", places[1], " + ", places[2]));
+  const std::int64_t* const first = numbers.const_data_ptr<std::int64_t>();
+  std::vector<Counts> lanes(static_cast<std::size_t>(mass.size(0)));
+  for (std::size_t b = 0; b < lanes.size(); ++b) {
+    std::copy_n(first + 3 * b, 3, lanes[b].begin());
+    if (std::ranges::min(lanes[b]) < 0 || total_of(lanes[b]) > mass.size(1)) {
+      throw_regions(place, str("at most ", mass.size(1), " places together"),
+                    str("lane ", b, " with ", lanes[b][0], " + ", lanes[b][1], " + ", lanes[b][2]));
+    }
   }
-  return places;
+  return lanes;
 }
 
 }  // namespace
@@ -52,7 +64,7 @@ std::int64_t MassByRegion::Layer::first(std::size_t region) const {
 }
 
 const std::set<std::string, std::less<>>& MassByRegion::wanted_probes() {
-  static const std::set<std::string, std::less<>> names = {kMass, kPlaces};
+  static const std::set<std::string, std::less<>> names = {kMass, kCounts};
   return names;
 }
 
@@ -60,18 +72,21 @@ void MassByRegion::add(const std::map<std::string, at::Tensor>& probes) {
   for (const auto& [key, tensor] : probes) {
     const std::optional<Place> place = place_of_probe(key, kMass);
     if (!place) continue;
-    const std::array<std::int64_t, 3> places = places_of(probes, *place, tensor);
+    const std::vector<Counts> lanes = counts_of(probes, *place, tensor);
     const at::Tensor mass = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
     const auto count = static_cast<std::size_t>(mass.size(1));
-    Layer& layer = sums_[*place];
-    if (count < layer.share.size()) continue;
-    if (places != layer.places) {
-      layer = {.places = places, .share = std::vector<double>(count), .segments = 0};
+    const double* shares = mass.const_data_ptr<double>();
+    for (const Counts& places : lanes) {
+      const double* const own = std::exchange(shares, shares + count);
+      if (total_of(places) < mass.size(1)) continue;
+      Layer& layer = sums_[*place];
+      if (count < layer.share.size()) continue;
+      if (places != layer.places) {
+        layer = {.places = places, .share = std::vector<double>(count), .segments = 0};
+      }
+      for (std::size_t i = 0; i < count; ++i) layer.share[i] += own[i];
+      ++layer.segments;
     }
-    const at::Tensor sum = mass.sum(0);
-    const double* const shares = sum.const_data_ptr<double>();
-    for (std::size_t i = 0; i < count; ++i) layer.share[i] += shares[i];
-    layer.segments += mass.size(0);
   }
 }
 

@@ -18,9 +18,10 @@ namespace mneme::analyze {
 // Transformer, fig. 2]. Memories publish
 //
 //   memory.mass     [B,C+M+T]: a place's share, mean over heads and queries
-//   memory.regions  [3] i64: C places of the compressed memory, M of the memory, T of the segment
+//   memory.regions  [B,3] i64: a lane's rows in the compressed memory and the memory, and T tokens
 //
-// Only full memories count: segments of the most places that the layer has shown.
+// Only full memories count: lanes with a row at every place, in segments of the most places that
+// the layer has shown. A lane that a document has emptied has fewer rows than there are places.
 class MassByRegion {
  public:
   static constexpr std::array kRegions = {"compressed", "memory", "segment"};
@@ -36,8 +37,8 @@ class MassByRegion {
   };
 
   [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
-  // One segment's probes. Error (kRun) naming tier, layer and probe for regions that do not add up
-  // to the places, or were not published.
+  // One segment's probes. Error (kRun) naming tier, layer and probe for regions that have more rows
+  // than there are places, or were not published.
   void add(const std::map<std::string, at::Tensor>& probes);
   [[nodiscard]] std::map<Place, Layer> layers() const;
   [[nodiscard]] bool is_empty() const { return sums_.empty(); }

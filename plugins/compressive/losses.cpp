@@ -118,9 +118,13 @@ void Compressive::report_mass(mneme::Layer& l) const {
   report("mass_memory", all - memory, all);
   report("mass_segment", all, all + l.length());
   if (l.wants_probe("memory.mass")) l.probe("memory.mass", share);
-  if (l.wants_probe("memory.regions"))
-    l.probe("memory.regions",
-            mneme::from_data<int64_t>({3}, std::vector<int64_t>{all - memory, memory, l.length()}));
+  if (!l.wants_probe("memory.regions")) return;
+  const Counts in_compressed = counts_of(l.queue(compressed_).blocks(), l.lanes());
+  const Counts in_memory = memory_counts(l);
+  std::vector<int64_t> regions;
+  for (std::size_t b = 0; b < in_memory.size(); ++b)
+    regions.insert(regions.end(), {in_compressed[b], in_memory[b], l.length()});
+  l.probe("memory.regions", mneme::from_data<int64_t>({l.lanes(), 3}, regions));
 }
 
 }  // namespace compressive

@@ -14,8 +14,10 @@ using Probes = std::map<std::string, at::Tensor>;
 
 const std::string kPlace = "1.org.x.y.0.";
 
+// Regions: three numbers a lane, one lane after the other.
 Probes probes(const at::Tensor& mass, const std::vector<std::int64_t>& regions) {
-  return {{kPlace + "memory.mass", mass}, {kPlace + "memory.regions", torch::tensor(regions)}};
+  return {{kPlace + "memory.mass", mass},
+          {kPlace + "memory.regions", torch::tensor(regions).view({-1, 3})}};
 }
 
 std::string error_of(const Probes& given) {
@@ -31,8 +33,8 @@ std::string error_of(const Probes& given) {
 TEST(Regions, MeansOfFullMemories) {
   MassByRegion study;
   study.add(probes(torch::full({1, 2}, 0.5), {0, 1, 1}));
-  study.add(
-      probes(torch::tensor({0.1, 0.2, 0.3, 0.4, 0.3, 0.2, 0.1, 0.4}).view({2, 4}), {1, 2, 1}));
+  study.add(probes(torch::tensor({0.1, 0.2, 0.3, 0.4, 0.3, 0.2, 0.1, 0.4}).view({2, 4}),
+                   {1, 2, 1, 1, 2, 1}));
   study.add(probes(torch::full({1, 3}, 0.3), {1, 1, 1}));
   const auto layers = study.layers();
   ASSERT_EQ(layers.size(), 1U);
@@ -47,12 +49,33 @@ TEST(Regions, MeansOfFullMemories) {
   EXPECT_NEAR(layer.share[2], 0.2, 1e-7);
 }
 
+// The second lane's document began two segments ago: its places are those of the first.
+TEST(Regions, LeavesOutLanesThatLackRows) {
+  MassByRegion study;
+  study.add(probes(torch::tensor({0.1, 0.2, 0.3, 0.4, 0.0, 0.0, 0.5, 0.5}).view({2, 4}),
+                   {1, 2, 1, 0, 1, 1}));
+  // None is full: not counted, though the places are more.
+  study.add(probes(torch::full({2, 5}, 0.2), {1, 2, 1, 0, 3, 1}));
+  const auto layers = study.layers();
+  ASSERT_EQ(layers.size(), 1U);
+  const auto& layer = layers.begin()->second;
+  EXPECT_EQ(layer.segments, 1);
+  EXPECT_NEAR(layer.total(0), 0.1, 1e-7);
+  EXPECT_NEAR(layer.total(1), 0.5, 1e-7);
+  EXPECT_NEAR(layer.total(2), 0.4, 1e-7);
+}
+
 TEST(Regions, RefusesRegionsThatDoNotFit) {
-  EXPECT_THAT(error_of(probes(torch::ones({1, 4}), {1, 1, 1})),
+  EXPECT_THAT(error_of(probes(torch::ones({2, 4}), {1, 1, 1, 2, 2, 1})),
               HasSubstr("tier 1.org.x.y, layer 0, probe memory.regions: does not go with "
-                        "memory.mass: expected 4 places together, got 1 + 1 + 1"));
+                        "memory.mass: expected at most 4 places together, got lane 1 with 2 + 2 + "
+                        "1"));
+  EXPECT_THAT(error_of(probes(torch::ones({1, 4}), {-1, 1, 1})), HasSubstr("lane 0 with -1 + 1"));
+  EXPECT_THAT(error_of(probes(torch::ones({2, 4}), {1, 1, 2})),
+              HasSubstr("expected [lanes, 3] for a mass [lanes, places], got [1, 3] for a mass of "
+                        "[2, 4]"));
   EXPECT_THAT(error_of(probes(torch::ones({4}), {1, 1, 2})),
-              HasSubstr("got [3] for a mass of [4]"));
+              HasSubstr("got [1, 3] for a mass of [4]"));
   EXPECT_THAT(error_of({{kPlace + "memory.mass", torch::ones({1, 2})}}), HasSubstr("got nothing"));
 }
 

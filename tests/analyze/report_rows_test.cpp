@@ -58,7 +58,7 @@ TEST_F(RowsReport, Regions) {
   MemoryStudy study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
   study.add(segment(), {1.0, 1.0},
             {{"0.a.3.memory.mass", torch::tensor({{0.5, 0.125, 0.375}}, at::kDouble)},
-             {"0.a.3.memory.regions", torch::tensor({1, 0, 2})}});
+             {"0.a.3.memory.regions", torch::tensor({{1, 0, 2}})}});
   StudyReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
   report.write_alpha();
   report.write_regions();
