@@ -59,7 +59,7 @@ elif arguments[0] == "analyze":
         lead = "lamemo" in arguments[2]
         sizes = [{{"multiple": m, "result": {{"perplexity": 100.0 - m - lead * m / 10}}}} for m in range(1, 11)]
         pathlib.Path(after("--json")).write_text(json.dumps({{"memories": sizes}}))
-    shown = [pathlib.Path(a).name for a in arguments[2:arguments.index("--segments")]] if "distance" in arguments else []
+    shown = [pathlib.Path(a).name for a in arguments[2:arguments.index("--split")]] if "distance" in arguments else []
     (out / (out.name + ".csv")).write_text("".join(name + "\\n" for name in ["memory", *shown]))
     (out / (out.name + ".svg")).write_text("svg")
 else:
@@ -278,8 +278,7 @@ class LaMemo(Case):
         self.assertIn("- lamemo without look-ahead minus xl_cache, seed 1: +5.00e-02", got)
         self.assertIn("| xl_cache | 99.00 | 98.00 |", got)
         self.assertIn("| lead of lamemo | +0.10 | +0.20 |", got)
-        for name in ("curves.svg", "sizes.svg"):
-            xml.etree.ElementTree.parse(self.runs / name)
+        xml.etree.ElementTree.parse(self.runs / "sizes.svg")
         self.assertEqual(self.lamemo("--table").strip(), got[got.index("Test split"):].strip())
         self.lamemo()
         self.assertEqual(self.calls(), [])
@@ -312,14 +311,25 @@ class LaMemo(Case):
         self.assertIn("there is no alpha and no distance of seed 1, which lamemo is needed for, and xl_cache for distance",
                       self.lamemo("--seeds", 1, "--table", "--write-docs", page, status=1))
         self.lamemo("--seeds", 1, "--memories", "lamemo", "--write-docs", page)
-        self.assertIn("![Alpha by place in the memory, seed 1](figures/lamemo_alpha.svg)", page.read_text())
+        self.assertIn("![Alpha by place in the memory, valid split, seed 1](figures/lamemo_alpha.svg)", page.read_text())
+        self.assertIn("![Attention by distance, valid split, seed 1](figures/lamemo_distance.svg)", page.read_text())
+        self.assertTrue(all("valid" in call for call in self.calls() if call[0] == "analyze" and call[1] != "extrapolation"))
         self.assertEqual({path.name for path in (page.parent / "figures").iterdir()},
                          {"lamemo.csv", "lamemo_curves.csv", "lamemo_curves.svg", "lamemo_sizes.svg", "lamemo_alpha.csv",
                           "lamemo_alpha.svg", "lamemo_distance.csv", "lamemo_distance.svg"})
 
+    def test_curves_are_those_of_the_first_seed(self):
+        curves = [{"memory": name, "seed": seed, "step": step, "loss": loss} for name, seed, step, loss in
+                  (("none", "1", "5", "3.0"), ("none", "1", "9", "2.0"), ("none", "2", "5", "90.0"))]
+        reproduce_lamemo.draw([], curves, self.folder)
+        texts = [item.text for item in xml.etree.ElementTree.parse(self.folder / "curves.svg").iter()]
+        self.assertIn("Training loss, seed 1", texts)
+        self.assertIn("1.95", texts)
+        self.assertIn("3.05", texts)
+
     def drawn(self):
         """The runs of each figure of distance that was drawn since the last time."""
-        return [[pathlib.Path(a).name for a in call[2:call.index("--segments")]] for call in self.calls()
+        return [[pathlib.Path(a).name for a in call[2:call.index("--split")]] for call in self.calls()
                 if call[:2] == ["analyze", "distance"]]
 
     def test_attention_by_distance_is_that_of_both(self):
@@ -344,7 +354,7 @@ class LaMemo(Case):
         with unittest.mock.patch.dict(os.environ, {"DIVERGES": "xl_cache"}):
             self.lamemo("--seeds", 1, "--memories", "xl_cache", "lamemo", "--write-docs", page)
         self.assertEqual(self.drawn(), [["lamemo_1"]])
-        self.assertIn("![Attention by distance, seed 1, lamemo only: xl_cache diverged](", page.read_text())
+        self.assertIn("![Attention by distance, valid split, seed 1, lamemo only: xl_cache diverged](", page.read_text())
 
     def test_prepares_the_text_where_it_is_not_there(self):
         novels = self.folder / "novels"
