@@ -2,6 +2,7 @@
 results as a CSV file, tables made from it, and the part of a page of docs/ that shows them. Needs Python 3.9.
 """
 import argparse
+import collections
 import concurrent.futures
 import csv
 import dataclasses
@@ -182,6 +183,14 @@ def differences(rows, memory, other, column):
     """memory minus other, of every seed that both have."""
     numbers = [{row["seed"]: float(row[column]) for row in pick(rows, memory=name)} for name in (memory, other)]
     return [numbers[0][seed] - numbers[1][seed] for seed in sorted(numbers[0].keys() & numbers[1].keys(), key=int)]
+
+
+def commits(rows):
+    """A line that says what the runs were trained with; "" when it is not known."""
+    got = collections.Counter(row["commit"] for row in rows if row["commit"])
+    changed = "; +: with changes that were not committed" if any(commit.endswith("+") for commit in got) else ""
+    listed = ", ".join(f"{commit} ({number})" for commit, number in sorted(got.items()))
+    return f"Commits of these runs (number of runs): {listed}{changed}" if got else ""
 
 
 def table(header, lines):

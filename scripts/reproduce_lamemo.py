@@ -205,11 +205,12 @@ def section(rows):
     """The results as Markdown, from the rows of results.csv."""
     title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; differences are "
              "taken seed by seed:")
-    out = [title, results_table(rows), order_lines(rows)]
+    out = [title, results_table(rows), experiment.commits(rows), order_lines(rows)]
     sizes = sizes_table(rows)
     if sizes:
         out += [f"Test perplexity with other memories than in training, by rows, of the first {SIZED_SEGMENTS} segments of "
-                f"{SEGMENT} of each lane, mean over seeds; the lead is {REFERENCE}'s perplexity minus lamemo's:", sizes]
+                f"{SEGMENT} of each lane, mean over seeds; the lead is {REFERENCE}'s perplexity minus lamemo's:", sizes,
+                experiment.commits([r for r in rows if r["x1"]])]
     return "\n\n".join(part for part in out if part)
 
 

@@ -111,10 +111,10 @@ def section(rows):
     """The results as Markdown, from the rows of results.csv."""
     title = ("Answer tokens predicted right, test split, mean +- standard deviation over seeds (number of seeds); "
              f"chance is {1 / ALPHABET:.3f}:")
-    out = [title, accuracy_table(rows), order_lines(rows)]
+    out = [title, accuracy_table(rows), experiment.commits(experiment.pick(rows, basis="")), order_lines(rows)]
     if len(sweep_of(rows)) > 1:
         out += [f"continuous_ltm at {lengths_of(rows)[-1]} symbols, seed 1, by number of basis functions N:",
-                sweep_table(rows)]
+                sweep_table(rows), experiment.commits(sweep_of(rows))]
     return "\n\n".join(part for part in out if part)
 
 

@@ -149,7 +149,7 @@ def section(rows):
     """The results as Markdown, from the rows of results.csv."""
     title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; differences are "
              "taken seed by seed. Reconstruction is the attention loss of the compression, mean square:")
-    out = [title, results_table(rows), order_lines(rows)]
+    out = [title, results_table(rows), experiment.commits(rows), order_lines(rows)]
     frequencies = frequency_table(rows)
     if frequencies:
         out += [f"Loss minus {REFERENCE}'s, by how often the predicted word occurs in the training text:", frequencies]

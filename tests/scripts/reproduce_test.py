@@ -35,7 +35,7 @@ if arguments[0] == "train":
     folder = pathlib.Path(after("--resume" if "--resume" in arguments else "--run"))
     folder.mkdir(exist_ok=True)
     (folder / "experiment.toml").touch()
-    (folder / "run.json").write_text(json.dumps({{"commit": "0123456789abcdef", "dirty": False}}))
+    (folder / "run.json").write_text(json.dumps({{"commit": "0123456789abcdef", "dirty": "xl_cache" in folder.name}}))
     steps = [{{"kind": "step", "step": step, "loss": 8.0 - step / 50, "seconds": 1.8 * step}} for step in (25, 50)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in [*steps, {{"kind": "eval"}}]))
     if os.environ.get("FAILS") == folder.name:
@@ -149,9 +149,13 @@ class Sorting(Case):
         self.assertIn("| compressive, rate 2 | - | not run |", got)
         self.assertIn("- 500: xl_cache above none in 3 of 3 seeds, by +0.050, +0.050, +0.050", got)
         self.assertNotIn("continuous_ltm above", got)
+        self.assertIn("\n\nCommits of these runs (number of runs): 0123456789ab (6), 0123456789ab+ (6); "
+                      "+: with changes that were not committed\n\n- 500:", got)
 
     def test_draws_the_sweep(self):
-        self.sorting("--seeds", 1, "--memories", "continuous_ltm")
+        got = self.sorting("--seeds", 1, "--memories", "continuous_ltm")
+        self.assertIn("Commits of these runs (number of runs): 0123456789ab (2)\n", got)
+        self.assertIn("Commits of these runs (number of runs): 0123456789ab (5)\n", got)
         rows = experiment_runs.read_rows(self.runs / "results.csv")
         self.assertEqual([row["basis"] for row in reproduce_sorting.sweep_of(rows)], ["16", "32", "64", "", "260"])
         for name in ("accuracy.svg", "regression_error.svg"):
@@ -235,6 +239,7 @@ class Text(Case):
         self.assertIn("warning: other texts", got)
         self.assertIn("| xl_cache | 128 | 100 | 200.00 +- 100.00 (3) |  |", got)
         self.assertIn("| compressive, conv | 128 | 100 | 200.00 +- 100.00 (3) | +0.0500 +- 0.0000 | 0.5000 |", got)
+        self.assertIn("Commits of these runs (number of runs): 0123456789ab (6), 0123456789ab+ (3);", got)
         self.assertIn("- compressive, conv below xl_cache in 0 of 3 seeds, by -0.0500, -0.0500, -0.0500", got)
         self.assertIn("| memory | <unk> | 10-99 |", got)
         self.assertIn("| compressive, mean | +0.0000 | +0.0500 |", got)
@@ -274,6 +279,8 @@ class LaMemo(Case):
                          ["analyze", "distance", "xl_cache_1", "lamemo_1"])
         self.assertTrue(all("eval.steps=100" in call for call in calls if call[1] == "extrapolation"))
         self.assertIn("| lamemo | 128 | 100 | 200.00 +- 100.00 (3) | +0.0500 +- 0.0000 | 7.000 | 0 of 3 |", got)
+        self.assertIn("Commits of these runs (number of runs): 0123456789ab (13), 0123456789ab+ (3);", got)
+        self.assertIn("Commits of these runs (number of runs): 0123456789ab (6), 0123456789ab+ (3);", got)
         self.assertIn("- lamemo below xl_cache in 0 of 3 seeds, by -0.0500, -0.0500, -0.0500", got)
         self.assertIn("- lamemo without look-ahead minus xl_cache, seed 1: +5.00e-02", got)
         self.assertIn("| xl_cache | 99.00 | 98.00 |", got)
