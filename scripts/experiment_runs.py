@@ -15,6 +15,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MNEME = ROOT / "build/release/bin/mneme"
 PAGE = ROOT / "docs/reproducing.md"
+SETTINGS = "settings.json"  # in a folder of runs: what --set was
 
 
 class Failure(Exception):
@@ -139,7 +140,7 @@ def arguments(description, runs_folder, arms):
 
 
 def check(parser, options, runs_folder):
-    """Refuses what would mix trials with results, and makes the folder of the runs."""
+    """Refuses what would mix trials with results or with other trials, and makes the folder of the runs."""
     if options.set and not options.runs:
         parser.error("--set makes a trial: give it a folder of its own with --runs")
     if options.set and options.write_docs:
@@ -148,6 +149,24 @@ def check(parser, options, runs_folder):
         parser.error("build/release/bin/mneme is not built: run scripts/quickstart.sh or scripts/test.sh")
     options.runs = options.runs or ROOT / runs_folder
     options.runs.mkdir(parents=True, exist_ok=True)
+    trained = _settings_of(options.runs)
+    if trained is None:
+        (options.runs / SETTINGS).write_text(json.dumps(options.set), encoding="utf-8")
+    elif trained != options.set:
+        parser.error(f"{options.runs} has runs that were trained {_sets(trained)}: they do not go on {_sets(options.set)}; "
+                     "give the same, or another folder with --runs")
+
+
+def _settings_of(runs):
+    """What --set was when the folder's first run began; None where there is no run."""
+    if not any((*runs.glob("*/experiment.toml"), *runs.glob("*_[0-9]*.json"))):
+        return None
+    note = runs / SETTINGS
+    return json.loads(note.read_text(encoding="utf-8")) if note.exists() else []
+
+
+def _sets(settings):
+    return " ".join(["with", *_options(settings)]) if settings else "without --set"
 
 
 def write_rows(path, rows):

@@ -165,8 +165,22 @@ class Sorting(Case):
         got = self.call(reproduce_sorting, "--set", "train.steps=2", status=2)
         self.assertIn("--set makes a trial: give it a folder of its own with --runs", got)
         self.assertIn("not for --write-docs", self.sorting("--set", "train.steps=2", "--write-docs", status=2))
+        self.sorting("--set", "train.steps=9", "--table", status=1)  # nothing trained: another --set may follow
         self.sorting("--set", "train.steps=2", "--seeds", 1, "--memories", "none")
         self.assertIn("train.steps=2", self.calls()[0])
+        for other, said in ((["--set", "train.steps=3"], "with --set train.steps=3"), ([], "without --set")):
+            got = self.sorting(*other, "--seeds", 1, "--memories", "none", status=2)
+            self.assertIn(f"{self.runs} has runs that were trained with --set train.steps=2: they do not go on {said}; "
+                          "give the same, or another folder with --runs", got)
+        self.sorting("--set", "train.steps=2", "--seeds", 1, "--memories", "none")
+        self.assertEqual(self.calls(), [])
+
+    def test_a_folder_of_runs_without_a_note_is_no_trial(self):
+        self.sorting("--seeds", 1, "--memories", "none")
+        (self.runs / "settings.json").unlink()
+        self.assertIn("has runs that were trained without --set: they do not go on with --set train.steps=2",
+                      self.sorting("--set", "train.steps=2", status=2))
+        self.sorting("--seeds", 1, "--memories", "none")
 
     def test_refuses_wrong_use(self):
         self.assertIn("no configs/sorting/small_7.toml", self.sorting("--lengths", 7, status=2))
