@@ -16,7 +16,7 @@ def svg(path, title, x_label, y_label, series, from_zero=True):
         return
     xs = sorted({x for line in series.values() for x, _ in line})
     ys = [y for line in series.values() for _, y in line]
-    low, top = (0, 1.1 * max(ys)) if from_zero else _margins(min(ys), max(ys))
+    low, top = (0, 1.1 * max(ys) or 1) if from_zero else _margins(min(ys), max(ys))
 
     def place(x, y):
         across = (x - xs[0]) / (xs[-1] - xs[0]) if len(xs) > 1 else 0.5

@@ -413,6 +413,13 @@ class Figures(unittest.TestCase):
         self.assertEqual(len(heights), 2)  # forty points have no dots
         self.assertGreater(heights[0] - heights[1], 200)
 
+    def test_zeros_lie_on_the_axis(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "f.svg"
+            experiment_figures.svg(path, "t", "x", "y", {"a": [(1, 0.0), (2, 0.0)]})
+            root = xml.etree.ElementTree.parse(path).getroot()
+        self.assertEqual([float(item.get("cy")) for item in root.iter() if item.tag.endswith("circle")], [290.0, 290.0])
+
     def test_every_memory_of_a_comparison_is_there(self):
         for arm in (*reproduce_sorting.ARMS.values(), *reproduce_text.ARMS.values(), *reproduce_lamemo.ARMS.values()):
             self.assertTrue(arm.memory.exists(), arm.memory)
