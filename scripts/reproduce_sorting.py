@@ -7,8 +7,8 @@ lengths, and compressive (rates 2, 4 and 8, and 4 without loss) at the last.
 
 Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split, and
 prints tables; DIR gets runs, results.csv and two figures. --jobs runs go at once, one thread each. --memories trains some
-only, the tables show all. --basis gives the basis functions of the sweep at the last length (seed 1; each a multiple of the
-two widths). --table trains nothing. Needs Python 3.9 and a built build/release.
+only, the tables show all. --basis gives the basis functions of the sweep at the last length, and as many samples (seed 1;
+each a multiple of the two widths). --table trains nothing. Needs Python 3.9 and a built build/release.
 """
 import shutil
 import statistics
@@ -21,7 +21,7 @@ RUNS = "runs/sorting"
 CONFIGS = experiment.ROOT / "configs/sorting"
 MEMORIES = CONFIGS / "memory"
 ALPHABET = 20
-BASIS = 130  # of configs/sorting/memory/small_continuous_ltm.toml
+BASIS = 130  # and samples, of configs/sorting/memory/small_continuous_ltm.toml
 _ERROR = ("memory.tier.1.report_error=true",)
 _MASS = ("memory.tier.0.report_mass=true",)
 ARMS = {arm.name: arm for arm in (
@@ -104,7 +104,7 @@ def order_lines(rows):
 def sweep_table(rows):
     lines = [[r["basis"] or BASIS, f"{float(r['accuracy']):.3f}", f"{float(r['regression_error']):.3f}"]
              for r in sweep_of(rows)]
-    return experiment.table(["N", "accuracy", "regression error"], lines)
+    return experiment.table(["N = M", "accuracy", "regression error"], lines)
 
 
 def section(rows):
@@ -113,7 +113,7 @@ def section(rows):
              f"chance is {1 / ALPHABET:.3f}:")
     out = [title, accuracy_table(rows), experiment.commits(experiment.pick(rows, basis="")), order_lines(rows)]
     if len(sweep_of(rows)) > 1:
-        out += [f"continuous_ltm at {lengths_of(rows)[-1]} symbols, seed 1, by number of basis functions N:",
+        out += [f"continuous_ltm at {lengths_of(rows)[-1]} symbols, seed 1, by number of basis functions and of samples, N = M:",
                 sweep_table(rows), experiment.commits(sweep_of(rows))]
     return "\n\n".join(part for part in out if part)
 
