@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "host/backbone/name_pattern.hpp"
+#include "host/backbone/names.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
@@ -15,31 +17,9 @@ using config::Kind;
 using config::Value;
 using Scheme = config::PositionScheme;
 
-constexpr std::string_view kLayer = "{layer}";
 constexpr const char* kNameText = "an official name";
-
-std::string filled(const std::string& pattern, std::string_view layer) {
-  const std::size_t at = pattern.find(kLayer);
-  if (at == std::string::npos) return pattern;
-  return str(pattern.substr(0, at), layer, pattern.substr(at + kLayer.size()));
-}
-
-// The layer's number in a name that a pattern fits, "" for a pattern without one; absent when it
-// does not fit.
-std::optional<std::string> layer_in(const std::string& name, const std::string& pattern) {
-  const std::size_t at = pattern.find(kLayer);
-  if (at == std::string::npos) {
-    return name == pattern ? std::optional<std::string>("") : std::nullopt;
-  }
-  const std::string_view tail = std::string_view(pattern).substr(at + kLayer.size());
-  if (name.size() <= at + tail.size() || name.compare(0, at, pattern, 0, at) != 0 ||
-      !name.ends_with(tail)) {
-    return std::nullopt;
-  }
-  const std::string number = name.substr(at, name.size() - at - tail.size());
-  if (number.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  return number;
-}
+constexpr config::IntegerRange kShare{1, std::int64_t{1} << 20};
+constexpr config::IntegerRange kNumbers{1, std::int64_t{1} << 31};  // of one unused tensor
 
 // What follows "memory.<index>.<plugin>." in a parameter's name; "" when it is no such name.
 std::string name_in_tier(const std::string& parameter, const std::string& plugin) {
@@ -68,10 +48,18 @@ class NameMapReader {
     if (const Value* table = reader.table("unused")) read_unused(*table);
     for (const Value* table : reader.tables("argument")) read_argument(*table);
     reader.finish();
+    check_official_names();
     problems_.throw_if_any();
   }
 
  private:
+  // An official name and where the map gives it.
+  struct Given {
+    std::string official;
+    config::Position position;
+    std::string path;
+  };
+
   void problem(const Value& value, const std::string& expected) {
     problems_.add(value.position(), value.path(),
                   {.expected = expected, .got = config::describe(value)});
@@ -93,18 +81,64 @@ class NameMapReader {
   }
 
   // An official name for `ours`: both with a layer's number, or both without.
-  void check_layer(const Value& value, const std::string& ours, const std::string& official) {
-    const auto has_layer = [](const std::string& s) { return s.find(kLayer) != std::string::npos; };
-    if (has_layer(ours) == has_layer(official)) return;
-    problem(value, has_layer(ours) ? "a name with {layer}" : "a name without {layer}");
+  void take_name(const Value& value, const std::string& ours, const std::string& official) {
+    if (layer_marks(ours) > 1 || layer_marks(official) > 1) {
+      problem(value, "names with {layer} once, or without");
+    } else if (layer_marks(ours) != layer_marks(official)) {
+      problem(value, layer_marks(ours) > 0 ? "a name with {layer}" : "a name without {layer}");
+    }
+    if (!official.empty()) given_.push_back({official, value.position(), value.path()});
+  }
+
+  // Every tensor of the state dict has one meaning.
+  void check_official_names() {
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      const auto end = given_.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto first = std::find_if(given_.begin(), end, [&](const Given& before) {
+        return layer_in(given_[i].official, before.official) ||
+               layer_in(before.official, given_[i].official) ||
+               before.official == given_[i].official;
+      });
+      if (first != end) name_problem(given_[i], "given before at " + first->position.text());
+      check_transformer_xl(given_[i]);
+    }
+  }
+
+  void check_transformer_xl(const Given& given) {
+    if (given.official == kOfficialFrequencies) {
+      name_problem(given, "written for every model, as Transformer-XL's");
+    }
+    const std::string theirs = name_of_official(filled(given.official, "0"));
+    if (theirs.empty() || !map_.parts_of(theirs).empty()) return;
+    name_problem(given,
+                 str("Transformer-XL's of ", theirs, ", to which [backbone] gives no other"));
+  }
+
+  void name_problem(const Given& given, const std::string& text) {
+    problems_.add(
+        given.position, given.path,
+        {.failed = str("the official name ", config::toml_string(given.official), " is ", text)});
+  }
+
+  void check_parameter(const config::Member& member) {
+    const std::vector<std::string> known = parameter_patterns();
+    const std::string name = filled(member.key, "0");
+    const auto fits = [&](const std::string& pattern) {
+      return layer_in(name, pattern).has_value();
+    };
+    if (std::ranges::any_of(known, fits)) return;
+    problems_.add(member.key_position, member.value.path(),
+                  {.failed = "no backbone has such a parameter" + did_you_mean(member.key, known),
+                   .hint = "`mneme inspect CHECKPOINT` lists a model's parameters"});
   }
 
   void read_backbone(const Value& table) {
     for (const config::Member& member : table.members()) {
+      check_parameter(member);
       std::vector<NamePart> parts;
       if (member.value.kind() == Kind::kString) {
         parts.push_back({.official = member.value.as_string()});
-        check_layer(member.value, member.key, parts.back().official);
+        take_name(member.value, member.key, parts.back().official);
       } else if (member.value.kind() == Kind::kArray && !member.value.items().empty()) {
         for (const Value& item : member.value.items()) read_part(item, member.key, parts);
       } else {
@@ -122,9 +156,9 @@ class NameMapReader {
     config::Reader reader(item, problems_);
     NamePart part;
     if (reader.require("name", kNameText)) part.official = reader.text("name", "");
-    part.rows = reader.integer("rows", 1, config::kPositive);
+    part.rows = reader.integer("rows", 1, kShare);
     reader.finish();
-    check_layer(item, ours, part.official);
+    take_name(item, ours, part.official);
     parts.push_back(std::move(part));
   }
 
@@ -134,7 +168,7 @@ class NameMapReader {
         problem(member.value, kNameText);
         continue;
       }
-      check_layer(member.value, member.key, member.value.as_string());
+      take_name(member.value, member.key, member.value.as_string());
       map_.memory_.emplace_back(member.key, member.value.as_string());
     }
   }
@@ -147,14 +181,25 @@ class NameMapReader {
       }
       config::Reader reader(member.value, problems_);
       UnusedTensor tensor{.official = member.key, .shape = {}};
-      if (reader.require("shape", "a list of extents")) {
-        tensor.shape =
-            reader.integers("shape", config::kPositive).value_or(std::vector<std::int64_t>{});
-      }
+      if (reader.require("shape", "a list of extents")) tensor.shape = read_shape(reader);
       tensor.value = reader.real("value", 0.0);
       reader.finish();
+      take_name(member.value, member.key, member.key);
       map_.unused_.push_back(std::move(tensor));
     }
+  }
+
+  static std::vector<std::int64_t> read_shape(config::Reader& reader) {
+    const auto shape = reader.integers("shape", kNumbers).value_or(std::vector<std::int64_t>{});
+    std::int64_t numbers = 1;
+    for (const std::int64_t extent : shape) {
+      numbers *= extent;
+      if (numbers <= kNumbers.max) continue;
+      reader.problem("shape", {.expected = str("at most ", kNumbers.max, " numbers"),
+                               .got = list_text(shape)});
+      break;
+    }
+    return shape;
   }
 
   void read_argument(const Value& table) {
@@ -188,6 +233,7 @@ class NameMapReader {
   Value root_;
   NameMap& map_;
   config::Problems problems_;
+  std::vector<Given> given_;
 };
 
 NameMap NameMap::read(const std::filesystem::path& path) {
@@ -232,7 +278,7 @@ std::string NameMap::name_of_tier_parameter(const std::string& parameter) const 
 std::vector<UnusedTensor> NameMap::unused(std::int64_t layers) const {
   std::vector<UnusedTensor> out;
   for (const UnusedTensor& tensor : unused_) {
-    const bool has_layer = tensor.official.find(kLayer) != std::string::npos;
+    const bool has_layer = layer_marks(tensor.official) > 0;
     for (std::int64_t l = 0; l < (has_layer ? layers : 1); ++l) {
       out.push_back(tensor);
       out.back().official = filled(tensor.official, std::to_string(l));

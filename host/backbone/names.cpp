@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "host/backbone/name_pattern.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
 
@@ -56,6 +57,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kSingles 
     {"crit.cluster_bias", "softmax.cluster.bias"},
 }};
 
+// Of models that the official code does not have.
+constexpr const char* kPositionTable = "position.embedding";
+
 // The clusters whose output projection is the embedding's projection of table `table`.
 std::vector<std::string> tied_clusters(const config::ModelConfig& config,
                                        const std::string& table) {
@@ -70,6 +74,15 @@ std::vector<std::string> tied_clusters(const config::ModelConfig& config,
 }
 
 }  // namespace
+
+std::vector<std::string> parameter_patterns() {
+  std::vector<std::string> patterns = {kPositionTable};
+  for (const auto& [theirs, ours] : kSingles) patterns.emplace_back(ours);
+  for (const Pattern& pattern : kPatterns) {
+    patterns.push_back(str(pattern.our_prefix, kLayerMark, pattern.our_suffix));
+  }
+  return patterns;
+}
 
 std::string name_of_official(const std::string& official) {
   for (const auto& [theirs, ours] : kSingles) {

@@ -11,6 +11,10 @@
 
 namespace mneme::backbone {
 
+// The names that parameters of backbones can have, kLayerMark in place of numbers: those of layers,
+// tables and clusters.
+std::vector<std::string> parameter_patterns();
+
 // Our name of an official parameter; "" when it is none (buffers, foreign names). A tied tensor's
 // second official name gives the name under which an untied model has it: use find_official.
 std::string name_of_official(const std::string& official);

@@ -14,6 +14,7 @@ namespace mneme::backbone {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kHead = "format = \"other\"\nplugin = \"org.x.y\"\n";
 
@@ -160,24 +161,77 @@ colour = 1
 "c" = [{ rows = 0 }]
 "d" = []
 "e" = [4]
+"softmax.{layer}.weight" = [{ name = "s.{layer}", rows = 9223372036854775807 }]
 [memory]
 "f" = "g.{layer}"
 "h" = 2
 [unused]
 "i" = 3
 "j" = { value = 1.0 }
+"k" = { shape = [4000000000, 4] }
+"l" = { shape = [65536, 65536] }
 [[argument]]
 value = [1]
 )");
-  for (const char* part :
-       {"format: ", "a word for the format", "plugin: ", "the plugin's id",
-        "words of model.position: relative, disentangled", "\"sideways\"", "colour",
-        "a name with {layer}", "c.0.name", "c.0.rows", "an official name, or a list of", "e.0",
-        "a table { name, rows }", "a name without {layer}", "memory.h", "a table { shape, value }",
-        "unused.j.shape", "argument.0.name", "a number, a boolean or a string"}) {
+  for (const char* part : {"format: ",
+                           "a word for the format",
+                           "plugin: ",
+                           "the plugin's id",
+                           "words of model.position: relative, disentangled",
+                           "\"sideways\"",
+                           "colour",
+                           "a name with {layer}",
+                           "c.0.name",
+                           "c.0.rows",
+                           "an official name, or a list of",
+                           "e.0",
+                           "a table { name, rows }",
+                           "expected an integer in [1, 1048576], got 9223372036854775807",
+                           "a name without {layer}",
+                           "memory.h",
+                           "a table { shape, value }",
+                           "unused.j.shape",
+                           "k.shape.0: expected an integer in [1, 2147483648], got 4000000000",
+                           "l.shape: expected at most 2147483648 numbers, got [65536, 65536]",
+                           "argument.0.name",
+                           "a number, a boolean or a string"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, HasSubstr("x.names.toml:4:"));
+}
+
+TEST_F(NameMapTest, GivesEveryNameOneMeaning) {
+  const std::string text = error(R"([backbone]
+"layers.{layer}.attention.qvk.weight" = "v.{layer}"
+"c" = "c"
+"softmax.{layer}.weight" = [{ name = "s.{layer}.{layer}" }, { name = "t.{layer}" }]
+"attention.content_bias" = "w"
+"attention.position_bias" = "w"
+"embedding.{layer}.weight" = "word_emb.emb_projs.{layer}"
+"layers.{layer}.ff.in.bias" = "layers.{layer}.pos_ff.CoreNet.0.bias"
+"position.embedding" = "positions"
+[memory]
+"k.{layer}.{layer}" = "k.{layer}"
+"l" = "t.3"
+[unused]
+"pos_emb.inv_freq" = { shape = [1] }
+)");
+  for (const char* part :
+       {"x.names.toml:2:1: ",
+        "no backbone has such a parameter (did you mean \"layers.{layer}.attention.qkv.weight\"?)",
+        "x.names.toml:3:1: backbone.c: no backbone has such a parameter",
+        "`mneme inspect CHECKPOINT` lists a model's parameters",
+        "softmax.{layer}.weight\".0: expected names with {layer} once, or without",
+        "attention.position_bias\": the official name \"w\" is given before at ",
+        "x.names.toml:5:28", "the official name \"word_emb.emb_projs.{layer}\" is Transformer-XL's",
+        "of embedding.0.projection, to which [backbone] gives no other",
+        "k.{layer}.{layer}\": expected names with {layer} once, or without",
+        "memory.l: the official name \"t.3\" is given before at ",
+        "the official name \"pos_emb.inv_freq\" is written for every model"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("toml:8:"))) << "Transformer-XL's own name";
+  EXPECT_THAT(text, Not(HasSubstr("toml:9:"))) << "a parameter that Transformer-XL lacks";
 }
 
 TEST_F(NameMapTest, SaysThatAFileIsMissing) {
