@@ -134,7 +134,8 @@ void check_found(const std::vector<StudiedMemory>& studies) {
        .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
                    "memory.mass, and more segments than it needs to be read",
        .got = str(studies.size(), studies.size() == 1 ? " memory" : " memories", " without them"),
-       .hint = "docs/analysis.md names the probes"});
+       .hint = "docs/analysis.md names the probes; some memories publish them only when an option "
+               "asks for it, as with --set memory.tier.0.report_mass=true"});
 }
 
 std::vector<std::string> write_files(const AnalyzeArguments& arguments,

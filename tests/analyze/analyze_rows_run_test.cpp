@@ -99,6 +99,17 @@ TEST_F(AnalyzeRows, WritesRegionsOfACompressiveMemory) {
   EXPECT_THAT(out("regions.csv"), HasSubstr(",1,segment,19,"));
 }
 
+TEST_F(AnalyzeRows, NamesTheOptionThatARunDidNotAskForItsProbeWith) {
+  const std::string run =
+      train("run", memory_with("compressive", MNEME_PLUGIN_DIR,
+                               "rows = 8\ncompressed_rows = 4\nrate = 2\nfunction = \"mean\""));
+  expect_refusal(analyze({run}), 2,
+                 {"no memory published anything to analyse",
+                  "only when an option asks for it, as with --set memory.tier.0.report_mass=true"});
+  expect_done(analyze({run, "--set", "memory.tier.0.report_mass=true"}));
+  EXPECT_TRUE(has("regions.csv"));
+}
+
 TEST_F(AnalyzeRows, PutsTheAttentionOfSeveralRunsIntoOneChart) {
   const std::string cache = train("cache_run", read_file(cache_));
   const std::string none = train("none_run", read_file(none_));
