@@ -23,6 +23,15 @@ struct DistanceArguments {
   std::int64_t lanes = 1;
 };
 
+// Intervals of `width` distances up to `distance`.
+std::int64_t intervals_of(const DistanceArguments& arguments) {
+  if (arguments.distance % arguments.width != 0) {
+    throw_usage("analyze distance: expected a --distance that is a multiple of --width, got ",
+                arguments.distance, " and ", arguments.width);
+  }
+  return arguments.distance / arguments.width;
+}
+
 // The layers to look at in a model of so many.
 std::set<std::int64_t> layers_of(const DistanceArguments& arguments, std::int64_t layers) {
   if (arguments.layers.empty()) return {layers - 1};
@@ -75,12 +84,11 @@ std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
 int run(const DistanceArguments& arguments, const Streams& streams) {
   arguments.runs.check({{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
   arguments.runs.open.json.check();
+  const backbone::ReachSettings settings{.width = arguments.width,
+                                         .intervals = intervals_of(arguments)};
   make_output_folder(arguments.runs.out);
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
-  const backbone::ReachSettings settings{
-      .width = arguments.width,
-      .intervals = std::max<std::int64_t>(1, arguments.distance / arguments.width)};
   const std::vector<analyze::ReachSubject> subjects = measure(arguments, settings, display);
   const std::vector<std::string> files =
       analyze::write_reach(arguments.runs.out, subjects, settings);
@@ -115,9 +123,10 @@ void add_analyze_distance(CLI::App& analyze, Action& action) {
       ->add_option("--layer", arguments->layers,
                    "Layer to look at, from 0; may be given several times; default: the last")
       ->type_name("N");
-  number("--distance", arguments->distance, "Largest distance, in tokens", "N",
-         CLI::PositiveNumber);
-  number("--width", arguments->width, "Distances in an interval", "N", CLI::PositiveNumber);
+  const CLI::Range distances(std::int64_t{1}, std::int64_t{1048576});
+  number("--distance", arguments->distance, "Largest distance, in tokens; a multiple of --width",
+         "N", distances);
+  number("--width", arguments->width, "Distances in an interval", "N", distances);
   number("--segments", arguments->segments, "Segments of every lane; 0 = all", "N",
          CLI::NonNegativeNumber);
   number("--lanes", arguments->lanes, "Lanes that the split is cut into", "B", CLI::PositiveNumber);

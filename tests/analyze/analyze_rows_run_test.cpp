@@ -169,6 +169,16 @@ TEST_F(AnalyzeRows, RefusesWhatItCannotMeasure) {
   expect_refusal(analyze({"distance", run, "--set", "eval.lanes=2"}), 2,
                  {"analyze distance --set eval.lanes: use --lanes"});
   expect_refusal(analyze({"distance", run, "--width", "0"}), 2, {"--width"});
+  expect_refusal(analyze({"distance", run, "--width", "4000000000000"}), 2,
+                 {"--width", "4000000000000", "1048576"});
+  expect_refusal(analyze({"distance", run, "--distance", "4000000000000"}), 2,
+                 {"--distance", "4000000000000", "1048576"});
+  for (const auto& [distance, width] : {std::pair("7", "5"), std::pair("3", "50")}) {
+    expect_refusal(analyze({"distance", run, "--distance", distance, "--width", width}), 2,
+                   {std::string("analyze distance: expected a --distance that is a multiple of "
+                                "--width, got ") +
+                    distance + " and " + width});
+  }
   expect_refusal(analyze({"distance", file("nowhere")}), 2, {"nowhere"});
   expect_refusal(analyze({"extrapolation", run, "--set", "eval.segment=2"}), 2,
                  {"analyze extrapolation --set eval.segment: use --segment"});
