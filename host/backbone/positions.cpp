@@ -40,6 +40,7 @@ std::vector<double> alibi_slopes(int64_t heads) {
 void PositionTables::begin_segment(double dropout) {
   dropout_ = dropout;
   dropped_ = at::Tensor();
+  signed_ = at::Tensor();
 }
 
 at::Tensor PositionTables::plain(int64_t reach) {
@@ -65,6 +66,28 @@ at::Tensor PositionTables::descending(int64_t reach) {
     dropped_ = have == 0 ? fresh : at::cat({fresh, dropped_});
   }
   return dropped_.narrow(0, dropped_.size(0) - reach - 1, reach + 1);
+}
+
+at::Tensor PositionTables::dropped(int64_t high, int64_t low) const {
+  const at::Tensor table = of(at::arange(high, low - 1, -1, options_.dtype(at::kLong)));
+  return dropout_ == 0.0 ? table : table * noise_->mask(table.sizes(), options_, dropout_);
+}
+
+at::Tensor PositionTables::signed_descending(int64_t high, int64_t count) {
+  const at::NoGradGuard no_grad;
+  const int64_t low = high - count + 1;
+  if (!signed_.defined()) {
+    signed_ = dropped(high, low);
+    signed_high_ = high;
+  }
+  // A wider table keeps the rows that other layers have used in this segment.
+  if (high > signed_high_) {
+    signed_ = at::cat({dropped(high, signed_high_ + 1), signed_});
+    signed_high_ = high;
+  }
+  const int64_t signed_low = signed_high_ - signed_.size(0) + 1;
+  if (low < signed_low) signed_ = at::cat({signed_, dropped(signed_low - 1, low)});
+  return signed_.narrow(0, signed_high_ - high, count);
 }
 
 at::Tensor PositionTables::of(const at::Tensor& distances) const {

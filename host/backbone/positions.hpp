@@ -37,6 +37,8 @@ class PositionTables {
   void begin_segment(double dropout);
   // [reach + 1, width] in descending distance.
   at::Tensor descending(int64_t reach);
+  // Signed distances high, high-1, .. [count, width], with the segment's mask too.
+  at::Tensor signed_descending(int64_t high, int64_t count);
   // Signed distances [n] i64 -> [n, width], clamped from above, without dropout.
   at::Tensor of(const at::Tensor& distances) const;
   int64_t clamp() const { return clamp_; }
@@ -45,6 +47,8 @@ class PositionTables {
 
  private:
   at::Tensor plain(int64_t reach);
+  // Signed distances high .. low, with a mask of their own.
+  at::Tensor dropped(int64_t high, int64_t low) const;
 
   int64_t width_;
   int64_t clamp_;
@@ -53,6 +57,8 @@ class PositionTables {
   double dropout_ = 0.0;
   at::Tensor plain_;    // the longest table so far
   at::Tensor dropped_;  // the segment's, with dropout
+  at::Tensor signed_;   // as dropped_, of signed distances from signed_high_ down
+  int64_t signed_high_ = 0;
 };
 
 // What the columns of the causal path are: `free` ones without places, then `placed` ones right

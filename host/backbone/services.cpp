@@ -98,7 +98,7 @@ void check_call(const AttentionCall& call, const LayerSettings& s) {
   if ((call.content_bias.defined() || call.position_bias.defined()) && !s.is_relative()) {
     throw_plugin(ErrorText{.where = "attention",
                            .failed = "position biases without relative positions",
-                           .expected = "model.position = \"relative\"",
+                           .expected = "model.position = \"relative\" or \"disentangled\"",
                            .hint = "leave content_bias and position_bias out"});
   }
   if (call.virtual_logit.defined() != call.virtual_value.defined()) {
@@ -155,11 +155,8 @@ at::Tensor XlLayerServices::positions(int64_t least, int64_t count, bool is_sign
   if (!layer_.settings().is_relative()) return {};
   const LayerSettings& s = layer_.settings();
   if (!is_signed) return table_of(-least, count, layer_, scope_).to(s.compute);
-  const at::Tensor distance =
-      at::arange(-least, -least - count, -1, scope_.tables.options().dtype(at::kLong));
-  const double dropout = scope_.is_training ? s.dropout : 0.0;
-  const at::Tensor table = scope_.noise.apply(scope_.tables.of(distance), dropout);
-  return linear(table, layer_.weights().position, {}, s.compute)
+  return linear(scope_.tables.signed_descending(-least, count), layer_.weights().position, {},
+                s.compute)
       .view({count, s.heads, s.head_width})
       .permute({1, 0, 2});
 }

@@ -167,6 +167,55 @@ StackState::Saved StackState::save() const {
   return saved;
 }
 
+namespace {
+
+// Riders stand nearer to the tokens than any row, and those that a restarted lane lacks would come
+// between its tokens and the rows that it starts with.
+void check_no_start_rows(const config::MemoryConfig& memory,
+                         const std::vector<std::unique_ptr<Tier>>& tiers) {
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    for (const Phase phase : {Phase::kTraining, Phase::kEvaluation}) {
+      const Instance& instance = tiers[i]->instance(phase);
+      if ((instance.traits().flags & MNEME_TIER_RIDERS) != 0) continue;
+      for (const QueueDecl& queue : instance.queues) {
+        if (queue.start_rows == 0) continue;
+        throw_usage(ErrorText{
+            .where = memory.tiers[i].position.text(),
+            .failed = "a memory that starts with rows stands beside one with riders (look-ahead)",
+            .expected = "memories that start empty",
+            .got = str("queue \"", queue.name, "\" with ", queue.start_rows, " rows at its start"),
+            .hint = "let the memory start empty, or use one without riders"});
+      }
+    }
+  }
+}
+
+// What tiers cannot do together, or with segments of this length. Errors: Error(kUsage).
+void check_together(const config::MemoryConfig& memory, const BackboneInfo& backbone,
+                    const std::vector<std::unique_ptr<Tier>>& tiers) {
+  int riders = 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const mneme_tier_traits& traits = tiers[i]->instance(Phase::kTraining).traits();
+    if ((traits.flags & MNEME_TIER_RIDERS) != 0 && ++riders > 1) {
+      throw_usage(ErrorText{.where = memory.tiers[i].position.text(),
+                            .failed = "two tiers put riders into the layer stack",
+                            .hint = "use one memory with riders (look-ahead) at a time"});
+    }
+    const int64_t longest = std::max(backbone.train_segment, backbone.eval_segment);
+    if (traits.max_segment > 0 && longest > traits.max_segment) {
+      throw_usage(
+          ErrorText{.where = memory.tiers[i].position.text(),
+                    .failed = str("plugin ", tiers[i]->instance(Phase::kTraining).plugin().note.id,
+                                  " serves segments of at most ", traits.max_segment, " tokens"),
+                    .got = str(longest),
+                    .hint = "lower train.segment or eval.segment"});
+    }
+  }
+  if (riders > 0) check_no_start_rows(memory, tiers);
+}
+
+}  // namespace
+
 Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader)
     : backbone_(backbone) {
   std::vector<std::string> folders;
@@ -176,24 +225,7 @@ Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, P
                                             backbone_, loader));
     tiers_.back()->describe_parameters(parameters_);
   }
-  int riders = 0;
-  for (std::size_t i = 0; i < tiers_.size(); ++i) {
-    const mneme_tier_traits& traits = tiers_[i]->instance(Phase::kTraining).traits();
-    if ((traits.flags & MNEME_TIER_RIDERS) != 0 && ++riders > 1) {
-      throw_usage(ErrorText{.where = memory.tiers[i].position.text(),
-                            .failed = "two tiers put riders into the layer stack",
-                            .hint = "use one memory with riders (look-ahead) at a time"});
-    }
-    const int64_t longest = std::max(backbone_.train_segment, backbone_.eval_segment);
-    if (traits.max_segment > 0 && longest > traits.max_segment) {
-      throw_usage(
-          ErrorText{.where = memory.tiers[i].position.text(),
-                    .failed = str("plugin ", tiers_[i]->instance(Phase::kTraining).plugin().note.id,
-                                  " serves segments of at most ", traits.max_segment, " tokens"),
-                    .got = str(longest),
-                    .hint = "lower train.segment or eval.segment"});
-    }
-  }
+  check_together(memory, backbone_, tiers_);
 }
 
 Stack::~Stack() = default;

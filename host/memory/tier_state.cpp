@@ -130,7 +130,7 @@ void TierState::reset(const std::vector<uint8_t>& reset) {
   });
 }
 
-void TierState::begin_segment() {
+void TierState::clear_segment_slots() {
   for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
     for (std::size_t s = 0; s < scope.slots.size(); ++s) {
       const SlotDecl& decl = instance_->slots[s];

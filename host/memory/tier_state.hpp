@@ -42,8 +42,9 @@ class TierState {
   // Puts the lanes with reset[b] != 0 back to their start. With a graph, gradients of the other
   // lanes and of start parameters stay.
   void reset(const std::vector<uint8_t>& reset);
-  // Slots of lifetime segment start afresh.
-  void begin_segment();
+  // Puts slots of lifetime segment back to their start: at the segment's begin, and at its end, so
+  // that nothing of it is held.
+  void clear_segment_slots();
   // Detaches `stop` slots; `through` slots too when `cut_through`.
   void detach(bool cut_through);
   void select(const std::vector<int64_t>& lanes);

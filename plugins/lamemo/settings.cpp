@@ -48,7 +48,8 @@ Settings::Settings(const mneme::Setup& s)
         "signed_ablation = true shares both biases, content_bias_ahead = true does not: give one "
         "of them");
   }
-  if (s.attention_dropout() > 0.0 && (is_signed || epsilon > 0.0 || !interpolates)) {
+  const bool adds_epsilon = epsilon > 0.0 && !s.is_evaluation();  // where nothing is dropped
+  if (s.attention_dropout() > 0.0 && (is_signed || adds_epsilon || !interpolates)) {
     refuse(
         "attention dropout on the look-ahead is offered for the memory as published alone: set "
         "[model] attention_dropout = 0, or leave out signed_ablation, epsilon and "

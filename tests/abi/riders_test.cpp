@@ -61,17 +61,67 @@ TEST(Riders, AttendThroughTheHostsAttentionWithGradient) {
   EXPECT_GT(gradient[0].norm().item<double>(), 1e-4);
 }
 
-TEST(Riders, RefusesTwoTiersWithRiders) {
-  const config::MemoryConfig memory = manifest_text(
-      "[[memory.tier]]\nplugin = \"test_riders\"\n[[memory.tier]]\nplugin = \"test_riders\"\n");
+// What the tier answers when two riders pass layer `index`.
+std::string message_of(const config::MemoryConfig& memory, int64_t index) {
   try {
-    Stack stack(memory, test_backbone(), test_loader());
-    FAIL() << "two tiers with riders were accepted";
+    HookDriver driver(memory, test_backbone(), test_loader(), Phase::kTraining, kLanes);
+    PlainLayer layer = test_layer(2);
+    for (uint64_t s = 0; s < 2; ++s) {
+      driver.begin({.length = 2});
+      const Riders& riders = driver.run().riders();
+      if (riders.count > 0) {
+        const at::Tensor q = layer.project(Projector::kQuery, riders.rows, true);
+        const at::Tensor rows = at::cat({riders.rows, random({kLanes, 2, kWidth}, 2)}, 1);
+        const at::Tensor k = layer.project(Projector::kKey, rows, true);
+        driver.run().ride(index, riders.rows, q, k, k, layer);
+      }
+      pass_layer(driver, layer, random({kLanes, 2, kWidth}, s));
+      driver.commit();
+    }
+    return "";
   } catch (const Error& error) {
-    EXPECT_THAT(std::string(error.what()),
-                testing::HasSubstr("two tiers put riders into the layer stack"));
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
   }
+}
+
+TEST(Riders, RefusesThoseOfATierThatDeclaredNone) {
+  const std::string said = message_of(manifest("faulty", "fault = \"riders_undeclared\""), 0);
+  EXPECT_THAT(said, testing::HasSubstr("hook begin"));
+  EXPECT_THAT(said,
+              testing::HasSubstr("riders need MNEME_TIER_RIDERS in the tier's traits"));
+}
+
+TEST(Riders, RefusesAResultOfAnotherShape) {
+  const std::string said = message_of(manifest("faulty", "fault = \"ride_shape\""), 0);
+  EXPECT_THAT(said, testing::HasSubstr("hook ride, layer 0"));
+  EXPECT_THAT(said, testing::HasSubstr("ride: expected [3, 2, 2, 4], got [3, 1, 2, 4]"));
+}
+
+TEST(Riders, RefusesATierThatServesSomeLayersOnly) {
+  const config::MemoryConfig memory = manifest("riders", "rows = 2\nlayers = [0]");
+  EXPECT_EQ(message_of(memory, 0), "");
+  EXPECT_THAT(message_of(memory, 1),
+              testing::AllOf(testing::HasSubstr("a memory with riders must serve every layer; layer "
+                                                "1 is left out"),
+                             testing::HasSubstr("remove the tier's key `layers`")));
+}
+
+// What the stack of these tiers says.
+std::string refusal_of(const std::string& tiers) {
+  try {
+    Stack stack(manifest_text(tiers), test_backbone(), test_loader());
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
+  }
+}
+
+constexpr const char* kRiders = "[[memory.tier]]\nplugin = \"test_riders\"\n";
+
+TEST(Riders, RefusesTwoTiersWithRiders) {
+  EXPECT_THAT(refusal_of(str(kRiders, kRiders)),
+              testing::HasSubstr("two tiers put riders into the layer stack"));
 }
 
 }  // namespace

@@ -230,6 +230,12 @@ TEST(LayerServices, OneSegmentHasOneTableOfPositions) {
   XlLayerServices services(*c.layer, *c.scope);
   const at::Tensor longer = services.positions(0, 9, false);
   EXPECT_TRUE(at::equal(services.positions(2, 4, false), longer.narrow(1, 2, 4)));
+  const at::Tensor both = services.positions(-3, 6, true);
+  EXPECT_TRUE(at::equal(services.positions(-1, 2, true), both.narrow(1, 2, 2)));
+  const at::Tensor wider = services.positions(-5, 11, true);
+  EXPECT_TRUE(at::equal(wider.narrow(1, 2, 6), both));
+  c.tables->begin_segment(0.5);
+  EXPECT_FALSE(at::equal(services.positions(-3, 6, true), both));
 }
 
 TEST(LayerServices, HasPositionsAndTheirBiasesInRelativeSchemesOnly) {

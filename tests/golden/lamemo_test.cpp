@@ -69,12 +69,13 @@ class LaMemoRun : public OfficialRun {
       const auto name = [&](const char* of) { return str(prefix, of, l); };
       const auto i = static_cast<size_t>(l);
       compare_state(comparison, prefix, l);
-      if (const auto at = probes.find(str("0.org.mneme.lamemo.", l, ".memory.alpha"));
-          at != probes.end()) {
-        compare(comparison, name("alpha/"), at->second);
+      if (file_.contains(name("alpha/"))) {
+        compare(comparison, name("alpha/"),
+                probes.at(str("0.org.mneme.lamemo.", l, ".memory.alpha")));
       }
       // What memory rows become in the last layer reaches nothing and is not computed.
-      if (i >= tap.rider_layer_out.size()) continue;
+      if (l + 1 == config_.layers || !file_.contains(name("mem_layer_out/"))) continue;
+      ASSERT_LT(i, tap.rider_layer_out.size()) << name("mem_layer_out/");
       compare(comparison, name("mem_attn_out/"), tap.rider_attention_out[i]);
       compare(comparison, name("mem_layer_out/"), tap.rider_layer_out[i]);
     }

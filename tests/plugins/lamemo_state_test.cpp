@@ -44,6 +44,19 @@ TEST(LaMemoState, SavedAndLoadedGoesOnBitForBit) {
   }
 }
 
+// What lives for a segment is neither counted nor held behind it.
+TEST(LaMemoState, HasTheBytesOfWhatIsSaved) {
+  MemorySession run = session(with(4, kVariants[0]), model_config());
+  StackState state = run.fresh(2);
+  for (uint64_t s = 0; s < 3; ++s) run.nll(state, ids_of(s));
+  int64_t saved = 0;
+  for (const auto& [name, tensor] : state.save().tensors) {
+    EXPECT_EQ(name.find("riders"), std::string::npos) << name;
+    saved += tensor.numel() * static_cast<int64_t>(tensor.element_size());
+  }
+  EXPECT_EQ(state.bytes(), saved);
+}
+
 // The newest rows of all that is carried along memory.
 tier_test::Edit shortened(int64_t rows) {
   return [=](const std::string& name, at::Tensor& tensor) {

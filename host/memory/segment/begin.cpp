@@ -50,7 +50,7 @@ void SegmentRun::Impl::copy_state() {
   for (const auto& tier_state : state.tiers_) {
     work.push_back(*tier_state);
     if (any(state.reset_) && state.segments_ > 0) work.back().reset(state.reset_);
-    work.back().begin_segment();
+    work.back().clear_segment_slots();
   }
   tokens = state.tokens_;
   for (std::size_t b = 0; b < tokens.size(); ++b) {

@@ -106,6 +106,7 @@ void SegmentRun::commit() {
                    !at::GradMode::is_enabled();
   for (std::size_t i = 0; i < impl_->work.size(); ++i) {
     impl_->work[i].detach(cut);
+    impl_->work[i].clear_segment_slots();
     *state.tiers_[i] = std::move(impl_->work[i]);
   }
   impl_->work.clear();

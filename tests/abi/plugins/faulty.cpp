@@ -23,7 +23,7 @@ class Faulty : public mneme::Tier {
       "parameter_init|parameter_rate|slot_extent|slot_gradient|start_unknown|start_any|"
       "counts_as_tensor|tensor_as_counts|counts_size|slot_flags|counts_gradient|"
       "start_shape|queue_kind|queue_attributes|queue_rows|position_count|positions_missing|biases_"
-      "missing",
+      "missing|riders_undeclared|ride_shape",
       "the rule to break"));
 
   struct Failing {
@@ -78,10 +78,20 @@ class Faulty : public mneme::Tier {
     sourceless_kernel_ = s.kernel(sourceless_);
     one_way_kernel_ = s.kernel(one_way_);
     s.wants(MNEME_WANT_READ_X);
+    if (fault_ != "ride_shape") s.has_no_riders();
     if (fault_ == "create_wants") {
       s.absorbs_before_reading();
       s.wants(MNEME_WANT_ABSORB_Z);
     }
+  }
+
+  mneme::Riders begin(mneme::Segment& s) override {
+    if (fault_ != "riders_undeclared" && fault_ != "ride_shape") return {};
+    return {full({s.lanes(), 2, 6}, 0.0, mneme::DType::kF64), {}};
+  }
+
+  mneme::Tensor ride(mneme::Layer&, const mneme::Ride& in) override {
+    return slice(in.q, 1, 0, 1);
   }
 
   void absorb(mneme::Layer& l, const mneme::Rows& rows) override {
