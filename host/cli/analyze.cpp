@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/analyze/report.hpp"
+#include "host/cli/analyze_runs.hpp"
 #include "host/cli/input.hpp"
 #include "host/train/device.hpp"
 
@@ -22,15 +23,7 @@ void check_use(const AnalyzeArguments& arguments) {
     throw_usage("analyze --against: expected at most one --memory beside it, got ",
                 arguments.open.memory.size());
   }
-  for (const config::Override& override : arguments.open.set.overrides()) {
-    if (override.key == "eval.lanes" || override.key == "eval.steps") {
-      throw_usage("analyze --set ", override.key, ": use --lanes and --segments");
-    }
-    const std::string table = override.key.substr(0, override.key.find('.'));
-    if (table == "eval" || table == "memory" || table == "data") continue;
-    throw_usage("analyze --set ", override.key,
-                ": the trained model is analysed as it is: expected a key of eval, memory or data");
-  }
+  check_set(arguments.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
 }
 
 // The run's data is cut as the analysis says, not as the experiment does.

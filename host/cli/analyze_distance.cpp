@@ -82,7 +82,7 @@ std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
 }
 
 int run(const DistanceArguments& arguments, const Streams& streams) {
-  arguments.runs.check({{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
+  check_set(arguments.runs.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
   arguments.runs.open.json.check();
   const backbone::ReachSettings settings{.width = arguments.width,
                                          .intervals = intervals_of(arguments)};

@@ -76,7 +76,7 @@ Json json_of(const ExtrapolationArguments& arguments,
 }
 
 int run(const ExtrapolationArguments& arguments, const Streams& streams) {
-  arguments.runs.check({{"eval.segment", "--segment"}});
+  check_set(arguments.runs.open, {{"eval.segment", "--segment"}});
   arguments.runs.open.json.check();
   make_output_folder(arguments.runs.out);
   train::set_threads(arguments.runs.open.machine.threads);

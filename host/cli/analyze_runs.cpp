@@ -45,7 +45,8 @@ void RunsArguments::add(CLI::App& command, const std::string& memory_help) {
   command.add_flag("--quiet", open.is_quiet, "Show no progress");
 }
 
-void RunsArguments::check(const std::vector<std::pair<std::string, std::string>>& own) const {
+void check_set(const EvalArguments& open,
+               const std::vector<std::pair<std::string, std::string>>& own) {
   for (const config::Override& override : open.set.overrides()) {
     for (const auto& [key, option] : own) {
       if (override.key == key) throw_usage(open.command, " --set ", key, ": use ", option);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/cli/command.hpp"
@@ -21,10 +22,12 @@ struct RunsArguments {
 
   // Adds the options. `memory_help` says what --memory is for.
   void add(CLI::App& command, const std::string& memory_help);
-  // Error (kUsage) for keys of --set that belong to a trained model, or among `own`, which have
-  // options of their own, as "key: option".
-  void check(const std::vector<std::pair<std::string, std::string>>& own) const;
 };
+
+// Error (kUsage) for keys of --set that belong to a trained model, or among `own`, which have
+// options of their own, as "key: option".
+void check_set(const EvalArguments& open,
+               const std::vector<std::pair<std::string, std::string>>& own);
 
 // One memory of one run. `name` is unique among all: the run's folder, the memory's name, or both.
 struct RunMemory {

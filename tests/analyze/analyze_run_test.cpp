@@ -140,7 +140,9 @@ TEST_F(AnalyzeRun, RefusesWhatItCannotAnalyse) {
   expect_refusal(analyze(run, {"--against", run, "--memory", linear_, "--memory", sticky_}), 2,
                  {"at most one --memory beside it, got 2"});
   expect_refusal(analyze(run, {"--against", file("nowhere")}), 2, {"nowhere"});
-  expect_refusal(analyze(run, {"--set", "eval.lanes=2"}), 2, {"use --lanes and --segments"});
+  expect_refusal(analyze(run, {"--set", "eval.lanes=2"}), 2,
+                 {"analyze --set eval.lanes: use --lanes"});
+  expect_refusal(analyze(run, {"--set", "eval.steps=2"}), 2, {"--set eval.steps: use --segments"});
   expect_refusal(analyze(run, {"--set", "train.lr=2"}), 2, {"train.lr", "analysed as it is"});
   expect_refusal(analyze(run, {"--bins", "0"}), 2, {"--bins"});
   expect_refusal(run_mneme({"analyze", run}), 2, {"--out is required"});
