@@ -31,6 +31,14 @@ std::string name_in_tier(const std::string& parameter, const std::string& plugin
   return rest.starts_with(plugin + ".") ? rest.substr(plugin.size() + 1) : "";
 }
 
+// True when the options have every value of the conditions.
+bool holds(const Value& conditions, const Value& options) {
+  return std::ranges::all_of(conditions.members(), [&](const config::Member& condition) {
+    const Value* const option = options.find(condition.key);
+    return option != nullptr && *option == condition.value;
+  });
+}
+
 }  // namespace
 
 // Reads one file, collecting what is wrong.
@@ -43,6 +51,7 @@ class NameMapReader {
     if (reader.require("format", "a word for the format")) map_.format_ = reader.text("format", "");
     if (reader.require("plugin", "the plugin's id")) map_.plugin_ = reader.text("plugin", "");
     read_positions(reader);
+    if (const Value* table = reader.table("unless")) map_.unless_ = *table;
     if (const Value* table = reader.table("backbone")) read_backbone(*table);
     if (const Value* table = reader.table("memory")) read_memory(*table);
     if (const Value* table = reader.table("unused")) read_unused(*table);
@@ -255,6 +264,10 @@ std::optional<NameMap> NameMap::beside(const std::filesystem::path& library) {
   return read(path);
 }
 
+bool NameMap::excludes(const Value& options) const {
+  return !unless_.members().empty() && holds(unless_, options);
+}
+
 std::vector<NamePart> NameMap::parts_of(const std::string& parameter) const {
   for (const auto& [pattern, parts] : backbone_) {
     const std::optional<std::string> layer = layer_in(parameter, pattern);
@@ -290,11 +303,7 @@ std::vector<UnusedTensor> NameMap::unused(std::int64_t layers) const {
 std::map<std::string, Json> NameMap::arguments(const config::Value& options) const {
   std::map<std::string, Json> out;
   for (const OfficialArgument& argument : arguments_) {
-    const bool holds = std::ranges::all_of(argument.when.members(), [&](const auto& condition) {
-      const Value* const option = options.find(condition.key);
-      return option != nullptr && *option == condition.value;
-    });
-    if (holds) out[argument.name] = argument.value;
+    if (holds(argument.when, options)) out[argument.name] = argument.value;
   }
   return out;
 }

@@ -53,6 +53,13 @@ class NameMap {
   // Words of model.position that the official code can express.
   [[nodiscard]] const std::vector<std::string>& positions() const { return positions_; }
 
+  // Options of the plugin's tier with which its official program has the Transformer-XL's names and
+  // the map does not hold; an empty table when it always holds.
+  [[nodiscard]] const config::Value& unless() const { return unless_; }
+  // True when a tier has these options, as its memory file gives them: an option that it leaves out
+  // fulfils no condition.
+  [[nodiscard]] bool excludes(const config::Value& options) const;
+
   // The parts of a backbone parameter, with the layer's number filled in; empty when the official
   // Transformer-XL's name holds.
   [[nodiscard]] std::vector<NamePart> parts_of(const std::string& parameter) const;
@@ -74,6 +81,7 @@ class NameMap {
   std::string format_;
   std::string plugin_;
   std::vector<std::string> positions_;
+  config::Value unless_;
   std::vector<std::pair<std::string, std::vector<NamePart>>> backbone_;
   std::vector<std::pair<std::string, std::string>> memory_;
   std::vector<UnusedTensor> unused_;

@@ -115,6 +115,12 @@ std::vector<std::string> metadata_problems(const OfficialTarget& target,
   }
   if (tiers.size() != 1 || target.memory == nullptr) return problems;
   const config::Value& options = target.memory->tiers.at(tiers.front()).options;
+  if (target.names->excludes(options)) {
+    problems.push_back(str("memory.tier.", tiers.front(),
+                           ": the names are those of a memory without ",
+                           target.names->unless().toml()));
+    return problems;
+  }
   for (const auto& [name, value] : target.names->arguments(options)) {
     const auto found = file.metadata().find(name);
     if (found == file.metadata().end() || found->second == value.dump()) continue;

@@ -50,8 +50,9 @@ at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at:
 // one line each: settings that the official code does not have, or that the file's metadata
 // contradict (pre_lnorm, the name map's arguments), tensors that the model lacks, parameters that
 // the file lacks, wrong shapes and dtypes, tied tensors that differ, other position frequencies, a
-// second tier of the name map's plugin. Empty when they fit. Tensors without the prefix do not
-// count; parameters of tiers that the name map does not name are not asked for.
+// second tier of the name map's plugin, options for which the map does not hold. Empty when they
+// fit. Tensors without the prefix do not count; parameters of tiers that the name map does not name
+// are not asked for.
 std::vector<std::string> check_official(const OfficialTarget& target, const SafetensorsFile& file,
                                         const std::string& prefix = "");
 

@@ -58,6 +58,23 @@ void set_arguments(SafetensorsWriter& writer, const config::ModelConfig& model,
   for (const auto& [key, value] : arguments.items()) writer.set_metadata(key, value.dump());
 }
 
+// The places of the map's plugin among the tiers; none without a map.
+std::vector<std::size_t> named_tiers(const Checkpoint& checkpoint, const NameMap* map) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; map != nullptr && i < checkpoint.plugins().size(); ++i) {
+    if (checkpoint.plugins()[i].id == map->plugin()) out.push_back(i);
+  }
+  return out;
+}
+
+// True when there are tiers of the map's plugin and it holds for none of them.
+bool is_excluded(const Checkpoint& checkpoint, const NameMap& map) {
+  const std::vector<std::size_t> tiers = named_tiers(checkpoint, &map);
+  return !tiers.empty() && std::ranges::all_of(tiers, [&](std::size_t i) {
+    return map.excludes(checkpoint.experiment().memory.tiers.at(i).options);
+  });
+}
+
 // The name map to write by: that of the options, else one beside a tier's library; absent = the
 // official Transformer-XL's names.
 std::optional<NameMap> choose_names(const Checkpoint& checkpoint, const ExportOptions& options) {
@@ -72,8 +89,14 @@ std::optional<NameMap> choose_names(const Checkpoint& checkpoint, const ExportOp
   if (options.format == kTransformerXl) return std::nullopt;
   std::vector<std::string> known = {kTransformerXl};
   for (NameMap& map : maps) {
-    if (options.format.empty() || options.format == map.format()) return std::move(map);
     known.push_back(map.format());
+    if (!options.format.empty() && options.format != map.format()) continue;
+    if (!is_excluded(checkpoint, map)) return std::move(map);
+    if (options.format.empty() && options.names.empty()) continue;
+    throw_usage({.where = map.path().string(),
+                 .failed = str("the map is for every memory of ", map.plugin(), " but those with ",
+                               map.unless().toml()),
+                 .hint = "leave out --format and --names: Transformer-XL's names hold"});
   }
   if (options.format.empty()) return std::nullopt;
   throw_usage({.where = checkpoint.path().string(),
@@ -108,18 +131,9 @@ class Export {
  private:
   [[nodiscard]] const config::ModelConfig& model() const { return checkpoint_.experiment().model; }
 
-  // The places of the name map's plugin among the tiers.
-  [[nodiscard]] std::vector<std::size_t> named_tiers() const {
-    std::vector<std::size_t> out;
-    for (std::size_t i = 0; names_ != nullptr && i < checkpoint_.plugins().size(); ++i) {
-      if (checkpoint_.plugins()[i].id == names_->plugin()) out.push_back(i);
-    }
-    return out;
-  }
-
   void check_settings() const {
     std::vector<std::string> problems = backbone::unofficial_settings(model(), names_);
-    const std::vector<std::size_t> tiers = named_tiers();
+    const std::vector<std::size_t> tiers = named_tiers(checkpoint_, names_);
     if (tiers.size() > 1) {
       problems.push_back(str("memory.tier.", tiers[1], ": expected one tier of ", names_->plugin(),
                              ", got ", tiers.size()));
@@ -185,7 +199,7 @@ class Export {
   }
 
   void set_own_arguments() {
-    const std::vector<std::size_t> tiers = named_tiers();
+    const std::vector<std::size_t> tiers = named_tiers(checkpoint_, names_);
     const config::Value options =
         tiers.empty() ? config::Value()
                       : checkpoint_.experiment().memory.tiers.at(tiers.front()).options;

@@ -30,9 +30,10 @@ struct ExportReport {
 // both of theirs, and the buffer pos_emb.inv_freq; bytes and dtype as the checkpoint has them.
 // Metadata: format and the constructor's arguments (n_token, n_layer, ...). Position biases of
 // every layer, which that code does not have, are called layers.N.dec_attn.r_w_bias and r_r_bias.
-// Errors: Error (kUsage) listing the settings that the official code cannot express, for a format
-// that nothing knows, for two tiers of the name map's plugin, and as NameMap::read; Error (kRun)
-// when a parameter is missing or the file cannot be written.
+// A map beside a library counts as absent when its `unless` names the tier's options. Errors: Error
+// (kUsage) listing the settings that the official code cannot express, for a format that nothing
+// knows, for a map that is asked for and counts as absent, for two tiers of the name map's plugin,
+// and as NameMap::read; Error (kRun) when a parameter is missing or the file cannot be written.
 ExportReport export_official(const Checkpoint& checkpoint, const std::filesystem::path& path,
                              const ExportOptions& options = {});
 

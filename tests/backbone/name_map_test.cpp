@@ -7,6 +7,7 @@
 
 #include "host/backbone/names.hpp"
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -125,6 +126,14 @@ TEST_F(NameMapTest, TheLastArgumentWhoseConditionsHoldCounts) {
   EXPECT_EQ(map.arguments(options("wide = true\nrows = 4")).at("kind"), "wide");
 }
 
+TEST_F(NameMapTest, DoesNotHoldForTheOptionsOfUnless) {
+  const NameMap map = read(std::string(kHead) + "unless = { wide = false, rows = 4 }\n");
+  EXPECT_TRUE(map.excludes(options("wide = false\nrows = 4\nmore = 1")));
+  EXPECT_FALSE(map.excludes(options("wide = false")));
+  EXPECT_FALSE(map.excludes(options("wide = true\nrows = 4")));
+  EXPECT_FALSE(read(kHead).excludes(options("wide = false")));
+}
+
 TEST_F(NameMapTest, KnowsItsOwnNames) {
   const NameMap map = read(kMap);
   for (const char* name : {"blocks.3.q", "u", "w", "blocks.0.gain", "blocks.10.zero", "stamp"}) {
@@ -232,6 +241,24 @@ TEST_F(NameMapTest, GivesEveryNameOneMeaning) {
   }
   EXPECT_THAT(text, Not(HasSubstr("toml:8:"))) << "Transformer-XL's own name";
   EXPECT_THAT(text, Not(HasSubstr("toml:9:"))) << "a parameter that Transformer-XL lacks";
+}
+
+// A map can name whatever a backbone has.
+TEST_F(NameMapTest, TakesEveryParameterOfABackbone) {
+  config::ModelConfig adaptive = small_config(), learned = small_config();
+  adaptive.embedding = 8;
+  adaptive.tie_embedding = false;
+  adaptive.adaptive = config::AdaptiveConfig{{4}, 2, 8, {false, false}};
+  adaptive.untie_position_bias = true;
+  learned.position = config::PositionScheme::kLearned;
+  for (const config::ModelConfig& config : {small_config(), adaptive, learned}) {
+    std::string text = str(kHead, "[backbone]\n");
+    const auto model = make_model(config, small_setup());
+    for (const Parameter& parameter : model->parameters()) {
+      text += str('"', parameter.name, "\" = \"x.", parameter.name, "\"\n");
+    }
+    EXPECT_EQ(error(text), "");
+  }
 }
 
 TEST_F(NameMapTest, SaysThatAFileIsMissing) {

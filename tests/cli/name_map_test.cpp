@@ -128,6 +128,19 @@ TEST_F(NameMapProgram, MakesUnusedTensorsThatNoFileHad) {
   EXPECT_EQ(values[1], 0.5F);
 }
 
+TEST_F(NameMapProgram, AMapDoesNotHoldForTheOptionsOfUnless) {
+  const std::filesystem::path map = folder_.write(
+      "but.toml", "unless = { unit = \"sum\" }\n" + read_file(kPlugins / "test_fitted.names.toml"));
+  const std::string path = settings(memory("unit = \"sum\""));
+  expect_refusal(import(path, {"--names", map.string()}), 2,
+                 {"memory.tier.0: the names are those of a memory without { unit = \"sum\" }"});
+  expect_done(import(path));
+  expect_refusal(export_to("out.safetensors", {"--names", map.string()}), 2,
+                 {"but.toml: the map is for every memory of test.fitted but those with { unit = "
+                  "\"sum\" }",
+                  "leave out --format and --names"});
+}
+
 TEST_F(NameMapProgram, ListsEveryMisfit) {
   Shapes tensors = kWeights;
   tensors["layers.0.query"] = {5, 4};

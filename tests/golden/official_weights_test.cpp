@@ -10,6 +10,7 @@
 #include <iostream>
 
 #include "host/base/error.hpp"
+#include "host/base/file.hpp"
 #include "host/torch.hpp"
 #include "host/train/export.hpp"
 #include "host/train/import.hpp"
@@ -72,8 +73,9 @@ std::size_t expect_equal(const SafetensorsFile& ours, const SafetensorsFile& the
   return theirs.names().size();
 }
 
-std::size_t round_trip(const Tensors& tensors, const config::Experiment& experiment) {
-  const test::TemporaryFolder folder;
+// Makes a run of the tensors and writes out.safetensors of it.
+train::ExportReport import_and_export(const Tensors& tensors, const config::Experiment& experiment,
+                                      const test::TemporaryFolder& folder) {
   write(tensors, folder / "in.safetensors");
   train::ImportOptions options;
   options.folder = folder / "run";
@@ -82,7 +84,13 @@ std::size_t round_trip(const Tensors& tensors, const config::Experiment& experim
   EXPECT_TRUE(report.weights.is_official);
   EXPECT_FALSE(report.weights.is_rounded);
   const train::RunFolder run = train::RunFolder::open(folder / "run");
-  train::export_official(train::Checkpoint::open(run.checkpoint()), folder / "out.safetensors");
+  return train::export_official(train::Checkpoint::open(run.checkpoint()),
+                                folder / "out.safetensors");
+}
+
+std::size_t round_trip(const Tensors& tensors, const config::Experiment& experiment) {
+  const test::TemporaryFolder folder;
+  import_and_export(tensors, experiment, folder);
   return expect_equal(SafetensorsFile::open(folder / "out.safetensors"),
                       SafetensorsFile::open(folder / "in.safetensors"));
 }
@@ -153,6 +161,26 @@ TEST(GoldenOfficialWeights, ImportAndExportGiveBackEveryFileOfLaMemo) {
     }
   }
   EXPECT_GT(compared, 0U);
+}
+
+TEST(GoldenOfficialWeights, LaMemoWithoutLookAheadHasTheNamesOfTransformerXl) {
+  if (!std::filesystem::exists(std::filesystem::path(MNEME_PLUGIN_DIR) / "lamemo.so")) {
+    GTEST_SKIP() << "this tree has no plugins/lamemo";
+  }
+  const SafetensorsFile file =
+      SafetensorsFile::open(std::filesystem::path(MNEME_SOURCE_DIR) /
+                            "tests/golden/lamemo/lamemo_no_lookahead.safetensors");
+  const Tensors tensors = parameters(file, at::kFloat);
+  config::Experiment settings = experiment(file, config::Precision::kF32);
+  const test::TemporaryFolder cached, looking;
+  import_and_export(tensors, settings, cached);
+  config::TierConfig& tier = settings.memory.tiers.at(0);
+  tier.plugin = "lamemo";
+  tier.options.set("lookahead", {}, config::Value::boolean(false, {}, "memory.tier.0.lookahead"));
+  const train::ExportReport report = import_and_export(tensors, settings, looking);
+  EXPECT_EQ(report.format, "transformer_xl");
+  EXPECT_TRUE(report.left_out.empty());
+  EXPECT_EQ(read_file(looking / "out.safetensors"), read_file(cached / "out.safetensors"));
 }
 
 // No file has one table with projections, tied and not: here the official names of a model's own
