@@ -175,26 +175,32 @@ class Export {
     }
   }
 
-  // A tensor that is no parameter: as it was imported, else `made`.
-  void add_other(const std::string& official, const at::Tensor& made) {
-    const SafetensorsFile& file = checkpoint_.file();
-    const TensorView* const kept = file.find(str(kOfficialPrefix, official));
+  void add_other(const std::string& official, const at::Tensor& tensor) {
     ++report_.tensors;
-    if (kept != nullptr && kept->dtype == file.at(kFirstTable).dtype) {
-      writer_.add(official, kept->dtype, kept->shape, kept->data);
-    } else {
-      writer_.add_copy(official, to_dtype(made.scalar_type()), made.sizes().vec(),
-                       made.const_data_ptr());
-    }
+    writer_.add_copy(official, to_dtype(tensor.scalar_type()), tensor.sizes().vec(),
+                     tensor.const_data_ptr());
   }
 
   void add_others() {
-    const bool is_f64 = checkpoint_.file().at(kFirstTable).dtype == DType::F64;
-    const at::ScalarType dtype = is_f64 ? at::kDouble : at::kFloat;
-    add_other(backbone::kOfficialFrequencies, backbone::official_frequencies(model().width, dtype));
+    const SafetensorsFile& file = checkpoint_.file();
+    const DType of_weights = file.at(kFirstTable).dtype;
+    const at::ScalarType dtype = of_weights == DType::F64 ? at::kDouble : at::kFloat;
+    const auto kept = [&](const std::string& official) {
+      return file.find(str(kOfficialPrefix, official));
+    };
+    // Computed anew rather than rounded or widened.
+    const TensorView* const frequencies = kept(backbone::kOfficialFrequencies);
+    add_other(backbone::kOfficialFrequencies,
+              frequencies != nullptr && frequencies->dtype == of_weights
+                  ? to_tensor(*frequencies)
+                  : backbone::official_frequencies(model().width, dtype));
     if (names_ == nullptr) return;
     for (const backbone::UnusedTensor& one : names_->unused(model().layers)) {
-      add_other(one.official, at::full(one.shape, one.value, at::TensorOptions().dtype(dtype)));
+      const TensorView* const imported = kept(one.official);
+      at::Tensor value =
+          imported == nullptr ? at::full(one.shape, one.value, dtype) : to_tensor(*imported);
+      if (value.is_floating_point()) value = value.to(dtype);
+      add_other(one.official, value);
     }
   }
 

@@ -128,6 +128,30 @@ TEST_F(NameMapProgram, MakesUnusedTensorsThatNoFileHad) {
   EXPECT_EQ(values[1], 0.5F);
 }
 
+TEST_F(NameMapProgram, KeepsUnusedTensorsOfOtherDtypes) {
+  const std::filesystem::path map = folder_.write(
+      "more.toml", read_file(kPlugins / "test_fitted.names.toml") +
+                       "[unused.\"count\"]\nshape = [1]\n[unused.\"half\"]\nshape = [2]\n");
+  const SafetensorsFile plain = SafetensorsFile::open(folder_ / "weights.safetensors");
+  SafetensorsWriter writer;
+  for (const std::string& name : plain.names()) {
+    const TensorView& view = plain.at(name);
+    writer.add(name, view.dtype, view.shape, view.data);
+  }
+  const std::int64_t count = 7;
+  const std::uint16_t half[] = {0x3F80, 0x4000};  // 1 and 2
+  writer.add("count", DType::I64, {1}, &count);
+  writer.add("half", DType::BF16, {2}, half);
+  writer.write(folder_ / "more.safetensors");
+  expect_done(run_mneme({"import", file("more.safetensors"), settings(memory()), "--run",
+                         file("run"), "--names", map.string()}));
+  expect_done(export_to("out.safetensors", {"--names", map.string()}));
+  const SafetensorsFile out = SafetensorsFile::open(folder_ / "out.safetensors");
+  EXPECT_EQ(std::memcmp(out.at("count", DType::I64, {1}).data, &count, sizeof count), 0);
+  const float wide[] = {1.0F, 2.0F};
+  EXPECT_EQ(std::memcmp(out.at("half", DType::F32, {2}).data, wide, sizeof wide), 0);
+}
+
 TEST_F(NameMapProgram, AMapDoesNotHoldForTheOptionsOfUnless) {
   const std::filesystem::path map = folder_.write(
       "but.toml", "unless = { unit = \"sum\" }\n" + read_file(kPlugins / "test_fitted.names.toml"));
