@@ -242,7 +242,8 @@ void load_official(const OfficialTarget& target, const SafetensorsFile& file,
         .where = file.path().string(),
         .failed = str("these are not the weights of the experiment's model:\n  ",
                       join(problems, "\n  "), "\n"),
-        .hint = "change [model] or data.vocabulary_size to what the weights were trained with"});
+        .hint = "change [model], [memory] or data.vocabulary_size to what the weights were trained "
+                "with"});
   }
   const at::NoGradGuard no_grad;
   for (const OfficialTensor& tensor : official_tensors(target)) {

@@ -157,7 +157,8 @@ TEST_F(NameMapProgram, AMapDoesNotHoldForTheOptionsOfUnless) {
       "but.toml", "unless = { unit = \"sum\" }\n" + read_file(kPlugins / "test_fitted.names.toml"));
   const std::string path = settings(memory("unit = \"sum\""));
   expect_refusal(import(path, {"--names", map.string()}), 2,
-                 {"memory.tier.0: the names are those of a memory without { unit = \"sum\" }"});
+                 {"memory.tier.0: the names are those of a memory without { unit = \"sum\" }",
+                  "change [model], [memory] or data.vocabulary_size"});
   expect_done(import(path));
   expect_refusal(export_to("out.safetensors", {"--names", map.string()}), 2,
                  {"but.toml: the map is for every memory of test.fitted but those with { unit = "
