@@ -18,6 +18,16 @@ at::Tensor joined(const std::vector<at::Tensor>& pieces, int64_t dim) {
   return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dim);
 }
 
+bool are_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const at::Tensor& x, const at::Tensor& y) { return x.is_same(y); });
+}
+
+// By contents: every step finds the order anew. Undefined equals undefined alone.
+bool is_equal(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() ? a.equal(b) : a.defined() == b.defined();
+}
+
 }  // namespace
 
 at::Tensor OpenLayer::columns_of(const at::Tensor& buffer) const {
@@ -47,11 +57,11 @@ void OpenLayer::set_context(const ContextColumns& context) {
     keys.push_back(block.k);
     values.push_back(block.v);
   }
-  const bool is_same =
-      std::equal(keys.begin(), keys.end(), sources_.begin(), sources_.end(),
-                 [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
-  if (is_same) return;
   const int64_t rows = context.free + context.placed;
+  if (rows == context_ && are_same(keys, context_keys_) && are_same(values, context_values_) &&
+      is_equal(context.lane_order, lane_order_)) {
+    return;
+  }
   at::Tensor k, v;
   for (auto [buffer, pieces, all] : {std::tuple(&k_, &keys, &k), std::tuple(&v_, &values, &v)}) {
     std::vector<at::Tensor> parts;
@@ -64,7 +74,9 @@ void OpenLayer::set_context(const ContextColumns& context) {
   k_ = k;
   v_ = v;
   context_ = rows;
-  sources_ = std::move(keys);
+  context_keys_ = std::move(keys);
+  context_values_ = std::move(values);
+  lane_order_ = context.lane_order;
 }
 
 void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v) {
@@ -132,7 +144,10 @@ void OpenLayer::select(const at::Tensor& lanes) {
   for (auto* pieces : {&x_, &q_, &z_, &lse_, &context_k_, &context_v_}) {
     for (at::Tensor& piece : *pieces) pick(piece, 0);
   }
-  sources_.clear();  // the context's blocks have other lanes from now on: they are gathered again
+  // The context's blocks have other lanes from now on: they are gathered again.
+  context_keys_.clear();
+  context_values_.clear();
+  lane_order_.reset();
 }
 
 }  // namespace mneme::backbone

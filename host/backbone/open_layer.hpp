@@ -49,10 +49,12 @@ class OpenLayer {
   at::Tensor newest(const at::Tensor& buffer, int64_t n) const;
   void add_mass(const at::Tensor& mass, int64_t layer);
 
-  at::Tensor k_, v_;                 // [H,B,capacity,d]
-  std::vector<at::Tensor> sources_;  // keys of the context's blocks, as they were gathered
-  int64_t context_ = 0;              // rows of the context
-  int64_t rows_ = 0;                 // rows appended
+  at::Tensor k_, v_;     // [H,B,capacity,d]
+  int64_t context_ = 0;  // rows of the context
+  int64_t rows_ = 0;     // rows appended
+  // The context as it was gathered: keys and values of its blocks, and their order in the lanes.
+  std::vector<at::Tensor> context_keys_, context_values_;
+  at::Tensor lane_order_;
   std::vector<at::Tensor> x_, q_, z_, lse_;
   at::Tensor mass_;           // [B,K], summed over steps
   int64_t mass_context_ = 0;  // context rows in it

@@ -1,0 +1,67 @@
+// What a layer keeps of an open segment when the memory's context changes between its steps.
+#include "host/backbone/open_layer.hpp"
+
+#include <gtest/gtest.h>
+
+#include "host/torch.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+constexpr int64_t kLanes = 2, kHeads = 2, kWidth = 3;
+
+at::Tensor rows_of(double value, int64_t rows) {
+  return at::full({kLanes, rows, kHeads, kWidth}, value, at::kDouble);
+}
+
+// A context of two placed rows.
+ContextColumns context_of(const at::Tensor& k, const at::Tensor& v) {
+  ContextColumns context;
+  context.blocks.push_back({.k = k, .v = v});
+  context.placed = 2;
+  return context;
+}
+
+// The values of a lane and head's columns, of the first channel.
+std::vector<double> column(const at::Tensor& all, int64_t lane) {
+  const at::Tensor picked = all.select(0, 0).select(0, lane).select(1, 0).contiguous();
+  const auto* const data = picked.const_data_ptr<double>();
+  return {data, data + picked.numel()};
+}
+
+TEST(OpenLayer, TakesValuesThatChangeUnderTheSameKeys) {
+  OpenLayer open;
+  const at::Tensor keys = rows_of(1, 2);
+  open.extend(context_of(keys, rows_of(5, 2)), rows_of(2, 1), rows_of(6, 1));
+  EXPECT_EQ(column(open.values(), 0), (std::vector<double>{5, 5, 6}));
+  open.extend(context_of(keys, rows_of(7, 2)), rows_of(3, 1), rows_of(8, 1));
+  EXPECT_EQ(column(open.keys(), 0), (std::vector<double>{1, 1, 2, 3}));
+  EXPECT_EQ(column(open.values(), 0), (std::vector<double>{7, 7, 6, 8}));
+}
+
+TEST(OpenLayer, TakesAnotherOrderOfTheSameRows) {
+  OpenLayer open;
+  const at::Tensor keys = at::cat({rows_of(1, 1), rows_of(2, 1)}, 1), values = keys + 10;
+  ContextColumns context = context_of(keys, values);
+  const auto step = [&] { open.extend(context, rows_of(3, 1), rows_of(13, 1)); };
+  step();
+  context.lane_order = at::tensor({0, 1, 1, 0}, at::kLong).view({2, 2});
+  step();
+  EXPECT_EQ(column(open.values(), 0), (std::vector<double>{11, 12, 13, 13}));
+  EXPECT_EQ(column(open.values(), 1), (std::vector<double>{12, 11, 13, 13}));
+  context.lane_order.reset();
+  step();
+  EXPECT_EQ(column(open.keys(), 1), (std::vector<double>{1, 2, 3, 3, 3}));
+}
+
+TEST(OpenLayer, GathersTheContextAgainForOtherLanes) {
+  OpenLayer open;
+  ContextColumns context = context_of(rows_of(1, 2), rows_of(11, 2));
+  open.extend(context, rows_of(3, 1), rows_of(13, 1));
+  open.select(at::tensor({1, 1}, at::kLong));
+  open.extend({}, rows_of(4, 1), rows_of(14, 1));  // the memory has nothing to show any more
+  EXPECT_EQ(column(open.values(), 0), (std::vector<double>{13, 14}));
+}
+
+}  // namespace
+}  // namespace mneme::backbone
