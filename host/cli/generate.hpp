@@ -43,6 +43,7 @@ struct GenerateArguments {
   JsonArgument json;
   bool is_quiet = false;
 
+  void add(CLI::App& command);
   [[nodiscard]] bool has_prompt() const {
     return prompt.has_value() || !prompt_file.empty() || prompt_ids.has_value();
   }
