@@ -75,8 +75,10 @@ class Generation {
   }
 
   void resume() {
-    const generate::Generator::Saved saved = read_input(
-        [&] { return generate::read_conversation(arguments_.state, identity_of(opened_)); });
+    const generate::Generator::Saved saved = read_input([&] {
+      return generate::read_conversation(arguments_.state, identity_of(opened_),
+                                         opened_.runtime().model().vocabulary());
+    });
     generator_.restore(saved);
     if (!opened_.settings.has_seed) generator_.set_seed(saved.seed);
   }

@@ -68,18 +68,38 @@ void check_identity(const SafetensorsFile& file, const Identity& identity) {
   }
 }
 
-// The open segment's tokens [1,n] in the lengths in which they were fed.
-std::vector<at::Tensor> steps_of(const SafetensorsFile& file) {
-  if (!file.contains(kOpen)) return {};
-  const at::Tensor open = train::to_tensor(file.at(kOpen));
-  const Json lengths = Json::parse(file.metadata_at("steps"));
+// The open segment's tokens, [1,n]; n = 0 where the last segment is closed.
+at::Tensor open_tokens(const SafetensorsFile& file, std::int64_t vocabulary) {
+  if (!file.contains(kOpen)) return at::empty({1, 0}, at::kLong);
+  const TensorView& view = file.at(kOpen);
+  if (view.dtype != DType::I64 || view.shape.size() != 2 || view.shape[0] != 1) {
+    throw_damaged(file.path(), str("tensor \"", kOpen, "\" is ", dtype_name(view.dtype), ' ',
+                                   list_text(view.shape), ", not I64 [1, n]"));
+  }
+  at::Tensor open = train::to_tensor(view);
+  if ((open.lt(0) | open.ge(vocabulary)).any().item<bool>()) {
+    throw_damaged(file.path(),
+                  str("tensor \"", kOpen, "\" holds ids that are not from 0 to ", vocabulary - 1));
+  }
+  return open;
+}
+
+// They in the lengths in which they were fed.
+std::vector<at::Tensor> steps_of(const SafetensorsFile& file, const at::Tensor& open) {
   std::vector<at::Tensor> steps;
   std::int64_t from = 0;
-  for (const Json& length : lengths) {
+  for (const Json& length : Json::parse(file.metadata_at("steps"))) {
     const auto n = length.get<std::int64_t>();
-    if (n < 1 || from + n > open.size(1)) throw_damaged(file.path(), "steps longer than the text");
+    if (n < 1 || n > open.size(1) - from) {
+      throw_damaged(file.path(), str("a step of ", n, " tokens where ", open.size(1) - from,
+                                     " of the open segment are left"));
+    }
     steps.push_back(open.narrow(1, from, n));
-    from += steps.back().size(1);
+    from += n;
+  }
+  if (from != open.size(1)) {
+    throw_damaged(file.path(),
+                  str("steps of ", from, " tokens, an open segment of ", open.size(1)));
   }
   return steps;
 }
@@ -122,16 +142,18 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
   writer.write(path);
 }
 
-Generator::Saved read_conversation(const std::filesystem::path& path, const Identity& identity) {
+Generator::Saved read_conversation(const std::filesystem::path& path, const Identity& identity,
+                                   std::int64_t vocabulary) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   check_format(file);
   train::verify_checksums(file);
   check_identity(file, identity);
   Generator::Saved saved;
+  const at::Tensor open = open_tokens(file, vocabulary);
   try {
     saved.session.state.metadata =
         Json::parse(file.metadata_at("state")).get<std::map<std::string, std::string>>();
-    saved.session.steps = steps_of(file);
+    saved.session.steps = steps_of(file, open);
   } catch (const Json::exception& error) {
     throw_damaged(path, error.what());
   }
@@ -142,7 +164,15 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
   }
   saved.session.lanes = number_at<std::int64_t>(file, "lanes");
   saved.session.tokens = number_at<std::int64_t>(file, "tokens");
+  if (saved.session.lanes != 1) throw_damaged(path, str(saved.session.lanes, " lanes, not one"));
+  if (saved.session.tokens < open.size(1)) {
+    throw_damaged(path, str("a text of ", saved.session.tokens, " tokens, an open segment of ",
+                            open.size(1)));
+  }
   const auto pending = number_at<std::int32_t>(file, "pending");
+  if (pending < -1 || pending >= vocabulary) {
+    throw_damaged(path, str("pending is ", pending, ", not an id from 0 to ", vocabulary - 1));
+  }
   if (pending >= 0) saved.pending = pending;
   saved.seed = number_at<std::uint64_t>(file, "seed");
   return saved;

@@ -6,6 +6,7 @@
 // lanes, tokens, pending, seed, checksums as a checkpoint's.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -23,9 +24,10 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
                         const Identity& identity);
 
 // Reads what write_conversation wrote. Error (kUsage) when one of the identity's values is another
-// than the file's, naming the key and both; Error (kRun) for a file that is none of these, or
-// damaged.
+// than the file's, naming the key and both; Error (kRun) for a file that is none of these, that is
+// damaged, or whose text no generator can have left behind: ids from `vocabulary` on, steps that
+// are not the open segment's. The memory's state is Session's to check.
 [[nodiscard]] Generator::Saved read_conversation(const std::filesystem::path& path,
-                                                 const Identity& identity);
+                                                 const Identity& identity, std::int64_t vocabulary);
 
 }  // namespace mneme::generate

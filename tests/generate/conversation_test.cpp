@@ -7,6 +7,8 @@
 #include "host/base/file.hpp"
 #include "host/base/safetensors.hpp"
 #include "host/torch.hpp"
+#include "host/train/checkpoint_checksum.hpp"
+#include "host/train/tensor_bytes.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/generate/support.hpp"
 
@@ -16,6 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const Identity kIdentity = {{"checkpoint", "step 7"}, {"memory", "one"}};
+constexpr std::int64_t kVocabulary = 11;
 
 void expect_equal_states(const memory::StackState& a, const memory::StackState& b) {
   const memory::StackState::Saved left = a.save(), right = b.save();
@@ -62,7 +65,7 @@ TEST_P(Conversations, ContinueAsIfTheyHadNeverStopped) {
     if (is_first) {
       generator.prompt(first);
     } else {
-      generator.restore(read_conversation(path, kIdentity));
+      generator.restore(read_conversation(path, kIdentity, kVocabulary));
       if (std::exchange(is_turn, false)) generator.prompt(second);
     }
     is_first = false;
@@ -73,7 +76,7 @@ TEST_P(Conversations, ContinueAsIfTheyHadNeverStopped) {
   EXPECT_EQ(made, expected);
   backbone::MemorySession last = session_with(GetParam(), at::kFloat);
   Generator end(*last.model, last.stack, options);
-  end.restore(read_conversation(path, kIdentity));
+  end.restore(read_conversation(path, kIdentity, kVocabulary));
   EXPECT_EQ(end.tokens(), whole.tokens());
   expect_equal_states(end.state(), whole.state());
 }
@@ -88,7 +91,7 @@ TEST_P(Conversations, BranchIntoSamples) {
   write_conversation(path, generator.save(), kIdentity);
   const Ids expected = next(generator, 9)[0];
   Generator branched(*session.model, session.stack, options);
-  branched.restore(read_conversation(path, kIdentity));
+  branched.restore(read_conversation(path, kIdentity, kVocabulary));
   branched.multiply(3);
   const std::vector<Ids> texts = next(branched, 9);
   EXPECT_EQ(texts[0], expected);
@@ -108,7 +111,7 @@ class BadConversation : public testing::Test {
     write_conversation(path_, saved_, kIdentity);
   }
   std::string read_error(const Identity& identity = kIdentity) const {
-    return error_of([&] { static_cast<void>(read_conversation(path_, identity)); });
+    return error_of([&] { static_cast<void>(read_conversation(path_, identity, kVocabulary)); });
   }
 
   test::TemporaryFolder folder_;
@@ -118,7 +121,7 @@ class BadConversation : public testing::Test {
 };
 
 TEST_F(BadConversation, KeepsWhatItWasGiven) {
-  const Generator::Saved read = read_conversation(path_, kIdentity);
+  const Generator::Saved read = read_conversation(path_, kIdentity, kVocabulary);
   EXPECT_EQ(read.seed, 4U);
   EXPECT_EQ(read.pending, saved_.pending);
   EXPECT_EQ(read.session.tokens, 9);
@@ -139,7 +142,7 @@ TEST_F(BadConversation, OfAnotherMemory) {
   Generator generator(*other.model, other.stack, {.segment = 6});
   backbone::MemorySession riders = session_with(memories()[1]);
   Generator riding(*riders.model, riders.stack, {.segment = 6});
-  EXPECT_THAT(error_of([&] { riding.restore(read_conversation(path_, kIdentity)); }),
+  EXPECT_THAT(error_of([&] { riding.restore(read_conversation(path_, kIdentity, kVocabulary)); }),
               HasSubstr("no tier of this name"));
 }
 
@@ -166,8 +169,73 @@ TEST_F(BadConversation, WithCountersThatAreNone) {
   changed.session.state.metadata["segments"] = "many";
   write_conversation(path_, changed, kIdentity);
   Generator generator(*session_.model, session_.stack, {.segment = 6});
-  EXPECT_THAT(error_of([&] { generator.restore(read_conversation(path_, kIdentity)); }),
-              HasSubstr("the saved \"segments\" holds something else"));
+  EXPECT_THAT(
+      error_of([&] { generator.restore(read_conversation(path_, kIdentity, kVocabulary)); }),
+      HasSubstr("the saved \"segments\" holds something else"));
+}
+
+// The file with one piece of metadata, or with another open segment, and checksums that agree.
+class ChangedConversation : public BadConversation {
+ protected:
+  std::string error_with(const std::string& key, const std::string& value) {
+    return rewritten(file().at("open"), {{key, value}});
+  }
+  std::string error_with(const at::Tensor& open) {
+    return rewritten({.name = "open",
+                      .dtype = train::to_dtype(open.scalar_type()),
+                      .shape = open.sizes().vec(),
+                      .data = static_cast<const std::byte*>(open.const_data_ptr()),
+                      .bytes = open.nbytes()},
+                     {});
+  }
+  // The three tokens of the open segment.
+  at::Tensor open() { return train::to_tensor(file().at("open")); }
+
+ private:
+  SafetensorsFile file() const { return SafetensorsFile::open(path_); }
+  std::string rewritten(const TensorView& open, const std::map<std::string, std::string>& changes) {
+    const SafetensorsFile whole = file();
+    std::map<std::string, std::string> metadata = whole.metadata();
+    metadata.erase("checksum");
+    metadata.erase("tensor_checksums");
+    for (const auto& [key, value] : changes) metadata.at(key) = value;
+    std::vector<TensorView> views{open};
+    for (const std::string& name : whole.names()) {
+      if (name != "open") views.push_back(whole.at(name));
+    }
+    SafetensorsWriter writer;
+    for (const TensorView& view : views) {
+      writer.add_copy(view.name, view.dtype, view.shape, view.data);
+    }
+    train::add_checksums(metadata, views);
+    for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
+    const auto changed = folder_ / "changed.safetensors";
+    writer.write(changed);
+    return error_of([&] { static_cast<void>(read_conversation(changed, kIdentity, kVocabulary)); });
+  }
+};
+
+TEST_F(ChangedConversation, IsRefusedWhereItsTextIsNone) {
+  EXPECT_EQ(error_with("seed", "5"), "");
+  const auto refuses = [](const std::string& message, const std::string& got) {
+    EXPECT_THAT(message, HasSubstr("changed.safetensors: this conversation cannot be read"));
+    EXPECT_THAT(message, HasSubstr(got));
+  };
+  refuses(error_with("pending", "11"), "pending is 11, not an id from 0 to 10");
+  refuses(error_with("pending", "-2"), "pending is -2");
+  refuses(error_with("pending", "one"), "metadata \"pending\" is \"one\"");
+  refuses(error_with("tokens", "-5"), "a text of -5 tokens, an open segment of 3");
+  refuses(error_with("tokens", "2"), "a text of 2 tokens");
+  refuses(error_with("lanes", "2"), "2 lanes, not one");
+  refuses(error_with("steps", "[1]"), "steps of 1 tokens, an open segment of 3");
+  refuses(error_with("steps", "[1,3]"), "a step of 3 tokens where 2 of the open segment are left");
+  refuses(error_with("steps", "[0,3]"), "a step of 0 tokens");
+  refuses(error_with("steps", "[\"a\"]"), "type must be number");
+  refuses(error_with(open() + 11), "holds ids that are not from 0 to 10");
+  refuses(error_with(open() - 11), "holds ids that are not from 0 to 10");
+  refuses(error_with(open().view({3})), "tensor \"open\" is I64 [3], not I64 [1, n]");
+  refuses(error_with(open().view({3, 1})), "I64 [3, 1]");
+  refuses(error_with(open().to(at::kFloat)), "F32 [1, 3]");
 }
 
 #ifdef MNEME_HAVE_PLUGINS
@@ -187,7 +255,7 @@ TEST_F(BadConversation, WithKeysThatAreNotTheRows) {
   ASSERT_EQ(count, 1U);
   write_conversation(path_, changed, kIdentity);
   const std::string message =
-      error_of([&] { generator.restore(read_conversation(path_, kIdentity)); });
+      error_of([&] { generator.restore(read_conversation(path_, kIdentity, kVocabulary)); });
   EXPECT_THAT(message, HasSubstr("projection.1.v"));
   EXPECT_THAT(message, HasSubstr("do not fit their rows: expected [1, 6, 3, 5], got [1, 5, 3, 5]"));
 }
