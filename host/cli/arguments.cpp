@@ -10,21 +10,24 @@ namespace mneme::cli {
 
 namespace fs = std::filesystem;
 
+void check_output_file(const std::string& option, const fs::path& path) {
+  const fs::path folder = fs::absolute(path).parent_path();
+  std::error_code ignored;
+  if (fs::is_directory(folder, ignored) && !fs::is_directory(path, ignored)) return;
+  throw_usage(
+      {.where = option + ' ' + path.string(),
+       .failed = "cannot be written",
+       .expected = "a file in a folder that exists",
+       .got = fs::is_directory(path, ignored) ? "a folder" : "no folder " + folder.string()});
+}
+
 void JsonArgument::add(CLI::App& command) {
   command.add_option("--json", path_, "Write the results as JSON to FILE; - is stdout")
       ->type_name("FILE");
 }
 
 void JsonArgument::check() const {
-  if (!is_given() || is_stdout()) return;
-  const fs::path folder = fs::absolute(path_).parent_path();
-  std::error_code ignored;
-  if (fs::is_directory(folder, ignored) && !fs::is_directory(path_, ignored)) return;
-  throw_usage(
-      {.where = "--json " + path_,
-       .failed = "cannot be written",
-       .expected = "a file in a folder that exists",
-       .got = fs::is_directory(path_, ignored) ? "a folder" : "no folder " + folder.string()});
+  if (is_given() && !is_stdout()) check_output_file("--json", path_);
 }
 
 void JsonArgument::write(const Json& json, const Streams& streams) const {

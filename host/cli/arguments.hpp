@@ -18,6 +18,10 @@ class App;
 
 namespace mneme::cli {
 
+// Fails early, before long work, when the file that `option` names could not be written: its folder
+// is missing, or it is a folder. Error (kUsage).
+void check_output_file(const std::string& option, const std::filesystem::path& path);
+
 // --json FILE: the command's results for programs; "-" is stdout.
 class JsonArgument {
  public:
@@ -28,7 +32,7 @@ class JsonArgument {
   [[nodiscard]] bool is_given() const { return !path_.empty(); }
   // True when the results for people would get mixed up with the JSON.
   [[nodiscard]] bool is_stdout() const { return path_ == "-"; }
-  // Fails early, before a long run, when the file could not be written. Error (kUsage).
+  // As check_output_file.
   void check() const;
   // Writes the JSON and a line end, when asked for. Error (kRun).
   void write(const Json& json, const Streams& streams) const;

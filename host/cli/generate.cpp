@@ -12,6 +12,7 @@
 #include "host/cli/command.hpp"
 #include "host/cli/eval.hpp"
 #include "host/cli/input.hpp"
+#include "host/cli/interrupt.hpp"
 #include "host/generate/sample_text.hpp"
 #include "host/train/device.hpp"
 #include "host/train/run_description.hpp"
@@ -19,10 +20,13 @@
 namespace mneme::cli {
 namespace {
 
-Json json_of(const generate::SampleText& sample) {
+Json json_of(const generate::SampleText& sample, std::int64_t tokens) {
+  const bool is_whole = static_cast<std::int64_t>(sample.ids().size()) == tokens;
   return {{"ids", sample.ids()},
           {"text", sample.text()},
-          {"end", sample.is_stopped() ? "stop" : "tokens"}};
+          {"end", sample.is_stopped() ? "stop"
+                  : is_whole          ? "tokens"
+                                      : "interrupted"}};
 }
 
 void check_use(const GenerateArguments& arguments) {
@@ -38,6 +42,7 @@ void check_use(const GenerateArguments& arguments) {
     throw_usage("generate --save-state keeps one text: expected --samples 1, got ",
                 arguments.samples);
   }
+  if (!arguments.save_state.empty()) check_output_file("--save-state", arguments.save_state);
 }
 
 // Generates, showing a single sample's text as it is made and several ones after another at the
@@ -52,6 +57,7 @@ class Generation {
         streams_(streams),
         generator_(opened.runtime().model(), opened.runtime().stack(), opened.settings.options) {}
 
+  // Generates and shows the text; the results for programs.
   Json run() {
     if (!arguments_.state.empty()) resume();
     const generate::Prompt prompt = read_prompt(arguments_, opened_, display_);
@@ -62,11 +68,26 @@ class Generation {
     const double prompted = steady_clock().seconds();
     generate_all();
     const double seconds = steady_clock().seconds() - prompted;
-    if (!arguments_.save_state.empty()) {
-      generate::write_conversation(arguments_.save_state, generator_.save(), identity_of(opened_));
-    }
     report(prompt, prompted - start, seconds);
     return json_of(prompt, prompted - start, seconds);
+  }
+
+  void save() const {
+    if (arguments_.save_state.empty()) return;
+    generate::write_conversation(arguments_.save_state, generator_.save(), identity_of(opened_));
+  }
+
+  // The command's exit status, with a word on the signal that ended the generation, if one did.
+  [[nodiscard]] int finish() const {
+    if (signal_ == 0) return 0;
+    streams_.err << "mneme: stopped by " << signal_name(signal_) << " after "
+                 << samples_.front().ids().size() << " of " << opened_.settings.tokens << " tokens";
+    if (!arguments_.save_state.empty()) {
+      streams_.err << "; saved; continue with mneme generate " << arguments_.run.string()
+                   << " --state " << arguments_.save_state.string();
+    }
+    streams_.err << '\n';
+    return static_cast<int>(ErrorKind::kRun);
   }
 
  private:
@@ -96,14 +117,16 @@ class Generation {
       samples_.emplace_back(opened_.vocabulary(), opened_.settings.detokenises, arguments_.stop);
     }
     if (!is_streaming()) display_.begin("generate", opened_.settings.tokens);
+    const InterruptGuard guard;
     generator_.generate(opened_.settings.tokens, [&](std::int64_t s, std::int32_t id) {
       generate::SampleText& sample = samples_[static_cast<std::size_t>(s)];
       const std::string piece = sample.add(id);
       if (is_streaming()) streams_.out << piece << std::flush;
       ++drawn_;
       if (s == 0) display_.update(static_cast<std::int64_t>(sample.ids().size()), drawn_);
-      return !sample.is_stopped();
+      return !sample.is_stopped() && InterruptGuard::signal() == 0;
     });
+    signal_ = InterruptGuard::signal();
     display_.end();
     for (generate::SampleText& sample : samples_) {
       const std::string piece = sample.end();
@@ -135,7 +158,9 @@ class Generation {
       plugins.push_back(train::to_json(plugin));
     }
     Json samples = Json::array();
-    for (const auto& sample : samples_) samples.push_back(mneme::cli::json_of(sample));
+    for (const auto& sample : samples_) {
+      samples.push_back(mneme::cli::json_of(sample, opened_.settings.tokens));
+    }
     return {{"format", "mneme-generate"},
             {"run", arguments_.run.string()},
             {"step", opened_.checkpoint->progress().step},
@@ -165,6 +190,7 @@ class Generation {
   generate::Generator generator_;
   std::vector<generate::SampleText> samples_;
   std::int64_t drawn_ = 0;
+  int signal_ = 0;  // that ended the generation; 0 = none
 };
 
 int run(const GenerateArguments& arguments, const Streams& streams) {
@@ -174,9 +200,11 @@ int run(const GenerateArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
   note_untrained(display, opened.memory_name, opened.untrained);
-  const Json json = Generation(arguments, opened, display, streams).run();
+  Generation generation(arguments, opened, display, streams);
+  const Json json = generation.run();
+  generation.save();
   arguments.json.write(json, streams);
-  return 0;
+  return generation.finish();
 }
 
 }  // namespace

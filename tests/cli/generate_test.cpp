@@ -1,4 +1,7 @@
-// What `mneme generate` refuses: exit code, place and what to do.
+// mneme generate: what it refuses with which exit code, what it notes, and signals.
+#include <csignal>
+
+#include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -95,6 +98,9 @@ TEST_F(BadGeneration, OptionsOutOfRange) {
   refuses({"--set", "generate.segment=0"}, {"generate.segment"});
   refuses({"--memory", file("none.toml")}, {"none.toml"});
   refuses({"--samples", "2", "--save-state", file("s")}, {"--save-state", "--samples 1"});
+  refuses({"--save-state", file("nowhere/s")},
+          {"--save-state", "nowhere/s", "cannot be written", "no folder"});
+  refuses({"--save-state", folder_.path().string()}, {"--save-state", "got a folder"});
   const std::string none = folder_.write("none.toml", "[memory]\n").string();
   refuses({"--memory", none, "--memory", none}, {"at most one --memory"});
 }
@@ -112,6 +118,30 @@ TEST_F(BadGeneration, StatesOfAnotherModel) {
   expect_refusal(generate(one, {"--state", file("train.txt")}), 2, {"train.txt"});
   expect_refusal(generate(one, {"--state", file("nothing")}), 2, {"nothing"});
   expect_refusal(generate(file("nowhere"), {"--prompt", "ab"}), 2, {"nowhere"});
+}
+
+TEST_F(BadGeneration, ASignalEndsItWithTheConversationSaved) {
+  const std::string run = run_of("char", "run");
+  for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}}) {
+    const ProgramResult stopped =
+        run_mneme({"generate", run, "--prompt", "ab", "--tokens", "100000000", "--json", "-",
+                   "--save-state", file("state")},
+                  {.signal = signal, .signal_after = "generate 1/"});
+    EXPECT_EQ(stopped.signal, 0);
+    EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+    const Json json = Json::parse(stopped.out);
+    const Json& sample = json.at("samples").at(0);
+    const std::size_t made = sample.at("ids").size();
+    EXPECT_EQ(sample.at("end"), "interrupted");
+    EXPECT_THAT(stopped.err, testing::HasSubstr(std::string("mneme: stopped by ") + name +
+                                                " after " + std::to_string(made) +
+                                                " of 100000000 tokens; saved; continue with mneme "
+                                                "generate " +
+                                                run + " --state " + file("state")));
+    const ProgramResult next = generate(run, {"--state", file("state"), "--json", "-"});
+    expect_done(next);
+    EXPECT_EQ(Json::parse(next.out).at("text_tokens"), 2 + made + 4);
+  }
 }
 
 }  // namespace
