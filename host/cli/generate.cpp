@@ -105,9 +105,14 @@ class Generation {
   }
 
   void warn_of_forgetting() {
-    const std::int64_t all = generator_.tokens() + opened_.settings.tokens;
+    if (!opened_.runtime().stack().is_empty()) return;
+    const std::int64_t gone = generator_.tokens() - generator_.open_tokens();
+    if (gone > 0) {
+      display_.note(
+          str("there is no memory: the first ", gone, " tokens of the conversation are forgotten"));
+    }
     const std::int64_t segment = generator_.options().segment;
-    if (!opened_.runtime().stack().is_empty() || all <= segment) return;
+    if (generator_.open_tokens() + opened_.settings.tokens <= segment) return;
     display_.note(str("there is no memory: after every ", segment,
                       " tokens the model starts afresh (generate.segment)"));
   }

@@ -33,8 +33,8 @@ at::Tensor row_of(const std::vector<std::int32_t>& ids) {
 }  // namespace
 
 Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options& options)
-    : model_(model), stack_(stack), options_(options) {
-  if (options_.prompt_segment == 0) options_.prompt_segment = options_.segment;
+    : model_(model), stack_(stack), options_(options), has_own_chunk_(options.prompt_segment != 0) {
+  if (!has_own_chunk_) options_.prompt_segment = options_.segment;
   check(options_.sampling);
   for (const auto& [key, segment] : {std::pair("generate.segment", options_.segment),
                                      std::pair("prompt segment", options_.prompt_segment)}) {
@@ -70,17 +70,28 @@ void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
                  .expected = str("0 to ", model_.vocabulary() - 1),
                  .got = str(ids[i])});
   }
-  const std::int64_t all = tokens() + static_cast<std::int64_t>(ids.size());
-  if (!stack_.is_empty() || all <= options_.prompt_segment) return;
+  if (stack_.is_empty() && !ids.empty()) check_reach(static_cast<std::int64_t>(ids.size()));
+}
+
+// Without a memory the first draw sees the open segment, while it stays open under both lengths.
+void Generator::check_reach(std::int64_t ids) const {
+  const std::int64_t reach = std::min(options_.prompt_segment, options_.segment);
+  const std::int64_t all = open_tokens() + ids;
+  if (all <= reach) return;
   const std::int64_t longest = model_.longest_segment();
-  throw_usage(
-      {.where = "prompt",
-       .failed = "it is longer than the model can look back: there is no memory",
-       .expected = str("at most ", options_.prompt_segment, " tokens, one segment"),
-       .got = str(all),
-       .hint = longest == 0 || all <= longest
-                   ? str("shorten it, raise --segment to ", all, " or more, or add a memory")
-                   : str("shorten it, or add a memory; learned positions end at ", longest)});
+  std::string hint = str("shorten it, raise --segment to ", all, " or more, or add a memory");
+  if (longest > 0 && all > longest) {
+    hint = str("shorten it, or add a memory; learned positions end at ", longest);
+  } else if (has_own_chunk_ && all > options_.prompt_segment) {
+    hint = str("shorten it, or add a memory; a prompt's chunks end at ", options_.prompt_segment);
+  }
+  throw_usage({.where = "prompt",
+               .failed = "it is longer than the model can look back: there is no memory",
+               .expected = str("at most ", reach, " tokens, one segment"),
+               .got = open_tokens() == 0
+                          ? str(all)
+                          : str(all, " with ", open_tokens(), " of the turns before"),
+               .hint = hint});
 }
 
 void Generator::prompt(const std::vector<std::int32_t>& ids) {

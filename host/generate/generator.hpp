@@ -46,11 +46,13 @@ class Generator {
   [[nodiscard]] std::int64_t samples() const { return session_->lanes(); }
   // Tokens of the text: of prompts and drawn ones.
   [[nodiscard]] std::int64_t tokens() const { return session_->tokens() + pending_count(); }
+  // Those of them that the model sees without a memory: the open segment's, and the newest one.
+  [[nodiscard]] std::int64_t open_tokens() const { return session_->held() + pending_count(); }
   [[nodiscard]] const memory::StackState& state() const { return session_->state(); }
 
   // The next turn: ids behind the text so far. One sample only. Errors: Error (kUsage) for an empty
-  // first prompt, ids that the vocabulary lacks, and without a memory a text longer than a segment,
-  // whose beginning the model would never see.
+  // first prompt, ids that the vocabulary lacks, and without a memory a prompt that fills the open
+  // segment beyond what the first draw looks back at: its beginning would never be seen.
   void prompt(const std::vector<std::int32_t>& ids);
   // From here on `samples` texts with the same beginning. One sample only, after a prompt.
   void multiply(std::int64_t samples);
@@ -73,11 +75,13 @@ class Generator {
   [[nodiscard]] std::int64_t pending_count() const { return pending_.defined() ? 1 : 0; }
   void check_one_sample(const char* what) const;
   void check_ids(const std::vector<std::int32_t>& ids) const;
+  void check_reach(std::int64_t ids) const;
   [[nodiscard]] at::Tensor drawn(const at::Tensor& logp) const;
 
   backbone::Model& model_;
   memory::Stack& stack_;
   Options options_;
+  bool has_own_chunk_;  // options.prompt_segment was given: --segment does not change it
   std::unique_ptr<Session> session_;
   at::Tensor pending_;  // i64 [B,1] on the model's device: the newest token; undefined = none yet
 };

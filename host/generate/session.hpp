@@ -36,6 +36,8 @@ class Session {
   [[nodiscard]] std::int64_t lanes() const { return state_.lanes(); }
   // Tokens fed, of each lane.
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  // Those of them in the open segment.
+  [[nodiscard]] std::int64_t held() const;
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
   // Feeds ids [B,n] in steps that end where a segment has `segment` tokens; there it is closed. An
@@ -50,7 +52,6 @@ class Session {
  private:
   at::Tensor step(const at::Tensor& ids);
   void close();
-  [[nodiscard]] std::int64_t held() const;  // tokens of the open segment
 
   backbone::Model& model_;
   memory::Stack& stack_;

@@ -57,6 +57,19 @@ TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
                  {"learned positions", "at most 8 tokens", "--segment 8"});
 }
 
+// Segments of 8: of 22 tokens 16 are gone, 6 are still seen.
+TEST_F(BadGeneration, TurnsBehindAForgottenBeginning) {
+  const std::string run = run_of("char", "run");
+  expect_done(run_mneme(
+      {"generate", run, "--prompt", "ab", "--tokens", "20", "--save-state", file("state")}));
+  const ProgramResult next = generate(run, {"--state", file("state"), "--prompt", "ab"});
+  expect_done(next);
+  EXPECT_THAT(next.err, testing::HasSubstr("no memory: the first 16 tokens of the conversation are "
+                                           "forgotten"));
+  expect_refusal(generate(run, {"--state", file("state"), "--prompt", "abb"}), 2,
+                 {"at most 8 tokens", "got 9 with 6 of the turns before", "raise --segment to 9"});
+}
+
 TEST_F(BadGeneration, WordsThatTheVocabularyLacksAreNoted) {
   const std::string run = run_of("word", "run");
   const ProgramResult result = generate(run, {"--prompt", "ab zz ba\nyy"});

@@ -85,10 +85,40 @@ TEST(GeneratorErrors, PromptLongerThanTheModelCanLookBack) {
   EXPECT_THAT(message, HasSubstr("at most 6 tokens, one segment, got 7"));
   EXPECT_THAT(message, HasSubstr("--segment to 7"));
   generator.prompt(random_prompt(1, 4));
-  EXPECT_THAT(error_of([&] { generator.prompt(random_prompt(1, 3)); }), HasSubstr("got 7"));
+  EXPECT_THAT(error_of([&] { generator.prompt(random_prompt(1, 3)); }),
+              HasSubstr("got 7 with 4 of the turns before"));
   backbone::MemorySession some = session_with(knn());
   Generator remembering(*some.model, some.stack, {.segment = 6});
   EXPECT_EQ(error_of([&] { remembering.prompt(random_prompt(1, 7)); }), "");
+}
+
+// Of turns before, what is in closed segments is gone and does not count.
+TEST(GeneratorErrors, LaterTurnLongerThanTheModelCanLookBack) {
+  backbone::MemorySession none = session_with(kNone);
+  Generator generator(*none.model, none.stack, {.segment = 6});
+  generator.prompt(random_prompt(1, 4));
+  next(generator, 10);
+  EXPECT_EQ(generator.tokens(), 14);
+  EXPECT_EQ(generator.open_tokens(), 2);  // 12 are in closed segments, one is held, one is newest
+  EXPECT_THAT(error_of([&] { generator.prompt(random_prompt(1, 5)); }),
+              HasSubstr("at most 6 tokens, one segment, got 7 with 2 of the turns before"));
+  EXPECT_EQ(error_of([&] { generator.prompt(random_prompt(1, 4)); }), "");
+}
+
+// The first draw closes a segment that is already longer than one of the generation.
+TEST(GeneratorErrors, PromptInChunksLongerThanTheSegment) {
+  backbone::MemorySession none = session_with(kNone);
+  Generator generator(*none.model, none.stack, {.segment = 1, .prompt_segment = 6});
+  const std::string message = error_of([&] { generator.prompt(random_prompt(1, 4)); });
+  EXPECT_THAT(message, HasSubstr("at most 1 tokens, one segment, got 4"));
+  EXPECT_THAT(message, HasSubstr("raise --segment to 4"));
+  EXPECT_THAT(error_of([&] { generator.prompt(random_prompt(1, 7)); }),
+              HasSubstr("a prompt's chunks end at 6"));
+  Generator equal(*none.model, none.stack, {.segment = 6, .prompt_segment = 6});
+  EXPECT_THAT(error_of([&] { equal.prompt(random_prompt(1, 7)); }),
+              HasSubstr("a prompt's chunks end at 6"));
+  Generator longer(*none.model, none.stack, {.segment = 4, .prompt_segment = 6});
+  EXPECT_EQ(error_of([&] { longer.prompt(random_prompt(1, 4)); }), "");
 }
 
 TEST(GeneratorErrors, SeveralSamples) {
