@@ -155,10 +155,8 @@ generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGener
   generate::Prompt prompt = generate::encode_prompt(*vocabulary, {.source = source, .text = text},
                                                     opened.settings.keeps_eos);
   if (prompt.unknown > 0) {
-    display.note(str(
-        "the vocabulary lacks ", prompt.unknown, " of the prompt's words, <unk> stands ",
-        "for them: ", join(prompt.unknown_words, ", "),
-        prompt.unknown > static_cast<std::int64_t>(prompt.unknown_words.size()) ? ", ..." : ""));
+    display.note(str("the vocabulary lacks ", prompt.unknown,
+                     " of the prompt's words, <unk> stands for them: ", prompt.unknown_list));
   }
   return prompt;
 }

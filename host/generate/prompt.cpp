@@ -84,7 +84,7 @@ Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& 
         if (!vocabulary.find(word)) missing.add(text, word);
       },
       [] {});
-  prompt.unknown_words = missing.named();
+  prompt.unknown_list = missing.list();
   return prompt;
 }
 

@@ -13,8 +13,9 @@ namespace mneme::generate {
 
 struct Prompt {
   std::vector<std::int32_t> ids;
-  std::int64_t unknown = 0;                // words that became <unk>
-  std::vector<std::string> unknown_words;  // the first of them, different ones: "\"zyx\" at 1:5"
+  std::int64_t unknown = 0;  // words that became <unk>
+  // The first different ones, and how many more there are: "\"zyx\" at 1:5, \"yx\" at 1:9".
+  std::string unknown_list;
 };
 
 // The tokens of a prompt. Lines end as in a corpus, but the last one only where the text says so: a
