@@ -78,6 +78,17 @@ config::MemoryConfig with_released_rows(const OpenGeneration& opened, config::Me
   return memory;
 }
 
+// The host's keys of a tier that shape the text, and the plugin's options.
+std::string tier_text(const std::string& plugin, const config::TierConfig& tier) {
+  std::vector<std::string> layers;
+  if (tier.layers) {
+    for (const std::int64_t layer : *tier.layers) layers.push_back(str(layer));
+  }
+  return str(plugin, " layers = ", tier.layers ? '[' + join(layers, ", ") + ']' : "all",
+             " feed = ", config::to_word(tier.feed), ' ', memory::to_text(tier.options), ' ',
+             memory::to_text(tier.eval_options));
+}
+
 }  // namespace
 
 OpenGeneration open_generation(const GenerateArguments& arguments, Display& display) {
@@ -118,9 +129,7 @@ generate::Identity identity_of(const OpenGeneration& opened) {
   std::vector<std::string> tiers;
   const std::vector<memory::TierIdentity> plugins = runtime.stack().identities();
   for (std::size_t i = 0; i < plugins.size(); ++i) {
-    const config::TierConfig& tier = experiment.memory.tiers.at(i);
-    tiers.push_back(str(plugins[i].id, ' ', memory::to_text(tier.options), ' ',
-                        memory::to_text(tier.eval_options)));
+    tiers.push_back(tier_text(plugins[i].id, experiment.memory.tiers.at(i)));
   }
   const auto& metadata = opened.checkpoint->file().metadata();
   const auto sums = metadata.find("tensor_checksums");

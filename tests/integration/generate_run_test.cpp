@@ -138,6 +138,19 @@ TEST_F(GenerateMemory, PaperProtocol) {
   EXPECT_EQ(own.at("segment"), 4);
   EXPECT_EQ(ids(own).size(), 3U);
 }
+
+TEST_F(GenerateMemory, AConversationIsOfOneMemory) {
+  train(memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 12"), "char");
+  generate({"--prompt", "one", "--tokens", "9", "--save-state", file("talk")});
+  const auto refuses = [&](const std::string& key, const std::vector<std::string>& texts) {
+    expect_refusal(run_mneme({"generate", file("run"), "--state", file("talk"), "--threads", "1",
+                              "--set", "memory.tier.0." + key}),
+                   2, texts);
+  };
+  refuses("eval_rows=5", {"another model: memory", "{ rows = 5 }"});
+  refuses("layers=[0]", {"another model: memory", "layers = [0]", "layers = all"});
+  refuses("feed=segment", {"another model: memory", "feed = segment", "feed = released"});
+}
 #endif
 
 #ifdef MNEME_HAS_CONTINUOUS_LTM
