@@ -54,7 +54,6 @@ GenerateSettings settings_of(const GenerateArguments& arguments,
   generate::Options& options = settings.options;
   generate::Sampling& sampling = options.sampling;
   options.segment = arguments.segment.value_or(released ? 1 : experiment.generate.segment);
-  options.prompt_segment = released ? kReleasedChunk : 0;
   options.seed = static_cast<std::uint64_t>(arguments.seed.value_or(released ? kReleasedSeed : 1));
   sampling.is_greedy = arguments.is_greedy;
   sampling.temperature = arguments.temperature.value_or(1.0);
@@ -68,14 +67,40 @@ GenerateSettings settings_of(const GenerateArguments& arguments,
   return settings;
 }
 
-// The memory with 512 rows in the first tier that has rows.
-config::MemoryConfig with_released_rows(const OpenGeneration& opened, config::MemoryConfig memory) {
-  const train::SizeOption option = train::find_size_option(opened.runtime().stack(), "rows");
+// Whether a tier's rows at evaluation come from the command line: from --set, or as eval_rows of
+// --memory FILE.
+bool has_given_rows(const config::TierConfig& tier, const fs::path& run_file) {
+  const auto source_of = [](const config::Value* value) {
+    return value == nullptr || !value->position().source ? "" : *value->position().source;
+  };
+  const std::string at_evaluation = source_of(tier.eval_options.find("rows"));
+  return (!at_evaluation.empty() && at_evaluation != run_file.string()) ||
+         source_of(tier.options.find("rows")).starts_with("--set");
+}
+
+// The memory with 512 rows in the first tier that has rows, unless the user gave it others.
+config::MemoryConfig with_released_rows(const OpenGeneration& opened, config::MemoryConfig memory,
+                                        const fs::path& run_file) {
+  const train::SizeOption option =
+      train::find_size_option(opened.runtime().stack(), "rows", "--protocol released",
+                              str("leave it out and give its other values: --segment 1 --top-p ",
+                                  kReleasedTopP, " --seed ", kReleasedSeed, " --detokenize"));
   const std::string path = str("memory.tier.", option.tier, ".eval_rows");
   config::TierConfig& tier = memory.tiers.at(option.tier);
+  if (has_given_rows(tier, run_file)) return memory;
   tier.eval_options.set("rows", tier.position,
                         config::Value::integer(kReleasedRows, tier.position, path));
   return memory;
+}
+
+// The protocol's chunk, or the longest segment that the model and its memory can serve.
+std::int64_t released_chunk(const train::Runtime& runtime) {
+  std::int64_t chunk = kReleasedChunk;
+  for (const std::int64_t longest : {runtime.model().longest_segment(),
+                                     runtime.stack().longest_segment(memory::Phase::kEvaluation)}) {
+    if (longest > 0) chunk = std::min(chunk, longest);
+  }
+  return chunk;
 }
 
 // The host's keys of a tier that shape the text, and the plugin's options.
@@ -117,8 +142,10 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
     if (memory.tiers.empty()) {
       display.note("without a memory the protocol's 512 rows mean nothing");
     } else {
-      opened.untrained = opened.sweep->load(with_released_rows(opened, memory));
+      opened.untrained =
+          opened.sweep->load(with_released_rows(opened, memory, folder.experiment_file()));
     }
+    opened.settings.options.prompt_segment = released_chunk(opened.runtime());
   }
   return opened;
 }

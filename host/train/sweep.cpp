@@ -66,7 +66,8 @@ SweepResult Sweep::evaluate(const SweepMemory& memory, data::Split split,
   return out;
 }
 
-SizeOption find_size_option(const memory::Stack& stack, const std::string& key) {
+SizeOption find_size_option(const memory::Stack& stack, const std::string& key,
+                            const std::string& where, const std::string& hint) {
   std::vector<std::string> known;
   const std::size_t tiers = stack.identities().size();
   for (std::size_t tier = 0; tier < tiers; ++tier) {
@@ -76,12 +77,12 @@ SizeOption find_size_option(const memory::Stack& stack, const std::string& key) 
       known.push_back(spec.key);
     }
   }
-  throw_usage({.where = "extrapolation",
+  throw_usage({.where = where,
                .failed = str("no tier has an integer option \"", key,
                              "\" that may differ at evaluation", did_you_mean(key, known)),
                .expected = known.empty() ? std::string() : "one of " + join(known, ", "),
                .got = tiers == 0 ? std::string("a memory without tiers") : std::string(),
-               .hint = "mneme plugins describe prints a plugin's options"});
+               .hint = hint});
 }
 
 std::vector<SweepMemory> extrapolate(const SweepMemory& base, const SizeOption& option,

@@ -72,8 +72,11 @@ struct SizeOption {
 };
 
 // The first tier whose plugin publishes an integer option `key` that may differ at evaluation.
-// Error (kUsage) naming what the tiers do publish when there is none.
-[[nodiscard]] SizeOption find_size_option(const memory::Stack& stack, const std::string& key);
+// Error (kUsage) naming what the tiers do publish when there is none; `where` asked for it, `hint`
+// is what to do then.
+[[nodiscard]] SizeOption find_size_option(
+    const memory::Stack& stack, const std::string& key, const std::string& where = "extrapolation",
+    const std::string& hint = "mneme plugins describe prints a plugin's options");
 
 // The extrapolation sweep [LaMemo, fig. 5]: the memory with eval_<key> = segment * m of that tier,
 // m = 1 .. multiples, named "<name>, <key> = <value>".

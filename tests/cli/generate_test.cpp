@@ -55,6 +55,11 @@ TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
                  {"there is no memory", "at most 8 tokens", "learned positions end at 8"});
   expect_refusal(generate(run, {"--prompt", "ab", "--segment", "9"}), 2,
                  {"learned positions", "at most 8 tokens", "--segment 8"});
+  // The protocol's chunks of 256 become as short as the positions want them.
+  const ProgramResult released =
+      generate(run, {"--prompt", "a", "--protocol", "released", "--json", "-"});
+  expect_done(released);
+  EXPECT_EQ(Json::parse(released.out).at("prompt_segment"), 8);
 }
 
 // Segments of 8: of 22 tokens 16 are gone, 6 are still seen.

@@ -139,6 +139,24 @@ TEST_F(GenerateMemory, PaperProtocol) {
   EXPECT_EQ(ids(own).size(), 3U);
 }
 
+// The protocol's 512 take the place of the run's own rows, not of those given beside it.
+TEST_F(GenerateMemory, PaperProtocolKeepsRowsThatAreGiven) {
+  const std::string cache = memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 12\neval_rows = 6");
+  train(cache, "word");
+  const auto rows = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"--prompt", "one", "--protocol", "released", "--tokens", "40"};
+    all.insert(all.end(), more.begin(), more.end());
+    return generate(all).at("state_bytes").get<int>() / (2 * 16 * 4);
+  };
+  EXPECT_EQ(rows({}), 40);
+  EXPECT_EQ(rows({"--set", "memory.tier.0.eval_rows=5"}), 5);
+  EXPECT_EQ(rows({"--memory", folder_.write("same.toml", cache).string()}), 6);
+  const std::string plain = memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 12");
+  const std::string file = folder_.write("plain.toml", plain).string();
+  EXPECT_EQ(rows({"--memory", file}), 40);
+  EXPECT_EQ(rows({"--memory", file, "--set", "memory.tier.0.rows=7"}), 7);
+}
+
 TEST_F(GenerateMemory, AConversationIsOfOneMemory) {
   train(memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 12"), "char");
   generate({"--prompt", "one", "--tokens", "9", "--save-state", file("talk")});
@@ -156,6 +174,14 @@ TEST_F(GenerateMemory, AConversationIsOfOneMemory) {
 #ifdef MNEME_HAS_CONTINUOUS_LTM
 TEST_F(GenerateMemory, ContinuousMemoryContinuesAConversation) {
   expect_continues(memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8"));
+}
+
+TEST_F(GenerateMemory, PaperProtocolNeedsRows) {
+  train(memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8"), "word");
+  expect_refusal(
+      run_mneme({"generate", file("run"), "--prompt", "one", "--protocol", "released"}), 2,
+      {"--protocol released: no tier has an integer option \"rows\"",
+       "leave it out and give its other values: --segment 1 --top-p 0.95 --seed 42 --detokenize"});
 }
 #endif
 
