@@ -2,6 +2,7 @@
 #include "host/cli/generate.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "host/base/clock.hpp"
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/cli/command.hpp"
 #include "host/cli/eval.hpp"
 #include "host/cli/input.hpp"
@@ -201,6 +203,7 @@ class Generation {
 int run(const GenerateArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
+  if (arguments.is_quiet) set_log_level(std::max(log_level(), LogLevel::kWarning));
   train::set_threads(arguments.machine.threads);
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });

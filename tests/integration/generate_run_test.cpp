@@ -176,6 +176,18 @@ TEST_F(GenerateMemory, ContinuousMemoryContinuesAConversation) {
   expect_continues(memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8"));
 }
 
+// This memory tells its spectral radius, the command which words the vocabulary lacks.
+TEST_F(GenerateMemory, QuietIsWithoutMessages) {
+  train(memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8"), "word");
+  std::vector<std::string> arguments{"generate", file("run"), "--prompt",  "one zebra",
+                                     "--tokens", "9",         "--threads", "1"};
+  EXPECT_THAT(run_mneme(arguments).err, testing::AllOf(HasSubstr("info"), HasSubstr("zebra")));
+  arguments.emplace_back("--quiet");
+  const ProgramResult result = run_mneme(arguments);
+  expect_done(result);
+  EXPECT_EQ(result.err, "");
+}
+
 TEST_F(GenerateMemory, PaperProtocolNeedsRows) {
   train(memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8"), "word");
   expect_refusal(
