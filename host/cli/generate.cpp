@@ -68,7 +68,7 @@ class Generation {
     warn_of_forgetting();
     if (arguments_.samples > 1) generator_.multiply(arguments_.samples);
     const double prompted = steady_clock().seconds();
-    generate_all();
+    generate_all(prompt);
     const double seconds = steady_clock().seconds() - prompted;
     report(prompt, prompted - start, seconds);
     return json_of(prompt, prompted - start, seconds);
@@ -119,9 +119,10 @@ class Generation {
                       " tokens the model starts afresh (generate.segment)"));
   }
 
-  void generate_all() {
+  void generate_all(const generate::Prompt& prompt) {
     for (std::int64_t s = 0; s < arguments_.samples; ++s) {
       samples_.emplace_back(opened_.vocabulary(), opened_.settings.detokenises, arguments_.stop);
+      samples_.back().follow(prompt.ids);
     }
     if (!is_streaming()) display_.begin("generate", opened_.settings.tokens);
     const InterruptGuard guard;

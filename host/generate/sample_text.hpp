@@ -17,6 +17,8 @@ class SampleText {
   SampleText(const data::Vocabulary* vocabulary, bool detokenises, std::string stop)
       : writer_(vocabulary, detokenises), stop_(std::move(stop)) {}
 
+  // As TokenWriter's.
+  void follow(const std::vector<std::int32_t>& ids) { writer_.follow(ids); }
   // What may be shown because of this token.
   std::string add(std::int32_t id) {
     ids_.push_back(id);

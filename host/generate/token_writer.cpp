@@ -30,6 +30,11 @@ bool is_closing(std::string_view word) {
 
 }  // namespace
 
+void TokenWriter::follow(const std::vector<std::int32_t>& ids) {
+  for (const std::int32_t id : ids) static_cast<void>(add(id));
+  needs_blank_ = false;
+}
+
 std::string TokenWriter::add(std::int32_t id) {
   if (vocabulary_ == nullptr) return add_word(str(id));
   const std::string& symbol = vocabulary_->symbol(id);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "host/data/vocabulary.hpp"
 
@@ -23,6 +24,9 @@ class TokenWriter {
   TokenWriter(const data::Vocabulary* vocabulary, bool detokenises)
       : vocabulary_(vocabulary), detokenises_(detokenises) {}
 
+  // Tokens that stand before the text and are not written: quotations that they leave open are
+  // closed by the text, which begins without a blank.
+  void follow(const std::vector<std::int32_t>& ids);
   [[nodiscard]] std::string add(std::int32_t id);
 
  private:

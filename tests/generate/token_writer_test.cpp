@@ -8,13 +8,15 @@
 namespace mneme::generate {
 namespace {
 
-// The text of `text`'s own words, one at a time.
-std::string written(const std::string& text, bool detokenises) {
+// The text of `text`'s own words behind the first `before`, one at a time.
+std::string written(const std::string& text, bool detokenises, std::ptrdiff_t before = 0) {
   const std::vector<data::NamedText> training = {{.source = "text", .text = text}};
   const data::Vocabulary vocabulary = data::Vocabulary::words(training);
   std::vector<std::int32_t> ids;
   vocabulary.encode(training[0], ids);
   TokenWriter writer(&vocabulary, detokenises);
+  writer.follow({ids.begin(), ids.begin() + before});
+  ids.erase(ids.begin(), ids.begin() + before);
   std::string out;
   for (const std::int32_t id : ids) out += writer.add(id);
   if (!detokenises) {
@@ -36,6 +38,13 @@ TEST(TokenWriter, DetokenisesWhatMosesAndWikiTextTookApart) {
   EXPECT_EQ(written("\" One\nTwo \" three\n", true), "\"One\nTwo \"three\n");
   EXPECT_EQ(written("the dogs ' tails : 5 % of [ all ] \u00a3 2 .\n", true),
             "the dogs' tails: 5% of [all] \u00a32.\n");
+}
+
+TEST(TokenWriter, ClosesQuotationsOfThePrompt) {
+  EXPECT_EQ(written("four @-@ five \" three \" two\n", true, 4), "three\" two\n");
+  EXPECT_EQ(written("\" one \" two \" three\n", true, 4), "\"three\n");
+  EXPECT_EQ(written("one \"\n\" two \"\n", true, 3), "\"two\"\n");  // of a line before
+  EXPECT_EQ(written("one two three\n", false, 1), "two three\n");
 }
 
 TEST(TokenWriter, WritesBytesCharactersAndIdsAsTheyAre) {
