@@ -25,6 +25,8 @@ std::vector<Memory> memories() {
        "[[memory.tier]]\nplugin = \"compressive\"\nrows = 6\ncompressed_rows = 4\nrate = 2\n"},
       {"continuous_ltm",
        cache + "[[memory.tier]]\nplugin = \"continuous_ltm\"\nbasis = 8\nsticky = true\n"},
+      {"lamemo", "[[memory.tier]]\nplugin = \"lamemo\"\nrows = 9\n",
+       config::PositionScheme::kDisentangled},
   };
   out.insert(out.end(), real.begin(), real.end());
 #endif
@@ -33,6 +35,7 @@ std::vector<Memory> memories() {
 
 backbone::MemorySession session_with(const Memory& memory, at::ScalarType dtype) {
   config::ModelConfig config = backbone::small_config();
+  config.position = memory.position;
   // Texts that vary: tied weights would make every token likeliest after itself.
   config.init = config::Init::kArticle;
   config.tie_embedding = false;

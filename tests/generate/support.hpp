@@ -15,6 +15,7 @@ using Ids = std::vector<std::int32_t>;
 struct Memory {
   std::string name;
   std::string tiers;  // TOML
+  config::PositionScheme position = config::PositionScheme::kRelative;
 
   friend std::ostream& operator<<(std::ostream& out, const Memory& m) { return out << m.name; }
 };

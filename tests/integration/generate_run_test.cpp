@@ -16,11 +16,13 @@ class GenerateRun : public CliTest {
     folder_.write("train.txt", text);
     folder_.write("valid.txt", text.substr(0, 200));
   }
-  std::string train(const std::string& memory, const std::string& vocabulary) {
+  std::string train(const std::string& memory, const std::string& vocabulary,
+                    const std::string& model = "") {
     expect_done(run_mneme(
         {"train",
          experiment(memory +
-                    "[model]\nlayers = 2\nheads = 2\nwidth = 16\nff = 32\ndropout = 0.0\n[data]\n"
+                    "[model]\nlayers = 2\nheads = 2\nwidth = 16\nff = 32\ndropout = 0.0\n" + model +
+                    "[data]\n"
                     "task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\nvocabulary = "
                     "\"" +
                     vocabulary + "\"\n[train]\nsegment = 8\nlanes = 4\nsteps = 30\nlr = 5e-3\n"),
@@ -87,8 +89,8 @@ TEST_F(GenerateRun, StopsAtAText) {
 // Every memory of the paper's comparison, continued in processes of their own.
 class GenerateMemory : public GenerateRun {
  protected:
-  void expect_continues(const std::string& memory) {
-    train(memory, "char");
+  void expect_continues(const std::string& memory, const std::string& model = "") {
+    train(memory, "char", model);
     const std::string state = file("talk");
     const auto tokens = [](const std::string& n) {
       return std::vector{std::string("--tokens"), n};
@@ -168,6 +170,20 @@ TEST_F(GenerateMemory, AConversationIsOfOneMemory) {
   refuses("eval_rows=5", {"another model: memory", "{ rows = 5 }"});
   refuses("layers=[0]", {"another model: memory", "layers = [0]", "layers = all"});
   refuses("feed=segment", {"another model: memory", "feed = segment", "feed = released"});
+}
+#endif
+
+#ifdef MNEME_HAS_COMPRESSIVE
+TEST_F(GenerateMemory, CompressiveContinuesAConversation) {
+  expect_continues(
+      memory_with("compressive", MNEME_PLUGIN_DIR, "rows = 8\ncompressed_rows = 4\nrate = 2"));
+}
+#endif
+
+#ifdef MNEME_HAS_LAMEMO
+TEST_F(GenerateMemory, LaMemoContinuesAConversation) {
+  expect_continues(memory_with("lamemo", MNEME_PLUGIN_DIR, "rows = 12"),
+                   "position = \"disentangled\"\n");
 }
 #endif
 
