@@ -138,6 +138,28 @@ TEST(Everything, DrawsAreNamedRecordedAndReplayed) {
   EXPECT_NEAR(replayed.metrics.at("0.test.everything.noise").value.item<double>(), 0.125, 1e-15);
 }
 
+TEST(Everything, StepsOfAnOpenSegmentDrawApart) {
+  const at::NoGradGuard no_grad;
+  PlainLayer layer = test_layer(1);
+  HookDriver driver(manifest("everything"), test_backbone(), test_loader(), Phase::kEvaluation,
+                    kLanes);
+  std::map<std::string, at::Tensor> draws;
+  SegmentInput input{.length = 2, .is_open = true};
+  input.recorded_draws = &draws;
+  driver.begin(input);
+  const auto drawn = [&] {
+    pass_layer(driver, layer, random({kLanes, 2, kWidth}, 1));
+    return draws.at("0.test.everything.0.noise");
+  };
+  const at::Tensor first = drawn();
+  driver.run().next_step(2);
+  EXPECT_FALSE(at::equal(drawn(), first));
+  HookDriver whole(manifest("everything"), test_backbone(), test_loader(), Phase::kEvaluation,
+                   kLanes);
+  EXPECT_TRUE(at::equal(run_segment(whole, layer, 1).draws.at("0.test.everything.0.noise"), first))
+      << "the first step draws what a whole segment does";
+}
+
 TEST(Everything, ALaneDrawsTheSameAlone) {
   PlainLayer layer = test_layer(1);
   HookDriver all(manifest("everything"), test_backbone(), test_loader(), Phase::kTraining, kLanes);

@@ -93,7 +93,10 @@ TEST_F(Train, StepsReuseTheirMemory) {
   };
   // 64 tokens x 4 lanes x 40,000 logits in f32, which the system gets in pages of 4 KiB.
   constexpr std::int64_t kPagesOfLogits = 64 * 4 * 40000 * 4 / 4096;
-  EXPECT_LT(faults_of(kMoreSteps) - faults_of(kFewSteps), kPagesOfLogits);
+  // A block may find its place later than in the first steps; mapped anew, the logits and their
+  // gradient alone would take twice as many pages a step.
+  EXPECT_LT(faults_of(kMoreSteps) - faults_of(kFewSteps),
+            (kMoreSteps - kFewSteps) * kPagesOfLogits / 2);
 }
 
 TEST_F(Train, NamesTheConsumersWhenMemoryRunsOut) {

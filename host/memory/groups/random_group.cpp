@@ -1,4 +1,5 @@
-// Group mneme.random/1: draws keyed by (seed, tier, layer, the lane's stream, segment, name).
+// Group mneme.random/1: draws keyed by (seed, tier, layer, the lane's stream, segment, name), in
+// the later steps of an open segment by the step's offset too.
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
 #include "host/memory/groups/groups.hpp"
@@ -23,11 +24,14 @@ at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name, const std::vect
   const int64_t per_lane = lanes == 0 ? 0 : out.numel() / lanes;
   double* data = out.mutable_data_ptr<double>();
   const SegmentShared& shared = *ctx->shared;
+  const int64_t offset = shared.segment.offset;
+  // No name of a plugin has a zero in it.
+  const std::string key = offset > 0 ? str(name, '\0', offset) : std::string(name);
   for (int64_t b = 0; b < lanes; ++b) {
     Random random(shared.seed, {"memory", static_cast<uint64_t>(ctx->tier->index()),
                                 static_cast<uint64_t>(ctx->layer + 1),
                                 (*shared.streams)[static_cast<std::size_t>(b)],
-                                static_cast<uint64_t>(shared.index), std::string_view(name)});
+                                static_cast<uint64_t>(shared.index), std::string_view(key)});
     for (int64_t i = 0; i < per_lane; ++i)
       data[b * per_lane + i] = law == Law::kUniform ? random.uniform() : random.normal();
   }
