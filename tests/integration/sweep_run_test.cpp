@@ -26,11 +26,7 @@ Json numbers_of(Json memory) {
 class SweepRun : public CliTest {
  protected:
   void SetUp() override {
-#ifdef MNEME_HAS_XL_CACHE
     ASSERT_TRUE(fs::exists(fs::path(MNEME_PLUGIN_DIR) / "xl_cache.so"));
-#else
-    GTEST_SKIP() << "this tree has no plugins/xl_cache";
-#endif
     a_ = write("a", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16\neval_rows = 24"));
     b_ = write("b", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 5"));
     none_ = write("none", "[memory]\n");
@@ -41,8 +37,8 @@ class SweepRun : public CliTest {
   // Trains with this [memory] and makes it the run that eval() reads.
   void train(const std::string& name, const std::string& memory) {
     run_ = file(name);
-    expect_done(run_mneme(
-        {"train", experiment(tiny(memory)), "--run", run_, "--quiet", "--threads", "1"}));
+    expect_done(
+        run_mneme({"train", experiment(tiny(memory)), "--run", run_, "--quiet", "--threads", "1"}));
   }
   std::string write(const std::string& name, const std::string& text) const {
     return folder_.write(name + ".toml", text).string();
@@ -85,8 +81,8 @@ TEST_F(SweepRun, OneProcessGivesTheNumbersOfSeparateOnes) {
 
 // A memory with trained parameters and a segment-to-segment state, away and back.
 TEST_F(SweepRun, TrainedParametersComeBackAfterAnotherMemory) {
-  const std::string infini =
-      write("infini", memory_with("test_infini", MNEME_BINARY_DIR "/tests/abi_plugins", "lr = 3.0"));
+  const std::string infini = write(
+      "infini", memory_with("test_infini", MNEME_BINARY_DIR "/tests/abi_plugins", "lr = 3.0"));
   train("with_infini", read_file(infini));
   expect_done(eval({infini, none_, infini, b_, infini}));
   const Json together = memories();

@@ -84,11 +84,9 @@ TEST_F(TrainedOptionsRun, AreDescribed) {
   EXPECT_EQ(options.at(3).at("trained"), false);
 }
 
+#ifdef MNEME_HAS_CONTINUOUS_LTM
 // The continuous memory: basis, widths and tau give its parameters and coefficients their meaning.
 TEST_F(TrainedOptionsRun, OfTheContinuousMemoryAreItsBasisWidthsAndTau) {
-#ifndef MNEME_HAS_CONTINUOUS_LTM
-  GTEST_SKIP() << "this tree has no plugins/continuous_ltm";
-#endif
   const auto continuous = [](const std::string& options) {
     return memory_with("continuous_ltm", MNEME_PLUGIN_DIR, options);
   };
@@ -99,6 +97,7 @@ TEST_F(TrainedOptionsRun, OfTheContinuousMemoryAreItsBasisWidthsAndTau) {
                  {"basis = 16, trained with 8\n", "widths = [0.1], trained with [0.01, 0.05]\n"});
   expect_done(eval(with_reset(continuous("basis = 16\ntau = 0.25"))));
 }
+#endif
 
 }  // namespace
 }  // namespace mneme::test

@@ -53,11 +53,9 @@ TEST(Resume, EqualsNeverHavingStoppedWithACache) {
   }
 }
 
+#ifdef MNEME_HAS_CONTINUOUS_LTM
 // Sticky samples are drawn anew from the keys of seed, lane and segment, which resume with the run.
 TEST(Resume, EqualsNeverHavingStoppedWithAStickyContinuousMemory) {
-#ifndef MNEME_HAS_CONTINUOUS_LTM
-  GTEST_SKIP() << "this tree has no plugins/continuous_ltm";
-#endif
   const std::string sticky =
       "[[memory.tier]]\nplugin = \"continuous_ltm\"\nbasis = 8\nsticky = true\n"
       "lambda_kl = 1e-3\nreset_tokens = 18\n";
@@ -68,6 +66,7 @@ TEST(Resume, EqualsNeverHavingStoppedWithAStickyContinuousMemory) {
     expect_resumes(small_experiment(xl_cache(9) + sticky, {set}));
   }
 }
+#endif
 
 TEST(Resume, EqualsNeverHavingStoppedWithTwoTiersAndGradientThroughTheState) {
   expect_resumes(small_experiment(xl_cache(7) + infini("lr = 0.05"),
