@@ -103,6 +103,8 @@ TEST_P(Riders, KeptProjectionsGiveTheLossesOfFreshOnes) {
     const at::NoGradGuard no_grad;
     EXPECT_LT(largest_difference(run.nll(kept, ids, lengths), expected), kSame);
     EXPECT_EQ(fresh.cached_projection_bytes(), 0);
+    // Riders get keys and values anew in every segment: none are kept for them.
+    EXPECT_EQ(kept.cached_projection_bytes() > 0, !before.empty());
   }
 }
 

@@ -208,11 +208,16 @@ int64_t first_row_of_x(const mneme_ctx* ctx, const at::Tensor& hidden) {
   return row + hidden.size(1) <= x.size(1) ? row : -1;
 }
 
-// Keys and values that the newest `rows` rows of x have, when this segment computed and keeps them.
+// A model's queue has no layer whose keys and values its rows would get: they are kept for those
+// layers alone that it is emitted in.
+bool inherits_projections(const mneme_ctx* ctx, mneme_queue id) {
+  return ctx->shared->caches_projections && !ctx->instance->queues[id - 1].is_model_scope;
+}
+
+// Keys and values that the newest `rows` rows of x have, when this segment computed them.
 bool token_projection(const mneme_ctx* ctx, int64_t from, int64_t rows, Projection& out) {
   const auto found = ctx->shared->token_projections.find(ctx->layer);
-  if (!ctx->shared->caches_projections || found == ctx->shared->token_projections.end())
-    return false;
+  if (found == ctx->shared->token_projections.end()) return false;
   out = {found->second.k.narrow(1, from, rows), found->second.v.narrow(1, from, rows),
          found->second.weights_version};
   return true;
@@ -227,7 +232,8 @@ mneme_status queue_append(mneme_ctx* ctx, mneme_queue id, const mneme_rows* give
     auto block = std::make_shared<RowsBlock>();
     const int64_t from = rows.kind == RowsKind::kHidden ? first_row_of_x(ctx, rows.hidden) : -1;
     Projection projection;
-    if (from >= 0 && token_projection(ctx, from, rows.count, projection)) {
+    if (from >= 0 && inherits_projections(ctx, id) &&
+        token_projection(ctx, from, rows.count, projection)) {
       block->projections[ctx->layer] = {compact(projection.k), compact(projection.v),
                                         projection.weights_version};
     }
@@ -294,7 +300,7 @@ mneme_status queue_assign(mneme_ctx* ctx, mneme_queue id, const mneme_rows* give
     }
     auto block = std::make_shared<RowsBlock>();
     Projection projection;
-    if (carried >= 0 && ctx->shared->caches_projections &&
+    if (carried >= 0 && inherits_projections(ctx, id) &&
         carried_projection(ctx, queue, carried, fresh, projection)) {
       block->projections[ctx->layer] = std::move(projection);
     }

@@ -137,7 +137,8 @@ typedef struct mneme_state_api {
   mneme_status (*queue_rows)(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, mneme_error* error);
 
   /* [hook] Appends a block; it is detached and immutable from then on. Costs nothing but the new rows. A block that is the current layer's x, whole or its newest rows
-   * (MNEME_ROWS_HIDDEN and the very handle or a view of it made by slice/1), inherits the keys and values computed for x in evaluation. */
+   * (MNEME_ROWS_HIDDEN and the very handle or a view of it made by slice/1), inherits the keys and values computed for x in evaluation when the queue
+   * is a layer's; a queue of scope model inherits none. */
   mneme_status (*queue_append)(mneme_ctx* ctx, mneme_queue id, const mneme_rows* block, mneme_error* error);
 
   /* [hook] Removes the n oldest rows (at most what is there) and returns them as one piece (out = NULL: nobody wants them, nothing is copied); a cut inside a block trims it and its cached projections. */
