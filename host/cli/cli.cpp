@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "host/base/error.hpp"
@@ -119,12 +121,26 @@ int run(int argc, const char* const* argv, const Streams& streams) {
   return action(streams);
 }
 
+// What stands in the buffer is written now: a full disk shows here at the latest.
+void flush_results(std::ostream& out) {
+  errno = 0;
+  out.flush();
+  const int code = errno;
+  if (out) return;
+  throw_run({.where = "standard output",
+             .failed = code == 0 ? "results were lost"
+                                 : "results were lost: " + std::generic_category().message(code),
+             .hint = "direct it to where there is room"});
+}
+
 }  // namespace
 
 int main_entry(int argc, const char* const* argv, const Streams& streams) noexcept {
   try {
     try {
-      return run(argc, argv, streams);
+      const int exit_code = run(argc, argv, streams);
+      flush_results(streams.out);
+      return exit_code;
     } catch (const Error& error) {
       print_error(streams, error.what());
       return error.exit_code();

@@ -26,7 +26,7 @@ struct Pipe {
 [[noreturn]] void become(const std::vector<std::string>& arguments, const ProgramOptions& options,
                          const Pipe& out, const Pipe& err) {
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
-  ::dup2(out.ends[1], STDOUT_FILENO);
+  ::dup2(options.out.empty() ? out.ends[1] : ::open(options.out.c_str(), O_WRONLY), STDOUT_FILENO);
   ::dup2(err.ends[1], STDERR_FILENO);
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(126);
   if (options.address_space > 0) {

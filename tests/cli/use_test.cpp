@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <vector>
+
 #include "host/base/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
@@ -51,6 +54,17 @@ TEST_F(Use, RefusesAnExperimentThatIsMissing) {
   EXPECT_EQ(result.signal, 0);
   EXPECT_TRUE(result.exit_code == 1 || result.exit_code == 2) << result.exit_code;
   EXPECT_THAT(result.err, HasSubstr("absent.toml"));
+}
+
+// /dev/full takes nothing: whether a result is short or fills the buffer, nobody may believe it
+// written.
+TEST_F(Use, FailsWhenResultsCannotBeWritten) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"--version"}, {"abi", "ops"}, {"abi", "ops", "--json", "-"}}) {
+    expect_refusal(run_mneme(command, {.out = "/dev/full"}), 1,
+                   {"standard output: results were lost", "where there is room"});
+  }
 }
 
 TEST_F(Use, RefusesResumeTogetherWithAnExperiment) {
