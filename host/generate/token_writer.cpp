@@ -12,9 +12,12 @@ using namespace std::string_view_literals;
 
 constexpr std::array kInner = {std::pair("@-@"sv, "-"sv), std::pair("@,@"sv, ","sv),
                                std::pair("@.@"sv, "."sv)};
-constexpr std::array kClosing = {","sv, "."sv, ";"sv, ":"sv, "!"sv, "?"sv,
-                                 ")"sv, "]"sv, "}"sv, "%"sv, "'"sv, "n't"sv};
-constexpr std::array kOpening = {"("sv, "["sv, "{"sv, "$"sv, "\u00a3"sv, "\u20ac"sv};
+constexpr std::array kClosing = {","sv, "."sv,   ";"sv,        ":"sv,      "!"sv,
+                                 "?"sv, ")"sv,   "]"sv,        "}"sv,      "%"sv,
+                                 "'"sv, "n't"sv, "n\u2019t"sv, "\u2019"sv, "\u201d"sv};
+constexpr std::array kOpening = {"("sv,      "["sv,      "{"sv,      "$"sv,
+                                 "\u00a3"sv, "\u20ac"sv, "\u2018"sv, "\u201c"sv};
+constexpr std::array kApostrophes = {"'"sv, "\u2019"sv};
 
 template <typename List>
 bool is_among(const List& list, std::string_view word) {
@@ -23,8 +26,10 @@ bool is_among(const List& list, std::string_view word) {
 
 // Stands at the word before it.
 bool is_closing(std::string_view word) {
-  const bool is_contraction =
-      word.size() > 1 && word[0] == '\'' && word[1] >= 'a' && word[1] <= 'z';
+  const bool is_contraction = std::ranges::any_of(kApostrophes, [&](std::string_view apostrophe) {
+    const std::string_view rest = word.substr(std::min(apostrophe.size(), word.size()));
+    return word.starts_with(apostrophe) && !rest.empty() && rest[0] >= 'a' && rest[0] <= 'z';
+  });
   return is_contraction || is_among(kClosing, word);
 }
 

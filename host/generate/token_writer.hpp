@@ -15,9 +15,9 @@ namespace mneme::generate {
 //
 // Detokenised, words are joined as they were before the Moses tokeniser and WikiText took them
 // apart: "@-@", "@,@" and "@.@" become "-", "," and "." without blanks, closing punctuation, "'s"
-// and "n't" stand at the word before, opening brackets and currency signs at the word after, and
-// straight double quotes open and close in turn within a line. What the tokeniser destroyed
-// (apostrophes that open a quotation, say) is not guessed.
+// and "n't" stand at the word before, opening brackets and currency signs at the word after, curly
+// quotes on their sides, and straight double quotes open and close in turn within a line. What the
+// tokeniser destroyed (apostrophes that open a quotation, say) is not guessed.
 class TokenWriter {
  public:
   // vocabulary: outlives the writer; null = ids.

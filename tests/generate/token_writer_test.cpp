@@ -40,6 +40,14 @@ TEST(TokenWriter, DetokenisesWhatMosesAndWikiTextTookApart) {
             "the dogs' tails: 5% of [all] \u00a32.\n");
 }
 
+TEST(TokenWriter, PutsCurlyQuotesOnTheirSides) {
+  EXPECT_EQ(
+      written(
+          "\u201c it \u2019s \u2018 old \u2019 , \u201d the dogs \u2019 owners did n\u2019t say\n",
+          true),
+      "\u201cit\u2019s \u2018old\u2019,\u201d the dogs\u2019 owners didn\u2019t say\n");
+}
+
 TEST(TokenWriter, ClosesQuotationsOfThePrompt) {
   EXPECT_EQ(written("four @-@ five \" three \" two\n", true, 4), "three\" two\n");
   EXPECT_EQ(written("\" one \" two \" three\n", true, 4), "\"three\n");
