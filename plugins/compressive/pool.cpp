@@ -1,7 +1,6 @@
 #include "pool.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "cpu/kernel_table.hpp"
@@ -29,8 +28,8 @@ PoolShape shape_of(const mneme::KernelCall& call) {
 PoolGradients gradients_of(const mneme::KernelCall& call) {
   PoolGradients gradients;
   gradients.rows = call.input(0).data<void>();
-  if (call.grad_output(0).has_data()) gradients.arriving = call.grad_output(0).data<void>();
-  if (call.grad_input(0).has_data()) gradients.rows_grad = call.grad_input(0).data<void>();
+  gradients.arriving = call.grad_output(0).data<void>();
+  gradients.rows_grad = call.grad_input(0).data<void>();
   return gradients;
 }
 
@@ -76,12 +75,10 @@ void Pool::forward_cpu(const mneme::KernelCall& call) const {
 void Pool::backward_cpu(const mneme::KernelCall& call) const {
   const PoolShape shape = shape_of(call);
   const PoolGradients gradients = gradients_of(call);
-  const mneme::View grad = call.grad_input(0);
   if (gradients.rows_grad == nullptr) return;
   // Without a window no gradient arrives either.
   if (gradients.arriving == nullptr) {
-    std::memset(gradients.rows_grad, 0,
-                static_cast<std::size_t>(grad.elements() * grad.element_size()));
+    call.grad_input(0).clear();
     return;
   }
   for_each_window(shape, [&](int64_t window) { table_->pool_backward(shape, gradients, window); });

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "cpu/kernel_table.hpp"
@@ -11,6 +10,7 @@
 #ifdef MNEME_HAS_CUDA
 #include "cuda/reconstruction.cuh"
 #include "mneme/cuda/status.hpp"
+#include "mneme/cuda/views.hpp"
 #endif
 
 namespace compressive {
@@ -106,11 +106,11 @@ ReconstructionGradients gradients_of(const mneme::KernelCall& call) {
                 "wants_gradient was 0 in the forward pass, which made no derivatives");
   }
   ReconstructionGradients gradients;
-  if (call.grad_output(0).has_data()) gradients.arriving = call.grad_output(0).data<void>();
+  gradients.arriving = call.grad_output(0).data<void>();
   gradients.k_saved = call.saved(0).data<void>();
   gradients.v_saved = call.saved(1).data<void>();
-  if (call.grad_input(3).has_data()) gradients.k_new = call.grad_input(3).data<void>();
-  if (call.grad_input(4).has_data()) gradients.v_new = call.grad_input(4).data<void>();
+  gradients.k_new = call.grad_input(3).data<void>();
+  gradients.v_new = call.grad_input(4).data<void>();
   return gradients;
 }
 
@@ -165,12 +165,6 @@ void sum_errors(const cpu::ReconstructionParts& parts, const ReconstructionShape
     for (int64_t i = 0; i < shape.heads * parts.groups; ++i) sum += *part++;
     error[lane] = static_cast<T>(sum);
   }
-}
-
-void clear(const mneme::View& view) {
-  if (!view.has_data()) return;
-  std::memset(view.data<void>(), 0,
-              static_cast<std::size_t>(view.elements() * view.element_size()));
 }
 
 // infer is not told the device: a plan's workspace is enough for either.
@@ -228,7 +222,7 @@ void Reconstruction::backward_cpu(const mneme::KernelCall& call) const {
   const ReconstructionShape shape = shape_of(call);
   const ReconstructionGradients gradients = gradients_of(call);
   for (uint32_t i = 0; i < kInputs; ++i) {
-    if (i < 3 || gradients.arriving == nullptr) clear(call.grad_input(i));
+    if (i < 3 || gradients.arriving == nullptr) call.grad_input(i).clear();
   }
   if (gradients.arriving == nullptr) return;
   const int64_t row = std::max<int64_t>(1, shape.heads * shape.head_width);
@@ -250,13 +244,7 @@ void Reconstruction::forward_cuda(const mneme::KernelCall& call) const {
 void Reconstruction::backward_cuda(const mneme::KernelCall& call) const {
   const ReconstructionShape shape = shape_of(call);
   const auto stream = static_cast<cudaStream_t>(call.stream());
-  for (uint32_t i = 0; i < 3; ++i) {
-    const mneme::View grad = call.grad_input(i);
-    if (!grad.has_data()) continue;
-    mneme::cuda::check_launch(
-        cudaMemsetAsync(grad.data<void>(), 0,
-                        static_cast<std::size_t>(grad.elements() * grad.element_size()), stream));
-  }
+  for (uint32_t i = 0; i < 3; ++i) mneme::cuda::clear(call.grad_input(i), stream);
   mneme::cuda::check_launch(
       cuda::launch_reconstruction_backward(shape, gradients_of(call), stream));
 }

@@ -1,7 +1,6 @@
 #include "expectation.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "cpu/kernel_table.hpp"
@@ -46,26 +45,17 @@ ExpectationBuffers inputs_of(const mneme::KernelCall& call) {
   return buffers;
 }
 
-void* gradient(const mneme::KernelCall& call, uint32_t i) {
-  return call.grad_input(i).has_data() ? call.grad_input(i).data<void>() : nullptr;
-}
-
 ExpectationGradients gradients_of(const mneme::KernelCall& call) {
   ExpectationGradients gradients;
-  if (call.grad_output(0).has_data()) gradients.context = call.grad_output(0).data<void>();
-  gradients.mu = gradient(call, 0);
-  gradients.variance = gradient(call, 1);
-  gradients.values = gradient(call, 2);
+  gradients.context = call.grad_output(0).data<void>();
+  gradients.mu = call.grad_input(0).data<void>();
+  gradients.variance = call.grad_input(1).data<void>();
+  gradients.values = call.grad_input(2).data<void>();
   return gradients;
 }
 
 void clear_gradients(const mneme::KernelCall& call) {
-  for (uint32_t i = 0; i < Expectation::kInputs; ++i) {
-    const mneme::View grad = call.grad_input(i);
-    if (!grad.has_data()) continue;
-    std::memset(grad.data<void>(), 0,
-                static_cast<std::size_t>(grad.elements() * grad.element_size()));
-  }
+  for (uint32_t i = 0; i < Expectation::kInputs; ++i) call.grad_input(i).clear();
 }
 
 }  // namespace

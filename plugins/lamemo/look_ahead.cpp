@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "cpu/kernel_table.hpp"
@@ -11,6 +10,7 @@
 #ifdef MNEME_HAS_CUDA
 #include "cuda/look_ahead.cuh"
 #include "mneme/cuda/status.hpp"
+#include "mneme/cuda/views.hpp"
 #endif
 
 namespace lamemo {
@@ -111,34 +111,32 @@ LookAheadShape shape_of(const mneme::KernelCall& call) {
   return shape;
 }
 
-void* data_of(const mneme::View& view) { return view.has_data() ? view.data<void>() : nullptr; }
-
 LookAheadBuffers buffers_of(const mneme::KernelCall& call) {
   LookAheadBuffers buffers;
-  buffers.q = data_of(call.input(0));
-  buffers.k = data_of(call.input(1));
-  buffers.v = data_of(call.input(2));
-  buffers.table = data_of(call.input(3));
-  buffers.content_bias = data_of(call.input(4));
-  buffers.position_bias = data_of(call.input(5));
-  buffers.valid = static_cast<const uint8_t*>(data_of(call.input(6)));
-  buffers.carried_lse = data_of(call.input(7));
-  buffers.carried = data_of(call.input(8));
-  buffers.context = data_of(call.output(0));
-  buffers.lse = data_of(call.output(1));
+  buffers.q = call.input(0).data<void>();
+  buffers.k = call.input(1).data<void>();
+  buffers.v = call.input(2).data<void>();
+  buffers.table = call.input(3).data<void>();
+  buffers.content_bias = call.input(4).data<void>();
+  buffers.position_bias = call.input(5).data<void>();
+  buffers.valid = call.input(6).data<const uint8_t>();
+  buffers.carried_lse = call.input(7).data<void>();
+  buffers.carried = call.input(8).data<void>();
+  buffers.context = call.output(0).data<void>();
+  buffers.lse = call.output(1).data<void>();
   return buffers;
 }
 
 LookAheadGradients gradients_of(const mneme::KernelCall& call) {
   LookAheadGradients gradients;
-  gradients.context = data_of(call.grad_output(0));
-  gradients.lse = data_of(call.grad_output(1));
-  gradients.q = data_of(call.grad_input(0));
-  gradients.k = data_of(call.grad_input(1));
-  gradients.v = data_of(call.grad_input(2));
-  gradients.table = data_of(call.grad_input(3));
-  gradients.content_bias = data_of(call.grad_input(4));
-  gradients.position_bias = data_of(call.grad_input(5));
+  gradients.context = call.grad_output(0).data<void>();
+  gradients.lse = call.grad_output(1).data<void>();
+  gradients.q = call.grad_input(0).data<void>();
+  gradients.k = call.grad_input(1).data<void>();
+  gradients.v = call.grad_input(2).data<void>();
+  gradients.table = call.grad_input(3).data<void>();
+  gradients.content_bias = call.grad_input(4).data<void>();
+  gradients.position_bias = call.grad_input(5).data<void>();
   return gradients;
 }
 
@@ -181,12 +179,7 @@ void LookAhead::forward_cpu(const mneme::KernelCall& call) const {
 
 void LookAhead::backward_cpu(const mneme::KernelCall& call) const {
   const LookAheadShape shape = shape_of(call);
-  for (const uint32_t i : {7U, 8U}) {
-    const mneme::View grad = call.grad_input(i);
-    if (!grad.has_data()) continue;
-    std::memset(grad.data<void>(), 0,
-                static_cast<std::size_t>(grad.elements() * grad.element_size()));
-  }
+  for (const uint32_t i : {7U, 8U}) call.grad_input(i).clear();
   const cpu::BackwardWorkspace workspace(shape, *table_);
   workspace.run(buffers_of(call), gradients_of(call), call.workspace());
 }
@@ -199,13 +192,7 @@ void LookAhead::forward_cuda(const mneme::KernelCall& call) const {
 
 void LookAhead::backward_cuda(const mneme::KernelCall& call) const {
   const auto stream = static_cast<cudaStream_t>(call.stream());
-  for (const uint32_t i : {7U, 8U}) {
-    const mneme::View grad = call.grad_input(i);
-    if (!grad.has_data()) continue;
-    mneme::cuda::check_launch(
-        cudaMemsetAsync(grad.data<void>(), 0,
-                        static_cast<std::size_t>(grad.elements() * grad.element_size()), stream));
-  }
+  for (const uint32_t i : {7U, 8U}) mneme::cuda::clear(call.grad_input(i), stream);
   mneme::cuda::check_launch(cuda::launch_look_ahead_backward(
       shape_of(call), buffers_of(call), gradients_of(call), call.workspace(), stream));
 }

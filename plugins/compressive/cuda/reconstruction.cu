@@ -111,21 +111,6 @@ cudaError_t launch_scale(const ReconstructionShape& s, const void* arriving, con
   return cudaGetLastError();
 }
 
-// Calls body(sum, element) with values of the types; f16 is not among them.
-template <typename Body>
-cudaError_t with_types(mneme::ElementType element, const Body& body) {
-  switch (element) {
-    case mneme::ElementType::kF32:
-      return body(float{}, float{});
-    case mneme::ElementType::kF64:
-      return body(double{}, double{});
-    case mneme::ElementType::kBF16:
-      return body(float{}, __nv_bfloat16{});
-    default:
-      return cudaErrorInvalidValue;
-  }
-}
-
 }  // namespace
 
 uint64_t reconstruction_workspace(const ReconstructionShape& shape) {
@@ -138,7 +123,7 @@ cudaError_t launch_reconstruction(const ReconstructionShape& shape,
                                   cudaStream_t stream) {
   if (!is_usable(shape) || !has_inputs(shape, buffers)) return cudaErrorInvalidValue;
   if (workspace == nullptr && reconstruction_workspace(shape) > 0) return cudaErrorInvalidValue;
-  return with_types(shape.element, [&](auto sum, auto element) {
+  return mneme::cuda::with_elements_but_f16(shape.element, [&](auto sum, auto element) {
     return launch<decltype(sum), decltype(element)>(shape, buffers, workspace, stream);
   });
 }
@@ -147,7 +132,7 @@ cudaError_t launch_reconstruction_backward(const ReconstructionShape& shape,
                                            const ReconstructionGradients& gradients,
                                            cudaStream_t stream) {
   if (!is_usable(shape)) return cudaErrorInvalidValue;
-  return with_types(shape.element, [&](auto sum, auto element) {
+  return mneme::cuda::with_elements_but_f16(shape.element, [&](auto sum, auto element) {
     using T = decltype(sum);
     using E = decltype(element);
     const cudaError_t status =

@@ -56,19 +56,4 @@ DevicePointers<T, E> device_pointers(const LookAheadBuffers& b) {
           static_cast<T*>(b.lse)};
 }
 
-// Calls body(sum, element) with values of the types; f16 is not among them.
-template <typename Body>
-cudaError_t with_types(mneme::ElementType element, const Body& body) {
-  switch (element) {
-    case mneme::ElementType::kF32:
-      return body(float{}, float{});
-    case mneme::ElementType::kF64:
-      return body(double{}, double{});
-    case mneme::ElementType::kBF16:
-      return body(float{}, __nv_bfloat16{});
-    default:
-      return cudaErrorInvalidValue;
-  }
-}
-
 }  // namespace lamemo::cuda

@@ -27,7 +27,7 @@ cudaError_t launch_look_ahead(const LookAheadShape& shape, const LookAheadBuffer
     return cudaErrorInvalidValue;
   }
   if (shape.query_elements() > 0 && buffers.carried == nullptr) return cudaErrorInvalidValue;
-  return with_types(shape.element, [&](auto sum, auto element) {
+  return mneme::cuda::with_elements_but_f16(shape.element, [&](auto sum, auto element) {
     return launch<decltype(sum), decltype(element)>(shape, buffers, stream);
   });
 }

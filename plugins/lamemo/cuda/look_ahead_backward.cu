@@ -83,7 +83,7 @@ cudaError_t launch_look_ahead_backward(const LookAheadShape& shape, const LookAh
   if (workspace == nullptr && look_ahead_backward_workspace(shape) > 0) {
     return cudaErrorInvalidValue;
   }
-  return with_types(shape.element, [&](auto sum, auto element) {
+  return mneme::cuda::with_elements_but_f16(shape.element, [&](auto sum, auto element) {
     return launch_all<decltype(sum), decltype(element)>(shape, buffers, gradients, workspace,
                                                         stream);
   });

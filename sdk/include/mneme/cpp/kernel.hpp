@@ -18,6 +18,8 @@
 // by dtype.
 #pragma once
 
+#include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 #include "mneme/cpp/half.hpp"
@@ -62,9 +64,16 @@ class View {
         return DType{};
     }
   }
+  uint64_t bytes() const noexcept { return static_cast<uint64_t>(elements() * element_size()); }
+  // Null where has_data() is false.
   template <typename T>
   T* data() const noexcept {
+    if (!has_data()) return nullptr;
     return reinterpret_cast<T*>(static_cast<unsigned char*>(raw_->data) + raw_->byte_offset);
+  }
+  // Zeros, on the CPU (mneme/cuda/views.hpp has CUDA's); nothing to do where has_data() is false.
+  void clear() const noexcept {
+    if (has_data()) std::memset(data<void>(), 0, static_cast<std::size_t>(bytes()));
   }
   const mneme_view& raw() const noexcept { return *raw_; }
 

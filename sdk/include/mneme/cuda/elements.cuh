@@ -36,6 +36,21 @@ cudaError_t with_elements(ElementType element, const Body& body) {
   return cudaErrorInvalidValue;
 }
 
+// The same for kernels that are not made for f16: cudaErrorInvalidValue for it.
+template <typename Body>
+cudaError_t with_elements_but_f16(ElementType element, const Body& body) {
+  switch (element) {
+    case ElementType::kF32:
+      return body(float{}, float{});
+    case ElementType::kF64:
+      return body(double{}, double{});
+    case ElementType::kBF16:
+      return body(float{}, __nv_bfloat16{});
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
 }  // namespace cuda
 }  // namespace sdk_0_1
 }  // namespace mneme
