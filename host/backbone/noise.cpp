@@ -1,5 +1,8 @@
 #include "host/backbone/noise.hpp"
 
+#include <array>
+
+#include "host/backbone/dropout_mask.hpp"
 #include "host/base/random.hpp"
 #include "host/torch.hpp"
 
@@ -14,10 +17,16 @@ Noise::Noise(uint64_t seed, at::Device device)
 
 void Noise::next_segment() {
   ++position_;
+  draws_ = 0;
   generator_.set_current_seed(Random(seed_, {"dropout", position_}).next64());
 }
 
 at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, double p) {
+  const std::uint64_t draw = draws_++;
+  if (options.device().is_cpu()) {
+    const std::array<KeyPart, 3> parts = {"dropout", position_, draw};
+    return dropout_mask(shape, options, p, StreamKey::derive(seed_, parts));
+  }
   const at::NoGradGuard no_grad;
   return at::empty(shape, options).bernoulli_(1.0 - p, generator_).div_(1.0 - p);
 }

@@ -9,12 +9,13 @@
 namespace mneme::backbone {
 
 // Draws dropout masks. Every training segment starts a stream of its own, keyed by (seed,
-// position), so that saving `position` is enough to continue a run bit for bit.
+// position), on the CPU with one of its own for each mask, so that saving `position` is enough to
+// continue a run bit for bit.
 class Noise {
  public:
   Noise(uint64_t seed, at::Device device);
 
-  // Starts the next segment's stream.
+  // Starts the next segment's streams.
   void next_segment();
   // Segments started so far; seek() restores it.
   uint64_t position() const { return position_; }
@@ -28,7 +29,8 @@ class Noise {
  private:
   uint64_t seed_;
   uint64_t position_ = 0;
-  at::Generator generator_;
+  uint64_t draws_ = 0;       // masks of this segment
+  at::Generator generator_;  // for devices other than the CPU
 };
 
 }  // namespace mneme::backbone

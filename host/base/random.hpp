@@ -22,6 +22,7 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 
 // One block of Philox4x32-10: four random words for a counter and a key.
 [[nodiscard]] constexpr PhiloxCounter philox4x32_10(PhiloxCounter c, PhiloxKey k) {
+#pragma GCC unroll 10  // so that a loop around it can be vectorised
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0];
     const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * c[2];
@@ -98,6 +99,14 @@ class Random {
       : Random(StreamKey::derive(seed, parts)) {}
   explicit constexpr Random(StreamKey key) : key_(key) {}
 
+  // Words 4 index .. 4 index + 3 of a stream.
+  [[nodiscard]] static constexpr PhiloxCounter block(StreamKey key, std::uint64_t index) {
+    return philox4x32_10(
+        {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
+         static_cast<std::uint32_t>(key.high), static_cast<std::uint32_t>(key.high >> 32)},
+        {static_cast<std::uint32_t>(key.low), static_cast<std::uint32_t>(key.low >> 32)});
+  }
+
   [[nodiscard]] static constexpr result_type min() { return 0; }
   [[nodiscard]] static constexpr result_type max() { return 0xFFFFFFFF; }
   result_type operator()() { return next32(); }
@@ -106,11 +115,11 @@ class Random {
   [[nodiscard]] std::uint64_t position() const { return position_; }
   void seek(std::uint64_t position) {
     position_ = position;
-    if (position_ % 4 != 0) block_ = block(position_ / 4);
+    if (position_ % 4 != 0) block_ = block(key_, position_ / 4);
   }
 
   std::uint32_t next32() {
-    if (position_ % 4 == 0) block_ = block(position_ / 4);
+    if (position_ % 4 == 0) block_ = block(key_, position_ / 4);
     return block_[position_++ % 4];
   }
   std::uint64_t next64() {
@@ -156,13 +165,6 @@ class Random {
   }
 
  private:
-  [[nodiscard]] PhiloxCounter block(std::uint64_t index) const {
-    return philox4x32_10(
-        {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
-         static_cast<std::uint32_t>(key_.high), static_cast<std::uint32_t>(key_.high >> 32)},
-        {static_cast<std::uint32_t>(key_.low), static_cast<std::uint32_t>(key_.low >> 32)});
-  }
-
   StreamKey key_;
   std::uint64_t position_ = 0;
   PhiloxCounter block_{};

@@ -1,0 +1,96 @@
+#include "host/backbone/dropout_mask.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "host/backbone/noise.hpp"
+#include "host/torch.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+constexpr StreamKey kStream = {.low = 0x0123456789ABCDEF, .high = 42};
+
+// Word by word, as it is defined.
+at::Tensor expected(int64_t count, at::ScalarType dtype, double p) {
+  at::Tensor mask = at::zeros({count}, at::kDouble);
+  Random words(kStream);
+  for (int64_t i = 0; i < count; ++i) {
+    if (static_cast<double>(words.next32()) < (1.0 - p) * 0x1p32) mask[i] = 1.0 / (1.0 - p);
+  }
+  return mask.to(dtype);
+}
+
+TEST(DropoutMask, TakesAWordOfTheStreamForEachEntry) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t count : {0, 1, 3, 127, 128, 129, 1000}) {
+      for (const double p : {0.0, 0.1, 0.5, 0.75}) {
+        const at::Tensor mask = dropout_mask({count}, dtype, p, kStream);
+        EXPECT_EQ(mask.scalar_type(), dtype);
+        EXPECT_TRUE(at::equal(mask, expected(count, dtype, p)))
+            << dtype << ' ' << count << ' ' << p;
+      }
+    }
+  }
+}
+
+TEST(DropoutMask, IsRowMajorInEveryShape) {
+  const at::Tensor flat = dropout_mask({2 * 3 * 50}, at::kFloat, 0.4, kStream);
+  EXPECT_TRUE(at::equal(dropout_mask({2, 3, 50}, at::kFloat, 0.4, kStream), flat.view({2, 3, 50})));
+}
+
+// 100,003 entries are pieces for several threads.
+TEST(DropoutMask, IsTheSameForAnyNumberOfThreads) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const at::Tensor one = dropout_mask({100003}, at::kFloat, 0.1, kStream);
+  at::set_num_threads(3);
+  const at::Tensor three = dropout_mask({100003}, at::kFloat, 0.1, kStream);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(one, three));
+  // 5 standard deviations of so many draws.
+  EXPECT_NEAR(one.eq(0).to(at::kDouble).mean().item<double>(), 0.1, 5.0 * 0.3 / std::sqrt(100003));
+  EXPECT_TRUE(one.masked_select(one.ne(0)).eq(1.0F / 0.9F).all().item<bool>());
+}
+
+TEST(DropoutMask, StaysFiniteAtTheEndsOfTheRange) {
+  const at::Tensor nearly_all = dropout_mask({4096}, at::kDouble, 1.0 - 1e-12, kStream);
+  EXPECT_TRUE(nearly_all.isfinite().all().item<bool>());
+  EXPECT_EQ(nearly_all.count_nonzero().item<int64_t>(), 0);
+  const at::Tensor hardly_any = dropout_mask({4096}, at::kDouble, 1e-12, kStream);
+  EXPECT_EQ(hardly_any.count_nonzero().item<int64_t>(), 4096);
+}
+
+TEST(Noise, DrawsAnotherMaskEveryTimeAndTheSameAfterSeek) {
+  Noise noise(7, at::kCPU);
+  const auto mask = [&] { return noise.mask({500}, at::kFloat, 0.5); };
+  noise.next_segment();
+  const at::Tensor first = mask(), second = mask();
+  noise.next_segment();
+  const at::Tensor next = mask();
+  EXPECT_FALSE(at::equal(first, second));
+  EXPECT_FALSE(at::equal(first, next));
+  Noise resumed(7, at::kCPU);
+  resumed.seek(1);
+  resumed.next_segment();
+  EXPECT_EQ(resumed.position(), 2);
+  EXPECT_TRUE(at::equal(resumed.mask({500}, at::kFloat, 0.5), next));
+  Noise other(8, at::kCPU);
+  other.next_segment();
+  EXPECT_FALSE(at::equal(other.mask({500}, at::kFloat, 0.5), first));
+}
+
+TEST(Noise, AppliesAMaskToValuesAndGradients) {
+  Noise noise(3, at::kCPU);
+  noise.next_segment();
+  const at::Tensor x = at::full({64}, 2.0, at::kDouble).set_requires_grad(true);
+  const at::Tensor y = noise.apply(x, 0.25);
+  y.sum().backward();
+  EXPECT_TRUE(at::allclose(y, x.grad() * 2.0));
+  EXPECT_TRUE((y.eq(0) | y.eq(2.0 / 0.75)).all().item<bool>());
+  EXPECT_TRUE(noise.apply(x, 0.0).is_same(x));
+}
+
+}  // namespace
+}  // namespace mneme::backbone
