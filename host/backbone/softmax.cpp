@@ -80,7 +80,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
  private:
   static at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight,
                               const at::Tensor& bias) {
-    return at::addmm(bias.to(x.scalar_type()), x, weight.t()).to(score_dtype(x.scalar_type()));
+    return linear(x, weight, bias, x.scalar_type()).to(score_dtype(x.scalar_type()));
   }
 };
 
@@ -144,6 +144,9 @@ Softmax::Part Softmax::part(int64_t cluster) const {
 
 Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& target,
                                  bool wants_best, at::ScalarType compute) const {
+  if (wants_best && plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
+    return score(hidden, target, compute);
+  }
   const Part head = part(0);
   const at::Tensor head_hidden = projected(hidden, 0, compute);
   const at::Tensor head_weight = head.weight.to(compute);
@@ -172,20 +175,51 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
     nll = nll.index_add(0, index, tail_nll);
   }
   if (!wants_best) return {nll, {}, {}};
-  const at::Tensor best = best_ids(hidden, compute);
-  return {nll, best, best.eq(target)};
+  const Result scored = score(hidden, target, compute);
+  return {nll, scored.best, scored.correct};
 }
 
-at::Tensor Softmax::best_ids(const at::Tensor& hidden, at::ScalarType compute) const {
+Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& target,
+                               at::ScalarType compute) const {
   const at::NoGradGuard no_grad;
   const int64_t rows = hidden.size(0);
   const int64_t block = std::max<int64_t>(1, kKeptLogits / plan_.ends.back());
-  at::Tensor best = at::empty({rows}, hidden.options().dtype(at::kLong));
+  Result out{at::empty({rows}, hidden.options().dtype(score_dtype(compute))),
+             at::empty({rows}, target.options()),
+             {}};
   for (int64_t from = 0; from < rows; from += block) {
     const int64_t n = std::min(block, rows - from);
-    best.narrow(0, from, n).copy_(log_probabilities(hidden.narrow(0, from, n), compute).argmax(1));
+    score_block(hidden.narrow(0, from, n), target.narrow(0, from, n), compute,
+                out.nll.narrow(0, from, n), out.best.narrow(0, from, n));
   }
-  return best;
+  out.correct = out.best.eq(target);
+  return out;
+}
+
+void Softmax::score_block(const at::Tensor& hidden, const at::Tensor& target,
+                          at::ScalarType compute, at::Tensor nll, at::Tensor best) const {
+  at::Tensor entries;  // [n,clusters]: log-probabilities of the clusters
+  at::Tensor highest;  // [n]: of the best id so far
+  nll.zero_();
+  for (int64_t i = 0; i < plan_.clusters(); ++i) {
+    const Part own = part(i);
+    const at::Tensor logits =
+        linear(projected(hidden, i, compute), own.weight, own.bias, compute).to(nll.scalar_type());
+    at::Tensor shift = at::logsumexp(logits, 1).neg();  // of a logit to its log-probability
+    if (i == 0) {
+      entries = logits.narrow(1, plan_.end(0), plan_.clusters() - 1) + shift.unsqueeze(1);
+    } else {
+      shift += entries.select(1, plan_.clusters() - 1 - i);
+    }
+    const int64_t begin = plan_.begin(i), count = plan_.end(i) - begin;
+    const auto [most, place] = logits.narrow(1, 0, count).max(1);
+    const at::Tensor logp = most + shift, id = place + begin;
+    best.copy_(i == 0 ? id : at::where(logp > highest, id, best));
+    highest = i == 0 ? logp : at::maximum(logp, highest);
+    const at::Tensor index = (target - begin).clamp(0, count - 1).unsqueeze(1);
+    const at::Tensor loss = (logits.gather(1, index).squeeze(1) + shift).neg();
+    nll.copy_(at::where(target.ge(begin).logical_and(target.lt(begin + count)), loss, nll));
+  }
 }
 
 at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const {

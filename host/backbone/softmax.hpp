@@ -45,7 +45,11 @@ class Softmax {
   };
   at::Tensor projected(const at::Tensor& hidden, int64_t cluster, at::ScalarType compute) const;
   Part part(int64_t cluster) const;
-  at::Tensor best_ids(const at::Tensor& hidden, at::ScalarType compute) const;
+  // As forward with wants_best, without gradient: all clusters' logits once, in blocks of rows.
+  Result score(const at::Tensor& hidden, const at::Tensor& target, at::ScalarType compute) const;
+  // nll and best [n] receive the results.
+  void score_block(const at::Tensor& hidden, const at::Tensor& target, at::ScalarType compute,
+                   at::Tensor nll, at::Tensor best) const;
 
   ClusterPlan plan_;
   std::vector<at::Tensor> weights_;           // [V_i, d_i] by table

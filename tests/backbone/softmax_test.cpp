@@ -96,6 +96,40 @@ TEST(Softmax, ClustersTakeTheHeadsLastLogitsInReverse) {
   EXPECT_NEAR(nll[2].item<double>(), -(head_logp[2][4] + tail2[2][5]).item<double>(), 1e-12);
 }
 
+TEST(Softmax, ScoresWithoutGradientAsWithIt) {
+  for (size_t i = 0; i < variants().size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "variant " << i);
+    const Head head(variants()[i], 20);
+    const at::Tensor hidden = random_tensor(21, {40, 12});
+    at::Tensor target = at::arange(40, at::kLong).remainder(20);
+    target[7] = target[33] = -1;
+    const Softmax::Result with = head.softmax.forward(hidden, target, true, at::kDouble);
+    const at::NoGradGuard no_grad;
+    const Softmax::Result without = head.softmax.forward(hidden, target, true, at::kDouble);
+    EXPECT_LT(largest_difference(without.nll, with.nll), 1e-12);
+    EXPECT_EQ(without.nll[7].item<double>(), 0.0);
+    EXPECT_TRUE(without.best.equal(with.best));
+    EXPECT_TRUE(without.best.equal(head.softmax.log_probabilities(hidden, at::kDouble).argmax(1)));
+    EXPECT_TRUE(without.correct.equal(with.correct));
+  }
+}
+
+TEST(Softmax, ScoresInBlocksOfRows) {
+  constexpr int64_t kVocabulary = 70000, kRows = 600;
+  static_assert(kVocabulary * kRows > kKeptLogits && kVocabulary * kRows / 2 < kKeptLogits);
+  const Head head(adaptive_config({9000, 30000}, 2, 12, {}), kVocabulary);
+  const at::NoGradGuard no_grad;
+  const at::Tensor hidden = random_tensor(22, {kRows, 12});
+  const at::Tensor target = at::arange(kRows, at::kLong) * 116;
+  const Softmax::Result all = head.softmax.forward(hidden, target, true, at::kFloat);
+  for (const int64_t from : {int64_t{0}, kRows / 2}) {
+    const Softmax::Result half = head.softmax.forward(
+        hidden.narrow(0, from, kRows / 2), target.narrow(0, from, kRows / 2), true, at::kFloat);
+    EXPECT_LT(largest_difference(all.nll.narrow(0, from, kRows / 2), half.nll), 1e-5);
+    EXPECT_TRUE(all.best.narrow(0, from, kRows / 2).equal(half.best));
+  }
+}
+
 TEST(Softmax, TargetMinusOneHasNoLossAndNoGradient) {
   for (const config::ModelConfig& c : {small_config(), adaptive_config({5, 11}, 2, 8, {})}) {
     const Head head(c, 20);
