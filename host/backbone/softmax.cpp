@@ -1,5 +1,8 @@
 #include "host/backbone/softmax.hpp"
 
+#include <tuple>
+#include <utility>
+
 #include "host/backbone/attention.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/base/text.hpp"
@@ -10,6 +13,27 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+// The largest of each row of x [n,m] and its first place. LibTorch's own goes entry by entry; its
+// largest of a short piece does not.
+std::pair<at::Tensor, at::Tensor> max_of_rows(const at::Tensor& x) {
+  constexpr int64_t kPiece = 128;
+  const int64_t pieces = x.size(1) / kPiece, rest = x.size(1) % kPiece;
+  if (pieces < 2) {
+    auto [value, place] = x.max(1);
+    return {value, place};
+  }
+  const at::Tensor whole = x.narrow(1, 0, pieces * kPiece).unflatten(1, {pieces, kPiece});
+  const at::Tensor piece = std::get<1>(whole.amax(2).max(1)).view({-1, 1, 1});
+  auto [value, place] = whole.gather(1, piece.expand({-1, 1, kPiece})).squeeze(1).max(1);
+  place += piece.view(-1) * kPiece;
+  if (rest > 0) {
+    const auto [last, last_place] = x.narrow(1, pieces * kPiece, rest).max(1);
+    place = at::where(last > value, last_place + pieces * kPiece, place);
+    value = at::maximum(value, last);
+  }
+  return {value, place};
+}
 
 class LinearNll : public torch::autograd::Function<LinearNll> {
  public:
@@ -25,7 +49,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
     for (int64_t from = 0; from < rows; from += block) {
       const int64_t n = std::min(block, rows - from);
       const at::Tensor logits = logits_of(x.narrow(0, from, n), weight, bias);
-      if (best != nullptr) best->narrow(0, from, n).copy_(logits.argmax(1));
+      if (best != nullptr) best->narrow(0, from, n).copy_(max_of_rows(logits).second);
       const at::Tensor logp = at::log_softmax(logits, 1);
       const at::Tensor part = target.narrow(0, from, n);
       const at::Tensor picked = logp.gather(1, part.clamp_min(0).unsqueeze(1)).squeeze(1).neg();
@@ -198,27 +222,30 @@ Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& targe
 
 void Softmax::score_block(const at::Tensor& hidden, const at::Tensor& target,
                           at::ScalarType compute, at::Tensor nll, at::Tensor best) const {
-  at::Tensor entries;  // [n,clusters]: log-probabilities of the clusters
+  at::Tensor entries;  // [n,clusters-1]: log-probabilities of the clusters, the last one's first
   at::Tensor highest;  // [n]: of the best id so far
   nll.zero_();
   for (int64_t i = 0; i < plan_.clusters(); ++i) {
     const Part own = part(i);
-    const at::Tensor logits =
-        linear(projected(hidden, i, compute), own.weight, own.bias, compute).to(nll.scalar_type());
-    at::Tensor shift = at::logsumexp(logits, 1).neg();  // of a logit to its log-probability
-    if (i == 0) {
-      entries = logits.narrow(1, plan_.end(0), plan_.clusters() - 1) + shift.unsqueeze(1);
-    } else {
-      shift += entries.select(1, plan_.clusters() - 1 - i);
-    }
+    const at::Tensor logp = at::log_softmax(
+        linear(projected(hidden, i, compute), own.weight, own.bias, compute).to(nll.scalar_type()),
+        1);
     const int64_t begin = plan_.begin(i), count = plan_.end(i) - begin;
-    const auto [most, place] = logits.narrow(1, 0, count).max(1);
-    const at::Tensor logp = most + shift, id = place + begin;
-    best.copy_(i == 0 ? id : at::where(logp > highest, id, best));
-    highest = i == 0 ? logp : at::maximum(logp, highest);
+    auto [most, id] = max_of_rows(logp.narrow(1, 0, count));
     const at::Tensor index = (target - begin).clamp(0, count - 1).unsqueeze(1);
-    const at::Tensor loss = (logits.gather(1, index).squeeze(1) + shift).neg();
-    nll.copy_(at::where(target.ge(begin).logical_and(target.lt(begin + count)), loss, nll));
+    at::Tensor picked = logp.gather(1, index).squeeze(1);
+    if (i == 0) {
+      entries = logp.narrow(1, count, plan_.clusters() - 1);
+      best.copy_(id);
+      highest = most;
+    } else {
+      const at::Tensor entry = entries.select(1, plan_.clusters() - 1 - i);
+      picked += entry;
+      most += entry;
+      best.copy_(at::where(most > highest, id + begin, best));
+      highest = at::maximum(most, highest);
+    }
+    nll.copy_(at::where(target.ge(begin).logical_and(target.lt(begin + count)), -picked, nll));
   }
 }
 

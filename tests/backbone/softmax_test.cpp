@@ -130,6 +130,22 @@ TEST(Softmax, ScoresInBlocksOfRows) {
   }
 }
 
+// The first of equal logits is the best id, wherever they lie.
+TEST(Softmax, TheFirstOfTheLikeliestIsTheBest) {
+  const at::Tensor x = at::ones({3, 1}, at::kDouble);
+  const at::Tensor target = at::zeros({3}, at::kLong), b = at::zeros({700}, at::kDouble);
+  for (const int64_t size : {1, 5, 255, 256, 300, 700}) {
+    for (const int64_t first : {0, 4, 127, 128, 250, 255, 256, 299, 555, 699}) {
+      if (first >= size) continue;
+      at::Tensor w = at::zeros({size, 1}, at::kDouble);
+      w.narrow(0, first, size - first).fill_(2.0);
+      at::Tensor best;
+      static_cast<void>(linear_nll(x, w, b.narrow(0, 0, size), target, &best));
+      EXPECT_TRUE(best.eq(first).all().item<bool>()) << size << ' ' << first;
+    }
+  }
+}
+
 TEST(Softmax, TargetMinusOneHasNoLossAndNoGradient) {
   for (const config::ModelConfig& c : {small_config(), adaptive_config({5, 11}, 2, 8, {})}) {
     const Head head(c, 20);
