@@ -20,23 +20,8 @@ __device__ inline void narrow(double value, double& to) { to = value; }
 __device__ inline void narrow(float value, __half& to) { to = __float2half_rn(value); }
 __device__ inline void narrow(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
 
-// Calls body(sum, element) with values of the type that sums are in and of the elements' type.
-template <typename Body>
-cudaError_t with_elements(ElementType element, const Body& body) {
-  switch (element) {
-    case ElementType::kF32:
-      return body(float{}, float{});
-    case ElementType::kF64:
-      return body(double{}, double{});
-    case ElementType::kBF16:
-      return body(float{}, __nv_bfloat16{});
-    case ElementType::kF16:
-      return body(float{}, __half{});
-  }
-  return cudaErrorInvalidValue;
-}
-
-// The same for kernels that are not made for f16: cudaErrorInvalidValue for it.
+// Calls body(sum, element) with values of the type that sums are in and of the elements' type, for
+// kernels that are not made for f16: cudaErrorInvalidValue for it.
 template <typename Body>
 cudaError_t with_elements_but_f16(ElementType element, const Body& body) {
   switch (element) {
@@ -49,6 +34,13 @@ cudaError_t with_elements_but_f16(ElementType element, const Body& body) {
     default:
       return cudaErrorInvalidValue;
   }
+}
+
+// The same for all of them.
+template <typename Body>
+cudaError_t with_elements(ElementType element, const Body& body) {
+  if (element == ElementType::kF16) return body(float{}, __half{});
+  return with_elements_but_f16(element, body);
 }
 
 }  // namespace cuda
