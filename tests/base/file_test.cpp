@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/base/ordinary_user.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {
@@ -85,12 +86,15 @@ TEST(File, ReadErrorsNamePathAndReason) {
             "1: " + missing.string() + ": cannot open: No such file or directory; check the path");
   EXPECT_EQ(error_of([&] { read(folder.path()); }),
             "1: " + folder.path().string() + ": cannot read: expected a file, got a folder");
-  if (::geteuid() != 0) {  // root may read everything
-    const fs::path secret = folder.write("secret", "x");
-    ::chmod(secret.c_str(), 0);
-    EXPECT_EQ(error_of([&] { read(secret); }),
-              "1: " + secret.string() + ": cannot open: Permission denied");
-  }
+}
+
+TEST(File, UnreadableFilesAreNamed) {
+  const test::TemporaryFolder folder;
+  const fs::path secret = folder.write("secret", "x");
+  ::chmod(secret.c_str(), 0);
+  const test::OrdinaryUser user;
+  EXPECT_EQ(error_of([&] { static_cast<void>(read_file(secret)); }),
+            "1: " + secret.string() + ": cannot open: Permission denied");
 }
 
 TEST(File, MapsAndMovesTheMap) {

@@ -34,6 +34,11 @@ struct Pipe {
     const rlimit limit{bytes, bytes};
     ::setrlimit(RLIMIT_AS, &limit);
   }
+  if (options.file_size > 0) {
+    const auto bytes = static_cast<rlim_t>(options.file_size);
+    const rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
   for (const std::string& entry : options.environment) {
     const auto equals = entry.find('=');
     ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);

@@ -25,6 +25,7 @@ struct ProgramOptions {
   std::vector<std::string> environment = {};  // "NAME=value", added to this process's
   std::filesystem::path out = {};             // stdout goes to this file; "" = to the result
   std::int64_t address_space = 0;             // limit in bytes (RLIMIT_AS); 0 = none
+  std::int64_t file_size = 0;  // limit in bytes (RLIMIT_FSIZE), as on a full disk; 0 = none
   // Sends this signal as soon as stderr holds `signal_after`; 0 = none.
   int signal = 0;
   std::string signal_after = {};
