@@ -1,6 +1,6 @@
 # Imports LibTorch as mneme::torch, and offers its headers precompiled.
 #
-#   mneme::torch                     headers (SYSTEM), libtorch_cpu and libc10, run path to both
+#   mneme::torch                     headers (SYSTEM), libtorch_cpu and libc10; in the build a run path to both
 #   mneme_use_torch_pch(TARGET)      TARGET gets host/torch.hpp precompiled; it must link mneme::torch
 #
 # Searched in this order: -DMNEME_TORCH=DIR, Torch_DIR (variable or environment), CMAKE_PREFIX_PATH, the project's .venv.
@@ -45,11 +45,13 @@ function(mneme_find_torch out_root out_tried)
 endfunction()
 
 # A CUDA build of libtorch_cpu needs libcudart and libcupti. The wheels' packages lie where its own run path looks;
-# the linker wants to be told, and so does the loader where only a toolkit has them.
-function(mneme_find_torch_cuda_folders root out_folders)
+# the linker wants to be told, and so does the loader where only a toolkit has them (out_toolkit).
+function(mneme_find_torch_cuda_folders root out_folders out_toolkit)
   file(GLOB folders LIST_DIRECTORIES true
        "${root}/../nvidia/cu*/lib" "${root}/../nvidia/cuda_runtime/lib" "${root}/../nvidia/cuda_cupti/lib")
+  set(is_toolkit OFF)
   if(NOT folders)
+    set(is_toolkit ON)
     set(folders $ENV{CUDA_HOME}/lib64 $ENV{CUDA_HOME}/extras/CUPTI/lib64
         /usr/local/cuda/lib64 /usr/local/cuda/extras/CUPTI/lib64)
   endif()
@@ -62,6 +64,10 @@ function(mneme_find_torch_cuda_folders root out_folders)
     endif()
   endforeach()
   set(${out_folders} "${found}" PARENT_SCOPE)
+  if(NOT is_toolkit)
+    set(found "")
+  endif()
+  set(${out_toolkit} "${found}" PARENT_SCOPE)
 endfunction()
 
 mneme_find_torch(mneme_torch_root mneme_torch_tried)
@@ -73,7 +79,7 @@ if(NOT mneme_torch_root)
     "  Run scripts/setup.sh (it installs the wheel torch==2.11.0 into .venv), or name a LibTorch with "
     "-DMNEME_TORCH=DIR, Torch_DIR or CMAKE_PREFIX_PATH.")
 endif()
-mneme_find_torch_cuda_folders("${mneme_torch_root}" mneme_torch_cuda_folders)
+mneme_find_torch_cuda_folders("${mneme_torch_root}" mneme_torch_cuda_folders mneme_torch_toolkit_folders)
 set(mneme_torch_version "")
 foreach(mneme_part IN ITEMS MAJOR MINOR PATCH)
   file(STRINGS "${mneme_torch_root}/include/torch/headeronly/version.h" mneme_line
@@ -95,11 +101,12 @@ target_include_directories(mneme_torch SYSTEM INTERFACE
 target_compile_definitions(mneme_torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
 target_link_libraries(mneme_torch INTERFACE
   "${mneme_torch_root}/lib/libtorch_cpu.so" "${mneme_torch_root}/lib/libc10.so")
-target_link_options(mneme_torch INTERFACE "LINKER:-rpath,${mneme_torch_root}/lib")
 foreach(mneme_folder IN LISTS mneme_torch_cuda_folders)
-  target_link_options(mneme_torch INTERFACE
-    "LINKER:-rpath,${mneme_folder}" "LINKER:-rpath-link,${mneme_folder}")
+  target_link_options(mneme_torch INTERFACE "LINKER:-rpath-link,${mneme_folder}")
 endforeach()
+# Run paths are CMake's to write, so that an installation gets its own: the folder of a library that is linked by its
+# path is among them by itself.
+list(APPEND CMAKE_BUILD_RPATH ${mneme_torch_toolkit_folders})
 
 # Every user of the precompiled header has to be compiled with the very same options; mneme_host_library and
 # mneme_add_test take care of that by linking mneme_options and leaving position independence alone.

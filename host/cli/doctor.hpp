@@ -32,7 +32,7 @@ struct Finding {
 // use of them.
 [[nodiscard]] std::vector<Finding> check_libtorch();
 [[nodiscard]] std::vector<Finding> check_cuda();
-// Every library of the folders given, or of the default folder (plugin_folders.hpp). Executes
+// Every library of the folders given, or of the program's own folder. Executes
 // nothing of a plugin.
 [[nodiscard]] std::vector<Finding> check_plugins(const std::vector<std::filesystem::path>& given);
 // Whether the current folder, runs/ and the temporary folder can be written, and their free space.

@@ -1,9 +1,9 @@
 // The part of `mneme doctor` about plugins.
 #include "host/base/error.hpp"
 #include "host/cli/doctor.hpp"
-#include "host/cli/plugin_folders.hpp"
 #include "host/memory/note.hpp"
 #include "host/memory/plugin_file.hpp"
+#include "host/memory/plugin_folder.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -43,7 +43,7 @@ std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
   // A folder that was named has to be there; the default one need not.
   const State missing = given.empty() ? State::kAbsent : State::kBroken;
   const std::vector<fs::path> folders =
-      given.empty() ? std::vector<fs::path>{default_plugin_folder()} : given;
+      given.empty() ? std::vector<fs::path>{memory::default_plugin_folder()} : given;
   for (const fs::path& named : folders) {
     const fs::path folder = fs::absolute(named).lexically_normal();
     Finding finding{.subject = "plugin folder", .text = folder.string()};

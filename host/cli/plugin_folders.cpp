@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "host/base/error.hpp"
+#include "host/memory/plugin_folder.hpp"
 
 namespace mneme::cli {
 
@@ -12,23 +13,17 @@ namespace fs = std::filesystem;
 void add_plugin_folders(CLI::App& command, std::vector<fs::path>& folders) {
   command
       .add_option("--plugins", folders,
-                  "Folder to look in, instead of `plugins` beside the program's folder; may be "
-                  "given several times")
+                  "Folder to look in, instead of the program's own plugins; may be given several "
+                  "times")
       ->type_name("DIR")
       ->allow_extra_args(false);
-}
-
-fs::path default_plugin_folder() {
-  std::error_code code;
-  const fs::path program = fs::read_symlink("/proc/self/exe", code);
-  return code ? fs::path() : program.parent_path().parent_path() / "plugins";
 }
 
 std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {
   std::vector<fs::path> folders;
   for (const fs::path& folder : given) folders.push_back(fs::absolute(folder).lexically_normal());
   if (!folders.empty()) return folders;
-  const fs::path folder = default_plugin_folder();
+  const fs::path& folder = memory::default_plugin_folder();
   std::error_code ignored;
   if (folder.empty() || !fs::is_directory(folder, ignored)) {
     throw_usage({.where = "plugins",

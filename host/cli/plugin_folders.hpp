@@ -14,11 +14,8 @@ namespace mneme::cli {
 // --plugins DIR, repeatable.
 void add_plugin_folders(CLI::App& command, std::vector<std::filesystem::path>& folders);
 
-// The folder `plugins` beside the one that holds this executable.
-[[nodiscard]] std::filesystem::path default_plugin_folder();
-
-// The given folders, absolute, or the default one when none is given. Error (kUsage) when that
-// does not exist.
+// The given folders, absolute, or the program's own (memory::default_plugin_folder()) when none is
+// given. Error (kUsage) when that does not exist.
 [[nodiscard]] std::vector<std::filesystem::path> plugin_folders(
     const std::vector<std::filesystem::path>& given);
 

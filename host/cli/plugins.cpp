@@ -40,7 +40,7 @@ void add_plugins(CLI::App& app, Action& action) {
   add_plugin_folders(*list, list_arguments->folders);
   list_arguments->json.add(*list);
   set_examples(*list, {"mneme plugins list",
-                       "mneme plugins list --plugins build/release/plugins --json plugins.json"});
+                       "mneme plugins list --plugins build/my_memory --json plugins.json"});
   list->callback([list_arguments, &action] {
     action = [list_arguments](const Streams& streams) {
       return list_plugins(*list_arguments, streams);

@@ -212,7 +212,7 @@ std::string to_toml(const MemoryConfig& memory) {
   TableText out("[memory]");
   std::vector<std::string> folders;
   for (const auto& folder : memory.plugins) folders.push_back(toml_string(folder.string()));
-  out.raw("plugins", list_of(folders));
+  if (!folders.empty()) out.raw("plugins", list_of(folders));
   out.add("carry", to_word(memory.carry));
   std::string text = out.text();
   for (const TierConfig& tier : memory.tiers) text += tier_text(tier);

@@ -97,10 +97,11 @@ MemoryConfig read_memory(const Value& table, Problems& problems) {
     memory.tiers.push_back(read_tier(*tier, problems));
   }
   const Value* folders = reader.value("plugins");
-  if (!memory.tiers.empty() && folders == nullptr) {
-    reader.require("plugins", "a list of folders that hold the plugins, relative to the file");
-  } else if (!memory.tiers.empty() && folders->kind() == Kind::kArray && folders->items().empty()) {
-    reader.problem("plugins", {.expected = "at least one folder", .got = "an empty list"});
+  const bool is_list = folders != nullptr && folders->kind() == Kind::kArray;
+  if (!memory.tiers.empty() && is_list && folders->items().empty()) {
+    reader.problem("plugins", {.expected = "at least one folder",
+                               .got = "an empty list",
+                               .hint = "leave the key out for the plugins of the program itself"});
   }
   reader.finish();
   return memory;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/memory/plugin_folder.hpp"
 #include "host/memory/tier.hpp"
 #include "host/memory/tier_state.hpp"
 #include "host/torch.hpp"
@@ -155,8 +156,7 @@ void check_together(const config::MemoryConfig& memory, const BackboneInfo& back
 
 Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader)
     : backbone_(backbone) {
-  std::vector<std::string> folders;
-  for (const auto& folder : memory.plugins) folders.push_back(folder.string());
+  const std::vector<std::string> folders = folders_to_search(memory.plugins);
   for (std::size_t i = 0; i < memory.tiers.size(); ++i) {
     tiers_.push_back(std::make_unique<Tier>(static_cast<int64_t>(i), memory.tiers[i], folders,
                                             backbone_, loader));

@@ -17,6 +17,14 @@ void add_numbers(Json& json, const char* key, const std::map<std::string, double
   for (const auto& [name, value] : values) json[key][name] = number(value);
 }
 
+// The folders that the experiment names, or "default": those of whatever program opens the run.
+Json plugin_folders(const config::MemoryConfig& memory) {
+  if (memory.plugins.empty()) return "default";
+  Json folders = Json::array();
+  for (const auto& folder : memory.plugins) folders.push_back(folder.string());
+  return folders;
+}
+
 }  // namespace
 
 std::string utc_now() {
@@ -42,6 +50,7 @@ Json describe_run(const Runtime& runtime) {
   json["precision"] = config::to_word(runtime.precision());
   json["seed"] = runtime.experiment().train.seed;
   json["data"] = runtime.dataset()->describe();
+  json["plugin_folders"] = plugin_folders(runtime.experiment().memory);
   json["plugins"] = Json::array();
   for (const memory::TierIdentity& identity : runtime.stack().identities()) {
     json["plugins"].push_back(to_json(identity));

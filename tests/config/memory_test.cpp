@@ -117,7 +117,7 @@ TEST(Memory, AFileOfItsOwnHoldsNothingElse) {
   EXPECT_EQ(parse_error("memory = 1\n"), "2: M:1:10: memory: expected a table, [memory], got 1");
 }
 
-TEST(Memory, TiersNeedAPluginAndAFolder) {
+TEST(Memory, TiersNeedAPlugin) {
   EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nrows = 1\n"),
             "2: M:3:1: memory.tier.0.plugin: missing: expected the name of a plugin, such as "
             "plugin = \"name\"");
@@ -125,15 +125,25 @@ TEST(Memory, TiersNeedAPluginAndAFolder) {
             "2: M:4:10: memory.tier.0.plugin: expected the name of a plugin, got an empty string");
   EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nplugin = 4\n"),
             "2: M:4:10: memory.tier.0.plugin: expected a string, got 4");
-  EXPECT_EQ(parse_error("[[memory.tier]]\nplugin = \"a\"\n"),
-            "2: M:1:1: memory.plugins: missing: expected a list of folders that hold the plugins, "
-            "relative to the file");
   EXPECT_EQ(parse_error("[memory]\nplugins = []\n[[memory.tier]]\nplugin = \"a\"\n"),
-            "2: M:2:11: memory.plugins: expected at least one folder, got an empty list");
+            "2: M:2:11: memory.plugins: expected at least one folder, got an empty list; leave the "
+            "key out for the plugins of the program itself");
   EXPECT_EQ(parse_error("[memory]\ntier = 3\n"),
             "2: M:2:8: memory.tier: expected an array of tables, [[memory.tier]], got 3");
   EXPECT_EQ(parse_error("[memory]\n[memory.tier]\nplugin = \"a\"\n"),
             "2: M:2:1: memory.tier: expected an array of tables, [[memory.tier]], got a table");
+}
+
+// Text that says nothing either, so that another installation reads the run with its own plugins.
+TEST(Memory, FoldersThatAreNotGivenAreThoseOfTheProgram) {
+  const MemoryConfig memory = parse("[[memory.tier]]\nplugin = \"a\"\n");
+  EXPECT_TRUE(memory.plugins.empty());
+  const std::string text = to_toml(memory);
+  EXPECT_EQ(text.find("plugins ="), std::string::npos) << text;
+  EXPECT_EQ(parse(text), memory);
+  MemoryConfig given = memory;
+  given.plugins = {"/p"};
+  EXPECT_EQ(parse(to_toml(given)), given);
 }
 
 TEST(Memory, KeysOfATierAreChecked) {

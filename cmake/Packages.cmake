@@ -1,0 +1,24 @@
+# `cpack --config build/release/CPackConfig.cmake`: mneme-<version>-Linux.tar.gz with everything, and the Debian
+# packages mneme (component runtime) and mneme-sdk.
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_PACKAGE_NAME mneme)
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
+set(CPACK_PACKAGE_VENDOR "the mneme project")
+set(CPACK_PACKAGE_CONTACT "the mneme project")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_RESOURCE_FILE_README "${PROJECT_SOURCE_DIR}/README.md")
+set(CPACK_COMPONENTS_ALL runtime sdk)
+set(CPACK_VERBATIM_VARIABLES ON)
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)  # xz takes minutes over LibTorch
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME mneme)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)  # what is not copied: the C and C++ runtimes, spdlog, fmt
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "${PROJECT_DESCRIPTION}: the program, its memories, experiments and LibTorch")
+set(CPACK_DEBIAN_SDK_PACKAGE_NAME mneme-sdk)
+set(CPACK_DEBIAN_SDK_PACKAGE_ARCHITECTURE all)
+set(CPACK_COMPONENT_SDK_DESCRIPTION "Headers and CMake package with which memories for mneme are built")
+include(CPack)

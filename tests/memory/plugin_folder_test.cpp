@@ -1,0 +1,32 @@
+#include "host/memory/plugin_folder.hpp"
+
+#include "tests/memory/loader_support.hpp"
+
+namespace mneme::memory {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(PluginFolder, OfABuildLiesBesideTheProgramsFolder) {
+  EXPECT_EQ(plugin_folder_of("/nowhere/build/release/bin/mneme"), "/nowhere/build/release/plugins");
+}
+
+TEST(PluginFolder, OfAnInstallationLiesWhereItWasInstalled) {
+  const Folder folder;
+  const fs::path prefix = folder.text();
+  const fs::path installed = (prefix / "bin" / MNEME_INSTALLED_PLUGINS).lexically_normal();
+  fs::create_directories(prefix / "plugins");  // of somebody else
+  EXPECT_EQ(plugin_folder_of(prefix / "bin/mneme"), prefix / "plugins");
+  fs::create_directories(installed);
+  EXPECT_EQ(plugin_folder_of(prefix / "bin/mneme"), installed);
+}
+
+TEST(PluginFolder, OfThisProgramIsSearchedWhereNoneIsGiven) {
+  const fs::path executable = fs::read_symlink("/proc/self/exe");
+  EXPECT_EQ(default_plugin_folder(), plugin_folder_of(executable));
+  EXPECT_EQ(folders_to_search({}), std::vector<std::string>{default_plugin_folder().string()});
+  EXPECT_EQ(folders_to_search({"/a", "/b"}), (std::vector<std::string>{"/a", "/b"}));
+}
+
+}  // namespace
+}  // namespace mneme::memory
