@@ -8,7 +8,7 @@
 cmake_policy(VERSION 3.25)
 set(mneme_destination "${CMAKE_INSTALL_PREFIX}/${mneme_torch_folder}")
 
-# What libtorch_cpu needs, as the loader would find it; the system's own libraries stay out.
+# What libtorch_cpu needs, as the loader would find it. What a distribution's packages put into /usr/lib stays out.
 file(GET_RUNTIME_DEPENDENCIES
   LIBRARIES "${mneme_torch_root}/lib/libtorch_cpu.so" "${mneme_torch_root}/lib/libc10.so"
   DIRECTORIES "${mneme_torch_root}/lib" ${mneme_torch_cuda_folders}
@@ -20,19 +20,15 @@ if(mneme_missing)
   message(FATAL_ERROR "LibTorch in ${mneme_torch_root} needs libraries that were not found: ${mneme_missing}. "
                       "Run scripts/setup.sh, or leave LibTorch where it is with -DMNEME_INSTALL_TORCH=link.")
 endif()
-foreach(mneme_name IN LISTS mneme_ambiguous_FILENAMES)  # found in two folders: LibTorch's own comes first
-  list(APPEND mneme_needed ${mneme_ambiguous_${mneme_name}})
-endforeach()
-set(mneme_folders "")
-foreach(mneme_folder IN ITEMS "${mneme_torch_root}/lib" LISTS mneme_torch_cuda_folders)
-  file(REAL_PATH "${mneme_folder}" mneme_folder)
-  list(APPEND mneme_folders "${mneme_folder}")
+foreach(mneme_name IN LISTS mneme_ambiguous_FILENAMES)  # found in several folders
+  list(GET mneme_ambiguous_${mneme_name} 0 mneme_library)
+  list(APPEND mneme_needed "${mneme_library}")
 endforeach()
 list(APPEND mneme_needed "${mneme_torch_root}/lib/libtorch_cpu.so" "${mneme_torch_root}/lib/libc10.so")
 foreach(mneme_library IN LISTS mneme_needed)
   cmake_path(GET mneme_library PARENT_PATH mneme_folder)
   file(REAL_PATH "${mneme_folder}" mneme_folder)
-  if(mneme_folder IN_LIST mneme_folders)
+  if(NOT mneme_folder MATCHES "^/(usr/)?lib[0-9]*(/|$)")
     file(INSTALL DESTINATION "${mneme_destination}" TYPE SHARED_LIBRARY FOLLOW_SYMLINK_CHAIN FILES "${mneme_library}")
   endif()
 endforeach()

@@ -100,6 +100,42 @@ CMAKE
     expect_failure "MNEME_SANITIZE is 'memory'; expected address, undefined, thread or nothing" \
       configure -DMNEME_SANITIZE=memory
     ;;
+  configure_with_unknown_install_torch)
+    fake_libtorch "$work/torch" 2 11
+    expect_failure "MNEME_INSTALL_TORCH is 'move'; expected copy, copy-cuda or link" \
+      configure -DMNEME_TORCH="$work/torch" -DMNEME_INSTALL_TORCH=move
+    ;;
+  install_of_libtorch)
+    # Libraries that need each other as LibTorch's do; the one that is not there last.
+    mkdir -p "$work/torch/lib" "$work/elsewhere"
+    library() {  # name, folder, needed library...
+      echo "int $1(void) { return 0; }" |
+        cc -shared -fPIC -Wl,--no-as-needed,-soname,"lib$1.so" -x c - -x none "${@:3}" -o "$2/lib$1.so"
+    }
+    library mneme_part "$work/elsewhere"
+    library c10 "$work/torch/lib"
+    library torch_cpu "$work/torch/lib" "$work/torch/lib/libc10.so" "$work/elsewhere/libmneme_part.so"
+    copy_torch() {  # copy | copy-cuda, folder of what it needs besides
+      cmake "-DCMAKE_INSTALL_PREFIX=$work/prefix" "-Dmneme_torch_root=$work/torch" "-Dmneme_torch_cuda_folders=$2" \
+        -Dmneme_torch_folder=lib/torch -Dmneme_licence_folder=licences "-Dmneme_with_cuda=$1" -P "$project/cmake/InstallTorch.cmake"
+    }
+    copy_torch copy "$work/elsewhere" >/dev/null
+    files=$(find "$work/prefix" -type f -printf '%P ' | tr ' ' '\n' | sort | xargs)
+    [[ $files == 'lib/torch/libc10.so lib/torch/libmneme_part.so lib/torch/libtorch_cpu.so' ]] || die "installed: $files"
+    expect_failure 'is a build for the CPU only: there is no lib/libtorch_cuda.so.*MNEME_INSTALL_TORCH=copy' \
+      copy_torch copy-cuda "$work/elsewhere"
+    library torch_cuda "$work/torch/lib"
+    library torch_python "$work/torch/lib"
+    mkdir -p "$work/nvidia/cudnn/lib" "$work/nvidia/cudnn/include"
+    touch "$work/nvidia/cudnn/lib/libcudnn.so.9" "$work/nvidia/cudnn/include/cudnn.h"
+    copy_torch copy-cuda "$work/elsewhere" >/dev/null
+    [[ -e $work/prefix/lib/torch/libtorch_cuda.so ]] || die "copy-cuda leaves libtorch_cuda.so out"
+    [[ ! -e $work/prefix/lib/torch/libtorch_python.so ]] || die "copy-cuda takes libtorch_python.so"
+    found=$(find "$work/prefix" -name 'libcudnn.so.9')
+    [[ -n $found && -z $(find "$work/prefix" -name cudnn.h) ]] || die "copy-cuda: NVIDIA's libraries, and no more: $found"
+    rm "$work/elsewhere/libmneme_part.so"
+    expect_failure 'needs libraries that were not found: libmneme_part.so.*MNEME_INSTALL_TORCH=link' copy_torch copy "$work/elsewhere"
+    ;;
   configure_without_nvcc)
     mkdir "$work/bin"
     for tool in cmake ninja cc c++ gcc g++ ar ranlib ld as; do
