@@ -1,5 +1,5 @@
-# `cpack --config build/release/CPackConfig.cmake`: mneme-<version>-Linux.tar.gz with everything, and the Debian
-# packages mneme (component runtime) and mneme-sdk.
+# `cpack --config build/release/CPackConfig.cmake` makes in build/release/packages: mneme-<version>-Linux.tar.gz with
+# everything, and the Debian packages mneme (component runtime) and mneme-sdk.
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_PACKAGE_NAME mneme)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
@@ -9,6 +9,7 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_RESOURCE_FILE_README "${PROJECT_SOURCE_DIR}/README.md")
 set(CPACK_COMPONENTS_ALL runtime sdk)
+set(CPACK_PACKAGE_DIRECTORY "${CMAKE_BINARY_DIR}/packages")
 set(CPACK_VERBATIM_VARIABLES ON)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
