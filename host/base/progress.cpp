@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/base/wrap.hpp"
 
 namespace mneme {
 
@@ -16,27 +17,90 @@ Progress::Progress(std::ostream& out, ProgressOptions options, const Clock& cloc
       started_(clock.seconds()),
       state_(start) {}
 
-std::string Progress::line(const ProgressState& state) const {
-  const double elapsed = clock_.seconds() - started_;
-  const std::int64_t total = options_.total_steps;
-  std::string text = options_.title;
-  if (!text.empty()) text += ' ';
-  text += total > 0 ? str(state.step, '/', total) : str(state.step);
-  if (state.loss) text += "  loss " + format_number(*state.loss, 4);
-  if (state.learning_rate) text += str("  lr ", *state.learning_rate);
-  const std::int64_t steps = state.step - start_.step;
-  const std::int64_t tokens = state.tokens - start_.tokens;
-  if (elapsed > 0 && tokens > 0) {
-    text += "  " + format_count(static_cast<double>(tokens) / elapsed) + " tokens/s";
-  }
-  if (total > 0 && state.step >= total) {
-    text += "  in " + format_duration(elapsed);
-  } else if (total > 0 && steps > 0) {
-    const double left =
-        elapsed / static_cast<double>(steps) * static_cast<double>(total - state.step);
-    text += "  " + format_duration(left) + " left";
+std::string Progress::Line::text() const {
+  std::string text;
+  for (const std::string* part : {&title, &steps, &loss, &rate, &speed, &time}) {
+    if (part->empty()) continue;
+    if (!text.empty()) text += part == &steps ? " " : "  ";
+    text += *part;
   }
   return text;
+}
+
+std::string Progress::time_text(const ProgressState& state, double elapsed) const {
+  const std::int64_t total = options_.total_steps;
+  const std::int64_t steps = state.step - start_.step;
+  const bool is_done = state.step >= total;
+  if (total <= 0 || (steps <= 0 && !is_done)) return "";
+  const double left =
+      is_done ? 0.0
+              : elapsed / static_cast<double>(steps) * static_cast<double>(total - state.step);
+  std::string text = is_done ? "in " + format_duration(elapsed) : format_duration(left);
+  if (const ProgressRun& run = options_.run; run.number < run.of) {
+    const double others = static_cast<double>(run.of - run.number);
+    text += is_done ? ", " : " of ";
+    text += format_duration(left + others * run.seconds.value_or(elapsed + left)) + " left";
+  } else if (!is_done) {
+    text += " left";
+  }
+  return text;
+}
+
+Progress::Line Progress::parts(const ProgressState& state) const {
+  const double elapsed = clock_.seconds() - started_;
+  const std::int64_t total = options_.total_steps;
+  const std::int64_t tokens = state.tokens - start_.tokens;
+  Line line;
+  line.title = options_.title;
+  line.steps = total > 0 ? str(state.step, '/', total) : str(state.step);
+  if (options_.run.of > 1) {
+    line.steps = str("run ", options_.run.number, " of ", options_.run.of, ": ", line.steps);
+  }
+  if (state.loss) line.loss = "loss " + format_number(*state.loss, 4);
+  if (state.learning_rate) line.rate = str("lr ", *state.learning_rate);
+  if (elapsed > 0 && tokens > 0) {
+    line.speed = format_count(static_cast<double>(tokens) / elapsed) + " tokens/s";
+  }
+  line.time = time_text(state, elapsed);
+  return line;
+}
+
+std::string Progress::line(const ProgressState& state) const { return parts(state).text(); }
+
+std::string Progress::bar(const ProgressState& state, std::size_t width) const {
+  const double share = std::clamp(
+      static_cast<double>(state.step) / static_cast<double>(options_.total_steps), 0.0, 1.0);
+  const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
+  return str('[', std::string(filled, '#'), std::string(width - filled, '.'), "] ");
+}
+
+std::string Progress::fitted(const ProgressState& state, std::size_t width) const {
+  constexpr std::size_t kBrackets = 3;  // and the blank behind them
+  constexpr std::size_t kShortestBar = 8;
+  constexpr std::size_t kShortestTitle = 8;
+  const bool has_bar = options_.total_steps > 0 && options_.bar_width > 0;
+  const auto longest_bar = has_bar ? static_cast<std::size_t>(options_.bar_width) : 0;
+  const auto is_narrow = [&](const std::string& text, std::size_t more) {
+    return width > 0 && text_width(text) + more > width;
+  };
+  Line line = parts(state);
+  const std::size_t shortest = std::min(kShortestBar, longest_bar);
+  if (is_narrow(line.text(), has_bar ? shortest + kBrackets : 0)) line.rate.clear();
+  const std::string text = line.text();
+  if (has_bar && !is_narrow(text, shortest + kBrackets)) {
+    const std::size_t room =
+        width == 0 ? longest_bar : std::min(longest_bar, width - text_width(text) - kBrackets);
+    return bar(state, room) + text;
+  }
+  if (const std::size_t over = text_width(text) - std::min(text_width(text), width);
+      is_narrow(text, 0) && text_width(line.title) >= over + kShortestTitle) {
+    line.title = shortened(line.title, text_width(line.title) - over);
+  }
+  for (std::string* part : {&line.title, &line.loss, &line.speed, &line.time}) {
+    if (is_narrow(line.text(), 0)) part->clear();
+  }
+  // A line that wraps could not be redrawn in place.
+  return width == 0 ? line.text() : line.text().substr(0, width);
 }
 
 void Progress::update(const ProgressState& state) {
@@ -48,26 +112,17 @@ void Progress::update(const ProgressState& state) {
 }
 
 void Progress::show(const ProgressState& state) {
-  std::string text = line(state);
-  if (options_.is_terminal && options_.total_steps > 0 && options_.bar_width > 0) {
-    const double share = std::clamp(
-        static_cast<double>(state.step) / static_cast<double>(options_.total_steps), 0.0, 1.0);
-    const auto width = static_cast<std::size_t>(options_.bar_width);
-    const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
-    text = str('[', std::string(filled, '#'), std::string(width - filled, '.'), "] ", text);
-  }
   if (options_.is_terminal) {
-    // A line that wraps could not be redrawn in place.
-    if (options_.terminal_width > 1) {
-      text = text.substr(0, static_cast<std::size_t>(options_.terminal_width - 1));
-    }
+    // The last column stays free: some terminals begin a new line there.
+    const int columns = options_.terminal_width;
+    std::string text = fitted(state, columns > 1 ? static_cast<std::size_t>(columns - 1) : 0);
     // Blanks cover what a longer line before left behind.
     const std::size_t width = text.size();
     if (width < drawn_width_) text.append(drawn_width_ - width, ' ');
     drawn_width_ = width;
     out_ << '\r' << text << std::flush;
   } else {
-    out_ << text << '\n' << std::flush;
+    out_ << line(state) << '\n' << std::flush;
   }
   last_shown_ = clock_.seconds();
   has_shown_ = true;

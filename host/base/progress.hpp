@@ -10,14 +10,22 @@
 
 namespace mneme {
 
+// The run, one of several alike, that a phase of work belongs to.
+struct ProgressRun {
+  std::int64_t number = 0;             // from 1
+  std::int64_t of = 0;                 // runs in all; up to 1 = there are no others
+  std::optional<double> seconds = {};  // of a run, measured on those before; absent = as the phase
+};
+
 struct ProgressOptions {
   std::string title = "";        // in front of every line: "train", "eval test"
+  ProgressRun run = {};          // adds "run 3 of 15", and to the time left that of all runs
   std::int64_t total_steps = 0;  // 0 = unknown: no bar, no time left
   bool is_terminal = false;      // true: redraw one line with '\r'; false: whole lines
   double redraw_seconds = 0.2;   // least time between two redraws of the bar
   double line_seconds = 10.0;    // least time between two plain lines
   int bar_width = 24;            // characters between the brackets
-  int terminal_width = 0;        // columns; a longer line is cut there (0 = never)
+  int terminal_width = 0;        // columns (0 = any number): see below
 };
 
 // One moment of a run. `step` and `tokens` count from the start of the run, not since the last
@@ -31,7 +39,9 @@ struct ProgressState {
 
 // Writes progress to a stream that the caller owns. The first update and the last step are always
 // shown. Speed and time left are measured from construction (steps and tokens at `start` excluded,
-// so a resumed run shows its own speed). One thread at a time.
+// so a resumed run shows its own speed). Where a terminal is too narrow for all, what matters least
+// goes first: the learning rate, the bar, the title (shortened, then left out), the loss, the
+// speed; steps and time left go last. One thread at a time.
 class Progress {
  public:
   Progress(std::ostream& out, ProgressOptions options, const Clock& clock = steady_clock(),
@@ -47,6 +57,18 @@ class Progress {
   [[nodiscard]] std::string line(const ProgressState& state) const;
 
  private:
+  // What a line says: parts in their order, "" = there is none.
+  struct Line {
+    std::string title, steps, loss, rate, speed, time;
+
+    [[nodiscard]] std::string text() const;
+  };
+
+  [[nodiscard]] Line parts(const ProgressState& state) const;
+  [[nodiscard]] std::string time_text(const ProgressState& state, double elapsed) const;
+  [[nodiscard]] std::string bar(const ProgressState& state, std::size_t width) const;
+  // The line of a terminal, with the bar, in at most `width` columns (0 = any number).
+  [[nodiscard]] std::string fitted(const ProgressState& state, std::size_t width) const;
   void show(const ProgressState& state);
 
   std::ostream& out_;

@@ -172,8 +172,8 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
   json["files"] = files;
   arguments.open.json.write(json, streams);
   if (arguments.open.json.is_stdout()) return 0;
-  streams.out << analysis_text(studies, text) << "\nin " << arguments.out.string() << ": "
-              << join(files, ", ") << '\n';
+  streams.out << analysis_text(studies, text, streams.out_width) << "\nin "
+              << arguments.out.string() << ": " << join(files, ", ") << '\n';
   return 0;
 }
 

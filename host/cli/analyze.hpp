@@ -38,9 +38,10 @@ struct StudiedMemory {
 [[nodiscard]] Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
                                  const std::vector<StudiedMemory>& studies,
                                  const analyze::TokenText& text);
-// For people: where each head looks, a line each, and what is predicted better.
+// For people, in lines of at most `width` columns: where each head looks, a line each, and what is
+// predicted better.
 [[nodiscard]] std::string analysis_text(const std::vector<StudiedMemory>& studies,
-                                        const analyze::TokenText& text);
+                                        const analyze::TokenText& text, std::size_t width);
 
 // Makes the folder of --out before a long run. Error (kUsage) when it cannot be made.
 void make_output_folder(const std::filesystem::path& folder);

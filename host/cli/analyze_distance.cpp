@@ -44,7 +44,7 @@ std::set<std::int64_t> layers_of(const DistanceArguments& arguments, std::int64_
   return {arguments.layers.begin(), arguments.layers.end()};
 }
 
-std::string table_of(const std::vector<analyze::ReachSubject>& subjects, std::int64_t width) {
+compare::Table table_of(const std::vector<analyze::ReachSubject>& subjects, std::int64_t width) {
   compare::Table table({"memory", "layer", "distance", "weight", "tokens"});
   for (const analyze::ReachSubject& subject : subjects) {
     for (const auto& [number, layer] : subject.layers) {
@@ -59,7 +59,7 @@ std::string table_of(const std::vector<analyze::ReachSubject>& subjects, std::in
       }
     }
   }
-  return table.text();
+  return table;
 }
 
 std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
@@ -101,8 +101,8 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   }
   arguments.runs.open.json.write(json, streams);
   if (arguments.runs.open.json.is_stdout()) return 0;
-  streams.out << table_of(subjects, settings.width) << "\nin " << arguments.runs.out.string()
-              << ": " << join(files, ", ") << '\n';
+  streams.out << table_of(subjects, settings.width).text(streams.out_width) << "\nin "
+              << arguments.runs.out.string() << ": " << join(files, ", ") << '\n';
   return 0;
 }
 

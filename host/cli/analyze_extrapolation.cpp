@@ -46,7 +46,7 @@ std::vector<analyze::SizedResult> measure(const ExtrapolationArguments& argument
   return results;
 }
 
-std::string table_of(const std::vector<analyze::SizedResult>& results) {
+compare::Table table_of(const std::vector<analyze::SizedResult>& results) {
   compare::Table table({"memory", "multiple", "context", "loss", "perplexity", "tokens"});
   for (const analyze::SizedResult& one : results) {
     const eval::Protocol& protocol = one.result.protocol;
@@ -55,7 +55,7 @@ std::string table_of(const std::vector<analyze::SizedResult>& results) {
                    format_number(one.result.loss(), 4), format_number(one.result.perplexity(), 3),
                    str(one.result.total.tokens)});
   }
-  return table.text();
+  return table;
 }
 
 Json json_of(const ExtrapolationArguments& arguments,
@@ -85,8 +85,8 @@ int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   const std::vector<std::string> files = analyze::write_extrapolation(arguments.runs.out, results);
   arguments.runs.open.json.write(json_of(arguments, results, files), streams);
   if (arguments.runs.open.json.is_stdout()) return 0;
-  streams.out << table_of(results) << "\nin " << arguments.runs.out.string() << ": "
-              << join(files, ", ") << '\n';
+  streams.out << table_of(results).text(streams.out_width) << "\nin " << arguments.runs.out.string()
+              << ": " << join(files, ", ") << '\n';
   return 0;
 }
 

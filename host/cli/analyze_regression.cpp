@@ -141,8 +141,8 @@ std::vector<analyze::MeasuredRegression> measure(const RegressionArguments& argu
   return measured;
 }
 
-std::string text_of(const RegressionArguments& arguments,
-                    const std::vector<analyze::MeasuredRegression>& measured) {
+compare::Table table_of(const RegressionArguments& arguments,
+                        const std::vector<analyze::MeasuredRegression>& measured) {
   std::vector<std::string> headings = {"memory", "rows", "source", arguments.option, "error"};
   for (std::int64_t age = 0; arguments.updates > 0 && age <= arguments.updates; ++age) {
     headings.push_back(str("r, age ", age));
@@ -156,7 +156,7 @@ std::string text_of(const RegressionArguments& arguments,
     }
     table.add_row(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
 void check_use(const RegressionArguments& arguments) {
@@ -183,8 +183,8 @@ int run(const RegressionArguments& arguments, const Streams& streams) {
   json["files"] = files;
   arguments.json.write(json, streams);
   if (arguments.json.is_stdout()) return 0;
-  streams.out << text_of(arguments, measured) << "\nin " << arguments.out.string() << ": "
-              << join(files, ", ") << '\n';
+  streams.out << table_of(arguments, measured).text(streams.out_width) << "\nin "
+              << arguments.out.string() << ": " << join(files, ", ") << '\n';
   return 0;
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kShownWords = 8;
 
 // A line a layer: what old and new rows keep.
-std::string alpha_text(const std::vector<StudiedMemory>& studies) {
+std::string alpha_text(const std::vector<StudiedMemory>& studies, std::size_t width) {
   compare::Table table({"memory", "tier", "layer", "rows", "mean alpha", "oldest", "newest"});
   bool has_any = false;
   for (const StudiedMemory& one : studies) {
@@ -24,11 +24,11 @@ std::string alpha_text(const std::vector<StudiedMemory>& studies) {
       has_any = true;
     }
   }
-  return has_any ? table.text() : "";
+  return has_any ? table.text(width) : "";
 }
 
 // A line a layer: the shares of attention.
-std::string regions_text(const std::vector<StudiedMemory>& studies) {
+std::string regions_text(const std::vector<StudiedMemory>& studies, std::size_t width) {
   compare::Table table({"memory", "tier", "layer", "compressed", "memory rows", "segment"});
   bool has_any = false;
   for (const StudiedMemory& one : studies) {
@@ -41,11 +41,11 @@ std::string regions_text(const std::vector<StudiedMemory>& studies) {
       has_any = true;
     }
   }
-  return has_any ? table.text() : "";
+  return has_any ? table.text(width) : "";
 }
 
 // Where each head looks, a line each.
-std::string attention_text(const std::vector<StudiedMemory>& studies) {
+std::string attention_text(const std::vector<StudiedMemory>& studies, std::size_t width) {
   const bool has_signal = std::ranges::any_of(
       studies, [](const StudiedMemory& one) { return one.study->has_signal(); });
   if (!has_signal) return "";
@@ -60,10 +60,11 @@ std::string attention_text(const std::vector<StudiedMemory>& studies) {
                      format_number(head.mean_deviation, 3), format_number(inside, 3)});
     }
   }
-  return table.text();
+  return table.text(width);
 }
 
-std::string better_text(const StudiedMemory& first, const analyze::TokenText& text) {
+std::string better_text(const StudiedMemory& first, const analyze::TokenText& text,
+                        std::size_t width) {
   const auto& better = first.study->better();
   if (!better) return "";
   const analyze::BetterPredicted::Summary summary = better->summary();
@@ -80,7 +81,7 @@ std::string better_text(const StudiedMemory& first, const analyze::TokenText& te
   }
   return str("\npredicted better by ", first.memory.name, ": ", summary.better, " of ",
              summary.targets, " targets, mean gain ", format_number(summary.mean_gain, 4),
-             " nats\n", table.text());
+             " nats\n", table.text(width));
 }
 
 }  // namespace
@@ -110,10 +111,10 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
   return json;
 }
 
-std::string analysis_text(const std::vector<StudiedMemory>& studies,
-                          const analyze::TokenText& text) {
-  return attention_text(studies) + alpha_text(studies) + regions_text(studies) +
-         better_text(studies.front(), text);
+std::string analysis_text(const std::vector<StudiedMemory>& studies, const analyze::TokenText& text,
+                          std::size_t width) {
+  return attention_text(studies, width) + alpha_text(studies, width) +
+         regions_text(studies, width) + better_text(studies.front(), text, width);
 }
 
 }  // namespace mneme::cli

@@ -32,6 +32,7 @@ class CompareDisplay final : public compare::Observer {
   explicit CompareDisplay(Display& display) : display_(display) {}
 
   void on_training(const std::string& arm, std::uint64_t seed, std::int64_t steps) override {
+    display_.next_run();
     display_.begin(str("train ", arm, " (seed ", seed, ')'), steps);
   }
   void on_step(const train::StepReport& report) override {
@@ -63,12 +64,14 @@ int run(const CompareArguments& arguments, const Streams& streams) {
     return compare::read_arms(arguments.experiment, arguments.memory, arguments.set.overrides());
   });
   Display display(streams, arguments.is_quiet);
+  display.count_runs(static_cast<std::int64_t>(arms.size()) * arguments.seeds);
   CompareDisplay observer(display);
   const InterruptGuard guard;
   try {
     const compare::Comparison comparison = compare::compare(arms, options, observer);
     arguments.json.write(compare::to_json(comparison), streams);
-    if (!arguments.json.is_stdout()) streams.out << compare::table_text(comparison) << std::flush;
+    if (!arguments.json.is_stdout())
+      streams.out << compare::table_text(comparison, streams.out_width) << std::flush;
     return 0;
   } catch (const Interrupted& interrupted) {
     display.end();

@@ -120,7 +120,7 @@ class Works {
   std::int64_t steps_ = 0;
 };
 
-std::string table_of(const Json& json) {
+compare::Table table_of(const Json& json) {
   compare::Table table({"split", "tokens", "documents", "lines", "words", "bytes", "characters",
                         "unknown", "unknown %"});
   for (const auto& [split, entry] : json["splits"].items()) {
@@ -132,7 +132,7 @@ std::string table_of(const Json& json) {
     row.push_back(format_number(100.0 * entry["unknown_share"].get<double>(), 3));
     table.add_row(std::move(row));
   }
-  return table.text();
+  return table;
 }
 
 }  // namespace
@@ -160,7 +160,7 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
   const Json& vocabulary = json["vocabulary"];
   streams.out << "vocabulary: " << vocabulary["kind"].get<std::string>() << ", "
               << vocabulary["size"] << " symbols\n"
-              << table_of(json) << "prepared " << arguments.out.string()
+              << table_of(json).text(streams.out_width) << "prepared " << arguments.out.string()
               << "; to use it: [data] task = \"text\", prepared = "
               // Absolute: a relative path in an experiment begins at the experiment's folder.
               << config::toml_string(std::filesystem::absolute(arguments.out).string()) << '\n';

@@ -18,6 +18,10 @@ class Display {
  public:
   Display(const Streams& streams, bool is_quiet) : streams_(streams), is_quiet_(is_quiet) {}
 
+  // Says that so many runs alike follow, and begins each: its phases show which it is, and the time
+  // that all still need.
+  void count_runs(std::int64_t runs) { run_ = {.number = 0, .of = runs, .seconds = {}}; }
+  void next_run();
   // Begins a phase; the one before ends. `steps` and `tokens` of a resumed run are already done.
   void begin(const std::string& title, std::int64_t total_steps, std::int64_t steps = 0,
              std::int64_t tokens = 0);
@@ -28,8 +32,13 @@ class Display {
   void end();
 
  private:
+  [[nodiscard]] double seconds_of_runs() const;  // since the first one began
+
   const Streams& streams_;
   bool is_quiet_;
+  ProgressRun run_;
+  double first_run_ = 0.0;       // when it began, by the steady clock
+  bool is_later_phase_ = false;  // of the run
   std::unique_ptr<Progress> progress_;
 };
 

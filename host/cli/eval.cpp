@@ -69,6 +69,9 @@ class Evaluations {
         memories_(run.memories),
         sweep_(run.checkpoint, run.experiment, run.options) {
     note_data(display_, *run.options.dataset);
+    if (arguments.extrapolate == 0) {
+      display_.count_runs(static_cast<std::int64_t>(memories_.size()));
+    }
   }
 
   std::vector<train::SweepResult> run() {
@@ -90,10 +93,12 @@ class Evaluations {
       keep({.name = memory.name, .memory = memory.memory, .error = error});
       return;
     }
+    display_.count_runs(static_cast<std::int64_t>(sizes.size()));
     for (const train::SweepMemory& size : sizes) evaluate(size);
   }
 
   void evaluate(const train::SweepMemory& memory) {
+    display_.next_run();
     keep(sweep_.evaluate(memory, split_of(arguments_), [&](train::Runtime& runtime) {
       display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
                      runtime.evaluation_segments(split_of(arguments_)));
@@ -155,8 +160,9 @@ int evaluate(const EvalArguments& arguments, const Streams& streams) {
   const std::vector<train::SweepResult> results = Evaluations(arguments, run, streams).run();
   arguments.json.write(json_of(arguments, run, results), streams);
   if (!arguments.json.is_stdout()) {
-    streams.out << result_table(results) << statement_text(results);
-    if (arguments.wants_breakdown) streams.out << breakdown_text(results);
+    streams.out << result_table(results, streams.out_width)
+                << statement_text(results, streams.out_width);
+    if (arguments.wants_breakdown) streams.out << breakdown_text(results, streams.out_width);
   }
   return exit_code_of(results);
 }

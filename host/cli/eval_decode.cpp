@@ -129,7 +129,7 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
                         {"device", train::describe(contenders.front().runtime->device())},
                         {"memories", std::move(results)}},
                        streams);
-  if (!arguments.json.is_stdout()) streams.out << table.text();
+  if (!arguments.json.is_stdout()) streams.out << table.text(streams.out_width);
   return 0;
 }
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <sstream>
 
+#include "host/base/wrap.hpp"
 #include "host/compare/table.hpp"
 #include "host/train/run_folder.hpp"
 
@@ -14,8 +14,6 @@ namespace mneme::cli {
 namespace {
 
 using Results = std::vector<train::SweepResult>;
-
-constexpr std::size_t kLineWidth = 100;
 
 // A column of the table: its heading and a memory's cell, "" when it is not known.
 struct Column {
@@ -55,20 +53,6 @@ const train::SweepResult* first_result(const Results& results) {
   return found == results.end() ? nullptr : &*found;
 }
 
-// Breaks a text at blanks into lines of at most kLineWidth characters.
-std::string wrap(const std::string& text) {
-  std::istringstream in(text);
-  std::string out, line;
-  for (std::string word; in >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > kLineWidth) {
-      out += line + '\n';
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return out + line + '\n';
-}
-
 // Positions 0, 1, 2-3, 4-7, ... drawn together.
 std::vector<eval::Bucket> in_powers_of_two(const std::vector<eval::Bucket>& positions) {
   std::map<std::int64_t, eval::Bucket> grouped;
@@ -88,7 +72,8 @@ std::vector<eval::Bucket> in_powers_of_two(const std::vector<eval::Bucket>& posi
 using Pick = std::function<std::vector<eval::Bucket>(const eval::Breakdown&)>;
 
 // One breakdown of all memories; "" when the first has none.
-std::string breakdown_table(const Results& results, const std::string& value, const Pick& pick) {
+std::string breakdown_table(const Results& results, const std::string& value, const Pick& pick,
+                            std::size_t width) {
   const train::SweepResult* const first = first_result(results);
   if (first == nullptr || pick(first->result->breakdown).empty()) return "";
   std::vector<std::string> headings = {"", "tokens"};
@@ -110,12 +95,12 @@ std::string breakdown_table(const Results& results, const std::string& value, co
     }
     table.add_row(std::move(cells));
   }
-  return str("\nloss, nats a token, by ", value, '\n', table.text());
+  return str("\nloss, nats a token, by ", value, '\n', table.text(width));
 }
 
 }  // namespace
 
-std::string result_table(const Results& results) {
+std::string result_table(const Results& results, std::size_t width) {
   std::vector<Column> known;
   for (Column& column : columns()) {
     const bool has_any = std::ranges::any_of(
@@ -136,24 +121,27 @@ std::string result_table(const Results& results) {
     }
     table.add_row(std::move(cells));
   }
-  return table.text();
+  return table.text(width);
 }
 
-std::string statement_text(const Results& results) {
+std::string statement_text(const Results& results, std::size_t width) {
   const train::SweepResult* const first = first_result(results);
   if (first == nullptr) return "";
   std::string text = eval::statement(*first->result);
   if (results.size() > 1) text = str(first->name, ": ", text, " Other memories: see context.");
-  return '\n' + wrap(text);
+  return '\n' + join(wrap_text(text, width), "\n") + '\n';
 }
 
-std::string breakdown_text(const Results& results) {
-  return breakdown_table(results, "position in the segment",
-                         [](const eval::Breakdown& b) { return in_powers_of_two(b.position); }) +
-         breakdown_table(results, "tokens of the document before",
-                         [](const eval::Breakdown& b) { return b.distance; }) +
-         breakdown_table(results, "times in the training data",
-                         [](const eval::Breakdown& b) { return b.frequency; });
+std::string breakdown_text(const Results& results, std::size_t width) {
+  return breakdown_table(
+             results, "position in the segment",
+             [](const eval::Breakdown& b) { return in_powers_of_two(b.position); }, width) +
+         breakdown_table(
+             results, "tokens of the document before",
+             [](const eval::Breakdown& b) { return b.distance; }, width) +
+         breakdown_table(
+             results, "times in the training data",
+             [](const eval::Breakdown& b) { return b.frequency; }, width);
 }
 
 Json to_json(const train::SweepResult& result) {

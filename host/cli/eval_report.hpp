@@ -9,15 +9,20 @@
 
 namespace mneme::cli {
 
+// Lines have at most `width` columns.
+
 // One line a memory; columns that no memory has a number for are left out.
-[[nodiscard]] std::string result_table(const std::vector<train::SweepResult>& results);
+[[nodiscard]] std::string result_table(const std::vector<train::SweepResult>& results,
+                                       std::size_t width);
 
 // How the first numbers of the table were obtained, as a paragraph; "" when there are none.
-[[nodiscard]] std::string statement_text(const std::vector<train::SweepResult>& results);
+[[nodiscard]] std::string statement_text(const std::vector<train::SweepResult>& results,
+                                         std::size_t width);
 
 // Loss by position, by distance and by frequency, one table each with a column a memory; positions
 // are drawn together in powers of two.
-[[nodiscard]] std::string breakdown_text(const std::vector<train::SweepResult>& results);
+[[nodiscard]] std::string breakdown_text(const std::vector<train::SweepResult>& results,
+                                         std::size_t width);
 
 // Everything, for programs: name, memory, plugins, and either result, statement and breakdown or
 // error.

@@ -74,7 +74,7 @@ int inspect_file(const InspectArguments& arguments, const Streams& streams) {
   arguments.json.write(json_of(file, bytes), streams);
   if (arguments.json.is_stdout()) return 0;
   if (const std::string kind = kind_of(file); !kind.empty()) streams.out << kind << "\n\n";
-  streams.out << table.text();
+  streams.out << table.text(streams.out_width);
   for (const auto& [key, value] : file.metadata()) {
     streams.out << "metadata " << key << ": " << first_line(value) << '\n';
   }

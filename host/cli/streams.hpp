@@ -1,6 +1,7 @@
 // Where a command writes.
 #pragma once
 
+#include <cstddef>
 #include <ostream>
 
 #include "host/base/progress.hpp"
@@ -14,9 +15,11 @@ struct Streams {
   bool is_err_terminal = false;  // progress is a bar there, lines elsewhere
   bool is_err_coloured = false;  // a terminal, and NO_COLOR is unset or empty
   int err_width = 0;             // columns; 0 = unknown
+  std::size_t out_width = 80;    // columns that tables and paragraphs take
 };
 
-// The process's stdout and stderr.
+// The process's stdout and stderr. Columns are those of COLUMNS, else the terminal's, else, for
+// stdout, 80.
 [[nodiscard]] Streams standard_streams();
 
 // Options of a progress display on `streams.err`.

@@ -91,8 +91,8 @@ struct Spread {
 [[nodiscard]] std::vector<double> against_first(const Metric& metric, std::size_t arm);
 
 // The comparison as an aligned table with one column an arm, differences to the first arm, and what
-// they do not show.
-[[nodiscard]] std::string table_text(const Comparison& comparison);
+// they do not show, in lines of at most `width` columns (0 = any).
+[[nodiscard]] std::string table_text(const Comparison& comparison, std::size_t width = 0);
 
 // Everything, for programs.
 [[nodiscard]] Json to_json(const Comparison& comparison);

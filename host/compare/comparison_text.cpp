@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "host/base/text.hpp"
+#include "host/base/wrap.hpp"
 #include "host/compare/comparison.hpp"
 #include "host/compare/table.hpp"
 
@@ -45,16 +46,11 @@ std::string against_text(const Metric& metric, std::size_t arm) {
 
 Table table_of(const Comparison& comparison) {
   std::vector<std::string> headings{""};
-  std::vector<std::string> plugins{"plugins"};
-  for (const Arm& arm : comparison.arms) {
-    headings.push_back(arm.name);
-    plugins.push_back(plugins_text(arm));
-  }
+  for (const Arm& arm : comparison.arms) headings.push_back(arm.name);
   for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
     headings.push_back(str(comparison.arms[arm].name, " against ", comparison.arms[0].name));
   }
   Table table(std::move(headings));
-  table.add_row(std::move(plugins));
   for (const Metric& metric : metrics(comparison)) {
     std::vector<std::string> row{metric.name};
     for (const auto& values : metric.values) row.push_back(spread_text(values, metric.digits));
@@ -68,8 +64,12 @@ Table table_of(const Comparison& comparison) {
 
 }  // namespace
 
-std::string table_text(const Comparison& comparison) {
-  std::string text = table_of(comparison).text();
+std::string table_text(const Comparison& comparison, std::size_t width) {
+  std::string text = table_of(comparison).text(width);
+  for (const Arm& arm : comparison.arms) {
+    const std::string line = str("plugins of ", arm.name, ": ", plugins_text(arm));
+    text += join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
+  }
   if (comparison.alphabet > 0) {
     text += str("chance: ", format_number(comparison.chance(), 4), " (one of ", comparison.alphabet,
                 " symbols)\n");

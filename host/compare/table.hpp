@@ -1,6 +1,7 @@
 // Text tables.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,11 @@ class Table {
   void add_row(std::vector<std::string> cells);
   // An empty line.
   void add_gap();
-  // Lines ending in '\n', without blanks at their ends.
-  [[nodiscard]] std::string text() const;
+  // Lines ending in '\n', without blanks at their ends, of at most `width` columns (0 = as wide as
+  // the table is). A table that is wider gets headings and first cells of several lines; where that
+  // is not enough, its columns come in blocks one below the other, each with the first column and
+  // the rows that have cells in it.
+  [[nodiscard]] std::string text(std::size_t width = 0) const;
 
  private:
   std::vector<std::string> headings_;

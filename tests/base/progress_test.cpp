@@ -1,5 +1,6 @@
 #include "host/base/progress.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -85,13 +86,66 @@ TEST(Progress, NotesDoNotDamageTheBar) {
   EXPECT_EQ(out.str(), "\rt 1\r   \rsaved\n\rt 1\n");
 }
 
-TEST(Progress, LongLinesAreCutAtTheTerminalsWidth) {
+// What a terminal of so many columns shows in the middle of a training.
+std::string shown_at(int columns, const ProgressRun& run = {}) {
   ManualClock clock;
   std::ostringstream out;
-  Progress progress(out, {.title = "a long title", .is_terminal = true, .terminal_width = 7},
+  Progress progress(out,
+                    {.title = "train continuous_ltm (seed 1)",
+                     .run = run,
+                     .total_steps = 2000,
+                     .is_terminal = true,
+                     .terminal_width = columns},
                     clock);
-  progress.update({.step = 1});
-  EXPECT_EQ(out.str(), "\ra long");
+  clock.advance(30.0);
+  progress.update({.step = 500, .tokens = 369000, .loss = 2.5, .learning_rate = 0.0014});
+  return out.str().substr(1);  // '\r'
+}
+
+TEST(Progress, ANarrowTerminalLosesWhatMattersLeast) {
+  const std::string speed_and_time = "12.3k tokens/s  1m30s left";
+  EXPECT_EQ(shown_at(0),
+            "[######..................] train continuous_ltm (seed 1) 500/2000  loss "
+            "2.5000  lr 0.0014  " +
+                speed_and_time);
+  EXPECT_EQ(shown_at(100),
+            "[####.............] train continuous_ltm (seed 1) 500/2000  loss "
+            "2.5000  " +
+                speed_and_time);
+  EXPECT_EQ(shown_at(82), "train continuous_ltm (seed 1) 500/2000  loss 2.5000  " + speed_and_time);
+  EXPECT_EQ(shown_at(80), "train continuous_ltm (seed 1) 500/2000  loss 2.5000  " + speed_and_time);
+  EXPECT_EQ(shown_at(70), "train continuous_.. 500/2000  loss 2.5000  " + speed_and_time);
+  EXPECT_EQ(shown_at(55), "500/2000  loss 2.5000  " + speed_and_time);
+  EXPECT_EQ(shown_at(40), "500/2000  " + speed_and_time);
+  EXPECT_EQ(shown_at(30), "500/2000  1m30s left");
+  EXPECT_EQ(shown_at(7), "500/20") << "nothing is left to go: the line is cut";
+}
+
+TEST(Progress, NoTerminalIsOverrun) {
+  for (int columns = 2; columns < 140; ++columns) {
+    EXPECT_LT(shown_at(columns, {.number = 3, .of = 15, .seconds = 100.0}).size(),
+              static_cast<std::size_t>(columns));
+  }
+}
+
+TEST(Progress, OneOfSeveralRunsShowsTheTimeOfAll) {
+  // 90 s of this run and 12 runs of 100 s.
+  EXPECT_EQ(shown_at(80, {.number = 3, .of = 15, .seconds = 100.0}),
+            "run 3 of 15: 500/2000  loss 2.5000  12.3k tokens/s  1m30s of 21m30s left");
+  // Without a run before it: the others take as long as this one, 120 s.
+  EXPECT_THAT(shown_at(0, {.number = 1, .of = 3, .seconds = {}}),
+              ::testing::EndsWith("run 1 of 3: 500/2000  loss 2.5000  lr 0.0014  12.3k tokens/s  "
+                                  "1m30s of 5m30s left"));
+  EXPECT_THAT(shown_at(0, {.number = 3, .of = 3, .seconds = 100.0}),
+              ::testing::EndsWith("  1m30s left"));
+}
+
+TEST(Progress, TheEndOfARunSaysWhatTheOthersNeed) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.run = {.number = 1, .of = 3, .seconds = {}}, .total_steps = 4}, clock);
+  clock.advance(20.0);
+  EXPECT_EQ(progress.line({.step = 4}), "run 1 of 3: 4/4  in 20.0s, 40.0s left");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 namespace mneme::compare {
 namespace {
@@ -103,6 +104,26 @@ TEST(TableText, SetsArmsAgainstTheFirst) {
   EXPECT_THAT(text, HasSubstr("x 0.50\n"));
   EXPECT_THAT(text, HasSubstr("chance: 0.0312 (one of 32 symbols)\n"));
   EXPECT_THAT(text, HasSubstr("one seed: no interval"));
+}
+
+// Long ids stand below the table, so that they widen no column; lines keep to the width.
+TEST(TableText, KeepsToTheWidthWithFiveMemories) {
+  Comparison five = comparison({3.0, 5.0}, {2.0, 4.5});
+  for (const char* const name : {"compressive", "continuous_ltm_sticky", "lamemo"}) {
+    Arm& added = five.arms.emplace_back(five.arms[1]);
+    added.name = name;
+    added.plugins.push_back(added.plugins.front());
+    added.plugins.back().id = "org.example.a_memory_behind_the_cache";
+  }
+  std::istringstream in(table_text(five, 80));
+  std::string text;
+  for (std::string line; std::getline(in, line); text += line + '\n') {
+    EXPECT_LE(line.size(), 80U) << line;
+  }
+  EXPECT_THAT(text,
+              HasSubstr("plugins of none: no tier\nplugins of cache: org.example.cache@1.2.3\n"));
+  EXPECT_THAT(text, HasSubstr("plugins of lamemo: org.example.cache@1.2.3 +\n  "
+                              "org.example.a_memory_behind_the_cache@1.2.3\n"));
 }
 
 TEST(TableText, GivesSpreadsOverSeeds) {

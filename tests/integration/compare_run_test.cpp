@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <csignal>
+#include <sstream>
 
 #include "host/base/file.hpp"
 #include "host/base/json.hpp"
@@ -44,7 +46,9 @@ TEST_F(CompareRun, PrintsATable) {
         "one seed: no interval"}) {
     EXPECT_THAT(result.out, HasSubstr(text));
   }
-  EXPECT_THAT(result.err, HasSubstr("train none (seed 1) 6/6"));
+  EXPECT_THAT(result.err, HasSubstr("train none (seed 1) run 1 of 2: 6/6"));
+  EXPECT_THAT(result.err, HasSubstr("train cache (seed 1) run 2 of 2: 6/6"));
+  EXPECT_THAT(result.err, HasSubstr("evaluate cache valid run 2 of 2: 4/4"));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\r")));
 
   const auto json = Json::parse(read_file(folder_ / "out.json"));
@@ -65,6 +69,25 @@ TEST_F(CompareRun, PrintsATable) {
   };
   EXPECT_EQ(state_bytes(0), 0);
   EXPECT_GT(state_bytes(1), 0);
+}
+
+// 80 columns where nobody says how many there are; as many as COLUMNS says.
+TEST_F(CompareRun, FitsTheTableToTheTerminal) {
+  const auto widest = [&](const std::vector<std::string>& environment) {
+    const std::string second =
+        folder_.write("another_memory_with_a_long_name.toml", read_file(cache_)).string();
+    const ProgramResult result = run_mneme({"compare", experiment(tiny()), "--memory", none_,
+                                            "--memory", cache_, "--memory", second, "--quiet"},
+                                           {.environment = environment});
+    expect_done(result);
+    std::istringstream in(result.out);
+    std::size_t longest = 0;
+    for (std::string line; std::getline(in, line);) longest = std::max(longest, line.size());
+    return longest;
+  };
+  EXPECT_LE(widest({"COLUMNS="}), 80U);
+  EXPECT_LE(widest({"COLUMNS=60"}), 60U);
+  EXPECT_GT(widest({"COLUMNS=200"}), 100U);
 }
 
 TEST_F(CompareRun, RunsSeveralSeeds) {

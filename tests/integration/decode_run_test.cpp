@@ -36,7 +36,8 @@ TEST_F(DecodeRun, LearnsAndDecodesAlikeWithAndWithoutMemory) {
       folder_.write("cache.toml", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 7")).string();
   const ProgramResult result =
       run_mneme({"eval", run, "--decode", "--split", "test", "--memory", none(), "--memory", cache,
-                 "--json", file("decode.json"), "--quiet", "--threads", "1"});
+                 "--json", file("decode.json"), "--quiet", "--threads", "1"},
+                {.environment = {"COLUMNS=120"}});
   expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("times as fast"));
   const Json json = Json::parse(read_file(folder_ / "decode.json"));

@@ -1,4 +1,5 @@
 // Several memories in one process through the real binary: eval --memory A --memory B --memory A.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -147,10 +148,16 @@ TEST_F(SweepRun, ExtrapolatesInOneCommand) {
   expect_refusal(eval({}, {"--option", "rows"}), 2, {"settings of --extrapolate"});
 }
 
+// A paragraph, which is broken to the terminal's width.
+std::string on_one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
 TEST_F(SweepRun, PrintsTheBreakdown) {
   const ProgramResult plain = eval({});
   expect_done(plain);
-  EXPECT_THAT(plain.out, HasSubstr("each of the 4 lanes starts with"));
+  EXPECT_THAT(on_one_line(plain.out), HasSubstr("each of the 4 lanes starts with"));
   EXPECT_THAT(plain.out, Not(HasSubstr("position in the segment")));
   const ProgramResult result = eval({a_, b_}, {"--breakdown"});
   expect_done(result);
@@ -189,7 +196,7 @@ TEST_F(SweepRun, StatesAWordModelFully) {
   const ProgramResult result =
       run_mneme({"eval", file("words"), "--json", file("eval.json"), "--quiet", "--breakdown"});
   expect_done(result);
-  EXPECT_THAT(result.out, HasSubstr("a token is a word or the <eos>"));
+  EXPECT_THAT(on_one_line(result.out), HasSubstr("a token is a word or the <eos>"));
   EXPECT_THAT(result.out, HasSubstr("times in the training data"));
   const Json one = memories().at(0);
   const Json& numbers = one.at("result");
