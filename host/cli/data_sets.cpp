@@ -7,7 +7,8 @@
 namespace mneme::cli {
 namespace {
 
-// A public data set. The counts are those that must come out of `prepare`.
+// A public data set. `prepare` reads what lies at `put` and makes the folder that configs/ names;
+// the counts are those that must come out of it.
 struct DataSet {
   std::string_view name;
   std::string_view what;
@@ -23,10 +24,11 @@ const std::vector<DataSet>& data_sets() {
        .what = "articles of Wikipedia as words (CC BY-SA)",
        .found = "Salesforce Research, \"The WikiText Long Term Dependency Language Modeling "
                 "Dataset\": wikitext-103-v1.zip",
-       .put = "data/wikitext-103/wiki.train.tokens, wiki.valid.tokens, wiki.test.tokens",
+       .put = "data/wikitext-103/wiki.train.tokens, data/wikitext-103/wiki.valid.tokens, "
+              "data/wikitext-103/wiki.test.tokens",
        .prepare = "mneme data prepare --preparation wikitext-103 --train "
                   "data/wikitext-103/wiki.train.tokens --valid data/wikitext-103/wiki.valid.tokens "
-                  "--test data/wikitext-103/wiki.test.tokens --out data/wt103",
+                  "--test data/wikitext-103/wiki.test.tokens --out data/wikitext-103-prepared",
        .counts =
            "tokens with <eos>: train 103227021, valid 217646, test 245569; vocabulary 267735; "
            "articles: valid 60, test 60"},
@@ -48,7 +50,10 @@ const std::vector<DataSet>& data_sets() {
       {.name = "PG-19",
        .what = "28752 books printed before 1919 (public domain)",
        .found = "github.com/google-deepmind/pg19, which names the storage bucket",
-       .put = "data/pg19/train/*.txt, data/pg19/validation/*.txt, data/pg19/test/*.txt",
+       .put = "data/pg19/train/*.txt, data/pg19/validation/*.txt, data/pg19/test/*.txt; ids of "
+              "subwords of your own, as configs/compressive/pg19.toml reads them, at "
+              "data/pg19-subwords/train.safetensors, data/pg19-subwords/validation.safetensors, "
+              "data/pg19-subwords/test.safetensors",
        .prepare = "mneme data prepare --vocabulary word --min-count 10 --no-eos --train "
                   "data/pg19/train --valid data/pg19/validation --test data/pg19/test --out "
                   "data/pg19-prepared",
@@ -57,8 +62,8 @@ const std::vector<DataSet>& data_sets() {
        .what = "dialogues about 30 documents (no licence stated)",
        .found = "github.com/festvox/datasets-CMU_DoG (Zhou, Prabhumoye, Black, EMNLP 2018)",
        .put =
-           "data/cmu-dog/train.txt and so on: one utterance a line, and a line <dialogue> before "
-           "each conversation",
+           "data/cmu-dog/train.txt, data/cmu-dog/valid.txt, data/cmu-dog/test.txt; one utterance a "
+           "line, and a line <dialogue> before each conversation",
        .prepare = "mneme data prepare --vocabulary word --documents mark --document-mark "
                   "\"<dialogue>\" --train data/cmu-dog/train.txt --valid data/cmu-dog/valid.txt "
                   "--test data/cmu-dog/test.txt --out data/cmu-dog-prepared",
