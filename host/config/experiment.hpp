@@ -105,7 +105,8 @@ struct TierConfig {
 
 // [memory]
 struct MemoryConfig {
-  std::vector<std::filesystem::path> plugins = {};  // folders, absolute, searched in order
+  // Folders, absolute, searched in order; none = those of the program that runs.
+  std::vector<std::filesystem::path> plugins = {};
   Carry carry = Carry::kRefuse;
   std::vector<TierConfig> tiers = {};  // nearest memory first
 
