@@ -15,14 +15,14 @@ void Display::begin(const std::string& title, std::int64_t total_steps, std::int
   // A later phase of the first run: the one before tells best what a run takes.
   if (run_.number == 1 && is_later_phase_) options.run.seconds = seconds_of_runs();
   is_later_phase_ = true;
-  progress_ = std::make_unique<Progress>(streams_.err, std::move(options), steady_clock(),
+  progress_ = std::make_unique<Progress>(streams_.err, std::move(options), clock_,
                                          ProgressState{steps, tokens, {}, {}});
 }
 
-double Display::seconds_of_runs() const { return steady_clock().seconds() - first_run_; }
+double Display::seconds_of_runs() const { return clock_.seconds() - first_run_; }
 
 void Display::next_run() {
-  if (run_.number == 0) first_run_ = steady_clock().seconds();
+  if (run_.number == 0) first_run_ = clock_.seconds();
   if (run_.number > 0) run_.seconds = seconds_of_runs() / static_cast<double>(run_.number);
   ++run_.number;
   is_later_phase_ = false;

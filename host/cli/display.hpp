@@ -16,7 +16,8 @@ namespace mneme::cli {
 // One phase of work after another, each a bar on a terminal and lines elsewhere. Silent when quiet.
 class Display {
  public:
-  Display(const Streams& streams, bool is_quiet) : streams_(streams), is_quiet_(is_quiet) {}
+  Display(const Streams& streams, bool is_quiet, const Clock& clock = steady_clock())
+      : streams_(streams), is_quiet_(is_quiet), clock_(clock) {}
 
   // Says that so many runs alike follow, and begins each: its phases show which it is, and the time
   // that all still need.
@@ -36,8 +37,9 @@ class Display {
 
   const Streams& streams_;
   bool is_quiet_;
+  const Clock& clock_;
   ProgressRun run_;
-  double first_run_ = 0.0;       // when it began, by the steady clock
+  double first_run_ = 0.0;       // when it began
   bool is_later_phase_ = false;  // of the run
   std::unique_ptr<Progress> progress_;
 };

@@ -1,0 +1,48 @@
+#include "host/cli/display.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace mneme::cli {
+namespace {
+
+class DisplayTest : public ::testing::Test {
+ protected:
+  // A phase of 10 segments that takes so long, and the line at `segments` of them.
+  std::string line_of(const std::string& title, double seconds, std::int64_t segments) {
+    display_.begin(title, 10);
+    clock_.advance(seconds);
+    display_.update(segments, 0);
+    display_.end();
+    std::string text = err_.str();
+    err_.str("");
+    return text;
+  }
+
+  ManualClock clock_;
+  std::ostringstream out_, err_;
+  Streams streams_{.out = out_, .err = err_};
+  Display display_{streams_, false, clock_};
+};
+
+// The first run tells as it goes what a run takes; later ones go by those before.
+TEST_F(DisplayTest, SaysWhichRunAndWhatAllStillNeed) {
+  display_.count_runs(3);
+  display_.next_run();
+  EXPECT_EQ(line_of("train a", 20.0, 10), "train a run 1 of 3: 10/10  in 20.0s, 40.0s left\n");
+  EXPECT_EQ(line_of("evaluate a", 5.0, 10), "evaluate a run 1 of 3: 10/10  in 5.00s, 40.0s left\n");
+  display_.next_run();
+  EXPECT_EQ(line_of("train b", 10.0, 5), "train b run 2 of 3: 5/10  10.0s of 35.0s left\n");
+  display_.next_run();
+  EXPECT_EQ(line_of("train c", 10.0, 5), "train c run 3 of 3: 5/10  10.0s left\n");
+}
+
+TEST_F(DisplayTest, ASingleRunIsNotCounted) {
+  display_.count_runs(1);
+  display_.next_run();
+  EXPECT_EQ(line_of("evaluate a", 4.0, 5), "evaluate a 5/10  4.00s left\n");
+}
+
+}  // namespace
+}  // namespace mneme::cli
