@@ -21,9 +21,11 @@ Exit status: 0 done, 1 the file could not be converted, 2 wrong use.
 """
 import argparse
 import collections
+import itertools
 import json
 import os
 import pickle
+import re
 import struct
 import sys
 import zipfile
@@ -319,19 +321,40 @@ def write_safetensors(path, tensors):
         offset += tensor.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
+    write_output(path, itertools.chain([struct.pack("<Q", len(text)) + text],
+                                       (tensor.data() for _, tensor in order)))
+    return offset
+
+
+def open_descriptor(path):
+    """The number of the open descriptor that the path, or the link at it, names; None for other paths."""
+    for _ in range(40):
+        name = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
+        if name or not os.path.islink(path):
+            return int(name[1]) if name else None
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return None
+
+
+def write_output(path, parts):
+    """Replaces a file, never a link to it; what is no regular file (a device, a FIFO) is written into, and an open
+    descriptor (/dev/stdout, /dev/fd/N) where it stands."""
+    descriptor = open_descriptor(str(path))
+    if descriptor is not None or (os.path.exists(path) and not os.path.isfile(path)):
+        with open(path if descriptor is None else os.dup(descriptor), "wb") as file:
+            file.writelines(parts)
+        return
+    path = os.path.realpath(path)
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
-            file.write(struct.pack("<Q", len(text)) + text)
-            for _, tensor in order:
-                file.write(tensor.data())
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
-    return offset
 
 
 def main(arguments):

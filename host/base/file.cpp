@@ -5,12 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
+#include "host/base/descriptor.hpp"
 #include "host/base/error.hpp"
 
 namespace mneme {
@@ -25,24 +24,6 @@ namespace fs = std::filesystem;
              .hint = hint});
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-  // Closes now; the result of close(2).
-  int close() { return ::close(std::exchange(fd_, -1)); }
-
- private:
-  int fd_;
-};
-
 // Opens a regular file (or a pipe and the like) for reading; its status comes with it.
 Descriptor open_to_read(const fs::path& path, struct stat& status) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -56,57 +37,6 @@ Descriptor open_to_read(const fs::path& path, struct stat& status) {
         {.where = path.string(), .failed = "cannot read", .expected = "a file", .got = "a folder"});
   }
   return file;
-}
-
-void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
-  // Linux writes at most 2^31 - 4096 bytes a call.
-  constexpr std::size_t kChunk = std::size_t{1} << 30;
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kChunk));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path, "write", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
-// Removes the temporary file unless the rename has taken place.
-class Temporary {
- public:
-  explicit Temporary(std::string path) : path_(std::move(path)) {}
-  ~Temporary() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  void keep() { path_.clear(); }
-
- private:
-  std::string path_;
-};
-
-// Creates a new file beside `target`; its name goes to `name`. Plain open(2) and not mkostemp, so
-// that the file gets the mode that the user's umask asks for.
-Descriptor create_beside(const fs::path& target, const fs::path& folder, std::string& name) {
-  static std::atomic<unsigned> counter{0};
-  for (;;) {
-    const std::string suffix = str('.', ::getpid(), '-', counter.fetch_add(1), ".tmp");
-    name = (folder / str('.', target.filename().string(), suffix)).string();
-    Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file.get() >= 0 || errno != EEXIST) return file;
-  }
-}
-
-// A file that is replaced keeps its mode.
-void copy_mode(const fs::path& from, int to, const fs::path& path) {
-  struct stat status {};
-  if (::stat(from.c_str(), &status) != 0) return;
-  if (::fchmod(to, status.st_mode & 07777) != 0) fail(path, "set its mode", errno);
-}
-
-void sync_folder(const fs::path& folder) {
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot sync a folder; the file itself is safe by then.
-  if (descriptor.get() >= 0) static_cast<void>(::fsync(descriptor.get()));
 }
 
 }  // namespace
@@ -124,37 +54,6 @@ std::string read_file(const fs::path& path) {
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
-}
-
-void write_file_atomic(const fs::path& path, const std::vector<std::span<const std::byte>>& parts) {
-  // A link is followed, so that the file it names is replaced, not the link.
-  std::error_code ignored;
-  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path) : path;
-  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  if (fs::is_directory(target, ignored)) {
-    throw_run({.where = path.string(),
-               .failed = "cannot write",
-               .expected = "a file",
-               .got = "a folder"});
-  }
-  std::string name;
-  Descriptor file = create_beside(target, folder, name);
-  if (file.get() < 0) {
-    const int code = errno;
-    fail(path, "write", code, code == ENOENT ? str("create the folder ", folder.string()) : "");
-  }
-  Temporary temporary(name);
-  for (const auto& part : parts) write_all(file.get(), part, path);
-  copy_mode(target, file.get(), path);
-  if (::fsync(file.get()) != 0) fail(path, "write", errno);
-  if (file.close() != 0) fail(path, "write", errno);
-  if (::rename(name.c_str(), target.c_str()) != 0) fail(path, "replace", errno);
-  temporary.keep();
-  sync_folder(folder);
-}
-
-void write_file_atomic(const fs::path& path, std::string_view text) {
-  write_file_atomic(path, std::vector{std::as_bytes(std::span(text))});
 }
 
 MappedFile::MappedFile(const fs::path& path) : path_(path) {

@@ -16,7 +16,10 @@ namespace mneme {
 
 // Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,
 // renames it over `path` and fsyncs the folder. Readers see the old or the new file, never a part.
-// On failure the temporary file is removed and the old file stays.
+// On failure the temporary file is removed and the old file stays. A symbolic link stays: the file
+// that it names, there already or not, is replaced. What is no regular file (output_place.hpp) is
+// written into; opening a FIFO waits for its reader, and where nobody reads any more is an Error
+// and no SIGPIPE.
 void write_file_atomic(const std::filesystem::path& path,
                        const std::vector<std::span<const std::byte>>& parts);
 void write_file_atomic(const std::filesystem::path& path, std::string_view text);

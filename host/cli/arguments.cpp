@@ -1,28 +1,58 @@
 #include "host/cli/arguments.hpp"
 
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 #include <system_error>
 
 #include "host/base/error.hpp"
 #include "host/base/file.hpp"
+#include "host/base/output_place.hpp"
+#include "host/cli/input.hpp"
 
 namespace mneme::cli {
 
 namespace fs = std::filesystem;
 
-void check_output_file(const std::string& option, const fs::path& path) {
-  const fs::path folder = fs::absolute(path).parent_path();
+namespace {
+
+// What stands in the way of writing there; "" = nothing that can be seen without opening it.
+std::string obstacle(const fs::path& path) {
+  const OutputPlace place = read_input([&] { return find_output_place(path); });
   std::error_code ignored;
-  if (fs::is_directory(folder, ignored) && !fs::is_directory(path, ignored)) return;
-  throw_usage(
-      {.where = option + ' ' + path.string(),
-       .failed = "cannot be written",
-       .expected = "a file in a folder that exists",
-       .got = fs::is_directory(path, ignored) ? "a folder" : "no folder " + folder.string()});
+  switch (place.kind) {
+    case OutputPlace::Kind::kFolder:
+      return "a folder";
+    case OutputPlace::Kind::kDescriptor: {
+      const int flags = ::fcntl(place.descriptor, F_GETFL);
+      if (flags < 0) return str("descriptor ", place.descriptor, ", which is not open");
+      if ((flags & O_ACCMODE) != O_RDONLY) return "";
+      return str("descriptor ", place.descriptor, ", which is open for reading only");
+    }
+    case OutputPlace::Kind::kNode:
+      return "";
+    case OutputPlace::Kind::kFile:
+      break;
+  }
+  const fs::path folder = fs::absolute(place.path).parent_path();
+  return fs::is_directory(folder, ignored) ? "" : "no folder " + folder.string();
+}
+
+}  // namespace
+
+void check_output_file(const std::string& option, const fs::path& path) {
+  const std::string got = obstacle(path);
+  if (got.empty()) return;
+  throw_usage({.where = option + ' ' + path.string(),
+               .failed = "cannot be written",
+               .expected = "a file in a folder that exists",
+               .got = got});
 }
 
 void JsonArgument::add(CLI::App& command) {
-  command.add_option("--json", path_, "Write the results as JSON to FILE; - is stdout")
+  command
+      .add_option("--json", path_,
+                  "Write the results as JSON to FILE; - is stdout, without the text")
       ->type_name("FILE");
 }
 
@@ -31,6 +61,8 @@ void JsonArgument::check() const {
 }
 
 void JsonArgument::write(const Json& json, const Streams& streams) const {
+  // Whatever becomes of the file, the text is out; and where both go to one place, it is first.
+  streams.out << std::flush;
   if (!is_given()) return;
   // Losses may be nan or inf, which JSON cannot hold: they become null. Text is UTF-8 or replaced.
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';

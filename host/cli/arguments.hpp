@@ -19,7 +19,7 @@ class App;
 namespace mneme::cli {
 
 // Fails early, before long work, when the file that `option` names could not be written: its folder
-// is missing, or it is a folder. Error (kUsage).
+// is missing, it is a folder, or a descriptor that is not open for writing. Error (kUsage).
 void check_output_file(const std::string& option, const std::filesystem::path& path);
 
 // --json FILE: the command's results for programs; "-" is stdout.
@@ -30,11 +30,13 @@ class JsonArgument {
 
   void add(CLI::App& command);
   [[nodiscard]] bool is_given() const { return !path_.empty(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
   // True when the results for people would get mixed up with the JSON.
   [[nodiscard]] bool is_stdout() const { return path_ == "-"; }
   // As check_output_file.
   void check() const;
-  // Writes the JSON and a line end, when asked for. Error (kRun).
+  // Writes the JSON and a line end, when asked for. The results for people go to streams.out before
+  // it: they are not lost when the file cannot be written. Error (kRun).
   void write(const Json& json, const Streams& streams) const;
 
  private:

@@ -242,6 +242,42 @@ class WithoutTorch(Case):
         write_zip(self.source, {"model": self.state(), "epoch": 3, "state_dict": self.state()})
         self.assert_refused("no tensors there", "--key", "epoch")
 
+    def bytes_written(self):
+        write_zip(self.source, self.state())
+        self.converted()
+        return self.out.read_bytes()
+
+    def test_writes_into_what_is_no_file(self):
+        expected = self.bytes_written()
+        os.remove(self.out)
+        os.mkfifo(self.out)
+        with tempfile.TemporaryFile() as copy:
+            reader = subprocess.Popen(["cat", self.out], stdout=copy)
+            self.addCleanup(reader.kill)
+            self.assertEqual(self.convert().returncode, 0)
+            self.assertTrue(self.out.is_fifo())
+            reader.wait()
+            copy.seek(0)
+            self.assertEqual(copy.read(), expected)
+
+    def test_writes_to_stdout_where_it_stands(self):
+        expected = self.bytes_written()
+        redirected, link = self.folder / "redirected", self.folder / "stdout"
+        link.symlink_to("/proc/self/fd/1")  # as /dev/stdout is; the machine's own is no test's to lose
+        with open(redirected, "wb") as file:
+            file.write(b"before ")
+            file.flush()
+            subprocess.run([sys.executable, SCRIPT, self.source, link], stdout=file, check=True)
+        self.assertEqual(redirected.read_bytes()[:7 + len(expected)], b"before " + expected)
+
+    def test_keeps_a_link(self):
+        expected = self.bytes_written()
+        os.remove(self.out)
+        os.symlink("target", self.out)
+        self.assertEqual(self.convert().returncode, 0)
+        self.assertTrue(self.out.is_symlink())
+        self.assertEqual((self.folder / "target").read_bytes(), expected)
+
     def test_leaves_nothing_in_a_folder_that_is_missing(self):
         write_zip(self.source, self.state())
         self.out = self.folder / "absent" / "out.safetensors"
