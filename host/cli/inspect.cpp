@@ -10,6 +10,7 @@
 #include "host/cli/command.hpp"
 #include "host/cli/input.hpp"
 #include "host/compare/table.hpp"
+#include "host/train/checkpoint_checksum.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -36,6 +37,50 @@ std::string kind_of(const SafetensorsFile& file) {
   return format.empty() ? "" : "format " + format;
 }
 
+// The checksums of a file: those that mneme writes carry them, of others nothing can be told.
+train::ChecksumReport checksums_of(const SafetensorsFile& file) {
+  train::ChecksumReport report = train::compare_checksums(file);
+  const auto format = file.metadata().find("format");
+  const bool is_ours = format != file.metadata().end() && (format->second == "mneme.checkpoint" ||
+                                                           format->second == "mneme-conversation");
+  if (!report.is_carried && is_ours) {
+    report.damage.push_back({.part = "metadata", .expected = "of every tensor", .got = "none"});
+  }
+  return report;
+}
+
+std::string text_of(const train::ChecksumReport& report) {
+  if (!report.damage.empty()) {
+    std::string text = "damaged after it was written:\n";
+    for (const auto& [part, expected, got] : report.damage) {
+      text += str("  ", part, ": expected checksum ", expected, ", got ", got, '\n');
+    }
+    return text;
+  }
+  return report.is_carried
+             ? "checksums of all tensors and of the metadata agree\n"
+             : "the file carries no checksums: whether it is damaged cannot be told\n";
+}
+
+Json json_of(const train::ChecksumReport& report) {
+  Json damaged = Json::array();
+  for (const auto& [part, expected, got] : report.damage) {
+    damaged.push_back({{"part", part}, {"expected", expected}, {"got", got}});
+  }
+  return {{"carried", report.is_carried}, {"damaged", std::move(damaged)}};
+}
+
+void check_undamaged(const std::string& path, const train::ChecksumReport& report) {
+  if (report.damage.empty()) return;
+  throw_run({.where = path,
+             .failed = "the file was damaged after it was written",
+             .got = str(report.damage.front().part,
+                        report.damage.size() == 1 ? std::string()
+                                                  : str(" and ", report.damage.size() - 1, " more"),
+                        ", not as the checksums say"),
+             .hint = "take a copy of it, or another checkpoint of the run"});
+}
+
 Json json_of(const SafetensorsFile& file, std::uint64_t bytes) {
   Json tensors = Json::array();
   for (const std::string& name : file.names()) {
@@ -59,7 +104,7 @@ std::string first_line(const std::string& text) {
   return line.size() == text.size() ? line : line + " ...";
 }
 
-int inspect_file(const InspectArguments& arguments, const Streams& streams) {
+void inspect_file(const InspectArguments& arguments, const Streams& streams) {
   const SafetensorsFile file = read_input([&] { return SafetensorsFile::open(arguments.file); });
   std::uint64_t bytes = 0;
   std::int64_t elements = 0;
@@ -71,25 +116,32 @@ int inspect_file(const InspectArguments& arguments, const Streams& streams) {
     table.add_row(
         {name, std::string(dtype_name(tensor.dtype)), list_text(tensor.shape), str(tensor.bytes)});
   }
-  arguments.json.write(json_of(file, bytes), streams);
-  if (arguments.json.is_stdout()) return 0;
-  if (const std::string kind = kind_of(file); !kind.empty()) streams.out << kind << "\n\n";
-  streams.out << table.text(streams.out_width);
-  for (const auto& [key, value] : file.metadata()) {
-    streams.out << "metadata " << key << ": " << first_line(value) << '\n';
+  const train::ChecksumReport checksums = checksums_of(file);
+  if (!arguments.json.is_stdout()) {
+    if (const std::string kind = kind_of(file); !kind.empty()) streams.out << kind << "\n\n";
+    streams.out << table.text(streams.out_width);
+    for (const auto& [key, value] : file.metadata()) {
+      streams.out << "metadata " << key << ": " << first_line(value) << '\n';
+    }
+    streams.out << file.names().size() << " tensors, " << elements << " elements, "
+                << human_bytes(bytes) << '\n'
+                << text_of(checksums);
   }
-  streams.out << file.names().size() << " tensors, " << elements << " elements, "
-              << human_bytes(bytes) << '\n';
-  return 0;
+  Json json = json_of(file, bytes);
+  json["checksums"] = json_of(checksums);
+  arguments.json.write(json, streams);
+  check_undamaged(arguments.file.string(), checksums);
 }
 
 int inspect(const InspectArguments& arguments, const Streams& streams) {
   arguments.json.check();
   std::error_code ignored;
   if (!std::filesystem::is_directory(arguments.file, ignored)) {
-    return inspect_file(arguments, streams);
+    inspect_file(arguments, streams);
+  } else {
+    inspect_run(arguments.file, arguments.json, streams);
   }
-  return read_input([&] { return inspect_run(arguments.file, arguments.json, streams); });
+  return 0;
 }
 
 }  // namespace

@@ -8,9 +8,10 @@
 
 namespace mneme::cli {
 
-// Prints a run's settings, origin, data, plugins, checkpoints and metrics. A damaged checkpoint is
-// reported and does not end it. Error (kUsage | kRun) for a folder that holds no run.
-int inspect_run(const std::filesystem::path& folder, const JsonArgument& json,
-                const Streams& streams);
+// Prints a run's settings, origin, data, plugins, checkpoints, vocabulary and metrics, all that can
+// be read of them. Error (kUsage) for a folder that holds no run; Error (kRun) at the end, naming
+// the parts, when some are damaged.
+void inspect_run(const std::filesystem::path& folder, const JsonArgument& json,
+                 const Streams& streams);
 
 }  // namespace mneme::cli

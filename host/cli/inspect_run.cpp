@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "host/base/text.hpp"
+#include "host/cli/input.hpp"
 #include "host/cli/inspect.hpp"
 #include "host/train/run_summary.hpp"
 
@@ -100,7 +101,18 @@ std::string number(const Json& json, const char* key, int digits) {
                                                    : "?";
 }
 
+void print_vocabulary(const train::VocabularySummary& vocabulary, const Streams& streams) {
+  if (!vocabulary.text.empty()) line(streams, "vocabulary", vocabulary.text);
+  if (!vocabulary.problem.empty()) {
+    line(streams, "vocabulary", "cannot be used: " + vocabulary.problem);
+  }
+}
+
 void print_metrics(const train::MetricsSummary& metrics, const Streams& streams) {
+  if (!metrics.problem.empty()) {
+    line(streams, "metrics", "cannot be read: " + metrics.problem);
+    return;
+  }
   line(streams, "metrics",
        str(metrics.lines, metrics.lines == 1 ? " line" : " lines",
            metrics.damaged_lines > 0 ? str(", ", metrics.damaged_lines, " damaged") : ""));
@@ -119,15 +131,22 @@ void print_metrics(const train::MetricsSummary& metrics, const Streams& streams)
 
 }  // namespace
 
-int inspect_run(const std::filesystem::path& folder, const JsonArgument& json,
-                const Streams& streams) {
-  const train::RunSummary summary = train::summarize(train::RunFolder::open(folder));
+void inspect_run(const std::filesystem::path& folder, const JsonArgument& json,
+                 const Streams& streams) {
+  const train::RunSummary summary =
+      read_input([&] { return train::summarize(train::RunFolder::open(folder)); });
+  if (!json.is_stdout()) {
+    print_origin(summary, streams);
+    print_checkpoints(summary, streams);
+    print_vocabulary(summary.vocabulary, streams);
+    print_metrics(summary.metrics, streams);
+  }
   json.write(train::to_json(summary), streams);
-  if (json.is_stdout()) return 0;
-  print_origin(summary, streams);
-  print_checkpoints(summary, streams);
-  print_metrics(summary.metrics, streams);
-  return 0;
+  const std::vector<std::string> damaged = summary.damaged_parts();
+  if (damaged.empty()) return;
+  throw_run({.where = folder.string(),
+             .failed = "the run is damaged",
+             .got = join(damaged, ", ") + ", which cannot be read"});
 }
 
 }  // namespace mneme::cli

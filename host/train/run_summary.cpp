@@ -36,9 +36,28 @@ std::string text_at(const Json& json, const char* key) {
   return is_text ? json.at(key).get<std::string>() : std::string();
 }
 
+// The vocabulary has to be there, and to be the one, that run.json tells of.
+VocabularySummary summarize_vocabulary(const RunFolder& folder, const Json& data) {
+  VocabularySummary summary;
+  try {
+    const auto vocabulary = folder.vocabulary();
+    if (vocabulary) summary.text = vocabulary->summary();
+    const std::string expected = text_at(data, "vocabulary_sha256");
+    const std::string got = vocabulary ? vocabulary->sha256() : "no such file";
+    if (expected.empty() || got == expected) return summary;
+    summary.problem = str(folder.vocabulary_file().string(),
+                          ": it is not the vocabulary that the run began with: expected sha256 ",
+                          expected, ", got ", got);
+  } catch (const Error& error) {
+    summary.problem = error.what();
+  }
+  return summary;
+}
+
 MetricsSummary summarize_metrics(const fs::path& path) {
   MetricsSummary summary;
   std::ifstream in(path);
+  if (!in) summary.problem = str(path.string(), ": cannot be opened");
   for (std::string line; std::getline(in, line);) {
     ++summary.lines;
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -74,8 +93,24 @@ RunSummary summarize(const RunFolder& folder) {
   for (CheckpointSummary& checkpoint : summary.checkpoints) {
     checkpoint.is_best = best_step > 0 && checkpoint.step == best_step;
   }
+  summary.vocabulary = summarize_vocabulary(folder, summary.info.at("data"));
   summary.metrics = summarize_metrics(folder.metrics());
   return summary;
+}
+
+std::vector<std::string> RunSummary::damaged_parts() const {
+  std::vector<std::string> parts;
+  for (const CheckpointSummary& checkpoint : checkpoints) {
+    if (!checkpoint.problem.empty())
+      parts.push_back(str("the checkpoint of step ", checkpoint.step));
+  }
+  if (!vocabulary.problem.empty()) parts.emplace_back("vocabulary.json");
+  if (!metrics.problem.empty()) parts.emplace_back("metrics.jsonl");
+  if (metrics.damaged_lines > 0) {
+    parts.push_back(str(metrics.damaged_lines, metrics.damaged_lines == 1 ? " line" : " lines",
+                        " of metrics.jsonl"));
+  }
+  return parts;
 }
 
 Json to_json(const RunSummary& summary) {
@@ -83,16 +118,20 @@ Json to_json(const RunSummary& summary) {
   for (const CheckpointSummary& checkpoint : summary.checkpoints) {
     checkpoints.push_back(to_json(checkpoint));
   }
-  return {{"format", "mneme-inspect-run"},
-          {"run", summary.path.string()},
-          {"info", summary.info},
-          {"experiment", config::to_toml(summary.experiment)},
-          {"checkpoints", std::move(checkpoints)},
-          {"metrics",
-           {{"lines", summary.metrics.lines},
-            {"damaged_lines", summary.metrics.damaged_lines},
-            {"last_step", summary.metrics.last_step},
-            {"last_eval", summary.metrics.last_eval}}}};
+  return {
+      {"format", "mneme-inspect-run"},
+      {"run", summary.path.string()},
+      {"info", summary.info},
+      {"experiment", config::to_toml(summary.experiment)},
+      {"vocabulary", {{"text", summary.vocabulary.text}, {"problem", summary.vocabulary.problem}}},
+      {"checkpoints", std::move(checkpoints)},
+      {"metrics",
+       {{"lines", summary.metrics.lines},
+        {"damaged_lines", summary.metrics.damaged_lines},
+        {"problem", summary.metrics.problem},
+        {"last_step", summary.metrics.last_step},
+        {"last_eval", summary.metrics.last_eval}}},
+      {"damaged", summary.damaged_parts()}};
 }
 
 }  // namespace mneme::train

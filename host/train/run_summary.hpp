@@ -24,20 +24,31 @@ struct CheckpointSummary {
   std::string problem = {};  // why it cannot be read; "" = it can, its checksums agree
 };
 
+// vocabulary.json in short.
+struct VocabularySummary {
+  std::string text = {};     // kind, size and checksum; "" without a vocabulary
+  std::string problem = {};  // why it cannot be used; "" = it can, and is the one of run.json
+};
+
 // metrics.jsonl in short.
 struct MetricsSummary {
   std::int64_t lines = 0;
   std::int64_t damaged_lines = 0;              // that are no metrics
   Json last_step = nullptr;                    // the newest line of kind "step"; null = none
   std::map<std::string, Json> last_eval = {};  // of every split: the newest line of kind "eval"
+  std::string problem = {};                    // why it cannot be read; "" = it can
 };
 
 struct RunSummary {
   std::filesystem::path path = {};
   Json info = nullptr;  // run.json
   config::Experiment experiment = {};
+  VocabularySummary vocabulary = {};
   std::vector<CheckpointSummary> checkpoints = {};  // by step
   MetricsSummary metrics = {};
+
+  // The parts that are damaged, by name: "the checkpoint of step 6", "1 line of metrics.jsonl".
+  [[nodiscard]] std::vector<std::string> damaged_parts() const;
 };
 
 // Reads all that is there, checkpoints whole. What is damaged is said in the summary; Error (kUsage

@@ -1,7 +1,10 @@
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 
 #include "host/base/file.hpp"
 #include "host/base/json.hpp"
+#include "host/base/safetensors.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -61,10 +64,96 @@ TEST_F(InspectRun, ReportsDamageAndGoesOn) {
   write_file_atomic(folder_ / "run/metrics.jsonl",
                     read_file(folder_ / "run/metrics.jsonl") + "{\"kind\": \"st");
   const ProgramResult text = inspect();
-  expect_done(text);
+  expect_refusal(text, 1,
+                 {file("run") + ": the run is damaged: got the checkpoint of step 6, 1 line of "
+                                "metrics.jsonl, which cannot be read"});
   EXPECT_THAT(text.out, HasSubstr("step 6: cannot be read: "));
   EXPECT_THAT(text.out, HasSubstr(", 1 damaged\n"));
-  EXPECT_EQ(json().at("metrics").at("damaged_lines"), 1);
+  const ProgramResult result = inspect({"--json", "-"});
+  EXPECT_EQ(result.exit_code, 1);
+  const Json run = Json::parse(result.out);
+  EXPECT_EQ(run.at("metrics").at("damaged_lines"), 1);
+  EXPECT_EQ(run.at("damaged").size(), 2U);
+}
+
+TEST_F(InspectRun, ReportsMetricsThatAreGone) {
+  std::filesystem::remove(folder_ / "run/metrics.jsonl");
+  expect_refusal(inspect(), 1, {"the run is damaged: got metrics.jsonl"});
+}
+
+TEST_F(InspectRun, VerifiesACheckpointsChecksums) {
+  const std::string newest = json().at("checkpoints").back().at("file");
+  const ProgramResult whole = run_mneme({"inspect", newest});
+  expect_done(whole);
+  EXPECT_THAT(whole.out, HasSubstr("checksums of all tensors and of the metadata agree\n"));
+  const std::string bytes = read_file(newest);
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const std::size_t data = sizeof(header) + header;
+  // In the middle and at both ends of what the tensors hold.
+  for (const std::size_t place : {data, data + (bytes.size() - data) / 2, bytes.size() - 1}) {
+    std::string damaged = bytes;
+    damaged[place] = static_cast<char>(damaged[place] ^ 1);
+    write_file_atomic(newest, damaged);
+    const ProgramResult result = run_mneme({"inspect", newest, "--json", file("out.json")});
+    expect_refusal(result, 1, {newest + ": the file was damaged after it was written: got tensor"});
+    EXPECT_THAT(result.out, HasSubstr("damaged after it was written:\n  tensor \""));
+    const Json sums = Json::parse(read_file(folder_ / "out.json")).at("checksums");
+    EXPECT_TRUE(sums.at("carried").get<bool>());
+    EXPECT_EQ(sums.at("damaged").size(), 1U);
+    expect_refusal(inspect(), 1, {"the checkpoint of step 6"});
+    expect_refusal(run_mneme({"export", file("run"), file("x.safetensors")}), 2, {"damaged"});
+    expect_refusal(run_mneme({"eval", file("run")}), 2, {"damaged"});
+  }
+  // A letter of the metadata: the header is JSON as before.
+  std::string damaged = bytes;
+  damaged[damaged.find("motif")] = 'n';
+  write_file_atomic(newest, damaged);
+  expect_refusal(run_mneme({"inspect", newest}), 1, {"got metadata, not as the checksums say"});
+}
+
+TEST_F(InspectRun, MissesTheChecksumsOfACheckpoint) {
+  SafetensorsWriter writer;
+  const float value = 1.0F;
+  writer.add("model.x", DType::F32, {1}, &value);
+  writer.set_metadata("format", "mneme.checkpoint");
+  writer.write(folder_ / "x.safetensors");
+  expect_refusal(run_mneme({"inspect", file("x.safetensors")}), 1, {"got metadata, not as"});
+}
+
+TEST_F(InspectRun, VerifiesAConversationsChecksums) {
+  const std::string talk = file("talk.safetensors");
+  expect_done(run_mneme({"generate", file("run"), "--prompt-ids", "1,2,3", "--tokens", "2",
+                         "--save-state", talk, "--quiet"}));
+  expect_done(run_mneme({"inspect", talk}));
+  std::string bytes = read_file(talk);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file_atomic(talk, bytes);
+  expect_refusal(run_mneme({"inspect", talk}), 1, {"the file was damaged after it was written"});
+}
+
+TEST_F(InspectRun, ComparesTheVocabularyWithTheRuns) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "abcd efgh ";
+  const std::string path = folder_.write("text.txt", text).string();
+  std::string tiny_text = tiny();
+  const std::size_t data = tiny_text.find("task = ");
+  tiny_text.replace(data, tiny_text.find("[train]") - data,
+                    "task = \"text\"\nvocabulary = \"char\"\ntrain = \"" + path + "\"\nvalid = \"" +
+                        path + "\"\n");
+  expect_done(run_mneme({"train", experiment(tiny_text), "--run", file("text"), "--quiet"}));
+  const ProgramResult whole = run_mneme({"inspect", file("text")});
+  expect_done(whole);
+  EXPECT_THAT(whole.out, HasSubstr("vocabulary    char vocabulary of 9 symbols"));
+  const auto vocabulary = folder_ / "text/vocabulary.json";
+  std::string bytes = read_file(vocabulary);
+  std::swap(bytes[bytes.find("\"a\"") + 1], bytes[bytes.find("\"b\"") + 1]);
+  write_file_atomic(vocabulary, bytes);
+  expect_refusal(run_mneme({"inspect", file("text")}), 1,
+                 {"the run is damaged: got vocabulary.json"});
+  std::filesystem::remove(vocabulary);
+  expect_refusal(run_mneme({"inspect", file("text")}), 1,
+                 {"the run is damaged: got vocabulary.json"});
 }
 
 TEST_F(InspectRun, SaysWhatACheckpointIs) {

@@ -37,9 +37,12 @@ TEST_F(Inspect, ListsTensorsAndMetadata) {
   EXPECT_THAT(result.out, HasSubstr("weights    F32  [2, 3]     24\n"));
   EXPECT_THAT(result.out, HasSubstr("metadata made_by: a test\n"));
   EXPECT_THAT(result.out, HasSubstr("1 tensors, 6 elements, 24 B\n"));
+  EXPECT_THAT(result.out, HasSubstr("the file carries no checksums: whether it is damaged cannot "
+                                    "be told\n"));
   const ProgramResult json = run_mneme({"inspect", file("x.safetensors"), "--json", "-"});
   expect_done(json);
   EXPECT_EQ(Json::parse(json.out).at("tensors").at(0).at("bytes"), 24);
+  EXPECT_FALSE(Json::parse(json.out).at("checksums").at("carried").get<bool>());
 }
 
 TEST_F(Inspect, RefusesAMissingFile) {
