@@ -11,6 +11,7 @@
 #include "host/analyze/report.hpp"
 #include "host/cli/analyze_runs.hpp"
 #include "host/cli/input.hpp"
+#include "host/cli/outputs.hpp"
 #include "host/train/device.hpp"
 
 namespace mneme::cli {
@@ -167,13 +168,10 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
       Studies(arguments, opened, display).run(arguments.against.empty() ? nullptr : &other);
   check_found(studies);
   const analyze::TokenText text(opened.options.dataset->vocabulary());
-  const std::vector<std::string> files = write_files(arguments, studies, text);
-  Json json = analysis_json(arguments, opened, studies, text);
-  json["files"] = files;
-  arguments.open.json.write(json, streams);
-  if (arguments.open.json.is_stdout()) return 0;
-  streams.out << analysis_text(studies, text, streams.out_width) << "\nin "
-              << arguments.out.string() << ": " << join(files, ", ") << '\n';
+  if (!arguments.open.json.is_stdout()) streams.out << analysis_text(studies, text, streams.out_width);
+  write_analysis(
+      arguments.out, [&] { return write_files(arguments, studies, text); },
+      analysis_json(arguments, opened, studies, text), arguments.open.json, streams);
   return 0;
 }
 
@@ -226,6 +224,22 @@ void add_study_options(CLI::App& command, AnalyzeArguments& arguments) {
 }
 
 }  // namespace
+
+void write_analysis(const std::filesystem::path& folder,
+                    const std::function<std::vector<std::string>()>& write_files, Json json,
+                    const JsonArgument& argument, const Streams& streams) {
+  streams.out << std::flush;  // the numbers, whatever becomes of the files
+  Outputs outputs;
+  json["files"] = Json::array();
+  outputs.add([&] {
+    const std::vector<std::string> files = write_files();
+    json["files"] = files;
+    if (argument.is_stdout()) return;
+    streams.out << "\nin " << folder.string() << ": " << join(files, ", ") << '\n';
+  });
+  outputs.add([&] { argument.write(json, streams); });
+  outputs.finish();
+}
 
 void make_output_folder(const std::filesystem::path& folder) {
   std::error_code error;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,13 @@ struct StudiedMemory {
 // predicted better.
 [[nodiscard]] std::string analysis_text(const std::vector<StudiedMemory>& studies,
                                         const analyze::TokenText& text, std::size_t width);
+
+// The end of an analysis whose numbers have gone to streams.out: the CSV and SVG files, which
+// `write_files` writes into `folder` and names, a line that names them, and the JSON with their
+// names as `files`. Each is tried whatever becomes of the other. Error (kRun).
+void write_analysis(const std::filesystem::path& folder,
+                    const std::function<std::vector<std::string>()>& write_files, Json json,
+                    const JsonArgument& argument, const Streams& streams);
 
 // Makes the folder of --out before a long run. Error (kUsage) when it cannot be made.
 void make_output_folder(const std::filesystem::path& folder);

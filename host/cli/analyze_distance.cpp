@@ -90,19 +90,18 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
   const std::vector<analyze::ReachSubject> subjects = measure(arguments, settings, display);
-  const std::vector<std::string> files =
-      analyze::write_reach(arguments.runs.out, subjects, settings);
   Json json = {{"format", "mneme-analyze-distance"}, {"width", settings.width},
                {"split", arguments.runs.open.split}, {"segments", arguments.segments},
-               {"lanes", arguments.lanes},           {"files", files},
+               {"lanes", arguments.lanes},           {"files", Json::array()},
                {"memories", Json::array()}};
   for (const analyze::ReachSubject& subject : subjects) {
     json["memories"].push_back(analyze::to_json(subject));
   }
-  arguments.runs.open.json.write(json, streams);
-  if (arguments.runs.open.json.is_stdout()) return 0;
-  streams.out << table_of(subjects, settings.width).text(streams.out_width) << "\nin "
-              << arguments.runs.out.string() << ": " << join(files, ", ") << '\n';
+  if (!arguments.runs.open.json.is_stdout()) streams.out << table_of(subjects, settings.width).text(streams.out_width);
+  write_analysis(
+      arguments.runs.out,
+      [&] { return analyze::write_reach(arguments.runs.out, subjects, settings); }, std::move(json),
+      arguments.runs.open.json, streams);
   return 0;
 }
 

@@ -59,14 +59,13 @@ compare::Table table_of(const std::vector<analyze::SizedResult>& results) {
 }
 
 Json json_of(const ExtrapolationArguments& arguments,
-             const std::vector<analyze::SizedResult>& results,
-             const std::vector<std::string>& files) {
+             const std::vector<analyze::SizedResult>& results) {
   Json json = {{"format", "mneme-analyze-extrapolation"},
                {"split", arguments.runs.open.split},
                {"segment", arguments.segment},
                {"option", arguments.option},
                {"multiples", arguments.multiples},
-               {"files", files},
+               {"files", Json::array()},
                {"memories", Json::array()}};
   for (const analyze::SizedResult& one : results) {
     json["memories"].push_back(
@@ -82,11 +81,10 @@ int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
   const std::vector<analyze::SizedResult> results = measure(arguments, display);
-  const std::vector<std::string> files = analyze::write_extrapolation(arguments.runs.out, results);
-  arguments.runs.open.json.write(json_of(arguments, results, files), streams);
-  if (arguments.runs.open.json.is_stdout()) return 0;
-  streams.out << table_of(results).text(streams.out_width) << "\nin " << arguments.runs.out.string()
-              << ": " << join(files, ", ") << '\n';
+  if (!arguments.runs.open.json.is_stdout()) streams.out << table_of(results).text(streams.out_width);
+  write_analysis(
+      arguments.runs.out, [&] { return analyze::write_extrapolation(arguments.runs.out, results); },
+      json_of(arguments, results), arguments.runs.open.json, streams);
   return 0;
 }
 

@@ -175,16 +175,15 @@ int run(const RegressionArguments& arguments, const Streams& streams) {
   const Sources sources = read_input([&] { return Sources(arguments); });
   const std::vector<analyze::MeasuredRegression> measured =
       measure(arguments, variants, sources, display);
-  const std::vector<std::string> files =
-      analyze::write_regression(arguments.out, arguments.option, measured);
   Json json = analyze::to_json(arguments.option, measured);
   json["width"] = arguments.width;
   json["seed"] = arguments.seed;
-  json["files"] = files;
-  arguments.json.write(json, streams);
-  if (arguments.json.is_stdout()) return 0;
-  streams.out << table_of(arguments, measured).text(streams.out_width) << "\nin "
-              << arguments.out.string() << ": " << join(files, ", ") << '\n';
+  if (!arguments.json.is_stdout())
+    streams.out << table_of(arguments, measured).text(streams.out_width);
+  write_analysis(
+      arguments.out,
+      [&] { return analyze::write_regression(arguments.out, arguments.option, measured); },
+      std::move(json), arguments.json, streams);
   return 0;
 }
 

@@ -69,9 +69,9 @@ int run(const CompareArguments& arguments, const Streams& streams) {
   const InterruptGuard guard;
   try {
     const compare::Comparison comparison = compare::compare(arms, options, observer);
-    arguments.json.write(compare::to_json(comparison), streams);
     if (!arguments.json.is_stdout())
-      streams.out << compare::table_text(comparison, streams.out_width) << std::flush;
+      streams.out << compare::table_text(comparison, streams.out_width);
+    arguments.json.write(compare::to_json(comparison), streams);
     return 0;
   } catch (const Interrupted& interrupted) {
     display.end();

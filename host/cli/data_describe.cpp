@@ -106,8 +106,8 @@ int describe_data(const DataDescribeArguments& arguments, const Streams& streams
     }
     return out;
   });
-  arguments.json.write(json, streams);
   if (!arguments.json.is_stdout()) print(streams.out, json);
+  arguments.json.write(json, streams);
   return 0;
 }
 

@@ -135,6 +135,16 @@ compare::Table table_of(const Json& json) {
   return table;
 }
 
+void print(const Json& json, const DataPrepareArguments& arguments, const Streams& streams) {
+  const Json& vocabulary = json.at("vocabulary");
+  streams.out << "vocabulary: " << vocabulary.at("kind").get<std::string>() << ", "
+              << vocabulary.at("size") << " symbols\n"
+              << table_of(json).text(streams.out_width) << "prepared " << arguments.out.string()
+              << "; to use it: [data] task = \"text\", prepared = "
+              // Absolute: a relative path in an experiment begins at the experiment's folder.
+              << config::toml_string(std::filesystem::absolute(arguments.out).string()) << '\n';
+}
+
 }  // namespace
 
 int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) {
@@ -155,15 +165,8 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
     return static_cast<int>(ErrorKind::kRun);
   }
   works.end();
+  if (!arguments.json.is_stdout()) print(json, arguments, streams);
   arguments.json.write(json, streams);
-  if (arguments.json.is_stdout()) return 0;
-  const Json& vocabulary = json["vocabulary"];
-  streams.out << "vocabulary: " << vocabulary["kind"].get<std::string>() << ", "
-              << vocabulary["size"] << " symbols\n"
-              << table_of(json).text(streams.out_width) << "prepared " << arguments.out.string()
-              << "; to use it: [data] task = \"text\", prepared = "
-              // Absolute: a relative path in an experiment begins at the experiment's folder.
-              << config::toml_string(std::filesystem::absolute(arguments.out).string()) << '\n';
   return 0;
 }
 

@@ -73,6 +73,15 @@ const std::vector<DataSet>& data_sets() {
   return sets;
 }
 
+void print_data_sets(const Streams& streams) {
+  for (const DataSet& set : data_sets()) {
+    streams.out << set.name << ": " << set.what << "\n  found at:    " << set.found
+                << "\n  put it at:   " << set.put << "\n  prepare:     " << set.prepare
+                << "\n  counts:      " << set.counts << "\n\n";
+  }
+  streams.out << "Nothing is fetched by this program. docs/data.md describes each preparation.\n";
+}
+
 }  // namespace
 
 int list_data_sets(const DataSetsArguments& arguments, const Streams& streams) {
@@ -86,14 +95,8 @@ int list_data_sets(const DataSetsArguments& arguments, const Streams& streams) {
                     {"prepare", set.prepare},
                     {"counts", set.counts}});
   }
+  if (!arguments.json.is_stdout()) print_data_sets(streams);
   arguments.json.write({{"format", "mneme-data-sets"}, {"sets", json}}, streams);
-  if (arguments.json.is_stdout()) return 0;
-  for (const DataSet& set : data_sets()) {
-    streams.out << set.name << ": " << set.what << "\n  found at:    " << set.found
-                << "\n  put it at:   " << set.put << "\n  prepare:     " << set.prepare
-                << "\n  counts:      " << set.counts << "\n\n";
-  }
-  streams.out << "Nothing is fetched by this program. docs/data.md describes each preparation.\n";
   return 0;
 }
 

@@ -77,13 +77,13 @@ int run(const DoctorArguments& arguments, const Streams& streams) {
   const auto broken = std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.state == State::kBroken;
   });
-  arguments.json.write(json_of(findings), streams);
   if (!arguments.json.is_stdout()) {
     print(findings, streams);
     streams.out << (broken == 0 ? str("nothing is broken\n")
                                 : str(broken, broken == 1 ? " thing is" : " things are",
                                       " broken: see the lines with !!\n"));
   }
+  arguments.json.write(json_of(findings), streams);
   return broken == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
 }
 

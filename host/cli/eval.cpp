@@ -158,18 +158,19 @@ int exit_code_of(const std::vector<train::SweepResult>& results) {
 int evaluate(const EvalArguments& arguments, const Streams& streams) {
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
   const std::vector<train::SweepResult> results = Evaluations(arguments, run, streams).run();
-  arguments.json.write(json_of(arguments, run, results), streams);
   if (!arguments.json.is_stdout()) {
     streams.out << result_table(results, streams.out_width)
                 << statement_text(results, streams.out_width);
     if (arguments.wants_breakdown) streams.out << breakdown_text(results, streams.out_width);
   }
+  arguments.json.write(json_of(arguments, run, results), streams);
   return exit_code_of(results);
 }
 
 int run(const EvalArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
+  if (!arguments.dump.empty()) check_output_file("--dump", arguments.dump);
   train::set_threads(arguments.machine.threads);
   if (arguments.is_decoding) return decode_answers(arguments, streams);
   return arguments.tokens.empty() ? evaluate(arguments, streams) : score_tokens(arguments, streams);

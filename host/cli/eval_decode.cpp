@@ -123,13 +123,13 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
     table.add_row(row_of(contender, first));
     results.push_back(json_of(contender, first));
   }
+  if (!arguments.json.is_stdout()) streams.out << table.text(streams.out_width);
   arguments.json.write({{"format", "mneme-decode"},
                         {"run", arguments.run.string()},
                         {"split", arguments.split},
                         {"device", train::describe(contenders.front().runtime->device())},
                         {"memories", std::move(results)}},
                        streams);
-  if (!arguments.json.is_stdout()) streams.out << table.text(streams.out_width);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "host/cli/eval.hpp"
 #include "host/cli/eval_report.hpp"
 #include "host/cli/input.hpp"
+#include "host/cli/outputs.hpp"
 #include "host/eval/score.hpp"
 
 namespace mneme::cli {
@@ -19,25 +20,31 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams) {
   options.on_progress = [&](std::int64_t rows, std::int64_t tokens) {
     display.update(rows, tokens);
   };
-  const eval::ScoreSummary summary = read_input([&] {
-    return eval::score_file(runtime.model(), runtime.stack(), arguments.tokens, arguments.dump,
-                            options);
+  const eval::ScoredFile scored = read_input([&] {
+    return eval::score_file(runtime.model(), runtime.stack(), arguments.tokens, options);
   });
   display.end();
-  const double mean =
-      summary.targets == 0 ? 0.0 : summary.nll / static_cast<double>(summary.targets);
+  const double mean = scored.targets == 0 ? 0.0 : scored.sum / static_cast<double>(scored.targets);
+  const bool is_for_people = !arguments.json.is_stdout();
+  if (is_for_people) {
+    streams.out << "scored " << scored.targets << " targets in " << scored.rows << " rows: loss "
+                << format_number(mean, 4) << " nats a token" << std::flush;
+  }
   Json json = to_json(train::SweepResult{
       .name = memory.name, .memory = memory.memory, .plugins = runtime.stack().identities()});
   json["tokens"] = arguments.tokens.string();
   json["dump"] = arguments.dump.string();
-  json["rows"] = summary.rows;
-  json["targets"] = summary.targets;
-  json["nll"] = summary.nll;
-  arguments.json.write(json, streams);
-  if (arguments.json.is_stdout()) return 0;
-  streams.out << "scored " << summary.targets << " targets in " << summary.rows << " rows: loss "
-              << format_number(mean, 4) << " nats a token; nll in " << arguments.dump.string()
-              << '\n';
+  json["rows"] = scored.rows;
+  json["targets"] = scored.targets;
+  json["nll"] = scored.sum;
+  Outputs outputs;
+  outputs.add([&] {
+    eval::write_nll(scored, arguments.dump);
+    if (is_for_people) streams.out << "; nll in " << arguments.dump.string();
+  });
+  if (is_for_people) streams.out << '\n';
+  outputs.add([&] { arguments.json.write(json, streams); });
+  outputs.finish();
   return 0;
 }
 

@@ -41,12 +41,18 @@ train::Checkpoint open_source(const ExportArguments& arguments) {
 
 int run(const ExportArguments& arguments, const Streams& streams) {
   arguments.json.check();
+  check_output_file("export", arguments.out);
   const train::Checkpoint checkpoint = read_input([&] { return open_source(arguments); });
   const train::ExportReport report = train::export_official(
       checkpoint, arguments.out, {.format = arguments.format, .names = arguments.names});
   if (!report.left_out.empty()) {
     log_warning(arguments.out.string(), ": the format has no place for the memory's parameters: ",
                 join(report.left_out, ", "));
+  }
+  if (!arguments.json.is_stdout()) {
+    streams.out << "exported step " << checkpoint.progress().step << ": " << report.tensors
+                << " tensors, " << human_bytes(report.bytes) << ": " << arguments.out.string()
+                << '\n';
   }
   arguments.json.write({{"format", "mneme-export"},
                         {"file", arguments.out.string()},
@@ -57,10 +63,6 @@ int run(const ExportArguments& arguments, const Streams& streams) {
                         {"bytes", report.bytes},
                         {"left_out", report.left_out}},
                        streams);
-  if (arguments.json.is_stdout()) return 0;
-  streams.out << "exported step " << checkpoint.progress().step << ": " << report.tensors
-              << " tensors, " << human_bytes(report.bytes) << ": " << arguments.out.string()
-              << '\n';
   return 0;
 }
 

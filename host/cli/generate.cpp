@@ -15,6 +15,7 @@
 #include "host/cli/eval.hpp"
 #include "host/cli/input.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/outputs.hpp"
 #include "host/generate/sample_text.hpp"
 #include "host/train/device.hpp"
 #include "host/train/run_description.hpp"
@@ -211,8 +212,10 @@ int run(const GenerateArguments& arguments, const Streams& streams) {
   note_untrained(display, opened.memory_name, opened.untrained);
   Generation generation(arguments, opened, display, streams);
   const Json json = generation.run();
-  generation.save();
-  arguments.json.write(json, streams);
+  Outputs outputs;
+  outputs.add([&] { generation.save(); });
+  outputs.add([&] { arguments.json.write(json, streams); });
+  outputs.finish();
   return generation.finish();
 }
 

@@ -173,10 +173,11 @@ int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& st
 
   Json json = plugin_json(plugin, options);
   for (const memory::TierOutline& tier : tiers) json["tiers"].push_back(tier_json(tier));
+  if (!arguments.json.is_stdout()) {
+    print_plugin(plugin, options, streams);
+    for (const memory::TierOutline& tier : tiers) streams.out << '\n' << tier_text(tier);
+  }
   arguments.json.write(json, streams);
-  if (arguments.json.is_stdout()) return 0;
-  print_plugin(plugin, options, streams);
-  for (const memory::TierOutline& tier : tiers) streams.out << '\n' << tier_text(tier);
   return 0;
 }
 

@@ -157,13 +157,32 @@ int train_until_signal(train::Session& session, TrainDisplay& observer) {
   }
 }
 
+std::string results_text(const train::Session& session, const fs::path& folder) {
+  std::string text;
+  if (session.is_stopped_early()) {
+    const train::ValidRecord& valid = session.valid_record();
+    text += str("stopped early: ", valid.evaluations_since_best,
+                " evaluations without a lower valid loss; the best one was at step ",
+                valid.best_step, '\n');
+  }
+  return text + str("trained ", session.step(), " steps, ", session.tokens(),
+                    " tokens: ", folder.string(), '\n');
+}
+
+// "" without one.
+std::string last_evaluation(const TrainDisplay& observer) {
+  if (!observer.last()) return "";
+  return str(data::to_word(observer.last()->split), ": ", result_line(observer.last()->result),
+             '\n');
+}
+
 int dry_run(const TrainArguments& arguments, const Streams& streams) {
   const train::TrainingPlan plan =
       read_input([&] { return train::plan_training(read_experiment(arguments)); });
-  arguments.json.write(train::to_json(plan), streams);
   if (!arguments.json.is_stdout()) {
     streams.out << plan_text(plan, arguments.experiment.string());
   }
+  arguments.json.write(train::to_json(plan), streams);
   return 0;
 }
 
@@ -182,29 +201,26 @@ int run(const TrainArguments& arguments, const Streams& streams) {
                    session->runtime().memory_parameter_count(), " in the memory"));
   note_data(display, *session->runtime().dataset());
   display.begin("train", session->total_steps(), session->step(), session->tokens());
-  const int signal = train_until_signal(*session, observer);
+  const bool is_for_people = !arguments.json.is_stdout();
+  int signal = 0;
+  try {
+    signal = train_until_signal(*session, observer);
+  } catch (const Error&) {
+    // What was measured before, say, the disk was full, is a result all the same.
+    display.end();
+    if (is_for_people) streams.out << last_evaluation(observer) << std::flush;
+    throw;
+  }
   display.end();
-  arguments.json.write(json_of(*session, folder, observer.evaluations(), signal), streams);
   if (signal != 0) {
     streams.err << "mneme: stopped by " << signal_name(signal) << " after step " << session->step()
                 << " of " << session->total_steps()
                 << "; saved; continue with mneme train --resume " << folder.string() << '\n';
-    return static_cast<int>(ErrorKind::kRun);
+  } else if (is_for_people) {
+    streams.out << results_text(*session, folder) << last_evaluation(observer);
   }
-  if (arguments.json.is_stdout()) return 0;
-  if (session->is_stopped_early()) {
-    const train::ValidRecord& valid = session->valid_record();
-    streams.out << "stopped early: " << valid.evaluations_since_best
-                << " evaluations without a lower valid loss; the best one was at step "
-                << valid.best_step << '\n';
-  }
-  streams.out << "trained " << session->step() << " steps, " << session->tokens()
-              << " tokens: " << folder.string() << '\n';
-  if (observer.last()) {
-    streams.out << data::to_word(observer.last()->split) << ": "
-                << result_line(observer.last()->result) << '\n';
-  }
-  return 0;
+  arguments.json.write(json_of(*session, folder, observer.evaluations(), signal), streams);
+  return signal == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
 }
 
 }  // namespace

@@ -156,22 +156,23 @@ std::vector<double> score(backbone::Model& model, memory::Stack& stack, const To
   return nll;
 }
 
-ScoreSummary score_file(backbone::Model& model, memory::Stack& stack,
-                        const std::filesystem::path& input, const std::filesystem::path& output,
-                        const ScoreOptions& options) {
+ScoredFile score_file(backbone::Model& model, memory::Stack& stack,
+                      const std::filesystem::path& input, const ScoreOptions& options) {
   const TokenRows tokens = read_token_rows(input, model.vocabulary());
-  const std::vector<double> nll = score(model, stack, tokens, options);
+  ScoredFile scored{.rows = tokens.rows, .columns = tokens.columns, .nll = {}};
+  scored.nll = score(model, stack, tokens, options);
+  scored.targets = std::count_if(tokens.target.begin(), tokens.target.end(),
+                                 [](std::int64_t id) { return id != data::kNoTarget; });
+  scored.sum = std::accumulate(scored.nll.begin(), scored.nll.end(), 0.0);
+  return scored;
+}
+
+void write_nll(const ScoredFile& scored, const std::filesystem::path& output) {
   SafetensorsWriter writer;
-  writer.add("nll", DType::F64, {tokens.rows, tokens.columns}, nll.data());
+  writer.add("nll", DType::F64, {scored.rows, scored.columns}, scored.nll.data());
   writer.set_metadata("format", "mneme.nll");
   writer.set_metadata("unit", "nats");
   writer.write(output);
-  ScoreSummary summary;
-  summary.rows = tokens.rows;
-  summary.targets = std::count_if(tokens.target.begin(), tokens.target.end(),
-                                  [](std::int64_t id) { return id != data::kNoTarget; });
-  summary.nll = std::accumulate(nll.begin(), nll.end(), 0.0);
-  return summary;
 }
 
 }  // namespace mneme::eval

@@ -37,16 +37,20 @@ struct TokenRows {
 [[nodiscard]] std::vector<double> score(backbone::Model& model, memory::Stack& stack,
                                         const TokenRows& tokens, const ScoreOptions& options);
 
-// What a scored file held.
-struct ScoreSummary {
+// A file of ids and what was found of them.
+struct ScoredFile {
   std::int64_t rows = 0;
+  std::int64_t columns = 0;
   std::int64_t targets = 0;
-  double nll = 0.0;  // sum, nats
+  std::vector<double> nll;  // as score() gives it
+  double sum = 0.0;         // of nll
 };
 
-// Reads `input`, scores, writes `nll` [lanes, n or n-1] f64 to `output` (atomically).
-ScoreSummary score_file(backbone::Model& model, memory::Stack& stack,
-                        const std::filesystem::path& input, const std::filesystem::path& output,
-                        const ScoreOptions& options);
+// Reads the file as read_token_rows and scores it.
+[[nodiscard]] ScoredFile score_file(backbone::Model& model, memory::Stack& stack,
+                                    const std::filesystem::path& input,
+                                    const ScoreOptions& options);
+// Writes `nll` [lanes, n or n-1] f64 as a safetensors file (see write_file_atomic).
+void write_nll(const ScoredFile& scored, const std::filesystem::path& output);
 
 }  // namespace mneme::eval

@@ -62,8 +62,9 @@ bool Session::evaluate_valid(Observer* observer) {
   }
   report.result = evaluate(report.split, std::move(options));
   report.is_best = valid_.add(step_, report.result.loss());
-  if (writer_) writer_->append(report);
+  // First: a full disk does not take the result.
   if (observer != nullptr) observer->on_eval(report);
+  if (writer_) writer_->append(report);
   // An evaluation at the end only has nothing to be better than.
   return report.is_best && experiment().train.eval_every > 0;
 }

@@ -87,14 +87,14 @@ TEST(ScoreFile, PredictsTheNextIdWithoutTargets) {
   writer.write(folder / "ids.safetensors");
   ScoreOptions options;
   options.segment = 3;
-  const ScoreSummary summary =
-      score_file(runtime.model(), runtime.stack(), folder / "ids.safetensors",
-                 folder / "nll.safetensors", options);
-  EXPECT_EQ(summary.rows, 2);
-  EXPECT_EQ(summary.targets, 8);
+  const ScoredFile scored =
+      score_file(runtime.model(), runtime.stack(), folder / "ids.safetensors", options);
+  EXPECT_EQ(scored.rows, 2);
+  EXPECT_EQ(scored.targets, 8);
+  write_nll(scored, folder / "nll.safetensors");
   const SafetensorsFile file = SafetensorsFile::open(folder / "nll.safetensors");
   const at::Tensor nll = train::to_tensor(file.at("nll", DType::F64, {2, 4}));
-  EXPECT_NEAR(nll.sum().item<double>(), summary.nll, 1e-12);
+  EXPECT_NEAR(nll.sum().item<double>(), scored.sum, 1e-12);
   EXPECT_GT(nll.min().item<double>(), 0.0);
 
   const TokenRows rows = read_token_rows(folder / "ids.safetensors", 8);
@@ -110,8 +110,8 @@ TEST(ScoreFile, UsesTheTargetsOfTheFile) {
   writer.add("input", DType::I32, {3}, ids.data());
   writer.add("target", DType::I32, {3}, targets.data());
   writer.write(folder / "ids.safetensors");
-  static_cast<void>(score_file(runtime.model(), runtime.stack(), folder / "ids.safetensors",
-                               folder / "nll.safetensors", {}));
+  write_nll(score_file(runtime.model(), runtime.stack(), folder / "ids.safetensors", {}),
+            folder / "nll.safetensors");
   const SafetensorsFile file = SafetensorsFile::open(folder / "nll.safetensors");
   const at::Tensor nll = train::to_tensor(file.at("nll", DType::F64, {1, 3}));
   EXPECT_GT(nll[0][0].item<double>(), 0.0);

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <sstream>
 #include <thread>
 
@@ -73,6 +75,43 @@ void stopped_run(const config::Experiment& experiment, const std::filesystem::pa
   Session session(experiment, in_folder(path));
   StopAt stop(step);
   EXPECT_THAT(error_of([&] { session.train(&stop); }), HasSubstr("stopped by the test"));
+}
+
+// While one lives, no file may grow, as on a full disk.
+class NoRoom {
+ public:
+  NoRoom() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~NoRoom() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  NoRoom(const NoRoom&) = delete;
+  NoRoom& operator=(const NoRoom&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
+  const test::TemporaryFolder folder;
+  Session session(
+      small_experiment("", {"train.steps=4", "train.eval_every=2", "train.log_every=0"}),
+      in_folder(folder / "run"));
+  Recorder recorder;
+  std::string error;
+  {
+    const NoRoom full;
+    error = error_of([&] { session.train(&recorder); });
+  }
+  EXPECT_THAT(error, HasSubstr("metrics.jsonl: cannot append: File too large"));
+  ASSERT_EQ(recorder.evaluations.size(), 1U);
+  EXPECT_EQ(recorder.evaluations[0].step, 2);
 }
 
 TEST(RunFolder, HoldsARun) {

@@ -1,0 +1,201 @@
+// Where the outputs of a command go, and what stays when they cannot be written.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "host/base/file.hpp"
+#include "host/base/json.hpp"
+#include "host/base/safetensors.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Output : public CliTest {
+ protected:
+  // Trains once; the run's folder.
+  std::string run() const {
+    if (!fs::exists(folder_ / "run")) {
+      expect_done(run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet"}));
+    }
+    return file("run");
+  }
+  // The text of a FIFO that a command writes into; the FIFO is still one.
+  std::string through_fifo(std::vector<std::string> command) const {
+    const fs::path fifo = folder_ / "fifo";
+    fs::remove(fifo);
+    EXPECT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    command.push_back(fifo.string());
+    std::string text;
+    std::thread reader([&] { text = read_file(fifo); });
+    expect_done(run_mneme(command));
+    reader.join();
+    EXPECT_TRUE(fs::is_fifo(fifo));
+    return text;
+  }
+};
+
+TEST_F(Output, JsonGoesIntoAFifo) {
+  EXPECT_EQ(Json::parse(through_fifo({"data", "sets", "--json"})).at("format"), "mneme-data-sets");
+}
+
+// The shell's process substitution hands a descriptor over by its name.
+TEST_F(Output, JsonGoesToADescriptor) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe(ends), 0);
+  expect_done(run_mneme({"data", "sets", "--json", "/dev/fd/" + std::to_string(ends[1])}));
+  ::close(ends[1]);
+  const std::string text = read_file("/dev/fd/" + std::to_string(ends[0]));
+  ::close(ends[0]);
+  EXPECT_EQ(Json::parse(text).at("format"), "mneme-data-sets");
+}
+
+TEST_F(Output, JsonFollowsTheTextOnARedirectedStdout) {
+  const std::string text = run_mneme({"data", "sets"}).out;
+  // As /dev/stdout is; the machine's own is no test's to lose.
+  fs::create_symlink("/proc/self/fd/1", folder_ / "stdout");
+  for (const std::string& name : {file("stdout"), std::string("/proc/self/fd/1"),
+                                  std::string("/dev/fd/1"), file("out.txt")}) {
+    const fs::path out = folder_.write("out.txt", "");
+    expect_done(run_mneme({"data", "sets", "--json", name}, {.out = out}));
+    const std::string all = read_file(out);
+    ASSERT_EQ(all.substr(0, text.size()), text) << name;
+    EXPECT_EQ(Json::parse(all.substr(text.size())).at("format"), "mneme-data-sets") << name;
+  }
+}
+
+TEST_F(Output, ADashIsStdoutWithoutTheText) {
+  const fs::path out = folder_.write("out.txt", "");
+  expect_done(run_mneme({"data", "sets", "--json", "-"}, {.out = out}));
+  EXPECT_EQ(Json::parse(read_file(out)).at("format"), "mneme-data-sets");
+}
+
+TEST_F(Output, FilesOfARunGoIntoNodesToo) {
+  EXPECT_THAT(through_fifo({"export", run(), "--format", "transformer_xl"}),
+              HasSubstr("\"transformer_xl\""));
+  EXPECT_THAT(
+      through_fifo({"generate", run(), "--prompt-ids", "1,2", "--tokens", "3", "--save-state"}),
+      HasSubstr("mneme-conversation"));
+  std::vector<std::int64_t> ids{1, 2, 3};
+  SafetensorsWriter writer;
+  writer.add("input", DType::I64, {1, 3}, ids.data());
+  writer.write(folder_ / "ids.safetensors");
+  EXPECT_THAT(through_fifo({"eval", run(), "--tokens", file("ids.safetensors"), "--dump"}),
+              HasSubstr("mneme.nll"));
+}
+
+TEST_F(Output, ADeviceStaysOne) {
+  const fs::path null = folder_ / "null";
+  if (::mknod(null.c_str(), S_IFCHR | 0666, makedev(1, 3)) != 0) {
+    GTEST_SKIP() << "this user makes no device";
+  }
+  expect_done(run_mneme({"data", "sets", "--json", null.string()}));
+  EXPECT_TRUE(fs::is_character_file(null));
+  expect_done(run_mneme({"export", run(), "--format", "transformer_xl", null.string()}));
+  EXPECT_TRUE(fs::is_character_file(null));
+}
+
+TEST_F(Output, ALinksTargetIsWrittenThoughItIsNotThereYet) {
+  fs::create_symlink("there.json", folder_ / "link.json");
+  expect_done(run_mneme({"data", "sets", "--json", file("link.json")}));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link.json"));
+  EXPECT_EQ(Json::parse(read_file(folder_ / "there.json")).at("format"), "mneme-data-sets");
+}
+
+TEST_F(Output, RefusesPlacesThatCannotBeWrittenBeforeItWorks) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string reading = "/dev/fd/" + std::to_string(ends[0]);
+  expect_refusal(
+      run_mneme({"data", "sets", "--json", reading}), 2,
+      {"--json " + reading + ": cannot be written",
+       "got descriptor " + std::to_string(ends[0]) + ", which is open for reading only"});
+  ::close(ends[0]);
+  ::close(ends[1]);
+  expect_refusal(run_mneme({"data", "sets", "--json", "/dev/fd/93"}), 2,
+                 {"got descriptor 93, which is not open"});
+  fs::create_symlink("absent/x.json", folder_ / "link.json");
+  expect_refusal(run_mneme({"data", "sets", "--json", file("link.json")}), 2,
+                 {"got no folder " + file("absent")});
+  const std::string nowhere = file("absent/x");
+  expect_refusal(run_mneme({"export", run(), nowhere}), 2, {"export " + nowhere, "no folder"});
+  expect_refusal(run_mneme({"eval", run(), "--tokens", file("x"), "--dump", nowhere}), 2,
+                 {"--dump " + nowhere, "no folder"});
+}
+
+// Whoever reads the JSON may end early: an error, and no death by SIGPIPE.
+TEST_F(Output, TheTextStaysWhenNobodyReadsTheJson) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe(ends), 0);
+  ::close(ends[0]);
+  const ProgramResult result =
+      run_mneme({"data", "sets", "--json", "/dev/fd/" + std::to_string(ends[1])});
+  ::close(ends[1]);
+  expect_refusal(result, 1, {"cannot write: Broken pipe", "what read from it has ended"});
+  EXPECT_EQ(result.out, run_mneme({"data", "sets"}).out);
+}
+
+// Files have no room; what is on stdout, a pipe, has.
+TEST_F(Output, TheTextStaysWhenTheDiskIsFull) {
+  const ProgramOptions full{.file_size = 1};
+  const auto ids = folder_ / "ids.safetensors";
+  const std::vector<std::int64_t> values{1, 2, 3};
+  SafetensorsWriter writer;
+  writer.add("input", DType::I64, {1, 3}, values.data());
+  writer.write(ids);
+  const std::string json = file("out.json");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
+      {{"data", "sets"}, "Nothing is fetched by this program"},
+      {{"doctor"}, "thing"},
+      {{"plugins", "list", "--plugins", folder_.path().string()}, "no library"},
+      {{"inspect", run()}, "model "},
+      {{"inspect", ids.string()}, "1 tensors"},
+      {{"train", experiment(tiny()), "--dry-run"}, "parameters"},
+      {{"eval", run()}, "perplexity"},
+      {{"generate", run(), "--prompt-ids", "1,2", "--tokens", "3"}, " "},
+      {{"compare", experiment(tiny()), "--memory",
+        folder_.write("none.toml", "[memory]\n").string()},
+       "one seed: no interval"}};
+  for (const auto& [command, text] : commands) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--json", json});
+    const ProgramResult result = run_mneme(arguments, full);
+    expect_refusal(result, 1, {json + ": cannot write: File too large", "make room"});
+    EXPECT_THAT(result.out, HasSubstr(text)) << command.front();
+    EXPECT_FALSE(fs::exists(json)) << command.front();
+  }
+  const std::string dump = file("nll.safetensors");
+  const ProgramResult scored =
+      run_mneme({"eval", run(), "--tokens", ids.string(), "--dump", dump, "--json", json}, full);
+  expect_refusal(scored, 1, {"error (2 lines)", dump + ": cannot write", json + ": cannot write"});
+  EXPECT_THAT(scored.out, HasSubstr("scored 2 targets in 1 rows: loss "));
+}
+
+TEST_F(Output, EachFileIsTriedThoughAnotherFails) {
+  const std::string state = file("state.safetensors");
+  const ProgramResult result = run_mneme({"generate", run(), "--prompt-ids", "1,2", "--tokens", "3",
+                                          "--save-state", state, "--json", "/proc/self/fd/1"},
+                                         {.file_size = 1});
+  expect_refusal(result, 1, {state + ": cannot write: File too large"});
+  EXPECT_THAT(result.out, HasSubstr("\"mneme-generate\""));
+}
+
+// The evaluation at the end of a training whose checkpoint has no room any more.
+TEST_F(Output, TheLastEvaluationOfATrainingIsShownThoughItCannotBeSaved) {
+  const auto checkpoint = fs::path(run()) / "checkpoints/step_00000006.safetensors";
+  const auto size = static_cast<std::int64_t>(fs::file_size(checkpoint));
+  const ProgramResult result = run_mneme(
+      {"train", experiment(tiny()), "--run", file("full"), "--quiet"}, {.file_size = size - 1000});
+  expect_refusal(result, 1, {"cannot write: File too large"});
+  EXPECT_THAT(result.out, HasSubstr("valid: loss "));
+}
+
+}  // namespace
+}  // namespace mneme::test
