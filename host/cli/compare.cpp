@@ -9,6 +9,7 @@
 #include "host/cli/display.hpp"
 #include "host/cli/input.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/outputs.hpp"
 #include "host/train/device.hpp"
 
 namespace mneme::cli {
@@ -29,11 +30,12 @@ struct CompareArguments {
 
 class CompareDisplay final : public compare::Observer {
  public:
-  explicit CompareDisplay(Display& display) : display_(display) {}
+  CompareDisplay(Display& display, const Streams& streams) : display_(display), streams_(streams) {}
 
   void on_training(const std::string& arm, std::uint64_t seed, std::int64_t steps) override {
     display_.next_run();
-    display_.begin(str("train ", arm, " (seed ", seed, ')'), steps);
+    place_ = str(arm, " (seed ", seed, ')');
+    display_.begin("train " + place_, steps);
   }
   void on_step(const train::StepReport& report) override {
     display_.update(report);
@@ -47,10 +49,64 @@ class CompareDisplay final : public compare::Observer {
     throw_if_interrupted();
   }
   void on_done() override { display_.end(); }
+  void on_result(const std::string& arm, const compare::SeedResult& result) override {
+    display_.end();
+    if (!result.error) return;
+    streams_.err << "mneme: error: " << arm << " (seed " << result.seed
+                 << "): " << result.error->what() << '\n'
+                 << std::flush;
+  }
+
+  // The arm and seed that were begun last.
+  [[nodiscard]] const std::string& place() const { return place_; }
 
  private:
   Display& display_;
+  const Streams& streams_;
+  std::string place_;
 };
+
+void show(const compare::Comparison& comparison, const CompareArguments& arguments,
+          const Streams& streams) {
+  if (arguments.json.is_stdout() || comparison.arms.empty()) return;
+  streams.out << compare::table_text(comparison, streams.out_width);
+}
+
+// What a comparison that a signal ended leaves behind.
+std::string remains_text(const compare::Comparison& comparison, const CompareArguments& arguments) {
+  std::size_t done = 0;
+  std::vector<std::string> runs;
+  for (const compare::Arm& arm : comparison.arms) {
+    done += arm.seeds.size();
+    for (const compare::SeedResult& seed : arm.seeds) {
+      if (!seed.folder.empty()) runs.push_back(seed.folder.string());
+    }
+  }
+  const auto total = arguments.memory.size() * static_cast<std::size_t>(arguments.seeds);
+  std::string text = str(done, " of ", total, " trainings were done");
+  if (done > 0) text += " and are shown";
+  if (!runs.empty()) text += "; their runs are " + join(runs, ", ");
+  if (!arguments.run.empty()) text += "; the unfinished one's folder was removed";
+  return text;
+}
+
+// After a signal: what is there is shown, written and told.
+int stop(const compare::Comparison& comparison, const CompareArguments& arguments,
+         const std::string& how, const Streams& streams) {
+  show(comparison, arguments, streams);
+  std::string file;
+  Outputs outputs;
+  outputs.add([&] {
+    arguments.json.write(compare::to_json(comparison), streams);
+    if (arguments.json.is_given()) file = "; the JSON is in " + arguments.json.path();
+  });
+  streams.err << "mneme: stopped by " << how << ": " << remains_text(comparison, arguments)
+              << (arguments.json.is_stdout() ? "" : file)
+              << "; a comparison cannot be continued: the same command trains every arm anew\n"
+              << std::flush;
+  outputs.finish();
+  return static_cast<int>(ErrorKind::kRun);
+}
 
 int run(const CompareArguments& arguments, const Streams& streams) {
   arguments.json.check();
@@ -65,20 +121,19 @@ int run(const CompareArguments& arguments, const Streams& streams) {
   });
   Display display(streams, arguments.is_quiet);
   display.count_runs(static_cast<std::int64_t>(arms.size()) * arguments.seeds);
-  CompareDisplay observer(display);
+  CompareDisplay observer(display, streams);
   const InterruptGuard guard;
+  compare::Comparison comparison;
   try {
-    const compare::Comparison comparison = compare::compare(arms, options, observer);
-    if (!arguments.json.is_stdout())
-      streams.out << compare::table_text(comparison, streams.out_width);
-    arguments.json.write(compare::to_json(comparison), streams);
-    return 0;
+    compare::compare(arms, options, observer, comparison);
   } catch (const Interrupted& interrupted) {
     display.end();
-    streams.err << "mneme: stopped by " << signal_name(interrupted.signal)
-                << "; a comparison cannot be continued: nothing was written\n";
-    return static_cast<int>(ErrorKind::kRun);
+    return stop(comparison, arguments,
+                str(signal_name(interrupted.signal), " in ", observer.place()), streams);
   }
+  show(comparison, arguments, streams);
+  arguments.json.write(compare::to_json(comparison), streams);
+  return comparison.has_failures() ? static_cast<int>(ErrorKind::kRun) : 0;
 }
 
 }  // namespace
@@ -100,8 +155,10 @@ void add_compare(CLI::App& app, Action& action) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}))
       ->capture_default_str();
   command
-      ->add_option("--run", arguments->run,
-                   "Folder for the arms' run folders; default: none is kept")
+      ->add_option(
+          "--run", arguments->run,
+          "Folder for the arms' run folders, <memory>-seed<N>, with a number after it when "
+          "that is there; default: none is kept")
       ->type_name("DIR");
   arguments->machine.add(*command);
   arguments->json.add(*command);

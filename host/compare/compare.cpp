@@ -8,10 +8,13 @@
 #include "host/base/error.hpp"
 #include "host/compare/fingerprint.hpp"
 #include "host/train/device.hpp"
+#include "host/train/failure.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::compare {
 namespace {
+
+namespace fs = std::filesystem;
 
 // What all arms share.
 struct Shared {
@@ -87,12 +90,15 @@ SplitResult evaluate(train::Session& session, const std::string& arm, data::Spli
 }
 
 // Trains to the end; points of the curve go to `out` and, with a folder, to its metrics.
-void train_arm(train::Session& session, const std::string& arm, SeedResult& out, Observer& observer) {
+void train_arm(train::Session& session, const std::string& arm, SeedResult& out,
+               Observer& observer) {
   const std::int64_t every = session.experiment().train.log_every;
   observer.on_training(arm, out.seed, session.total_steps());
-  train::StepReport report;
   while (session.step() < session.total_steps()) {
-    report = session.train_step();
+    const train::StepReport report = session.train_step();
+    out.steps = report.step;
+    out.tokens = report.tokens;
+    out.seconds = report.seconds;
     const bool is_last = report.step == session.total_steps();
     if (is_last || (every > 0 && report.step % every == 0)) {
       out.curve.push_back(report);
@@ -101,47 +107,75 @@ void train_arm(train::Session& session, const std::string& arm, SeedResult& out,
     observer.on_step(report);
   }
   observer.on_done();
-  out.steps = report.step;
-  out.tokens = report.tokens;
-  out.seconds = report.seconds;
 }
 
-// One arm from one seed. `first` is the first arm's start from this seed, made here when empty.
+// Trains and evaluates one arm from one seed; what it came to is in `out` when it throws. `first`
+// is the first arm's start from this seed, made here when empty.
+void measure(train::Session& session, const std::string& name, const Shared& shared, Arm& arm,
+             std::pair<std::string, Fingerprint>& first, SeedResult& out) {
+  const Fingerprint start = fingerprint(session.runtime().model());
+  if (first.second.empty()) first = {name, start};
+  check_equal(first.second, first.first, start, name);
+  out.initial_sha256 = digest(start);
+  arm.plugins = session.runtime().stack().identities();
+  arm.backbone_parameters = session.runtime().backbone_parameter_count();
+  arm.memory_parameters = session.runtime().memory_parameter_count();
+  train_arm(session, name, out, shared.observer);
+  for (const data::Split split : shared.splits) {
+    out.splits.push_back(evaluate(session, name, split, shared.observer));
+    if (session.writer() == nullptr) continue;
+    session.writer()->append(
+        train::EvalReport{.step = out.steps, .split = split, .result = out.splits.back().result});
+  }
+  if (session.writer() != nullptr) session.save();
+}
+
+// A run folder that does not exist yet; "" without a folder to make it in.
+fs::path free_folder(const fs::path& folder, const std::string& name) {
+  if (folder.empty()) return {};
+  fs::path path = folder / name;
+  for (int i = 2; fs::exists(path); ++i) path = folder / str(name, '-', i);
+  return path;
+}
+
+// One arm from one seed. A failure is the result's; what an observer throws to end the comparison
+// goes through, and takes the run folder with it: without a checkpoint nothing can use it.
 SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared, Arm& arm,
                std::pair<std::string, Fingerprint>& first) {
   config::Experiment experiment = setup.experiment;
   experiment.train.seed += static_cast<std::uint64_t>(index);
-  train::SessionOptions options{.runtime = runtime_options(shared), .folder = {}, .stream = {}};
-  if (!shared.options.folder.empty()) {
-    options.folder = shared.options.folder / str(setup.name, "-seed", experiment.train.seed);
+  SeedResult out{.seed = experiment.train.seed};
+  const bool is_new_root = !fs::exists(shared.options.folder);
+  const fs::path folder =
+      free_folder(shared.options.folder, str(setup.name, "-seed", experiment.train.seed));
+  try {
+    train::SessionOptions options{
+        .runtime = runtime_options(shared), .folder = folder, .stream = {}};
+    train::Session session(experiment, std::move(options));
+    out.folder = folder;
+    measure(session, setup.name, shared, arm, first, out);
+  } catch (const std::exception& error) {
+    out.error = train::failure_of(error, str("after step ", out.steps),
+                                  "lower train.lanes, train.segment or the size of the memory");
+  } catch (...) {
+    std::error_code ignored;
+    if (!out.folder.empty()) fs::remove_all(folder, ignored);
+    if (!out.folder.empty() && is_new_root) fs::remove(shared.options.folder, ignored);
+    throw;
   }
-  train::Session session(experiment, std::move(options));
-  const Fingerprint start = fingerprint(session.runtime().model());
-  if (first.second.empty()) first = {setup.name, start};
-  check_equal(first.second, first.first, start, setup.name);
-
-  arm.plugins = session.runtime().stack().identities();
-  arm.backbone_parameters = session.runtime().backbone_parameter_count();
-  arm.memory_parameters = session.runtime().memory_parameter_count();
-  SeedResult out{.seed = experiment.train.seed, .initial_sha256 = digest(start)};
-  train::RunWriter* const writer = session.writer();
-  train_arm(session, setup.name, out, shared.observer);
-  for (const data::Split split : shared.splits) {
-    out.splits.push_back(evaluate(session, setup.name, split, shared.observer));
-    if (writer != nullptr) {
-      writer->append(
-          train::EvalReport{.step = out.steps, .split = split, .result = out.splits.back().result});
-    }
-  }
-  if (writer != nullptr) session.save();
+  shared.observer.on_result(setup.name, out);
   return out;
 }
 
 // Builds every arm once, so that a flaw of the last one shows before the first has trained.
 void check_arms(const std::vector<ArmSetup>& setups, const Shared& shared) {
+  Fingerprint first;
   for (const ArmSetup& setup : setups) {
     try {
       const train::Runtime runtime(setup.experiment, runtime_options(shared));
+      const Fingerprint start = fingerprint(runtime.model());
+      if (first.empty()) first = start;
+      check_equal(first, setups.front().name, start, setup.name);
     } catch (const Error& error) {
       throw error.with_context(setup.name);
     }
@@ -175,7 +209,8 @@ std::vector<ArmSetup> read_arms(const std::filesystem::path& experiment,
   return arms;
 }
 
-Comparison compare(const std::vector<ArmSetup>& arms, const Options& options, Observer& observer) {
+void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer& observer,
+             Comparison& out) {
   if (arms.empty()) throw_usage("compare: expected at least one memory, got none");
   if (options.seeds < 1) throw_usage("compare: seeds: expected at least 1, got ", options.seeds);
   const config::Experiment& experiment = arms.front().experiment;
@@ -187,25 +222,33 @@ Comparison compare(const std::vector<ArmSetup>& arms, const Options& options, Ob
   shared.splits = splits_of(experiment, *shared.dataset);
   check_arms(arms, shared);
 
-  Comparison out;
   out.file = options.experiment;
   out.experiment = config::to_toml(experiment);
   out.machine = machine(options.device);
   out.data = shared.dataset->describe();
   if (experiment.data.task == config::Task::kMotif) out.alphabet = experiment.data.motif.alphabet;
   std::vector<std::pair<std::string, Fingerprint>> starts(static_cast<std::size_t>(options.seeds));
+  out.is_interrupted = true;
   for (const ArmSetup& setup : arms) {
-    Arm arm{.name = setup.name, .file = setup.file};
+    Arm& arm = out.arms.emplace_back();
+    arm.name = setup.name;
+    arm.file = setup.file;
     arm.memory = config::to_toml(setup.experiment.memory);
-    for (std::int64_t seed = 0; seed < options.seeds; ++seed) {
-      try {
+    try {
+      for (std::int64_t seed = 0; seed < options.seeds; ++seed) {
         arm.seeds.push_back(run(setup, seed, shared, arm, starts[static_cast<std::size_t>(seed)]));
-      } catch (const Error& error) {
-        throw error.with_context(setup.name);
       }
+    } catch (...) {
+      if (arm.seeds.empty()) out.arms.pop_back();  // nothing was finished of it
+      throw;
     }
-    out.arms.push_back(std::move(arm));
   }
+  out.is_interrupted = false;
+}
+
+Comparison compare(const std::vector<ArmSetup>& arms, const Options& options, Observer& observer) {
+  Comparison out;
+  compare(arms, options, observer, out);
   return out;
 }
 

@@ -30,12 +30,15 @@ struct ArmSetup {
 
 struct Options {
   c10::Device device = c10::kCPU;
-  std::int64_t seeds = 1;                 // train.seed, train.seed + 1, ...
-  std::filesystem::path folder = {};      // a run folder for every arm and seed; "" = none
+  std::int64_t seeds = 1;  // train.seed, train.seed + 1, ...
+  // Where every arm and seed gets a run folder: <arm>-seed<seed>, with a number after it when that
+  // is there. "" = none.
+  std::filesystem::path folder = {};
   std::filesystem::path experiment = {};  // the experiment's file, for the record
 };
 
-// What a comparison tells its caller, on the caller's thread. What it throws ends the comparison.
+// What a comparison tells its caller, on the caller's thread. What it throws that is no
+// std::exception ends the comparison.
 class Observer {
  public:
   Observer() = default;
@@ -49,13 +52,21 @@ class Observer {
   virtual void on_evaluation(const std::string& arm, data::Split split, std::int64_t segments) = 0;
   virtual void on_evaluated(std::int64_t segments, std::int64_t tokens) = 0;
   virtual void on_done() = 0;  // of a training or an evaluation
+  // An arm's training from one seed and its evaluations came to their end; with `result.error` they
+  // failed, and the others go on.
+  virtual void on_result(const std::string& arm, const SeedResult& result) = 0;
 };
 
 // Trains every arm from the same data, seeds and initial backbone weights, one after the other, and
-// evaluates it on valid, and on test when data.test names one. Plugins are loaded, and options
-// checked, for all arms before the first one trains. Errors: Error (kUsage) when there is nothing
+// evaluates it on valid, and on test when data.test names one. Plugins are loaded, options checked
+// and initial weights compared, for all arms before the first one trains. A training or evaluation
+// that fails is kept as its seed's error. `out` grows seed by seed: when the observer ends the
+// comparison, it holds what was finished before, is_interrupted, and the run folder of the
+// unfinished seed is removed. Errors, before anything trains: Error (kUsage) when there is nothing
 // to evaluate on; Error (kRun) when two arms' initial backbone parameters differ, naming the
-// parameter; what training and evaluation throw, with the arm's name in front.
+// parameter; what making an arm throws, with its name in front.
+void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer& observer,
+             Comparison& out);
 [[nodiscard]] Comparison compare(const std::vector<ArmSetup>& arms, const Options& options,
                                  Observer& observer);
 

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "host/base/error.hpp"
 #include "host/base/json.hpp"
 #include "host/data/dataset.hpp"
 #include "host/eval/result.hpp"
@@ -39,6 +41,8 @@ struct SeedResult {
   double seconds = 0.0;                       // of training, evaluations and saving apart
   std::vector<train::StepReport> curve = {};  // every train.log_every steps, and the last
   std::vector<SplitResult> splits = {};
+  std::filesystem::path folder = {};  // of its run; "" = none is kept
+  std::optional<Error> error = {};    // why it is not trained or not measured to the end
 
   [[nodiscard]] double tokens_per_second() const;
 };
@@ -61,7 +65,10 @@ struct Comparison {
   Json data = {};                   // Dataset::describe()
   std::int64_t alphabet = 0;        // of the motif task; 0 = another task
   std::vector<Arm> arms = {};
+  bool is_interrupted = false;  // arms or seeds are missing
 
+  // True when a seed of some arm failed.
+  [[nodiscard]] bool has_failures() const;
   // Probability of guessing a symbol of the motif task; 0 for other tasks.
   [[nodiscard]] double chance() const;
 };
@@ -79,7 +86,7 @@ struct Metric {
 // value are left out.
 [[nodiscard]] std::vector<Metric> metrics(const Comparison& comparison);
 
-// Mean and standard deviation over seeds (n - 1; 0 for one seed).
+// Mean and standard deviation over the seeds whose number is known (n - 1; 0 for one seed).
 struct Spread {
   double mean = 0.0;
   double deviation = 0.0;
@@ -90,8 +97,8 @@ struct Spread {
 // initial weights, so differences are paired.
 [[nodiscard]] std::vector<double> against_first(const Metric& metric, std::size_t arm);
 
-// The comparison as an aligned table with one column an arm, differences to the first arm, and what
-// they do not show, in lines of at most `width` columns (0 = any).
+// The comparison as an aligned table with one column an arm, differences to the first arm, what
+// they do not show, and why arms failed, in lines of at most `width` columns (0 = any).
 [[nodiscard]] std::string table_text(const Comparison& comparison, std::size_t width = 0);
 
 // Everything, for programs.

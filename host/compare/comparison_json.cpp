@@ -30,10 +30,15 @@ Json json_of(const SeedResult& seed) {
                                                        {"lanes", json_of(split.lanes)},
                                                        {"segments", json_of(split.segments)}};
   }
-  return {{"seed", seed.seed},         {"initial_sha256", seed.initial_sha256},
-          {"steps", seed.steps},       {"tokens", seed.tokens},
-          {"seconds", seed.seconds},   {"tokens_per_second", number(seed.tokens_per_second())},
-          {"curve", std::move(curve)}, {"splits", std::move(splits)}};
+  Json json = {{"seed", seed.seed},         {"initial_sha256", seed.initial_sha256},
+               {"steps", seed.steps},       {"tokens", seed.tokens},
+               {"seconds", seed.seconds},   {"tokens_per_second", number(seed.tokens_per_second())},
+               {"curve", std::move(curve)}, {"splits", std::move(splits)}};
+  if (!seed.folder.empty()) json["run"] = seed.folder.string();
+  if (seed.error) {
+    json["error"] = {{"message", seed.error->what()}, {"exit_code", seed.error->exit_code()}};
+  }
+  return json;
 }
 
 Json json_of(const Arm& arm) {
@@ -82,7 +87,8 @@ Json to_json(const Comparison& comparison) {
                {"experiment_file", comparison.file.string()},
                {"experiment", comparison.experiment},
                {"machine", comparison.machine},
-               {"data", comparison.data}};
+               {"data", comparison.data},
+               {"interrupted", comparison.is_interrupted}};
   if (comparison.alphabet > 0) json["chance"] = comparison.chance();
   json["arms"] = std::move(arms);
   json["table"] = std::move(table);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "host/base/text.hpp"
@@ -24,10 +25,18 @@ std::string number(double value, int digits, bool has_sign) {
 std::string spread_text(const std::vector<double>& values, int digits, bool has_sign = false) {
   const Spread of = spread(values);
   std::string text = number(of.mean, digits, has_sign);
-  if (values.size() > 1 && !std::isnan(of.mean)) {
+  if (std::ranges::count_if(values, [](double value) { return !std::isnan(value); }) > 1) {
     text += " +- " + format_number(of.deviation, digits);
   }
   return text;
+}
+
+// A number of one arm; "failed" when none of its seeds came so far.
+std::string arm_text(const Arm& arm, const std::vector<double>& values, int digits) {
+  const bool has_failed =
+      std::ranges::any_of(arm.seeds, [](const SeedResult& seed) { return seed.error.has_value(); });
+  const std::string text = spread_text(values, digits);
+  return has_failed && text == "-" ? "failed" : text;
 }
 
 std::string against_text(const Metric& metric, std::size_t arm) {
@@ -53,13 +62,36 @@ Table table_of(const Comparison& comparison) {
   Table table(std::move(headings));
   for (const Metric& metric : metrics(comparison)) {
     std::vector<std::string> row{metric.name};
-    for (const auto& values : metric.values) row.push_back(spread_text(values, metric.digits));
+    for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+      row.push_back(arm_text(comparison.arms[arm], metric.values[arm], metric.digits));
+    }
     for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
       row.push_back(against_text(metric, arm));
     }
     table.add_row(std::move(row));
   }
   return table;
+}
+
+// A line for each seed that failed, and what that means for the numbers of its arm.
+std::string failures_text(const Comparison& comparison) {
+  std::string text;
+  bool is_partial = false;
+  for (const Arm& arm : comparison.arms) {
+    std::size_t failed = 0;
+    for (const SeedResult& seed : arm.seeds) {
+      if (!seed.error) continue;
+      ++failed;
+      text += str("failed: ", arm.name, " (seed ", seed.seed, "): ", seed.error->what(), '\n');
+    }
+    is_partial = is_partial || (failed > 0 && failed < arm.seeds.size());
+  }
+  if (is_partial) {
+    text +=
+        "the numbers of an arm are over its seeds that did not fail, differences over the seeds "
+        "that both arms have\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -74,6 +106,7 @@ std::string table_text(const Comparison& comparison, std::size_t width) {
     text += str("chance: ", format_number(comparison.chance(), 4), " (one of ", comparison.alphabet,
                 " symbols)\n");
   }
+  if (comparison.is_interrupted) text += "stopped before every arm and seed was done\n";
   const std::size_t seeds = comparison.arms.empty() ? 0 : comparison.arms.front().seeds.size();
   if (seeds == 1) {
     text += str("one seed: no interval; a difference may be chance\n");
@@ -82,7 +115,7 @@ std::string table_text(const Comparison& comparison, std::size_t width) {
                 " seeds: mean +- standard deviation over seeds; differences are paired by "
                 "seed\n");
   }
-  return text;
+  return text + failures_text(comparison);
 }
 
 }  // namespace mneme::compare

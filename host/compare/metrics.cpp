@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -92,8 +93,9 @@ void add_costs(std::vector<Metric>& lines, const Comparison& comparison) {
          const eval::Result& result = seed.splits.front().result;
          return static_cast<double>(result.state_bytes) / static_cast<double>(result.lanes);
        });
-  line("training tokens/s", Against::kRatio,
-       [](const auto&, const auto&, const SeedResult& seed) { return seed.tokens_per_second(); });
+  line("training tokens/s", Against::kRatio, [](const auto&, const auto&, const SeedResult& seed) {
+    return seed.seconds > 0.0 ? seed.tokens_per_second() : kUnknown;
+  });
   line("evaluation tokens/s", Against::kRatio,
        [](const auto&, const auto&, const SeedResult& seed) {
          return seed.splits.empty() ? kUnknown : rate(seed, seed.splits.front().split);
@@ -104,6 +106,12 @@ void add_costs(std::vector<Metric>& lines, const Comparison& comparison) {
 
 double SeedResult::tokens_per_second() const {
   return seconds > 0.0 ? static_cast<double>(tokens) / seconds : 0.0;
+}
+
+bool Comparison::has_failures() const {
+  return std::ranges::any_of(arms, [](const Arm& arm) {
+    return std::ranges::any_of(arm.seeds, [](const SeedResult& s) { return s.error.has_value(); });
+  });
 }
 
 double Comparison::chance() const {
@@ -117,7 +125,10 @@ std::vector<Metric> metrics(const Comparison& comparison) {
   return lines;
 }
 
-Spread spread(const std::vector<double>& values) {
+Spread spread(const std::vector<double>& all) {
+  std::vector<double> values;
+  std::ranges::copy_if(all, std::back_inserter(values),
+                       [](double value) { return !std::isnan(value); });
   if (values.empty()) return {.mean = kUnknown, .deviation = kUnknown};
   const auto count = static_cast<double>(values.size());
   Spread out;

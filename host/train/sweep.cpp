@@ -5,26 +5,13 @@
 #include <utility>
 
 #include "host/config/options.hpp"
-#include "host/train/memory_estimate.hpp"
+#include "host/train/failure.hpp"
 
 namespace mneme::train {
 namespace {
 
 bool is_size_option(const config::OptionSpec& spec) {
   return spec.type == config::OptionType::kInteger && spec.may_differ_at_evaluation;
-}
-
-// What LibTorch throws becomes an error of ours: its first line, and what to lower when memory ran
-// out.
-Error failure_of(const std::exception& error) {
-  if (const auto* const ours = dynamic_cast<const Error*>(&error)) return *ours;
-  const std::string text = error.what();
-  ErrorText message{.where = "evaluation", .failed = text.substr(0, text.find('\n'))};
-  if (is_out_of_memory(error)) {
-    message.got = std::exchange(message.failed, "out of memory");
-    message.hint = "lower eval.lanes, eval.segment or the size of the memory";
-  }
-  return {ErrorKind::kRun, message};
 }
 
 }  // namespace
@@ -61,7 +48,8 @@ SweepResult Sweep::evaluate(const SweepMemory& memory, data::Split split,
     out.plugins = runtime_->stack().identities();
     out.result = runtime_->evaluate(split, make_options(*runtime_));
   } catch (const std::exception& error) {
-    out.error = failure_of(error);
+    out.error =
+        failure_of(error, "evaluation", "lower eval.lanes, eval.segment or the size of the memory");
   }
   return out;
 }

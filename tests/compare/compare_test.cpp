@@ -39,7 +39,7 @@ steps = 3
 )";
 
 // Counts what it is told.
-class Counter final : public Observer {
+class Counter : public Observer {
  public:
   void on_training(const std::string& arm, std::uint64_t seed, std::int64_t total) override {
     events.push_back(str("train ", arm, ' ', seed, ' ', total));
@@ -50,8 +50,12 @@ class Counter final : public Observer {
   }
   void on_evaluated(std::int64_t segments, std::int64_t /*tokens*/) override { last = segments; }
   void on_done() override { ++done; }
+  void on_result(const std::string& arm, const SeedResult& result) override {
+    results.push_back(str(arm, ' ', result.seed, result.error ? " failed" : ""));
+  }
 
   std::vector<std::string> events;
+  std::vector<std::string> results;
   int steps = 0;
   int done = 0;
   std::int64_t last = 0;
@@ -132,8 +136,8 @@ TEST_F(CompareTest, KeepsRunFolders) {
   Counter counter;
   static_cast<void>(compare(arms(), {.folder = folder_ / "runs"}, counter));
   for (const char* const name : {"none-seed1", "none#2-seed1"}) {
-    EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / name /
-                                        "checkpoints/step_00000005.safetensors"))
+    EXPECT_TRUE(
+        std::filesystem::exists(folder_ / "runs" / name / "checkpoints/step_00000005.safetensors"))
         << name;
     EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / name / "metrics.jsonl")) << name;
   }
@@ -146,6 +150,83 @@ TEST_F(CompareTest, RefusesArmsThatDoNotStartFromTheSameWeights) {
   EXPECT_THAT(
       error_of([&] { static_cast<void>(compare(setups, {}, counter)); }),
       HasSubstr("1: none#2: none and none#2: their backbones do not start from the same weights"));
+}
+
+// Initial weights are compared before anything trains: no result can be lost by them.
+TEST_F(CompareTest, ChecksInitialWeightsBeforeTraining) {
+  auto setups = arms();
+  setups[1].experiment.train.seed = 7;
+  Counter counter;
+  EXPECT_THROW(static_cast<void>(compare(setups, {}, counter)), Error);
+  EXPECT_EQ(counter.steps, 0);
+}
+
+TEST_F(CompareTest, KeepsTheOtherArmsWhenOneDiverges) {
+  auto setups = arms();
+  setups[0].experiment.train.lr = 1e30;
+  Counter counter;
+  const Comparison out = compare(setups, {.seeds = 2, .folder = folder_ / "runs"}, counter);
+  ASSERT_EQ(out.arms.size(), 2U);
+  EXPECT_TRUE(out.has_failures());
+  EXPECT_FALSE(out.is_interrupted);
+  for (const SeedResult& seed : out.arms[0].seeds) {
+    ASSERT_TRUE(seed.error.has_value());
+    EXPECT_THAT(seed.error->what(), HasSubstr("training left the finite numbers"));
+    EXPECT_TRUE(std::filesystem::exists(seed.folder / "metrics.jsonl"));
+    EXPECT_TRUE(seed.splits.empty());
+  }
+  for (const SeedResult& seed : out.arms[1].seeds) {
+    EXPECT_FALSE(seed.error.has_value());
+    EXPECT_EQ(seed.steps, 5);
+    EXPECT_EQ(seed.splits.size(), 1U);
+  }
+  EXPECT_THAT(counter.results,
+              ElementsAre("none 1 failed", "none 2 failed", "none#2 1", "none#2 2"));
+}
+
+// Ends the comparison at a step, as a signal does.
+struct Stop {};
+class Stopper final : public Counter {
+ public:
+  explicit Stopper(int at) : at_(at) {}
+  void on_step(const train::StepReport& report) override {
+    Counter::on_step(report);
+    if (steps == at_) throw Stop{};
+  }
+
+ private:
+  int at_;
+};
+
+TEST_F(CompareTest, HasWhatWasFinishedWhenItIsStopped) {
+  const auto runs = folder_ / "runs";
+  Stopper stopper(7);  // in the second arm
+  Comparison out;
+  EXPECT_THROW(compare(arms(), {.folder = runs}, stopper, out), Stop);
+  EXPECT_TRUE(out.is_interrupted);
+  ASSERT_EQ(out.arms.size(), 1U);
+  EXPECT_EQ(out.arms[0].seeds.at(0).splits.size(), 1U);
+  EXPECT_EQ(out.arms[0].seeds.at(0).folder, runs / "none-seed1");
+  EXPECT_TRUE(std::filesystem::exists(runs / "none-seed1/checkpoints/step_00000005.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(runs / "none#2-seed1"));
+  EXPECT_THAT(table_text(out), HasSubstr("stopped before every arm and seed was done\n"));
+  EXPECT_TRUE(to_json(out).at("interrupted").get<bool>());
+
+  // The same again: what is there stays and is not in the way.
+  Counter counter;
+  const Comparison again = compare(arms(), {.folder = runs}, counter);
+  EXPECT_FALSE(again.has_failures());
+  EXPECT_EQ(again.arms[0].seeds.at(0).folder, runs / "none-seed1-2");
+  EXPECT_EQ(again.arms[1].seeds.at(0).folder, runs / "none#2-seed1");
+}
+
+TEST_F(CompareTest, LeavesNothingWhenItIsStoppedInItsFirstTraining) {
+  Stopper stopper(2);
+  Comparison out;
+  EXPECT_THROW(compare(arms(), {.folder = folder_ / "runs"}, stopper, out), Stop);
+  EXPECT_TRUE(out.arms.empty());
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+  EXPECT_NO_THROW(static_cast<void>(to_json(out)));
 }
 
 TEST_F(CompareTest, NeedsSomethingToMeasureOn) {

@@ -134,6 +134,56 @@ TEST(TableText, GivesSpreadsOverSeeds) {
   EXPECT_THAT(text, Not(HasSubstr("no interval")));
 }
 
+// The second seed of the second arm failed in its training.
+Comparison with_a_failure() {
+  Comparison out = comparison({3.0, 5.0}, {2.0, 9.0});
+  SeedResult& seed = out.arms[1].seeds[1];
+  seed = {.seed = 2, .steps = 3, .folder = "runs/cache-seed2"};
+  seed.error = Error(ErrorKind::kRun, "step 4: it diverged");
+  return out;
+}
+
+TEST(Spread, LeavesOutWhatIsNotKnown) {
+  const Spread of = spread({1.0, std::nan(""), 3.0});
+  EXPECT_DOUBLE_EQ(of.mean, 2.0);
+  EXPECT_DOUBLE_EQ(of.deviation, std::sqrt(2.0));
+  EXPECT_TRUE(std::isnan(spread({std::nan("")}).mean));
+}
+
+TEST(TableText, SaysWhichSeedsFailedAndWhy) {
+  const std::string text = table_text(with_a_failure());
+  EXPECT_THAT(text, HasSubstr("failed: cache (seed 2): step 4: it diverged\n"));
+  EXPECT_THAT(text, HasSubstr("2.0000"));   // of the other seed
+  EXPECT_THAT(text, HasSubstr("-1.0000"));  // the same seed of both
+  EXPECT_THAT(text, HasSubstr("over its seeds that did not fail"));
+  EXPECT_THAT(table_text(comparison({3.0}, {1.0})), Not(HasSubstr("fail")));
+}
+
+TEST(TableText, ShowsArmsThatFailedAltogether) {
+  Comparison all = with_a_failure();
+  all.arms[1].seeds.erase(all.arms[1].seeds.begin());
+  const std::string text = table_text(all);
+  EXPECT_THAT(text, HasSubstr("failed  "));  // in a column
+  EXPECT_THAT(text, Not(HasSubstr("over its seeds")));
+}
+
+TEST(Metrics, KnowNoSpeedOfATrainingThatDidNoStep) {
+  Comparison out = comparison({3.0}, {1.0});
+  out.arms[1].seeds[0].seconds = 0.0;
+  EXPECT_TRUE(std::isnan(find(metrics(out), "training tokens/s").values[1][0]));
+}
+
+TEST(ComparisonJson, HoldsFailures) {
+  const Json json = to_json(with_a_failure());
+  const Json& seed = json.at("arms").at(1).at("seeds").at(1);
+  EXPECT_EQ(seed.at("error").at("message"), "step 4: it diverged");
+  EXPECT_EQ(seed.at("error").at("exit_code"), 1);
+  EXPECT_EQ(seed.at("run"), "runs/cache-seed2");
+  EXPECT_FALSE(json.at("arms").at(1).at("seeds").at(0).contains("error"));
+  EXPECT_FALSE(json.at("interrupted").get<bool>());
+  EXPECT_TRUE(json.at("table").at(0).at("arms").at("cache").at("values").at(1).is_null());
+}
+
 // The table's losses follow from the JSON's parts alone.
 TEST(ComparisonJson, HoldsWhatTheTableNeeds) {
   const Json json = Json::parse(to_json(comparison({3.0}, {1.0})).dump());

@@ -98,13 +98,41 @@ TEST_F(CompareRun, RunsSeveralSeeds) {
   EXPECT_THAT(result.out, HasSubstr("2 seeds: mean +- standard deviation"));
 }
 
+TEST_F(CompareRun, ShowsWhatWasDoneWhenASignalStopsIt) {
+  const std::vector<std::string> more{"--run",  file("runs"),    "--set", "train.steps=3000",
+                                      "--json", file("out.json")};
+  std::vector<std::string> arguments{"compare", experiment(tiny()), "--memory",
+                                     none_,     "--memory",         cache_};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const ProgramResult result =
+      run_mneme(arguments, {.signal = SIGTERM, .signal_after = "train cache (seed 1) 1/3000"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(result.signal, 0);
+  EXPECT_THAT(result.err,
+              HasSubstr("stopped by SIGTERM in cache (seed 1): 1 of 2 trainings were done and are "
+                        "shown; their runs are " +
+                        file("runs/none-seed1") +
+                        "; the unfinished one's folder was removed; the "
+                        "JSON is in " +
+                        file("out.json")));
+  EXPECT_THAT(result.out, HasSubstr("valid loss, nats a token"));
+  EXPECT_THAT(result.out, HasSubstr("stopped before every arm"));
+  EXPECT_TRUE(fs::exists(file("runs/none-seed1/run.json")));
+  EXPECT_FALSE(fs::exists(file("runs/cache-seed1")));
+  const auto json = Json::parse(read_file(folder_ / "out.json"));
+  EXPECT_TRUE(json.at("interrupted").get<bool>());
+  EXPECT_EQ(json.at("arms").size(), 1U);
+  expect_done(compare({"--run", file("runs"), "--quiet"}));
+}
+
 TEST_F(CompareRun, SaysWhenASignalStopsIt) {
   std::vector<std::string> arguments{"compare", experiment(tiny()),  "--memory", none_,
                                      "--set",   "train.steps=100000"};
   const ProgramResult result =
       run_mneme(arguments, {.signal = SIGTERM, .signal_after = " 1/100000"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("stopped by SIGTERM"));
+  EXPECT_THAT(result.err, HasSubstr("stopped by SIGTERM in none (seed 1): 0 of 1 trainings"));
+  EXPECT_EQ(result.out, "");
 }
 
 }  // namespace
