@@ -1,5 +1,6 @@
 // mneme eval RUN --decode
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "host/compare/table.hpp"
 #include "host/eval/decode.hpp"
 #include "host/train/device.hpp"
+#include "host/train/failure.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -18,9 +20,26 @@ namespace {
 // One memory with a model of its own, so that all memories can take turns.
 struct Contender {
   std::string name;
+  config::MemoryConfig memory;
   std::unique_ptr<train::Runtime> runtime;
   std::unique_ptr<eval::Decoder> decoder;
+  std::optional<Error> error;  // it failed and takes no more turns
 };
+
+// Does a contender's `work`. What fails is told at once and does not stop the others; that of the
+// only memory is thrown.
+template <typename Work>
+void attempt(Contender& contender, bool is_only, const Streams& streams, Work&& work) {
+  try {
+    std::forward<Work>(work)();
+  } catch (const std::exception& error) {
+    contender.error =
+        train::failure_of(error, "decoding", "lower eval.lanes or the size of the memory");
+    if (is_only) throw *contender.error;
+    streams.err << "mneme: error: " << contender.name << ": " << contender.error->what() << '\n'
+                << std::flush;
+  }
+}
 
 void check_task(const OpenEvaluation& run) {
   if (run.options.dataset->answer_task()) return;
@@ -30,14 +49,11 @@ void check_task(const OpenEvaluation& run) {
                .got = str("data.task = \"", config::to_word(run.experiment.data.task), "\"")});
 }
 
-Contender open_contender(const OpenEvaluation& run, const train::SweepMemory& memory,
-                         const std::string& split, Display& display) {
-  const config::Experiment experiment = config::with_memory(run.experiment, memory.memory);
-  Contender out;
-  out.name = memory.name;
+void open_contender(Contender& out, const OpenEvaluation& run, const std::string& split,
+                    Display& display) {
+  const config::Experiment experiment = config::with_memory(run.experiment, out.memory);
   out.runtime = std::make_unique<train::Runtime>(experiment, run.options);
-  note_untrained(display, memory.name,
-                 run.checkpoint.load_weights(*out.runtime, memory.memory.carry));
+  note_untrained(display, out.name, run.checkpoint.load_weights(*out.runtime, out.memory.carry));
   const config::EvalConfig& eval = experiment.eval;
   out.decoder = std::make_unique<eval::Decoder>(
       out.runtime->model(), out.runtime->stack(), run.options.dataset->answer_task(),
@@ -45,30 +61,45 @@ Contender open_contender(const OpenEvaluation& run, const train::SweepMemory& me
                           .lanes = eval.lanes,
                           .segment = eval.segment,
                           .max_sequences = eval.steps * eval.lanes});
-  return out;
 }
 
-std::vector<Contender> open_contenders(const EvalArguments& arguments, Display& display) {
+std::vector<Contender> open_contenders(const EvalArguments& arguments, Display& display,
+                                       const Streams& streams) {
   const OpenEvaluation run = open_evaluation(arguments);
   check_task(run);
   std::vector<Contender> out;
   for (const train::SweepMemory& memory : run.memories) {
-    out.push_back(open_contender(run, memory, arguments.split, display));
+    Contender& one = out.emplace_back();
+    one.name = memory.name;
+    one.memory = memory.memory;
+    attempt(one, run.memories.size() == 1, streams,
+            [&] { open_contender(one, run, arguments.split, display); });
   }
   return out;
 }
 
-void decode_in_turns(std::vector<Contender>& contenders, Display& display) {
-  const std::int64_t batches = contenders.front().decoder->batches();
+// The first memory that has not failed; the first one's error is thrown when all have.
+const Contender& first_of(const std::vector<Contender>& contenders) {
+  for (const Contender& contender : contenders) {
+    if (!contender.error) return contender;
+  }
+  throw *contenders.front().error;
+}
+
+void decode_in_turns(std::vector<Contender>& contenders, Display& display, const Streams& streams) {
+  const std::int64_t batches = first_of(contenders).decoder->batches();
   display.begin("decode", batches * static_cast<std::int64_t>(contenders.size()));
   std::int64_t done = 0;
   std::int64_t tokens = 0;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
     for (Contender& contender : contenders) {
-      const std::int64_t before = contender.decoder->result().tokens;
-      contender.decoder->run_batch();
-      tokens += contender.decoder->result().tokens - before;
-      display.update(++done, tokens);
+      if (contender.error) continue;
+      attempt(contender, contenders.size() == 1, streams, [&] {
+        const std::int64_t before = contender.decoder->result().tokens;
+        contender.decoder->run_batch();
+        tokens += contender.decoder->result().tokens - before;
+        display.update(++done, tokens);
+      });
     }
   }
   display.end();
@@ -84,10 +115,12 @@ std::int64_t differences(const eval::Decoded& first, const eval::Decoded& other)
 }
 
 Json json_of(const Contender& contender, const eval::Decoded& first) {
+  train::SweepResult head{.name = contender.name, .memory = contender.memory};
+  if (contender.runtime != nullptr) head.plugins = contender.runtime->stack().identities();
+  head.error = contender.error;
+  Json json = to_json(head);
+  if (contender.error) return json;
   const eval::Decoded& result = contender.decoder->result();
-  Json json = to_json(train::SweepResult{.name = contender.name,
-                                         .memory = contender.runtime->experiment().memory,
-                                         .plugins = contender.runtime->stack().identities()});
   json["result"] = eval::to_json(result);
   json["times_as_fast"] = first.seconds / result.seconds;
   json["predictions_that_differ"] = differences(first, result);
@@ -96,6 +129,7 @@ Json json_of(const Contender& contender, const eval::Decoded& first) {
 }
 
 std::vector<std::string> row_of(const Contender& contender, const eval::Decoded& first) {
+  if (contender.error) return {contender.name, "failed"};
   const eval::Decoded& result = contender.decoder->result();
   const std::int64_t differ = differences(first, result);
   return {contender.name,
@@ -113,13 +147,16 @@ std::vector<std::string> row_of(const Contender& contender, const eval::Decoded&
 int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
   std::vector<Contender> contenders =
-      read_input([&] { return open_contenders(arguments, display); });
-  decode_in_turns(contenders, display);
-  const eval::Decoded& first = contenders.front().decoder->result();
+      read_input([&] { return open_contenders(arguments, display, streams); });
+  decode_in_turns(contenders, display, streams);
+  const Contender& first_done = first_of(contenders);
+  const eval::Decoded& first = first_done.decoder->result();
   compare::Table table({"memory", "sequences", "accuracy", "token accuracy", "tokens fed",
                         "seconds", "times as fast", "predictions"});
   Json results = Json::array();
+  int exit_code = 0;
   for (const Contender& contender : contenders) {
+    if (contender.error && exit_code == 0) exit_code = contender.error->exit_code();
     table.add_row(row_of(contender, first));
     results.push_back(json_of(contender, first));
   }
@@ -127,10 +164,10 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   arguments.json.write({{"format", "mneme-decode"},
                         {"run", arguments.run.string()},
                         {"split", arguments.split},
-                        {"device", train::describe(contenders.front().runtime->device())},
+                        {"device", train::describe(first_done.runtime->device())},
                         {"memories", std::move(results)}},
                        streams);
-  return 0;
+  return exit_code;
 }
 
 }  // namespace mneme::cli

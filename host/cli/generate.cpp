@@ -69,7 +69,14 @@ class Generation {
     warn_of_forgetting();
     if (arguments_.samples > 1) generator_.multiply(arguments_.samples);
     const double prompted = steady_clock().seconds();
-    generate_all(prompt);
+    try {
+      generate_all(prompt);
+    } catch (const Error&) {
+      display_.end();
+      show_samples();  // as far as they came
+      throw;
+    }
+    show_samples();
     const double seconds = steady_clock().seconds() - prompted;
     report(prompt, prompted - start, seconds);
     return json_of(prompt, prompted - start, seconds);
@@ -143,15 +150,17 @@ class Generation {
     }
   }
 
-  void report(const generate::Prompt& prompt, double prompt_seconds, double seconds) {
-    if (!arguments_.json.is_stdout()) {
-      for (std::size_t s = 0; s < samples_.size(); ++s) {
-        const std::string& text = samples_[s].text();
-        if (samples_.size() > 1) streams_.out << "--- sample " << s << '\n' << text;
-        if (!text.empty() && text.back() != '\n') streams_.out << '\n';
-      }
-      streams_.out << std::flush;
+  void show_samples() {
+    if (arguments_.json.is_stdout()) return;
+    for (std::size_t s = 0; s < samples_.size(); ++s) {
+      const std::string& text = samples_[s].text();
+      if (samples_.size() > 1) streams_.out << "--- sample " << s << '\n' << text;
+      if (!text.empty() && text.back() != '\n') streams_.out << '\n';
     }
+    streams_.out << std::flush;
+  }
+
+  void report(const generate::Prompt& prompt, double prompt_seconds, double seconds) {
     const double rate = seconds > 0.0 ? static_cast<double>(drawn_) / seconds : 0.0;
     display_.note(str("prompt: ", prompt.ids.size(), " tokens in ",
                       format_number(prompt_seconds, 2), " s; ", drawn_, " tokens in ",

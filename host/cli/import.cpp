@@ -45,6 +45,10 @@ int run(const ImportArguments& arguments, const Streams& streams) {
     }
     return train::import_official(arguments.weights, read_experiment(arguments), options);
   });
+  if (!arguments.json.is_stdout()) {
+    streams.out << "imported " << report.backbone_parameters
+                << " parameters: " << arguments.run.string() << '\n';
+  }
   arguments.json.write({{"format", "mneme-import"},
                         {"run", arguments.run.string()},
                         {"weights", arguments.weights.string()},
@@ -55,9 +59,6 @@ int run(const ImportArguments& arguments, const Streams& streams) {
                         {"rounded", report.weights.is_rounded},
                         {"initial", report.weights.fresh}},
                        streams);
-  if (arguments.json.is_stdout()) return 0;
-  streams.out << "imported " << report.backbone_parameters
-              << " parameters: " << arguments.run.string() << '\n';
   return 0;
 }
 

@@ -23,13 +23,17 @@ class FolderInMaking {
   explicit FolderInMaking(const fs::path& target) : target_(fs::absolute(target)) {
     if (!target_.has_filename()) target_ = target_.parent_path();  // "runs/x/"
     std::error_code error;
-    const bool is_free = !fs::exists(target_, error) ||
-                         (fs::is_directory(target_, error) && fs::is_empty(target_, error));
+    const fs::file_status status = fs::symlink_status(target_, error);
+    const bool is_free =
+        !fs::exists(status) || (fs::is_directory(status) && fs::is_empty(target_, error));
+    if (status.type() == fs::file_type::not_found) error.clear();
     if (!is_free || error) {
       throw_usage({.where = target.string(),
                    .failed = "the run's folder is taken",
                    .expected = "a path where nothing is, or an empty folder",
-                   .got = error ? error.message() : "something else",
+                   .got = error                    ? error.message()
+                          : fs::is_symlink(status) ? "a link"  // rename(2) would not follow it
+                                                   : "something else",
                    .hint = "name another folder with --run"});
     }
     path_ = target_.parent_path() / str(target_.filename().string(), ".importing.", ::getpid());

@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 
 #include "host/base/file.hpp"
+#include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -118,6 +119,45 @@ TEST_F(BadPlugin, HookReturnsAWrongShape) {
   const std::string path = experiment(tiny(memory_with("wrong_shape", plugins())));
   expect_refusal(run_mneme({"train", path, "--run", file("run")}), 3,
                  {"org.example.wrong_shape", "read", "[4, 8, 2, 8]", "[4, 2, 8]"});
+}
+
+// The arms that work are trained, shown and written; the exit status says that not all were.
+TEST_F(BadPlugin, OneArmOfAComparisonFails) {
+  add("hook_error");
+  const std::string flawed =
+      folder_.write("flawed.toml", memory_with("hook_error", plugins())).string();
+  const std::string none = folder_.write("none.toml", "[memory]\n").string();
+  const ProgramResult result = run_mneme({"compare", experiment(tiny()), "--memory", flawed,
+                                          "--memory", none, "--json", file("out.json"), "--quiet"});
+  expect_refusal(result, 1, {"mneme: error: flawed (seed 1): ", "the ridge matrix has no inverse"});
+  EXPECT_THAT(result.out, ::testing::HasSubstr("failed: flawed (seed 1): "));
+  EXPECT_THAT(result.out, ::testing::HasSubstr("valid loss, nats a token"));
+  const Json arms = Json::parse(read_file(folder_ / "out.json")).at("arms");
+  EXPECT_EQ(arms.at(0).at("seeds").at(0).at("error").at("exit_code"), 3);
+  EXPECT_TRUE(arms.at(1).at("seeds").at(0).at("splits").contains("valid"));
+}
+
+TEST_F(BadPlugin, OneMemoryOfADecodingFails) {
+  add("hook_error");
+  const std::string flawed =
+      folder_.write("flawed.toml", memory_with("hook_error", plugins())).string();
+  const std::string none = folder_.write("none.toml", "[memory]\n").string();
+  std::string sorting = tiny();
+  const std::size_t data = sorting.find("task = ");
+  sorting.replace(data, sorting.find("[train]") - data,
+                  "task = \"digit_sorting\"\nlength = 4\nalphabet = 4\ntrain_sequences = 40\n"
+                  "valid_sequences = 10\ntest_sequences = 10\n");
+  expect_done(run_mneme(
+      {"train", experiment(sorting), "--run", file("run"), "--set", "train.segment=7", "--quiet"}));
+  const ProgramResult result = run_mneme({"eval", file("run"), "--decode", "--memory", flawed,
+                                          "--memory", none, "--json", file("out.json"), "--quiet"});
+  expect_refusal(result, 3, {"mneme: error: flawed: ", "the ridge matrix has no inverse"});
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("flawed +failed\nnone +10 "));
+  const Json memories = Json::parse(read_file(folder_ / "out.json")).at("memories");
+  EXPECT_EQ(memories.at(0).at("error").at("exit_code"), 3);
+  EXPECT_EQ(memories.at(1).at("result").at("sequences"), 10);
+  expect_refusal(run_mneme({"eval", file("run"), "--decode", "--memory", flawed}), 3,
+                 {"the ridge matrix has no inverse"});
 }
 
 }  // namespace

@@ -144,6 +144,13 @@ TEST_F(Import, RefusesAFolderThatIsTaken) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/run.json"));
 }
 
+TEST_F(Import, RefusesALinkForAFolderBeforeItReadsTheWeights) {
+  std::filesystem::create_directory(folder_ / "empty");
+  std::filesystem::create_symlink("empty", folder_ / "run");
+  expect_refusal(import(), 2, {file("run"), "the run's folder is taken", "got a link"});
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "run"));
+}
+
 TEST_F(Import, TakesAnEmptyFolderAndLeavesNothingBesideIt) {
   std::filesystem::create_directory(folder_ / "run");
   expect_done(import());
