@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +23,14 @@ namespace fs = std::filesystem;
   throw_run({.where = path.string(),
              .failed = str("cannot ", action, ": ", std::generic_category().message(code)),
              .hint = hint});
+}
+
+[[noreturn]] void fail_too_long(const fs::path& path, std::uint64_t limit, const std::string& got) {
+  throw_run({.where = path.string(),
+             .failed = "cannot read",
+             .expected = str("at most ", human_bytes(limit)),
+             .got = got,
+             .hint = "check the path"});
 }
 
 // Opens a regular file (or a pipe and the like) for reading; its status comes with it.
@@ -41,11 +50,17 @@ Descriptor open_to_read(const fs::path& path, struct stat& status) {
 
 }  // namespace
 
-std::string read_file(const fs::path& path) {
+std::string read_file(const fs::path& path, std::uint64_t limit) {
   struct stat status {};
   const Descriptor file = open_to_read(path, status);
+  const bool is_regular = S_ISREG(status.st_mode);
+  if (limit == 0) {
+    limit = is_regular ? std::numeric_limits<std::uint64_t>::max() : kMostStreamBytes;
+  }
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (is_regular && size > limit) fail_too_long(path, limit, human_bytes(size));
   std::string text;
-  if (S_ISREG(status.st_mode)) text.reserve(static_cast<std::size_t>(status.st_size));
+  if (is_regular) text.reserve(static_cast<std::size_t>(size));
   std::vector<char> buffer(std::size_t{1} << 18);
   for (;;) {
     const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
@@ -53,6 +68,9 @@ std::string read_file(const fs::path& path) {
     if (count < 0) fail(path, "read", errno);
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(count));
+    if (text.size() > limit) {
+      fail_too_long(path, limit, is_regular ? "more" : "a pipe or device that goes on");
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -11,8 +12,15 @@
 
 namespace mneme {
 
-// The whole file as bytes in a string. A folder, a missing or an unreadable file is an Error.
-[[nodiscard]] std::string read_file(const std::filesystem::path& path);
+// Bytes that are read at most: of what is no regular file (a pipe, a device), which may have no
+// end, and of configuration files.
+inline constexpr std::uint64_t kMostStreamBytes = std::uint64_t{256} << 20;
+inline constexpr std::uint64_t kMostConfigBytes = std::uint64_t{16} << 20;
+
+// The whole file as bytes in a string. A folder, a missing or an unreadable file is an Error, and
+// so is one of more than `limit` bytes (0: kMostStreamBytes for what is no regular file, no limit
+// for regular ones).
+[[nodiscard]] std::string read_file(const std::filesystem::path& path, std::uint64_t limit = 0);
 
 // Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,
 // renames it over `path` and fsyncs the folder. Readers see the old or the new file, never a part.

@@ -267,7 +267,7 @@ Override parse_override(std::string_view argument) {
 
 Value parse_toml_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  return parse(read_file(path), Origin(path.string(), folder));
+  return parse(read_file(path, kMostConfigBytes), Origin(path.string(), folder));
 }
 
 Value parse_toml(std::string_view text, const std::string& source,

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tests/base/ordinary_user.hpp"
@@ -86,6 +88,31 @@ TEST(File, ReadErrorsNamePathAndReason) {
             "1: " + missing.string() + ": cannot open: No such file or directory; check the path");
   EXPECT_EQ(error_of([&] { read(folder.path()); }),
             "1: " + folder.path().string() + ": cannot read: expected a file, got a folder");
+}
+
+TEST(File, WhatHasNoEndIsReadUpToALimit) {
+  EXPECT_EQ(error_of([] { static_cast<void>(read_file("/dev/zero", 1 << 20)); }),
+            "1: /dev/zero: cannot read: expected at most 1.0 MiB, got a pipe or device that goes "
+            "on; check the path");
+  EXPECT_EQ(error_of([] { static_cast<void>(read_file("/dev/zero")); }),
+            "1: /dev/zero: cannot read: expected at most 256.0 MiB, got a pipe or device that "
+            "goes on; check the path");
+  const test::TemporaryFolder folder;
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << "through a pipe"; });
+  EXPECT_EQ(read_file(pipe, 14), "through a pipe");
+  writer.join();
+}
+
+TEST(File, ARegularFileHasALimitOnlyWhenItIsGiven) {
+  const test::TemporaryFolder folder;
+  const fs::path file = folder.write("f", "");
+  fs::resize_file(file, kMostStreamBytes + 1);  // sparse
+  EXPECT_EQ(error_of([&] { static_cast<void>(read_file(file, kMostConfigBytes)); }),
+            "1: " + file.string() +
+                ": cannot read: expected at most 16.0 MiB, got 256.0 MiB; check the path");
+  EXPECT_EQ(read_file(file).size(), kMostStreamBytes + 1);
 }
 
 TEST(File, UnreadableFilesAreNamed) {
