@@ -71,6 +71,7 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
   info.eval_segment = setup.eval_segment;
   info.bptt_segments = setup.bptt_segments;
   info.seed = setup.seed;
+  info.draws_parameters = setup.draws_parameters;
   return info;
 }
 

@@ -110,6 +110,8 @@ struct ModelSetup {
   at::Device device = at::kCPU;
   uint64_t seed = 0;
   int64_t bptt_segments = 1;
+  // False: values follow from elsewhere (a checkpoint). Parameters are NaN until they are filled.
+  bool draws_parameters = true;
 };
 
 // Builds and initialises the backbone that the experiment names. Initial weights depend on (seed,

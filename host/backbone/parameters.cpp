@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "host/base/random.hpp"
@@ -38,6 +39,9 @@ at::Tensor ParameterStore::make(const std::string& name, at::IntArrayRef shape,
   at::Tensor leaf;
   if (device_.is_meta()) {  // an outline: nothing is stored, so nothing is drawn
     leaf = at::empty(shape, at::TensorOptions().dtype(dtype_).device(device_));
+  } else if (!draws_) {
+    leaf = at::full(shape, std::numeric_limits<double>::quiet_NaN(),
+                    at::TensorOptions().dtype(dtype_).device(device_));
   } else {
     at::Tensor values = at::empty(shape, at::kDouble);
     fill(values.mutable_data_ptr<double>(), values.numel(), rule,

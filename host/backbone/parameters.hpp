@@ -25,10 +25,11 @@ struct InitRule {
 
 // Makes leaf parameters in order of declaration. A parameter's first values depend on (seed, its
 // name, its shape) alone. On device meta they have shapes and no values: an outline of the model.
+// Without `draws` they are NaN, so that one that nobody fills afterwards does not pass for trained.
 class ParameterStore {
  public:
-  ParameterStore(uint64_t seed, at::ScalarType dtype, at::Device device)
-      : seed_(seed), dtype_(dtype), device_(device) {}
+  ParameterStore(uint64_t seed, at::ScalarType dtype, at::Device device, bool draws = true)
+      : seed_(seed), dtype_(dtype), device_(device), draws_(draws) {}
 
   // A new leaf that requires grad. Names are given once.
   at::Tensor make(const std::string& name, at::IntArrayRef shape, const InitRule& rule,
@@ -41,6 +42,7 @@ class ParameterStore {
   uint64_t seed_;
   at::ScalarType dtype_;
   at::Device device_;
+  bool draws_;
   std::vector<Parameter> parameters_;
 };
 

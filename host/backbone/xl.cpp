@@ -41,7 +41,7 @@ Xl::Xl(const config::ModelConfig& config, const ModelSetup& setup)
       info_(backbone_info(config, setup)),
       vocabulary_(setup.vocabulary),
       settings_(layer_settings(config, info_.compute_dtype)),
-      store_(setup.seed, setup.dtype, setup.device),
+      store_(setup.seed, setup.dtype, setup.device, setup.draws_parameters),
       noise_(setup.seed, setup.device),
       tables_(config.width, config.clamp_distance,
               at::TensorOptions().dtype(setup.dtype).device(setup.device), &noise_) {

@@ -52,7 +52,9 @@ void check_task(const OpenEvaluation& run) {
 void open_contender(Contender& out, const OpenEvaluation& run, const std::string& split,
                     Display& display) {
   const config::Experiment experiment = config::with_memory(run.experiment, out.memory);
-  out.runtime = std::make_unique<train::Runtime>(experiment, run.options);
+  train::RuntimeOptions options = run.options;
+  options.weights_follow = true;
+  out.runtime = std::make_unique<train::Runtime>(experiment, options);
   note_untrained(display, out.name, run.checkpoint.load_weights(*out.runtime, out.memory.carry));
   const config::EvalConfig& eval = experiment.eval;
   out.decoder = std::make_unique<eval::Decoder>(

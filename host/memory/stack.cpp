@@ -178,6 +178,10 @@ std::vector<TierIdentity> Stack::identities() const {
   return out;
 }
 
+void Stack::draw_parameters(const std::vector<std::string>& names) {
+  for (const auto& tier : tiers_) tier->draw_parameters(names, backbone_);
+}
+
 int64_t Stack::context_rows(Phase phase) const {
   return std::accumulate(tiers_.begin(), tiers_.end(), int64_t{0},
                          [&](int64_t sum, const auto& tier) {

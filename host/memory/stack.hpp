@@ -50,6 +50,9 @@ struct BackboneInfo {
   int64_t eval_segment = 0;
   int64_t bptt_segments = 1;
   uint64_t seed = 0;
+  // False: values follow from elsewhere. Parameters are NaN until they are filled, or drawn by
+  // Stack::draw_parameters.
+  bool draws_parameters = true;
 };
 
 enum class Phase { kTraining, kEvaluation };
@@ -123,8 +126,9 @@ class StackState {
 
 class Stack {
  public:
-  // Loads the plugins, creates the instances and initialises the parameters. Errors: Error(kPlugin
-  // | kUsage) naming file, line and what to do.
+  // Loads the plugins, creates the instances and initialises the parameters (unless
+  // backbone.draws_parameters is false). Errors: Error(kPlugin | kUsage) naming file, line and what
+  // to do.
   Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader);
   ~Stack();
   Stack(const Stack&) = delete;
@@ -134,6 +138,9 @@ class Stack {
   bool is_empty() const { return tiers_.empty(); }
   std::vector<TierIdentity> identities() const;
   const std::vector<TierParameter>& parameters() const { return parameters_; }
+  // Gives these parameters the first values that they have in a stack that draws them; the caller
+  // says weights_changed().
+  void draw_parameters(const std::vector<std::string>& names);
   // Rows that the tiers' contexts hold at most, summed over tiers (key same_length).
   int64_t context_rows(Phase phase) const;
   // Those of them that ride: they pass the layers with every segment.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "host/base/error.hpp"
@@ -209,19 +210,39 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
   make_parameters(backbone);
 }
 
+std::string Tier::parameter_name(const ParameterDecl& decl, std::size_t copy) const {
+  return str("memory.", name_, ".", decl.is_model_scope ? std::string("model") : str(served_[copy]),
+             ".", decl.name);
+}
+
 void Tier::make_parameters(const BackboneInfo& backbone) {
+  const at::ScalarType dtype = backbone.compute_dtype == at::kDouble ? at::kDouble : at::kFloat;
   for (const ParameterDecl& decl : training_->parameters) {
     std::vector<at::Tensor> tensors;
     const std::size_t copies = decl.is_model_scope ? 1 : served_.size();
     for (std::size_t i = 0; i < copies; ++i) {
-      const std::string name =
-          str("memory.", name_, ".", decl.is_model_scope ? std::string("model") : str(served_[i]),
-              ".", decl.name);
-      const at::ScalarType dtype = backbone.compute_dtype == at::kDouble ? at::kDouble : at::kFloat;
-      tensors.push_back(
-          initial_value(decl, name, backbone).to(backbone.device, dtype).requires_grad_(true));
+      at::Tensor tensor =
+          torch::empty(decl.dims, at::TensorOptions().dtype(dtype).device(backbone.device));
+      if (!backbone.device.is_meta()) {  // an outline has shapes and no values
+        backbone.draws_parameters
+            ? tensor.copy_(initial_value(decl, parameter_name(decl, i), backbone))
+            : tensor.fill_(std::numeric_limits<double>::quiet_NaN());
+      }
+      tensors.push_back(tensor.requires_grad_(true));
     }
     parameters_.push_back(std::move(tensors));
+  }
+}
+
+void Tier::draw_parameters(const std::vector<std::string>& names, const BackboneInfo& backbone) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    const ParameterDecl& decl = training_->parameters[p];
+    for (std::size_t i = 0; i < parameters_[p].size(); ++i) {
+      const std::string name = parameter_name(decl, i);
+      if (std::ranges::find(names, name) == names.end()) continue;
+      parameters_[p][i].copy_(initial_value(decl, name, backbone));
+    }
   }
 }
 
@@ -230,9 +251,7 @@ void Tier::describe_parameters(std::vector<TierParameter>& out) const {
     const ParameterDecl& decl = training_->parameters[p];
     for (std::size_t i = 0; i < parameters_[p].size(); ++i) {
       TierParameter parameter;
-      parameter.name =
-          str("memory.", name_, ".", decl.is_model_scope ? std::string("model") : str(served_[i]),
-              ".", decl.name);
+      parameter.name = parameter_name(decl, i);
       parameter.tier = name_;
       parameter.tensor = parameters_[p][i];
       parameter.lr_factor = decl.lr_factor;

@@ -125,9 +125,14 @@ class Tier {
   // The parameter's tensor for a served layer (-1: model scope).
   const at::Tensor& parameter(mneme_parameter id, int64_t served_index) const;
   void describe_parameters(std::vector<TierParameter>& out) const;
+  // Fills those of this tier that are among `names` (as describe_parameters gives them) with their
+  // first values.
+  void draw_parameters(const std::vector<std::string>& names, const BackboneInfo& backbone);
 
  private:
   void make_parameters(const BackboneInfo& backbone);
+  // "memory.<tier>.<layer or "model">.<name>" of a declared parameter's copy.
+  std::string parameter_name(const ParameterDecl& decl, std::size_t copy) const;
 
   int64_t index_;
   config::TierConfig config_;

@@ -171,6 +171,7 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
     target.copy_(to_tensor(file_.at(parameter.name)));
   }
   runtime.weights_changed();
+  runtime.draw_parameters(reset);
   return reset;
 }
 

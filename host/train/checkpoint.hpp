@@ -70,7 +70,7 @@ class Checkpoint {
 
   // Copies the parameters into the runtime, converted to its dtype. Backbone parameters must agree
   // in name and shape. Tier parameters that the checkpoint lacks or has in another shape, and those
-  // of a tier with other trained options, are refused, or with Carry::kReset keep their initial
+  // of a tier with other trained options, are refused, or with Carry::kReset get their initial
   // values; their names are returned. Errors: Error (kUsage) listing the options or the first
   // differences; nothing has been copied then.
   std::vector<std::string> load_weights(Runtime& runtime, config::Carry carry) const;

@@ -94,6 +94,7 @@ ImportReport import_official(const fs::path& weights, const config::Experiment& 
   const FolderInMaking folder(options.folder);
   RuntimeOptions with_data;
   with_data.dataset = vocabulary_alone(experiment.data, options);
+  with_data.weights_follow = true;
   Runtime runtime(experiment, with_data);
   ImportReport report;
   report.weights = load_initial_weights(runtime, weights, options.prefix, options.names);

@@ -53,6 +53,7 @@ InitialWeights load_official_file(Runtime& runtime, const SafetensorsFile& file,
   for (std::size_t i = runtime.model().parameters().size(); i < all.size(); ++i) {
     if (!loaded.contains(all[i].name)) report.fresh.push_back(all[i].name);
   }
+  runtime.draw_parameters(report.fresh);
   const bool is_wide =
       std::any_of(file.names().begin(), file.names().end(), [&](const std::string& name) {
         return name.starts_with(prefix) && file.at(name).dtype == DType::F64;

@@ -18,7 +18,7 @@ struct InitialWeights {
   // What official names were read by; absent = the official Transformer-XL's.
   std::optional<backbone::NameMap> names = std::nullopt;
   // Parameters of the memory that the file lacks, or has for other shapes or trained options: they
-  // keep their first values.
+  // have their first values.
   std::vector<std::string> fresh;
 };
 

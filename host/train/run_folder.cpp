@@ -145,6 +145,7 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
   if (memory) experiment = config::with_memory(experiment, *memory);
   const Checkpoint checkpoint = folder.open_checkpoint(which, str("mneme eval ", path.string()));
   RuntimeOptions with_data = options;
+  with_data.weights_follow = true;
   if (!with_data.precision) with_data.precision = experiment.eval.precision;
   if (!with_data.dataset) {
     data::DatasetOptions data;

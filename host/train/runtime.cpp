@@ -41,8 +41,9 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
       loader_(options.loader) {
   if (!dataset_) dataset_ = std::make_shared<const data::Dataset>(experiment_.data);
   if (!loader_) loader_ = std::make_shared<memory::PluginLoader>();
-  const backbone::ModelSetup setup =
+  backbone::ModelSetup setup =
       model_setup(experiment_, dataset_->vocabulary_size(), precision_, device_);
+  setup.draws_parameters = !options.weights_follow;
   stack_ = std::make_unique<memory::Stack>(
       experiment_.memory, backbone::backbone_info(experiment_.model, setup), *loader_);
   model_ = backbone::make_model(experiment_.model, setup);
@@ -59,6 +60,12 @@ std::int64_t Runtime::backbone_parameter_count() const {
 
 std::int64_t Runtime::memory_parameter_count() const {
   return count_numbers(parameters_, model_->parameters().size(), parameters_.size());
+}
+
+void Runtime::draw_parameters(const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  stack_->draw_parameters(names);
+  weights_changed();
 }
 
 void Runtime::weights_changed() {

@@ -29,6 +29,9 @@ struct RuntimeOptions {
   std::shared_ptr<const data::Dataset> dataset = nullptr;
   // Shared between runs, so that each plugin is mapped once; default: a loader of its own.
   std::shared_ptr<memory::PluginLoader> loader = nullptr;
+  // Weights follow: none are drawn, every parameter is NaN until Checkpoint::load_weights,
+  // load_initial_weights or copy_parameters fill it. The first two draw what their source lacks.
+  bool weights_follow = false;
 };
 
 // Gives a parameter's value by its name ("memory.<tier>..."), or an undefined tensor.
@@ -86,6 +89,8 @@ class Runtime {
   const std::optional<WeightsSource>& weights_source() const { return weights_source_; }
   void set_weights_source(WeightsSource source) { weights_source_ = std::move(source); }
 
+  // Gives these parameters of the memory their first values (Stack::draw_parameters).
+  void draw_parameters(const std::vector<std::string>& names);
   // Drops everything computed from older weights; called after every change of parameters.
   void weights_changed();
   // Copies the other runtime's parameters, which must have the same names, shapes and trained

@@ -35,10 +35,17 @@ std::unique_ptr<Runtime> open_runtime(const config::Experiment& experiment,
   }
 }
 
+RuntimeOptions runtime_options(const SessionOptions& options) {
+  RuntimeOptions runtime = options.runtime;
+  if (!options.initial_weights.empty()) runtime.weights_follow = true;
+  return runtime;
+}
+
 }  // namespace
 
 Session::Session(const config::Experiment& experiment, SessionOptions options)
-    : runtime_(open_runtime(experiment, options.runtime)), stream_(std::move(options.stream)) {
+    : runtime_(open_runtime(experiment, runtime_options(options))),
+      stream_(std::move(options.stream)) {
   const config::TrainConfig& train = experiment.train;
   check_groups(train, runtime_->parameters());
   if (!stream_) {
@@ -48,6 +55,9 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
   total_steps_ = count_steps(train, *stream_);
   rate_ = std::make_unique<LearningRate>(train, total_steps_);
   rates_ = rates_of(runtime_->parameters());
+  const bool has_initial = !options.initial_weights.empty();
+  // Before the state: slots may start from a parameter.
+  if (has_initial) static_cast<void>(load_initial_weights(*runtime_, options.initial_weights));
   try {
     optimizer_ = std::make_unique<Adam>(
         runtime_->parameters(), AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
@@ -56,8 +66,6 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
     if (!is_out_of_memory(error)) throw;
     throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
   }
-  const bool has_initial = !options.initial_weights.empty();
-  if (has_initial) static_cast<void>(load_initial_weights(*runtime_, options.initial_weights));
   if (options.folder.empty()) return;
   RunWriter::WriteCheckpoint write_first;
   if (has_initial) write_first = [this](const std::filesystem::path& path) { save(path); };

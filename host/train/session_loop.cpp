@@ -15,6 +15,7 @@ eval::Result Session::evaluate(data::Split split, eval::Options options) {
     with.precision = experiment().eval.precision;
     with.dataset = runtime_->dataset();
     with.loader = runtime_->loader();
+    with.weights_follow = true;
     eval_runtime_ = std::make_unique<Runtime>(experiment(), with);
   }
   eval_runtime_->copy_parameters(*runtime_);

@@ -31,6 +31,7 @@ std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
   check_data(info, options.runtime.dataset->describe());
   const bool may_change = options.may_change_plugins;
   options.folder.clear();
+  options.runtime.weights_follow = checkpoint.has_value();
   auto session = std::make_unique<Session>(experiment, std::move(options));
   if (!may_change) {
     check_plugins(checkpoint ? checkpoint->plugins() : read_plugins(info),

@@ -32,16 +32,16 @@ std::string misfit(const memory::TierParameter& parameter, const at::Tensor& val
              list_text(parameter.tensor.sizes().vec()));
 }
 
-// Copies what fits into the new memory's parameters; returns the others. Throws before anything is
-// copied when `policy` forbids that there are others.
-std::vector<std::string> carry_parameters(const memory::Stack& next, const TrainedMemory& trained,
+// Copies what fits into the new memory's parameters and draws the others, which it returns. Throws
+// before anything is copied when `policy` forbids that there are others.
+std::vector<std::string> carry_parameters(memory::Stack& next, const TrainedMemory& trained,
                                           config::Carry policy) {
   const auto changes = next.changed_options(trained.options);
   if (policy == config::Carry::kRefuse && !changes.empty()) {
     memory::throw_changed_options("memory", changes);
   }
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;
-  std::vector<std::string> reset;
+  std::vector<std::string> reset, fresh;
   for (const memory::TierParameter& parameter : next.parameters()) {
     const at::Tensor value = trained.parameter(parameter.name);
     const std::string reason = misfit(parameter, value, changes);
@@ -49,6 +49,7 @@ std::vector<std::string> carry_parameters(const memory::Stack& next, const Train
       copies.emplace_back(parameter.tensor, value);
     } else {
       reset.push_back(str(parameter.name, ": ", reason));
+      fresh.push_back(parameter.name);
     }
   }
   if (policy == config::Carry::kRefuse && !reset.empty()) {
@@ -59,6 +60,7 @@ std::vector<std::string> carry_parameters(const memory::Stack& next, const Train
   }
   const at::NoGradGuard no_grad;
   for (auto& [to, from] : copies) to.copy_(from);
+  next.draw_parameters(fresh);
   return reset;
 }
 
@@ -67,7 +69,9 @@ std::vector<std::string> carry_parameters(const memory::Stack& next, const Train
 MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
                                 const std::optional<TrainedMemory>& trained) {
   config::Experiment experiment = config::with_memory(experiment_, memory);
-  auto next = std::make_unique<memory::Stack>(memory, stack_->backbone(), *loader_);
+  memory::BackboneInfo backbone = stack_->backbone();
+  backbone.draws_parameters = false;  // values are carried, or drawn where there are none
+  auto next = std::make_unique<memory::Stack>(memory, backbone, *loader_);
   MemorySwap swap;
   swap.reset = carry_parameters(*next, trained ? *trained : trained_by(*stack_), memory.carry);
   auto parameters = group_parameters(experiment.train, model_->parameters(), next->parameters());

@@ -34,7 +34,9 @@ std::vector<std::string> Sweep::load(const config::MemoryConfig& memory) {
     return runtime_->swap_memory(memory, TrainedMemory{parameter, checkpoint_.trained_options()})
         .reset;
   }
-  auto runtime = std::make_unique<Runtime>(config::with_memory(experiment_, memory), options_);
+  RuntimeOptions options = options_;
+  options.weights_follow = true;
+  auto runtime = std::make_unique<Runtime>(config::with_memory(experiment_, memory), options);
   std::vector<std::string> reset = checkpoint_.load_weights(*runtime, memory.carry);
   runtime_ = std::move(runtime);
   return reset;

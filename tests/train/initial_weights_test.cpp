@@ -80,6 +80,34 @@ class InitialWeightsOfARun : public ::testing::Test {
   std::vector<at::Tensor> weights_;
 };
 
+// A runtime whose weights follow draws none: what nobody fills is not a number.
+TEST_F(InitialWeightsOfARun, TakeThePlaceOfWeightsThatAreNotDrawn) {
+  train(infini());
+  Runtime runtime(small_experiment(infini()), {.weights_follow = true});
+  for (const auto& parameter : runtime.parameters()) {
+    EXPECT_TRUE(parameter.tensor.isnan().all().item<bool>()) << parameter.name;
+  }
+  load_initial_weights(runtime, folder_ / "run");
+  EXPECT_TRUE(is_same(weights_of(runtime), weights_));
+}
+
+// What the source lacks has the values that it would have been drawn with.
+TEST_F(InitialWeightsOfARun, LeaveTheFirstValuesToWhatTheyLack) {
+  train();
+  config::Experiment experiment = small_experiment(infini());
+  experiment.memory.carry = config::Carry::kReset;
+  const Runtime drawn(experiment, {});
+  Runtime runtime(experiment, {.weights_follow = true});
+  const InitialWeights report = load_initial_weights(runtime, folder_ / "run");
+  const std::size_t backbone = runtime.model().parameters().size();
+  ASSERT_EQ(report.fresh.size(), runtime.parameters().size() - backbone);
+  for (std::size_t i = 0; i < runtime.parameters().size(); ++i) {
+    const at::Tensor& expected = i < backbone ? weights_[i] : drawn.parameters()[i].tensor;
+    EXPECT_TRUE(at::equal(runtime.parameters()[i].tensor, expected))
+        << runtime.parameters()[i].name;
+  }
+}
+
 TEST_F(InitialWeightsOfARun, AreThoseOfItsNewestCheckpoint) {
   train();
   const auto runtime = other();
