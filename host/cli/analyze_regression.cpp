@@ -92,7 +92,8 @@ class Sources {
  public:
   explicit Sources(const RegressionArguments& arguments) : arguments_(arguments) {
     if (arguments.run.empty()) return;
-    const train::RuntimeOptions options{.device = train::open_device(arguments.machine.device)};
+    const train::RuntimeOptions options{.device = train::open_device(arguments.machine.device),
+                                        .free_memory = arguments.machine.free_memory()};
     const auto runtime = train::open_run(arguments.run, options);
     const std::int64_t longest = *std::ranges::max_element(arguments.rows);
     hidden_ = analyze::hidden_rows(*runtime, data::Split::kValid, arguments.layer,

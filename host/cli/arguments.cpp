@@ -101,6 +101,13 @@ void MachineArguments::add(CLI::App& command) {
                   "Threads to compute with; 0 = OMP_NUM_THREADS, or one a core")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+  command.add_flag("--force", is_forced,
+                   "Begin though the model is estimated to need more memory than is free");
+}
+
+FreeMemorySource MachineArguments::free_memory() const {
+  if (is_forced) return nullptr;
+  return [] { return mneme::free_memory(); };
 }
 
 }  // namespace mneme::cli

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/base/free_memory.hpp"
 #include "host/base/json.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml.hpp"
@@ -58,12 +59,15 @@ class SetArgument {
 void add_memory_files(CLI::App& command, std::vector<std::filesystem::path>& files,
                       const std::string& help);
 
-// --threads N and --device cpu|cuda.
+// --threads N, --device cpu|cuda and --force.
 struct MachineArguments {
   std::string device = "cpu";
   std::int64_t threads = 0;  // 0 = as many as the machine has cores
+  bool is_forced = false;
 
   void add(CLI::App& command);
+  // For train::RuntimeOptions: asks nobody with --force.
+  [[nodiscard]] FreeMemorySource free_memory() const;
 };
 
 }  // namespace mneme::cli

@@ -113,6 +113,7 @@ int run(const CompareArguments& arguments, const Streams& streams) {
   train::set_threads(arguments.machine.threads);
   compare::Options options;
   options.device = train::open_device(arguments.machine.device);
+  options.free_memory = arguments.machine.free_memory();
   options.seeds = arguments.seeds;
   options.folder = arguments.run;
   options.experiment = arguments.experiment;

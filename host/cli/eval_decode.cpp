@@ -54,6 +54,7 @@ void open_contender(Contender& out, const OpenEvaluation& run, const std::string
   const config::Experiment experiment = config::with_memory(run.experiment, out.memory);
   train::RuntimeOptions options = run.options;
   options.weights_follow = true;
+  train::check_evaluation_fits(experiment, options);
   out.runtime = std::make_unique<train::Runtime>(experiment, options);
   note_untrained(display, out.name, run.checkpoint.load_weights(*out.runtime, out.memory.carry));
   const config::EvalConfig& eval = experiment.eval;

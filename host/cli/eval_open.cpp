@@ -49,6 +49,7 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
   if (arguments.tokens.empty()) data.splits = {split_of(arguments)};
   run.options.device = train::open_device(arguments.machine.device);
+  run.options.free_memory = arguments.machine.free_memory();
   run.options.precision = run.experiment.eval.precision;
   run.options.dataset = std::make_shared<const data::Dataset>(run.experiment.data, data);
   if (arguments.tokens.empty() && !run.options.dataset->has(split_of(arguments))) {

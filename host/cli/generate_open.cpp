@@ -103,6 +103,31 @@ std::int64_t released_chunk(const train::Runtime& runtime) {
   return chunk;
 }
 
+// A prompt's tokens at most: as many as it has bytes. Absent when that is not known.
+std::optional<std::int64_t> prompt_tokens(const GenerateArguments& arguments) {
+  if (arguments.prompt) return static_cast<std::int64_t>(arguments.prompt->size());
+  if (arguments.prompt_ids) return static_cast<std::int64_t>(arguments.prompt_ids->size());
+  if (arguments.prompt_file.empty()) return 0;
+  std::error_code ignored;
+  if (!fs::is_regular_file(arguments.prompt_file, ignored)) return std::nullopt;
+  return static_cast<std::int64_t>(fs::file_size(arguments.prompt_file, ignored));
+}
+
+// How much the generation handles at once: a chunk of the prompt in one lane, or a token of each
+// sample. A conversation that goes on may hold any number of tokens.
+train::EvaluationExtents extents_of(const GenerateArguments& arguments,
+                                    const generate::Options& options) {
+  const std::int64_t chunk = is_released(arguments) ? kReleasedChunk : options.segment;
+  const std::optional<std::int64_t> prompt = prompt_tokens(arguments);
+  const std::int64_t fed = std::min(chunk, prompt.value_or(1));
+  train::EvaluationExtents extents{.lanes = arguments.samples};
+  extents.tokens = std::max<std::int64_t>(1, fed / arguments.samples);
+  if (prompt && arguments.state.empty()) {
+    extents.text = *prompt + arguments.tokens.value_or(kReleasedTokens);
+  }
+  return extents;
+}
+
 // The host's keys of a tier that shape the text, and the plugin's options.
 std::string tier_text(const std::string& plugin, const config::TierConfig& tier) {
   std::vector<std::string> layers;
@@ -131,12 +156,14 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   generate::check(opened.settings.options.sampling);
   train::RuntimeOptions options;
   options.device = train::open_device(arguments.machine.device);
+  options.free_memory = arguments.machine.free_memory();
   options.precision = experiment.eval.precision;
   options.dataset = std::make_shared<const data::Dataset>(
       experiment.data, data::DatasetOptions{.splits = {}, .vocabulary = folder.vocabulary()});
   options.loader = std::make_shared<memory::PluginLoader>();
   const config::MemoryConfig memory = experiment.memory;
-  opened.sweep = std::make_unique<train::Sweep>(*opened.checkpoint, experiment, options);
+  opened.sweep = std::make_unique<train::Sweep>(*opened.checkpoint, experiment, options,
+                                                extents_of(arguments, opened.settings.options));
   opened.untrained = opened.sweep->load(memory);
   if (is_released(arguments)) {
     if (memory.tiers.empty()) {

@@ -108,6 +108,7 @@ config::Experiment read_experiment(const TrainArguments& arguments) {
 std::unique_ptr<train::Session> open_session(const TrainArguments& arguments, fs::path& folder) {
   train::SessionOptions options;
   options.runtime.device = train::open_device(arguments.machine.device);
+  options.runtime.free_memory = arguments.machine.free_memory();
   if (!arguments.resume.empty()) {
     folder = arguments.resume;
     options.checkpoint = arguments.checkpoint;
@@ -177,8 +178,9 @@ std::string last_evaluation(const TrainDisplay& observer) {
 }
 
 int dry_run(const TrainArguments& arguments, const Streams& streams) {
-  const train::TrainingPlan plan =
+  train::TrainingPlan plan =
       read_input([&] { return train::plan_training(read_experiment(arguments)); });
+  plan.free = free_memory();
   if (!arguments.json.is_stdout()) {
     streams.out << plan_text(plan, arguments.experiment.string());
   }

@@ -60,12 +60,17 @@ void write_groups(std::ostream& out, const train::TrainingPlan& plan) {
   }
 }
 
-void write_memory(std::ostream& out, const train::MemoryEstimate& estimate) {
+void write_memory(std::ostream& out, const train::TrainingPlan& plan) {
+  const train::MemoryEstimate& estimate = plan.estimate;
   out << "device memory: about " << size_text(estimate.total())
       << ", estimated; what memories keep for their gradients is not counted\n";
   for (const train::MemoryUse& use : estimate.largest()) {
     out << "  " << padded(use.name, 34) << padded(size_text(use.bytes), 12) << use.formula << '\n';
   }
+  if (!plan.free) return;
+  out << "free here: " << size_text(plan.free->bytes) << " (" << plan.free->source << ')'
+      << (plan.free->bytes < estimate.total() ? ": too little, a training on the CPU is refused\n"
+                                              : "\n");
 }
 
 void write_schedule(std::ostream& out, const train::TrainingPlan& plan) {
@@ -114,7 +119,7 @@ std::string plan_text(const train::TrainingPlan& plan, const std::string& name) 
   write_parts(out, "backbone", plan.backbone_count(), plan.backbone);
   write_parts(out, "memory", plan.memory_count(), plan.memory);
   write_groups(out, plan);
-  write_memory(out, plan.estimate);
+  write_memory(out, plan);
   write_schedule(out, plan);
   write_data(out, plan);
   return out.str();

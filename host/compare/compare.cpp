@@ -9,6 +9,7 @@
 #include "host/compare/fingerprint.hpp"
 #include "host/train/device.hpp"
 #include "host/train/failure.hpp"
+#include "host/train/memory_check.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::compare {
@@ -29,7 +30,8 @@ train::RuntimeOptions runtime_options(const Shared& shared) {
   return {.device = shared.options.device,
           .precision = std::nullopt,
           .dataset = shared.dataset,
-          .loader = shared.loader};
+          .loader = shared.loader,
+          .free_memory = shared.options.free_memory};
 }
 
 // The splits to measure on: generated tasks have every split, of which valid is enough.
@@ -172,7 +174,9 @@ void check_arms(const std::vector<ArmSetup>& setups, const Shared& shared) {
   Fingerprint first;
   for (const ArmSetup& setup : setups) {
     try {
-      const train::Runtime runtime(setup.experiment, runtime_options(shared));
+      const train::RuntimeOptions options = runtime_options(shared);
+      train::check_training_fits(setup.experiment, options);
+      const train::Runtime runtime(setup.experiment, options);
       const Fingerprint start = fingerprint(runtime.model());
       if (first.empty()) first = start;
       check_equal(first, setups.front().name, start, setup.name);

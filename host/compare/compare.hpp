@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/free_memory.hpp"
 #include "host/compare/comparison.hpp"
 #include "host/config/experiment.hpp"
 #include "host/train/observer.hpp"
@@ -35,6 +36,7 @@ struct Options {
   // is there. "" = none.
   std::filesystem::path folder = {};
   std::filesystem::path experiment = {};  // the experiment's file, for the record
+  FreeMemorySource free_memory = nullptr;  // see train::RuntimeOptions
 };
 
 // What a comparison tells its caller, on the caller's thread. What it throws that is no

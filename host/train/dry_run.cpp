@@ -124,7 +124,7 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   }
   sizes.backbone_parameters = plan.backbone_count();
   sizes.memory_parameters = plan.memory_count();
-  sizes.state_bytes = stack->new_state(memory::Phase::kTraining, experiment.train.lanes).bytes();
+  sizes.state_bytes = fresh_state_bytes(*stack, memory::Phase::kTraining, experiment.train.lanes);
   plan.estimate = estimate_memory(experiment, sizes);
 }
 
@@ -199,6 +199,9 @@ Json to_json(const TrainingPlan& plan) {
                {"tokens_per_step", plan.tokens_per_step},
                {"warmup", plan.experiment.train.warmup},
                {"data", plan.data}};
+  if (plan.free) {
+    json["free_memory"] = {{"bytes", plan.free->bytes}, {"source", plan.free->source}};
+  }
   json["steps"] = plan.steps ? Json(*plan.steps) : Json(nullptr);
   json["epochs"] = plan.epochs ? Json(*plan.epochs) : Json(nullptr);
   json["schedule"] = Json::array();

@@ -36,6 +36,8 @@ struct TrainingPlan {
   std::vector<TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
   MemoryEstimate estimate;
+  // What the machine that makes the plan has free, for the reader; set by the caller.
+  std::optional<FreeMemory> free;
   // Absent when epochs are asked for and the data are not there.
   std::optional<std::int64_t> steps;
   std::optional<double> epochs;  // that the steps take; absent without data or for data without end

@@ -14,8 +14,6 @@ namespace {
 constexpr std::size_t kShownConsumers = 3;
 constexpr const char* kModelKeys = "model.layers, model.width, model.ff or data.vocabulary_size";
 
-double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
-
 // The extents of one segment, as the formulas name them.
 struct Extents {
   std::int64_t lanes, tokens, riders, columns, layers, width, inner, heads, ff;
@@ -118,6 +116,13 @@ std::vector<MemoryUse> MemoryEstimate::largest() const {
   return out;
 }
 
+std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
+                               std::int64_t lanes) {
+  const std::int64_t one = stack.new_state(phase, 1).bytes();
+  const std::int64_t two = stack.new_state(phase, 2).bytes();
+  return one + (lanes - 1) * (two - one);  // slots without lanes count once
+}
+
 MemoryEstimate estimate_memory(const config::Experiment& experiment, const ModelSizes& sizes) {
   MemoryEstimate out;
   add_model(out, experiment, sizes);
@@ -156,31 +161,43 @@ MemoryEstimate estimate_memory(const config::Experiment& experiment, std::int64_
   return estimate_memory(experiment, sizes);
 }
 
-MemoryEstimate estimate_evaluation(const Runtime& runtime) {
-  const config::Experiment& e = runtime.experiment();
-  ModelSizes sizes;
-  sizes.context_rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
-  sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kEvaluation);
+MemoryEstimate estimate_evaluation(const config::Experiment& e, const ModelSizes& sizes,
+                                   config::Precision precision, std::int64_t lanes,
+                                   std::int64_t tokens) {
   const std::int64_t rows = sizes.context_rows;
-  const Extents x = extents_of(e, e.eval.lanes, e.eval.segment, sizes, runtime.precision());
+  const Extents x = extents_of(e, lanes, tokens, sizes, precision);
   const std::int64_t held = rows * x.lanes * x.layers;
-  const std::int64_t tokens = x.lanes * x.tokens;
-  const std::int64_t scores = tokens * x.heads * x.columns * x.score_bytes;
-  const std::int64_t count = runtime.backbone_parameter_count() + runtime.memory_parameter_count();
+  const std::int64_t scores = x.lanes * x.tokens * x.heads * x.columns * x.score_bytes;
+  const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
   const char* const keys = "eval.lanes, eval.segment or the memory's rows (eval_rows)";
   MemoryEstimate out;
-  out.is_cuda = runtime.device().is_cuda();
   out.uses = {
       {"parameters", count * x.value_bytes, count_text(count) + " numbers", kModelKeys},
-      {"memory state", held * (x.width * x.value_bytes + 2 * x.inner * x.compute_bytes),
-       str(rows, " rows a lane and layer, with their keys and values"), keys},
+      {"memory state",
+       std::max(held * x.width * x.value_bytes, sizes.state_bytes) +
+           2 * held * x.inner * x.compute_bytes,
+       str(rows, " rows a lane and layer, with their keys and values, or slots"), keys},
       {"tensors of one layer",
        2 * scores + x.lanes * (x.tokens + x.riders) *
                         (6 * x.width * x.value_bytes + (6 * x.inner + x.ff) * x.compute_bytes),
        str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
-      {"logits of the softmax", softmax_bytes(e, x, runtime.model().vocabulary()),
+      {"logits of the softmax", softmax_bytes(e, x, sizes.vocabulary),
        str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
        "eval.lanes or eval.segment"}};
+  return out;
+}
+
+MemoryEstimate estimate_evaluation(const Runtime& runtime) {
+  const config::EvalConfig& eval = runtime.experiment().eval;
+  ModelSizes sizes;
+  sizes.vocabulary = runtime.model().vocabulary();
+  sizes.backbone_parameters = runtime.backbone_parameter_count();
+  sizes.memory_parameters = runtime.memory_parameter_count();
+  sizes.context_rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
+  sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kEvaluation);
+  MemoryEstimate out = estimate_evaluation(runtime.experiment(), sizes, runtime.precision(),
+                                           eval.lanes, eval.segment);
+  out.is_cuda = runtime.device().is_cuda();
   return out;
 }
 
@@ -213,23 +230,27 @@ bool is_out_of_memory(const std::exception& error) {
   return false;
 }
 
+std::string consumers_text(const MemoryEstimate& estimate) {
+  const auto size = [](std::int64_t bytes) {
+    return "about " + human_bytes(static_cast<std::uint64_t>(bytes));
+  };
+  const std::vector<MemoryUse> largest = estimate.largest();
+  std::string text = size(estimate.total()) + " in all:";
+  for (std::size_t i = 0; i < std::min(kShownConsumers, largest.size()); ++i) {
+    const MemoryUse& use = largest[i];
+    text += str("\n  ", use.name, ": ", size(use.bytes), " (", use.formula, "); lower ", use.keys);
+  }
+  return text + '\n';
+}
+
 void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,
                          const std::exception& error) {
-  std::string consumers;
-  std::vector<std::string> keys;
-  for (const MemoryUse& use : estimate.largest()) {
-    if (keys.size() == kShownConsumers) break;
-    consumers += str("\n  ", use.name, ": about ", format_number(mebibytes(use.bytes), 1), " MiB (",
-                     use.formula, "); lower ", use.keys);
-    keys.push_back(use.keys);
-  }
   const std::string_view text = error.what();
   ErrorText message{
       .where = where,
-      .failed = str("out of memory; the largest consumers of about ",
-                    format_number(mebibytes(estimate.total()), 1), " MiB in all:", consumers, "\n"),
+      .failed = str("out of memory; the largest consumers of ", consumers_text(estimate)),
       .got = std::string(text.substr(0, text.find('\n'))),
-      .hint = str("lower ", keys.front(),
+      .hint = str("lower ", estimate.largest().front().keys,
                   "; train.accumulate keeps the tokens of a step with fewer lanes")};
   if (estimate.is_cuda) throw_device(message);
   throw_run(message);

@@ -35,10 +35,14 @@ struct ModelSizes {
   std::int64_t backbone_parameters = 0;  // numbers
   std::int64_t largest_parameter = 0;    // numbers of the largest tensor
   std::int64_t memory_parameters = 0;
-  std::int64_t context_rows = 0;  // R, of all tiers, while training
+  std::int64_t context_rows = 0;  // R, of all tiers, in the phase that is estimated
   std::int64_t rider_rows = 0;    // M, those of them that pass the layers with the tokens
-  std::int64_t state_bytes = 0;   // of a fresh training state: slots and start rows
+  std::int64_t state_bytes = 0;   // of a fresh state: slots and start rows
 };
+
+// Of a fresh state of so many lanes, without making it.
+[[nodiscard]] std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
+                                             std::int64_t lanes);
 
 // Bytes of a training step at its height. Parameters, gradients and moments are counted exactly.
 // Activations are the tensors that the backbone keeps for the backward pass (per token, or rider,
@@ -48,8 +52,13 @@ struct ModelSizes {
 // not counted. docs/training.md compares it with measured peaks.
 [[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
                                              const ModelSizes& sizes);
-// Bytes of an evaluation at its height, from the keys of [eval]: parameters, the memory's rows with
-// their keys and values, the tensors of one layer, and logits.
+// Bytes of an evaluation of so many lanes and tokens a segment at its height: parameters, the
+// memory's slots and its rows with their keys and values, the tensors of one layer, and logits.
+[[nodiscard]] MemoryEstimate estimate_evaluation(const config::Experiment& experiment,
+                                                 const ModelSizes& sizes,
+                                                 config::Precision precision, std::int64_t lanes,
+                                                 std::int64_t tokens);
+// The same for a runtime that exists, with the lanes and the segment of [eval].
 [[nodiscard]] MemoryEstimate estimate_evaluation(const Runtime& runtime);
 // The same as the first for a runtime that exists.
 [[nodiscard]] MemoryEstimate estimate_memory(const Runtime& runtime);
@@ -65,6 +74,9 @@ struct ModelSizes {
 // True for an exception that says that an allocation failed, on the CPU or on CUDA, also inside a
 // plugin's hook.
 [[nodiscard]] bool is_out_of_memory(const std::exception& error);
+// The three largest consumers with their sizes, formulas and keys, a line each, below "about <all>
+// in all".
+[[nodiscard]] std::string consumers_text(const MemoryEstimate& estimate);
 // Error (kRun, or kDevice on CUDA) that names the largest consumers and the keys to lower; `error`
 // is what failed.
 [[noreturn]] void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,

@@ -5,6 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file.hpp"
+#include "host/train/memory_check.hpp"
 
 namespace mneme::train {
 namespace {
@@ -152,6 +153,8 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
     data.vocabulary = folder.vocabulary();
     with_data.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
   }
+  if (!with_data.loader) with_data.loader = std::make_shared<memory::PluginLoader>();
+  check_evaluation_fits(experiment, with_data);
   auto runtime = std::make_unique<Runtime>(experiment, with_data);
   static_cast<void>(checkpoint.load_weights(*runtime, experiment.memory.carry));
   return runtime;

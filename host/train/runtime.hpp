@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
+#include "host/base/free_memory.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
 #include "host/eval/evaluator.hpp"
@@ -32,6 +33,9 @@ struct RuntimeOptions {
   // Weights follow: none are drawn, every parameter is NaN until Checkpoint::load_weights,
   // load_initial_weights or copy_parameters fill it. The first two draw what their source lacks.
   bool weights_follow = false;
+  // What the machine has free; Session and Sweep refuse a model that is estimated to need more than
+  // it says (memory_check.hpp). Empty: nothing is asked.
+  FreeMemorySource free_memory = nullptr;
 };
 
 // Gives a parameter's value by its name ("memory.<tier>..."), or an undefined tensor.

@@ -7,6 +7,7 @@
 #include "host/torch.hpp"
 #include "host/train/diagnosis.hpp"
 #include "host/train/initial_weights.hpp"
+#include "host/train/memory_check.hpp"
 #include "host/train/memory_estimate.hpp"
 #include "host/train/session_pass.hpp"
 #include "host/train/stream_options.hpp"
@@ -26,6 +27,8 @@ std::map<std::string, double> rates_of(const std::vector<TrainableParameter>& pa
 std::unique_ptr<Runtime> open_runtime(const config::Experiment& experiment,
                                       RuntimeOptions options) {
   if (!options.dataset) options.dataset = std::make_shared<const data::Dataset>(experiment.data);
+  if (!options.loader) options.loader = std::make_shared<memory::PluginLoader>();
+  check_training_fits(experiment, options);
   try {
     return std::make_unique<Runtime>(experiment, options);
   } catch (const std::exception& error) {

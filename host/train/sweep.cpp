@@ -29,6 +29,7 @@ std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
 }
 
 std::vector<std::string> Sweep::load(const config::MemoryConfig& memory) {
+  check_evaluation_fits(config::with_memory(experiment_, memory), options_, extents_);
   if (runtime_) {
     const auto parameter = [&](const std::string& name) { return checkpoint_.parameter(name); };
     return runtime_->swap_memory(memory, TrainedMemory{parameter, checkpoint_.trained_options()})

@@ -13,6 +13,7 @@
 #include "host/config/experiment.hpp"
 #include "host/eval/result.hpp"
 #include "host/train/checkpoint.hpp"
+#include "host/train/memory_check.hpp"
 #include "host/train/runtime.hpp"
 
 namespace mneme::train {
@@ -43,12 +44,19 @@ struct SweepResult {
 class Sweep {
  public:
   // `checkpoint` outlives the sweep. `options` need a dataset; the experiment's memory is not used.
-  Sweep(const Checkpoint& checkpoint, config::Experiment experiment, RuntimeOptions options)
-      : checkpoint_(checkpoint), experiment_(std::move(experiment)), options_(std::move(options)) {}
+  // `extents`: what is to be done with the memories, where it is no evaluation as [eval] says.
+  Sweep(const Checkpoint& checkpoint, config::Experiment experiment, RuntimeOptions options,
+        const EvaluationExtents& extents = {})
+      : checkpoint_(checkpoint),
+        experiment_(std::move(experiment)),
+        options_(std::move(options)),
+        extents_(extents) {
+    if (!options_.loader) options_.loader = std::make_shared<memory::PluginLoader>();
+  }
 
   // Puts a memory behind the backbone; returns its parameters that the checkpoint has no values
-  // for (memory.carry = "reset"). Errors as Runtime's constructor, Checkpoint::load_weights and
-  // Runtime::swap_memory give them; the memory before it stays then.
+  // for (memory.carry = "reset"). Errors as check_evaluation_fits, Runtime's constructor,
+  // Checkpoint::load_weights and Runtime::swap_memory give them; the memory before it stays then.
   std::vector<std::string> load(const config::MemoryConfig& memory);
   // The runtime with the memory that was loaded last; load() must have succeeded once.
   [[nodiscard]] Runtime& runtime() { return *runtime_; }
@@ -62,6 +70,7 @@ class Sweep {
   const Checkpoint& checkpoint_;
   config::Experiment experiment_;
   RuntimeOptions options_;
+  EvaluationExtents extents_;
   std::unique_ptr<Runtime> runtime_;
 };
 

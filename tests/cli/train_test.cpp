@@ -108,7 +108,7 @@ TEST_F(Train, NamesTheConsumersWhenMemoryRunsOut) {
   // 2^13 x 2^13 attention scores of 2 heads and 64 lanes take 32 GiB.
   const ProgramResult result =
       run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet", "--set",
-                 "train.segment=8192", "--set", "train.lanes=64"},
+                 "train.segment=8192", "--set", "train.lanes=64", "--force"},
                 small);
   expect_refusal(result, 1,
                  {"step 1: out of memory", "activations of the layers: about ",

@@ -1,0 +1,135 @@
+// A model that does not fit is refused before anything of it is allocated.
+#include "host/train/memory_check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "host/base/error.hpp"
+#include "host/torch.hpp"
+#include "host/train/session.hpp"
+#include "host/train/sweep.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_support.hpp"
+
+namespace mneme::train {
+namespace {
+
+using test::error_of;
+using test::infini;
+using test::small_experiment;
+using test::xl_cache;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Options whose machine has so many bytes free.
+RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t bytes) {
+  RuntimeOptions options;
+  options.dataset = std::make_shared<const data::Dataset>(experiment.data);
+  options.loader = std::make_shared<memory::PluginLoader>();
+  options.free_memory = [bytes] { return FreeMemory{bytes, "a test"}; };
+  return options;
+}
+
+std::string training_error(const config::Experiment& experiment, const RuntimeOptions& options) {
+  return error_of([&] {
+    SessionOptions session;
+    session.runtime = options;
+    Session(experiment, std::move(session));
+  });
+}
+
+TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
+  const config::Experiment experiment = small_experiment(xl_cache(12) + infini());
+  const std::int64_t needed = outline_training(experiment, with_free(experiment, 0)).total();
+  EXPECT_EQ(training_error(experiment, with_free(experiment, needed)), "no error");
+  EXPECT_THAT(training_error(experiment, with_free(experiment, needed - 1)),
+              AllOf(StartsWith("2: training: there is not enough memory; the largest consumers of "
+                               "about "),
+                    HasSubstr("\n  optimiser moments: about "), HasSubstr("\n  gradients: about "),
+                    HasSubstr(" free (a test)"), HasSubstr("; lower "),
+                    HasSubstr("--force tries it all the same")));
+  RuntimeOptions silent = with_free(experiment, 0);
+  silent.free_memory = [] { return std::optional<FreeMemory>(); };  // the system says nothing
+  EXPECT_EQ(training_error(experiment, silent), "no error");
+}
+
+TEST(MemoryCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
+  const config::Experiment experiment = small_experiment(xl_cache(12) + infini());
+  const RuntimeOptions options = with_free(experiment, 1 << 30);
+  const std::int64_t outline = outline_training(experiment, options).total();
+  const Runtime runtime(experiment, options);
+  const std::int64_t made = estimate_memory(runtime).total();
+  EXPECT_GE(outline, made);  // the runtime does not know of slots
+  EXPECT_LT(outline, made + made / 10);
+  EXPECT_GE(outline_evaluation(experiment, options).total(), estimate_evaluation(runtime).total());
+}
+
+// Half a petabyte of weights: what was made before the refusal would fail otherwise.
+TEST(MemoryCheck, RefusesBeforeAnythingIsMade) {
+  config::Experiment experiment = small_experiment();
+  experiment.model.ff = 4000000000000;
+  EXPECT_THAT(training_error(experiment, with_free(experiment, std::int64_t{1} << 40)),
+              AllOf(StartsWith("2: training: there is not enough memory"), HasSubstr("model.ff")));
+}
+
+TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
+  const test::TemporaryFolder folder;
+  const config::Experiment experiment = small_experiment(xl_cache(12));
+  SessionOptions session;
+  session.folder = folder / "run";
+  Session(experiment, std::move(session)).train();
+  const Checkpoint checkpoint = RunFolder::open(folder / "run").open_checkpoint("last", "test");
+  RuntimeOptions options = with_free(experiment, 0);
+  config::Experiment larger = experiment;
+  larger.memory = small_experiment(xl_cache(2000)).memory;
+  larger.eval.steps = 1000;
+  const std::int64_t small = outline_evaluation(experiment, options).total();
+  ASSERT_GT(outline_evaluation(larger, options).total(), small);
+  options.free_memory = [small] { return FreeMemory{small, "a test"}; };
+  larger.memory = experiment.memory;
+  Sweep sweep(checkpoint, larger, options);
+  EXPECT_EQ(error_of([&] { sweep.load(experiment.memory); }), "no error");
+  EXPECT_THAT(error_of([&] { sweep.load(small_experiment(xl_cache(2000)).memory); }),
+              AllOf(StartsWith("2: evaluation: there is not enough memory"),
+                    HasSubstr("memory state: about "), HasSubstr("eval_rows")));
+  EXPECT_EQ(sweep.runtime().stack().context_rows(memory::Phase::kEvaluation), 12);
+}
+
+// A cache of a million rows that sees thirty tokens takes no more than one of thirty rows.
+TEST(MemoryCheck, CountsNoMoreRowsThanALaneHasTokens) {
+  const auto evaluation = [](std::int64_t rows) {
+    const config::Experiment experiment = small_experiment(xl_cache(rows));  // 5 segments of 6
+    return outline_evaluation(experiment, with_free(experiment, 0)).total();
+  };
+  EXPECT_EQ(evaluation(1000000), evaluation(30));
+  EXPECT_LT(evaluation(29), evaluation(30));
+  const auto training = [](std::int64_t rows) {
+    const config::Experiment experiment = small_experiment(xl_cache(rows));  // 8 steps of 6 tokens
+    return outline_training(experiment, with_free(experiment, 0)).total();
+  };
+  EXPECT_EQ(training(1000000), training(48));
+  EXPECT_LT(training(47), training(48));
+}
+
+TEST(MemoryCheck, CountsTheLanesOfAGeneration) {
+  const config::Experiment experiment = small_experiment(infini());
+  const RuntimeOptions options = with_free(experiment, 0);
+  const std::int64_t one = outline_evaluation(experiment, options, {.lanes = 1}).total();
+  const std::int64_t two = outline_evaluation(experiment, options, {.lanes = 2}).total();
+  const std::int64_t many = outline_evaluation(experiment, options, {.lanes = 1001}).total();
+  EXPECT_GT(two, one);
+  EXPECT_EQ(many - one, 1000 * (two - one));
+}
+
+// What else is wrong is said by what makes the model, with all that plugins log.
+TEST(MemoryCheck, LeavesOtherErrorsToTheRuntime) {
+  const config::Experiment experiment = small_experiment("[[memory.tier]]\nplugin = \"absent\"\n");
+  EXPECT_THAT(training_error(experiment, with_free(experiment, 0)),
+              AllOf(StartsWith("3: "), HasSubstr("absent")));
+}
+
+}  // namespace
+}  // namespace mneme::train
