@@ -17,7 +17,12 @@
 namespace mneme::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 using analyze::MemoryStudy;
+
+// Thrown out of an evaluation that has told enough.
+struct TrialOver {};
 
 void check_use(const AnalyzeArguments& arguments) {
   if (!arguments.against.empty() && arguments.open.memory.size() > 1) {
@@ -43,6 +48,26 @@ class Studies {
         display_(display),
         sweep_(run.checkpoint, run.experiment, run.options) {}
 
+  // Error (kUsage) when no memory publishes anything that a study reads, found in the few segments
+  // that fill a memory.
+  void check_published() {
+    for (const train::SweepMemory& memory : run_.memories) {
+      if (publishes(memory)) return;
+    }
+    const std::size_t count = run_.memories.size();
+    throw_usage(
+        {.where = "analyze",
+         .failed = "no memory published anything to analyse",
+         .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
+                     "memory.mass",
+         .got = str(count, count == 1 ? " memory" : " memories", " without them"),
+         .hint = str("how far attention reaches can be seen of every memory: mneme analyze "
+                     "distance ",
+                     arguments_.open.run.string(), " --out ", arguments_.out.string(),
+                     "; docs/analysis.md names the probes; some memories publish them only when "
+                     "an option asks for it, as with --set memory.tier.0.report_mass=true")});
+  }
+
   // Every memory, the last one first: the first is compared with the second. `other`: with that
   // evaluation in place of the second.
   std::vector<StudiedMemory> run(const analyze::TargetLosses* other) {
@@ -62,6 +87,34 @@ class Studies {
   }
 
  private:
+  bool publishes(const train::SweepMemory& memory) {
+    if (memory.memory.tiers.empty()) return false;
+    bool has_found = false;
+    try {
+      const train::SweepResult result =
+          sweep_.evaluate(memory, split_of(arguments_.open), [&](train::Runtime& runtime) {
+            const std::int64_t segment = runtime.experiment().eval.segment;
+            const std::int64_t rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
+            // Twice what fills it; some tiers take in what falls out of others.
+            const std::int64_t enough = 2 * (rows / segment) + 8;
+            eval::Options options;
+            options.wanted_probes = MemoryStudy::wanted_probes();
+            options.on_probes = [&has_found](const auto&, const auto&, const auto& probes) {
+              has_found = !probes.empty();
+              if (has_found) throw TrialOver();
+            };
+            options.on_progress = [enough](std::int64_t segments, std::int64_t) {
+              if (segments >= enough) throw TrialOver();
+            };
+            return options;
+          });
+      if (result.error) throw *result.error;
+    } catch (const TrialOver&) {
+      return has_found;
+    }
+    return has_found;
+  }
+
   train::SweepResult evaluate(const train::SweepMemory& memory, MemoryStudy& study) {
     train::SweepResult result =
         sweep_.evaluate(memory, split_of(arguments_.open), [&](train::Runtime& runtime) {
@@ -118,18 +171,15 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
   return losses;
 }
 
+// Something was published that no study could use: a memory that was never read, say.
 void check_found(const std::vector<StudiedMemory>& studies) {
   for (const StudiedMemory& one : studies) {
     if (one.study->has_found()) return;
   }
-  throw_usage(
-      {.where = "analyze",
-       .failed = "no memory published anything to analyse",
-       .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
-                   "memory.mass, and more segments than it needs to be read",
-       .got = str(studies.size(), studies.size() == 1 ? " memory" : " memories", " without them"),
-       .hint = "docs/analysis.md names the probes; some memories publish them only when an option "
-               "asks for it, as with --set memory.tier.0.report_mass=true"});
+  throw_usage({.where = "analyze",
+               .failed = "no memory was full or read within the segments that were analysed",
+               .expected = "more segments than a memory needs to be read",
+               .hint = "give more with --segments, or 0 for all"});
 }
 
 std::vector<std::string> write_files(const AnalyzeArguments& arguments,
@@ -155,20 +205,23 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
 int run(const AnalyzeArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.open.json.check();
-  make_output_folder(arguments.out);
+  const OutputFolder folder(arguments.out);
   train::set_threads(arguments.open.machine.threads);
   Display display(streams, arguments.open.is_quiet);
   OpenEvaluation opened = read_input([&] { return open(arguments, arguments.open); });
   note_data(display, *opened.options.dataset);
+  Studies study(arguments, opened, display);
+  study.check_published();
   analyze::TargetLosses other;
   if (!arguments.against.empty()) {
     other = losses_of_other(arguments, opened.experiment.eval.segment, display);
   }
   const std::vector<StudiedMemory> studies =
-      Studies(arguments, opened, display).run(arguments.against.empty() ? nullptr : &other);
+      study.run(arguments.against.empty() ? nullptr : &other);
   check_found(studies);
   const analyze::TokenText text(opened.options.dataset->vocabulary());
-  if (!arguments.open.json.is_stdout()) streams.out << analysis_text(studies, text, streams.out_width);
+  if (!arguments.open.json.is_stdout())
+    streams.out << analysis_text(studies, text, streams.out_width);
   write_analysis(
       arguments.out, [&] { return write_files(arguments, studies, text); },
       analysis_json(arguments, opened, studies, text), arguments.open.json, streams);
@@ -241,13 +294,22 @@ void write_analysis(const std::filesystem::path& folder,
   outputs.finish();
 }
 
-void make_output_folder(const std::filesystem::path& folder) {
+OutputFolder::OutputFolder(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error && std::filesystem::is_directory(folder)) return;
+  for (fs::path path = fs::absolute(folder).lexically_normal(); !fs::exists(path, error);
+       path = path.parent_path()) {
+    if (path.has_filename()) made_.push_back(path);
+  }
+  fs::create_directories(folder, error);
+  if (!error && fs::is_directory(folder)) return;
   throw_usage({.where = "--out " + folder.string(),
                .failed = "the folder cannot be made",
                .got = error ? error.message() : "a file"});
+}
+
+OutputFolder::~OutputFolder() {
+  std::error_code ignored;
+  for (const fs::path& path : made_) fs::remove(path, ignored);  // none that holds something
 }
 
 void add_analyze(CLI::App& app, Action& action) {

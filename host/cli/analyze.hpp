@@ -51,8 +51,18 @@ void write_analysis(const std::filesystem::path& folder,
                     const std::function<std::vector<std::string>()>& write_files, Json json,
                     const JsonArgument& argument, const Streams& streams);
 
-// Makes the folder of --out before a long run. Error (kUsage) when it cannot be made.
-void make_output_folder(const std::filesystem::path& folder);
+// The folder of --out, made before a long run; what was made for it goes again when nothing was
+// written there. Error (kUsage) when it cannot be made.
+class OutputFolder {
+ public:
+  explicit OutputFolder(const std::filesystem::path& folder);
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> made_;  // the innermost first
+};
 
 // Add `mneme analyze regression`, `distance` and `extrapolation` below their parent.
 void add_analyze_regression(CLI::App& analyze, Action& action);

@@ -86,7 +86,7 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   arguments.runs.open.json.check();
   const backbone::ReachSettings settings{.width = arguments.width,
                                          .intervals = intervals_of(arguments)};
-  make_output_folder(arguments.runs.out);
+  const OutputFolder folder(arguments.runs.out);
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
   const std::vector<analyze::ReachSubject> subjects = measure(arguments, settings, display);

@@ -77,7 +77,7 @@ Json json_of(const ExtrapolationArguments& arguments,
 int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   check_set(arguments.runs.open, {{"eval.segment", "--segment"}});
   arguments.runs.open.json.check();
-  make_output_folder(arguments.runs.out);
+  const OutputFolder folder(arguments.runs.out);
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
   const std::vector<analyze::SizedResult> results = measure(arguments, display);

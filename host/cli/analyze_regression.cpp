@@ -169,7 +169,7 @@ void check_use(const RegressionArguments& arguments) {
 int run(const RegressionArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
-  make_output_folder(arguments.out);
+  const OutputFolder folder(arguments.out);
   train::set_threads(arguments.machine.threads);
   Display display(streams, arguments.is_quiet);
   const std::vector<Variant> variants = read_input([&] { return variants_of(arguments); });
