@@ -62,9 +62,10 @@ compare::Table table_of(const std::vector<analyze::ReachSubject>& subjects, std:
   return table;
 }
 
+// `differences`: of each memory from its run.
 std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
                                            const backbone::ReachSettings& settings,
-                                           Display& display) {
+                                           Display& display, Json& differences) {
   std::vector<analyze::ReachSubject> subjects;
   const auto change = [&](config::EvalConfig& eval) {
     eval.lanes = arguments.lanes;
@@ -77,6 +78,7 @@ std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
     evaluate_shown(one, one.memory, split_of(arguments.runs.open), display,
                    [&](eval::Options& options) { options.reach = &reach; });
     subjects.push_back({.name = one.name, .layers = reach.layers()});
+    differences[one.name] = differences_of(one);
   });
   return subjects;
 }
@@ -89,7 +91,9 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   const OutputFolder folder(arguments.runs.out);
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
-  const std::vector<analyze::ReachSubject> subjects = measure(arguments, settings, display);
+  Json differences = Json::object();
+  const std::vector<analyze::ReachSubject> subjects =
+      measure(arguments, settings, display, differences);
   Json json = {{"format", "mneme-analyze-distance"}, {"width", settings.width},
                {"split", arguments.runs.open.split}, {"segments", arguments.segments},
                {"lanes", arguments.lanes},           {"files", Json::array()},
@@ -97,7 +101,10 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   for (const analyze::ReachSubject& subject : subjects) {
     json["memories"].push_back(analyze::to_json(subject));
   }
-  if (!arguments.runs.open.json.is_stdout()) streams.out << table_of(subjects, settings.width).text(streams.out_width);
+  json["differs_from_run"] = std::move(differences);
+  if (!arguments.runs.open.json.is_stdout()) {
+    streams.out << table_of(subjects, settings.width).text(streams.out_width);
+  }
   write_analysis(
       arguments.runs.out,
       [&] { return analyze::write_reach(arguments.runs.out, subjects, settings); }, std::move(json),

@@ -21,8 +21,9 @@ struct ExtrapolationArguments {
   std::string option = "rows";
 };
 
-std::vector<analyze::SizedResult> measure(const ExtrapolationArguments& arguments,
-                                          Display& display) {
+// `differences`: of each memory from its run.
+std::vector<analyze::SizedResult> measure(const ExtrapolationArguments& arguments, Display& display,
+                                          Json& differences) {
   std::vector<analyze::SizedResult> results;
   const data::Split split = split_of(arguments.runs.open);
   const auto change = [&](config::EvalConfig& eval) { eval.segment = arguments.segment; };
@@ -42,6 +43,7 @@ std::vector<analyze::SizedResult> measure(const ExtrapolationArguments& argument
                          .multiple = multiple++,
                          .result = evaluate_shown(one, size, split, display)});
     }
+    differences[one.name] = differences_of(one);
   });
   return results;
 }
@@ -80,11 +82,16 @@ int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   const OutputFolder folder(arguments.runs.out);
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
-  const std::vector<analyze::SizedResult> results = measure(arguments, display);
-  if (!arguments.runs.open.json.is_stdout()) streams.out << table_of(results).text(streams.out_width);
+  Json differences = Json::object();
+  const std::vector<analyze::SizedResult> results = measure(arguments, display, differences);
+  Json json = json_of(arguments, results);
+  json["differs_from_run"] = std::move(differences);
+  if (!arguments.runs.open.json.is_stdout()) {
+    streams.out << table_of(results).text(streams.out_width);
+  }
   write_analysis(
       arguments.runs.out, [&] { return analyze::write_extrapolation(arguments.runs.out, results); },
-      json_of(arguments, results), arguments.runs.open.json, streams);
+      std::move(json), arguments.runs.open.json, streams);
   return 0;
 }
 

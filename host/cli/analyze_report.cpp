@@ -95,6 +95,7 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
                {"lanes", arguments.lanes},
                {"segments", arguments.segments},
                {"data", run.options.dataset->describe()},
+               {"differs_from_run", train::to_json(run.differences)},
                {"memories", Json::array()}};
   for (const StudiedMemory& one : studies) {
     Json memory = to_json(one.result);

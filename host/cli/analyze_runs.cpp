@@ -61,6 +61,13 @@ void check_set(const EvalArguments& open,
   }
 }
 
+Json differences_of(const RunMemory& one) {
+  std::vector<train::RunDifference> all = one.run.differences;
+  const std::vector<train::RunDifference>& plugins = one.sweep.differences();
+  all.insert(all.end(), plugins.begin(), plugins.end());
+  return train::to_json(all);
+}
+
 void for_each_memory(const RunsArguments& arguments, Display& display,
                      const std::function<void(config::EvalConfig&)>& change,
                      const std::function<void(const RunMemory&)>& visit) {

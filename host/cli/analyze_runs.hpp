@@ -37,6 +37,10 @@ struct RunMemory {
   train::Sweep& sweep;
 };
 
+// How the data and the plugins of one differ from what its run was trained with, for the JSON of
+// memories that were evaluated.
+[[nodiscard]] Json differences_of(const RunMemory& one);
+
 // Opens run after run and calls `visit` for each memory: the run's own, or those of --memory.
 // `change` may change a run's evaluation before it is used. Errors: as open_evaluation; those of
 // `visit` with the name in front.

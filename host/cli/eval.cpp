@@ -137,6 +137,7 @@ Json json_of(const EvalArguments& arguments, const OpenEvaluation& run,
                {"step", run.checkpoint.progress().step},
                {"split", arguments.split},
                {"data", run.options.dataset->describe()},
+               {"differs_from_run", train::to_json(run.differences)},
                {"memories", Json::array()}};
   if (arguments.extrapolate != 0) {
     json["extrapolation"] = {{"option", arguments.option},

@@ -42,6 +42,7 @@ struct OpenEvaluation {
   config::Experiment experiment;             // with the last memory
   std::vector<train::SweepMemory> memories;  // the run's own, or the files'
   train::RuntimeOptions options;
+  std::vector<train::RunDifference> differences;  // of the data from the run's; the log has them
 };
 
 // Reads the run, every memory file and the data: what is wrong with them shows before anything

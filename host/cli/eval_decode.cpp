@@ -23,7 +23,8 @@ struct Contender {
   config::MemoryConfig memory;
   std::unique_ptr<train::Runtime> runtime;
   std::unique_ptr<eval::Decoder> decoder;
-  std::optional<Error> error;  // it failed and takes no more turns
+  std::vector<train::RunDifference> differences;  // of its plugins from the run's
+  std::optional<Error> error;                     // it failed and takes no more turns
 };
 
 // Does a contender's `work`. What fails is told at once and does not stop the others; that of the
@@ -57,6 +58,9 @@ void open_contender(Contender& out, const OpenEvaluation& run, const std::string
   train::check_evaluation_fits(experiment, options);
   out.runtime = std::make_unique<train::Runtime>(experiment, options);
   note_untrained(display, out.name, run.checkpoint.load_weights(*out.runtime, out.memory.carry));
+  out.differences =
+      train::plugin_differences(run.checkpoint.plugins(), out.runtime->stack().identities());
+  train::say_differences(out.name, out.differences);
   const config::EvalConfig& eval = experiment.eval;
   out.decoder = std::make_unique<eval::Decoder>(
       out.runtime->model(), out.runtime->stack(), run.options.dataset->answer_task(),
@@ -66,10 +70,13 @@ void open_contender(Contender& out, const OpenEvaluation& run, const std::string
                           .max_sequences = eval.steps * eval.lanes});
 }
 
+// `differences`: of the data from the run's.
 std::vector<Contender> open_contenders(const EvalArguments& arguments, Display& display,
-                                       const Streams& streams) {
+                                       const Streams& streams,
+                                       std::vector<train::RunDifference>& differences) {
   const OpenEvaluation run = open_evaluation(arguments);
   check_task(run);
+  differences = run.differences;
   std::vector<Contender> out;
   for (const train::SweepMemory& memory : run.memories) {
     Contender& one = out.emplace_back();
@@ -121,6 +128,7 @@ Json json_of(const Contender& contender, const eval::Decoded& first) {
   train::SweepResult head{.name = contender.name, .memory = contender.memory};
   if (contender.runtime != nullptr) head.plugins = contender.runtime->stack().identities();
   head.error = contender.error;
+  head.differences = contender.differences;
   Json json = to_json(head);
   if (contender.error) return json;
   const eval::Decoded& result = contender.decoder->result();
@@ -149,8 +157,9 @@ std::vector<std::string> row_of(const Contender& contender, const eval::Decoded&
 
 int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
+  std::vector<train::RunDifference> differences;
   std::vector<Contender> contenders =
-      read_input([&] { return open_contenders(arguments, display, streams); });
+      read_input([&] { return open_contenders(arguments, display, streams, differences); });
   decode_in_turns(contenders, display, streams);
   const Contender& first_done = first_of(contenders);
   const eval::Decoded& first = first_done.decoder->result();
@@ -167,6 +176,7 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   arguments.json.write({{"format", "mneme-decode"},
                         {"run", arguments.run.string()},
                         {"split", arguments.split},
+                        {"differs_from_run", train::to_json(differences)},
                         {"device", train::describe(first_done.runtime->device())},
                         {"memories", std::move(results)}},
                        streams);

@@ -32,7 +32,8 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
           arguments.checkpoint, str("mneme ", arguments.command, ' ', arguments.run.string())),
       .experiment = {},
       .memories = {},
-      .options = {}};
+      .options = {},
+      .differences = {}};
   const fs::path file = folder.path() / "experiment.toml";
   const std::vector<config::Override> overrides = overrides_of(arguments);
   std::vector<std::string> names;
@@ -60,6 +61,8 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
                  .hint = str("name another --split, or --set data.", arguments.split, "=FILE")});
   }
   run.options.loader = std::make_shared<memory::PluginLoader>();
+  run.differences = train::data_differences(folder.raw_info(), run.options.dataset->describe());
+  train::say_differences(arguments.run.string(), run.differences);
   return run;
 }
 

@@ -148,6 +148,7 @@ Json to_json(const train::SweepResult& result) {
   Json json = {{"name", result.name}, {"memory", config::to_toml(result.memory)}};
   json["plugins"] = Json::array();
   for (const auto& plugin : result.plugins) json["plugins"].push_back(train::to_json(plugin));
+  json["differs_from_run"] = train::to_json(result.differences);
   if (!result.reset.empty()) json["untrained_parameters"] = result.reset;
   if (result.result) {
     json["result"] = eval::to_json(*result.result);

@@ -30,8 +30,10 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams) {
     streams.out << "scored " << scored.targets << " targets in " << scored.rows << " rows: loss "
                 << format_number(mean, 4) << " nats a token" << std::flush;
   }
-  Json json = to_json(train::SweepResult{
-      .name = memory.name, .memory = memory.memory, .plugins = runtime.stack().identities()});
+  Json json = to_json(train::SweepResult{.name = memory.name,
+                                         .memory = memory.memory,
+                                         .plugins = runtime.stack().identities(),
+                                         .differences = sweep.differences()});
   json["tokens"] = arguments.tokens.string();
   json["dump"] = arguments.dump.string();
   json["rows"] = scored.rows;

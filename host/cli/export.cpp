@@ -5,10 +5,12 @@
 #include <memory>
 
 #include "host/base/log.hpp"
+#include "host/base/sha256.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/command.hpp"
 #include "host/cli/input.hpp"
+#include "host/train/run_changes.hpp"
 #include "host/train/run_folder.hpp"
 
 namespace mneme::cli {
@@ -25,6 +27,20 @@ struct ExportArguments {
   JsonArgument json;
 };
 
+// The plugins that the checkpoint names as their files are now: the name map beside a library is
+// read with it. Those whose files are gone are left out.
+std::vector<train::RunDifference> differences_of(const train::Checkpoint& checkpoint) {
+  std::vector<memory::TierIdentity> trained, used;
+  std::error_code ignored;
+  for (const memory::TierIdentity& plugin : checkpoint.plugins()) {
+    if (!fs::is_regular_file(plugin.path, ignored)) continue;
+    trained.push_back(plugin);
+    used.push_back(plugin);
+    used.back().sha256 = sha256_file(plugin.path);
+  }
+  return train::plugin_differences(trained, used);
+}
+
 train::Checkpoint open_source(const ExportArguments& arguments) {
   std::error_code ignored;
   if (!fs::is_directory(arguments.run, ignored)) {
@@ -34,9 +50,10 @@ train::Checkpoint open_source(const ExportArguments& arguments) {
     }
     return train::Checkpoint::open(arguments.run);
   }
-  return train::RunFolder::open(arguments.run)
-      .open_checkpoint(arguments.checkpoint,
-                       str("mneme export ", arguments.run.string(), ' ', arguments.out.string()));
+  const train::RunFolder folder = train::RunFolder::open(arguments.run);
+  static_cast<void>(folder.vocabulary());  // refuses one that was changed
+  return folder.open_checkpoint(arguments.checkpoint, str("mneme export ", arguments.run.string(),
+                                                          ' ', arguments.out.string()));
 }
 
 int run(const ExportArguments& arguments, const Streams& streams) {
@@ -45,6 +62,8 @@ int run(const ExportArguments& arguments, const Streams& streams) {
   const train::Checkpoint checkpoint = read_input([&] { return open_source(arguments); });
   const train::ExportReport report = train::export_official(
       checkpoint, arguments.out, {.format = arguments.format, .names = arguments.names});
+  const std::vector<train::RunDifference> differences = differences_of(checkpoint);
+  train::say_differences(arguments.run.string(), differences);
   if (!report.left_out.empty()) {
     log_warning(arguments.out.string(), ": the format has no place for the memory's parameters: ",
                 join(report.left_out, ", "));
@@ -61,7 +80,8 @@ int run(const ExportArguments& arguments, const Streams& streams) {
                         {"step", checkpoint.progress().step},
                         {"tensors", report.tensors},
                         {"bytes", report.bytes},
-                        {"left_out", report.left_out}},
+                        {"left_out", report.left_out},
+                        {"differs_from_run", train::to_json(differences)}},
                        streams);
   return 0;
 }

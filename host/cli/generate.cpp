@@ -184,6 +184,7 @@ class Generation {
             {"step", opened_.checkpoint->progress().step},
             {"memory", opened_.memory_name},
             {"plugins", plugins},
+            {"differs_from_run", train::to_json(opened_.sweep->differences())},
             {"prompt", {{"ids", prompt.ids}, {"unknown", prompt.unknown}}},
             {"segment", options.segment},
             {"prompt_segment", options.prompt_segment},

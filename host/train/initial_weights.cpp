@@ -62,6 +62,18 @@ InitialWeights load_official_file(Runtime& runtime, const SafetensorsFile& file,
   return report;
 }
 
+// Weights for the ids of another vocabulary fit when it has as many symbols: that is said.
+void compare_vocabularies(const Runtime& runtime, const fs::path& run) {
+  const data::Vocabulary* const ours = runtime.dataset()->vocabulary();
+  const Json info = RunFolder::open(run).raw_info();
+  const Json data = info.is_object() ? info.value("data", Json()) : Json();
+  const Json theirs = data.is_object() ? data.value("vocabulary_sha256", Json()) : Json();
+  if (ours == nullptr || theirs.is_null() || theirs == ours->sha256()) return;
+  log_warning(run.string(), ": it was trained with another vocabulary (sha256 ",
+              theirs.get<std::string>(), ") than this run's (sha256 ", ours->sha256(),
+              "): its weights stand for other symbols");
+}
+
 }  // namespace
 
 InitialWeights load_initial_weights(Runtime& runtime, const fs::path& source,
@@ -87,6 +99,7 @@ InitialWeights load_initial_weights(Runtime& runtime, const fs::path& source,
     log_warning(path.string(), ": it has no values for these parameters of the memory, which keep ",
                 "their first values: ", join(report.fresh, ", "));
   }
+  if (fs::is_directory(source)) compare_vocabularies(runtime, source);
   runtime.set_weights_source({fs::absolute(path).lexically_normal(), sha256_file(path)});
   return report;
 }

@@ -80,7 +80,7 @@ memory::TierIdentity read_identity(const Json& json) {
   identity.id = json.at("id");
   identity.version = json.at("version");
   identity.path = json.at("path");
-  identity.sha256 = json.at("sha256");
+  identity.sha256 = json.value("sha256", std::string());  // runs of older versions may lack it
   identity.compiler = json.at("compiler");
   identity.commit = json.at("commit");
   identity.is_dirty = json.at("dirty");

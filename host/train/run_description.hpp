@@ -33,7 +33,7 @@ void check_plugins(const std::vector<memory::TierIdentity>& before,
                    const std::vector<memory::TierIdentity>& now);
 
 [[nodiscard]] Json to_json(const memory::TierIdentity& identity);
-// Throws Json::exception when a key is missing.
+// Throws Json::exception when a key is missing; the checksum may be.
 [[nodiscard]] memory::TierIdentity read_identity(const Json& json);
 // The plugins of run.json.
 [[nodiscard]] std::vector<memory::TierIdentity> read_plugins(const Json& info);

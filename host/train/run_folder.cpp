@@ -6,6 +6,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file.hpp"
 #include "host/train/memory_check.hpp"
+#include "host/train/run_changes.hpp"
 
 namespace mneme::train {
 namespace {
@@ -78,12 +79,22 @@ config::Experiment RunFolder::experiment() const {
 
 std::optional<data::Vocabulary> RunFolder::vocabulary() const {
   if (!fs::exists(vocabulary_file())) return std::nullopt;
-  return data::Vocabulary::load(vocabulary_file());
+  data::Vocabulary vocabulary = data::Vocabulary::load(vocabulary_file());
+  check_vocabulary(vocabulary_file().string(), raw_info(), vocabulary.sha256());
+  return vocabulary;
+}
+
+Json RunFolder::raw_info() const {
+  try {
+    return Json::parse(read_file(info_file()));
+  } catch (const Json::exception& error) {
+    fail_info(info_file(), error.what());
+  }
 }
 
 Json RunFolder::info() const {
+  Json info = raw_info();
   try {
-    Json info = Json::parse(read_file(info_file()));
     static_cast<void>(info.at("data"));
     static_cast<void>(read_plugins(info));
     if (is_continued_well(info)) return info;
@@ -155,7 +166,10 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
   }
   if (!with_data.loader) with_data.loader = std::make_shared<memory::PluginLoader>();
   check_evaluation_fits(experiment, with_data);
+  const std::string name = folder.path().string();
+  say_differences(name, data_differences(folder.raw_info(), with_data.dataset->describe()));
   auto runtime = std::make_unique<Runtime>(experiment, with_data);
+  say_differences(name, plugin_differences(checkpoint.plugins(), runtime->stack().identities()));
   static_cast<void>(checkpoint.load_weights(*runtime, experiment.memory.carry));
   return runtime;
 }

@@ -48,10 +48,13 @@ class RunFolder {
   }
   // The stored experiment.
   [[nodiscard]] config::Experiment experiment() const;
-  // The stored vocabulary; none for ids and generated tasks.
+  // The stored vocabulary; none for ids and generated tasks. Errors: as check_vocabulary
+  // (run_changes.hpp), as Vocabulary::load.
   [[nodiscard]] std::optional<data::Vocabulary> vocabulary() const;
   // The stored run.json. Error (kRun) when it is damaged.
   [[nodiscard]] Json info() const;
+  // The same with keys that may be missing, as they are in runs of older versions.
+  [[nodiscard]] Json raw_info() const;
 
   // The path of a checkpoint by its word: "last", "best" (of the newest checkpoint's evaluations)
   // or its number of steps. Errors: Error (kUsage) when there is none such, naming those that are;

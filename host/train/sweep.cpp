@@ -30,17 +30,27 @@ std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
 
 std::vector<std::string> Sweep::load(const config::MemoryConfig& memory) {
   check_evaluation_fits(config::with_memory(experiment_, memory), options_, extents_);
+  std::vector<std::string> reset;
   if (runtime_) {
     const auto parameter = [&](const std::string& name) { return checkpoint_.parameter(name); };
-    return runtime_->swap_memory(memory, TrainedMemory{parameter, checkpoint_.trained_options()})
-        .reset;
+    reset = runtime_->swap_memory(memory, TrainedMemory{parameter, checkpoint_.trained_options()})
+                .reset;
+  } else {
+    RuntimeOptions options = options_;
+    options.weights_follow = true;
+    auto runtime = std::make_unique<Runtime>(config::with_memory(experiment_, memory), options);
+    reset = checkpoint_.load_weights(*runtime, memory.carry);
+    runtime_ = std::move(runtime);
   }
-  RuntimeOptions options = options_;
-  options.weights_follow = true;
-  auto runtime = std::make_unique<Runtime>(config::with_memory(experiment_, memory), options);
-  std::vector<std::string> reset = checkpoint_.load_weights(*runtime, memory.carry);
-  runtime_ = std::move(runtime);
+  note_differences();
   return reset;
+}
+
+void Sweep::note_differences() {
+  differences_ = plugin_differences(checkpoint_.plugins(), runtime_->stack().identities());
+  for (const RunDifference& one : differences_) {
+    if (said_.insert(one.text()).second) say_differences(checkpoint_.path().string(), {one});
+  }
 }
 
 SweepResult Sweep::evaluate(const SweepMemory& memory, data::Split split,
@@ -49,6 +59,7 @@ SweepResult Sweep::evaluate(const SweepMemory& memory, data::Split split,
   try {
     out.reset = load(memory.memory);
     out.plugins = runtime_->stack().identities();
+    out.differences = differences_;
     out.result = runtime_->evaluate(split, make_options(*runtime_));
   } catch (const std::exception& error) {
     out.error =

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "host/eval/result.hpp"
 #include "host/train/checkpoint.hpp"
 #include "host/train/memory_check.hpp"
+#include "host/train/run_changes.hpp"
 #include "host/train/runtime.hpp"
 
 namespace mneme::train {
@@ -30,6 +32,7 @@ struct SweepResult {
   config::MemoryConfig memory;
   std::vector<memory::TierIdentity> plugins = {};  // empty when it could not be loaded
   std::vector<std::string> reset = {};             // its parameters that the run has not trained
+  std::vector<RunDifference> differences = {};     // of its plugins from the run's
   std::optional<eval::Result> result = std::nullopt;
   std::optional<Error> error = std::nullopt;  // why there is no result
 };
@@ -60,6 +63,8 @@ class Sweep {
   std::vector<std::string> load(const config::MemoryConfig& memory);
   // The runtime with the memory that was loaded last; load() must have succeeded once.
   [[nodiscard]] Runtime& runtime() { return *runtime_; }
+  // How its plugins differ from those of the checkpoint. The log has said it, once of each.
+  [[nodiscard]] const std::vector<RunDifference>& differences() const { return differences_; }
 
   // Loads and evaluates one memory. `make_options` is asked when it has been loaded. Whatever fails
   // becomes the result's error, and the sweep can go on with the next memory.
@@ -67,11 +72,15 @@ class Sweep {
                                      const std::function<eval::Options(Runtime&)>& make_options);
 
  private:
+  void note_differences();
+
   const Checkpoint& checkpoint_;
   config::Experiment experiment_;
   RuntimeOptions options_;
   EvaluationExtents extents_;
   std::unique_ptr<Runtime> runtime_;
+  std::vector<RunDifference> differences_;
+  std::set<std::string> said_;
 };
 
 // A tier's option that says how much its memory holds.

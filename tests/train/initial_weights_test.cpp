@@ -108,6 +108,29 @@ TEST_F(InitialWeightsOfARun, LeaveTheFirstValuesToWhatTheyLack) {
   }
 }
 
+TEST_F(InitialWeightsOfARun, OfAnotherVocabularyAreWarnedOf) {
+  const auto on_text = [&](const std::string& name, const std::string& line) {
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += line;
+    return small_experiment("", {"data.task=text", "data.vocabulary=char", "train.lanes=2",
+                                 "data.train=" + folder_.write(name, text).string()});
+  };
+  const config::Experiment first = on_text("first.txt", "ab ba\n");
+  train::SessionOptions options;
+  options.folder = folder_ / "run";
+  Session(first, std::move(options)).save();
+  const auto said = [&](const config::Experiment& experiment) {
+    const Log log;
+    Runtime runtime(experiment, {});
+    load_initial_weights(runtime, folder_ / "run");
+    return log.text();
+  };
+  EXPECT_EQ(said(first), "");
+  EXPECT_THAT(said(on_text("other.txt", "cd dc\n")),
+              AllOf(HasSubstr("it was trained with another vocabulary"),
+                    HasSubstr("its weights stand for other symbols")));
+}
+
 TEST_F(InitialWeightsOfARun, AreThoseOfItsNewestCheckpoint) {
   train();
   const auto runtime = other();
