@@ -15,30 +15,6 @@ Value section(Reader& root, const std::string& key) {
   return found == nullptr ? Value::table(root.self().position(), key) : *found;
 }
 
-Experiment read_experiment(Value root, const std::vector<Override>& overrides) {
-  for (const Override& override : overrides) apply_override(root, override);
-  Problems problems;
-  Reader reader(root, problems);
-  Experiment experiment;
-  const Value model = section(reader, "model");
-  experiment.model = read_model(model, problems);
-  experiment.memory = read_memory(section(reader, "memory"), problems);
-  experiment.data = read_data(section(reader, "data"), problems);
-  experiment.train = read_train(section(reader, "train"), experiment.data, problems);
-  experiment.eval = read_eval(section(reader, "eval"), experiment.data, experiment.train, problems);
-  const Value generate = section(reader, "generate");
-  Reader generate_reader(generate, problems);
-  experiment.generate.segment =
-      generate_reader.integer("segment", experiment.eval.segment, kExtent);
-  generate_reader.finish();
-  const Value* same_length = model.find("same_length");
-  check_together(experiment.model, experiment.memory,
-                 same_length == nullptr ? model.position() : same_length->position(), problems);
-  reader.finish();
-  problems.throw_if_any();
-  return experiment;
-}
-
 // The [memory] of a file that holds nothing else.
 Value memory_section(const Value& root, Problems& problems) {
   Reader reader(root, problems);
@@ -55,43 +31,78 @@ Value memory_section(const Value& root, Problems& problems) {
 
 }  // namespace
 
+Experiment read_experiment(Reader reader, Problems& problems) {
+  Experiment experiment;
+  const Value model = section(reader, "model");
+  const auto inner = [&](const std::string& key) { return section(reader, key); };
+  experiment.model = read_model(reader.inner(model));
+  const Value memory = inner("memory");
+  experiment.memory = read_memory(reader.inner(memory));
+  const Value data = inner("data");
+  experiment.data = read_data(reader.inner(data));
+  const Value train = inner("train");
+  experiment.train = read_train(reader.inner(train), experiment.data);
+  const Value eval = inner("eval");
+  experiment.eval = read_eval(reader.inner(eval), experiment.data, experiment.train);
+  const Value generate = inner("generate");
+  experiment.generate = read_generate(reader.inner(generate), experiment.eval);
+  const Value* same_length = model.find("same_length");
+  check_together(experiment.model, experiment.memory,
+                 same_length == nullptr ? model.position() : same_length->position(), problems);
+  reader.finish();
+  return experiment;
+}
+
 Experiment parse_experiment(const std::filesystem::path& path,
                             const std::vector<Override>& overrides,
-                            const std::optional<std::filesystem::path>& memory_file) {
+                            const std::optional<std::filesystem::path>& memory_file,
+                            Problems& problems) {
   Value root = parse_toml_file(path);
   if (memory_file) {
-    Problems problems;
     const Value memory_root = parse_toml_file(*memory_file);
     Value memory = memory_section(memory_root, problems);
-    problems.throw_if_any();
+    problems.throw_if_any();  // the rest would be about a memory that nobody meant
     const Position position = memory.position();
     root.set("memory", position, std::move(memory));
   }
-  return read_experiment(std::move(root), overrides);
+  apply_overrides(root, overrides);
+  return read_experiment(Reader(root, problems), problems);
+}
+
+Experiment parse_experiment(const std::filesystem::path& path,
+                            const std::vector<Override>& overrides,
+                            const std::optional<std::filesystem::path>& memory_file) {
+  Problems problems;
+  Experiment experiment = parse_experiment(path, overrides, memory_file, problems);
+  problems.throw_if_any();
+  return experiment;
 }
 
 Experiment parse_experiment_text(std::string_view text, const std::string& source,
                                  const std::filesystem::path& folder,
                                  const std::vector<Override>& overrides) {
-  return read_experiment(parse_toml(text, source, folder), overrides);
+  Value root = parse_toml(text, source, folder);
+  apply_overrides(root, overrides);
+  Problems problems;
+  Experiment experiment = read_experiment(Reader(root, problems), problems);
+  problems.throw_if_any();
+  return experiment;
 }
 
 MemoryConfig parse_memory_file(const std::filesystem::path& path,
                                const std::vector<Override>& overrides) {
   Value root = parse_toml_file(path);
   for (const Override& override : overrides) {
-    if (override.key.starts_with("memory.")) {
-      apply_override(root, override);
-    } else {
-      throw_usage({.where = str("--set ", override.key),
-                   .failed = "a memory file has no such key",
-                   .expected = "memory.<key>",
-                   .got = override.key});
-    }
+    if (override.key.starts_with("memory.")) continue;
+    throw_usage({.where = override.text(),
+                 .failed = "a memory file has no such key",
+                 .expected = "memory.<key>",
+                 .got = override.key});
   }
+  apply_overrides(root, overrides);
   Problems problems;
   const Value table = memory_section(root, problems);
-  MemoryConfig memory = read_memory(table, problems);
+  MemoryConfig memory = read_memory(Reader(table, problems));
   problems.throw_if_any();
   return memory;
 }

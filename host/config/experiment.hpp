@@ -14,6 +14,8 @@
 
 namespace mneme::config {
 
+class Problems;
+
 enum class Backbone { kXl, kGpt2 };
 enum class PositionScheme { kRelative, kDisentangled, kAlibi, kLearned, kNone };
 // Transformer-XL's terms: sinusoids of the distance, projected, and two biases. Disentangled adds
@@ -95,6 +97,7 @@ struct TierConfig {
   std::optional<double> lr = {};               // absent = train.lr
   std::optional<double> weight_decay = {};     // absent = train.weight_decay
   std::map<std::string, double> weights = {};  // weight.<auxiliary loss>; absent losses count 1
+  Value weight_table = {};                     // those keys as they were written; their places
   Value options = {};                          // a table: every key that is not the host's
   Value eval_options = {};                     // a table: the keys eval_<option>, without "eval_"
   Position position = {};                      // of the [[memory.tier]]
@@ -253,6 +256,12 @@ struct Experiment {
 [[nodiscard]] Experiment parse_experiment(
     const std::filesystem::path& path, const std::vector<Override>& overrides = {},
     const std::optional<std::filesystem::path>& memory_file = std::nullopt);
+
+// The same; what is wrong with the keys goes to `problems`, and defaults stand in its place.
+[[nodiscard]] Experiment parse_experiment(const std::filesystem::path& path,
+                                          const std::vector<Override>& overrides,
+                                          const std::optional<std::filesystem::path>& memory_file,
+                                          Problems& problems);
 
 // The same from a text; `source` stands in messages, `folder` is the base of relative paths.
 [[nodiscard]] Experiment parse_experiment_text(std::string_view text, const std::string& source,

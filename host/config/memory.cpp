@@ -13,13 +13,14 @@ namespace {
 constexpr std::string_view kEvalPrefix = "eval_";
 
 void read_layers(Reader& reader, TierConfig& tier) {
-  auto layers = reader.integers("layers", kNotNegative);
+  auto layers =
+      reader.integers({"layers", "indices of the layers that it serves", "all"}, kNotNegative);
   if (!layers) return;
   std::sort(layers->begin(), layers->end());
   if (layers->empty()) {
     reader.problem("layers", {.expected = "at least one layer",
                               .got = "an empty list",
-                              .hint = "leave the key out to serve every layer"});
+                              .hint = reader.removal("layers") + " to serve every layer"});
   }
   const auto twin = std::adjacent_find(layers->begin(), layers->end());
   if (twin != layers->end()) {
@@ -29,7 +30,8 @@ void read_layers(Reader& reader, TierConfig& tier) {
 }
 
 void read_sha256(Reader& reader, TierConfig& tier) {
-  tier.sha256 = reader.text("sha256", "");
+  tier.sha256 =
+      reader.text({"sha256", "checksum that the plugin's file must have", "not pinned"}, "");
   for (char& c : tier.sha256) {
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
   }
@@ -41,10 +43,14 @@ void read_sha256(Reader& reader, TierConfig& tier) {
   }
 }
 
-void read_weights(Reader& reader, Problems& problems, TierConfig& tier) {
-  const Value* table = reader.table("weight");
+void read_weights(Reader& reader, TierConfig& tier) {
+  const Value* table = reader.table({"weight",
+                                     "weight.<loss>: factor of an auxiliary loss of the plugin; "
+                                     "mneme plugins describe NAME names them",
+                                     "1 each"});
   if (table == nullptr) return;
-  Reader weights(*table, problems);
+  tier.weight_table = *table;
+  Reader weights = reader.inner(*table);
   for (const Member& member : table->members()) {
     tier.weights[member.key] = weights.real(member.key, 1.0, {});
   }
@@ -65,36 +71,44 @@ void split_options(Reader& reader, TierConfig& tier) {
   }
 }
 
-TierConfig read_tier(const Value& table, Problems& problems) {
-  Reader reader(table, problems);
+TierConfig read_tier(Reader reader) {
+  const Value& table = reader.self();
   TierConfig tier;
   tier.position = table.position();
   if (reader.require("plugin", "the name of a plugin, such as plugin = \"name\"")) {
-    tier.plugin = reader.text("plugin", "");
+    tier.plugin = reader.text({"plugin", "file name or id of the plugin"}, "");
     const Value* value = table.find("plugin");
     if (value->kind() == Kind::kString && tier.plugin.empty()) {
       reader.problem("plugin", {.expected = "the name of a plugin", .got = "an empty string"});
     }
   }
   read_layers(reader, tier);
-  tier.feed = reader.choice("feed", tier.feed, kFeedWords);
+  tier.feed =
+      reader.choice({"feed",
+                     "what it absorbs: released = what the nearest earlier tier lets go, the "
+                     "segment's rows if none does; segment = always the segment's rows"},
+                    tier.feed, kFeedWords);
   read_sha256(reader, tier);
-  tier.lr = reader.optional_real("lr", {.min = 0.0});
-  tier.weight_decay = reader.optional_real("weight_decay", {.min = 0.0});
-  read_weights(reader, problems, tier);
+  tier.lr =
+      reader.optional_real({"lr", "learning rate of its parameters", "train.lr"}, {.min = 0.0});
+  tier.weight_decay = reader.optional_real(
+      {"weight_decay", "of its parameters", "train.weight_decay"}, {.min = 0.0});
+  read_weights(reader, tier);
   split_options(reader, tier);
   return tier;
 }
 
 }  // namespace
 
-MemoryConfig read_memory(const Value& table, Problems& problems) {
-  Reader reader(table, problems);
+MemoryConfig read_memory(Reader reader) {
   MemoryConfig memory;
-  memory.plugins = reader.paths("plugins");
-  memory.carry = reader.choice("carry", memory.carry, kCarryWords);
-  for (const Value* tier : reader.tables("tier")) {
-    memory.tiers.push_back(read_tier(*tier, problems));
+  memory.plugins = reader.paths(
+      {"plugins", "folders that are searched for plugins, in order", "required with a tier"});
+  memory.carry = reader.choice(
+      {"carry", "at a swap, state and parameters that do not fit: refuse, or reset to fresh ones"},
+      memory.carry, kCarryWords);
+  for (const Value* tier : reader.tables({"tier", "the memories, nearest first"})) {
+    memory.tiers.push_back(read_tier(reader.inner(*tier)));
   }
   const Value* folders = reader.value("plugins");
   const bool is_list = folders != nullptr && folders->kind() == Kind::kArray;

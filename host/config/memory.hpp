@@ -6,8 +6,8 @@
 
 namespace mneme::config {
 
-// Reads a [memory] table; problems go to `problems`.
-[[nodiscard]] MemoryConfig read_memory(const Value& table, Problems& problems);
+// Reads a [memory] table; problems go to the reader's.
+[[nodiscard]] MemoryConfig read_memory(Reader reader);
 
 // What depends on model and memory together. `model_position` is where messages about the model
 // point; it may be empty.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "host/base/text.hpp"
@@ -21,9 +22,11 @@ IntegerRange integer_range(const OptionSpec& spec) {
 }
 
 RealRange real_range(const OptionSpec& spec) {
+  // The largest double is how C writes that there is no bound.
+  constexpr double kLargest = std::numeric_limits<double>::max();
   RealRange range;
-  if (spec.min) range.min = *spec.min;
-  if (spec.max) range.max = *spec.max;
+  if (spec.min && *spec.min > -kLargest) range.min = *spec.min;
+  if (spec.max && *spec.max < kLargest) range.max = *spec.max;
   return range;
 }
 

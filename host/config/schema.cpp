@@ -17,6 +17,20 @@ std::string entry_text(const Position& position, const std::string& path, ErrorT
   return text.compose();
 }
 
+// "memory.tier" of "memory.tier.0".
+std::string without_indices(const std::string& path) {
+  std::string out;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    if (part.find_first_not_of("0123456789") != std::string::npos) {
+      out += (out.empty() ? "" : ".") + part;
+    }
+    begin = end + 1;
+  }
+  return out;
+}
+
 }  // namespace
 
 void Problems::add(const Position& position, const std::string& path, const ErrorText& text) {
@@ -90,7 +104,21 @@ std::filesystem::path resolve_path(const Value& value) {
   return (*value.position().folder / path).lexically_normal();
 }
 
-Reader::Reader(const Value& table, Problems& problems) : table_(&table), problems_(&problems) {}
+Reader::Reader(const Value& table, Problems& problems, KeyLog* log)
+    : table_(&table), problems_(&problems), log_(log) {}
+
+void Reader::record(const Key& key, const std::string& type, const std::string& fallback) {
+  if (log_ == nullptr) return;
+  const std::string table = without_indices(table_->path());
+  // A getter that uses another one is one request.
+  const bool is_again = !log_->empty() && log_->back().table == table &&
+                        log_->back().key == key.name && key.text.empty();
+  if (is_again) return;
+  const std::string words = !key.fallback.empty()          ? std::string(key.fallback)
+                            : required_.contains(key.name) ? "required"
+                                                           : fallback;
+  log_->push_back({table, std::string(key.name), type, words, std::string(key.text)});
+}
 
 const Value* Reader::value(std::string_view key) {
   known_.emplace(key);
@@ -124,36 +152,43 @@ std::optional<double> Reader::real_of(const Value& value, RealRange range) {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> Reader::optional_integer(std::string_view key, IntegerRange range) {
-  const Value* found = value(key);
+std::optional<std::int64_t> Reader::optional_integer(const Key& key, IntegerRange range) {
+  record(key, range_text(range), "none");
+  const Value* found = value(key.name);
   return found == nullptr ? std::nullopt : integer_of(*found, range);
 }
 
-std::optional<double> Reader::optional_real(std::string_view key, RealRange range) {
-  const Value* found = value(key);
+std::optional<double> Reader::optional_real(const Key& key, RealRange range) {
+  record(key, range_text(range), "none");
+  const Value* found = value(key.name);
   return found == nullptr ? std::nullopt : real_of(*found, range);
 }
 
-std::int64_t Reader::integer(std::string_view key, std::int64_t fallback, IntegerRange range) {
-  return optional_integer(key, range).value_or(fallback);
+std::int64_t Reader::integer(const Key& key, std::int64_t fallback, IntegerRange range) {
+  record(key, range_text(range), std::to_string(fallback));
+  return optional_integer(key.name, range).value_or(fallback);
 }
 
-std::uint64_t Reader::seed(std::string_view key, std::uint64_t fallback) {
-  const auto found = optional_integer(key, kNotNegative);
+std::uint64_t Reader::seed(const Key& key, std::uint64_t fallback) {
+  record(key, range_text(kNotNegative), std::to_string(fallback));
+  const auto found = optional_integer(key.name, kNotNegative);
   return found ? static_cast<std::uint64_t>(*found) : fallback;
 }
 
-double Reader::real(std::string_view key, double fallback, RealRange range) {
-  return optional_real(key, range).value_or(fallback);
+double Reader::real(const Key& key, double fallback, RealRange range) {
+  record(key, range_text(range), format_exact(fallback));
+  return optional_real(key.name, range).value_or(fallback);
 }
 
-bool Reader::boolean(std::string_view key, bool fallback) {
-  const Value* found = typed(key, Kind::kBoolean, "true or false");
+bool Reader::boolean(const Key& key, bool fallback) {
+  record(key, "true or false", fallback ? "true" : "false");
+  const Value* found = typed(key.name, Kind::kBoolean, "true or false");
   return found == nullptr ? fallback : found->as_boolean();
 }
 
-std::string Reader::text(std::string_view key, const std::string& fallback) {
-  const Value* found = typed(key, Kind::kString, "a string");
+std::string Reader::text(const Key& key, const std::string& fallback) {
+  record(key, "a string", toml_string(fallback));
+  const Value* found = typed(key.name, Kind::kString, "a string");
   return found == nullptr ? fallback : found->as_string();
 }
 
@@ -168,8 +203,9 @@ std::string Reader::word(std::string_view key, const std::vector<std::string>& w
   return "";
 }
 
-std::filesystem::path Reader::path(std::string_view key) {
-  const Value* found = typed(key, Kind::kString, "a path (a string)");
+std::filesystem::path Reader::path(const Key& key) {
+  record(key, "a path", "none");
+  const Value* found = typed(key.name, Kind::kString, "a path (a string)");
   if (found == nullptr) return {};
   if (found->as_string().empty()) {
     refuse(*found, "a path (a string)");
@@ -183,9 +219,9 @@ const std::vector<Value>* Reader::list(std::string_view key, const std::string& 
   return found == nullptr ? nullptr : &found->items();
 }
 
-std::optional<std::vector<std::int64_t>> Reader::integers(std::string_view key,
-                                                          IntegerRange range) {
-  const auto* items = list(key, "a list of integers, such as [1, 2]");
+std::optional<std::vector<std::int64_t>> Reader::integers(const Key& key, IntegerRange range) {
+  record(key, "a list, each " + range_text(range), "none");
+  const auto* items = list(key.name, "a list of integers, such as [1, 2]");
   if (items == nullptr) return std::nullopt;
   std::vector<std::int64_t> out;
   bool is_good = true;
@@ -197,8 +233,9 @@ std::optional<std::vector<std::int64_t>> Reader::integers(std::string_view key,
   return is_good ? std::optional(out) : std::nullopt;
 }
 
-std::optional<std::vector<double>> Reader::reals(std::string_view key, RealRange range) {
-  const auto* items = list(key, "a list of real numbers, such as [0.5, 1.0]");
+std::optional<std::vector<double>> Reader::reals(const Key& key, RealRange range) {
+  record(key, "a list, each " + range_text(range), "none");
+  const auto* items = list(key.name, "a list of real numbers, such as [0.5, 1.0]");
   if (items == nullptr) return std::nullopt;
   std::vector<double> out;
   bool is_good = true;
@@ -210,8 +247,9 @@ std::optional<std::vector<double>> Reader::reals(std::string_view key, RealRange
   return is_good ? std::optional(out) : std::nullopt;
 }
 
-std::optional<std::vector<bool>> Reader::booleans(std::string_view key) {
-  const auto* items = list(key, "a list of booleans, such as [false, true]");
+std::optional<std::vector<bool>> Reader::booleans(const Key& key) {
+  record(key, "a list of true and false", "none");
+  const auto* items = list(key.name, "a list of booleans, such as [false, true]");
   if (items == nullptr) return std::nullopt;
   std::vector<bool> out;
   bool is_good = true;
@@ -224,9 +262,10 @@ std::optional<std::vector<bool>> Reader::booleans(std::string_view key) {
   return is_good ? std::optional(out) : std::nullopt;
 }
 
-std::vector<std::string> Reader::texts(std::string_view key) {
+std::vector<std::string> Reader::texts(const Key& key) {
+  record(key, "a list of strings", "none");
   std::vector<std::string> out;
-  const auto* items = list(key, "a list of strings, such as [\"a\"]");
+  const auto* items = list(key.name, "a list of strings, such as [\"a\"]");
   if (items == nullptr) return out;
   for (const Value& item : *items) {
     if (item.kind() == Kind::kString && !item.as_string().empty()) {
@@ -238,9 +277,10 @@ std::vector<std::string> Reader::texts(std::string_view key) {
   return out;
 }
 
-std::vector<std::filesystem::path> Reader::paths(std::string_view key) {
+std::vector<std::filesystem::path> Reader::paths(const Key& key) {
+  record(key, "a list of paths", "none");
   std::vector<std::filesystem::path> out;
-  const auto* items = list(key, "a list of paths, such as [\"folder\"]");
+  const auto* items = list(key.name, "a list of paths, such as [\"folder\"]");
   if (items == nullptr) return out;
   for (const Value& item : *items) {
     if (item.kind() == Kind::kString && !item.as_string().empty()) {
@@ -252,16 +292,19 @@ std::vector<std::filesystem::path> Reader::paths(std::string_view key) {
   return out;
 }
 
-const Value* Reader::table(std::string_view key) {
-  return typed(key, Kind::kTable,
-               str("a table, [", table_->path().empty() ? "" : table_->path() + '.', key, ']'));
+const Value* Reader::table(const Key& key) {
+  record(key, "a table", "none");
+  return typed(
+      key.name, Kind::kTable,
+      str("a table, [", table_->path().empty() ? "" : table_->path() + '.', key.name, ']'));
 }
 
-std::vector<const Value*> Reader::tables(std::string_view key) {
+std::vector<const Value*> Reader::tables(const Key& key) {
+  record(key, "tables", "none");
   std::vector<const Value*> out;
   const std::string name =
-      table_->path().empty() ? std::string(key) : str(table_->path(), '.', key);
-  const auto* items = list(key, str("an array of tables, [[", name, "]]"));
+      table_->path().empty() ? std::string(key.name) : str(table_->path(), '.', key.name);
+  const auto* items = list(key.name, str("an array of tables, [[", name, "]]"));
   if (items == nullptr) return out;
   for (const Value& item : *items) {
     if (item.is_table()) {
@@ -274,6 +317,7 @@ std::vector<const Value*> Reader::tables(std::string_view key) {
 }
 
 bool Reader::require(std::string_view key, const std::string& what) {
+  required_.emplace(key);
   if (value(key) != nullptr) return true;
   problem(key, {.failed = "missing", .expected = what});
   return false;
@@ -284,6 +328,15 @@ void Reader::problem(std::string_view key, ErrorText text) {
   const std::string path =
       table_->path().empty() ? toml_key(key) : str(table_->path(), '.', toml_key(key));
   problems_->add(found == nullptr ? table_->position() : found->position(), path, text);
+}
+
+std::string Reader::removal(std::string_view key) const {
+  const Value* found = table_->find(key);
+  const bool is_set = found != nullptr && found->position().source != nullptr &&
+                      found->position().source->starts_with("--set ");
+  if (is_set) return "leave out " + *found->position().source;
+  return str("remove the key (--unset ", table_->path().empty() ? "" : table_->path() + '.', key,
+             ')');
 }
 
 void Reader::refuse_choice(const Value& value, const std::vector<std::string>& available,

@@ -14,12 +14,13 @@ inline constexpr IntegerRange kCountOrZero{0, 1'000'000'000};
 inline constexpr IntegerRange kExtent{1, 1'048'576};  // one extent of a tensor
 inline constexpr IntegerRange kLayers{1, 4096};
 
-// Each reads one table; problems go to `problems`.
-[[nodiscard]] ModelConfig read_model(const Value& table, Problems& problems);
-[[nodiscard]] DataConfig read_data(const Value& table, Problems& problems);
-[[nodiscard]] TrainConfig read_train(const Value& table, const DataConfig& data,
-                                     Problems& problems);
-[[nodiscard]] EvalConfig read_eval(const Value& table, const DataConfig& data,
-                                   const TrainConfig& train, Problems& problems);
+// Each reads one table; problems go to the reader's.
+[[nodiscard]] ModelConfig read_model(Reader reader);
+[[nodiscard]] DataConfig read_data(Reader reader);
+[[nodiscard]] TrainConfig read_train(Reader reader, const DataConfig& data);
+[[nodiscard]] EvalConfig read_eval(Reader reader, const DataConfig& data, const TrainConfig& train);
+[[nodiscard]] GenerateConfig read_generate(Reader reader, const EvalConfig& eval);
+// The whole file.
+[[nodiscard]] Experiment read_experiment(Reader reader, Problems& problems);
 
 }  // namespace mneme::config

@@ -9,6 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file.hpp"
 #include "host/base/text.hpp"
+#include "host/config/key_path.hpp"
 
 namespace mneme::config {
 namespace {
@@ -170,17 +171,6 @@ Value parse(std::string_view text, const Origin& origin) {
   }
 }
 
-std::vector<std::string> split_key(const std::string& key) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = key.find('.', begin);
-    parts.push_back(key.substr(begin, end == std::string::npos ? end : end - begin));
-    if (end == std::string::npos) return parts;
-    begin = end + 1;
-  }
-}
-
 // A copy of `value` whose positions and paths say that it came from the command line.
 Value at_override(const Value& value, const Position& position, const std::string& path) {
   switch (value.kind()) {
@@ -246,28 +236,16 @@ Value& item_at(Value& array, const std::string& part, const Position& position) 
 
 }  // namespace
 
-Override parse_override(std::string_view argument) {
-  const std::size_t equals = argument.find('=');
-  const auto trim = [](std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(" \t");
-    if (begin == std::string_view::npos) return std::string();
-    return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-  };
-  Override result;
-  if (equals != std::string_view::npos) {
-    result = {trim(argument.substr(0, equals)), trim(argument.substr(equals + 1))};
-  }
-  if (result.key.empty()) {
-    throw_usage({.where = "--set",
-                 .expected = "key=value, such as train.steps=100",
-                 .got = toml_string(argument)});
-  }
-  return result;
-}
-
 Value parse_toml_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  return parse(read_file(path, kMostConfigBytes), Origin(path.string(), folder));
+  const std::string text = read_file(path, kMostConfigBytes);
+  try {
+    return parse(text, Origin(path.string(), folder));
+  } catch (const Error& error) {
+    if (path.extension() == ".toml") throw;
+    throw Error(error.kind(), error.what(),
+                str("is ", path.string(), " the file that you meant? It was read as TOML"));
+  }
 }
 
 Value parse_toml(std::string_view text, const std::string& source,

@@ -92,14 +92,20 @@ struct Member {
   Value value;
 };
 
-// One "key=value" of the command line.
+// One "key=value" of the command line, or a key that it removes.
 struct Override {
-  std::string key;    // "train.lr", "memory.tier.0.rows"
-  std::string value;  // TOML, or a bare word
+  std::string key;          // "train.lr", "memory.tier.0.rows"
+  std::string value = {};   // TOML, or a bare word
+  bool is_removal = false;  // --unset
+
+  // "--set train.lr" or "--unset train.lr".
+  [[nodiscard]] std::string text() const;
 };
 
 // Splits "key=value" at the first '='. Error (kUsage) when there is none or the key is empty.
 [[nodiscard]] Override parse_override(std::string_view argument);
+// The removal of a key. Error (kUsage) for an empty one, and for "key=value".
+[[nodiscard]] Override parse_removal(std::string_view argument);
 
 // Reads a TOML file; relative paths in it are relative to its folder. Error (kRun) when it cannot
 // be read; Error (kUsage) "file:line:column: ..." for syntax errors, for keys given twice, for date
@@ -116,6 +122,13 @@ struct Override {
 // current folder. Error (kUsage) for a path through something that is no table, a bad index, or a
 // value that is more than one TOML value.
 void apply_override(Value& root, const Override& override);
+
+// Removes one key of a tree, of a table and not of a list. Error (kUsage) when the tree does not
+// have it, with the nearest key that it has.
+void apply_removal(Value& root, const Override& override);
+
+// Removes and sets keys, the removals first, so that a key may be replaced by another kind of it.
+void apply_overrides(Value& root, const std::vector<Override>& overrides);
 
 // Text as a TOML basic string with quotes and escapes.
 [[nodiscard]] std::string toml_string(std::string_view text);

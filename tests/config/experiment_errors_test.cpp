@@ -79,7 +79,7 @@ TEST(Experiment, AdaptiveKeysAreChecked) {
             "ids, such as [20000, 40000]");
   EXPECT_EQ(adaptive("cutoffs = []\n"),
             "2: e.toml:4:11: model.adaptive.cutoffs: expected at least one cutoff, got an empty "
-            "list; leave [model.adaptive] out for a plain softmax");
+            "list; remove [model.adaptive] for a plain softmax (--unset model.adaptive)");
   EXPECT_EQ(adaptive("cutoffs = [8, 8]\n"),
             "2: e.toml:4:11: model.adaptive.cutoffs: expected increasing numbers, got [8, 8]");
   EXPECT_EQ(adaptive("cutoffs = [0, 8]\n"),
@@ -92,7 +92,7 @@ TEST(Experiment, AdaptiveKeysAreChecked) {
             "embedding / div^2 of at least 1, got 64 / 9^2");
   EXPECT_EQ(adaptive("cutoffs = [4]\nembedding = 32\n", "embedding = 16\n"),
             "2: e.toml:6:13: model.adaptive.embedding: expected 16 as in model.embedding, got 32; "
-            "give one of the two keys");
+            "give one of the two keys: remove the key (--unset model.embedding)");
   EXPECT_EQ(adaptive("cutoffs = [4]\ndvi = 2\n"),
             "2: e.toml:5:1: model.adaptive.dvi: unknown key (did you mean \"div\"?)");
   const Experiment e =
@@ -114,13 +114,16 @@ TEST(Experiment, DataKeysAreChecked) {
   EXPECT_EQ(data("task = \"tokens\"\n"),
             "2: e.toml:3:1: data.train: missing: expected the path of the training data");
   EXPECT_EQ(data("task = \"motif\"\ntrain = \"x\"\nvocabulary = \"byte\"\n"),
-            "2: e.toml:5:9: data.train: not used by the task \"motif\"; remove the key\n"
-            "e.toml:6:14: data.vocabulary: not used by the task \"motif\"; remove the key");
+            "2: e.toml:5:9: data.train: not used by the task \"motif\"; remove the key (--unset "
+            "data.train)\n"
+            "e.toml:6:14: data.vocabulary: not used by the task \"motif\"; remove the key (--unset "
+            "data.vocabulary)");
   EXPECT_EQ(data("task = \"text\"\ntrain = \"x\"\nalphabet = 4\n"),
-            "2: e.toml:6:12: data.alphabet: not used by the task \"text\"; remove the key");
-  EXPECT_EQ(
-      data("task = \"text\"\ntrain = \"x\"\nvocabulary_size = 4\n"),
-      "2: e.toml:6:19: data.vocabulary_size: used with vocabulary = \"word\"; remove the key");
+            "2: e.toml:6:12: data.alphabet: not used by the task \"text\"; remove the key (--unset "
+            "data.alphabet)");
+  EXPECT_EQ(data("task = \"text\"\ntrain = \"x\"\nvocabulary_size = 4\n"),
+            "2: e.toml:6:19: data.vocabulary_size: used with vocabulary = \"word\"; remove the key "
+            "(--unset data.vocabulary_size)");
   EXPECT_EQ(data("task = \"motif\"\nperiod_min = 9\nperiod_max = 8\n"),
             "2: e.toml:6:14: data.period_max: expected period_min <= period_max, got period_min = "
             "9, period_max = 8");
@@ -142,13 +145,14 @@ TEST(Experiment, KeysOfTextAreChecked) {
   EXPECT_EQ(text("prepared = \"p\"\n"), "no error");
   EXPECT_EQ(text("prepared = \"p\"\n" + train),
             "2: e.toml:6:9: data.train: fixed by the folder that data.prepared names; remove the "
-            "key");
+            "key (--unset data.train)");
   EXPECT_EQ(text(train + "split = [0.9, 0.05, 0.05]\n"), "no error");
   EXPECT_EQ(text(train + "split = [0.9, 0.2]\n"),
             "2: e.toml:6:9: data.split: expected three shares, [train, valid, test], that sum to "
             "1, the first above 0, got 2 shares with the sum 1.1");
   EXPECT_EQ(text(train + "valid = \"y\"\nsplit = [0.5, 0.25, 0.25]\n"),
-            "2: e.toml:6:9: data.valid: data.split takes it from data.train; remove the key");
+            "2: e.toml:6:9: data.valid: data.split takes it from data.train; remove the key "
+            "(--unset data.valid)");
   EXPECT_EQ(text(train + "documents = \"mark\"\n"),
             "2: e.toml:3:1: data.document_mark: missing: expected the line that begins a document, "
             "such as \"<|endoftext|>\"");
@@ -156,11 +160,14 @@ TEST(Experiment, KeysOfTextAreChecked) {
             "2: e.toml:7:17: data.document_mark: expected one line, without its end, got "
             "\"x\\n\"");
   EXPECT_EQ(text(train + "document_mark = \"x\"\n"),
-            "2: e.toml:6:17: data.document_mark: used with documents = \"mark\"; remove the key");
+            "2: e.toml:6:17: data.document_mark: used with documents = \"mark\"; remove the key "
+            "(--unset data.document_mark)");
   EXPECT_EQ(text(train + "add_eos = false\n"),
-            "2: e.toml:6:11: data.add_eos: used with vocabulary = \"word\"; remove the key");
+            "2: e.toml:6:11: data.add_eos: used with vocabulary = \"word\"; remove the key "
+            "(--unset data.add_eos)");
   EXPECT_EQ(text(train + "vocabulary = \"word\"\nvocabulary_file = \"v\"\nmin_count = 2\n"),
-            "2: e.toml:8:13: data.min_count: fixed by data.vocabulary_file; remove the key");
+            "2: e.toml:8:13: data.min_count: fixed by data.vocabulary_file; remove the key "
+            "(--unset data.min_count)");
 }
 
 TEST(Experiment, SequencesHaveTheSizesOfTheirPapers) {
@@ -182,7 +189,8 @@ TEST(Experiment, SequencesHaveTheSizesOfTheirPapers) {
   EXPECT_EQ(parse_error("[data]\ntask = \"sorting\"\nlength = 1\n[train]\nsteps = 1\n"),
             "2: e.toml:3:10: data.length: expected an integer in [2, 16777216], got 1");
   EXPECT_EQ(parse_error("[data]\ntask = \"motif\"\nlength = 9\n[train]\nsteps = 1\n"),
-            "2: e.toml:3:10: data.length: not used by the task \"motif\"; remove the key");
+            "2: e.toml:3:10: data.length: not used by the task \"motif\"; remove the key (--unset "
+            "data.length)");
 }
 
 TEST(Experiment, GroupsAndPeriodsAreChecked) {
@@ -214,10 +222,13 @@ TEST(Experiment, GroupsAndPeriodsAreChecked) {
 
 TEST(Experiment, TrainKeysAreChecked) {
   EXPECT_EQ(train_error("steps = 1\nepochs = 1\n"),
-            "2: e.toml:5:10: train.epochs: expected one of steps and epochs, got both\n"
-            "e.toml:5:10: train.epochs: the task \"motif\" has no end; give steps");
+            "2: e.toml:5:10: train.epochs: expected one of steps and epochs, got both; remove the "
+            "key (--unset train.epochs)\n"
+            "e.toml:5:10: train.epochs: the task \"motif\" has no end; give steps; remove the key "
+            "(--unset train.epochs)");
   EXPECT_EQ(train_error("epochs = 1\n"),
-            "2: e.toml:4:10: train.epochs: the task \"motif\" has no end; give steps");
+            "2: e.toml:4:10: train.epochs: the task \"motif\" has no end; give steps; remove the "
+            "key (--unset train.epochs)");
   EXPECT_EQ(train_error("steps = 1\nlr = 0\n"),
             "2: e.toml:5:6: train.lr: expected a real number above 0, got 0");
   EXPECT_EQ(train_error("steps = 1\nlr = 0.1\nlr_min = 0.2\n"),
@@ -249,6 +260,17 @@ TEST(Experiment, EndlessTasksNeedALimitOfEvaluation) {
   EXPECT_EQ(parse_error(kMotif + "[eval]\nsteps = 0\n"),
             "2: e.toml:6:9: eval.steps: expected an integer in [1, 1000000000], got 0");
   EXPECT_EQ(parse(kText + "[eval]\nsteps = 0\n").eval.steps, 0);
+}
+
+TEST(Experiment, AKeyOfTheCommandLineIsLeftOutThere) {
+  EXPECT_EQ(error_of([] {
+              static_cast<void>(parse(kMotif, {{"data.train", "x"}}));
+            }),
+            "2: --set data.train: not used by the task \"motif\"; leave out --set data.train");
+  // What the message of a file's key says to type is taken.
+  EXPECT_EQ(parse("[data]\ntask = \"motif\"\ntrain = \"x\"\n[train]\nsteps = 10\n",
+                  {parse_removal("data.train")}),
+            parse(kMotif));
 }
 
 }  // namespace

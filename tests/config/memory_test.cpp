@@ -149,7 +149,7 @@ TEST(Memory, FoldersThatAreNotGivenAreThoseOfTheProgram) {
 TEST(Memory, KeysOfATierAreChecked) {
   EXPECT_EQ(tier_error("layers = []\n"),
             "2: M:5:10: memory.tier.0.layers: expected at least one layer, got an empty list; "
-            "leave the key out to serve every layer");
+            "remove the key (--unset memory.tier.0.layers) to serve every layer");
   EXPECT_EQ(tier_error("layers = [1, 0, 1]\n"),
             "2: M:5:10: memory.tier.0.layers: layer 1 is listed twice");
   EXPECT_EQ(tier_error("layers = [-1]\n"),

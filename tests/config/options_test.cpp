@@ -246,5 +246,17 @@ TEST(Options, WrongQuestionsOfAPluginAreItsErrors) {
   EXPECT_EQ(map.find("none"), nullptr);
 }
 
+TEST(Options, LimitsOfDoublesAreNoBounds) {
+  OptionSpec spec;
+  spec.key = "rate";
+  spec.min = 0.0;
+  spec.max = std::numeric_limits<double>::max();
+  EXPECT_EQ(option_expectation(spec), "a real number of at least 0");
+  spec.min = std::numeric_limits<double>::lowest();
+  EXPECT_EQ(option_expectation(spec), "a real number");
+  spec.type = OptionType::kInteger;
+  EXPECT_EQ(option_expectation(spec), "an integer");
+}
+
 }  // namespace
 }  // namespace mneme::config

@@ -97,5 +97,39 @@ TEST(Override, BadValuesAreRefused) {
             "word, got several lines");
 }
 
+TEST(Override, RemovesKeysBeforeItSetsOthers) {
+  const auto after = [](const std::string& text, const std::vector<Override>& overrides) {
+    Value root = parse_toml(text, "f.toml");
+    apply_overrides(root, overrides);
+    return root;
+  };
+  const std::string text = "[train]\nepochs = 3\nlr = 1.0\n[[memory.tier]]\nrows = 1\n";
+  EXPECT_EQ(after(text, {parse_override("train.steps=5"), parse_removal("train.epochs")}),
+            parse_toml("[train]\nlr = 1.0\nsteps = 5\n[[memory.tier]]\nrows = 1\n", "x"));
+  EXPECT_EQ(after(text, {parse_removal("memory.tier.0.rows"), parse_removal(" train ")}),
+            parse_toml("[[memory.tier]]\n", "x"));
+}
+
+TEST(Override, RemovalsThatRemoveNothingAreRefused) {
+  const auto error = [](const std::string& argument) {
+    return error_of([&] {
+      Value root = parse_toml("[train]\nepochs = 3\nbetas = [0.5, 0.5]\n", "f.toml");
+      apply_overrides(root, {parse_removal(argument)});
+    });
+  };
+  EXPECT_EQ(error("train.epoch"),
+            "2: --unset train.epoch: the experiment does not have this key (did you mean "
+            "\"epochs\"?); leave out --unset train.epoch");
+  EXPECT_EQ(error("model.adaptive"),
+            "2: --unset model.adaptive: the experiment does not have this key; leave out --unset "
+            "model.adaptive");
+  EXPECT_EQ(error("train.betas.0"),
+            "2: --unset train.betas.0: an item of a list cannot be removed: expected a key, got an "
+            "item of train.betas; give the list without it, or edit the file");
+  EXPECT_EQ(error("train.epochs=3"),
+            "2: --unset: expected a key, such as train.epochs, got \"train.epochs=3\"");
+  EXPECT_EQ(error(" "), "2: --unset: expected a key, such as train.epochs, got \" \"");
+}
+
 }  // namespace
 }  // namespace mneme::config

@@ -1,0 +1,28 @@
+// The keys of an experiment file, as its readers ask for them: `mneme config keys`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mneme::config {
+
+// A key with its type, default and meaning. Where they depend on data.task, the tasks stand beside
+// each: "4000 (sorting), 20 (digit_sorting)".
+struct KeyInfo {
+  std::string key;
+  std::string type;
+  std::string fallback;
+  std::string text;
+  std::vector<std::string> tasks;  // that have the key; empty = all
+};
+
+struct TableInfo {
+  std::string name;  // "[model]", "[[memory.tier]]"
+  std::string text;
+  std::vector<KeyInfo> keys;
+};
+
+// Every table of an experiment file, in the order of the files.
+[[nodiscard]] const std::vector<TableInfo>& experiment_keys();
+
+}  // namespace mneme::config
