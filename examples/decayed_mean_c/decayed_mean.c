@@ -186,6 +186,7 @@ static const mneme_plugin kPlugin = {
     .destroy = destroy,
     .absorb = absorb,
     .read = read,
+    .losses = "",
 };
 
 MNEME_PLUGIN_ENTRY(kPlugin, "org.example.decayed_mean_c", "0.1.0", "mneme.tensor/1 mneme.op/1 mneme.state/1 mneme.config/1");

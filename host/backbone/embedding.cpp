@@ -18,11 +18,13 @@ ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary)
     plan.div = config.adaptive->div;
   }
   if (!plan.ends.empty() && plan.ends.back() >= vocabulary) {
-    throw_usage(ErrorText{.where = "model.adaptive.cutoffs",
-                          .failed = "the last cutoff leaves no tail",
-                          .expected = str("cutoffs below the vocabulary of ", vocabulary),
-                          .got = str(plan.ends.back()),
-                          .hint = "remove cutoffs, or [model.adaptive] for a plain softmax"});
+    throw_usage(ErrorText{
+        .where = "model.adaptive.cutoffs",
+        .failed = "the last cutoff leaves no tail",
+        .expected = str("cutoffs below the vocabulary of ", vocabulary),
+        .got = str(plan.ends.back()),
+        .hint =
+            "remove cutoffs, or [model.adaptive] (--unset model.adaptive) for a plain softmax"});
   }
   plan.ends.push_back(vocabulary);
   int64_t width = config.embedding;

@@ -12,6 +12,7 @@
 #include "host/config/experiment.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/loader.hpp"
+#include "host/memory/plugin_losses.hpp"
 #include "host/memory/plugin_options.hpp"
 #include "host/train/dry_run.hpp"
 
@@ -138,13 +139,21 @@ void print_options(const std::vector<config::OptionSpec>& options, const Streams
   }
 }
 
+std::string losses_text(const memory::LoadedPlugin& plugin) {
+  const memory::LossNames names = memory::read_loss_names(plugin.table, plugin.path);
+  if (!names) return "not declared: weight.<loss> is not checked";
+  return names->empty() ? "none" : "weight." + join(*names, ", weight.");
+}
+
 Json plugin_json(const memory::LoadedPlugin& plugin,
                  const std::vector<config::OptionSpec>& options) {
   Json list = Json::array();
   for (const config::OptionSpec& option : options) list.push_back(json_of(option));
+  const memory::LossNames losses = memory::read_loss_names(plugin.table, plugin.path);
   return {{"file", plugin.path},           {"sha256", plugin.sha256},
           {"summary", summary_of(plugin)}, {"hooks", hooks_of(plugin.table)},
-          {"options", std::move(list)},    {"note", note_json(plugin.note)}};
+          {"options", std::move(list)},    {"losses", losses ? Json(*losses) : Json(nullptr)},
+          {"note", note_json(plugin.note)}};
 }
 
 void print_plugin(const memory::LoadedPlugin& plugin,
@@ -156,6 +165,7 @@ void print_plugin(const memory::LoadedPlugin& plugin,
               << note_text(plugin.note) << "    file " << plugin.path << "\n    sha256 "
               << plugin.sha256 << "\n\nhooks: " << join(hooks_of(plugin.table), ", ") << '\n';
   print_options(options, streams);
+  streams.out << "auxiliary losses: " << losses_text(plugin) << '\n';
 }
 
 }  // namespace

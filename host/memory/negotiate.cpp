@@ -11,6 +11,7 @@
 #include "host/memory/host_groups.hpp"
 #include "host/memory/note.hpp"
 #include "host/memory/plugin_file.hpp"
+#include "host/memory/plugin_losses.hpp"
 #include "host/memory/plugin_memory.hpp"
 #include "host/memory/plugin_options.hpp"
 
@@ -138,6 +139,7 @@ void check_table(const mneme_plugin& table, const mneme_note& note, const std::s
   check_text(table.id, "id", note.id, where);
   check_text(table.version, "version", note.version, where);
   if (table.summary != nullptr) check_text(table.summary, "summary", "", where);
+  static_cast<void>(read_loss_names(table, where));
   std::vector<std::string> missing;
   if (table.create == nullptr) missing.emplace_back("create");
   if (table.destroy == nullptr) missing.emplace_back("destroy");

@@ -186,7 +186,11 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
     served_index_[static_cast<std::size_t>(served_[i])] = static_cast<int64_t>(i);
   }
   option_specs_ = memory::option_specs(plugin.table, where_);
-  const config::OptionValues options = config::resolve_options(config, option_specs_);
+  loss_names_ = read_loss_names(plugin.table, where_);
+  config::Problems problems;
+  const config::OptionValues options = config::resolve_options(config, option_specs_, problems);
+  check_weights(config, loss_names_, problems);
+  problems.throw_if_any();
   options_ = options.training;
   training_ = std::make_shared<Instance>(plugin, options.training, backbone, served_,
                                          Phase::kTraining, where_);

@@ -13,6 +13,7 @@
 #include "host/base/log.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/loader.hpp"
+#include "host/memory/plugin_losses.hpp"
 #include "host/memory/stack.hpp"
 #include "mneme/plugin.h"
 
@@ -121,6 +122,7 @@ class Tier {
   // Index among the served layers, -1 when the layer is not served.
   int64_t served_index(int64_t layer) const;
   double loss_weight(const std::string& loss) const;
+  const LossNames& loss_names() const { return loss_names_; }
 
   // The parameter's tensor for a served layer (-1: model scope).
   const at::Tensor& parameter(mneme_parameter id, int64_t served_index) const;
@@ -140,6 +142,7 @@ class Tier {
   std::string name_;
   std::vector<config::OptionSpec> option_specs_;
   config::OptionMap options_;
+  LossNames loss_names_;
   std::vector<int64_t> served_;
   std::vector<int64_t> served_index_;
   std::shared_ptr<Instance> training_;

@@ -18,6 +18,7 @@ namespace compressive {
 class Compressive : public mneme::Tier {
  public:
   static constexpr const char* kId = "org.mneme.compressive";
+  static constexpr const char* kLosses = "compression";
   static constexpr const char* kSummary =
       "the Compressive Transformer's memory: old rows are compressed, not dropped (Rae et al. "
       "2019)";

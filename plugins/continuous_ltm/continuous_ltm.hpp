@@ -25,6 +25,7 @@ namespace continuous_ltm {
 class ContinuousLtm : public mneme::Tier {
  public:
   static constexpr const char* kId = "org.mneme.continuous_ltm";
+  static constexpr const char* kLosses = "kl";
   static constexpr const char* kSummary =
       "the infinity-former's continuous long-term memory (Martins et al. 2022)";
   static constexpr auto kOptions = Settings::kOptions;

@@ -75,6 +75,10 @@ const Fault kFaults[] = {
     {"mixed_dtypes", "hook absorb, layer 0", "add/1"},
     {"kernel_fails", "hook absorb, layer 0", "the kernel found no pivot"},
     {"aux_shape", "hook absorb, layer 0", "\"loss\": value and weight are [B] or [], B = 3"},
+    {"aux_undeclared", "hook absorb, layer 0",
+     "aux: the plugin does not declare the auxiliary loss \"los\" (did you mean \"loss\"?); "
+     "declared: \"loss\"; add it to mneme_plugin.losses (C++: static constexpr const char* "
+     "kLosses)"},
     {"emit_in_read", "hook read, layer 0", "blocks are emitted in the context hook only"},
     {"distance_missing", "hook context, layer 0", "MNEME_POSITION_EXPLICIT needs distances"},
     {"null_output", "hook absorb, layer 0", "out is NULL"},

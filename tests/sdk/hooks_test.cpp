@@ -29,6 +29,7 @@ struct Doubler {
 
 class Everything : public mneme::Tier {
  public:
+  static constexpr const char* kLosses = "loss";
   static constexpr const char* kSummary = "every hook";
   static constexpr auto kOptions = mneme::options(
       mneme::integer("rows", mneme::kRequired, 1, mneme::kUnlimited, "rows").at_evaluation(),
@@ -171,6 +172,7 @@ TEST_F(SdkEverything, PublishesEveryKindOfOption) {
   const mneme_plugin table = table_of<Everything>();
   ASSERT_EQ(table.option_count, 6U);
   EXPECT_STREQ(table.summary, "every hook");
+  EXPECT_STREQ(table.losses, "loss");
   EXPECT_EQ(table.options[0].flags,
             MNEME_OPTION_REQUIRED | MNEME_OPTION_BOUNDED | MNEME_OPTION_AT_EVALUATION);
   EXPECT_EQ(table.options[1].default_number, 1.0);

@@ -164,8 +164,8 @@ mneme_status positions(mneme_ctx* ctx, int64_t least, int64_t count, uint32_t fl
     if (count < 1)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("positions: count: expected at least 1, got ", count));
-    at::Tensor value = ctx->layer_services().positions(least, count,
-                                                       (flags & MNEME_POSITIONS_SIGNED) != 0);
+    at::Tensor value =
+        ctx->layer_services().positions(least, count, (flags & MNEME_POSITIONS_SIGNED) != 0);
     if (!value.defined())
       throw CallError(MNEME_E_UNSUPPORTED, no_relative_positions(ctx, "positions"));
     *out = ctx->handles.give(std::move(value));
@@ -295,7 +295,10 @@ void accumulate(mneme_ctx* ctx, std::map<std::string, Accumulated>& into, const 
 
 mneme_status aux(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight,
                  mneme_error* error) {
-  return guard(error, [&] { accumulate(ctx, ctx->shared->losses, name, value, weight, false); });
+  return guard(error, [&] {
+    if (name != nullptr) check_declared(ctx->tier->loss_names(), name);
+    accumulate(ctx, ctx->shared->losses, name, value, weight, false);
+  });
 }
 
 mneme_status metric(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight,

@@ -27,7 +27,7 @@ at::Tensor SegmentRun::ride(int64_t layer, const at::Tensor& hidden, const at::T
     throw_usage(ErrorText{
         .where = str("tier ", impl.tier(i).name()),
         .failed = str("a memory with riders must serve every layer; layer ", layer, " is left out"),
-        .hint = "remove the tier's key `layers`"});
+        .hint = str("remove the tier's key `layers` (--unset memory.tier.", i, ".layers)")});
   }
   impl.call(i, Hook::kRide, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
     mneme_ride in = MNEME_INIT(mneme_ride);

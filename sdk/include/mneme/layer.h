@@ -118,7 +118,7 @@ typedef struct mneme_layer_api {
   mneme_status (*release)(mneme_ctx* ctx, const mneme_rows* rows, mneme_error* error);
 
   /* [hook] An auxiliary loss: value [B] (or [] for all lanes), weight [B] or 0 (= 1 for each lane; where the weight is 0 the value is not looked at). The host takes the weighted mean over lanes and calls, sums over layers,
-   * multiplies by the manifest's weight.<name> (1 when absent) and adds it to the loss. */
+   * multiplies by the manifest's weight.<name> (1 when absent) and adds it to the loss. Errors: MNEME_E_INVALID_ARGUMENT for a name that mneme_plugin.losses does not declare. */
   mneme_status (*aux)(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight, mneme_error* error);
 
   /* [hook] A number to report, averaged as an auxiliary loss is, without gradient. */

@@ -264,6 +264,10 @@ typedef struct mneme_plugin {
   mneme_status (*ride)(void* instance, mneme_ctx* ctx, const mneme_ride* in, mneme_tensor* result, mneme_error* error);
   mneme_status (*read)(void* instance, mneme_ctx* ctx, const mneme_queries* in, mneme_read* out, mneme_error* error);
   mneme_status (*finish)(void* instance, mneme_ctx* ctx, const mneme_finish* in, mneme_error* error);
+
+  /* Names of the auxiliary losses that hooks give to aux, under any options, separated by '|': "compression|gate". The host checks the manifest's weight.<name> against them and
+   * refuses aux under another name. "" = the plugin gives none; NULL = not declared, names are then taken unchecked. */
+  const char* losses;
 } mneme_plugin;
 
 /* ---- entry ------------------------------------------------------------------------------------------------------------------------------------------------- */

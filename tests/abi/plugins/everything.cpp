@@ -56,6 +56,7 @@ struct ScaledProduct {
 
 class Everything : public mneme::Tier {
  public:
+  static constexpr const char* kLosses = "size";
   static constexpr auto kOptions =
       mneme::options(mneme::real("scale", 0.5, 0.0, 8.0, "factor of the kernel").at_evaluation(),
                      mneme::boolean("before", false, "absorb before reading"));

@@ -11,12 +11,14 @@ using namespace mneme;  // NOLINT: ops read like mathematics
 
 class Faulty : public mneme::Tier {
  public:
+  static constexpr const char* kLosses = "loss";
   static constexpr auto kOptions = mneme::options(mneme::choice(
       "fault", "none",
       "none|error|exception|read_shape|read_dtype|lse_at_out|slot_shape|slot_dtype|dead_handle|"
       "borrowed_release|no_layer|release_undeclared|token_bias_undeclared|rows_shape|"
       "mixed_dtypes|unknown_attribute|kernel_fails|create_fails|twice_the_same_name|bad_name|"
-      "carried|emit_in_read|distance_missing|aux_shape|create_wants|rows_size|null_output|null_key|"
+      "carried|emit_in_read|distance_missing|aux_shape|aux_undeclared|create_wants|rows_size|null_"
+      "output|null_key|"
       "null_ops|null_data|no_struct_size|info_size|pop_size|"
       "negative_keys|kernel_without_inputs|backward_fails|backward_memory|"
       "reserved_rows|rows_counts|reserved_block|no_name|host_name|scope|parameter_extent|"
@@ -90,9 +92,7 @@ class Faulty : public mneme::Tier {
     return {full({s.lanes(), 2, 6}, 0.0, mneme::DType::kF64), {}};
   }
 
-  mneme::Tensor ride(mneme::Layer&, const mneme::Ride& in) override {
-    return slice(in.q, 1, 0, 1);
-  }
+  mneme::Tensor ride(mneme::Layer&, const mneme::Ride& in) override { return slice(in.q, 1, 0, 1); }
 
   void absorb(mneme::Layer& l, const mneme::Rows& rows) override {
     if (fault_ == "error")
@@ -121,6 +121,7 @@ class Faulty : public mneme::Tier {
     if (fault_ == "mixed_dtypes") rows.hidden + cast(rows.hidden, mneme::DType::kBF16);
     if (fault_ == "kernel_fails") l.call(kernel_, {rows.hidden});
     if (fault_ == "aux_shape") l.aux("loss", rows.hidden);
+    if (fault_ == "aux_undeclared") l.aux("los", full({l.lanes()}, 0.0));
     if (fault_ == "negative_keys") {
       mneme::Attention call;
       call.q = call.k = call.v = l.project(mneme::Project::kQ, rows.hidden);

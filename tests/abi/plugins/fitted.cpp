@@ -8,6 +8,7 @@ using namespace mneme;  // NOLINT: ops read like mathematics
 
 class Fitted : public mneme::Tier {
  public:
+  static constexpr const char* kLosses = "gain";
   static constexpr auto kOptions = mneme::options(
       mneme::real("tau", 0.5, 0.0, 1.0, "weight of the past").trained(),
       mneme::reals("widths", "[0.5, 1]", "factors of what is read").trained(),

@@ -30,6 +30,7 @@ struct Overrides {
 
 MNEME_SDK_DETECT(HasOptions, K::kOptions);
 MNEME_SDK_DETECT(HasSummary, K::kSummary);
+MNEME_SDK_DETECT(HasLosses, K::kLosses);
 
 template <typename T>
 struct Hooks {
@@ -190,6 +191,8 @@ struct Hooks {
       out.option_count = static_cast<uint32_t>(T::kOptions.size());
     }
     out.option_stride = sizeof(mneme_option);
+    out.losses = "";
+    if constexpr (HasLosses<T>::value) out.losses = T::kLosses;
     out.init = &look_up_groups;
     out.create = &create;
     out.destroy = &destroy;

@@ -221,7 +221,8 @@ class Segment {
                 reals);
   }
 
-  // An auxiliary loss: value [B] (or [] for all lanes), weight [B] (empty = 1 for each lane).
+  // An auxiliary loss: value [B] (or [] for all lanes), weight [B] (empty = 1 for each lane). The
+  // class declares its name in kLosses.
   void aux(const char* name, const Tensor& value, const Tensor& weight = {}) const {
     detail::HostError error;
     detail::check(layer_api().aux(detail::ctx(), name, value.raw(), weight.raw(), &error.raw),

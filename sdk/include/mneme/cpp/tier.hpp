@@ -77,6 +77,8 @@ struct Finish {
 // A class may also define:
 //   static constexpr auto kOptions = mneme::options(...);
 //   static constexpr const char* kSummary = "one sentence with the mechanism's source";
+//   static constexpr const char* kLosses = "first|second";  // names that hooks give to aux; absent
+//                                                           // = none, and aux is then refused
 class Tier {
  public:
   Tier() = default;
