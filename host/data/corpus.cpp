@@ -9,13 +9,39 @@
 namespace mneme::data {
 namespace {
 
-// A mark that never occurs is misspelt, as a rule; the texts are then one document each.
-void warn_of_absent_mark(std::span<const NamedText> texts, const std::string& key,
-                         const std::string& mark) {
+std::string names_of(std::span<const NamedText> texts) {
   const std::string others = texts.size() > 1 ? str(" and ", texts.size() - 1, " more") : "";
-  log_warning(key, ": ", texts.front().source, others, ": no line equals the mark \"", mark,
-              "\" that begins a document: each text is one document; correct the mark if there "
-              "should be more");
+  return texts.front().source + others;
+}
+
+// What never begins a document is misspelt, as a rule; the texts are then one document each.
+void warn_of_absent_start(std::span<const NamedText> texts, const std::string& key,
+                          const DocumentOptions& options) {
+  if (options.unit != config::Documents::kHeading && options.unit != config::Documents::kMark) {
+    return;
+  }
+  for (const NamedText& text : texts) {
+    if (has_document_start(text.text, options)) return;
+  }
+  const bool is_mark = options.unit == config::Documents::kMark;
+  log_warning(key, ": ", names_of(texts), ": no line is ", document_start(options),
+              ", which begins a document: each text is one document; correct ",
+              is_mark ? "the mark" : "data.documents", " if there should be more");
+}
+
+void warn_of_order_marks(std::span<const NamedText> texts, const std::string& key,
+                         const Vocabulary& vocabulary) {
+  for (const NamedText& text : texts) {
+    if (follows_byte_order_mark(text)) {
+      log_warning(key, ": ", text.source,
+                  ": the byte order mark at its start is no part of the text and was skipped");
+    } else if (vocabulary.kind() == VocabularyKind::kByte && text.place(0) == 0 &&
+               begins_as_utf16(text.text)) {
+      log_warning(key, ": ", text.source,
+                  ": it begins with a mark of UTF-16, of which every byte becomes a token; convert "
+                  "the file (iconv -f UTF-16 -t UTF-8) if it is a text");
+    }
+  }
 }
 
 double ratio(std::int64_t part, std::int64_t whole) {
@@ -50,12 +76,11 @@ EncodedTexts encode_texts(std::span<const NamedText> texts, const std::string& k
                           const Vocabulary& vocabulary, const DocumentOptions& options,
                           TokenSink& sink) {
   EncodedTexts out;
-  bool has_mark = options.unit != config::Documents::kMark;
+  warn_of_order_marks(texts, key, vocabulary);
   for (const NamedText& text : texts) {
     const std::int64_t before = sink.count();
     NamedText document{text.source, {}, text.context()};
     for_each_document(text.text, options, [&](std::string_view part) {
-      has_mark = has_mark || part.size() < text.text.size();  // a mark belongs to no document
       document.text = part;
       const std::int64_t first = sink.count();
       out.counts.add(vocabulary.encode(document, sink));
@@ -69,7 +94,7 @@ EncodedTexts encode_texts(std::span<const NamedText> texts, const std::string& k
                    .hint = str("name another file in ", key)});
     }
   }
-  if (!has_mark) warn_of_absent_mark(texts, key, options.mark);
+  warn_of_absent_start(texts, key, options);
   sink.flush();
   return out;
 }

@@ -46,12 +46,12 @@ TextFiles::TextFiles(std::vector<std::filesystem::path> paths, std::string key)
   for (const std::filesystem::path& path : paths_) {
     check_data_file(path, key_, "a text file");
     maps_.emplace_back(path);
-    texts_.push_back({path.string(), text_of(maps_.back())});
+    texts_.push_back(text_of_file(path.string(), text_of(maps_.back())));
     if (texts_.back().text.empty()) {
       throw_usage({.where = str(key_, ": ", path.string()),
                    .failed = "the file is empty",
                    .expected = "a text",
-                   .got = "0 bytes",
+                   .got = str(maps_.back().bytes().size(), " bytes"),
                    .hint = str("name another file in ", key_)});
     }
   }

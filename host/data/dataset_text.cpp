@@ -115,8 +115,10 @@ void Dataset::open_prepared(const DatasetOptions& options) {
                  .failed = "the data were prepared with another vocabulary than the run's",
                  .expected = str("the ", options.vocabulary->summary()),
                  .got = str("a ", folder.vocabulary().summary()),
-                 .hint = "prepare the text with the run's vocabulary: mneme data prepare "
-                         "--vocabulary-file RUN/vocabulary.json"});
+                 .hint = str("prepare the text with the run's vocabulary: mneme data prepare "
+                             "--train FILE --vocabulary ",
+                             to_word(options.vocabulary->kind()),
+                             " --vocabulary-file RUN/vocabulary.json --out DIR")});
   }
   vocabulary_ = folder.vocabulary();
   vocabulary_size_ = vocabulary_->size();

@@ -76,6 +76,31 @@ std::size_t next_cut(std::string_view text, std::size_t place, VocabularyKind ki
   return line;
 }
 
+// Nothing is left for the split of index `split`.
+[[noreturn]] void refuse_cut(const NamedText& text, const std::vector<double>& shares,
+                             std::size_t split, const DocumentOptions& options) {
+  constexpr std::array<std::string_view, 3> kNames = {"train", "valid", "test"};
+  const std::string where = str("data.split: ", text.source);
+  const std::string shares_text = str("[", shares[0], ", ", shares[1], ", ", shares[2], "]");
+  const bool has_documents = options.unit != config::Documents::kFile;
+  if (has_documents && !has_document_start(text.text, options)) {
+    throw_usage(
+        {.where = where,
+         .failed = str("there is no place to cut: documents = \"", config::to_word(options.unit),
+                       "\", and no line is ", document_start(options)),
+         .expected = "a document's start behind each share of " + shares_text,
+         .got = str("none in ", text.text.size(), " bytes"),
+         .hint = "documents = \"file\" cuts anywhere; or give files of their own in "
+                 "data.valid and data.test"});
+  }
+  throw_usage({.where = where,
+               .failed = str("nothing is left for ", kNames[split]),
+               .expected = str("a text with a place to cut for each share above 0",
+                               has_documents ? ", a document's start" : ""),
+               .got = str(text.text.size(), " bytes for the shares ", shares_text),
+               .hint = "give a longer text, or files of their own in data.valid and data.test"});
+}
+
 }  // namespace
 
 bool is_heading(std::string_view line) {
@@ -91,6 +116,29 @@ bool is_heading(std::string_view line) {
   trim();
   // Sections have more: " = = Career = = ".
   return !line.empty() && !line.starts_with('=') && !line.ends_with('=');
+}
+
+std::string document_start(const DocumentOptions& options) {
+  switch (options.unit) {
+    case config::Documents::kHeading:
+      return "a heading like \" = Title = \" after a blank line";
+    case config::Documents::kMark:
+      return str("equal to the mark \"", options.mark, '"');
+    case config::Documents::kLine:
+      return "a line";
+    case config::Documents::kFile:
+      break;
+  }
+  return "a file's start";
+}
+
+bool has_document_start(std::string_view text, const DocumentOptions& options) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = line_end(text, begin);
+    if (begins_document(text, begin, end, options)) return true;
+    begin = end;
+  }
+  return false;
 }
 
 void for_each_document(std::string_view text, const DocumentOptions& options,
@@ -129,16 +177,7 @@ std::array<NamedText, 3> cut_shares(const NamedText& text, const std::vector<dou
     std::size_t end = is_last ? text.text.size() : next_cut(text.text, share, kind, options);
     if (shares[i] == 0.0 && !is_last) end = begin;
     end = std::max(begin, end);
-    if (shares[i] > 0.0 && end == begin) {
-      constexpr std::array<std::string_view, 3> kNames = {"train", "valid", "test"};
-      throw_usage(
-          {.where = str("data.split: ", text.source),
-           .failed = str("nothing is left for ", kNames[i]),
-           .expected = str("a text with a place to cut for each share above 0"),
-           .got = str(text.text.size(), " bytes for the shares [", shares[0], ", ", shares[1], ", ",
-                      shares[2], "]"),
-           .hint = "give a longer text, or files of their own in data.valid and data.test"});
-    }
+    if (shares[i] > 0.0 && end == begin) refuse_cut(text, shares, i, options);
     parts[i] = {text.source, text.text.substr(begin, end - begin), text.context()};
     begin = end;
   }

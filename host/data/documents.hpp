@@ -28,6 +28,11 @@ struct DocumentOptions {
 // True for a line, without its end, like " = Title = ".
 [[nodiscard]] bool is_heading(std::string_view line);
 
+// What begins a document, for messages: "a line equal to the mark \"<doc>\"".
+[[nodiscard]] std::string document_start(const DocumentOptions& options);
+// Whether any line of the text begins a document.
+[[nodiscard]] bool has_document_start(std::string_view text, const DocumentOptions& options);
+
 // Calls `on_document` with each document of the text, in order; none is empty.
 void for_each_document(std::string_view text, const DocumentOptions& options,
                        const std::function<void(std::string_view)>& on_document);

@@ -247,8 +247,9 @@ class Preparer {
     Json json = Json::array();
     for (const NamedText& text : files_[at(split)]->texts()) {
       std::string& digest = digests_[text.source];
-      if (digest.empty()) digest = sha256_hex(text.text);
-      json.push_back({{"path", text.source}, {"bytes", text.text.size()}, {"sha256", digest}});
+      const std::string_view file = text.context();
+      if (digest.empty()) digest = sha256_hex(file);
+      json.push_back({{"path", text.source}, {"bytes", file.size()}, {"sha256", digest}});
     }
     return json;
   }

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
                .failed = failed,
                .expected = expected,
                .got = got,
-               .hint = "prepare the data again: mneme data prepare"});
+               .hint = "prepare the data again: mneme data prepare --train FILE --out DIR, with the "
+                       "settings of its data.json"});
 }
 
 // A member of data.json that must be there.

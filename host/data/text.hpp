@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace mneme::data {
 
@@ -21,5 +22,25 @@ struct NamedText {
     return static_cast<std::size_t>(text.data() - context().data()) + offset;
   }
 };
+
+// The mark that some programs write at the start of UTF-8 files; it is no part of the text.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// A file's bytes as a text: without a byte order mark at their start, which messages count as no
+// column.
+[[nodiscard]] inline NamedText text_of_file(std::string source, std::string_view bytes) {
+  if (!bytes.starts_with(kByteOrderMark)) return {std::move(source), bytes};
+  return {std::move(source), bytes.substr(kByteOrderMark.size()), bytes};
+}
+
+// True for the text at a file's start whose byte order mark was skipped.
+[[nodiscard]] inline bool follows_byte_order_mark(const NamedText& text) {
+  return text.place(0) == kByteOrderMark.size() && text.context().starts_with(kByteOrderMark);
+}
+
+// True for bytes that begin with a mark of UTF-16.
+[[nodiscard]] inline bool begins_as_utf16(std::string_view bytes) {
+  return bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF");
+}
 
 }  // namespace mneme::data

@@ -61,7 +61,8 @@ std::string position_text(const NamedText& text, std::size_t offset) {
   const std::size_t place = text.place(offset);
   std::size_t line = 1;
   std::size_t column = 1;
-  for (std::size_t i = 0; i < place;) {
+  const bool has_mark = whole.starts_with(kByteOrderMark);
+  for (std::size_t i = has_mark ? kByteOrderMark.size() : 0; i < place;) {
     if (whole[i] == '\n') {
       ++line;
       column = 0;
@@ -81,9 +82,11 @@ void throw_invalid_utf8(const NamedText& text, std::size_t offset) {
                .failed = "the text is not UTF-8",
                .expected = "valid UTF-8",
                .got = byte.str(),
-               .hint =
-                   "convert the file (iconv -t UTF-8), or set data.vocabulary = \"byte\", which "
-                   "takes any bytes"});
+               .hint = str(begins_as_utf16(text.context())
+                               ? "it begins with a mark of UTF-16: convert it (iconv -f UTF-16 -t "
+                                 "UTF-8)"
+                               : "convert the file (iconv -t UTF-8)",
+                           ", or set data.vocabulary = \"byte\", which takes any bytes")});
 }
 
 void check_utf8(const NamedText& text) {

@@ -1,10 +1,12 @@
 #include "host/data/corpus.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "host/base/log.hpp"
 #include "host/base/sha256.hpp"
+#include "tests/base/temporary_folder.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -67,24 +69,79 @@ TEST(Corpus, FindsDocumentsInsideAText) {
   EXPECT_EQ(corpus.words, 4);
 }
 
-TEST(Corpus, WarnsOfAMarkThatNeverOccurs) {
+// The warnings of `act`.
+std::vector<std::string> warnings_of(const std::function<void()>& act) {
   std::vector<std::string> warnings;
-  set_log_sink([&](LogLevel level, std::string_view text) {
+  const LogListener listener([&](LogLevel level, std::string_view text) {
     if (level == LogLevel::kWarning) warnings.emplace_back(text);
+    return false;
   });
+  act();
+  return warnings;
+}
+
+TEST(Corpus, WarnsOfAMarkThatNeverOccurs) {
   const std::vector<NamedText> texts = {{"a.txt", "one\n##\ntwo\n"}, {"b.txt", "three\n"}};
   const auto encode = [&](config::Documents unit, const std::string& mark) {
-    static_cast<void>(encode_corpus({}, "data.valid", texts, Vocabulary::bytes(), {unit, mark}));
+    return warnings_of([&] {
+      static_cast<void>(encode_corpus({}, "data.valid", texts, Vocabulary::bytes(), {unit, mark}));
+    });
   };
-  encode(config::Documents::kMark, "##");  // in one of them: separators need not be in each file
-  encode(config::Documents::kFile, "");
-  EXPECT_THAT(warnings, testing::IsEmpty());
-  encode(config::Documents::kMark, "#");
-  set_log_sink({});
+  // In one of them: separators need not be in each file.
+  EXPECT_THAT(encode(config::Documents::kMark, "##"), testing::IsEmpty());
+  EXPECT_THAT(encode(config::Documents::kFile, ""), testing::IsEmpty());
+  EXPECT_THAT(encode(config::Documents::kMark, "#"),
+              ElementsAre("data.valid: a.txt and 1 more: no line is equal to the mark \"#\", which "
+                          "begins a document: each text is one document; correct the mark if there "
+                          "should be more"));
+}
+
+TEST(Corpus, WarnsOfHeadingsThatNeverOccur) {
+  const auto encode = [&](const std::string& text) {
+    const std::vector<NamedText> texts = {{"a.txt", text}};
+    return warnings_of([&] {
+      static_cast<void>(encode_corpus({}, "data.train", texts, Vocabulary::bytes(),
+                                      {config::Documents::kHeading, ""}));
+    });
+  };
+  EXPECT_THAT(encode("\n = One = \n\ntext\n"), testing::IsEmpty());
+  EXPECT_THAT(encode("= One =\n"), testing::IsEmpty());
+  EXPECT_THAT(encode("text\n = One = \n\n = = Section = = \n"),
+              ElementsAre("data.train: a.txt: no line is a heading like \" = Title = \" after a "
+                          "blank line, which begins a document: each text is one document; correct "
+                          "data.documents if there should be more"));
+}
+
+TEST(Corpus, SaysThatAByteOrderMarkWasSkipped) {
+  const std::string file =
+      "\xEF\xBB\xBF"
+      "one two\n";
+  const std::vector<NamedText> texts = {text_of_file("a.txt", file)};
+  Corpus corpus;
+  const auto warnings = warnings_of(
+      [&] { corpus = encode_corpus({}, "data.train", texts, Vocabulary::words(texts), {}); });
   EXPECT_THAT(warnings,
-              ElementsAre("data.valid: a.txt and 1 more: no line equals the mark \"#\" that begins "
-                          "a document: each text is one document; correct the mark if there should "
-                          "be more"));
+              ElementsAre("data.train: a.txt: the byte order mark at its start is no part "
+                          "of the text and was skipped"));
+  const std::vector<NamedText> plain = {{"b.txt", "one two\n"}};
+  const Vocabulary vocabulary = Vocabulary::words(plain);
+  EXPECT_EQ(Vocabulary::words(texts).sha256(), vocabulary.sha256());
+  EXPECT_EQ(corpus.bytes, 8);
+  EXPECT_EQ(corpus.sha256, encode_corpus({}, "k", plain, vocabulary, {}).sha256);
+}
+
+TEST(Corpus, NamesTextsOfUtf16) {
+  const std::string file("\xFF\xFEo\0n\0", 6);
+  const std::vector<NamedText> texts = {text_of_file("a.txt", file)};
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(Vocabulary::words(texts)); }),
+              testing::HasSubstr("a.txt:1:1: the text is not UTF-8: expected valid UTF-8, got byte "
+                                 "0xff at byte offset 0; it begins with a mark of UTF-16: convert "
+                                 "it (iconv -f UTF-16 -t UTF-8)"));
+  EXPECT_THAT(
+      warnings_of([&] {
+        static_cast<void>(encode_corpus({}, "data.train", texts, Vocabulary::bytes(), {}));
+      }),
+      ElementsAre(testing::HasSubstr("data.train: a.txt: it begins with a mark of UTF-16")));
 }
 
 TEST(Corpus, KeepsIdsInTheWidthOfTheVocabulary) {

@@ -111,5 +111,22 @@ TEST(Shares, SayWhenNothingIsLeft) {
       });
 }
 
+TEST(Shares, SayThatNoDocumentBegins) {
+  const auto parts = [](const std::string& text, const DocumentOptions& options) {
+    static_cast<void>(parts_of(text, {0.9, 0.05, 0.05}, VocabularyKind::kWord, options));
+  };
+  expect_error(ErrorKind::kUsage,
+               {"data.split: text.txt: there is no place to cut: documents = \"heading\"",
+                "no line is a heading like \" = Title = \" after a blank line",
+                "behind each share of [0.9, 0.05, 0.05]", "none in 16 bytes",
+                "documents = \"file\" cuts anywhere"},
+               [&] { parts("one line\nanother", {.unit = Documents::kHeading}); });
+  expect_error(ErrorKind::kUsage, {"no line is equal to the mark \"#\""},
+               [&] { parts("one line\nanother", {.unit = Documents::kMark, .mark = "#"}); });
+  // There are headings, but too few.
+  expect_error(ErrorKind::kUsage, {"nothing is left for valid", "a document's start"},
+               [&] { parts(" = One = \ntext\n", {.unit = Documents::kHeading}); });
+}
+
 }  // namespace
 }  // namespace mneme::data

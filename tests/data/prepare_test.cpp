@@ -13,6 +13,7 @@
 #include "host/base/sha256.hpp"
 #include "host/data/dataset.hpp"
 #include "host/data/prepared.hpp"
+#include "host/data/published.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -175,7 +176,26 @@ TEST(Prepare, FollowsTheText8Preparation) {
   EXPECT_TRUE(prepared.vocabulary().find("z"));  // of the test split
 }
 
-// The published counts; the files come from the user.
+TEST(Prepare, SetsCountsBesideThePublishedOnes) {
+  Json info = Json::parse(R"({"vocabulary": {"size": 5}, "splits": {
+      "train": {"tokens": 88982818, "documents": 1, "sources": [{"bytes": 60}, {"bytes": 40}]},
+      "test": {"tokens": 7, "documents": 60, "sources": []}}})");
+  const auto text_of = [&](Preparation preparation) {
+    std::string text;
+    for (const PublishedCount& count : published_counts(preparation, info)) {
+      text += str(count.what, ' ', count.here, '/', count.published, ' ');
+    }
+    return text;
+  };
+  EXPECT_EQ(text_of(Preparation::kNone), "");
+  EXPECT_EQ(text_of(Preparation::kEnwik8), "train tokens 88982818/88982818 test tokens 7/4943417 ");
+  EXPECT_EQ(text_of(Preparation::kText8), "vocabulary 5/27 train source bytes 100/100000000 ");
+  EXPECT_EQ(text_of(Preparation::kWikitext103),
+            "vocabulary 5/267735 train tokens 88982818/103227021 test tokens 7/245569 test "
+            "documents 60/60 ");
+}
+
+// The files come from the user.
 TEST(Prepare, GivesThePublishedCountsOfWikitext103) {
   const char* const named = std::getenv("MNEME_DATA");
   const fs::path data = named != nullptr ? fs::path(named) : fs::path(MNEME_SHARED_DATA);
