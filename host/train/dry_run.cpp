@@ -35,7 +35,7 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
                                " is not there, and without it the vocabulary is not known"),
                  .expected = "a folder that mneme data prepare wrote",
                  .got = "no such folder",
-                 .hint = "make it with mneme data prepare, or correct the path"});
+                 .hint = "make it with mneme data prepare --train FILE --out DIR, or correct the path"});
   }
   if (data.vocabulary_size > 0) {
     plan.vocabulary = data.vocabulary_size;

@@ -5,6 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/train/memory_check.hpp"
 #include "host/train/run_changes.hpp"
 
@@ -155,7 +156,8 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
   const RunFolder folder = RunFolder::open(path);
   config::Experiment experiment = folder.experiment();
   if (memory) experiment = config::with_memory(experiment, *memory);
-  const Checkpoint checkpoint = folder.open_checkpoint(which, str("mneme eval ", path.string()));
+  const Checkpoint checkpoint =
+      folder.open_checkpoint(which, str("mneme eval ", shell_word(path.string())));
   RuntimeOptions with_data = options;
   with_data.weights_follow = true;
   if (!with_data.precision) with_data.precision = experiment.eval.precision;

@@ -96,8 +96,8 @@ RunWriter::RunWriter(const RunFolder& folder, std::unique_ptr<RunLock> lock)
 }
 
 std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime& runtime,
-                                             const WriteCheckpoint& write_first) {
-  const bool is_new = make_folder(path);
+                                             const WriteCheckpoint& write_first, bool is_claimed) {
+  const bool is_new = make_folder(path) || is_claimed;
   const RunFolder folder = RunFolder::at(path);
   std::unique_ptr<RunLock> lock = lock_folder(folder.path(), is_new);
   if (fs::exists(folder.experiment_file()) || !folder.checkpoints().steps().empty()) {

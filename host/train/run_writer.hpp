@@ -28,10 +28,11 @@ class RunWriter {
   // vocabulary.json, an empty metrics.jsonl and, with `write_first`, the checkpoint of step 0 that
   // a run with given weights begins with. Error (kUsage) when the folder holds a run, is a
   // file, or is in use by another process; Error (kRun) when it cannot be written: what was written
-  // is removed again.
+  // is removed again, and with `is_claimed`, of a folder that was made for this run, the folder.
   [[nodiscard]] static std::unique_ptr<RunWriter> create(const std::filesystem::path& path,
                                                          const Runtime& runtime,
-                                                         const WriteCheckpoint& write_first = {});
+                                                         const WriteCheckpoint& write_first = {},
+                                                         bool is_claimed = false);
   // Takes over the folder of a run, and removes the temporary files of processes that were killed.
   // Error (kUsage) when it holds none or is in use.
   [[nodiscard]] static std::unique_ptr<RunWriter> reopen(const std::filesystem::path& path);

@@ -1,9 +1,12 @@
 #include "host/train/runtime.hpp"
 
 #include <algorithm>
+#include <mutex>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/torch.hpp"
+#include "host/train/bf16.hpp"
 #include "host/train/memory_estimate.hpp"
 #include "host/train/stream_options.hpp"
 
@@ -31,6 +34,13 @@ std::int64_t count_numbers(const std::vector<TrainableParameter>& parameters, st
   return count;
 }
 
+// Warns once a process: evaluations have runtimes of their own.
+void warn_of_slow_bf16(config::Precision precision, c10::Device device) {
+  static std::once_flag once;
+  const std::string text = slow_bf16_text(precision, device, has_bf16_units());
+  if (!text.empty()) std::call_once(once, [&] { log_warning(text); });
+}
+
 }  // namespace
 
 Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& options)
@@ -39,6 +49,7 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
       precision_(options.precision.value_or(experiment.train.precision)),
       dataset_(options.dataset),
       loader_(options.loader) {
+  warn_of_slow_bf16(precision_, device_);
   if (!dataset_) dataset_ = std::make_shared<const data::Dataset>(experiment_.data);
   if (!loader_) loader_ = std::make_shared<memory::PluginLoader>();
   backbone::ModelSetup setup =

@@ -69,10 +69,12 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
     if (!is_out_of_memory(error)) throw;
     throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
   }
-  if (options.folder.empty()) return;
+  const bool is_claimed = options.claim_folder != nullptr;
+  if (options.folder.empty() && !is_claimed) return;
   RunWriter::WriteCheckpoint write_first;
   if (has_initial) write_first = [this](const std::filesystem::path& path) { save(path); };
-  writer_ = RunWriter::create(options.folder, *runtime_, write_first);
+  const std::filesystem::path folder = is_claimed ? options.claim_folder() : options.folder;
+  writer_ = RunWriter::create(folder, *runtime_, write_first, is_claimed);
 }
 
 Session::~Session() = default;

@@ -27,6 +27,9 @@ struct SessionOptions {
   RuntimeOptions runtime = {};
   // Where config, metrics and checkpoints go; "" = nothing is written. See run_folder.hpp.
   std::filesystem::path folder = {};
+  // In place of `folder`: makes a new folder for the run alone, when everything else is ready, and
+  // names it. It is removed again when the run cannot begin.
+  std::function<std::filesystem::path()> claim_folder = nullptr;
   // For a new run: where its first weights come from (initial_weights.hpp); "" = train.seed. With a
   // folder, the run begins with a checkpoint of step 0, so that it can be resumed from there.
   std::filesystem::path initial_weights = {};
@@ -34,6 +37,9 @@ struct SessionOptions {
   // files than those that wrote it.
   std::string checkpoint = "last";
   bool may_change_plugins = false;
+  // For resume(): the run's length from now on, in steps, which its experiment.toml then holds;
+  // more than are done. 0 = as it is. The schedule becomes that of a run of so many steps.
+  std::int64_t steps = 0;
   // The training data in place of the dataset's stream; tests use it.
   std::unique_ptr<data::Stream> stream = nullptr;
 };
@@ -59,7 +65,8 @@ class Session {
   // Continues the run of a folder from a checkpoint, or from its beginning when there is none yet:
   // options.folder is `folder`. Checkpoints and metrics of later steps are deleted. Errors as
   // above, as RunFolder::open_checkpoint and load(); Error (kUsage) when another process trains the
-  // run or the data have changed since it began, Error (kPlugin) when a plugin has.
+  // run or the data have changed since it began, Error (kPlugin) when a plugin has;
+  // Error (kUsage) for options.steps that do not extend it.
   static std::unique_ptr<Session> resume(const std::filesystem::path& folder,
                                          SessionOptions options = {});
   ~Session();

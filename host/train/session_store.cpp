@@ -1,22 +1,62 @@
 // Saving, loading and resuming a session.
 #include "host/base/error.hpp"
+#include "host/base/file.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/torch.hpp"
 #include "host/train/checkpoint.hpp"
 #include "host/train/run_description.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::train {
+namespace {
+
+// The experiment with another length.
+config::Experiment with_steps(config::Experiment experiment, std::int64_t steps) {
+  if (steps == 0) return experiment;
+  if (steps < experiment.train.warmup) {
+    throw_usage({.where = "--steps",
+                 .failed = "the run would end within its warm-up",
+                 .expected = str("at least train.warmup, ", experiment.train.warmup),
+                 .got = str(steps)});
+  }
+  experiment.train.steps = steps;
+  experiment.train.epochs = 0;
+  return experiment;
+}
+
+void check_extension(const std::filesystem::path& folder, const Session& session) {
+  if (session.is_finished() && session.step() < session.total_steps()) {
+    throw_usage(
+        {.where = "--steps",
+         .failed = str(folder.string(), " stopped early, after step ", session.step(),
+                       ": more steps do not make it go on"),
+         .expected = str("fewer than train.early_stop = ", session.experiment().train.early_stop,
+                         " evaluations without a lower loss"),
+         .got = str(session.valid_record().evaluations_since_best),
+         .hint = "raise early_stop in its experiment.toml, or start a new run with mneme "
+                 "train EXP --init RUN"});
+  }
+  if (!session.is_finished()) return;
+  throw_usage({.where = "--steps",
+               .failed = "the run would not go on",
+               .expected = str("more than the ", session.step(), " steps that ", folder.string(),
+                               " has done"),
+               .got = str(session.total_steps())});
+}
+
+}  // namespace
 
 std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
                                          SessionOptions options) {
   std::unique_ptr<RunWriter> writer = RunWriter::reopen(folder);
   const RunFolder& run = writer->folder();
-  const config::Experiment experiment = run.experiment();
+  const std::int64_t steps = options.steps;
+  const config::Experiment experiment = with_steps(run.experiment(), steps);
   const Json info = run.info();
   std::optional<Checkpoint> checkpoint;
   if (!run.checkpoints().steps().empty() || options.checkpoint != "last") {
     checkpoint.emplace(
-        run.open_checkpoint(options.checkpoint, str("mneme train --resume ", folder.string())));
+        run.open_checkpoint(options.checkpoint, str("mneme train --resume ", shell_word(folder.string()))));
     checkpoint->check_whole_run();
   } else if (info.contains("initial_weights")) {
     throw_usage({.where = folder.string(),
@@ -42,7 +82,9 @@ std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
     session->load(*checkpoint);
     progress = checkpoint->progress();
   }
+  if (steps > 0) check_extension(folder, *session);
   writer->continue_from(progress, session->runtime());
+  if (steps > 0) write_file_atomic(run.experiment_file(), config::to_toml(experiment));
   session->writer_ = std::move(writer);
   return session;
 }

@@ -1,0 +1,122 @@
+#include "host/train/experiment_check.hpp"
+
+#include "host/base/error.hpp"
+#include "host/config/options.hpp"
+#include "host/data/data_file.hpp"
+#include "host/data/prepared.hpp"
+#include "host/memory/loader.hpp"
+#include "host/memory/plugin_losses.hpp"
+#include "host/memory/plugin_options.hpp"
+#include "host/train/dry_run.hpp"
+
+namespace mneme::train {
+namespace {
+
+// Runs `check`; an Error of it becomes a problem.
+template <typename Check>
+void collect(config::Problems& problems, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    problems.add(error);
+  }
+}
+
+// The tier's table with every option, in the order of the plugin's schema.
+config::Value all_options(const std::vector<config::OptionSpec>& specs,
+                          const config::OptionMap& values) {
+  std::string text;
+  for (const config::OptionSpec& spec : specs) {
+    text +=
+        str(config::toml_key(spec.key), " = ", config::option_text(*values.find(spec.key)), '\n');
+  }
+  return config::parse_toml(text, "options");
+}
+
+// Checks a tier's options and weights and fills its options in. Errors: as PluginLoader::load.
+void resolve_tier(config::TierConfig& tier, const std::vector<std::string>& folders,
+                  memory::PluginLoader& loader, config::Problems& problems) {
+  const std::string where = tier.position.text();
+  const memory::LoadedPlugin& plugin = loader.load(tier.plugin, folders, tier.sha256, where);
+  const auto specs = memory::option_specs(plugin.table, where);
+  const std::size_t before = problems.size();
+  const config::OptionValues values = config::resolve_options(tier, specs, problems);
+  memory::check_weights(tier, memory::read_loss_names(plugin.table, where), problems);
+  if (problems.size() == before) tier.options = all_options(specs, values.training);
+}
+
+std::vector<std::string> folders_of(const config::MemoryConfig& memory) {
+  std::vector<std::string> folders;
+  for (const std::filesystem::path& folder : memory.plugins) folders.push_back(folder.string());
+  return folders;
+}
+
+void check_data(const config::DataConfig& data, config::Problems& problems) {
+  if (!data.prepared.empty()) {
+    collect(problems, [&] { static_cast<void>(data::PreparedFolder::open(data.prepared)); });
+    return;
+  }
+  const std::pair<const char*, const std::filesystem::path*> files[] = {
+      {"data.train", &data.train},
+      {"data.valid", &data.valid},
+      {"data.test", &data.test},
+      {"data.vocabulary_file", &data.vocabulary_file}};
+  for (const auto& [key, path] : files) {
+    if (path->empty()) continue;
+    collect(problems, [&] { data::check_data_file(*path, key, "a file"); });
+  }
+}
+
+// One line for the keys, one a tier, one for the data.
+std::vector<std::string> checked_lines(const config::Experiment& experiment) {
+  std::vector<std::string> lines = {
+      "keys: [model], [memory], [data], [train], [eval], [generate]: known, in range, fit "
+      "together"};
+  for (std::size_t i = 0; i < experiment.memory.tiers.size(); ++i) {
+    const config::TierConfig& tier = experiment.memory.tiers[i];
+    lines.push_back(str("tier ", i, ": the plugin ", tier.plugin, " loads and makes it, with ",
+                        tier.options.members().size(), " options and ", tier.weights.size(),
+                        " weights of losses"));
+  }
+  const config::DataConfig& data = experiment.data;
+  const bool has_files = data.task == config::Task::kText || data.task == config::Task::kTokens;
+  lines.push_back(has_files ? "data: the files are there; they were not read"
+                            : str("data: \"", config::to_word(data.task), "\" is generated"));
+  return lines;
+}
+
+}  // namespace
+
+ExperimentCheck check_experiment(const ExperimentSource& source) {
+  config::Problems problems;
+  ExperimentCheck check;
+  check.experiment =
+      config::parse_experiment(source.path, source.overrides, source.memory, problems);
+  config::MemoryConfig& memory = check.experiment.memory;
+  memory::PluginLoader loader;
+  for (config::TierConfig& tier : memory.tiers) {
+    if (tier.plugin.empty() || memory.plugins.empty()) continue;  // a problem already
+    collect(problems, [&] { resolve_tier(tier, folders_of(memory), loader, problems); });
+  }
+  check_data(check.experiment.data, problems);
+  if (problems.empty()) {
+    collect(problems, [&] { static_cast<void>(outline_memory(check.experiment, loader)); });
+  }
+  problems.throw_if_any();
+  check.checked = checked_lines(check.experiment);
+  return check;
+}
+
+config::Experiment resolve_experiment(const ExperimentSource& source) {
+  config::Experiment experiment =
+      config::parse_experiment(source.path, source.overrides, source.memory);
+  memory::PluginLoader loader;
+  config::Problems problems;
+  for (config::TierConfig& tier : experiment.memory.tiers) {
+    resolve_tier(tier, folders_of(experiment.memory), loader, problems);
+  }
+  problems.throw_if_any();
+  return experiment;
+}
+
+}  // namespace mneme::train
