@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "host/analyze/report.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/cli/analyze_runs.hpp"
 #include "host/cli/input.hpp"
 #include "host/cli/outputs.hpp"
+#include "host/cli/ranges.hpp"
 #include "host/train/device.hpp"
 
 namespace mneme::cli {
@@ -247,27 +249,32 @@ void add_input_options(CLI::App& command, AnalyzeArguments& arguments) {
       ->capture_default_str();
   command.add_option("--segments", arguments.segments, "Segments of every lane; 0 = all")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(between(0, kMostCount))
       ->capture_default_str();
   command.add_option("--lanes", arguments.lanes, "Lanes that the split is cut into")
       ->type_name("B")
-      ->check(CLI::PositiveNumber)
+      ->check(between(1, kMostExtent))
       ->capture_default_str();
 }
+
+// Each bin is a bar of every head's chart, each update a row of every word's.
+constexpr std::int64_t kMostBins = 4096;
+constexpr std::int64_t kMostUpdates = 10'000;
+constexpr std::int64_t kMostListed = 100'000;
 
 void add_study_options(CLI::App& command, AnalyzeArguments& arguments) {
   const auto number = [&](const char* name, std::int64_t& value, const char* help,
                           const CLI::Validator& range) {
     command.add_option(name, value, help)->type_name("N")->check(range)->capture_default_str();
   };
-  number("--bins", arguments.study.bins, "Bins of the attention histograms", CLI::PositiveNumber);
+  number("--bins", arguments.study.bins, "Bins of the attention histograms", between(1, kMostBins));
   number("--stretch", arguments.study.stretch, "Tokens of a stretch of the past",
-         CLI::PositiveNumber);
-  number("--top", arguments.top, "Tokens and words listed", CLI::PositiveNumber);
+         between(1, kMostExtent));
+  number("--top", arguments.top, "Tokens and words listed", between(1, kMostListed));
   number("--updates", arguments.study.updates, "Updates that a segment's words are followed for",
-         CLI::NonNegativeNumber);
+         between(0, kMostUpdates));
   number("--write", arguments.study.first_write, "The first write whose words may be followed",
-         CLI::NonNegativeNumber);
+         between(0, kMostCount));
   command
       .add_option("--threshold", arguments.threshold,
                   "Least part of a query's attention that a memory word is named for")
@@ -336,6 +343,7 @@ void add_analyze(CLI::App& app, Action& action) {
     if (!command->get_subcommands().empty()) return;
     if (arguments->open.run.empty()) throw CLI::RequiredError("RUN");
     if (arguments->out.empty()) throw CLI::RequiredError("--out");
+    arguments->open.needed = " --out " + shell_word(arguments->out.string());
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });
 }

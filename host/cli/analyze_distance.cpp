@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/cli/analyze.hpp"
 #include "host/cli/analyze_runs.hpp"
+#include "host/cli/ranges.hpp"
 #include "host/compare/table.hpp"
 #include "host/train/device.hpp"
 
@@ -129,13 +130,14 @@ void add_analyze_distance(CLI::App& analyze, Action& action) {
       ->add_option("--layer", arguments->layers,
                    "Layer to look at, from 0; may be given several times; default: the last")
       ->type_name("N");
-  const CLI::Range distances(std::int64_t{1}, std::int64_t{1048576});
+  const CLI::Validator distances = between(1, kMostExtent);
   number("--distance", arguments->distance, "Largest distance, in tokens; a multiple of --width",
          "N", distances);
   number("--width", arguments->width, "Distances in an interval", "N", distances);
   number("--segments", arguments->segments, "Segments of every lane; 0 = all", "N",
-         CLI::NonNegativeNumber);
-  number("--lanes", arguments->lanes, "Lanes that the split is cut into", "B", CLI::PositiveNumber);
+         between(0, kMostCount));
+  number("--lanes", arguments->lanes, "Lanes that the split is cut into", "B",
+         between(1, kMostExtent));
   set_examples(*command, {"mneme analyze distance runs/xl runs/other --out analysis"});
   command->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };

@@ -7,6 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/cli/analyze.hpp"
 #include "host/cli/analyze_runs.hpp"
+#include "host/cli/ranges.hpp"
 #include "host/compare/table.hpp"
 #include "host/eval/result.hpp"
 #include "host/train/device.hpp"
@@ -108,11 +109,11 @@ void add_analyze_extrapolation(CLI::App& analyze, Action& action) {
       ->add_option("--multiples", arguments->multiples,
                    "Sizes: 1 to N times the segment; a memory without tiers is one point, 0")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000}))
+      ->check(between(1, 10'000))
       ->capture_default_str();
   command->add_option("--segment", arguments->segment, "Segment, in tokens")
       ->type_name("T")
-      ->check(CLI::PositiveNumber)
+      ->check(between(1, kMostExtent))
       ->capture_default_str();
   command
       ->add_option("--option", arguments->option,

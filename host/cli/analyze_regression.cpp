@@ -13,6 +13,7 @@
 #include "host/base/error.hpp"
 #include "host/cli/analyze.hpp"
 #include "host/cli/input.hpp"
+#include "host/cli/ranges.hpp"
 #include "host/compare/table.hpp"
 #include "host/train/device.hpp"
 #include "host/train/run_folder.hpp"
@@ -209,7 +210,7 @@ void add_row_options(CLI::App& command, RegressionArguments& arguments) {
       ->capture_default_str();
   command.add_option("--width", arguments.width, "Numbers in a row that is made")
       ->type_name("D")
-      ->check(CLI::PositiveNumber)
+      ->check(between(1, kMostExtent))
       ->capture_default_str();
   command.add_option("--seed", arguments.seed, "Of the rows that are made")
       ->type_name("N")
@@ -237,7 +238,7 @@ void add_analyze_regression(CLI::App& analyze, Action& action) {
       ->add_option("--updates", arguments->updates,
                    "Also how segments age over so many updates; 0 = no")
       ->type_name("K")
-      ->check(CLI::NonNegativeNumber)
+      ->check(between(0, 10'000))
       ->capture_default_str();
   command->add_option("--out", arguments->out, "Folder for the CSV and SVG files")
       ->required()

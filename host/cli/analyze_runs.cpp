@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
+#include "host/base/shell_word.hpp"
 #include "host/cli/input.hpp"
 #include "host/train/sweep.hpp"
 
@@ -49,13 +50,13 @@ void check_set(const EvalArguments& open,
                const std::vector<std::pair<std::string, std::string>>& own) {
   for (const config::Override& override : open.set.overrides()) {
     for (const auto& [key, option] : own) {
-      if (override.key == key) throw_usage(open.command, " --set ", key, ": use ", option);
+      if (override.key == key) throw_usage(open.command, ' ', override.text(), ": use ", option);
     }
     const std::string table = override.key.substr(0, override.key.find('.'));
     if (table == "eval" || table == "memory" || table == "data") continue;
     // As published evaluations of longer memories have it.
     if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
-    throw_usage(open.command, " --set ", override.key,
+    throw_usage(open.command, ' ', override.text(),
                 ": the trained model is analysed as it is: expected a key of eval, memory or data, "
                 "model.same_length or model.clamp_distance");
   }
@@ -75,6 +76,7 @@ void for_each_memory(const RunsArguments& arguments, Display& display,
   for (std::size_t i = 0; i < names.size(); ++i) {
     EvalArguments one = arguments.open;
     one.run = arguments.runs[i];
+    one.needed = " --out " + shell_word(arguments.out.string());
     OpenEvaluation run = read_input([&] { return open_evaluation(one); });
     note_data(display, *run.options.dataset);
     change(run.experiment.eval);

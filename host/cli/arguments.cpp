@@ -8,7 +8,9 @@
 #include "host/base/error.hpp"
 #include "host/base/file.hpp"
 #include "host/base/output_place.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/cli/input.hpp"
+#include "host/cli/ranges.hpp"
 
 namespace mneme::cli {
 
@@ -79,12 +81,26 @@ void SetArgument::add(CLI::App& command) {
                   "Set one key of the experiment, as train.lr=1e-3; may be given several times")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  command
+      .add_option("--unset", removed_,
+                  "Remove one key of the experiment, as train.epochs, before --set; its default "
+                  "holds then; may be given several times")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
 }
 
 std::vector<config::Override> SetArgument::overrides() const {
   std::vector<config::Override> overrides;
+  for (const std::string& key : removed_) overrides.push_back(config::parse_removal(key));
   for (const std::string& text : texts_) overrides.push_back(config::parse_override(text));
   return overrides;
+}
+
+std::string SetArgument::typed() const {
+  std::string text;
+  for (const std::string& key : removed_) text += " --unset " + shell_word(key);
+  for (const std::string& pair : texts_) text += " --set " + shell_word(pair);
+  return text;
 }
 
 void add_memory_files(CLI::App& command, std::vector<fs::path>& files, const std::string& help) {
@@ -100,7 +116,7 @@ void MachineArguments::add(CLI::App& command) {
       .add_option("--threads", threads,
                   "Threads to compute with; 0 = OMP_NUM_THREADS, or one a core")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
+      ->check(between(0, 4096));
   command.add_flag("--force", is_forced,
                    "Begin though the model is estimated to need more memory than is free");
 }

@@ -44,15 +44,18 @@ class JsonArgument {
   std::string path_;
 };
 
-// --set KEY=VALUE, repeatable.
+// --set KEY=VALUE and --unset KEY, repeatable.
 class SetArgument {
  public:
   void add(CLI::App& command);
-  // Error (kUsage) for one that is no KEY=VALUE.
+  // Error (kUsage) for one that is no KEY=VALUE, or no KEY.
   [[nodiscard]] std::vector<config::Override> overrides() const;
+  // The options as they were typed, each with a blank in front, for commands in messages.
+  [[nodiscard]] std::string typed() const;
 
  private:
   std::vector<std::string> texts_;
+  std::vector<std::string> removed_;
 };
 
 // --memory FILE, repeatable.

@@ -91,6 +91,7 @@ void build(CLI::App& app, Action& action) {
   add_generate(app, action);
   add_compare(app, action);
   add_analyze(app, action);
+  add_config(app, action);
   add_data(app, action);
   add_plugins(app, action);
   add_abi(app, action);

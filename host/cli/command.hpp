@@ -22,6 +22,7 @@ void add_eval(CLI::App& app, Action& action);
 void add_generate(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
 void add_analyze(CLI::App& app, Action& action);
+void add_config(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);
 void add_plugins(CLI::App& app, Action& action);
 void add_abi(CLI::App& app, Action& action);

@@ -10,6 +10,7 @@
 #include "host/cli/input.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/outputs.hpp"
+#include "host/cli/ranges.hpp"
 #include "host/train/device.hpp"
 
 namespace mneme::cli {
@@ -153,7 +154,7 @@ void add_compare(CLI::App& app, Action& action) {
   arguments->set.add(*command);
   command->add_option("--seeds", arguments->seeds, "Train every arm from so many seeds")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}))
+      ->check(between(1, 1000))
       ->capture_default_str();
   command
       ->add_option(

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "host/cli/command.hpp"
+#include "host/cli/ranges.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -44,12 +45,12 @@ void add_prepare(CLI::App& data, Action& action) {
   command
       ->add_option("--min-count", arguments->min_count, "Words seen less often become <unk> (word)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(between(1, kMostCount));
   command
       ->add_option("--vocabulary-size", arguments->vocabulary_size,
                    "Keep at most so many words (word); 0 = all")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(between(0, kMostCount));
   command->add_flag("--no-eos", arguments->has_no_eos, "No <eos> at the ends of lines (word)");
   command
       ->add_option("--documents", arguments->documents,
@@ -83,10 +84,10 @@ void add_describe(CLI::App& data, Action& action) {
   arguments->set.add(*command);
   command->add_option("--lanes", arguments->lanes, "Show the cut into so many lanes")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(between(1, kMostExtent));
   command->add_option("--segment", arguments->segment, "with segments of so many tokens")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(between(1, kMostExtent));
   arguments->json.add(*command);
   set_examples(*command, {"mneme data describe configs/quickstart.toml",
                           "mneme data describe data/wt103 --lanes 60 --segment 150"});

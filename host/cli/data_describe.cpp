@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "host/base/error.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/cli/data.hpp"
 #include "host/cli/input.hpp"
 #include "host/data/dataset.hpp"
@@ -18,6 +19,24 @@ struct Described {
   std::optional<config::Experiment> experiment;
 };
 
+// A file that is no experiment is a text, as a rule.
+config::Experiment read_experiment(const DataDescribeArguments& arguments) {
+  try {
+    return config::parse_experiment(arguments.path, arguments.set.overrides());
+  } catch (const Error& error) {
+    std::error_code ignored;
+    const bool is_toml = arguments.path.extension() == ".toml";
+    if (is_toml || !fs::is_regular_file(arguments.path, ignored)) throw;
+    throw_usage({.where = "data describe " + arguments.path.string(),
+                 .failed = "this is no prepared folder and no experiment file",
+                 .expected = "a folder of mneme data prepare, or a TOML file",
+                 .got = error.what(),
+                 .hint = str("if it is a text: mneme data prepare --train ",
+                             shell_word(arguments.path.string()),
+                             " --out DIR, then mneme data describe DIR")});
+  }
+}
+
 Described read(const DataDescribeArguments& arguments) {
   std::error_code ignored;
   Described out;
@@ -28,7 +47,7 @@ Described read(const DataDescribeArguments& arguments) {
     out.data.prepared = arguments.path;
     return out;
   }
-  out.experiment = config::parse_experiment(arguments.path, arguments.set.overrides());
+  out.experiment = read_experiment(arguments);
   out.data = out.experiment->data;
   return out;
 }

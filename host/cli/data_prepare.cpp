@@ -8,6 +8,7 @@
 #include "host/compare/table.hpp"
 #include "host/config/toml.hpp"
 #include "host/data/prepare.hpp"
+#include "host/data/published.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -135,14 +136,37 @@ compare::Table table_of(const Json& json) {
   return table;
 }
 
-void print(const Json& json, const DataPrepareArguments& arguments, const Streams& streams) {
+// `counts`: what is said of them.
+void print(const Json& json, const std::string& counts, const DataPrepareArguments& arguments,
+           const Streams& streams) {
   const Json& vocabulary = json.at("vocabulary");
   streams.out << "vocabulary: " << vocabulary.at("kind").get<std::string>() << ", "
               << vocabulary.at("size") << " symbols\n"
-              << table_of(json).text(streams.out_width) << "prepared " << arguments.out.string()
+              << table_of(json).text(streams.out_width) << counts << "prepared "
+              << arguments.out.string()
               << "; to use it: [data] task = \"text\", prepared = "
               // Absolute: a relative path in an experiment begins at the experiment's folder.
               << config::toml_string(std::filesystem::absolute(arguments.out).string()) << '\n';
+}
+
+// Where the counts differ from the published ones, the text is another one, or a part of it.
+std::string text_of(const std::vector<data::PublishedCount>& counts, const std::string& name) {
+  std::string text;
+  for (const data::PublishedCount& count : counts) {
+    if (count.here == count.published) continue;
+    text += str("  ", count.what, ": ", count.here, ", published ", count.published, '\n');
+  }
+  if (counts.empty()) return "";
+  return text.empty() ? str("counts as published for ", name, '\n')
+                      : str("not the text published as ", name, ":\n", text);
+}
+
+Json to_json(const std::vector<data::PublishedCount>& counts) {
+  Json json = Json::array();
+  for (const data::PublishedCount& count : counts) {
+    json.push_back({{"what", count.what}, {"here", count.here}, {"published", count.published}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -165,7 +189,11 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
     return static_cast<int>(ErrorKind::kRun);
   }
   works.end();
-  if (!arguments.json.is_stdout()) print(json, arguments, streams);
+  const auto published = data::published_counts(options.preparation, json);
+  if (!published.empty()) json["published"] = to_json(published);
+  if (!arguments.json.is_stdout()) {
+    print(json, text_of(published, arguments.preparation), arguments, streams);
+  }
   arguments.json.write(json, streams);
   return 0;
 }

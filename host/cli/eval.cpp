@@ -12,6 +12,7 @@
 #include "host/cli/display.hpp"
 #include "host/cli/eval_report.hpp"
 #include "host/cli/input.hpp"
+#include "host/cli/ranges.hpp"
 #include "host/train/device.hpp"
 #include "host/train/sweep.hpp"
 
@@ -51,7 +52,7 @@ void check_use(const EvalArguments& arguments) {
     if (table == "eval" || table == "memory" || table == "data") continue;
     // Published evaluations of Transformer-XL turn these on for weights trained without them.
     if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
-    throw_usage("eval --set ", override.key,
+    throw_usage("eval ", override.text(),
                 ": the trained model is evaluated as it is: expected a key of eval, memory or "
                 "data, model.same_length or model.clamp_distance; train a new run for other "
                 "settings");
@@ -213,11 +214,11 @@ void add_eval(CLI::App& app, Action& action) {
       ->add_option("--extrapolate", arguments->extrapolate,
                    "Evaluate each memory with 1 to N times the segment as its size")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{10000}));
+      ->check(between(1, 10'000));
   CLI::Option* const segment =
       command->add_option("--segment", arguments->segment, "Segment of --extrapolate, in tokens")
           ->type_name("T")
-          ->check(CLI::PositiveNumber)
+          ->check(between(1, kMostExtent))
           ->capture_default_str();
   CLI::Option* const option =
       command

@@ -17,6 +17,7 @@ namespace mneme::cli {
 // The command line of `mneme eval`.
 struct EvalArguments {
   std::string command = "eval";  // the subcommand, for hints
+  std::string needed;            // options that it cannot do without, for hints: " --out DIR"
   std::filesystem::path run;
   std::vector<std::filesystem::path> memory;
   std::string checkpoint = "last";

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/cli/eval.hpp"
 #include "host/train/device.hpp"
 #include "host/train/run_folder.hpp"
@@ -19,6 +20,19 @@ std::vector<config::Override> overrides_of(const EvalArguments& arguments) {
   return overrides;
 }
 
+// The command that was typed, as far as it cannot do without, for hints.
+std::string typed_command(const EvalArguments& arguments) {
+  std::string text =
+      str("mneme ", arguments.command, ' ', shell_word(arguments.run.string()), arguments.needed);
+  if (!arguments.tokens.empty()) {
+    text += str(" --tokens ", shell_word(arguments.tokens.string()), " --dump ",
+                shell_word(arguments.dump.string()));
+  }
+  for (const fs::path& memory : arguments.memory)
+    text += " --memory " + shell_word(memory.string());
+  return text + arguments.set.typed();
+}
+
 }  // namespace
 
 data::Split split_of(const EvalArguments& arguments) {
@@ -28,8 +42,7 @@ data::Split split_of(const EvalArguments& arguments) {
 OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   const train::RunFolder folder = train::RunFolder::open(arguments.run);
   OpenEvaluation run{
-      .checkpoint = folder.open_checkpoint(
-          arguments.checkpoint, str("mneme ", arguments.command, ' ', arguments.run.string())),
+      .checkpoint = folder.open_checkpoint(arguments.checkpoint, typed_command(arguments)),
       .experiment = {},
       .memories = {},
       .options = {},

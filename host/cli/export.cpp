@@ -6,6 +6,7 @@
 
 #include "host/base/log.hpp"
 #include "host/base/sha256.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/command.hpp"
@@ -52,8 +53,9 @@ train::Checkpoint open_source(const ExportArguments& arguments) {
   }
   const train::RunFolder folder = train::RunFolder::open(arguments.run);
   static_cast<void>(folder.vocabulary());  // refuses one that was changed
-  return folder.open_checkpoint(arguments.checkpoint, str("mneme export ", arguments.run.string(),
-                                                          ' ', arguments.out.string()));
+  return folder.open_checkpoint(arguments.checkpoint,
+                                str("mneme export ", shell_word(arguments.run.string()), ' ',
+                                    shell_word(arguments.out.string())));
 }
 
 int run(const ExportArguments& arguments, const Streams& streams) {

@@ -11,6 +11,7 @@
 #include "host/base/clock.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/cli/command.hpp"
 #include "host/cli/eval.hpp"
 #include "host/cli/input.hpp"
@@ -93,14 +94,24 @@ class Generation {
     streams_.err << "mneme: stopped by " << signal_name(signal_) << " after "
                  << samples_.front().ids().size() << " of " << opened_.settings.tokens << " tokens";
     if (!arguments_.save_state.empty()) {
-      streams_.err << "; saved; continue with mneme generate " << arguments_.run.string()
-                   << " --state " << arguments_.save_state.string();
+      streams_.err << "; saved; continue with " << continuing_command();
     }
     streams_.err << '\n';
     return static_cast<int>(ErrorKind::kRun);
   }
 
  private:
+  // The run, checkpoint and memory that the conversation was held with, without its prompt.
+  [[nodiscard]] std::string continuing_command() const {
+    GenerateArguments next = arguments_;
+    next.prompt.reset();
+    next.prompt_ids.reset();
+    next.prompt_file.clear();
+    next.state = arguments_.save_state;
+    std::string text = typed_command(next);
+    if (next.checkpoint != "last") text += " --checkpoint " + shell_word(next.checkpoint);
+    return text;
+  }
   [[nodiscard]] bool is_streaming() const {
     return arguments_.samples == 1 && !arguments_.json.is_stdout();
   }

@@ -73,6 +73,9 @@ struct OpenGeneration {
   }
 };
 
+// The command with what it cannot do without, for messages: run, prompt, memory and --set.
+[[nodiscard]] std::string typed_command(const GenerateArguments& arguments);
+
 // Reads the run and the memory. Error (kUsage | kRun | kPlugin | kDevice).
 [[nodiscard]] OpenGeneration open_generation(const GenerateArguments& arguments, Display& display);
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "host/cli/generate.hpp"
+#include "host/cli/ranges.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -28,7 +29,7 @@ void add_text_options(CLI::App& command, GenerateArguments& arguments) {
       ->type_name("FILE");
   command.add_option("--tokens", arguments.tokens, "Tokens to generate, a sample (default 256)")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
+      ->check(between(0, kMostCount));
   command.add_option("--stop", arguments.stop, "Ends a sample where this text appears")
       ->type_name("TEXT");
   command.add_flag("--detokenize", arguments.detokenises,
@@ -55,10 +56,10 @@ void add_sampling_options(CLI::App& command, GenerateArguments& arguments) {
       .add_option("--seed", arguments.seed,
                   "Of the draws: the same seed gives the same text (default 1)")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+      ->check(at_least(0));
   command.add_option("--samples", arguments.samples, "Texts to generate at once")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}))
+      ->check(between(1, 4096))
       ->capture_default_str();
 }
 
@@ -68,7 +69,7 @@ void add_model_options(CLI::App& command, GenerateArguments& arguments) {
                   "Tokens of a segment; 1 = every token a segment of its own (default "
                   "generate.segment)")
       ->type_name("T")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1048576}));
+      ->check(between(1, kMostExtent));
   command
       .add_option("--protocol", arguments.protocol,
                   "released: as LaMemo's released code: prompt in chunks of 256 without <eos>, 256 "

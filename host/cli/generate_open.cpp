@@ -5,6 +5,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file.hpp"
 #include "host/base/sha256.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/cli/generate.hpp"
 #include "host/cli/input.hpp"
 #include "host/train/device.hpp"
@@ -38,7 +39,7 @@ std::vector<config::Override> overrides_of(const GenerateArguments& arguments,
     const std::string table = given.key.substr(0, given.key.find('.'));
     if (table != "eval" && table != "memory" && table != "generate" &&
         given.key != "model.same_length" && given.key != "model.clamp_distance") {
-      throw_usage("generate --set ", given.key,
+      throw_usage("generate ", given.text(),
                   ": the trained model generates as it is: expected a key of generate, eval or "
                   "memory, model.same_length or model.clamp_distance");
     }
@@ -141,11 +142,24 @@ std::string tier_text(const std::string& plugin, const config::TierConfig& tier)
 
 }  // namespace
 
+std::string typed_command(const GenerateArguments& arguments) {
+  std::string text = "mneme generate " + shell_word(arguments.run.string());
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) text += str(' ', option, ' ', shell_word(value));
+  };
+  if (arguments.prompt) text += " --prompt " + shell_word(*arguments.prompt);
+  add("--prompt-file", arguments.prompt_file.string());
+  add("--prompt-ids", arguments.prompt_ids.value_or(""));
+  add("--state", arguments.state.string());
+  for (const fs::path& memory : arguments.memory) add("--memory", memory.string());
+  return text + arguments.set.typed();
+}
+
 OpenGeneration open_generation(const GenerateArguments& arguments, Display& display) {
   const train::RunFolder folder = train::RunFolder::open(arguments.run);
   OpenGeneration opened;
   opened.checkpoint = std::make_unique<train::Checkpoint>(
-      folder.open_checkpoint(arguments.checkpoint, str("mneme generate ", arguments.run.string())));
+      folder.open_checkpoint(arguments.checkpoint, typed_command(arguments)));
   const std::vector<config::Override> overrides = overrides_of(arguments, folder.experiment());
   std::optional<fs::path> memory_file;
   if (!arguments.memory.empty()) memory_file = arguments.memory.front();
@@ -215,8 +229,12 @@ generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGener
                                ? *arguments.prompt
                                : read_input([&] { return read_file(arguments.prompt_file); });
   const std::string source = arguments.prompt ? "--prompt" : arguments.prompt_file.string();
-  generate::Prompt prompt = generate::encode_prompt(*vocabulary, {.source = source, .text = text},
-                                                    opened.settings.keeps_eos);
+  const data::NamedText named =
+      arguments.prompt ? data::NamedText{source, text} : data::text_of_file(source, text);
+  if (data::follows_byte_order_mark(named)) {
+    display.note(str(source, ": the byte order mark at its start was skipped"));
+  }
+  generate::Prompt prompt = generate::encode_prompt(*vocabulary, named, opened.settings.keeps_eos);
   if (prompt.unknown > 0) {
     display.note(str("the vocabulary lacks ", prompt.unknown,
                      " of the prompt's words, <unk> stands for them: ", prompt.unknown_list));

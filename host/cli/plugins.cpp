@@ -25,6 +25,7 @@ void add_experiment(CLI::App& describe, PluginsDescribeArguments& arguments) {
       ->needs(in);
   arguments.set.add(describe);
   describe.get_option("--set")->needs(in);
+  describe.get_option("--unset")->needs(in);
 }
 
 }  // namespace

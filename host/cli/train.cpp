@@ -4,13 +4,16 @@
 #include <optional>
 
 #include "host/base/log.hpp"
+#include "host/base/shell_word.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/command.hpp"
 #include "host/cli/display.hpp"
 #include "host/cli/input.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/ranges.hpp"
 #include "host/cli/train_dry_run.hpp"
 #include "host/train/device.hpp"
+#include "host/train/schedule.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::cli {
@@ -27,6 +30,7 @@ struct TrainArguments {
   fs::path resume;
   std::string checkpoint = "last";
   bool may_change_plugins = false;
+  std::int64_t steps = 0;  // of a run that is extended; 0 = as it is
   MachineArguments machine;
   JsonArgument json;
   bool is_quiet = false;
@@ -79,6 +83,10 @@ void check_use(const TrainArguments& arguments) {
   if (!is_resumed && (arguments.checkpoint != "last" || arguments.may_change_plugins)) {
     throw_usage("train: --checkpoint and --allow-changed-plugin go with --resume RUN");
   }
+  if (!is_resumed && arguments.steps != 0) {
+    throw_usage("train --steps: it extends a run, with --resume RUN; for a new one use --set ",
+                "train.steps=", arguments.steps);
+  }
   if (is_resumed && has_settings) {
     throw_usage(
         "train --resume: the run's own experiment is continued: expected no experiment "
@@ -90,13 +98,24 @@ void check_use(const TrainArguments& arguments) {
   }
 }
 
-// runs/<experiment>[-<memory>], with a number when that is there.
-fs::path default_run_folder(const TrainArguments& arguments) {
+// Makes runs/<experiment>[-<memory>], with a number when that is there. Another process may look
+// for a name at the same time: only the one that makes a folder has it.
+fs::path claim_default_folder(const TrainArguments& arguments) {
   std::string name = arguments.experiment.stem().string();
   if (!arguments.memory.empty()) name += '-' + arguments.memory.front().stem().string();
   fs::path folder = fs::path("runs") / name;
-  for (int i = 2; fs::exists(folder); ++i) folder = fs::path("runs") / str(name, '-', i);
-  return folder;
+  std::error_code failure;
+  fs::create_directories(folder.parent_path(), failure);
+  for (int i = 2; !failure; ++i) {
+    if (fs::create_directory(folder, failure)) return folder;
+    if (failure && !fs::exists(folder)) break;
+    failure.clear();
+    folder = fs::path("runs") / str(name, '-', i);
+  }
+  throw_usage({.where = folder.string(),
+               .failed = "the run's folder cannot be made",
+               .got = failure.message(),
+               .hint = "name another place with --run DIR"});
 }
 
 config::Experiment read_experiment(const TrainArguments& arguments) {
@@ -113,6 +132,7 @@ std::unique_ptr<train::Session> open_session(const TrainArguments& arguments, fs
     folder = arguments.resume;
     options.checkpoint = arguments.checkpoint;
     options.may_change_plugins = arguments.may_change_plugins;
+    options.steps = arguments.steps;
     auto session = train::Session::resume(folder, std::move(options));
     if (session->last_checkpoint().empty()) {
       log_warning(folder.string(), ": has no checkpoint yet: training starts from the beginning");
@@ -120,14 +140,18 @@ std::unique_ptr<train::Session> open_session(const TrainArguments& arguments, fs
     return session;
   }
   const config::Experiment experiment = read_experiment(arguments);
-  folder = arguments.run.empty() ? default_run_folder(arguments) : arguments.run;
+  folder = arguments.run;
   options.folder = folder;
+  if (folder.empty()) {
+    options.claim_folder = [&] { return folder = claim_default_folder(arguments); };
+  }
   options.initial_weights = arguments.init;
   return std::make_unique<train::Session>(experiment, std::move(options));
 }
 
+// `first_step`: steps that were done before this process.
 Json json_of(train::Session& session, const fs::path& folder, const Json& evaluations,
-             int interrupted_by) {
+             std::int64_t first_step, int interrupted_by) {
   Json plugins = Json::array();
   for (const auto& plugin : session.runtime().stack().identities()) {
     plugins.push_back(train::to_json(plugin));
@@ -136,6 +160,7 @@ Json json_of(train::Session& session, const fs::path& folder, const Json& evalua
           {"run", folder.string()},
           {"steps", session.step()},
           {"total_steps", session.total_steps()},
+          {"trained_steps", session.step() - first_step},
           {"interrupted", interrupted_by != 0},
           {"stopped_early", session.is_stopped_early()},
           {"best_step", session.valid_record().best_step},
@@ -144,6 +169,26 @@ Json json_of(train::Session& session, const fs::path& folder, const Json& evalua
           {"memory_parameters", session.runtime().memory_parameter_count()},
           {"plugins", std::move(plugins)},
           {"evaluations", evaluations}};
+}
+
+// What an extended run goes on with.
+std::string extension_text(const train::Session& session) {
+  const config::TrainConfig& train = session.experiment().train;
+  const train::LearningRate rate(train, session.total_steps());
+  return str("extended to ", session.total_steps(), " steps: the schedule \"",
+             config::to_word(train.schedule), "\" is that of a run of this length, and goes on at ",
+             train.lr * rate.factor(session.step()));
+}
+
+// A run of which nothing was left to do.
+std::string finished_text(const train::Session& session, const fs::path& folder) {
+  std::string text = str("nothing to train: ", folder.string(), " was done after ", session.step(),
+                         " steps, ", session.tokens(), " tokens");
+  if (!session.is_stopped_early()) {
+    text += str("; mneme train --resume ", shell_word(folder.string()),
+                " --steps N extends it to N steps");
+  }
+  return text + '\n';
 }
 
 // Trains to the end or to a signal, which is returned.
@@ -158,7 +203,9 @@ int train_until_signal(train::Session& session, TrainDisplay& observer) {
   }
 }
 
-std::string results_text(const train::Session& session, const fs::path& folder) {
+// `first_step`: steps that were done before this process.
+std::string results_text(const train::Session& session, const fs::path& folder,
+                         std::int64_t first_step) {
   std::string text;
   if (session.is_stopped_early()) {
     const train::ValidRecord& valid = session.valid_record();
@@ -166,6 +213,7 @@ std::string results_text(const train::Session& session, const fs::path& folder) 
                 " evaluations without a lower valid loss; the best one was at step ",
                 valid.best_step, '\n');
   }
+  if (session.step() == first_step) return text + finished_text(session, folder);
   return text + str("trained ", session.step(), " steps, ", session.tokens(),
                     " tokens: ", folder.string(), '\n');
 }
@@ -202,7 +250,9 @@ int run(const TrainArguments& arguments, const Streams& streams) {
                    session->runtime().backbone_parameter_count(), " parameters in the backbone, ",
                    session->runtime().memory_parameter_count(), " in the memory"));
   note_data(display, *session->runtime().dataset());
-  display.begin("train", session->total_steps(), session->step(), session->tokens());
+  const std::int64_t first_step = session->step();
+  if (arguments.steps != 0) display.note(extension_text(*session));
+  display.begin("train", session->total_steps(), first_step, session->tokens());
   const bool is_for_people = !arguments.json.is_stdout();
   int signal = 0;
   try {
@@ -217,11 +267,13 @@ int run(const TrainArguments& arguments, const Streams& streams) {
   if (signal != 0) {
     streams.err << "mneme: stopped by " << signal_name(signal) << " after step " << session->step()
                 << " of " << session->total_steps()
-                << "; saved; continue with mneme train --resume " << folder.string() << '\n';
+                << "; saved; continue with mneme train --resume " << shell_word(folder.string())
+                << '\n';
   } else if (is_for_people) {
-    streams.out << results_text(*session, folder) << last_evaluation(observer);
+    streams.out << results_text(*session, folder, first_step) << last_evaluation(observer);
   }
-  arguments.json.write(json_of(*session, folder, observer.evaluations(), signal), streams);
+  arguments.json.write(json_of(*session, folder, observer.evaluations(), first_step, signal),
+                       streams);
   return signal == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
 }
 
@@ -252,15 +304,21 @@ void add_train(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_flag("--allow-changed-plugin", arguments->may_change_plugins,
                     "With --resume: continue though a plugin's file is another one than before");
+  command
+      ->add_option("--steps", arguments->steps,
+                   "With --resume: extend the run to so many steps; the schedule becomes that of a "
+                   "run of this length")
+      ->type_name("N")
+      ->check(between(1, kMostCount));
   command->add_flag("--dry-run", arguments->is_dry_run,
                     "Show parameters, memory, schedule and data of the training, and stop");
   arguments->machine.add(*command);
   arguments->json.add(*command);
   command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
-  set_examples(
-      *command,
-      {"mneme train configs/quickstart.toml --memory my_memory.toml --run runs/first",
-       "mneme train configs/quickstart.toml --dry-run", "mneme train --resume runs/first"});
+  set_examples(*command,
+               {"mneme train configs/quickstart.toml --memory my_memory.toml --run runs/first",
+                "mneme train configs/quickstart.toml --dry-run", "mneme train --resume runs/first",
+                "mneme train --resume runs/first --steps 4000"});
   command->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });

@@ -98,6 +98,42 @@ TEST_F(Data, SaysWhereTheStandardSetsAre) {
   EXPECT_EQ(Json::parse(json.out)["sets"].size(), 5U);
 }
 
+TEST_F(Data, SaysWhereCountsAreNotThePublishedOnes) {
+  const ProgramResult other = prepare(
+      {"--preparation", "enwik8", "--train", write_text("x", 200), "--json", file("p.json")});
+  expect_done(other);
+  EXPECT_THAT(other.out, HasSubstr("not the text published as enwik8:\n  train tokens: "));
+  EXPECT_THAT(other.out, HasSubstr(", published 88982818\n"));
+  EXPECT_EQ(Json::parse(read_file(file("p.json")))["published"][0]["published"], 88982818);
+}
+
+TEST_F(Data, DescribeSaysHowATextIsDescribed) {
+  const auto text = write_text("text.txt", 3);
+  expect_refusal(
+      run_mneme({"data", "describe", text}), 2,
+      {"data describe " + text, "this is no prepared folder and no experiment file",
+       "mneme data prepare --train " + text + " --out DIR, then mneme data describe DIR"});
+  expect_refusal(run_mneme({"train", text, "--run", file("run")}), 2,
+                 {text + ":1:", "is " + text + " the file that you meant? It was read as TOML"});
+}
+
+TEST_F(Data, SkipsByteOrderMarks) {
+  const std::string mark = "\xEF\xBB\xBF";
+  folder_.write("train.txt", mark + std::string(600, 'a') + "\n");
+  const ProgramResult trained =
+      run_mneme({"train", experiment_on("train = \"train.txt\""), "--run", file("run")});
+  expect_done(trained);
+  EXPECT_THAT(trained.err, HasSubstr("train.txt: the byte order mark at its start is no part of "
+                                     "the text and was skipped"));
+  EXPECT_THAT(trained.err, HasSubstr("train data: 601 tokens"));
+  const auto prompt = folder_.write("prompt.txt", mark + "aaa").string();
+  const ProgramResult generated =
+      run_mneme({"generate", file("run"), "--prompt-file", prompt, "--tokens", "2", "--json", "-"});
+  expect_done(generated);
+  EXPECT_THAT(generated.err, HasSubstr(prompt + ": the byte order mark at its start was skipped"));
+  EXPECT_THAT(generated.out, ::testing::Not(HasSubstr("\xEF\xBB\xBF")));
+}
+
 TEST_F(Data, RefusesOptionsThatContradict) {
   const auto train = write_text("train.txt", 30);
   const auto refused = [&](const std::vector<std::string>& more,

@@ -1,0 +1,118 @@
+// mneme config keys | show | check
+#include <sstream>
+
+#include "host/base/file.hpp"
+#include "host/base/json.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Config : public CliTest {
+ protected:
+  // The tiny experiment with a cache of 16 rows.
+  std::string cached(const std::string& options = "") const {
+    return experiment(tiny(memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16\n" + options)));
+  }
+};
+
+TEST_F(Config, KeysArePrintedForPeopleAndPrograms) {
+  const ProgramResult text = run_mneme({"config", "keys"});
+  expect_done(text);
+  EXPECT_THAT(text.out, HasSubstr("[model]\nThe backbone.\n"));
+  EXPECT_THAT(text.out, HasSubstr("    layers: an integer in [1, 4096]; default 4\n"));
+  EXPECT_THAT(text.out, HasSubstr("\n[[memory.tier]]\n"));
+  std::istringstream lines(text.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+
+  const ProgramResult some = run_mneme({"config", "keys", "train.group", "[eval]", "--json", "-"});
+  expect_done(some);
+  const Json tables = Json::parse(some.out).at("tables");
+  ASSERT_EQ(tables.size(), 2U);
+  EXPECT_EQ(tables[0].at("table"), "train.group");
+  EXPECT_EQ(tables[0].at("keys")[0].at("key"), "parameters");
+  EXPECT_EQ(tables[0].at("keys")[0].at("default"), "required");
+  expect_refusal(
+      run_mneme({"config", "keys", "tran"}), 2,
+      {"config keys: there is no table \"tran\" (did you mean \"train\"?)", "expected "});
+}
+
+TEST_F(Config, KeysAreThoseOfThePage) {
+  const ProgramResult keys = run_mneme({"config", "keys", "--markdown"});
+  expect_done(keys);
+  const std::string page = read_file(MNEME_SOURCE_DIR "/docs/configuration.md");
+  EXPECT_TRUE(page.ends_with("\n\n" + keys.out))
+      << "replace the tables of docs/configuration.md by mneme config keys --markdown";
+}
+
+TEST_F(Config, ShowFillsEveryDefaultIn) {
+  const ProgramResult shown = run_mneme({"config", "show", cached(), "--set", "train.lr=0.5"});
+  expect_done(shown);
+  EXPECT_THAT(shown.out, HasSubstr("\nlr = 0.5\n"));
+  EXPECT_THAT(shown.out, HasSubstr("\nembedding_scale = \"sqrt\"\n"));
+  EXPECT_THAT(shown.out, HasSubstr("\n[generate]\nsegment = 8\n"));
+  EXPECT_THAT(shown.out, HasSubstr("plugin = \"xl_cache\"\nfeed = \"released\"\nrows = 16\n"));
+  // What is shown means the same, with nothing left to fill in.
+  const std::string again = folder_.write("again.toml", shown.out).string();
+  EXPECT_EQ(run_mneme({"config", "show", again}).out, shown.out);
+}
+
+TEST_F(Config, ShowFillsThePluginsOptionsIn) {
+  const std::string path = experiment(tiny(memory_with(
+      "test_fitted", MNEME_BINARY_DIR "/tests/abi_plugins", "tau = 0.25\neval_scale = 2.0\n")));
+  const ProgramResult shown = run_mneme({"config", "show", path, "--json", file("s.json")});
+  expect_done(shown);
+  EXPECT_THAT(shown.out, HasSubstr("tau = 0.25\nwidths = [0.5, 1.0]\nunit = \"mean\"\nscale = 1.0\n"
+                                   "spare = false\neval_scale = 2.0\n"));
+  const Json json = Json::parse(read_file(file("s.json")));
+  EXPECT_EQ(json.at("experiment").at("memory").at("tier").at(0).at("unit"), "mean");
+  EXPECT_EQ(json.at("experiment").at("train").at("lr"), 3e-3);
+}
+
+TEST_F(Config, ShowTakesAMemoryFileAndRemovesKeys) {
+  const std::string memory = folder_.write("none.toml", "[memory]\n").string();
+  const ProgramResult shown =
+      run_mneme({"config", "show", cached(), "--memory", memory, "--unset", "train.lr"});
+  expect_done(shown);
+  EXPECT_THAT(shown.out, Not(HasSubstr("[[memory.tier]]")));
+  EXPECT_THAT(shown.out, HasSubstr("\nlr = 0.00025\n"));
+}
+
+TEST_F(Config, CheckSaysWhatItLookedAt) {
+  const std::string path = cached();
+  const ProgramResult checked = run_mneme({"config", "check", path, "--json", file("c.json")});
+  expect_done(checked);
+  EXPECT_THAT(checked.out, HasSubstr(path + ": nothing is wrong with\n  keys: [model], [memory]"));
+  EXPECT_THAT(checked.out, HasSubstr("  tier 0: the plugin xl_cache loads and makes it, with "));
+  EXPECT_THAT(checked.out, HasSubstr("  data: \"motif\" is generated\n"));
+  EXPECT_THAT(checked.out, HasSubstr("mneme train " + path + " --dry-run"));
+  EXPECT_EQ(Json::parse(read_file(file("c.json"))).at("checked").size(), 3U);
+}
+
+TEST_F(Config, CheckNamesEveryErrorAtOnce) {
+  std::string text = tiny(memory_with("xl_cache", MNEME_PLUGIN_DIR, "rws = 16\nweight.kl = 1.0\n"));
+  const auto begin = text.find("[data]");
+  text.replace(begin, text.find("[train]") - begin,
+               "[data]\ntask = \"text\"\ntrain = \"absent.txt\"\nvalid = \"gone.txt\"\n");
+  text.replace(text.find("heads = 2"), 9, "heads = 0");
+  expect_refusal(run_mneme({"config", "check", experiment(text)}), 2,
+                 {"model.heads: expected an integer in [1, 4096], got 0",
+                  "memory.tier.0.rws: unknown key (did you mean \"rows\"?)",
+                  "the plugin xl_cache gives no auxiliary loss \"kl\"", "data.train", "absent.txt",
+                  "data.valid", "gone.txt"});
+  expect_refusal(run_mneme({"config", "check",
+                            experiment(tiny(memory_with("absent_plugin", MNEME_PLUGIN_DIR)))}),
+                 2, {"absent_plugin"});
+}
+
+TEST_F(Config, TakesOneMemory) {
+  const std::string memory = folder_.write("none.toml", "[memory]\n").string();
+  expect_refusal(run_mneme({"config", "check", cached(), "--memory", memory, "--memory", memory}),
+                 2, {"config check --memory: expected one file, got 2"});
+}
+
+}  // namespace
+}  // namespace mneme::test
