@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "host/backbone/attention.hpp"
+#include "host/backbone/lane_order.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/base/error.hpp"
 #include "host/torch.hpp"
@@ -15,10 +16,6 @@ namespace {
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 using Block = ContextColumns::Block;
-
-bool is_placed(const Block& block) {
-  return block.source->position == memory::PositionKind::kPlace;
-}
 
 // [B,m,D] -> keys and values [B,m,H,d] each.
 std::pair<at::Tensor, at::Tensor> project(const at::Tensor& rows, bool is_normed,
@@ -85,49 +82,6 @@ void find_given(Block& block, int64_t index, at::ScalarType compute,
   block.v = it->second.v;
 }
 
-// True when a lane has rows in a placed block and lacks some of a nearer one: as after it started
-// afresh while rows that it starts with lie behind a tier that starts empty.
-bool has_gaps(const std::vector<Block>& blocks) {
-  std::vector<uint8_t> lacks;
-  for (auto block = blocks.rbegin(); block != blocks.rend() && is_placed(*block); ++block) {
-    const std::vector<int64_t>& counts = block->source->rows.counts;
-    lacks.resize(static_cast<size_t>(block->k.size(0)), 0);
-    for (size_t b = 0; b < lacks.size(); ++b) {
-      const int64_t held = counts.empty() ? block->rows() : counts[b];
-      if (held > 0 && lacks[b] != 0) return true;
-      if (held < block->rows()) lacks[b] = 1;
-    }
-  }
-  return false;
-}
-
-// [B, sum m] bool of blocks.
-at::Tensor validity(const std::vector<Block>& blocks, size_t from) {
-  std::vector<at::Tensor> valid;
-  for (size_t i = from; i < blocks.size(); ++i) {
-    const at::Tensor& own = blocks[i].source->rows.valid;
-    const at::Tensor& k = blocks[i].k;
-    valid.push_back(own.defined() ? own
-                                  : at::ones({k.size(0), k.size(1)}, k.options().dtype(at::kBool)));
-  }
-  return at::cat(valid, 1);
-}
-
-// Takes columns [free, free + index.size(1)) of t in the order of `index` [B,n].
-at::Tensor moved(const at::Tensor& t, int64_t free, const at::Tensor& index, int64_t lane_dim,
-                 int64_t dim) {
-  const int64_t lanes = index.size(0), placed = index.size(1);
-  std::vector<int64_t> shape = t.sizes().vec(), view(shape.size(), 1);
-  shape[static_cast<size_t>(lane_dim)] = view[static_cast<size_t>(lane_dim)] = lanes;
-  const at::Tensor all = t.expand(shape);
-  shape[static_cast<size_t>(dim)] = view[static_cast<size_t>(dim)] = placed;
-  const at::Tensor columns =
-      all.narrow(dim, free, placed).gather(dim, index.view(view).expand(shape));
-  const int64_t rest = free + placed;
-  return at::cat({all.narrow(dim, 0, free), columns, all.narrow(dim, rest, t.size(dim) - rest)},
-                 dim);
-}
-
 at::Tensor additive(const at::Tensor& valid, const at::TensorOptions& options) {
   return at::zeros(valid.sizes(), options).masked_fill_(valid.logical_not(), kMinusInfinity);
 }
@@ -142,12 +96,12 @@ bool ContextColumns::is_reordered() const {
 }
 
 at::Tensor ContextColumns::in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const {
-  return lane_order.defined() ? moved(t, free, lane_order, lane_dim, dim) : t;
+  return lane_order.defined() ? in_order(t, free, lane_order, lane_dim, dim) : t;
 }
 
 at::Tensor ContextColumns::original_order(const at::Tensor& given) const {
   const at::Tensor columns =
-      lane_order.defined() ? moved(given, free, lane_order.argsort(int64_t{1}), 0, 1) : given;
+      lane_order.defined() ? in_order(given, free, lane_order.argsort(int64_t{1}), 0, 1) : given;
   if (!is_reordered()) return columns;
   std::vector<at::Tensor> parts(blocks.size());
   int64_t begin = 0;
@@ -169,17 +123,17 @@ void ContextColumns::projections(std::vector<at::Tensor>& k, std::vector<at::Ten
 }
 
 ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
-                              int64_t index, const memory::SegmentRun& run) {
+                              int64_t index, const SegmentScope& scope) {
   ContextColumns out;
   int64_t position = 0;
   for (const memory::ContextBlock& source : context.blocks) {
     if (source.rows.count > 0) out.blocks.push_back({&source, position++, {}, {}});
   }
   std::stable_partition(out.blocks.begin(), out.blocks.end(),
-                        [](const Block& b) { return !is_placed(b); });
+                        [](const Block& b) { return !b.is_placed(); });
   for (Block& block : out.blocks) {
-    (is_placed(block) ? out.placed : out.free) += block.rows();
-    find_given(block, index, layer.settings().compute, run);
+    (block.is_placed() ? out.placed : out.free) += block.rows();
+    find_given(block, index, layer.settings().compute, scope.run);
   }
   for (size_t from = 0; from < out.blocks.size();) {
     size_t to = from + 1;
@@ -188,16 +142,11 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
              out.blocks[to].source->rows.kind == out.blocks[from].source->rows.kind) {
         ++to;
       }
-      project_group(out.blocks, from, to, layer, index, run);
+      project_group(out.blocks, from, to, layer, index, scope.run);
     }
     from = to;
   }
-  if (has_gaps(out.blocks)) {
-    const auto first = std::find_if(out.blocks.begin(), out.blocks.end(), is_placed);
-    const auto from = static_cast<size_t>(first - out.blocks.begin());
-    out.lane_order =
-        std::get<1>(at::sort(validity(out.blocks, from).to(at::kByte), /*stable=*/true, 1, false));
-  }
+  out.lane_order = order_in_lanes(out.blocks, scope);
   return out;
 }
 
@@ -216,14 +165,13 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
       std::any_of(context.blocks.begin(), context.blocks.end(),
                   [](const Block& b) { return b.source->rows.valid.defined(); });
   if (!any_invalid) return out;
-  const auto all = [&](int64_t n) { return at::ones({lanes, n}, options.dtype(at::kBool)); };
+  const auto all = [&](int64_t n) { return all_valid(lanes, n, options.device()); };
   std::vector<at::Tensor> valid;
-  if (!context.blocks.empty())
-    valid.push_back(context.in_lane_order(validity(context.blocks, 0), 0, 1));
+  if (!context.blocks.empty()) valid.push_back(validity(context.blocks, 0));
   if (scope.riders > 0)
     valid.push_back(scope.rider_valid.defined() ? scope.rider_valid : all(scope.riders));
   valid.push_back(scope.token_valid.defined() ? scope.token_valid : all(scope.past + tokens));
-  const at::Tensor columns = at::cat(valid, 1);
+  const at::Tensor columns = context.in_lane_order(at::cat(valid, 1), 0, 1);
   const at::Tensor absent =
       additive(columns, options).view({1, columns.size(0), 1, columns.size(1)});
   out.mask = out.mask.defined() ? out.mask + absent : absent;

@@ -106,14 +106,14 @@ at::Tensor Layer::projected_positions(int64_t reach, PositionTables& tables, boo
   return kept.narrow(1, kept.size(1) - reach - 1, reach + 1);
 }
 
-// Keys and values [H,B,K,d] of all columns.
+// Keys and values [H,B,K,d] of all columns, in the lanes' order.
 std::pair<at::Tensor, at::Tensor> Layer::all_columns(const ContextColumns& columns,
                                                      const at::Tensor& k, const at::Tensor& v,
                                                      SegmentScope& scope) const {
   if (scope.open != nullptr) {
     OpenLayer& open = (*scope.open)[static_cast<size_t>(index_)];
     open.extend(columns, k, v);
-    return {open.keys(), open.values()};
+    return {columns.in_lane_order(open.keys(), 1, 2), columns.in_lane_order(open.values(), 1, 2)};
   }
   std::vector<at::Tensor> keys, values;
   for (const ContextColumns::Block& block : columns.blocks) {
@@ -129,7 +129,7 @@ std::pair<at::Tensor, at::Tensor> Layer::all_columns(const ContextColumns& colum
 memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
                                             const at::Tensor& q, const at::Tensor& k,
                                             const at::Tensor& v, Wants wants, SegmentScope& scope) {
-  const ContextColumns columns = gather_context(context, *this, index_, scope.run);
+  const ContextColumns columns = gather_context(context, *this, index_, scope);
   const int64_t tokens = q.size(1);
   const ColumnMask mask = mask_columns(columns, q.size(0), tokens, *settings_, scope);
   AttentionArgs args;

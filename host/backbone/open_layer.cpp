@@ -23,11 +23,6 @@ bool are_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b
                     [](const at::Tensor& x, const at::Tensor& y) { return x.is_same(y); });
 }
 
-// By contents: every step finds the order anew. Undefined equals undefined alone.
-bool is_equal(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() && b.defined() ? a.equal(b) : a.defined() == b.defined();
-}
-
 }  // namespace
 
 at::Tensor OpenLayer::columns_of(const at::Tensor& buffer) const {
@@ -58,16 +53,12 @@ void OpenLayer::set_context(const ContextColumns& context) {
     values.push_back(block.v);
   }
   const int64_t rows = context.free + context.placed;
-  if (rows == context_ && are_same(keys, context_keys_) && are_same(values, context_values_) &&
-      is_equal(context.lane_order, lane_order_)) {
+  if (rows == context_ && are_same(keys, context_keys_) && are_same(values, context_values_))
     return;
-  }
   at::Tensor k, v;
   for (auto [buffer, pieces, all] : {std::tuple(&k_, &keys, &k), std::tuple(&v_, &values, &v)}) {
     std::vector<at::Tensor> parts;
-    if (!pieces->empty()) {
-      parts.push_back(context.in_lane_order(heads_first(joined(*pieces, 1)), 1, 2));
-    }
+    if (!pieces->empty()) parts.push_back(heads_first(joined(*pieces, 1)));
     if (rows_ > 0) parts.push_back(buffer->narrow(2, context_, rows_));
     if (!parts.empty()) *all = at::cat(parts, 2);
   }
@@ -76,7 +67,6 @@ void OpenLayer::set_context(const ContextColumns& context) {
   context_ = rows;
   context_keys_ = std::move(keys);
   context_values_ = std::move(values);
-  lane_order_ = context.lane_order;
 }
 
 void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v) {
@@ -147,7 +137,6 @@ void OpenLayer::select(const at::Tensor& lanes) {
   // The context's blocks have other lanes from now on: they are gathered again.
   context_keys_.clear();
   context_values_.clear();
-  lane_order_.reset();
 }
 
 }  // namespace mneme::backbone

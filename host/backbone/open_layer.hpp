@@ -18,7 +18,8 @@ class OpenLayer {
   // Appends a step's k, v [B,n,H,d] (in the first step riders, then tokens) behind the context and
   // what came before. Another context than the last step's takes its place.
   void extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v);
-  // All columns, [H,B,K,d] with K = context + rows appended: views whose rows are contiguous.
+  // All columns, [H,B,K,d] with K = context + rows appended, in the order of the blocks: views
+  // whose rows are contiguous.
   at::Tensor keys() const { return columns_of(k_); }
   at::Tensor values() const { return columns_of(v_); }
   // The newest n rows, [B,n,H,d]: views.
@@ -52,9 +53,8 @@ class OpenLayer {
   at::Tensor k_, v_;     // [H,B,capacity,d]
   int64_t context_ = 0;  // rows of the context
   int64_t rows_ = 0;     // rows appended
-  // The context as it was gathered: keys and values of its blocks, and their order in the lanes.
+  // The context as it was gathered: keys and values of its blocks.
   std::vector<at::Tensor> context_keys_, context_values_;
-  at::Tensor lane_order_;
   std::vector<at::Tensor> x_, q_, z_, lse_;
   at::Tensor mass_;           // [B,K], summed over steps
   int64_t mass_context_ = 0;  // context rows in it

@@ -107,27 +107,6 @@ StackState::Saved StackState::save() const {
 
 namespace {
 
-// Riders stand nearer to the tokens than any row, and those that a restarted lane lacks would come
-// between its tokens and the rows that it starts with.
-void check_no_start_rows(const config::MemoryConfig& memory,
-                         const std::vector<std::unique_ptr<Tier>>& tiers) {
-  for (std::size_t i = 0; i < tiers.size(); ++i) {
-    for (const Phase phase : {Phase::kTraining, Phase::kEvaluation}) {
-      const Instance& instance = tiers[i]->instance(phase);
-      if ((instance.traits().flags & MNEME_TIER_RIDERS) != 0) continue;
-      for (const QueueDecl& queue : instance.queues) {
-        if (queue.start_rows == 0) continue;
-        throw_usage(ErrorText{
-            .where = memory.tiers[i].position.text(),
-            .failed = "a memory that starts with rows stands beside one with riders (look-ahead)",
-            .expected = "memories that start empty",
-            .got = str("queue \"", queue.name, "\" with ", queue.start_rows, " rows at its start"),
-            .hint = "let the memory start empty, or use one without riders"});
-      }
-    }
-  }
-}
-
 // What tiers cannot do together, or with segments of this length. Errors: Error(kUsage).
 void check_together(const config::MemoryConfig& memory, const BackboneInfo& backbone,
                     const std::vector<std::unique_ptr<Tier>>& tiers) {
@@ -149,7 +128,6 @@ void check_together(const config::MemoryConfig& memory, const BackboneInfo& back
                     .hint = "lower train.segment or eval.segment"});
     }
   }
-  if (riders > 0) check_no_start_rows(memory, tiers);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -40,29 +41,40 @@ struct Tokens {
 // What a key column is: its distance to query i (when it has one), its bias, whether it is there.
 struct Column {
   bool is_token = false;
-  int64_t place = 0;  // tokens and placed rows: their place relative to the segment's first token
+  // Of tokens and placed rows in each lane, relative to the segment's first token.
+  std::array<int64_t, kLanes> place = {};
   const ContextBlock* block = nullptr;
   int64_t row = 0;
 };
+
+bool has_row(const ContextBlock& block, int64_t lane, int64_t row) {
+  return !block.rows.valid.defined() || block.rows.valid[lane][row].item<bool>();
+}
 
 // The naive side of Layer::attend_tokens, columns in the order of the context.
 naive::Result expected(const LayerCase& c, const memory::LayerContext& context, const Tokens& t,
                        int64_t window, const at::Tensor& token_valid) {
   std::vector<Column> columns;
   std::vector<at::Tensor> keys, values;
-  int64_t placed = 0;
-  for (const ContextBlock& b : context.blocks) {
-    if (b.position == PositionKind::kPlace) placed += b.rows.count;
-  }
-  int64_t place = -placed;
-  for (const ContextBlock& b : context.blocks) {
-    for (int64_t r = 0; r < b.rows.count; ++r) {
-      columns.push_back({false, b.position == PositionKind::kPlace ? place++ : 0, &b, r});
+  std::array<int64_t, kLanes> place = {};  // of the oldest row: each lane's own rows take one
+  const auto count = [&](const ContextBlock& block, int64_t row, int64_t step) {
+    for (size_t b = 0; b < place.size(); ++b) {
+      if (block.position == PositionKind::kPlace && has_row(block, static_cast<int64_t>(b), row))
+        place[b] += step;
     }
-    keys.push_back(b.rows.k.detach());
-    values.push_back(b.rows.v.detach());
+  };
+  for (const ContextBlock& block : context.blocks) {
+    for (int64_t r = 0; r < block.rows.count; ++r) count(block, r, -1);
   }
-  for (int64_t j = 0; j < kTokens; ++j) columns.push_back({true, j, nullptr, j});
+  for (const ContextBlock& block : context.blocks) {
+    for (int64_t r = 0; r < block.rows.count; ++r) {
+      columns.push_back({false, place, &block, r});
+      count(block, r, 1);
+    }
+    keys.push_back(block.rows.k.detach());
+    values.push_back(block.rows.v.detach());
+  }
+  for (int64_t j = 0; j < kTokens; ++j) columns.push_back({true, {j, j}, nullptr, j});
   keys.push_back(t.k.detach());
   values.push_back(t.v.detach());
   const at::Tensor k = at::cat(keys, 1), v = at::cat(values, 1), q = t.q.detach();
@@ -71,7 +83,7 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
   const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
     const Column& column = columns[static_cast<size_t>(j)];
     const bool is_placed = column.is_token || column.block->position == PositionKind::kPlace;
-    int64_t distance = i - column.place;
+    int64_t distance = i - column.place[static_cast<size_t>(b)];
     if (is_placed && (distance < 0 || (window > 0 && distance >= window))) return -kInf;
     if (column.is_token && token_valid.defined() && !token_valid[b][column.row].item<bool>())
       return -kInf;
@@ -94,9 +106,7 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
     const at::Tensor bias = column.is_token ? context.token_bias : column.block->bias;
     if (bias.defined())
       s += bias.expand({kLanes, kHeads, kTokens, bias.size(3)})[b][h][i][column.row].item<double>();
-    if (!column.is_token && column.block->rows.valid.defined() &&
-        !column.block->rows.valid[b][column.row].item<bool>())
-      return -kInf;
+    if (!column.is_token && !has_row(*column.block, b, column.row)) return -kInf;
     return s;
   };
   return naive::attend(q, v, score);

@@ -39,21 +39,6 @@ TEST(OpenLayer, TakesValuesThatChangeUnderTheSameKeys) {
   EXPECT_EQ(column(open.values(), 0), (std::vector<double>{7, 7, 6, 8}));
 }
 
-TEST(OpenLayer, TakesAnotherOrderOfTheSameRows) {
-  OpenLayer open;
-  const at::Tensor keys = at::cat({rows_of(1, 1), rows_of(2, 1)}, 1), values = keys + 10;
-  ContextColumns context = context_of(keys, values);
-  const auto step = [&] { open.extend(context, rows_of(3, 1), rows_of(13, 1)); };
-  step();
-  context.lane_order = at::tensor({0, 1, 1, 0}, at::kLong).view({2, 2});
-  step();
-  EXPECT_EQ(column(open.values(), 0), (std::vector<double>{11, 12, 13, 13}));
-  EXPECT_EQ(column(open.values(), 1), (std::vector<double>{12, 11, 13, 13}));
-  context.lane_order.reset();
-  step();
-  EXPECT_EQ(column(open.keys(), 1), (std::vector<double>{1, 2, 3, 3, 3}));
-}
-
 TEST(OpenLayer, GathersTheContextAgainForOtherLanes) {
   OpenLayer open;
   ContextColumns context = context_of(rows_of(1, 2), rows_of(11, 2));

@@ -147,9 +147,8 @@ TEST_P(OpenSegments, EqualWholeOnesWithClampedDistancesAndAWindow) {
 
 // The lanes multiply within a segment; from then on each has tokens of its own.
 TEST_P(OpenSegments, LanesMultiplyBetweenSteps) {
-  MemorySession session(
-      config_of(positions({PositionScheme::kRelative}).front(), Norm::kPost), small_setup(),
-      memory_with(GetParam().tiers));
+  MemorySession session(config_of(positions({PositionScheme::kRelative}).front(), Norm::kPost),
+                        small_setup(), memory_with(GetParam().tiers));
   const at::NoGradGuard no_grad;
   const at::Tensor prompt = random_ids(90, 1, kLength + 3, 11), own = random_ids(91, 3, 9, 11);
   memory::StackState state = session.fresh(1, memory::Phase::kEvaluation);
@@ -187,6 +186,9 @@ std::vector<Case> cases() {
       {"knn", tier("test_knn", "rows = 9\nneighbours = 3")},
       {"infini", tier("test_infini")},
       {"everything", tier("test_everything")},
+      {"sinks", tier("test_sinks", "rows = 9")},
+      {"riders_and_sinks",
+       tier("test_riders", "rows = 4") + tier("test_sinks", "rows = 9\nqueued = true")},
       {"everything_before", tier("test_everything", "before = true")},
   };
 #ifdef MNEME_HAVE_PLUGINS

@@ -131,18 +131,6 @@ TEST(LaMemoErrors, TakeEpsilonAtEvaluationOfAModelWithAttentionDropout) {
   EXPECT_EQ(refusal_of("rows = 4\neval_epsilon = 1e-6", config), "");
 }
 
-TEST(LaMemoErrors, RefuseAMemoryThatStartsWithRows) {
-  const std::string starts = tier_test::tier(
-      "compressive", "rows = 4\ncompressed_rows = 2\nrate = 2\nstart = \"zeros\"");
-  EXPECT_EQ(refusal(lamemo("rows = 4\nlookahead = false") + starts), "");
-  EXPECT_THAT(
-      refusal(lamemo("rows = 4") + starts),
-      AllOf(HasSubstr("memory.toml:"),
-            HasSubstr("a memory that starts with rows stands beside one with riders (look-ahead)"),
-            HasSubstr("expected memories that start empty, got queue \"memory\" with 4 rows"),
-            HasSubstr("let the memory start empty, or use one without riders")));
-}
-
 TEST(LaMemoErrors, RefuseTwoLookAheadMemories) {
   EXPECT_THAT(refusal(lamemo("rows = 4") + lamemo("rows = 6")),
               AllOf(HasSubstr("two tiers put riders into the layer stack"),

@@ -92,6 +92,19 @@ TEST_P(LaMemoLanes, HaveTheNumbersOfThatLaneAlone) {
   }
 }
 
+// Riders that a restarted lane lacks take no place between its tokens and the rows that it starts
+// with.
+TEST(LaMemoBeside, AMemoryThatStartsWithRowsHasTheNumbersOfEachLaneAlone) {
+  const std::string starts =
+      tier_test::tier("compressive", "rows = 4\ncompressed_rows = 2\nrate = 2\nstart = \"zeros\"");
+  for (const std::string feed : {"", "feed = \"segment\"\n"}) {
+    for (const Phase phase : {Phase::kTraining, Phase::kEvaluation}) {
+      SCOPED_TRACE(feed);
+      expect_lanes_alone(lamemo("rows = 4") + starts + feed, model_config(), phase);
+    }
+  }
+}
+
 TEST_P(LaMemoLanes, MayBeInAnyOrder) {
   const std::vector<int64_t> order = {2, 0, 1};
   for (const std::string& text : tiers()) {
