@@ -1,5 +1,7 @@
 #include "host/memory/hook_context.hpp"
 
+#include <algorithm>
+
 #include "host/base/error.hpp"
 #include "host/memory/ops.hpp"
 #include "host/torch.hpp"
@@ -95,6 +97,19 @@ void check_dtype(const char* field, const at::Tensor& tensor, at::ScalarType exp
   }
 }
 
+// That counts are those of `valid`; on other devices than the CPU it would wait for them.
+void check_counts(const Rows& rows) {
+  if (rows.valid.defined() && !rows.valid.is_cpu()) return;
+  const std::vector<int64_t> expected = rows.valid.defined()
+                                            ? mneme::memory::count_valid(rows.valid)
+                                            : std::vector<int64_t>(rows.counts.size(), rows.count);
+  const auto bad = std::ranges::mismatch(rows.counts, expected);
+  if (bad.in1 == rows.counts.end()) return;
+  throw CallError(MNEME_E_INVALID_ARGUMENT,
+                  str("rows.counts[", bad.in1 - rows.counts.begin(), "] is ", *bad.in1, ", but ",
+                      *bad.in2, " rows of this lane are valid"));
+}
+
 // What is known of each of the out.count rows. Errors: CallError.
 void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows& in, int64_t lanes,
                      Rows& out) {
@@ -117,6 +132,7 @@ void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows
         throw CallError(MNEME_E_INVALID_ARGUMENT, str("rows.counts[", b, "]: expected 0 to ",
                                                       out.count, ", got ", in.counts[b]));
     }
+    check_counts(out);
   } else if (out.valid.defined()) {
     out.counts = mneme::memory::count_valid(out.valid);
   }
@@ -156,6 +172,19 @@ Rows mneme_ctx::rows_in(const mneme_rows& in) const {
   }
   take_attributes(handles, in, lanes, out);
   return out;
+}
+
+void mneme_ctx::gives(const char* what, const at::Tensor& tensor, mneme::memory::Holds holds,
+                      const std::string& name) const {
+  mneme::memory::FiniteWatch* const watch = shared->input->watch;
+  if (watch == nullptr) return;
+  watch->gives(where(), name.empty() ? std::string(what) : str(what, " \"", name, '"'), tensor,
+               holds);
+}
+
+void mneme_ctx::gives_rows(const char* what, const Rows& rows, mneme::memory::Holds holds,
+                           const std::string& name) const {
+  for (const at::Tensor* t : {&rows.hidden, &rows.k, &rows.v}) gives(what, *t, holds, name);
 }
 
 std::string mneme_ctx::where() const {

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "host/memory/call_error.hpp"
+#include "host/memory/finite_watch.hpp"
 #include "host/memory/layer_services.hpp"
+#include "host/memory/live_call.hpp"
 #include "host/memory/rows.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/tier.hpp"
@@ -95,8 +97,9 @@ struct SegmentShared {
 
 }  // namespace mneme::memory
 
-// Lives during one hook call; reused by all calls of a segment.
+// Lives during one hook call; reused by all calls of a segment. Plugins get `handle`.
 struct mneme_ctx {
+  mneme_ctx* handle = nullptr;  // of the current call (LiveCall)
   mneme::memory::SegmentShared* shared = nullptr;
   mneme::memory::HandleTable handles;
   std::deque<std::vector<int64_t>> count_arrays;  // storage of mneme_rows.counts
@@ -111,6 +114,7 @@ struct mneme_ctx {
   at::Tensor x;                                          // the layer's input as the hook knows it
   mneme::memory::LayerContext* context = nullptr;        // context hook: where blocks go
   std::vector<mneme::memory::Rows>* released = nullptr;  // where released rows go
+  std::map<mneme_queue, int64_t> looked_at;              // rows of the queues that the hook got
 
   mneme::memory::LayerServices& layer_services() const {
     if (services == nullptr)
@@ -124,4 +128,23 @@ struct mneme_ctx {
   // Rows from the plugin, checked against B, D, H and d.
   mneme::memory::Rows rows_in(const mneme_rows& rows) const;
   std::string where() const;  // "plugin ..., tier ..., hook ..., layer ..."
+  // Shows a tensor that the hook gives to whoever looks for numbers that are not finite; `name` is
+  // that of a slot, queue or loss.
+  void gives(const char* what, const at::Tensor& tensor,
+             mneme::memory::Holds holds = mneme::memory::Holds::kFinite,
+             const std::string& name = {}) const;
+  // All tensors of rows.
+  void gives_rows(const char* what, const mneme::memory::Rows& rows, mneme::memory::Holds holds,
+                  const std::string& name = {}) const;
 };
+
+namespace mneme::memory {
+
+// A function of a host group that hooks call: body(ctx), every exception a code and text. `handle`
+// is what the plugin took for its mneme_ctx.
+template <typename Body>
+mneme_status in_hook(mneme_ctx* handle, mneme_error* error, Body&& body) noexcept {
+  return guard(error, [&] { body(static_cast<mneme_ctx*>(find_live(LiveKind::kHook, handle))); });
+}
+
+}  // namespace mneme::memory

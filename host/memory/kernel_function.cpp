@@ -7,8 +7,10 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/call_error.hpp"
+#include "host/memory/finite_watch.hpp"
 #include "host/memory/kernel_view.hpp"
 #include "host/memory/ops.hpp"
+#include "host/memory/plugin_call.hpp"
 #include "host/torch_function.hpp"
 
 namespace mneme::memory {
@@ -25,6 +27,14 @@ struct Invocation {
   uint64_t backward_workspace = 0;
   std::vector<at::Tensor> input_meta, output_meta;  // shapes and dtypes on the meta device
   std::shared_ptr<const void> keep_alive;           // the plugin's instance
+  FiniteWatch* watch = nullptr;
+
+  // Shows what the kernel wrote to whoever looks for numbers that are not finite.
+  void gives(const char* what, const std::vector<at::Tensor>& tensors,
+             const std::string& at = "") const {
+    for (std::size_t i = 0; watch != nullptr && i < tensors.size(); ++i)
+      watch->kernel_gives(where + at, str(what, ' ', i, " of kernel ", name), tensors[i]);
+  }
 };
 
 void* stream_of(at::Device device) {
@@ -46,6 +56,9 @@ at::Tensor allocate(const mneme_shape& shape, at::Device device, const char* wha
   if (shape.rank > MNEME_MAX_RANK)
     throw CallError(MNEME_E_SHAPE,
                     str("kernel ", name, ": infer gave ", what, " rank ", shape.rank));
+  if (shape.dtype < MNEME_F32 || shape.dtype > MNEME_BOOL)
+    throw CallError(MNEME_E_DTYPE, str("kernel ", name, ": infer gave ", what, " dtype ",
+                                       shape.dtype, ": expected one of MNEME_F32 .. MNEME_BOOL"));
   for (uint32_t i = 0; i < shape.rank; ++i) {
     if (shape.dims[i] < 0)
       throw CallError(MNEME_E_SHAPE,
@@ -72,7 +85,8 @@ void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& a
   args.reals = call.reals.data();
   args.n_reals = static_cast<uint32_t>(call.reals.size());
   mneme_error error = MNEME_INIT(mneme_error);
-  const mneme_status status = function(call.decl.user, &args, &error);
+  const mneme_status status =
+      call_plugin(error, [&] { return function(call.decl.user, &args, &error); });
   if (status != MNEME_OK)
     throw CallError(status, str("kernel ", call.name, ": ", plugin_error_text(status, error)));
 }
@@ -103,7 +117,8 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   plan.reals = call.reals.data();
   plan.n_reals = static_cast<uint32_t>(call.reals.size());
   mneme_error error = MNEME_INIT(mneme_error);
-  const mneme_status status = decl.infer(decl.user, &plan, &error);
+  const mneme_status status =
+      call_plugin(error, [&] { return decl.infer(decl.user, &plan, &error); });
   if (status != MNEME_OK)
     throw CallError(status,
                     str("kernel ", call.name, ": infer: ", plugin_error_text(status, error)));
@@ -124,6 +139,7 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
   args.workspace_bytes = plan.workspace_bytes;
   run(pick(call, decl.forward_cpu, decl.forward_cuda), call, args);
+  call.gives("output", result.outputs);
   return result;
 }
 
@@ -226,7 +242,11 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     args.grad_inputs = grad_inputs.data();
     args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
     args.workspace_bytes = call.backward_workspace;
+    if (call.watch != nullptr) {
+      for (const at::Tensor& grad : grads) call.watch->takes(grad);
+    }
     run(pick(call, decl.backward_cpu, decl.backward_cuda), call, args);
+    call.gives("gradient", result, ", backward");
     return result;
   }
 };
@@ -237,7 +257,7 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
                                    const std::vector<at::Tensor>& inputs,
                                    std::vector<int64_t> integers, std::vector<double> reals,
                                    at::Device device, const std::string& where,
-                                   std::shared_ptr<const void> keep_alive) {
+                                   std::shared_ptr<const void> keep_alive, FiniteWatch* watch) {
   auto call = std::make_shared<Invocation>();
   call->decl = decl;
   call->name = name;
@@ -245,6 +265,8 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
   call->reals = std::move(reals);
   call->device = device;
   call->keep_alive = std::move(keep_alive);
+  call->where = where;
+  call->watch = watch;
   std::vector<at::Tensor> contiguous;
   bool needs_gradient = false;
   for (const at::Tensor& t : inputs) {
@@ -255,7 +277,6 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
     const at::NoGradGuard no_grad;
     return forward(*call, contiguous).outputs;
   }
-  call->where = where;
   return KernelFunction::apply(at::TensorList(contiguous), call);  // a vector would not be seen
 }
 

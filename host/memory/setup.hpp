@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "host/config/options.hpp"
+#include "host/memory/call_error.hpp"
+#include "host/memory/live_call.hpp"
 #include "host/memory/tier.hpp"
 #include "mneme/plugin.h"
 
@@ -15,3 +17,14 @@ struct mneme_setup {
   const mneme::config::OptionMap* options = nullptr;
   const mneme::memory::BackboneInfo* backbone = nullptr;
 };
+
+namespace mneme::memory {
+
+// A function of a host group that `create` calls, as in_hook (hook_context.hpp).
+template <typename Body>
+mneme_status in_create(mneme_setup* handle, mneme_error* error, Body&& body) noexcept {
+  return guard(error,
+               [&] { body(static_cast<mneme_setup*>(find_live(LiveKind::kCreate, handle))); });
+}
+
+}  // namespace mneme::memory

@@ -30,6 +30,7 @@
 
 namespace mneme::memory {
 
+class FiniteWatch;   // finite_watch.hpp
 class Tier;          // tier.hpp
 class TierState;     // tier_state.hpp
 struct TierOutline;  // tier_outline.hpp
@@ -231,6 +232,8 @@ struct SegmentInput {
   // Probes that somebody wants (names as plugins publish them), and where they go (keys as above).
   std::set<std::string, std::less<>> wanted_probes = {};
   std::map<std::string, at::Tensor>* probes = nullptr;
+  // Looks at what hooks get and give, when a loss was not finite.
+  FiniteWatch* watch = nullptr;
 };
 
 struct Riders {
@@ -290,7 +293,8 @@ class SegmentRun {
   uint64_t weights_version() const;
   // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
   void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
-  // Some tier's absorb serves the layer; it wants the queries, or the local result, beside the rows.
+  // Some tier's absorb serves the layer; it wants the queries, or the local result, beside the
+  // rows.
   bool absorbs(int64_t layer) const;
   bool wants_queries(int64_t layer) const;
   bool wants_local(int64_t layer) const;
@@ -318,6 +322,11 @@ class SegmentRun {
   bool wants_layer_outputs() const;
   void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
               const at::Tensor& targets, const at::Tensor& logp);
+
+  // Rows that the reads of this segment reached in a layer beside the context's, summed over tiers:
+  // what a tier declares (traits.read_rows), or what it was seen to get of its queues if that is
+  // more.
+  int64_t read_rows() const;
 
   // Auxiliary losses by "<tier>.<name>" with the manifest's weight beside the value; metrics
   // likewise, detached.

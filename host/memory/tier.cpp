@@ -12,6 +12,7 @@
 #include "host/memory/groups/normalise.hpp"
 #include "host/memory/host_groups.hpp"
 #include "host/memory/ops.hpp"
+#include "host/memory/plugin_call.hpp"
 #include "host/memory/plugin_options.hpp"
 #include "host/memory/setup.hpp"
 #include "host/torch.hpp"
@@ -97,7 +98,20 @@ bool same_parameters(const Instance& a, const Instance& b) {
 Instance::Instance(const LoadedPlugin& plugin, config::OptionMap options,
                    const BackboneInfo& backbone, const std::vector<int64_t>& served, Phase phase,
                    const std::string& where)
-    : plugin_(plugin) {
+    : plugin_(plugin), where_(str(where, ": plugin ", plugin.note.id)) {
+  create(std::move(options), backbone, served, phase);
+  try {
+    check_traits();
+  } catch (...) {
+    destroy();
+    throw;
+  }
+}
+
+Instance::~Instance() { destroy(); }
+
+void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
+                      std::vector<int64_t> served, Phase phase) {
   mneme_setup setup;
   setup.instance = this;
   setup.options = &options;
@@ -109,26 +123,39 @@ Instance::Instance(const LoadedPlugin& plugin, config::OptionMap options,
     logged.push_back({level, std::string(line)});
     return true;
   });
-  const mneme_status status =
-      plugin.table.create(host_object(), &setup, &info, &room.value, &handle_, &error);
+  const LiveCall call(LiveKind::kCreate, &setup);
+  const mneme_status status = call_plugin(error, [&] {
+    return plugin_.table.create(host_object(), call.setup(), &info, &room.value, &handle_, &error);
+  });
   traits_ = room.value;
-  if (status != MNEME_OK) {
-    throw_plugin_status(str(where, ": plugin ", plugin.note.id, ": create"), status, error);
+  if (status != MNEME_OK) throw_plugin_status(where_ + ": create", status, error);
+  if (handle_ == nullptr) {
+    throw_plugin(ErrorText{.where = where_ + ": create",
+                           .failed = "MNEME_OK without an instance",
+                           .expected = "its address in *instance",
+                           .got = "NULL",
+                           .hint = "a memory without anything to keep gives the address of a "
+                                   "static variable"});
   }
+}
+
+// Runs are over by then, and their results are written: what destroy throws is said and no more.
+void Instance::destroy() noexcept {
+  mneme_error error = MNEME_INIT(mneme_error);
+  const mneme_status status = call_plugin(error, [&] {
+    plugin_.table.destroy(handle_);
+    return mneme_status{MNEME_OK};
+  });
+  if (status == MNEME_OK) return;
   try {
-    check_traits(where);
+    log_error(where_, ": destroy: ", plugin_error_text(status, error));
   } catch (...) {
-    if (plugin_.table.destroy != nullptr) plugin_.table.destroy(handle_);
-    throw;
+    return;  // no memory is left to say it with
   }
 }
 
-Instance::~Instance() {
-  if (plugin_.table.destroy != nullptr) plugin_.table.destroy(handle_);
-}
-
-void Instance::check_traits(const std::string& where) const {
-  const std::string subject = str(where, ": plugin ", plugin_.note.id, ": create");
+void Instance::check_traits() const {
+  const std::string subject = where_ + ": create";
   const auto refuse = [&](const std::string& failed, const std::string& hint) {
     throw_plugin(ErrorText{.where = subject, .failed = failed, .hint = hint});
   };
@@ -160,7 +187,7 @@ void Instance::check_traits(const std::string& where) const {
   if ((traits_.flags & MNEME_TIER_RIDERS) != 0 &&
       (table().begin == nullptr || table().ride == nullptr))
     refuse("MNEME_TIER_RIDERS needs the hooks begin and ride", "set both hooks");
-  if (traits_.context_rows < 0 || traits_.max_segment < 0)
+  if (traits_.context_rows < 0 || traits_.max_segment < 0 || traits_.read_rows < 0)
     refuse("a size in traits is negative", "0 means none");
 }
 

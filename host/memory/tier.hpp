@@ -95,9 +95,13 @@ class Instance : public std::enable_shared_from_this<Instance> {
   mutable std::map<std::pair<std::string, std::string>, at::Tensor> constants;
 
  private:
-  void check_traits(const std::string& where) const;
+  void create(config::OptionMap options, const BackboneInfo& backbone, std::vector<int64_t> served,
+              Phase phase);
+  void destroy() noexcept;
+  void check_traits() const;
 
   const LoadedPlugin& plugin_;
+  std::string where_;  // "<place in the manifest>: plugin <id>"
   void* handle_ = nullptr;
   mneme_tier_traits traits_{};
 };

@@ -70,6 +70,8 @@ const Fault kFaults[] = {
     {"token_bias_undeclared", "hook context, layer 0", "a token bias needs MNEME_TIER_TOKEN_BIAS"},
     {"rows_shape", "hook absorb, layer 0", "rows.hidden: expected shape [3, 5, 6], got [3, 5, 1]"},
     {"rows_size", "hook absorb, layer 0", "rows.rows is 6, but the tensor has 5 rows"},
+    {"counts_of_others", "hook absorb, layer 0",
+     "rows.counts[1] is 4, but 5 rows of this lane are valid"},
     {"rows_counts", "hook absorb, layer 0", "rows.counts[1]: expected 0 to 5, got 6"},
     {"carried", "hook absorb, layer 0", "assign: carried is 10, but the queue has 0 rows"},
     {"mixed_dtypes", "hook absorb, layer 0", "add/1"},
@@ -135,6 +137,7 @@ TEST(SetupFaults, NameTheNullPointer) {
                                            {"weights", std::vector<double>{0.5}}});
   mneme_setup setup;
   setup.options = &options;
+  const LiveCall call(LiveKind::kCreate, &setup);
   const mneme_config_api& api = *config_api();
   mneme_error error = MNEME_INIT(mneme_error);
   const auto expect = [&](mneme_status status, const std::string& text) {
@@ -144,17 +147,17 @@ TEST(SetupFaults, NameTheNullPointer) {
   const char* text = nullptr;
   const int64_t* integers = nullptr;
   uint64_t count = 0;
-  ASSERT_EQ(api.text(&setup, "mode", &text, &error), MNEME_OK) << error.message;
+  ASSERT_EQ(api.text(call.setup(), "mode", &text, &error), MNEME_OK) << error.message;
   EXPECT_STREQ(text, "mean");
-  expect(api.text(&setup, "mode", nullptr, &error), "out is NULL");
-  expect(api.text(&setup, nullptr, &text, &error), "key is NULL");
-  expect(api.integer(&setup, nullptr, nullptr, &error), "key is NULL");
-  expect(api.integers(&setup, "taps", nullptr, &count, &error), "out is NULL");
-  expect(api.integers(&setup, "taps", &integers, nullptr, &error), "count is NULL");
-  expect(api.reals(&setup, "weights", nullptr, &count, &error), "out is NULL");
+  expect(api.text(call.setup(), "mode", nullptr, &error), "out is NULL");
+  expect(api.text(call.setup(), nullptr, &text, &error), "key is NULL");
+  expect(api.integer(call.setup(), nullptr, nullptr, &error), "key is NULL");
+  expect(api.integers(call.setup(), "taps", nullptr, &count, &error), "out is NULL");
+  expect(api.integers(call.setup(), "taps", &integers, nullptr, &error), "count is NULL");
+  expect(api.reals(call.setup(), "weights", nullptr, &count, &error), "out is NULL");
   const char* const names[] = {"add/1", nullptr};
   mneme_op ops[2] = {};
-  expect(op_api()->resolve(&setup, names, 2, ops, &error), "names[1] is NULL");
+  expect(op_api()->resolve(call.setup(), names, 2, ops, &error), "names[1] is NULL");
 }
 
 TEST(SegmentFaults, NameTheLaneWhoseCountIsNoCount) {

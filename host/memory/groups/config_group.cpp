@@ -7,37 +7,37 @@
 namespace mneme::memory {
 namespace {
 
-mneme_status integer(mneme_setup* setup, const char* key, int64_t* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status integer(mneme_setup* opaque, const char* key, int64_t* out, mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(key, "key");
     need(out, "out");
     *out = setup->options->integer(key);
   });
 }
-mneme_status real(mneme_setup* setup, const char* key, double* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status real(mneme_setup* opaque, const char* key, double* out, mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(key, "key");
     need(out, "out");
     *out = setup->options->real(key);
   });
 }
-mneme_status boolean(mneme_setup* setup, const char* key, int32_t* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status boolean(mneme_setup* opaque, const char* key, int32_t* out, mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(key, "key");
     need(out, "out");
     *out = setup->options->boolean(key) ? 1 : 0;
   });
 }
-mneme_status text(mneme_setup* setup, const char* key, const char** out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status text(mneme_setup* opaque, const char* key, const char** out, mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(key, "key");
     need(out, "out");
     *out = setup->options->text(key).c_str();
   });
 }
-mneme_status integers(mneme_setup* setup, const char* key, const int64_t** out, uint64_t* count,
+mneme_status integers(mneme_setup* opaque, const char* key, const int64_t** out, uint64_t* count,
                       mneme_error* error) {
-  return guard(error, [&] {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(key, "key");
     need(out, "out");
     need(count, "count");
@@ -46,9 +46,9 @@ mneme_status integers(mneme_setup* setup, const char* key, const int64_t** out, 
     *count = values.size();
   });
 }
-mneme_status reals(mneme_setup* setup, const char* key, const double** out, uint64_t* count,
+mneme_status reals(mneme_setup* opaque, const char* key, const double** out, uint64_t* count,
                    mneme_error* error) {
-  return guard(error, [&] {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(key, "key");
     need(out, "out");
     need(count, "count");

@@ -10,9 +10,9 @@
 namespace mneme::memory {
 namespace {
 
-mneme_status add(mneme_setup* setup, const mneme_kernel_decl* given, mneme_kernel* out,
+mneme_status add(mneme_setup* opaque, const mneme_kernel_decl* given, mneme_kernel* out,
                  mneme_error* error) {
-  return guard(error, [&] {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(out, "out");
     const auto in = normalised(given, "mneme_kernel_decl");
     if (in.name == nullptr || *in.name == '\0')
@@ -33,10 +33,10 @@ mneme_status add(mneme_setup* setup, const mneme_kernel_decl* given, mneme_kerne
   });
 }
 
-mneme_status call(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* inputs, uint32_t n_in,
+mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* inputs, uint32_t n_in,
                   const int64_t* integers, uint32_t n_integers, const double* reals,
                   uint32_t n_reals, mneme_tensor* outputs, uint32_t n_out, mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (kernel == 0 || kernel > ctx->instance->kernels.size())
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("kernel ", kernel, " does not exist: use what add gave"));
@@ -52,9 +52,10 @@ mneme_status call(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* input
     if (n_reals > 0) need(reals, "reals");
     std::vector<at::Tensor> tensors;
     for (uint32_t i = 0; i < n_in; ++i) tensors.push_back(ctx->handles.get(inputs[i]));
-    std::vector<at::Tensor> results = run_kernel(
-        decl.decl, decl.name, tensors, {integers, integers + n_integers}, {reals, reals + n_reals},
-        ctx->shared->stack->backbone().device, ctx->where(), ctx->instance->shared_from_this());
+    std::vector<at::Tensor> results =
+        run_kernel(decl.decl, decl.name, tensors, {integers, integers + n_integers},
+                   {reals, reals + n_reals}, ctx->shared->stack->backbone().device, ctx->where(),
+                   ctx->instance->shared_from_this(), ctx->shared->input->watch);
     for (uint32_t i = 0; i < n_out; ++i) outputs[i] = ctx->handles.give(std::move(results[i]));
   });
 }

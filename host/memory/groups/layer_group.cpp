@@ -50,6 +50,7 @@ void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& li
     ContextBlock out = like;
     out.rows = piece->rows;
     out.block = piece;
+    ctx->gives_rows("rows of a context block", out.rows, Holds::kFinite);
     if (like.position == PositionKind::kExplicit)
       out.distance = like.distance.narrow(1, from, piece->rows.count);
     if (like.bias.defined()) {
@@ -64,8 +65,8 @@ void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& li
   }
 }
 
-mneme_status emit_block(mneme_ctx* ctx, const mneme_block* given, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status emit_block(mneme_ctx* opaque, const mneme_block* given, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (ctx->context == nullptr)
       throw CallError(MNEME_E_STATE, "blocks are emitted in the context hook only");
     const auto in = normalised(given, "mneme_block");
@@ -77,6 +78,7 @@ mneme_status emit_block(mneme_ctx* ctx, const mneme_block* given, mneme_error* e
     out.position = static_cast<PositionKind>(in.position_kind);
     out.bias = ctx->handles.get_optional(in.bias);
     out.distance = ctx->handles.get_optional(in.distance);
+    ctx->gives("bias of a context block", out.bias, Holds::kAbsent);
     if (out.position == PositionKind::kExplicit && !out.distance.defined()) {
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       "block.distance is 0: MNEME_POSITION_EXPLICIT needs distances");
@@ -86,6 +88,7 @@ mneme_status emit_block(mneme_ctx* ctx, const mneme_block* given, mneme_error* e
       return;
     }
     out.rows = ctx->rows_in(normalised(in.rows, "block.rows"));
+    ctx->gives_rows("rows of a context block", out.rows, Holds::kFinite);
     if (out.position == PositionKind::kExplicit)
       check_distance(out.distance, ctx->shared->lanes, out.rows.count);
     if (out.bias.defined()) {
@@ -98,8 +101,8 @@ mneme_status emit_block(mneme_ctx* ctx, const mneme_block* given, mneme_error* e
   });
 }
 
-mneme_status emit_token_bias(mneme_ctx* ctx, mneme_tensor handle, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status emit_token_bias(mneme_ctx* opaque, mneme_tensor handle, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (ctx->context == nullptr)
       throw CallError(MNEME_E_STATE, "a token bias is emitted in the context hook only");
     if ((ctx->instance->traits().flags & MNEME_TIER_TOKEN_BIAS) == 0)
@@ -110,23 +113,24 @@ mneme_status emit_token_bias(mneme_ctx* ctx, mneme_tensor handle, mneme_error* e
                     {ctx->shared->lanes, ctx->shared->stack->backbone().heads, ctx->shared->length,
                      ctx->shared->segment.offset + ctx->shared->length},
                     true);
+    ctx->gives("token bias", bias, Holds::kAbsent);
     at::Tensor& sum = ctx->context->token_bias;
     sum = sum.defined() ? sum + bias : bias;
   });
 }
 
-mneme_status norm(mneme_ctx* ctx, mneme_tensor rows, uint32_t flags, mneme_tensor* out,
+mneme_status norm(mneme_ctx* opaque, mneme_tensor rows, uint32_t flags, mneme_tensor* out,
                   mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     *out = ctx->handles.give(ctx->layer_services().norm(ctx->handles.get(rows),
                                                         (flags & MNEME_NO_WEIGHT_GRADIENT) == 0));
   });
 }
 
-mneme_status project(mneme_ctx* ctx, uint32_t which, mneme_tensor rows, uint32_t flags,
+mneme_status project(mneme_ctx* opaque, uint32_t which, mneme_tensor rows, uint32_t flags,
                      mneme_tensor* out, mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     if (which < MNEME_PROJECT_Q || which > MNEME_PROJECT_O)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
@@ -143,9 +147,9 @@ std::string no_relative_positions(const mneme_ctx* ctx, const char* what) {
              ctx->shared->stack->backbone().position, "\"");
 }
 
-mneme_status weight(mneme_ctx* ctx, uint32_t which, uint32_t flags, mneme_tensor* out,
+mneme_status weight(mneme_ctx* opaque, uint32_t which, uint32_t flags, mneme_tensor* out,
                     mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     if (which < MNEME_WEIGHT_Q || which > MNEME_WEIGHT_POSITION_BIAS)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
@@ -157,9 +161,9 @@ mneme_status weight(mneme_ctx* ctx, uint32_t which, uint32_t flags, mneme_tensor
   });
 }
 
-mneme_status positions(mneme_ctx* ctx, int64_t least, int64_t count, uint32_t flags,
+mneme_status positions(mneme_ctx* opaque, int64_t least, int64_t count, uint32_t flags,
                        mneme_tensor* out, mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     if (count < 1)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
@@ -204,9 +208,9 @@ void check_attention(const AttentionCall& call, const BackboneInfo& backbone, in
                     str("attention: first_key and key_count must lie within [0, ", keys, ")"));
 }
 
-mneme_status attention(mneme_ctx* ctx, const mneme_attention* given, mneme_tensor* z,
+mneme_status attention(mneme_ctx* opaque, const mneme_attention* given, mneme_tensor* z,
                        mneme_tensor* lse, mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(z, "z");
     need(lse, "lse");
     const auto in = normalised(given, "mneme_attention");
@@ -245,8 +249,8 @@ mneme_status attention(mneme_ctx* ctx, const mneme_attention* given, mneme_tenso
   });
 }
 
-mneme_status release(mneme_ctx* ctx, const mneme_rows* given, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status release(mneme_ctx* opaque, const mneme_rows* given, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if ((ctx->instance->traits().flags & MNEME_TIER_RELEASES) == 0)
       throw CallError(MNEME_E_STATE, "release needs MNEME_TIER_RELEASES in the tier's traits");
     if (ctx->released == nullptr || ctx->layer < 0)
@@ -257,6 +261,7 @@ mneme_status release(mneme_ctx* ctx, const mneme_rows* given, mneme_error* error
                       "release takes layer-input rows (MNEME_ROWS_HIDDEN)");
     if (in.hidden == 0 && in.rows == 0) return;
     ctx->released->push_back(ctx->rows_in(in).detached());
+    ctx->gives_rows("released rows", ctx->released->back(), Holds::kInfinite);
   });
 }
 
@@ -284,8 +289,9 @@ void accumulate(mneme_ctx* ctx, std::map<std::string, Accumulated>& into, const 
     throw CallError(MNEME_E_DTYPE, str("\"", name, "\": value must be a floating-point tensor"));
   if (!weight.defined()) weight = torch::ones({lanes}, value.options().requires_grad(false));
   const at::Tensor spread = weight.expand({lanes});
-  const at::Tensor sum =
-      (spread * at::where(spread > 0, value, torch::zeros({}, value.options()))).sum();
+  const at::Tensor counted = at::where(spread > 0, value, torch::zeros({}, value.options()));
+  if (!is_metric) ctx->gives("auxiliary loss", counted, Holds::kFinite, name);
+  const at::Tensor sum = (spread * counted).sum();
   const at::Tensor total = weight.expand({lanes}).sum();
   Accumulated& entry = into[ctx->tier->name() + "." + name];
   entry.weight = ctx->tier->loss_weight(name);
@@ -293,17 +299,19 @@ void accumulate(mneme_ctx* ctx, std::map<std::string, Accumulated>& into, const 
   if (!fresh) place->second = {place->second.first + sum, place->second.second + total};
 }
 
-mneme_status aux(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight,
+mneme_status aux(mneme_ctx* opaque, const char* name, mneme_tensor value, mneme_tensor weight,
                  mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (name != nullptr) check_declared(ctx->tier->loss_names(), name);
     accumulate(ctx, ctx->shared->losses, name, value, weight, false);
   });
 }
 
-mneme_status metric(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight,
+mneme_status metric(mneme_ctx* opaque, const char* name, mneme_tensor value, mneme_tensor weight,
                     mneme_error* error) {
-  return guard(error, [&] { accumulate(ctx, ctx->shared->metrics, name, value, weight, true); });
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    accumulate(ctx, ctx->shared->metrics, name, value, weight, true);
+  });
 }
 
 }  // namespace

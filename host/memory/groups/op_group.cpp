@@ -33,10 +33,10 @@ int32_t supports(mneme_op op, uint32_t dtype, uint32_t device_type) {
   return op_supports(op, dtype, device_type) ? 1 : 0;
 }
 
-mneme_status call(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
+mneme_status call(mneme_ctx* opaque, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
                   const mneme_attr* attrs, uint32_t n_attrs, mneme_tensor* outputs, uint32_t n_out,
                   mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (n_in > 0) need(inputs, "inputs");
     if (n_out > 0) need(outputs, "outputs");
     c10::SmallVector<at::Tensor, 8> tensors;

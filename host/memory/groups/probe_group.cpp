@@ -13,16 +13,23 @@ std::string probe_key(const mneme_ctx* ctx, const char* name) {
              name);
 }
 
-int32_t wanted(mneme_ctx* ctx, const char* name) {
+bool is_wanted(const mneme_ctx* ctx, const char* name) {
   const SegmentInput& input = *ctx->shared->input;
-  return input.probes != nullptr && name != nullptr && input.wanted_probes.contains(name) ? 1 : 0;
+  return input.probes != nullptr && name != nullptr && input.wanted_probes.contains(name);
 }
 
-mneme_status publish(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_error* error) {
-  return guard(error, [&] {
+// Nobody wants what a hook that does not run publishes.
+int32_t wanted(mneme_ctx* opaque, const char* name) {
+  bool found = false;
+  const mneme_status status =
+      in_hook(opaque, nullptr, [&](const mneme_ctx* ctx) { found = is_wanted(ctx, name); });
+  return status == MNEME_OK && found ? 1 : 0;
+}
+
+mneme_status publish(mneme_ctx* opaque, const char* name, mneme_tensor value, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     const at::Tensor& tensor = ctx->handles.get(value);
-    if (wanted(ctx, name) != 0)
-      (*ctx->shared->input->probes)[probe_key(ctx, name)] = tensor.detach();
+    if (is_wanted(ctx, name)) (*ctx->shared->input->probes)[probe_key(ctx, name)] = tensor.detach();
   });
 }
 

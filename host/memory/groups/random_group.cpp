@@ -38,9 +38,9 @@ at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name, const std::vect
   return out;
 }
 
-mneme_status named_draw(mneme_ctx* ctx, Law law, const char* name, const mneme_shape* given,
+mneme_status named_draw(mneme_ctx* opaque, Law law, const char* name, const mneme_shape* given,
                         mneme_tensor* out, mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     const auto shape = normalised(given, "mneme_shape");
     if (name == nullptr || *name == '\0')

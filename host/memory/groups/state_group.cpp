@@ -35,8 +35,9 @@ RowsQueue& queue_of(mneme_ctx* ctx, mneme_queue id) {
   return scope_of(ctx, decl.is_model_scope, decl.name).queues[id - 1];
 }
 
-mneme_status parameter(mneme_ctx* ctx, mneme_parameter id, mneme_tensor* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status parameter(mneme_ctx* opaque, mneme_parameter id, mneme_tensor* out,
+                       mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     if (id == 0 || id > ctx->instance->parameters.size())
       throw CallError(MNEME_E_INVALID_ARGUMENT,
@@ -57,8 +58,8 @@ const SlotDecl& tensor_slot(const mneme_ctx* ctx, mneme_slot id) {
   return decl;
 }
 
-mneme_status slot_get(mneme_ctx* ctx, mneme_slot id, mneme_tensor* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status slot_get(mneme_ctx* opaque, mneme_slot id, mneme_tensor* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     const SlotDecl& decl = tensor_slot(ctx, id);
     *out = ctx->handles.borrow(scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1]);
@@ -88,12 +89,13 @@ void check_slot_value(const SlotDecl& decl, const at::Tensor& old, const at::Ten
   }
 }
 
-mneme_status slot_set(mneme_ctx* ctx, mneme_slot id, mneme_tensor handle, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status slot_set(mneme_ctx* opaque, mneme_slot id, mneme_tensor handle, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     const SlotDecl& decl = tensor_slot(ctx, id);
     at::Tensor& slot = scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1];
     const at::Tensor& value = ctx->handles.get(handle);
     check_slot_value(decl, slot, value, ctx->shared->lanes);
+    ctx->gives("slot", value, Holds::kInfinite, decl.name);
     slot = value;
   });
 }
@@ -111,18 +113,18 @@ at::Tensor& counts_of(mneme_ctx* ctx, mneme_slot id, uint64_t count) {
   return slot;
 }
 
-mneme_status counts_get(mneme_ctx* ctx, mneme_slot id, int64_t* values, uint64_t count,
+mneme_status counts_get(mneme_ctx* opaque, mneme_slot id, int64_t* values, uint64_t count,
                         mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (count > 0) need(values, "values");
     const at::Tensor slot = counts_of(ctx, id, count).contiguous();
     std::copy_n(slot.const_data_ptr<int64_t>(), count, values);
   });
 }
 
-mneme_status counts_set(mneme_ctx* ctx, mneme_slot id, const int64_t* values, uint64_t count,
+mneme_status counts_set(mneme_ctx* opaque, mneme_slot id, const int64_t* values, uint64_t count,
                         mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (count > 0) need(values, "values");
     at::Tensor& slot = counts_of(ctx, id, count);
     // A new tensor: the old one is the state of the segment before.
@@ -132,19 +134,21 @@ mneme_status counts_set(mneme_ctx* ctx, mneme_slot id, const int64_t* values, ui
   });
 }
 
-mneme_status queue_size(mneme_ctx* ctx, mneme_queue id, int64_t* rows, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status queue_size(mneme_ctx* opaque, mneme_queue id, int64_t* rows, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(rows, "rows");
     *rows = queue_of(ctx, id).size();
   });
 }
 
-mneme_status queue_blocks(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint32_t stride,
+mneme_status queue_blocks(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, uint32_t stride,
                           uint32_t capacity, uint32_t* count, mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     need(count, "count");
-    const auto& blocks = queue_of(ctx, id).blocks();
+    const RowsQueue& queue = queue_of(ctx, id);
+    const auto& blocks = queue.blocks();
+    ctx->looked_at[id] = queue.size();
     *count = static_cast<uint32_t>(blocks.size());
     if (capacity > 0 && (stride < 8 || stride % 8 != 0))
       throw CallError(MNEME_E_INVALID_ARGUMENT,
@@ -157,10 +161,12 @@ mneme_status queue_blocks(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint3
   });
 }
 
-mneme_status queue_rows(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status queue_rows(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     check_room(out, "mneme_rows");
-    write_struct(out, ctx->rows_out(queue_of(ctx, id).rows()), out->struct_size);
+    const RowsQueue& queue = queue_of(ctx, id);
+    ctx->looked_at[id] = queue.size();
+    write_struct(out, ctx->rows_out(queue.rows()), out->struct_size);
   });
 }
 
@@ -223,12 +229,13 @@ bool token_projection(const mneme_ctx* ctx, int64_t from, int64_t rows, Projecti
   return true;
 }
 
-mneme_status queue_append(mneme_ctx* ctx, mneme_queue id, const mneme_rows* given,
+mneme_status queue_append(mneme_ctx* opaque, mneme_queue id, const mneme_rows* given,
                           mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     RowsQueue& queue = queue_of(ctx, id);
     Rows rows = ctx->rows_in(normalised(given, "mneme_rows"));
     check_kind(ctx, id, rows);
+    ctx->gives_rows("queue", rows, Holds::kInfinite, ctx->instance->queues[id - 1].name);
     auto block = std::make_shared<RowsBlock>();
     const int64_t from = rows.kind == RowsKind::kHidden ? first_row_of_x(ctx, rows.hidden) : -1;
     Projection projection;
@@ -242,9 +249,9 @@ mneme_status queue_append(mneme_ctx* ctx, mneme_queue id, const mneme_rows* give
   });
 }
 
-mneme_status queue_pop_oldest(mneme_ctx* ctx, mneme_queue id, int64_t n, mneme_rows* out,
+mneme_status queue_pop_oldest(mneme_ctx* opaque, mneme_queue id, int64_t n, mneme_rows* out,
                               mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (n < 0) throw CallError(MNEME_E_INVALID_ARGUMENT, str("pop_oldest: n is negative: ", n));
     if (out == nullptr) {
       queue_of(ctx, id).drop_oldest(n);
@@ -285,12 +292,13 @@ bool carried_projection(const mneme_ctx* ctx, const RowsQueue& queue, int64_t ca
   return true;
 }
 
-mneme_status queue_assign(mneme_ctx* ctx, mneme_queue id, const mneme_rows* given, int64_t carried,
-                          mneme_error* error) {
-  return guard(error, [&] {
+mneme_status queue_assign(mneme_ctx* opaque, mneme_queue id, const mneme_rows* given,
+                          int64_t carried, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     RowsQueue& queue = queue_of(ctx, id);
     Rows rows = ctx->rows_in(normalised(given, "mneme_rows"));
     check_kind(ctx, id, rows);
+    ctx->gives_rows("queue", rows, Holds::kInfinite, ctx->instance->queues[id - 1].name);
     const int64_t fresh = rows.count - carried;
     if (carried > queue.size() || (carried >= 0 && (fresh < 0 || fresh > ctx->shared->length))) {
       throw CallError(

@@ -99,9 +99,9 @@ void check_start_parameter(const SlotDecl& decl, const Instance& instance) {
 
 }  // namespace
 
-mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* given,
+mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* given,
                            mneme_parameter* out, mneme_error* error) {
-  return guard(error, [&] {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(out, "out");
     const auto in = normalised(given, "mneme_parameter_decl");
     Instance& instance = *setup->instance;
@@ -135,9 +135,9 @@ mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* given
   });
 }
 
-mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* given, mneme_slot* out,
+mneme_status add_slot(mneme_setup* opaque, const mneme_slot_decl* given, mneme_slot* out,
                       mneme_error* error) {
-  return guard(error, [&] {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(out, "out");
     const auto in = normalised(given, "mneme_slot_decl");
     Instance& instance = *setup->instance;
@@ -168,9 +168,9 @@ mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* given, mneme_sl
   });
 }
 
-mneme_status add_queue(mneme_setup* setup, const mneme_queue_decl* given, mneme_queue* out,
+mneme_status add_queue(mneme_setup* opaque, const mneme_queue_decl* given, mneme_queue* out,
                        mneme_error* error) {
-  return guard(error, [&] {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
     need(out, "out");
     const auto in = normalised(given, "mneme_queue_decl");
     Instance& instance = *setup->instance;

@@ -37,8 +37,8 @@ at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at
   return out.to(device);
 }
 
-mneme_status info(mneme_ctx* ctx, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status info(mneme_ctx* opaque, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     check_room(out, "mneme_tensor_info");
     const at::Tensor& tensor = ctx->handles.get(t);
     mneme_tensor_info filled = MNEME_INIT(mneme_tensor_info);
@@ -53,24 +53,25 @@ mneme_status info(mneme_ctx* ctx, mneme_tensor t, mneme_tensor_info* out, mneme_
   });
 }
 
-mneme_status retain(mneme_ctx* ctx, mneme_tensor t, mneme_error* error) {
-  return guard(error, [&] { ctx->handles.retain(t); });
+mneme_status retain(mneme_ctx* opaque, mneme_tensor t, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) { ctx->handles.retain(t); });
 }
 
-mneme_status release(mneme_ctx* ctx, mneme_tensor t, mneme_error* error) {
-  return guard(error, [&] { ctx->handles.release(t); });
+mneme_status release(mneme_ctx* opaque, mneme_tensor t, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) { ctx->handles.release(t); });
 }
 
-mneme_status from_data(mneme_ctx* ctx, const mneme_shape* shape, const void* data, uint64_t bytes,
-                       mneme_tensor* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status from_data(mneme_ctx* opaque, const mneme_shape* shape, const void* data,
+                       uint64_t bytes, mneme_tensor* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     *out = ctx->handles.give(upload(shape, data, bytes, device_of(ctx)));
   });
 }
 
-mneme_status constant_find(mneme_ctx* ctx, const char* key, mneme_tensor* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status constant_find(mneme_ctx* opaque, const char* key, mneme_tensor* out,
+                           mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     need(key, "key");
     const auto found = ctx->instance->constants.find({key, device_of(ctx).str()});
@@ -78,9 +79,9 @@ mneme_status constant_find(mneme_ctx* ctx, const char* key, mneme_tensor* out, m
   });
 }
 
-mneme_status constant_put(mneme_ctx* ctx, const char* key, const mneme_shape* shape,
+mneme_status constant_put(mneme_ctx* opaque, const char* key, const mneme_shape* shape,
                           const void* data, uint64_t bytes, mneme_tensor* out, mneme_error* error) {
-  return guard(error, [&] {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     need(key, "key");
     const at::Device device = device_of(ctx);

@@ -61,9 +61,11 @@ void SegmentRun::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, co
                               const LocalAttention* local, LayerServices& services,
                               bool is_own_segment) {
   call(i, Hook::kAbsorb, layer, &services, x, [&](const mneme_plugin& table, void* self) {
+    takes(rows.hidden);
+    if (local != nullptr) takes(local->z);
     const mneme_rows given = ctx.rows_out(rows);
     mneme_absorb in = MNEME_INIT(mneme_absorb);
-    in.segment = &shared.segment;
+    in.segment = &seen_segment;
     in.layer = layer;
     in.rows = &given;
     if (is_own_segment) in.flags |= MNEME_ABSORB_OWN_SEGMENT;
@@ -83,7 +85,7 @@ void SegmentRun::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, co
         in.context_v = ctx.handles.borrow(joined(local->context_v, range));
       }
     }
-    return table.absorb(self, &ctx, &in, &error);
+    return hook_status(table.absorb, self, &in);
   });
 }
 

@@ -96,9 +96,6 @@ void SegmentRun::Impl::describe() {
   segment.length = input.length;
   segment.previous_length = state.previous_length_;
   segment.layers = backbone.layers;
-  segment.tokens = tokens.data();
-  segment.valid_count = valid_count.data();
-  segment.reset = state.reset_.data();
   segment.compute_dtype = dtype_code_of(backbone.compute_dtype);
   segment.device_type = backbone.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
 }
@@ -125,7 +122,7 @@ void SegmentRun::Impl::begin(std::size_t i) {
   call(i, Hook::kBegin, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
     Roomy<mneme_riders> room;
     mneme_riders& out = room.value;
-    const mneme_status status = table.begin(self, &ctx, &shared.segment, &out, &error);
+    const mneme_status status = hook_status(table.begin, self, &seen_segment, &out);
     if (status != MNEME_OK || out.rows == 0) return status;
     return guard(&error, [&] {
       if ((ctx.instance->traits().flags & MNEME_TIER_RIDERS) == 0)
@@ -134,8 +131,10 @@ void SegmentRun::Impl::begin(std::size_t i) {
       rows.hidden = out.rows;
       rows.valid = out.valid;
       const Rows checked = ctx.rows_in(rows);
+      ctx.gives("riders", checked.hidden);
       riders = {checked.hidden, checked.valid, checked.count};
       rider_tier = static_cast<int64_t>(i);
+      check_context_rows(i, 0);
     });
   });
 }

@@ -4,6 +4,17 @@
 
 namespace mneme::memory {
 
+void SegmentRun::Impl::check_context_rows(std::size_t i, int64_t rows) const {
+  const int64_t own_riders = rider_tier == static_cast<int64_t>(i) ? riders.count : 0;
+  const int64_t declared = work[i].instance().traits().context_rows;
+  if (rows + own_riders <= declared) return;
+  throw CallError(MNEME_E_INVALID_ARGUMENT,
+                  str(rows + own_riders, " rows",
+                      own_riders > 0 ? str(", ", own_riders, " of them riders") : "",
+                      ", but traits.context_rows declares at most ", declared,
+                      ": windows, memory estimates and reports count on it"));
+}
+
 LayerContext SegmentRun::context(int64_t layer, const at::Tensor& x, LayerServices& services) {
   impl_->layer_input = x;
   std::vector<LayerContext> by_tier(impl_->work.size());
@@ -15,10 +26,12 @@ LayerContext SegmentRun::context(int64_t layer, const at::Tensor& x, LayerServic
     impl_->ctx.context = &by_tier[i];
     impl_->call(i, Hook::kContext, layer, &services, x, [&](const mneme_plugin& table, void* self) {
       mneme_context in = MNEME_INIT(mneme_context);
-      in.segment = &impl_->shared.segment;
+      in.segment = &impl_->seen_segment;
       in.layer = layer;
       in.x = impl_->ctx.handles.borrow(x);
-      return table.context(self, &impl_->ctx, &in, &impl_->error);
+      const mneme_status status = impl_->hook_status(table.context, self, &in);
+      if (status != MNEME_OK) return status;
+      return guard(&impl_->error, [&] { impl_->check_context_rows(i, by_tier[i].rows()); });
     });
     const at::Tensor& bias = by_tier[i].token_bias;
     if (bias.defined()) out.token_bias = out.token_bias.defined() ? out.token_bias + bias : bias;

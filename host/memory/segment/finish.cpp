@@ -18,7 +18,8 @@ void SegmentRun::finish(const at::Tensor& top, const std::vector<at::Tensor>& la
     if (impl_->work[i].instance().table().finish == nullptr) continue;
     impl_->call(i, Hook::kFinish, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
       mneme_finish in = MNEME_INIT(mneme_finish);
-      in.segment = &impl_->shared.segment;
+      in.segment = &impl_->seen_segment;
+      impl_->takes(top, logp);
       const auto wants = [&](uint64_t bit) { return impl_->ctx.instance->wants(bit); };
       if (wants(MNEME_WANT_FINISH_TOP)) in.top = impl_->ctx.handles.borrow(top);
       if (wants(MNEME_WANT_FINISH_TARGETS)) in.targets = impl_->ctx.handles.borrow(targets);
@@ -29,7 +30,7 @@ void SegmentRun::finish(const at::Tensor& top, const std::vector<at::Tensor>& la
           layer_handles.push_back(impl_->ctx.handles.borrow(layer));
         in.layers = layer_handles.data();
       }
-      return table.finish(self, &impl_->ctx, &in, &impl_->error);
+      return impl_->hook_status(table.finish, self, &in);
     });
   }
 }

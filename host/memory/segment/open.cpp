@@ -47,9 +47,6 @@ void SegmentRun::select(const std::vector<int64_t>& lanes) {
   pick(impl.riders.rows);
   pick(impl.riders.valid);
   impl.shared.lanes = impl.shared.segment.lanes = impl.state.lanes_;
-  impl.shared.segment.tokens = impl.tokens.data();
-  impl.shared.segment.valid_count = impl.valid_count.data();
-  impl.shared.segment.reset = impl.state.reset_.data();
 }
 
 }  // namespace mneme::memory

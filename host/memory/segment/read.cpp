@@ -1,4 +1,6 @@
 // Moment 6: what tiers read, checked and merged with the local result.
+#include <algorithm>
+
 #include "host/base/error.hpp"
 #include "host/memory/groups/normalise.hpp"
 #include "host/memory/segment/segment_impl.hpp"
@@ -70,7 +72,41 @@ ReadResult SegmentRun::Impl::checked(const mneme_read& out, uint32_t site) const
   result.out = checked_out(out, full);
   if (out.merge == MNEME_MERGE_GATE) result.gate = checked_gate(out, full);
   if (out.merge == MNEME_MERGE_LSE) result.lse = checked_lse(out);
+  if (input.watch != nullptr) show(result);
   return result;
+}
+
+// What nobody reads may hold anything (merge.cpp).
+void SegmentRun::Impl::show(const ReadResult& result) const {
+  at::Tensor out = result.out;
+  ctx.gives("gate", result.gate);
+  ctx.gives("lse", result.lse, Holds::kAbsent);
+  if (result.gate.defined())
+    out = at::where(result.gate == 0, torch::zeros({}, out.options()), out);
+  if (result.lse.defined())
+    out = out.masked_fill(result.lse.isneginf().transpose(1, 2).unsqueeze(-1), 0);
+  ctx.gives("result", out);
+}
+
+void SegmentRun::Impl::note_read_rows(std::size_t i) {
+  int64_t rows = 0;
+  for (const auto& [queue, count] : ctx.looked_at) rows += count;
+  read_rows.resize(work.size(), 0);
+  read_rows[i] = std::max(read_rows[i], rows);
+  const int64_t declared = work[i].instance().traits().read_rows;
+  if (declared == 0 || rows <= declared) return;
+  throw CallError(MNEME_E_INVALID_ARGUMENT,
+                  str(rows, " rows of its queues, but traits.read_rows declares at most ", declared,
+                      ": reports count on it"));
+}
+
+int64_t SegmentRun::read_rows() const {
+  int64_t sum = 0;
+  for (std::size_t i = 0; i < impl_->stack.tiers_.size(); ++i) {
+    const int64_t declared = impl_->tier(i).instance(impl_->state.phase_).traits().read_rows;
+    sum += std::max(declared, i < impl_->read_rows.size() ? impl_->read_rows[i] : 0);
+  }
+  return sum;
 }
 
 ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
@@ -78,8 +114,9 @@ ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
                                   LayerServices& services) {
   ReadResult result;
   call(i, Hook::kRead, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
+    takes(layer_input, local.z, projected);
     mneme_queries in = MNEME_INIT(mneme_queries);
-    in.segment = &shared.segment;
+    in.segment = &seen_segment;
     in.layer = layer;
     in.site = site;
     const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
@@ -93,9 +130,12 @@ ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
     if (wants(MNEME_WANT_READ_X)) in.x = ctx.handles.borrow(layer_input);
     Roomy<mneme_read> room;
     mneme_read& out = room.value;
-    const mneme_status status = table.read(self, &ctx, &in, &out, &error);
-    if (status != MNEME_OK || out.merge == MNEME_MERGE_NONE) return status;
-    return guard(&error, [&] { result = checked(out, site); });
+    const mneme_status status = hook_status(table.read, self, &in, &out);
+    if (status != MNEME_OK) return status;
+    return guard(&error, [&] {
+      note_read_rows(i);
+      if (out.merge != MNEME_MERGE_NONE) result = checked(out, site);
+    });
   });
   return result;
 }

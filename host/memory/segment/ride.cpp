@@ -30,8 +30,9 @@ at::Tensor SegmentRun::ride(int64_t layer, const at::Tensor& hidden, const at::T
         .hint = str("remove the tier's key `layers` (--unset memory.tier.", i, ".layers)")});
   }
   impl.call(i, Hook::kRide, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
+    impl.takes(hidden, q_riders, k, v);
     mneme_ride in = MNEME_INIT(mneme_ride);
-    in.segment = &impl.shared.segment;
+    in.segment = &impl.seen_segment;
     in.layer = layer;
     in.riders = impl.riders.count;
     in.q_riders = impl.ctx.handles.borrow(q_riders);
@@ -41,11 +42,12 @@ at::Tensor SegmentRun::ride(int64_t layer, const at::Tensor& hidden, const at::T
     in.is_last = is_last ? 1 : 0;
     in.valid = impl.ctx.handles.borrow(impl.rider_validity(k.device()));
     mneme_tensor out = 0;
-    const mneme_status status = table.ride(self, &impl.ctx, &in, &out, &impl.error);
+    const mneme_status status = impl.hook_status(table.ride, self, &in, &out);
     if (status != MNEME_OK) return status;
     return guard(&impl.error, [&] {
       if (out == 0 && is_last) return;
       result = impl.ctx.handles.get(out);
+      impl.ctx.gives("result", result);
       if (result.sizes() != q_riders.sizes())
         throw CallError(MNEME_E_SHAPE, str("ride: expected ", list_text(q_riders.sizes().vec()),
                                            ", got ", list_text(result.sizes().vec())));

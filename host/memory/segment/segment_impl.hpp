@@ -10,9 +10,16 @@
 #include "host/memory/call_error.hpp"
 #include "host/memory/hook_context.hpp"
 #include "host/memory/merge.hpp"
+#include "host/memory/plugin_call.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::memory {
+
+// What hooks see of the lanes: copies, which no hook may change.
+struct LaneArrays {
+  std::vector<int64_t> tokens, valid_count;
+  std::vector<uint8_t> reset;
+};
 
 // The key columns of one tier's rows in a layer's context.
 struct ColumnRange {
@@ -35,9 +42,12 @@ struct SegmentRun::Impl {
   int64_t offset = 0;      // tokens of an open segment before this step
   std::vector<int64_t> valid_count;
   std::vector<int64_t> tokens;  // of each lane since it started afresh, before this segment
+  LaneArrays seen_lanes;        // as the hook that runs sees them
+  mneme_segment seen_segment;   // likewise
   at::Tensor layer_input;       // of the layer that runs, as context() got it
   // Of each tier's context, by layer.
   std::map<int64_t, std::map<std::size_t, ColumnRange>> columns;
+  std::vector<int64_t> read_rows;  // of each tier: most rows that a read of it got of its queues
 
   Impl(Stack& stack_in, StackState& state_in, const SegmentInput& input_in)
       : stack(stack_in), state(state_in), input(input_in) {}
@@ -57,18 +67,42 @@ struct SegmentRun::Impl {
   // The lengths that hooks see from now on.
   void set_lengths(int64_t before, int64_t length);
 
-  // Runs one hook of tier i: hook_call(plugin table, instance handle) gives its status. Rows that
-  // the hook let go are delivered. Errors: Error(kPlugin) with the plugin's own text.
+  // Runs one hook of tier i: hook_call(plugin table, instance handle) gives its status; it calls
+  // the hook itself by hook_status(). Rows that the hook let go are delivered. Errors:
+  // Error(kPlugin) with the plugin's own text.
   template <typename Call>
   void call(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x,
             Call hook_call) {
     std::vector<Rows> released;
     enter(i, hook, layer, services, x, released);
-    leave(i, layer, hook_call(ctx.instance->table(), ctx.instance->handle()), released);
+    mneme_status status = MNEME_OK;
+    {
+      const LiveCall live(LiveKind::kHook, &ctx);
+      ctx.handle = live.ctx();
+      status = hook_call(ctx.instance->table(), ctx.instance->handle());
+    }
+    leave(i, layer, status, released);
+  }
+  // The status of a function of the plugin's table that gets (instance, ctx, args..., error).
+  template <typename Function, typename... Args>
+  mneme_status hook_status(Function function, void* self, Args... args) {
+    return call_plugin(error, [&] { return function(self, ctx.handle, args..., &error); });
   }
   void enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x,
              std::vector<Rows>& released);
   void leave(std::size_t i, int64_t layer, mneme_status status, const std::vector<Rows>& released);
+  // Errors: Error(kPlugin) when the hook wrote into what it may only read.
+  void check_untouched() const;
+  // Tensors that a hook gets, to whoever looks for numbers that are not finite.
+  template <typename... Tensors>
+  void takes(const Tensors&... tensors) const {
+    if (input.watch != nullptr) (input.watch->takes(tensors), ...);
+  }
+  // Errors: CallError when tier i, which gives `rows` rows in a layer and its riders, declared
+  // fewer.
+  void check_context_rows(std::size_t i, int64_t rows) const;
+  // Notes what a read hook looked at. Errors: CallError when it declared fewer rows.
+  void note_read_rows(std::size_t i);
 
   // Puts rows that tier `from` let go into the waiting rows of the tiers that it feeds.
   void deliver(std::size_t from, int64_t layer, const std::vector<Rows>& released);
@@ -87,6 +121,7 @@ struct SegmentRun::Impl {
                                    const at::Tensor& projected, LayerServices& services);
   // What a read hook gave, in the local result's shape. Errors: CallError.
   ReadResult checked(const mneme_read& out, uint32_t site) const;
+  void show(const ReadResult& result) const;
   at::Tensor checked_out(const mneme_read& out, const std::vector<int64_t>& full) const;
   at::Tensor checked_gate(const mneme_read& out, const std::vector<int64_t>& full) const;
   at::Tensor checked_lse(const mneme_read& out) const;

@@ -1,5 +1,6 @@
 // One segment of one run: how a hook is called, what the backbone may ask, and commit.
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 #include "host/base/error.hpp"
@@ -19,8 +20,17 @@ void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServi
   ctx.handles.begin_call();
   ctx.count_arrays.clear();
   ctx.released = hook == Hook::kAbsorb || hook == Hook::kRide ? &released : nullptr;
-  shared.segment.valid = ctx.handles.borrow(shared.valid);
-  shared.segment.reset_mask = ctx.handles.borrow(shared.reset_mask);
+  ctx.looked_at.clear();
+  takes(x);
+  seen_lanes.tokens = tokens;
+  seen_lanes.valid_count = valid_count;
+  seen_lanes.reset = state.reset_;
+  seen_segment = shared.segment;
+  seen_segment.tokens = seen_lanes.tokens.data();
+  seen_segment.valid_count = seen_lanes.valid_count.data();
+  seen_segment.reset = seen_lanes.reset.data();
+  seen_segment.valid = ctx.handles.borrow(shared.valid);
+  seen_segment.reset_mask = ctx.handles.borrow(shared.reset_mask);
   error.struct_size = sizeof(error);
   error.code = error.native_code = error.line = 0;
   error.file[0] = error.message[0] = '\0';
@@ -31,8 +41,32 @@ void SegmentRun::Impl::leave(std::size_t i, int64_t layer, mneme_status status,
   ctx.context = nullptr;
   ctx.released = nullptr;
   if (status != MNEME_OK) throw_plugin_status(ctx.where(), status, error);
+  check_untouched();
   ctx.handles.begin_call();  // everything that the hook left is released
   if (!released.empty()) deliver(i, layer, released);
+}
+
+void SegmentRun::Impl::check_untouched() const {
+  const auto refuse = [&](const std::string& what) {
+    throw_plugin(ErrorText{.where = ctx.where(),
+                           .failed = "the hook wrote into what it may only read",
+                           .got = "a change in its " + what,
+                           .hint = "copy what is to be changed"});
+  };
+  if (seen_lanes.tokens != tokens) refuse("segment->tokens");
+  if (seen_lanes.valid_count != valid_count) refuse("segment->valid_count");
+  if (seen_lanes.reset != state.reset_) refuse("segment->reset");
+  mneme_segment given = seen_segment;  // but for the fields that enter() filled
+  given.tokens = shared.segment.tokens;
+  given.valid_count = shared.segment.valid_count;
+  given.reset = shared.segment.reset;
+  given.valid = shared.segment.valid;
+  given.reset_mask = shared.segment.reset_mask;
+  if (std::memcmp(&given, &shared.segment, sizeof(given)) != 0 ||
+      seen_segment.tokens != seen_lanes.tokens.data() ||
+      seen_segment.valid_count != seen_lanes.valid_count.data() ||
+      seen_segment.reset != seen_lanes.reset.data())
+    refuse("mneme_segment");
 }
 
 bool SegmentRun::Impl::any_tier(int64_t layer,

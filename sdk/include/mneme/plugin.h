@@ -99,8 +99,10 @@ typedef struct mneme_tier_traits {
   uint64_t wants; /* MNEME_WANT_* */
   uint32_t absorb;
   uint32_t sites;
-  int64_t context_rows; /* most rows that `context` emits for a layer (riders included); model.same_length sums it over tiers. 0 = none */
+  int64_t context_rows; /* most rows that `context` emits for a layer (riders included), which the host holds the tier to; model.same_length sums it over tiers. 0 = none */
   int64_t max_segment;  /* longest segment that the tier can serve, 0 = any */
+  int64_t read_rows;    /* most rows that `read` reaches in a layer beside those of `context`, as a kNN memory does; reports add it to context_rows. 0 = not said: the rows
+                           that `read` was seen to get of its queues are reported. Where it is given, the host holds the tier to it */
 } mneme_tier_traits;
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------------------------------------------------- */
@@ -134,7 +136,7 @@ typedef struct mneme_segment {
 typedef struct mneme_riders {
   uint32_t struct_size;
   uint32_t flags;
-  mneme_tensor rows;  /* [B,M,D], as embedded: after embedding scale and dropout; 0 = none */
+  mneme_tensor rows;  /* [B,M,D], as embedded: after embedding scale and dropout; 0 = none. Riders that a lane does not have take no place in it */
   mneme_tensor valid; /* [B,M] bool, 0 = all */
 } mneme_riders;
 
@@ -253,7 +255,8 @@ typedef struct mneme_plugin {
   /* [any] Once, before the first create: the place to look up the host's function groups and keep the pointers. get_group gives NULL for an unknown id. Optional. */
   mneme_status (*init)(const mneme_host* host, mneme_get_group_fn get_group, mneme_error* error);
 
-  /* Makes an instance: reads options, resolves ops, declares parameters, slots, queues and kernels, fills `traits`. A pure function of its arguments. */
+  /* Makes an instance: reads options, resolves ops, declares parameters, slots, queues and kernels, fills `traits`. A pure function of its arguments. With MNEME_OK
+   * *instance is not NULL. */
   mneme_status (*create)(const mneme_host* host, mneme_setup* setup, const mneme_model_info* model, mneme_tier_traits* traits, void** instance, mneme_error* error);
   void (*destroy)(void* instance);
 

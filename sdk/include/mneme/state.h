@@ -90,7 +90,7 @@ typedef struct mneme_rows {
   mneme_tensor valid;     /* [B,m] bool; 0 = every row of every lane is valid */
   mneme_tensor position;  /* [B,m] i64, the row's absolute place in its lane, 0 = none */
   mneme_tensor mass;      /* [B,m] f32, attention mass, 0 = none */
-  const int64_t* counts;  /* [B] valid rows of each lane, on the CPU; NULL = m for every lane, or counted by the host from `valid` (on CUDA that waits for the device) */
+  const int64_t* counts;  /* [B] valid rows of each lane, on the CPU: those of `valid`, or m without it; NULL = m for every lane, or counted by the host from `valid` (on CUDA that waits for the device) */
 } mneme_rows;
 
 /* Rows of a queue keep these attributes. */

@@ -21,7 +21,8 @@ class Faulty : public mneme::Tier {
       "output|null_key|"
       "null_ops|null_data|no_struct_size|info_size|pop_size|"
       "negative_keys|kernel_without_inputs|backward_fails|backward_memory|"
-      "reserved_rows|rows_counts|reserved_block|no_name|host_name|scope|parameter_extent|"
+      "reserved_rows|counts_of_others|rows_counts|reserved_block|no_name|host_name|scope|parameter_"
+      "extent|"
       "parameter_init|parameter_rate|slot_extent|slot_gradient|start_unknown|start_any|"
       "counts_as_tensor|tensor_as_counts|counts_size|slot_flags|counts_gradient|"
       "start_shape|queue_kind|queue_attributes|queue_rows|position_count|positions_missing|biases_"
@@ -109,6 +110,12 @@ class Faulty : public mneme::Tier {
     if (fault_ == "rows_size") {
       mneme::Rows wrong = rows;
       wrong.count = rows.count + 1;
+      l.queue(queue_).append(wrong);
+    }
+    if (fault_ == "counts_of_others") {
+      const int64_t counts[] = {5, 4, 5};
+      mneme::Rows wrong = rows;
+      wrong.counts = counts;
       l.queue(queue_).append(wrong);
     }
     if (fault_ == "rows_counts") {

@@ -12,7 +12,8 @@ class Knn : public mneme::Tier {
  public:
   static constexpr auto kOptions =
       mneme::options(mneme::integer("rows", 64, 1, 1 << 20, "keys and values that are kept"),
-                     mneme::integer("neighbours", 8, 1, 4096, "keys that a query reads"));
+                     mneme::integer("neighbours", 8, 1, 4096, "keys that a query reads"),
+                     mneme::integer("declared", 0, 0, 1 << 20, "rows that it says it reads"));
   explicit Knn(mneme::Setup& s)
       : rows_(s.integer("rows")),
         neighbours_(s.integer("neighbours")),
@@ -21,6 +22,7 @@ class Knn : public mneme::Tier {
     settings.kind = mneme::RowsKind::kKeysValues;
     settings.capacity = rows_;
     past_ = s.queue("past", settings);
+    s.read_rows(s.integer("declared"));
     s.reads_at(MNEME_SITE_HEADS);
     s.wants(MNEME_WANT_READ_Q | MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V);
   }

@@ -5,6 +5,8 @@
 
 #include "mneme/plugin.h"
 
+static int instance_of_nothing;
+
 static mneme_status make(const mneme_host* host, mneme_setup* setup, const mneme_model_info* model,
                          mneme_tier_traits* traits, void** instance, mneme_error* error) {
   (void)host;
@@ -13,7 +15,7 @@ static mneme_status make(const mneme_host* host, mneme_setup* setup, const mneme
   (void)error;
   traits->sites = FLAWED_SITES;
   traits->wants = FLAWED_WANTS;
-  *instance = NULL;
+  *instance = &instance_of_nothing;
   return MNEME_OK;
 }
 

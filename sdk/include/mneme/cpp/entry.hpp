@@ -60,6 +60,7 @@ struct Hooks {
     traits.wants = said.wants;
     traits.context_rows = said.context_rows;
     traits.max_segment = said.max_segment;
+    traits.read_rows = said.read_rows;
     traits.absorb = said.absorb;
     traits.sites = said.sites;
     if (Has::kAbsorb && said.absorb == MNEME_ABSORB_NEVER) {

@@ -162,8 +162,11 @@ class Setup {
   void reads_at(uint32_t sites) noexcept { traits_.sites |= sites; }
   // Tensors for absorb, read and finish: MNEME_WANT_* bits.
   void wants(uint64_t bits) noexcept { traits_.wants |= bits; }
-  // Most rows that context emits for a layer, riders included.
+  // Most rows that context emits for a layer, riders included; the host holds the tier to it.
   void context_rows(int64_t rows) noexcept { traits_.context_rows = rows; }
+  // Most rows that read reaches in a layer beside them; where it is given the host holds the tier
+  // to it.
+  void read_rows(int64_t rows) noexcept { traits_.read_rows = rows; }
   // Longest segment that the tier can serve.
   void max_segment(int64_t length) noexcept { traits_.max_segment = length; }
   void releases() noexcept { traits_.flags |= MNEME_TIER_RELEASES; }
