@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/eval/batch.hpp"
+#include "host/eval/not_finite.hpp"
 #include "host/torch.hpp"
 
 namespace mneme::eval {
@@ -116,6 +117,12 @@ class Evaluation {
   void add_scores(const data::Segment& segment, const std::vector<double>& nll,
                   const at::Tensor& correct);
   void add_target(std::int64_t id, const Score& one);
+  void add_reported(const data::Segment& segment, const memory::SegmentRun& run,
+                    std::int64_t tokens);
+  // The segment runs once more, to find where. Error (kRun).
+  [[noreturn]] void throw_not_finite(const data::Segment& segment, const std::string& where,
+                                     const std::string& failed, double value);
+  NotFinite find_not_finite_in(const data::Segment& segment);
 
   backbone::Model& model_;
   memory::Stack& stack_;
@@ -133,11 +140,25 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
   return {begin, begin + flat.numel()};
 }
 
-[[noreturn]] void throw_not_finite(const data::Segment& segment, std::int64_t place, double value) {
-  throw_run({.where = str("segment ", segment.index, ", lane ", place / segment.length,
-                          ", position ", place % segment.length),
-             .failed = "the loss of a token is not finite",
-             .got = format_number(value, 3),
+NotFinite Evaluation::find_not_finite_in(const data::Segment& segment) {
+  const backbone::Batch batch = make_batch(segment, model_.vocabulary(), stack_.backbone().device);
+  if (NotFinite found = find_in_state(state_); !found.place.empty()) return found;
+  memory::FiniteWatch watch;
+  memory::SegmentInput input;
+  input.length = segment.length;
+  input.valid_count = batch.valid_count;
+  input.watch = &watch;
+  memory::SegmentRun run(stack_, state_, input);
+  return find_not_finite(model_, batch, run, watch);
+}
+
+void Evaluation::throw_not_finite(const data::Segment& segment, const std::string& where,
+                                  const std::string& failed, double value) {
+  const std::string place = find_not_finite_in(segment).place;
+  throw_run({.where = str("segment ", segment.index, where),
+             .failed = failed,
+             .got = str(format_number(value, 3),
+                        place.empty() ? "" : "; the first thing that is not finite is ", place),
              .hint = "the weights or a memory hold NaN or infinity, or the precision is too low"});
 }
 
@@ -158,13 +179,28 @@ void Evaluation::add_scores(const data::Segment& segment, const std::vector<doub
       const auto i = static_cast<std::size_t>(lane * segment.length + position);
       const std::int64_t before = distance.next();
       if (segment.targets[i] == data::kNoTarget) continue;
-      if (!std::isfinite(nll[i])) throw_not_finite(segment, static_cast<std::int64_t>(i), nll[i]);
+      if (!std::isfinite(nll[i])) {
+        throw_not_finite(segment, str(", lane ", lane, ", position ", position),
+                         "the loss of a token is not finite", nll[i]);
+      }
       const Score one{.tokens = 1, .nll = nll[i], .correct = is_correct[i] ? 1 : 0};
       add_target(segment.targets[i], one);
       breakdown_.add(position, before, segment.targets[i], one);
       if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(one);
     }
   }
+}
+
+void Evaluation::add_reported(const data::Segment& segment, const memory::SegmentRun& run,
+                              std::int64_t tokens) {
+  const auto losses = run.losses();
+  for (const auto& [name, loss] : losses) {
+    const double value = loss.value.item<double>();
+    if (std::isfinite(value)) continue;
+    throw_not_finite(segment, "", str("the auxiliary loss ", name, " is not finite"), value);
+  }
+  losses_.add(losses, tokens);
+  metrics_.add(run.metrics(), tokens);
 }
 
 void Evaluation::run(const data::Segment& segment) {
@@ -194,8 +230,7 @@ void Evaluation::run(const data::Segment& segment) {
   const backbone::Output out = model_.forward(batch, run, forward);
   const std::vector<double> nll = to_doubles(out.nll);
   add_scores(segment, nll, out.correct);
-  losses_.add(run.losses(), result_.total.tokens - before);
-  metrics_.add(run.metrics(), result_.total.tokens - before);
+  add_reported(segment, run, result_.total.tokens - before);
   run.commit();
   ++result_.segments;
   result_.final_state_bytes = state_.bytes();

@@ -88,6 +88,15 @@ void Adam::step(double factor) {
   }
 }
 
+std::vector<std::string> Adam::untrained() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const bool is_frozen = parameters_[i].lr == 0.0;
+    if (!is_frozen && moments_[i].count.item<float>() == 0.0F) names.push_back(moments_[i].name);
+  }
+  return names;
+}
+
 std::vector<std::string> Adam::non_finite_gradients() const {
   const at::NoGradGuard no_grad;
   std::vector<std::string> names;

@@ -44,6 +44,9 @@ class Adam {
   // Names of parameters whose gradient holds a NaN or an infinity, in order of the parameters.
   [[nodiscard]] std::vector<std::string> non_finite_gradients() const;
 
+  // Names of parameters that are to be trained and never had a gradient, in their order.
+  [[nodiscard]] std::vector<std::string> untrained() const;
+
   // State of one parameter, for checkpoints. The tensors are the optimiser's own.
   struct Moments {
     std::string name;

@@ -1,9 +1,11 @@
 #include "host/train/session.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "host/base/clock.hpp"
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/torch.hpp"
 #include "host/train/diagnosis.hpp"
 #include "host/train/initial_weights.hpp"
@@ -108,7 +110,9 @@ StepReport Session::train_step() {
     optimizer_->zero_grad();
     const Pass pass = run_passes();
     report_numbers(report, pass);
-    if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
+    const bool has_finite_losses = std::ranges::all_of(
+        report.losses, [](const auto& loss) { return std::isfinite(loss.second); });
+    if (!std::isfinite(report.loss) || !has_finite_losses || !std::isfinite(report.grad_norm)) {
       fail_not_finite(report, pass, begin);
     }
     update(report, pass);
@@ -150,19 +154,46 @@ void Session::update(StepReport& report, const Pass& pass) {
   report.tokens = tokens_;
 }
 
+eval::NotFinite Session::find_in_backward(const Place& begin) {
+  memory::FiniteWatch watch;
+  go_back({begin.data, begin.noise, begin.state.clone()});
+  watch_ = &watch;
+  try {
+    static_cast<void>(run_passes());
+  } catch (const std::exception& error) {
+    log_warning("the failed step did not run once more: ", error.what());
+  }
+  watch_ = nullptr;
+  return {watch.found(), !watch.found().empty()};
+}
+
+namespace {
+
+// The loss, or the auxiliary one that is not finite.
+std::string loss_text(const StepReport& report) {
+  const auto bad = std::ranges::find_if(
+      report.losses, [](const auto& loss) { return !std::isfinite(loss.second); });
+  if (!std::isfinite(report.loss) || bad == report.losses.end()) {
+    return str("the loss is ", format_number(report.loss, 4));
+  }
+  return str("the auxiliary loss ", bad->first, " is ", format_number(bad->second, 4));
+}
+
+}  // namespace
+
 void Session::fail_not_finite(const StepReport& report, const Pass& pass, const Place& begin) {
   const std::vector<std::string> names = optimizer_->non_finite_gradients();
   optimizer_->zero_grad();
   memory::StackState state = begin.state.clone();
   runtime_->model().seek_noise(begin.noise);
-  const std::string place = find_not_finite(*runtime_, state, pass.segments);
-  std::string what = str("the loss is ", format_number(report.loss, 4));
-  if (!place.empty()) {
-    what += str("; the first thing that is not finite is ", place);
-  } else {
+  eval::NotFinite first = find_not_finite(*runtime_, state, pass.segments);
+  std::string what = loss_text(report);
+  if (first.place.empty()) {
     what += str(", its forward passes are finite; the global norm of the gradients is ",
                 format_number(report.grad_norm, 4));
+    first = find_in_backward(begin);
   }
+  if (!first.place.empty()) what += str("; the first thing that is not finite is ", first.place);
   if (!names.empty()) {
     what += str("; ", names.size(), " of ", runtime_->parameters().size(),
                 " parameters have gradients that are not finite, first ", names.front(), ", last ",
@@ -175,9 +206,11 @@ void Session::fail_not_finite(const StepReport& report, const Pass& pass, const 
   throw_run({.where = str("step ", step_ + 1),
              .failed = "training left the finite numbers",
              .got = what,
-             .hint = str(last,
-                         "; lower train.lr, lengthen train.warmup, or use train.precision = "
-                         "\"f32\"")});
+             .hint = str(last, first.is_plugin
+                                   ? "; all that the plugin got was finite: mend it, or where its "
+                                     "numbers grow from step to step lower train.lr"
+                                   : "; lower train.lr, lengthen train.warmup, or use "
+                                     "train.precision = \"f32\"")});
 }
 
 MemoryEstimate Session::estimate() const { return estimate_memory(*runtime_); }

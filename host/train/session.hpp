@@ -12,6 +12,7 @@
 #include "host/config/experiment.hpp"
 #include "host/data/stream.hpp"
 #include "host/eval/evaluator.hpp"
+#include "host/eval/not_finite.hpp"
 #include "host/memory/stack.hpp"
 #include "host/train/memory_estimate.hpp"
 #include "host/train/observer.hpp"
@@ -88,8 +89,9 @@ class Session {
   [[nodiscard]] Runtime& runtime() { return *runtime_; }
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
-  // One optimiser step. Errors: Error (kRun) for a loss or gradient that is not finite, naming the
-  // step, the first layer or parameter that is not and the last good checkpoint; Error (kPlugin) of
+  // One optimiser step. Errors: Error (kRun) for a loss, auxiliary loss or gradient that is not
+  // finite, naming the step, the first hook, layer or parameter that is not and the last good
+  // checkpoint; Error (kPlugin) of
   // hooks; Error (kRun) when the data end, or hold no target; Error (kRun | kDevice) when memory
   // runs out, naming the largest consumers and the keys to lower.
   StepReport train_step();
@@ -136,6 +138,8 @@ class Session {
   void report_numbers(StepReport& report, const Pass& pass) const;
   void update(StepReport& report, const Pass& pass);
   [[noreturn]] void fail_not_finite(const StepReport& report, const Pass& pass, const Place& begin);
+  // What the backward passes of plugins' kernels left not finite.
+  [[nodiscard]] eval::NotFinite find_in_backward(const Place& begin);
   // session_pass.cpp: the forward and backward passes of a step
   [[nodiscard]] Pass run_passes();
   [[nodiscard]] std::vector<data::Segment> read_window(Pass& pass);
@@ -145,6 +149,8 @@ class Session {
   [[nodiscard]] bool is_evaluation_due() const;
   // True when the result is the best of several.
   bool evaluate_valid(Observer* observer);
+  // Logs, with the first line of the log, which parameters no gradient has reached.
+  void say_untrained() const;
   void save_to_folder(Observer* observer);
 
   std::unique_ptr<Runtime> runtime_;
@@ -163,6 +169,7 @@ class Session {
   std::int64_t tokens_ = 0;
   double seconds_ = 0.0;
   bool is_training_mode_ = false;
+  memory::FiniteWatch* watch_ = nullptr;  // while a failed step runs once more
 };
 
 }  // namespace mneme::train

@@ -1,6 +1,10 @@
 // The loop around the steps of a session: evaluations, early stop, saving.
+#include <algorithm>
+
+#include "host/base/log.hpp"
 #include "host/torch.hpp"
 #include "host/train/session.hpp"
+#include "host/train/untrained.hpp"
 
 namespace mneme::train {
 
@@ -45,9 +49,18 @@ void Session::train(Observer* observer) {
   while (!is_finished()) {
     const StepReport report = train_step();
     if (writer_ && train.log_every > 0 && is_due(train.log_every)) writer_->append(report);
+    if (step_ == std::min(train.log_every > 0 ? train.log_every : total_steps_, total_steps_)) {
+      say_untrained();
+    }
     if (observer != nullptr) observer->on_step(report);
     const bool is_best = is_evaluation_due() && evaluate_valid(observer);
     if (is_best || is_due(train.save_every)) save_to_folder(observer);
+  }
+}
+
+void Session::say_untrained() const {
+  for (const std::string& line : untrained_lines(*optimizer_, runtime_->stack(), step_)) {
+    log_warning(line);
   }
 }
 

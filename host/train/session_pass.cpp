@@ -88,6 +88,7 @@ void Session::run_segment(Pass& pass, const data::Segment& segment, double weigh
   memory::SegmentInput input;
   input.length = segment.length;
   input.valid_count = batch.valid_count;
+  input.watch = watch_;
   memory::SegmentRun run(runtime_->stack(), state_, input);
   const backbone::Output out = model.forward(batch, run);
   if (const std::int64_t targets = segment.target_count(); targets > 0) {
