@@ -53,8 +53,7 @@ compare::Table table_of(const std::vector<analyze::SizedResult>& results) {
   compare::Table table({"memory", "multiple", "context", "loss", "perplexity", "tokens"});
   for (const analyze::SizedResult& one : results) {
     const eval::Protocol& protocol = one.result.protocol;
-    table.add_row({one.memory, str(one.multiple),
-                   str(protocol.segment, " + ", protocol.context_rows),
+    table.add_row({one.memory, str(one.multiple), eval::context_text(protocol),
                    format_number(one.result.loss(), 4), format_number(one.result.perplexity(), 3),
                    str(one.result.total.tokens)});
   }

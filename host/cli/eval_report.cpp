@@ -28,11 +28,7 @@ std::string number(const std::optional<double>& value, int digits) {
 std::vector<Column> columns() {
   using Result = eval::Result;
   return {
-      {"context",
-       [](const Result& r) {
-         return r.protocol.segment == 0 ? str(r.protocol.context_rows)
-                                        : str(r.protocol.segment, " + ", r.protocol.context_rows);
-       }},
+      {"context", [](const Result& r) { return eval::context_text(r.protocol); }},
       {"loss", [](const Result& r) { return format_number(r.loss(), 4); }},
       {"perplexity", [](const Result& r) { return format_number(r.perplexity(), 3); }},
       {"per word", [](const Result& r) { return number(r.perplexity_per_word(), 3); }},

@@ -76,6 +76,8 @@ void write_instance(std::ostream& out, const std::string& title, const InstanceO
       << "        context: "
       << (instance.context_rows > 0 ? str("at most ", instance.context_rows, " rows a layer")
                                     : std::string("no rows"))
+      << (instance.read_rows > 0 ? str("; reads at most ", instance.read_rows, " rows a layer")
+                                 : "")
       << "; segments of "
       << (instance.max_segment > 0 ? str("at most ", instance.max_segment, " tokens")
                                    : std::string("any length"))
@@ -133,6 +135,7 @@ Json json_of(const InstanceOutline& instance) {
           {"wants", instance.wants},
           {"behaviour", instance.behaviour},
           {"context_rows", instance.context_rows},
+          {"read_rows", instance.read_rows > 0 ? Json(instance.read_rows) : Json(nullptr)},
           {"max_segment", instance.max_segment > 0 ? Json(instance.max_segment) : Json(nullptr)},
           {"slots", list_json(instance.slots)},
           {"queues", list_json(instance.queues)},

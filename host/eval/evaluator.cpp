@@ -231,6 +231,7 @@ void Evaluation::run(const data::Segment& segment) {
   const std::vector<double> nll = to_doubles(out.nll);
   add_scores(segment, nll, out.correct);
   add_reported(segment, run, result_.total.tokens - before);
+  result_.protocol.read_rows = std::max(result_.protocol.read_rows, run.read_rows());
   run.commit();
   ++result_.segments;
   result_.final_state_bytes = state_.bytes();

@@ -47,6 +47,7 @@ Json to_json(const Protocol& protocol) {
   const auto add = [&](const char* key, std::int64_t count, bool is_known) {
     if (is_known) json[key] = count;
   };
+  add("read_rows", protocol.read_rows, protocol.read_rows > 0);
   add("tokens", protocol.tokens, protocol.tokens > 0);
   add("dropped", protocol.dropped, protocol.tokens > 0);
   add("words", protocol.words, protocol.words > 0);
@@ -54,6 +55,12 @@ Json to_json(const Protocol& protocol) {
   add("characters", protocol.characters, protocol.characters > 0);
   add("unknown", protocol.unknown, protocol.unknown_id.has_value());
   return json;
+}
+
+std::string context_text(const Protocol& protocol) {
+  return str(protocol.segment > 0 ? str(protocol.segment, " + ") : std::string(),
+             protocol.context_rows,
+             protocol.read_rows > 0 ? str(" + ", protocol.read_rows, " read") : std::string());
 }
 
 }  // namespace mneme::eval

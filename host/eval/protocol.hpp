@@ -20,6 +20,7 @@ struct Protocol {
   std::int64_t lanes = 0;                  // B; each starts with an empty memory
   std::int64_t context_rows = 0;           // memory rows that a token may attend to besides its own
                                            // segment, at most
+  std::int64_t read_rows = 0;              // rows that reads of memories reach beside them, at most
   std::int64_t tokens = 0;                 // of the split
   std::int64_t dropped = 0;                // of them, the remainder of cutting into equal lanes
   std::int64_t words = 0;                  // whitespace-separated; <eos> is none
@@ -41,7 +42,10 @@ struct Protocol {
 [[nodiscard]] Protocol protocol_of(const data::Dataset& dataset, data::Split split,
                                    const config::Experiment& experiment);
 
-// Every field under its name; unknown counts are left out.
+// Every field under its name; unknown counts are left out, and read_rows where nothing is read.
 [[nodiscard]] Json to_json(const Protocol& protocol);
+
+// What a token could see, for tables: "<segment> + <context rows>", with " + <n> read".
+[[nodiscard]] std::string context_text(const Protocol& protocol);
 
 }  // namespace mneme::eval

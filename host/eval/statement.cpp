@@ -41,7 +41,10 @@ std::string counted(const Result& result) {
 std::string context(const Result& result) {
   const Protocol& protocol = result.protocol;
   return str("context: the segment of at most ", protocol.segment, " tokens and at most ",
-             protocol.context_rows, " memory rows");
+             protocol.context_rows, " memory rows",
+             protocol.read_rows > 0
+                 ? str(", and at most ", protocol.read_rows, " rows that memories read")
+                 : std::string());
 }
 
 std::string resets(const Result& result) {

@@ -130,6 +130,7 @@ InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
   out.wants = words_of(traits.wants, kWants);
   out.behaviour = words_of(traits.flags, kBehaviour);
   out.context_rows = traits.context_rows;
+  out.read_rows = traits.read_rows;
   out.max_segment = traits.max_segment;
   out.logged = instance.logged;
   return out;

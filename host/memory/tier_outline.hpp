@@ -47,6 +47,7 @@ struct InstanceOutline {
   std::vector<std::string> wants;      // "absorb: mass", "read: q"
   std::vector<std::string> behaviour;  // "releases rows", "has riders", ...
   int64_t context_rows = 0;            // most a layer
+  int64_t read_rows = 0;               // most a layer that read reaches; 0 = not said
   int64_t max_segment = 0;             // 0 = any
   std::vector<LoggedLine> logged;
 };

@@ -251,6 +251,14 @@ TEST(Evaluate, SplitsScoresBySource) {
   EXPECT_EQ(runtime.evaluation_segments(data::Split::kTest), 5);
 }
 
+TEST(Evaluate, MeasuresTheRowsThatAMemoryReads) {
+  train::Runtime runtime(small_experiment("[[memory.tier]]\nplugin = \"test_knn\"\nrows = 9\n"),
+                         {});
+  const Result result = runtime.evaluate(data::Split::kTest);
+  EXPECT_EQ(result.protocol.context_rows, 0);
+  EXPECT_EQ(result.protocol.read_rows, 9);
+}
+
 TEST(Evaluate, RefusesWhatHasNoMeaning) {
   train::Runtime runtime(small_experiment(), {});
   auto segments = random_segments(2, 3, 6);

@@ -52,6 +52,17 @@ TEST(Result, NormalisesByWordByteAndCharacter) {
       "bytes": 400, "characters": 390, "unknown": 4})"));
 }
 
+TEST(Result, StatesTheRowsThatMemoriesRead) {
+  Result result = word_result();
+  EXPECT_EQ(context_text(result.protocol), "16 + 32");
+  EXPECT_FALSE(to_json(result).at("protocol").contains("read_rows"));
+  result.protocol.read_rows = 64;
+  EXPECT_EQ(context_text(result.protocol), "16 + 32 + 64 read");
+  EXPECT_EQ(to_json(result).at("protocol").at("read_rows"), 64);
+  EXPECT_THAT(statement(result),
+              HasSubstr("at most 32 memory rows, and at most 64 rows that memories read"));
+}
+
 TEST(Result, StatesWhatItsPerplexityMeans) {
   Result result = word_result();
   const std::string text = statement(result);
