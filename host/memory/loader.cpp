@@ -162,7 +162,7 @@ const LoadedPlugin& PluginLoader::load(const std::string& name,
                                        const std::string& sha256, const std::string& where) {
   const std::string tier = str(where, where.empty() ? "" : ": ", "plugin '", name, "'");
   const std::lock_guard lock(libraries().mutex);
-  const std::filesystem::path path = find_plugin(name, folders, tier);
+  const std::filesystem::path path = find_plugin(name, folders, sha256, tier);
   const std::string place = str(tier, " (", path.string(), ')');
   PluginFile file = open_plugin(path, place);
   check_pin(sha256, file.copy->sha256(), place);

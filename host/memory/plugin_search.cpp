@@ -3,10 +3,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <system_error>
 
 #include "host/base/error.hpp"
+#include "host/base/sha256.hpp"
 #include "host/memory/plugin_file.hpp"
 
 namespace mneme::memory {
@@ -64,26 +66,14 @@ std::vector<PluginEntry> entries_of(const std::string& folder) {
   }
 }
 
-std::vector<Found> by_id(const std::string& id, const std::vector<std::string>& folders,
-                         const std::string& where) {
+std::vector<Found> by_id(const std::string& id, const std::vector<std::string>& folders) {
+  std::vector<Found> found;
   for (const std::string& folder : folders) {
-    std::vector<Found> found;
-    std::vector<std::string> names;
     for (const PluginEntry& entry : entries_of(folder)) {
-      if (!entry.note || entry.note->id != id) continue;
-      found.push_back({entry.path, folder});
-      names.push_back(entry.file);
+      if (entry.note && entry.note->id == id) found.push_back({entry.path, folder});
     }
-    if (found.size() > 1) {
-      throw_plugin({.where = where,
-                    .failed = "several plugins with this id in " + folder,
-                    .expected = "one",
-                    .got = join(names, ", "),
-                    .hint = "name the file instead of the id"});
-    }
-    if (!found.empty()) return found;
   }
-  return {};
+  return found;
 }
 
 // Why a folder gives nothing: " (no such folder)", or "" when it can be read.
@@ -162,15 +152,65 @@ fs::path resolve(const Found& found, const std::string& where) {
   }
 }
 
+// A file that may be meant, and the checksum of its bytes.
+struct Candidate {
+  fs::path file;
+  std::string sha256;
+};
+
+// The files as they are once links are followed; one that is listed twice stands once.
+std::vector<Candidate> candidates_of(const std::vector<Found>& found, const std::string& where) {
+  std::vector<Candidate> candidates;
+  for (const Found& one : found) {
+    fs::path file = resolve(one, where);
+    if (std::ranges::find(candidates, file, &Candidate::file) == candidates.end())
+      candidates.push_back({std::move(file), {}});
+  }
+  return candidates;
+}
+
+bool is_pinned(const std::string& pin, const std::string& sha256) {
+  return std::ranges::equal(
+      pin, sha256, [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
+}
+
+// The one of several files that is meant.
+fs::path choose(std::vector<Candidate> candidates, const std::string& pin,
+                const std::string& where) {
+  std::vector<std::string> builds;
+  for (Candidate& candidate : candidates) {
+    try {
+      candidate.sha256 = sha256_file(candidate.file);
+    } catch (const Error& error) {
+      throw_plugin(
+          {.where = str(where, " (", candidate.file.string(), ')'), .failed = error.what()});
+    }
+    if (is_pinned(pin, candidate.sha256)) return candidate.file;
+    builds.push_back(str(candidate.file.string(), " (sha256 ", candidate.sha256, ')'));
+  }
+  const bool are_one = std::ranges::all_of(
+      candidates, [&](const Candidate& one) { return one.sha256 == candidates.front().sha256; });
+  if (are_one) return candidates.front().file;
+  throw_plugin({.where = where,
+                .failed = pin.empty() ? "several files are meant, and they differ"
+                                      : "several files are meant, and sha256 pins none of them",
+                .expected = "one, or copies of one",
+                .got = join(builds, ", "),
+                .hint = "name the file instead of the id, pin one with the tier's key sha256, or "
+                        "take a folder out of [memory] plugins"});
+}
+
 }  // namespace
 
 fs::path find_plugin(const std::string& name, const std::vector<std::string>& folders,
-                     const std::string& where) {
+                     const std::string& sha256, const std::string& where) {
   check_name(name, where);
   std::vector<Found> found = by_file_name(name, folders);
-  if (found.empty()) found = by_id(name, folders, where);
+  if (found.empty()) found = by_id(name, folders);
   if (found.empty()) not_found(name, folders, where);
-  return resolve(found.front(), where);
+  std::vector<Candidate> candidates = candidates_of(found, where);
+  return candidates.size() == 1 ? candidates.front().file
+                                : choose(std::move(candidates), sha256, where);
 }
 
 }  // namespace mneme::memory

@@ -167,6 +167,16 @@ TEST_F(LoaderTest, ComparesTheChecksumWithThePin) {
                         "\"abc\""));
 }
 
+TEST_F(LoaderTest, LoadsThePinnedOneOfSeveralBuilds) {
+  const Folder other;
+  folder_.add("good", "tier");
+  const std::string pin = sha256_file(other.add("good_again", "tier"));
+  const std::vector<std::string> folders = {folder_.text(), other.text()};
+  EXPECT_EQ(loader_.load("tier", folders, pin, kWhere).sha256, pin);
+  EXPECT_THAT(refusal([&] { loader_.load("tier", folders, "", kWhere); }),
+              HasSubstr("several files are meant, and they differ"));
+}
+
 TEST_F(LoaderTest, RefusesAMissingPlugin) {
   EXPECT_THAT(refusal([&] { load("good"); }),
               StartsWith("memory.toml:4:10: plugin 'good': not found: expected a file good.so"));

@@ -1,5 +1,8 @@
 #include "host/memory/plugin_search.hpp"
 
+#include <cctype>
+
+#include "host/base/sha256.hpp"
 #include "host/memory/plugin_file.hpp"
 #include "tests/memory/loader_support.hpp"
 
@@ -14,32 +17,68 @@ using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
 std::string refusal_of(const std::string& name, const std::vector<std::string>& folders) {
-  return refusal([&] { static_cast<void>(find_plugin(name, folders, "m.toml:3:5: plugin")); });
+  return refusal([&] { static_cast<void>(find_plugin(name, folders, "", "m.toml:3:5: plugin")); });
 }
 
 TEST(PluginSearch, FindsAFileByNameAndById) {
   const Folder folder;
   const fs::path path = folder.add("good", "fancy");
   for (const char* const name : {"fancy", "fancy.so", "org.example.tier"}) {
-    EXPECT_EQ(find_plugin(name, {folder.text()}, ""), path) << name;
+    EXPECT_EQ(find_plugin(name, {folder.text()}, "", ""), path) << name;
   }
 }
 
-TEST(PluginSearch, PrefersTheEarlierFolder) {
+TEST(PluginSearch, TakesTheEarlierFolderOfCopies) {
   const Folder first;
   const Folder second;
+  const std::vector<std::string> both = {first.text(), second.text()};
   const fs::path path = second.add("good");
-  EXPECT_EQ(find_plugin("good", {first.text(), second.text()}, ""), path);
+  EXPECT_EQ(find_plugin("good", both, "", ""), path);
   const fs::path earlier = first.add("good");
-  EXPECT_EQ(find_plugin("good", {first.text(), second.text()}, ""), earlier);
-  EXPECT_EQ(find_plugin("org.example.tier", {first.text(), second.text()}, ""), earlier);
+  EXPECT_EQ(find_plugin("good", both, "", ""), earlier);
+  EXPECT_EQ(find_plugin("org.example.tier", both, "", ""), earlier);
+  EXPECT_EQ(find_plugin("good", {first.text(), first.text()}, "", ""), earlier);
+}
+
+TEST(PluginSearch, RefusesOneNameOfSeveralBuilds) {
+  const Folder first;
+  const Folder second;
+  const std::vector<std::string> both = {first.text(), second.text()};
+  const fs::path one = first.add("good", "tier");
+  const fs::path other = second.add("good_again", "tier");
+  for (const char* const name : {"tier", "tier.so", "org.example.tier"}) {
+    const std::string message = refusal_of(name, both);
+    EXPECT_THAT(message,
+                AllOf(StartsWith("m.toml:3:5: plugin: several files are meant, and they differ: "
+                                 "expected one, or copies of one, got "),
+                      HasSubstr(str(one.string(), " (sha256 ", sha256_file(one), "), ",
+                                    other.string(), " (sha256 ", sha256_file(other), ")")),
+                      HasSubstr("pin one with the tier's key sha256")))
+        << name;
+  }
+}
+
+TEST(PluginSearch, TakesTheBuildThatIsPinned) {
+  const Folder first;
+  const Folder second;
+  const std::vector<std::string> both = {first.text(), second.text()};
+  const fs::path one = first.add("good", "tier");
+  const fs::path other = second.add("good_again", "tier");
+  std::string pin = sha256_file(other);
+  EXPECT_EQ(find_plugin("tier", both, pin, ""), other);
+  EXPECT_EQ(find_plugin("org.example.tier", both, sha256_file(one), ""), one);
+  for (char& letter : pin) letter = static_cast<char>(std::toupper(letter));
+  EXPECT_EQ(find_plugin("tier", both, pin, ""), other);
+  EXPECT_THAT(
+      refusal([&] { static_cast<void>(find_plugin("tier", both, sha256_hex("another"), "here")); }),
+      HasSubstr("several files are meant, and sha256 pins none of them"));
 }
 
 TEST(PluginSearch, PassesOverAFolderOfTheSameName) {
   const Folder folder;
   const fs::path path = folder.add("good");
   fs::create_directory(folder.file("good"));
-  EXPECT_EQ(find_plugin("good", {folder.text()}, ""), path);
+  EXPECT_EQ(find_plugin("good", {folder.text()}, "", ""), path);
 }
 
 TEST(PluginSearch, ListsFoldersAndPluginsWhenNothingIsFound) {
@@ -85,8 +124,9 @@ TEST(PluginSearch, RefusesAnIdThatTwoFilesShare) {
   folder.add("good", "a");
   folder.add("good_again", "b");
   EXPECT_THAT(refusal_of("org.example.tier", {folder.text()}),
-              AllOf(HasSubstr("several plugins with this id in " + folder.text()),
-                    HasSubstr("got a.so, b.so; name the file instead of the id")));
+              AllOf(HasSubstr("several files are meant, and they differ"),
+                    HasSubstr(folder.text() + "/a.so"), HasSubstr(folder.text() + "/b.so"),
+                    HasSubstr("name the file instead of the id")));
 }
 
 TEST(PluginSearch, FollowsLinksOnlyWithinTheFolder) {
@@ -94,7 +134,7 @@ TEST(PluginSearch, FollowsLinksOnlyWithinTheFolder) {
   const Folder outside;
   const fs::path real = folder.add("good", "real");
   fs::create_symlink("real.so", folder.file("link.so"));
-  EXPECT_EQ(find_plugin("link", {folder.text()}, ""), real);
+  EXPECT_EQ(find_plugin("link", {folder.text()}, "", ""), real);
 
   fs::create_symlink(outside.add("good"), folder.file("escape.so"));
   EXPECT_THAT(refusal_of("escape", {folder.text()}),
