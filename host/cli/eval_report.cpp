@@ -8,6 +8,7 @@
 
 #include "host/base/wrap.hpp"
 #include "host/compare/table.hpp"
+#include "host/memory/plugin_labels.hpp"
 #include "host/train/run_folder.hpp"
 
 namespace mneme::cli {
@@ -94,6 +95,20 @@ std::string breakdown_table(const Results& results, const std::string& value, co
   return str("\nloss, nats a token, by ", value, '\n', table.text(width));
 }
 
+// Which memory ran which build, where one plugin occurs in several; else "".
+std::string builds_text(const Results& results, std::size_t width) {
+  std::vector<std::vector<memory::TierIdentity>> identities;
+  for (const train::SweepResult& result : results) identities.push_back(result.plugins);
+  if (!memory::has_builds(identities)) return "";
+  const std::vector<std::string> labels = memory::plugin_labels(identities);
+  std::string text = "\nseveral builds of one plugin:\n";
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].plugins.empty()) continue;
+    text += join(wrap_text(str("  ", results[i].name, ": ", labels[i]), width, 4), "\n") + '\n';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string result_table(const Results& results, std::size_t width) {
@@ -117,7 +132,7 @@ std::string result_table(const Results& results, std::size_t width) {
     }
     table.add_row(std::move(cells));
   }
-  return table.text(width);
+  return table.text(width) + builds_text(results, width);
 }
 
 std::string statement_text(const Results& results, std::size_t width) {

@@ -11,7 +11,8 @@ namespace mneme::cli {
 
 // Lines have at most `width` columns.
 
-// One line a memory; columns that no memory has a number for are left out.
+// One line a memory; columns that no memory has a number for are left out. Below it, which memory
+// ran which build where one plugin occurs in several.
 [[nodiscard]] std::string result_table(const std::vector<train::SweepResult>& results,
                                        std::size_t width);
 

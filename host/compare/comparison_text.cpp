@@ -5,17 +5,10 @@
 #include "host/base/wrap.hpp"
 #include "host/compare/comparison.hpp"
 #include "host/compare/table.hpp"
+#include "host/memory/plugin_labels.hpp"
 
 namespace mneme::compare {
 namespace {
-
-std::string plugins_text(const Arm& arm) {
-  std::vector<std::string> parts;
-  for (const memory::TierIdentity& plugin : arm.plugins) {
-    parts.push_back(str(plugin.id, '@', plugin.version));
-  }
-  return parts.empty() ? "no tier" : join(parts, " + ");
-}
 
 std::string number(double value, int digits, bool has_sign) {
   if (std::isnan(value)) return "-";
@@ -98,8 +91,11 @@ std::string failures_text(const Comparison& comparison) {
 
 std::string table_text(const Comparison& comparison, std::size_t width) {
   std::string text = table_of(comparison).text(width);
-  for (const Arm& arm : comparison.arms) {
-    const std::string line = str("plugins of ", arm.name, ": ", plugins_text(arm));
+  std::vector<std::vector<memory::TierIdentity>> plugins;
+  for (const Arm& arm : comparison.arms) plugins.push_back(arm.plugins);
+  const std::vector<std::string> labels = memory::plugin_labels(plugins);
+  for (std::size_t arm = 0; arm < labels.size(); ++arm) {
+    const std::string line = str("plugins of ", comparison.arms[arm].name, ": ", labels[arm]);
     text += join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
   }
   if (comparison.alphabet > 0) {

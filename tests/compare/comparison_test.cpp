@@ -126,6 +126,18 @@ TEST(TableText, KeepsToTheWidthWithFiveMemories) {
                               "org.example.a_memory_behind_the_cache@1.2.3\n"));
 }
 
+TEST(TableText, TellsTwoBuildsOfOnePluginApart) {
+  Comparison builds = comparison({3.0}, {1.0});
+  memory::TierIdentity other = builds.arms[1].plugins[0];
+  other.sha256 = "abcdef0123456789";
+  builds.arms[0].plugins = {other};
+  const std::string text = table_text(builds);
+  EXPECT_THAT(text, HasSubstr("org.example.cache@1.2.3 [abcdef01]"));
+  EXPECT_THAT(text, HasSubstr("org.example.cache@1.2.3 [f00]"));
+  builds.arms[0].plugins[0].version = "1.2.4";
+  EXPECT_THAT(table_text(builds), Not(HasSubstr("[f00]")));
+}
+
 TEST(TableText, GivesSpreadsOverSeeds) {
   const std::string text = table_text(comparison({3.0, 5.0}, {2.0, 4.5}));
   EXPECT_THAT(text, HasSubstr("4.0000 +- 1.4142"));
