@@ -25,11 +25,10 @@ Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const Backbo
   Rows rows;
   rows.kind = decl.kind;
   rows.count = count;
-  const auto dtype = backbone.compute_dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const auto options = at::TensorOptions().device(backbone.device).dtype(dtype);
+  // Rows come in the layers' compute dtype, so a queue's first ones do.
+  const auto options = at::TensorOptions().device(backbone.device).dtype(backbone.compute_dtype);
   if (decl.kind == RowsKind::kKeyValue) {
-    rows.k = torch::zeros({lanes, count, backbone.heads, backbone.head_width},
-                          options.dtype(backbone.compute_dtype));
+    rows.k = torch::zeros({lanes, count, backbone.heads, backbone.head_width}, options);
     rows.v = torch::zeros_like(rows.k);
   } else {
     rows.hidden = torch::zeros({lanes, count, backbone.width}, options);

@@ -154,6 +154,22 @@ TEST_F(DescribeTier, CountsAQueueAtItsCapacity) {
   EXPECT_EQ(queue.at("bytes"), 2 * 4 * 10 * 16 * 4);
 }
 
+// In bf16 rows come in bf16, and a queue holds them so: as many bytes as an evaluation measures.
+TEST_F(DescribeTier, CountsRowsInTheComputeDtype) {
+  const std::string path = with(memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 32\n"));
+  const std::vector<std::string> low = {"--set", "train.precision=bf16"};
+  const ProgramResult cache = describe("xl_cache", path, low);
+  expect_done(cache);
+  EXPECT_THAT(cache.out, HasSubstr("queue cache [B, 32, 16] bf16 a layer, layer inputs: 8192 bytes "
+                                   "when full\n"));
+  expect_done(run_mneme(
+      {"train", path, "--run", file("low"), "--quiet", "--threads", "1", low[0], low[1]}));
+  const ProgramResult evaluated = run_mneme({"eval", file("low"), "--quiet", "--json", "-"});
+  expect_done(evaluated);
+  const Json result = Json::parse(evaluated.out).at("memories").at(0).at("result");
+  EXPECT_EQ(result.at("state_bytes").get<int>() / result.at("lanes").get<int>(), 8192 / 4);
+}
+
 TEST_F(DescribeTier, TellsModelScopeAndUnknownBytes) {
   const fs::path tests = fs::path(MNEME_BINARY_DIR) / "tests/abi_plugins";
   const std::string memory = memory_with("test_everything", tests) +

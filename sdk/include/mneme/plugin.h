@@ -5,7 +5,7 @@
  * An instance holds configuration, ids of what it declared, and nothing that a hook changes; it serves any number of runs (training, validation, each generation).
  * Hooks of one tier are called by one thread at a time, by any thread; a kernel's backward may come on another one.
  *
- * Sizes: B lanes, T tokens of the segment, m rows, L layers, H heads, d head width, D model width. q/k/v and z come in the layer's compute dtype; hidden rows, parameters
+ * Sizes: B lanes, T tokens of the segment, m rows, L layers, H heads, d head width, D model width. x, hidden rows, q/k/v and z come in the layer's compute dtype; parameters
  * and slots in f32 when that is bf16. The host casts what a hook gives back to the dtype it is merged with.
  * Layers run in ascending order, within a moment tiers in stack order. A layer's moment 7 (absorb after the segment) follows its moment 6, so model-scope state that a low
  * layer's absorb writes is what higher layers see in the same segment; what they must not see is written in finish.
