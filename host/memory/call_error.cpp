@@ -6,6 +6,7 @@
 #include <new>
 
 #include "host/base/error.hpp"
+#include "host/memory/known_fields.hpp"
 #include "host/memory/ops.hpp"
 #include "host/torch.hpp"
 
@@ -69,6 +70,7 @@ std::string plugin_error_text(mneme_status status, const mneme_error& error) {
   if (text.empty()) text = "the plugin gave no message";
   text += str(" (code ", status, ": ", status_text(status));
   if (error.native_code != 0) text += str(", native code ", error.native_code);
+  if (const auto unknown = unknown_value(error)) text += ", in mneme_error " + unknown->text();
   const std::string file = bounded(error.file, sizeof(error.file));
   if (!file.empty()) text += str(", at ", file, ":", error.line);
   return text + ")";

@@ -4,6 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/ops.hpp"
+#include "host/memory/wants.hpp"
 #include "host/torch.hpp"
 
 namespace mneme::memory {
@@ -34,8 +35,20 @@ void HandleTable::fail(mneme_tensor handle) const {
           ? "it was obtained in another hook call: handles die when their hook returns"
       : index == 0 || index > entries_.size() ? "no such handle was given out"
                                               : "it was released";
-  throw CallError(MNEME_E_INVALID_ARGUMENT,
-                  str("tensor handle ", handle, " is not alive: ", reason));
+  const std::string lacking = handle == 0 ? unwanted() : "";
+  throw CallError(MNEME_E_INVALID_ARGUMENT, str("tensor handle ", handle, " is not alive: ", reason,
+                                                lacking.empty() ? "" : "; ", lacking));
+}
+
+std::string HandleTable::unwanted() const {
+  std::vector<std::string> lacking;
+  for (const Want& want : kWants) {
+    if (std::string_view(want.hook) == hook_ && (wants_ & want.bit) == 0)
+      lacking.push_back(str(want.input, " (", want.name, ")"));
+  }
+  return lacking.empty() ? ""
+                         : str("traits.wants does not ask for these inputs of ", hook_,
+                               ", which are 0 then: ", join(lacking, ", "));
 }
 
 void HandleTable::retain(mneme_tensor handle) {
@@ -142,9 +155,6 @@ void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows
 
 Rows mneme_ctx::rows_in(const mneme_rows& in) const {
   Rows out;
-  if (in.kind > MNEME_ROWS_KV)
-    throw CallError(MNEME_E_INVALID_ARGUMENT,
-                    str("rows.kind: expected one of MNEME_ROWS_*, got ", in.kind));
   out.kind = static_cast<RowsKind>(in.kind);
   out.hidden = handles.get_optional(in.hidden);
   out.k = handles.get_optional(in.k);

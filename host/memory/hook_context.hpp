@@ -29,8 +29,14 @@ const char* hook_text(Hook hook);
 // earlier call, or a released one, is recognised.
 class HandleTable {
  public:
-  // Starts a hook call: all earlier handles are dead.
-  void begin_call() {
+  // Starts a call of `hook`, by a tier with these traits.wants: all earlier handles are dead.
+  void begin_call(const char* hook, uint64_t wants) {
+    end_call();
+    hook_ = hook;
+    wants_ = wants;
+  }
+  // All handles are dead.
+  void end_call() {
     ++generation_;
     entries_.clear();
   }
@@ -47,6 +53,8 @@ class HandleTable {
   }
   void retain(mneme_tensor handle);
   void release(mneme_tensor handle);
+  // The inputs that the running hook lacks because its tier does not want them; "" for none.
+  std::string unwanted() const;
 
  private:
   struct Entry {
@@ -67,6 +75,8 @@ class HandleTable {
   [[noreturn]] void fail(mneme_tensor handle) const;
 
   uint32_t generation_ = 0;
+  const char* hook_ = "";
+  uint64_t wants_ = 0;
   std::deque<Entry> entries_;
 };
 

@@ -1,12 +1,12 @@
-// The host's function groups behind mneme_host_offer::get_group.
+// The host's function groups by id.
 #pragma once
 
-#include "mneme/plugin.h"
+#include <string_view>
 
 namespace mneme::memory {
 
-// The process's host object and the lookup that plugins get. Unknown ids give nullptr.
-const mneme_host* host_object();
-const void* host_group(const mneme_host* host, const char* id);
+// The functions of a group ("mneme.op/1"), nullptr when this host has no such group. What a plugin
+// gets of them: host_object.hpp.
+const void* find_group(std::string_view id);
 
 }  // namespace mneme::memory

@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/memory/call_error.hpp"
 #include "host/memory/finite_watch.hpp"
+#include "host/memory/groups/normalise.hpp"
 #include "host/memory/kernel_view.hpp"
 #include "host/memory/ops.hpp"
 #include "host/memory/plugin_call.hpp"
@@ -97,6 +98,15 @@ at::Tensor workspace_tensor(uint64_t bytes, at::Device device) {
                                    at::TensorOptions().dtype(at::kByte).device(device));
 }
 
+// What infer may set, it sets to something known.
+void check_inferred(const mneme_kernel_plan& plan, const std::vector<mneme_shape>& outputs,
+                    const std::vector<mneme_shape>& saved, const std::string& name) {
+  const std::string where = str("kernel ", name, ": infer: ");
+  check_fields(plan, (where + "plan").c_str());
+  for (const mneme_shape& shape : outputs) check_fields(shape, (where + "an output").c_str());
+  for (const mneme_shape& shape : saved) check_fields(shape, (where + "a saved tensor").c_str());
+}
+
 struct Forward {
   std::vector<at::Tensor> outputs;
   std::vector<at::Tensor> saved;
@@ -122,6 +132,7 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   if (status != MNEME_OK)
     throw CallError(status,
                     str("kernel ", call.name, ": infer: ", plugin_error_text(status, error)));
+  check_inferred(plan, out, saved, call.name);
   call.backward_workspace = plan.backward_workspace_bytes;
   Forward result;
   for (const mneme_shape& shape : out)

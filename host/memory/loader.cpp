@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/memory/host_object.hpp"
 #include "host/memory/negotiate.hpp"
 #include "host/memory/plugin_file.hpp"
 #include "host/memory/plugin_search.hpp"
@@ -23,6 +24,7 @@ namespace dll = boost::dll;
 struct Library {
   std::unique_ptr<SealedCopy> copy;
   dll::shared_library handle;
+  mneme_host host;
   bool is_initialised = false;
 };
 
@@ -110,6 +112,7 @@ Library map_library(PluginFile& file, const std::string& where) {
   }
   file.copy->forget_name();
   library.copy = std::move(file.copy);
+  library.host = host_of(file.note);
   return library;
 }
 
@@ -138,10 +141,11 @@ const LoadedPlugin& PluginLoader::Impl::load(PluginFile& file, const std::string
   if (library == mapped.end()) library = mapped.emplace(sha256, map_library(file, where)).first;
   const auto entry =
       library->second.handle.get<std::remove_pointer_t<mneme_negotiate_fn>>(MNEME_ENTRY_SYMBOL);
-  Negotiated answer = negotiate(entry, file.note, where);
+  const mneme_host& host = library->second.host;  // a map's node stays where it is
+  Negotiated answer = negotiate(entry, file.note, host, where);
   if (!std::exchange(library->second.is_initialised, true)) {
     try {
-      initialise(answer.table, where);
+      initialise(answer.table, host, where);
     } catch (...) {
       library->second.is_initialised = false;
       throw;
@@ -149,7 +153,8 @@ const LoadedPlugin& PluginLoader::Impl::load(PluginFile& file, const std::string
   }
   auto record = std::make_unique<Record>();
   record->options = std::move(answer.options);
-  record->plugin = {.path = file.path, .sha256 = sha256, .note = file.note, .table = answer.table};
+  record->plugin = {
+      .path = file.path, .sha256 = sha256, .note = file.note, .host = &host, .table = answer.table};
   record->plugin.table.options = record->options.empty() ? nullptr : record->options.data();
   return by_sha256.emplace(sha256, std::move(record)).first->second->plugin;
 }

@@ -11,10 +11,11 @@ namespace mneme::memory {
 
 // A mapped, negotiated plugin. Never unmapped; lives as long as the loader.
 struct LoadedPlugin {
-  std::string path;    // the file as found
-  std::string sha256;  // of the very bytes that run
-  mneme_note note;     // normalised
-  mneme_plugin table;  // normalised: fields beyond the plugin's struct_size are zero
+  std::string path;                  // the file as found
+  std::string sha256;                // of the very bytes that run
+  mneme_note note;                   // normalised
+  const mneme_host* host = nullptr;  // as this plugin knows it
+  mneme_plugin table;                // normalised: fields beyond the plugin's struct_size are zero
 };
 
 // Maps plugins. Bytes whose checksum is already loaded are not mapped again.
@@ -25,10 +26,12 @@ class PluginLoader {
   PluginLoader(const PluginLoader&) = delete;
   PluginLoader& operator=(const PluginLoader&) = delete;
 
-  // Finds `name` (file name with or without ".so", or an id) in `folders`, reads the note, checks the file, maps a sealed copy, negotiates and calls init.
-  // `where` ("file:line:column") starts every message. sha256: the manifest's pin, "" = none.
-  // Errors: Error(kPlugin) naming the file and the cause.
-  const LoadedPlugin& load(const std::string& name, const std::vector<std::string>& folders, const std::string& sha256, const std::string& where);
+  // Finds `name` (file name with or without ".so", or an id) in `folders`, reads the note, checks
+  // the file, maps a sealed copy, negotiates and calls init. `where` ("file:line:column") starts
+  // every message. sha256: the manifest's pin, "" = none. Errors: Error(kPlugin) naming the file
+  // and the cause.
+  const LoadedPlugin& load(const std::string& name, const std::vector<std::string>& folders,
+                           const std::string& sha256, const std::string& where);
 
  private:
   struct Impl;

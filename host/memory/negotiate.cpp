@@ -8,7 +8,8 @@
 #include <string_view>
 
 #include "host/base/error.hpp"
-#include "host/memory/host_groups.hpp"
+#include "host/memory/host_object.hpp"
+#include "host/memory/known_fields.hpp"
 #include "host/memory/note.hpp"
 #include "host/memory/plugin_file.hpp"
 #include "host/memory/plugin_losses.hpp"
@@ -81,6 +82,13 @@ void check_refusal(mneme_status status, const mneme_plugin_answer& answer, const
                 .hint = status == MNEME_OK ? kReport : "use a build of the plugin for this mneme"});
 }
 
+template <typename T>
+void check_known(const T& from, const std::string& failed, const std::string& where) {
+  if (const auto unknown = unknown_value(from)) {
+    misbehaves(where, str(failed, ": its ", unknown->field), unknown->expected, unknown->got);
+  }
+}
+
 void check_answer(const mneme_plugin_answer& answer, const mneme_note& note,
                   const std::string& where) {
   const std::string failed = "bad answer from " MNEME_ENTRY_SYMBOL;
@@ -90,6 +98,7 @@ void check_answer(const mneme_plugin_answer& answer, const mneme_note& note,
   if (answer.reserved != 0) {
     misbehaves(where, failed, "0 in its reserved field", str(answer.reserved));
   }
+  check_known(answer, failed, where);
   if (answer.abi_min != note.abi_min || answer.abi_target != note.abi_target) {
     misbehaves(where, failed,
                str("the note's ABI range ", abi_range_text(note.abi_min, note.abi_target)),
@@ -120,6 +129,7 @@ mneme_plugin read_table(const mneme_plugin* theirs, const std::string& where) {
     misbehaves(where, failed, str(size, " readable bytes"), "an address that cannot be read");
   }
   table.struct_size = sizeof(table);
+  check_known(table, failed, where);
   return table;
 }
 
@@ -158,11 +168,12 @@ void check_table(const mneme_plugin& table, const mneme_note& note, const std::s
 
 }  // namespace
 
-Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note, const std::string& where) {
+Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note, const mneme_host& host,
+                     const std::string& where) {
   auto offer = MNEME_INIT(mneme_host_offer);
   offer.abi_min = kHostAbiMin;
   offer.abi_current = kHostAbiCurrent;
-  offer.host = host_object();
+  offer.host = &host;
   offer.get_group = host_group;
   offer.host_version = MNEME_SDK_VERSION;
   // Room for the fields of later minors: a plugin may fill a longer struct than this host's.
@@ -185,7 +196,7 @@ Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note, const std
   return result;
 }
 
-void initialise(const mneme_plugin& table, const std::string& where) {
+void initialise(const mneme_plugin& table, const mneme_host& host, const std::string& where) {
   if (table.init == nullptr) return;
   struct {
     mneme_error error;
@@ -194,7 +205,7 @@ void initialise(const mneme_plugin& table, const std::string& where) {
   mneme_error& error = filled.error;
   error.struct_size = sizeof(error);
   const mneme_status status =
-      guarded(where, "init", [&] { return table.init(host_object(), &host_group, &error); });
+      guarded(where, "init", [&] { return table.init(&host, &host_group, &error); });
   if (status == MNEME_OK) return;
   const std::string message = bounded(error.message);
   const std::string file = bounded(error.file);

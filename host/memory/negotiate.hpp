@@ -25,11 +25,12 @@ struct Negotiated {
 // `where`; a refusal names both ABI ranges. A C++ exception that leaves the plugin is one of them,
 // unless the plugin carries its own static libstdc++: then no handler of the host's is found and
 // the process aborts (measured), which is why the SDK's own entry points are noexcept.
+// `host`, which lives as long as the process, is what the plugin knows the host by.
 [[nodiscard]] Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note,
-                                   const std::string& where);
+                                   const mneme_host& host, const std::string& where);
 
 // Calls the table's init, if it has one. Errors: Error(kPlugin) with the plugin's text, file and
 // line.
-void initialise(const mneme_plugin& table, const std::string& where);
+void initialise(const mneme_plugin& table, const mneme_host& host, const std::string& where);
 
 }  // namespace mneme::memory

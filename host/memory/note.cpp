@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/memory/known_fields.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -99,6 +100,9 @@ void check_identity(const mneme_note& note, const std::string& where) {
   if (note.reserved != 0) {
     refuse(where, "its reserved field is not zero", "0", str(note.reserved));
   }
+  if (const auto unknown = unknown_value(note)) {
+    refuse(where, unknown->field, unknown->expected, unknown->got);
+  }
 }
 
 }  // namespace
@@ -146,6 +150,16 @@ std::vector<std::string> note_words(const char* list) {
     if (!word.empty()) words.push_back(std::exchange(word, {}));
     if (*at == '\0') return words;
   }
+}
+
+std::vector<NoteFeature> note_features(const mneme_note& note) {
+  std::vector<NoteFeature> features;
+  for (std::string& word : note_words(note.features)) {
+    const bool is_optional = word.ends_with('?');
+    if (is_optional) word.pop_back();
+    features.push_back({std::move(word), is_optional});
+  }
+  return features;
 }
 
 std::string abi_text(std::uint32_t version) { return str(version >> 16, '.', version & 0xffffU); }

@@ -16,11 +16,18 @@ namespace mneme::memory {
 inline constexpr std::uint32_t kNoteSizeV1 = 968;
 
 // Finds the one mneme note in the contents of note sections or segments and checks it: sizes, every
-// text terminated and printable, id and version present, ABI range not empty, reserved field zero.
-// The result is normalised: what lies beyond the plugin's struct_size is zero. Errors:
-// Error(kPlugin) that starts with `where`.
+// text terminated and printable, id and version present, ABI range not empty, no unknown flag,
+// reserved field zero. The result is normalised: what lies beyond the plugin's struct_size is zero.
+// Errors: Error(kPlugin) that starts with `where`.
 [[nodiscard]] mneme_note parse_note(const std::vector<std::span<const std::byte>>& notes,
                                     const std::string& where);
+
+// A group of host functions that a note lists.
+struct NoteFeature {
+  std::string id;            // "mneme.op/1"
+  bool is_optional = false;  // listed as "mneme.op/1?": the plugin can do without it
+};
+[[nodiscard]] std::vector<NoteFeature> note_features(const mneme_note& note);
 
 // The words of a note's list ("mneme.op/1 mneme.state/1").
 [[nodiscard]] std::vector<std::string> note_words(const char* list);

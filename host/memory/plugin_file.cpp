@@ -27,8 +27,8 @@ std::string exported_text(const std::vector<std::string>& names) {
 
 void check_features(const mneme_note& note, const std::string& where) {
   std::vector<std::string> missing;
-  for (const std::string& id : note_words(note.features)) {
-    if (host_group(host_object(), id.c_str()) == nullptr) missing.push_back(id);
+  for (const NoteFeature& feature : note_features(note)) {
+    if (!feature.is_optional && find_group(feature.id) == nullptr) missing.push_back(feature.id);
   }
   if (missing.empty()) return;
   throw_plugin({.where = where,

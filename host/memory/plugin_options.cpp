@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/config/toml.hpp"
+#include "host/memory/known_fields.hpp"
 #include "host/memory/plugin_memory.hpp"
 
 namespace mneme::memory {
@@ -71,6 +72,9 @@ mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::s
   }
   if (option.reserved != 0) {
     refuse(where, str("option \"", *key, "\", reserved field"), "0", str(option.reserved));
+  }
+  if (const auto unknown = unknown_value(option)) {
+    refuse(where, str("option \"", *key, "\", ", unknown->field), unknown->expected, unknown->got);
   }
   check_text(option.help, str("option \"", *key, "\", help"), kMostText, where);
   check_text(option.default_text, str("option \"", *key, "\", default"), kMostText, where);

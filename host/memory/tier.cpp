@@ -10,7 +10,7 @@
 #include "host/base/random.hpp"
 #include "host/memory/call_error.hpp"
 #include "host/memory/groups/normalise.hpp"
-#include "host/memory/host_groups.hpp"
+#include "host/memory/known_fields.hpp"
 #include "host/memory/ops.hpp"
 #include "host/memory/plugin_call.hpp"
 #include "host/memory/plugin_options.hpp"
@@ -125,7 +125,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   });
   const LiveCall call(LiveKind::kCreate, &setup);
   const mneme_status status = call_plugin(error, [&] {
-    return plugin_.table.create(host_object(), call.setup(), &info, &room.value, &handle_, &error);
+    return plugin_.table.create(plugin_.host, call.setup(), &info, &room.value, &handle_, &error);
   });
   traits_ = room.value;
   if (status != MNEME_OK) throw_plugin_status(where_ + ": create", status, error);
@@ -159,11 +159,8 @@ void Instance::check_traits() const {
   const auto refuse = [&](const std::string& failed, const std::string& hint) {
     throw_plugin(ErrorText{.where = subject, .failed = failed, .hint = hint});
   };
-  if (traits_.absorb > MNEME_ABSORB_AFTER_SEGMENT)
-    refuse(str("traits.absorb is ", traits_.absorb), "give one of MNEME_ABSORB_*");
-  if ((traits_.sites & ~(MNEME_SITE_HEADS | MNEME_SITE_OUT)) != 0)
-    refuse(str("traits.sites holds unknown bits: ", traits_.sites),
-           "give MNEME_SITE_HEADS and MNEME_SITE_OUT only");
+  if (const auto unknown = unknown_value(traits_))
+    refuse("traits." + unknown->text(), "leave them 0, or use a newer mneme");
   if (traits_.absorb != MNEME_ABSORB_NEVER && table().absorb == nullptr)
     refuse("traits.absorb asks for a moment, but the plugin has no absorb hook",
            "set the hook, or MNEME_ABSORB_NEVER");

@@ -7,9 +7,11 @@
 #include <span>
 #include <utility>
 
+#include "host/base/text.hpp"
 #include "host/memory/ops.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/tier_state.hpp"
+#include "host/memory/wants.hpp"
 #include "host/torch.hpp"
 
 namespace mneme::memory {
@@ -28,26 +30,6 @@ std::vector<std::string> words_of(uint64_t bits, std::span<const Word> words) {
   return out;
 }
 
-constexpr auto kWants =
-    std::to_array<Word>({{MNEME_WANT_ABSORB_X, "absorb: x"},
-                         {MNEME_WANT_ABSORB_Z, "absorb: z"},
-                         {MNEME_WANT_ABSORB_LSE, "absorb: lse"},
-                         {MNEME_WANT_ABSORB_Q, "absorb: q"},
-                         {MNEME_WANT_ABSORB_K, "absorb: k"},
-                         {MNEME_WANT_ABSORB_V, "absorb: v"},
-                         {MNEME_WANT_ABSORB_MASS, "absorb: mass"},
-                         {MNEME_WANT_ABSORB_CONTEXT_KV, "absorb: the context's k and v"},
-                         {MNEME_WANT_READ_Q, "read: q"},
-                         {MNEME_WANT_READ_K, "read: k"},
-                         {MNEME_WANT_READ_V, "read: v"},
-                         {MNEME_WANT_READ_Z, "read: z"},
-                         {MNEME_WANT_READ_LSE, "read: lse"},
-                         {MNEME_WANT_READ_PROJECTED, "read: the projected result"},
-                         {MNEME_WANT_READ_X, "read: x"},
-                         {MNEME_WANT_FINISH_TOP, "finish: the top output"},
-                         {MNEME_WANT_FINISH_LAYERS, "finish: all layers' outputs"},
-                         {MNEME_WANT_FINISH_TARGETS, "finish: targets"},
-                         {MNEME_WANT_FINISH_LOGP, "finish: log-probabilities"}});
 constexpr auto kSites = std::to_array<Word>({{MNEME_SITE_HEADS, "heads"}, {MNEME_SITE_OUT, "out"}});
 constexpr auto kBehaviour =
     std::to_array<Word>({{MNEME_TIER_RELEASES, "releases rows"},
@@ -56,6 +38,14 @@ constexpr auto kBehaviour =
                          {MNEME_TIER_CUT_INVARIANT, "same losses however a text is cut"}});
 constexpr auto kAttributes =
     std::to_array<Word>({{MNEME_ATTRIBUTE_POSITION, "position"}, {MNEME_ATTRIBUTE_MASS, "mass"}});
+std::vector<std::string> wants_of(const mneme_tier_traits& traits) {
+  std::vector<std::string> out;
+  for (const Want& want : kWants) {
+    if ((traits.wants & want.bit) != 0) out.push_back(str(want.hook, ": ", want.input));
+  }
+  return out;
+}
+
 // By MNEME_ABSORB_* and by RowsKind.
 constexpr std::array kAbsorbs = {"never", "before reading", "after the segment"};
 constexpr std::array kRows = {"layer inputs", "normed rows", "keys and values"};
@@ -127,7 +117,7 @@ InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
   for (const QueueDecl& decl : instance.queues) out.queues.push_back(outliner.queue(decl));
   out.absorbs = kAbsorbs.at(traits.absorb);
   out.reads_at = words_of(traits.sites, kSites);
-  out.wants = words_of(traits.wants, kWants);
+  out.wants = wants_of(traits);
   out.behaviour = words_of(traits.flags, kBehaviour);
   out.context_rows = traits.context_rows;
   out.read_rows = traits.read_rows;

@@ -108,22 +108,55 @@ const Fault kFaults[] = {
     {"no_name", "create", "a parameter needs a name"},
     {"host_name", "create", "the name \"waiting\" belongs to the host"},
     {"scope", "create",
-     "\"source\": scope: expected MNEME_SCOPE_LAYER or MNEME_SCOPE_MODEL, got 5"},
+     "mneme_parameter_decl \"source\": scope: expected one of MNEME_SCOPE_*, got 5"},
     {"parameter_extent", "create", "parameter \"source\": dims[0]: expected at least 1, got 0"},
-    {"parameter_init", "create", "parameter \"source\": init: expected one of MNEME_INIT_*, got 9"},
+    {"parameter_init", "create",
+     "mneme_parameter_decl \"source\": init: expected one of MNEME_INIT_*, got 9"},
     {"parameter_rate", "create", "parameter \"source\": lr_factor: expected at least 0, got -1"},
     {"slot_extent", "create",
      "slot \"wrong\": dims[1]: expected at least 1, MNEME_ANY, or MNEME_LANES in front, got -1"},
     {"slot_gradient", "create",
-     "slot \"other\": gradient, lifetime or start holds an unknown value"},
-    {"slot_flags", "create", "slot \"wrong\": unknown flags 4"},
+     "mneme_slot_decl \"other\": gradient: expected one of MNEME_GRADIENT_*, got 7"},
+    {"slot_flags", "create",
+     "mneme_slot_decl \"wrong\": flags: expected bits of MNEME_SLOT_* alone, got the unknown bits "
+     "0x4"},
     {"counts_gradient", "create", "slot \"wrong\": counts are of dtype 0 or MNEME_I64"},
     {"start_unknown", "create", "slot \"wrong\": start_parameter is no parameter of this instance"},
     {"start_any", "create", "slot \"wrong\": a start parameter and MNEME_ANY do not go together"},
     {"start_shape", "create", "must have the same scope and shape [3], got [4]"},
-    {"queue_kind", "create", "queue \"more\": kind: expected one of MNEME_ROWS_*, got 9"},
-    {"queue_attributes", "create", "queue \"more\": unknown attribute bits 64"},
+    {"queue_kind", "create",
+     "mneme_queue_decl \"more\": kind: expected one of MNEME_ROWS_*, got 9"},
+    {"queue_attributes", "create",
+     "mneme_queue_decl \"more\": attributes: expected bits of MNEME_ATTRIBUTE_* alone, got the "
+     "unknown bits 0x40"},
     {"queue_rows", "create", "queue \"more\": start_rows and capacity may not be negative"},
+    {"parameter_group", "create",
+     "parameter \"source\": group: expected NULL or \"none\", got \"fast\""},
+    {"unwanted_handle", "hook absorb, layer 0",
+     "tensor handle 0 is not alive: it is 0, no tensor; traits.wants does not ask for these inputs "
+     "of absorb, which are 0 then: x (MNEME_WANT_ABSORB_X), z (MNEME_WANT_ABSORB_Z), lse "
+     "(MNEME_WANT_ABSORB_LSE), q (MNEME_WANT_ABSORB_Q), k (MNEME_WANT_ABSORB_K), v "
+     "(MNEME_WANT_ABSORB_V), mass (MNEME_WANT_ABSORB_MASS), the context's k and v "
+     "(MNEME_WANT_ABSORB_CONTEXT_KV)"},
+    {"unwanted_input", "hook absorb, layer 0",
+     "op mean/1: input \"x\" is no tensor (handle 0); traits.wants does not ask for these inputs "
+     "of "
+     "absorb, which are 0 then: x (MNEME_WANT_ABSORB_X)"},
+    {"unwanted_result", "hook read, layer 0",
+     "traits.wants does not ask for these inputs of read, which are 0 then: q (MNEME_WANT_READ_Q)"},
+    {"unwanted_local", "hook absorb, layer 0",
+     "local().z in absorb is empty, because the tier does not want it: say "
+     "wants(MNEME_WANT_ABSORB_Z) in the constructor"},
+    {"heads_at_out", "hook read, layer 0",
+     "read: out: expected [3, 5, 6] (B and T may be 1), got [3, 5, 2, 4]: this is a result for "
+     "MNEME_SITE_HEADS, but traits.sites says MNEME_SITE_OUT: say reads_at(MNEME_SITE_HEADS) in "
+     "the "
+     "constructor, or set traits.sites"},
+    {"out_at_heads", "hook read, layer 0",
+     "read: out: expected [3, 5, 2, 4] (B and T may be 1), got [3, 5, 6]: this is a result for "
+     "MNEME_SITE_OUT, but traits.sites says MNEME_SITE_HEADS: say reads_at(MNEME_SITE_OUT)"},
+    {"heads_at_both", "hook read, layer 0",
+     "this is a result for MNEME_SITE_HEADS, but the site of this call is MNEME_SITE_OUT"},
     {"create_wants", "create",
      "absorb runs before reading, where z, lse, q, k, v, mass and the context"},
 };
@@ -177,6 +210,15 @@ TEST(SegmentFaults, NameTheLaneWhoseCountIsNoCount) {
   EXPECT_THAT(message({5, 5, -1}),
               testing::HasSubstr("valid_count of lane 2: expected 0 to 5, got -1"));
   EXPECT_THAT(message({5, 5}), testing::HasSubstr("valid_count: expected 3 lanes, got 2"));
+}
+
+// The file that the author wrote, not a header of the SDK.
+TEST(Faults, NameTheAuthorsFile) {
+  for (const char* const fault :
+       {"mixed_dtypes", "slot_shape", "dead_handle", "rows_size", "token_bias_undeclared",
+        "unwanted_local", "no_layer", "bad_name", "queue_kind", "kernel_fails"}) {
+    EXPECT_THAT(message_of(fault), testing::HasSubstr(", at faulty.cpp:")) << fault;
+  }
 }
 
 TEST(Faults, NoneIsNoError) { EXPECT_EQ(message_of("none"), "no error"); }

@@ -89,13 +89,13 @@ mneme_status Driver::ride(mneme_tensor& out) {
   return table_.ride(instance_, FakeHost::get().ctx(), &in, &out, &error);
 }
 
-mneme_status Driver::finish() {
+mneme_status Driver::finish(bool has_layers) {
   mneme_finish in = MNEME_INIT(mneme_finish);
   in.segment = &segment();
   in.top = FakeHost::get().borrowed({2, 5, 4});
   const mneme_tensor layers[3] = {FakeHost::get().borrowed({1}), FakeHost::get().borrowed({2}),
                                   FakeHost::get().borrowed({3})};
-  in.layers = layers;
+  in.layers = has_layers ? layers : nullptr;
   return table_.finish(instance_, FakeHost::get().ctx(), &in, &error);
 }
 

@@ -29,7 +29,8 @@ class Driver {
   mneme_status context();
   mneme_status begin(mneme_riders& out);
   mneme_status ride(mneme_tensor& out);
-  mneme_status finish();
+  // Without layers: as for a tier that does not want them.
+  mneme_status finish(bool has_layers = true);
 
   // Training, the seventh segment; lane 1 was reset and has one token of padding.
   static const mneme_segment& segment();
@@ -42,9 +43,16 @@ class Driver {
   void* instance_ = nullptr;
 };
 
+// What the note of a table_of() lists; set before a Driver is made.
+inline const char* features =
+    MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL " " MNEME_GROUP_RANDOM;
+
 template <typename T>
 mneme_plugin table_of() {
-  return mneme::detail::Hooks<T>::table("test", "1");
+  return mneme::detail::Hooks<T>::table(
+      "test", "1", [](const mneme_host* host, mneme_get_group_fn get_group, mneme_error*) {
+        return mneme::detail::look_up_groups(host, get_group, features);
+      });
 }
 
 // A cleared host with the option of the one-page memory.

@@ -40,7 +40,7 @@ class FakeHost {
   std::map<std::string, double> options;  // numbers
   std::map<std::string, std::string> texts;
   std::string missing_op;     // resolve refuses this name
-  std::string failing_op;     // call refuses this name
+  std::string failing_op;     // call refuses this name, "*" = every one
   std::string missing_group;  // get_group gives NULL for it
   int64_t queue_rows = 0;
   std::string wanted_probe;

@@ -110,14 +110,14 @@ TEST_F(SdkPlugin, HandsOneReferenceOfAResultToTheHost) {
   EXPECT_THAT(host().log, testing::Not(testing::Contains("bad release")));
 }
 
-TEST_F(SdkPlugin, CarriesAnOpsErrorUnchanged) {
+TEST_F(SdkPlugin, CarriesAnOpsErrorUnchangedWithTheAuthorsLine) {
   Driver driver(*negotiated());
   driver.create_or_fail();
   host().failing_op = "mean/1";
   EXPECT_EQ(driver.absorb(), MNEME_E_SHAPE);
   EXPECT_STREQ(driver.error.message, "mean/1: shapes do not fit");
-  EXPECT_STREQ(driver.error.file, "fake.cpp");
-  EXPECT_EQ(driver.error.line, 42);
+  EXPECT_STREQ(driver.error.file, "decayed_mean.hpp");
+  EXPECT_EQ(driver.error.line, 14);
   EXPECT_EQ(driver.error.native_code, 7);
   EXPECT_EQ(host().live_references(), 0);
 }

@@ -13,7 +13,7 @@ using mneme::test::SdkPlugin;
 TEST_F(SdkPlugin, CountsReferencesOfCopiesAndMoves) {
   const mneme::detail::CtxScope scope(host().ctx());
   const mneme_host_offer offer = host().offer();
-  mneme::detail::look_up_groups(offer.host, offer.get_group, nullptr);
+  mneme::detail::look_up_groups(offer.host, offer.get_group, MNEME_PLUGIN_CPP_FEATURES);
   const mneme_tensor handle = host().own({2});
   {
     mneme::Tensor a = mneme::Tensor::adopt(handle);

@@ -31,7 +31,7 @@ done
 for header in plugin.hpp cpp/failure.hpp cpp/host.hpp cpp/options.hpp cpp/tensor.hpp cpp/op_call.hpp cpp/ops.hpp \
     cpp/ops_math.hpp cpp/ops_reduce.hpp cpp/ops_shape.hpp cpp/ops_network.hpp cpp/rows.hpp cpp/state.hpp cpp/setup.hpp \
     cpp/segment.hpp cpp/layer.hpp cpp/kernel.hpp cpp/half.hpp cpp/tier.hpp cpp/entry.hpp cpp/element.hpp \
-    cpp/kernel_checks.hpp cpp/parallel.hpp cpu/inline.hpp cpu/instruction_sets.hpp cpu/strands.hpp; do
+    cpp/kernel_checks.hpp cpp/parallel.hpp cpp/log.hpp cpu/inline.hpp cpu/instruction_sets.hpp cpu/strands.hpp; do
   compile g++ "-std=c++17 -Wconversion -Wshadow" "$header" cpp
 done
 # What is compiled for one instruction set after another; GCC says nothing of functions that are inline and not used.
@@ -42,6 +42,20 @@ for header in cpu/scratch.inl cpu/simd.inl cpu/elements.inl cpu/product.inl; do
 done
 compile clang++ "-std=c++17 -Wconversion -Wshadow" plugin.hpp cpp
 [ "$checked" -gt 0 ] || { echo "FAIL: no compiler found"; exit 1; }
+
+# plugin.hpp is the whole C++ layer: it includes every header of cpp/, and its comment lists those that are not the layer's
+# own inside.
+inside=' entry host op_call ops_macros ops_math ops_network ops_reduce ops_shape ops_undefine '
+if command -v g++ >/dev/null; then
+  printf '#include "mneme/plugin.hpp"\n' >"$work/all.cpp"
+  g++ -std=c++17 -I"$include" -MM "$work/all.cpp" >"$work/reached"
+  for header in "$include"/mneme/cpp/*.hpp; do
+    name=$(basename "$header" .hpp)
+    grep -q "mneme/cpp/$name\.hpp" "$work/reached" || { echo "FAIL: plugin.hpp does not include cpp/$name.hpp"; failures=$((failures + 1)); }
+    case $inside in *" $name "*) continue ;; esac
+    grep -q "^//.*cpp/$name\.hpp" "$include/mneme/plugin.hpp" || { echo "FAIL: plugin.hpp does not list cpp/$name.hpp"; failures=$((failures + 1)); }
+  done
+fi
 if [ "$failures" -gt 0 ]; then exit 1; fi
 
 # The check can fail: padding that nobody wrote down is refused.

@@ -26,6 +26,13 @@ mneme_status add(mneme_setup* opaque, const mneme_kernel_decl* given, mneme_kern
                       str("kernel ", in.name, ": expected 1 to ", MNEME_KERNEL_MAX_PORTS,
                           " outputs and at most as many inputs and saved tensors"));
     }
+    const auto check_ports = [&](const char* field, uint64_t bits, uint32_t ports) {
+      if (const auto unknown =
+              unknown_bits(field, bits, (uint64_t{1} << ports) - 1, "the kernel's ports"))
+        refuse_unknown(str("mneme_kernel_decl \"", in.name, '"'), *unknown);
+    };
+    check_ports("keep_inputs", in.keep_inputs, in.n_inputs);
+    check_ports("keep_outputs", in.keep_outputs, in.n_outputs);
     KernelDecl decl{in.name, in};
     decl.decl.name = nullptr;  // the plugin's text need not outlive the call
     setup->instance->kernels.push_back(std::move(decl));

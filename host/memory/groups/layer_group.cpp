@@ -70,10 +70,6 @@ mneme_status emit_block(mneme_ctx* opaque, const mneme_block* given, mneme_error
     if (ctx->context == nullptr)
       throw CallError(MNEME_E_STATE, "blocks are emitted in the context hook only");
     const auto in = normalised(given, "mneme_block");
-    if (in.position_kind > MNEME_POSITION_NONE)
-      throw CallError(
-          MNEME_E_INVALID_ARGUMENT,
-          str("block.position_kind: expected one of MNEME_POSITION_*, got ", in.position_kind));
     ContextBlock out;
     out.position = static_cast<PositionKind>(in.position_kind);
     out.bias = ctx->handles.get_optional(in.bias);
@@ -123,6 +119,7 @@ mneme_status norm(mneme_ctx* opaque, mneme_tensor rows, uint32_t flags, mneme_te
                   mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
+    check_flags("norm", flags, MNEME_NO_WEIGHT_GRADIENT, "MNEME_NO_WEIGHT_GRADIENT");
     *out = ctx->handles.give(ctx->layer_services().norm(ctx->handles.get(rows),
                                                         (flags & MNEME_NO_WEIGHT_GRADIENT) == 0));
   });
@@ -135,6 +132,7 @@ mneme_status project(mneme_ctx* opaque, uint32_t which, mneme_tensor rows, uint3
     if (which < MNEME_PROJECT_Q || which > MNEME_PROJECT_O)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("project: expected one of MNEME_PROJECT_*, got ", which));
+    check_flags("project", flags, MNEME_NO_WEIGHT_GRADIENT, "MNEME_NO_WEIGHT_GRADIENT");
     *out = ctx->handles.give(
         ctx->layer_services().project(static_cast<Projector>(which), ctx->handles.get(rows),
                                       (flags & MNEME_NO_WEIGHT_GRADIENT) == 0));
@@ -154,6 +152,7 @@ mneme_status weight(mneme_ctx* opaque, uint32_t which, uint32_t flags, mneme_ten
     if (which < MNEME_WEIGHT_Q || which > MNEME_WEIGHT_POSITION_BIAS)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("weight: expected one of MNEME_WEIGHT_*, got ", which));
+    check_flags("weight", flags, MNEME_NO_WEIGHT_GRADIENT, "MNEME_NO_WEIGHT_GRADIENT");
     at::Tensor value = ctx->layer_services().weight(static_cast<LayerWeight>(which));
     if (!value.defined() && which >= MNEME_WEIGHT_CONTENT_BIAS)
       throw CallError(MNEME_E_UNSUPPORTED, no_relative_positions(ctx, "weight"));
@@ -165,6 +164,7 @@ mneme_status positions(mneme_ctx* opaque, int64_t least, int64_t count, uint32_t
                        mneme_tensor* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
+    check_flags("positions", flags, MNEME_POSITIONS_SIGNED, "MNEME_POSITIONS_*");
     if (count < 1)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("positions: count: expected at least 1, got ", count));
@@ -214,9 +214,6 @@ mneme_status attention(mneme_ctx* opaque, const mneme_attention* given, mneme_te
     need(z, "z");
     need(lse, "lse");
     const auto in = normalised(given, "mneme_attention");
-    if (in.mask > MNEME_MASK_WINDOW)
-      throw CallError(MNEME_E_INVALID_ARGUMENT,
-                      str("attention: mask: expected one of MNEME_MASK_*, got ", in.mask));
     const auto& handles = ctx->handles;
     AttentionCall call;
     call.q = handles.get(in.q);

@@ -5,6 +5,7 @@
 
 #include "host/base/text.hpp"
 #include "host/memory/call_error.hpp"
+#include "host/memory/known_fields.hpp"
 
 namespace mneme::memory {
 
@@ -29,8 +30,32 @@ void check_reserved(const T& value, const char* what) {
   if constexpr (requires { value.reserved2; }) check(value.reserved2);
 }
 
+[[noreturn]] inline void refuse_unknown(const std::string& what, const UnknownValue& unknown) {
+  throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, ": ", unknown.text()));
+}
+
+// Errors: CallError, naming the field, when it holds a reserved, unknown or undefined value. A
+// declaration is named too.
+template <typename T>
+void check_fields(const T& value, const char* what) {
+  check_reserved(value, what);
+  const auto unknown = unknown_value(value);
+  if (!unknown) return;
+  std::string subject = what;
+  if constexpr (requires { value.name; }) {
+    if (value.name != nullptr) subject += str(" \"", value.name, '"');
+  }
+  refuse_unknown(subject, *unknown);
+}
+
+// The same for a function's own argument of bits.
+inline void check_flags(const char* function, uint32_t flags, uint32_t known, const char* family) {
+  if (const auto unknown = unknown_bits("flags", flags, known, family))
+    refuse_unknown(function, *unknown);
+}
+
 // Copies min(struct_size, sizeof(T)) bytes of a plugin's struct into a zeroed T; behind it nobody
-// looks at sizes. Errors: CallError for a size that is no size and for a reserved field in use.
+// looks at sizes. Errors: CallError for a size that is no size, else as check_fields.
 template <typename T>
 T normalised(const T* from, const char* what) {
   if (from == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
@@ -39,7 +64,7 @@ T normalised(const T* from, const char* what) {
   T out{};
   std::memcpy(static_cast<void*>(&out), from, size < sizeof(T) ? size : sizeof(T));
   out.struct_size = sizeof(T);
-  check_reserved(out, what);
+  check_fields(out, what);
   return out;
 }
 

@@ -1,4 +1,6 @@
 // Group mneme.op/1.
+#include <algorithm>
+
 #include "host/base/error.hpp"
 #include "host/memory/groups/groups.hpp"
 #include "host/memory/hook_context.hpp"
@@ -33,6 +35,19 @@ int32_t supports(mneme_op op, uint32_t dtype, uint32_t device_type) {
   return op_supports(op, dtype, device_type) ? 1 : 0;
 }
 
+// A needed input that is no tensor is refused by the op itself, unless the likely cause is known
+// here: an input of the hook that the tier does not want.
+void check_wanted(const mneme_ctx* ctx, mneme_op op, uint32_t input) {
+  if (op == 0 || op > op_schemas().size()) return;
+  const OpSchema& schema = op_schemas()[op - 1];
+  if (schema.inputs.empty()) return;
+  const InputSchema& place = schema.inputs[std::min<std::size_t>(input, schema.inputs.size() - 1)];
+  const std::string lacking = ctx->handles.unwanted();
+  if (place.is_optional || lacking.empty()) return;
+  throw CallError(MNEME_E_INVALID_ARGUMENT, str("op ", schema.name, ": input \"", place.name,
+                                                "\" is no tensor (handle 0); ", lacking));
+}
+
 mneme_status call(mneme_ctx* opaque, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
                   const mneme_attr* attrs, uint32_t n_attrs, mneme_tensor* outputs, uint32_t n_out,
                   mneme_error* error) {
@@ -41,8 +56,10 @@ mneme_status call(mneme_ctx* opaque, mneme_op op, const mneme_tensor* inputs, ui
     if (n_out > 0) need(outputs, "outputs");
     c10::SmallVector<at::Tensor, 8> tensors;
     tensors.reserve(n_in);
-    for (uint32_t i = 0; i < n_in; ++i)
+    for (uint32_t i = 0; i < n_in; ++i) {
+      if (inputs[i] == 0) check_wanted(ctx, op, i);
       tensors.push_back(inputs[i] == 0 ? at::Tensor() : ctx->handles.get(inputs[i]));
+    }
     c10::SmallVector<at::Tensor, 2> results(n_out);
     run_op(op, {tensors.data(), tensors.size()}, {attrs, n_attrs},
            ctx->shared->stack->backbone().device, {results.data(), results.size()});

@@ -49,8 +49,12 @@ void write(const mneme_host* /*host*/, uint32_t level, const char* plugin_id, co
       case MNEME_LOG_ERROR:
         log_error(line);
         break;
-      default:
+      case MNEME_LOG_INFO:
         log_info(line);
+        break;
+      default:
+        log_warning(
+            str(line, " (logged at the unknown level ", level, ": expected one of MNEME_LOG_*)"));
     }
   } catch (...) {
     return;  // a log line that cannot be written is not worth a failure in a plugin

@@ -36,13 +36,6 @@ void check_name(const char* name, const char* what, const Instance& instance) {
     throw CallError(MNEME_E_INVALID_ARGUMENT, "the name \"waiting\" belongs to the host");
 }
 
-void check_scope(uint32_t scope, const char* name) {
-  if (scope > MNEME_SCOPE_MODEL)
-    throw CallError(
-        MNEME_E_INVALID_ARGUMENT,
-        str("\"", name, "\": scope: expected MNEME_SCOPE_LAYER or MNEME_SCOPE_MODEL, got ", scope));
-}
-
 void check_rank(uint32_t rank, const char* name) {
   if (rank > MNEME_MAX_RANK)
     throw CallError(MNEME_E_SHAPE,
@@ -58,12 +51,6 @@ void check_slot(const mneme_slot_decl& in) {
           str("slot \"", in.name, "\": dims[", i,
               "]: expected at least 1, MNEME_ANY, or MNEME_LANES in front, got ", in.dims[i]));
     }
-  }
-  if (in.gradient > MNEME_GRADIENT_THROUGH || in.lifetime > MNEME_LIFETIME_SEGMENT ||
-      in.start > MNEME_START_PARAMETER) {
-    throw CallError(
-        MNEME_E_INVALID_ARGUMENT,
-        str("slot \"", in.name, "\": gradient, lifetime or start holds an unknown value"));
   }
 }
 
@@ -106,21 +93,20 @@ mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* give
     const auto in = normalised(given, "mneme_parameter_decl");
     Instance& instance = *setup->instance;
     check_name(in.name, "parameter", instance);
-    check_scope(in.scope, in.name);
     check_rank(in.rank, in.name);
     for (uint32_t i = 0; i < in.rank; ++i) {
       if (in.dims[i] < 1)
         throw CallError(MNEME_E_SHAPE, str("parameter \"", in.name, "\": dims[", i,
                                            "]: expected at least 1, got ", in.dims[i]));
     }
-    if (in.init > MNEME_INIT_FAN_IN_UNIFORM)
-      throw CallError(
-          MNEME_E_INVALID_ARGUMENT,
-          str("parameter \"", in.name, "\": init: expected one of MNEME_INIT_*, got ", in.init));
     if (in.lr_factor < 0)
       throw CallError(
           MNEME_E_INVALID_ARGUMENT,
           str("parameter \"", in.name, "\": lr_factor: expected at least 0, got ", in.lr_factor));
+    if (in.group != nullptr && std::string_view(in.group) != "none")
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("parameter \"", in.name, "\": group: expected NULL or \"none\", got \"",
+                          in.group, '"'));
     ParameterDecl decl;
     decl.name = in.name;
     decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
@@ -142,12 +128,8 @@ mneme_status add_slot(mneme_setup* opaque, const mneme_slot_decl* given, mneme_s
     const auto in = normalised(given, "mneme_slot_decl");
     Instance& instance = *setup->instance;
     check_name(in.name, "slot", instance);
-    check_scope(in.scope, in.name);
     check_rank(in.rank, in.name);
     check_slot(in);
-    if ((in.flags & ~MNEME_SLOT_COUNTS) != 0)
-      throw CallError(MNEME_E_INVALID_ARGUMENT,
-                      str("slot \"", in.name, "\": unknown flags ", in.flags));
     SlotDecl decl;
     decl.is_counts = (in.flags & MNEME_SLOT_COUNTS) != 0;
     if (decl.is_counts) check_counts(in);
@@ -175,14 +157,6 @@ mneme_status add_queue(mneme_setup* opaque, const mneme_queue_decl* given, mneme
     const auto in = normalised(given, "mneme_queue_decl");
     Instance& instance = *setup->instance;
     check_name(in.name, "queue", instance);
-    check_scope(in.scope, in.name);
-    if (in.kind > MNEME_ROWS_KV)
-      throw CallError(
-          MNEME_E_INVALID_ARGUMENT,
-          str("queue \"", in.name, "\": kind: expected one of MNEME_ROWS_*, got ", in.kind));
-    if ((in.attributes & ~(MNEME_ATTRIBUTE_POSITION | MNEME_ATTRIBUTE_MASS)) != 0)
-      throw CallError(MNEME_E_INVALID_ARGUMENT,
-                      str("queue \"", in.name, "\": unknown attribute bits ", in.attributes));
     if (in.start_rows < 0 || in.capacity < 0)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("queue \"", in.name, "\": start_rows and capacity may not be negative"));

@@ -123,8 +123,10 @@ void SegmentRun::Impl::begin(std::size_t i) {
     Roomy<mneme_riders> room;
     mneme_riders& out = room.value;
     const mneme_status status = hook_status(table.begin, self, &seen_segment, &out);
-    if (status != MNEME_OK || out.rows == 0) return status;
+    if (status != MNEME_OK) return status;
     return guard(&error, [&] {
+      check_fields(out, "mneme_riders");
+      if (out.rows == 0) return;
       if ((ctx.instance->traits().flags & MNEME_TIER_RIDERS) == 0)
         throw CallError(MNEME_E_STATE, "riders need MNEME_TIER_RIDERS in the tier's traits");
       mneme_rows rows = MNEME_INIT(mneme_rows);

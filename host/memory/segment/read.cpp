@@ -31,8 +31,27 @@ at::Tensor SegmentRun::Impl::checked_out(const mneme_read& out,
   if (!fits(result, full, false))
     throw CallError(MNEME_E_SHAPE,
                     str("read: out: expected ", list_text(full), " (B and T may be 1), got ",
-                        list_text(result.sizes().vec())));
+                        list_text(result.sizes().vec()), other_site(result, full.size() == 4)));
   return result;
+}
+
+// What to say of a result that does not fit its site but fits the other one; "" when it does not.
+std::string SegmentRun::Impl::other_site(const at::Tensor& result, bool is_heads) const {
+  const BackboneInfo& backbone = stack.backbone();
+  const int64_t inner = backbone.heads * backbone.head_width;
+  const auto fits_as = [&](std::vector<int64_t> full) { return fits(result, full, false); };
+  const bool fits_other =
+      is_heads ? fits_as({shared.lanes, shared.length, backbone.width})
+               : fits_as({shared.lanes, shared.length, backbone.heads, backbone.head_width}) ||
+                     fits_as({shared.lanes, shared.length, inner});
+  if (!fits_other) return "";
+  const char* const own = is_heads ? "MNEME_SITE_HEADS" : "MNEME_SITE_OUT";
+  const char* const other = is_heads ? "MNEME_SITE_OUT" : "MNEME_SITE_HEADS";
+  const bool names_both =
+      (ctx.instance->traits().sites & ~(is_heads ? MNEME_SITE_HEADS : MNEME_SITE_OUT)) != 0;
+  return names_both ? str(": this is a result for ", other, ", but the site of this call is ", own)
+                    : str(": this is a result for ", other, ", but traits.sites says ", own,
+                          ": say reads_at(", other, ") in the constructor, or set traits.sites");
 }
 
 at::Tensor SegmentRun::Impl::checked_gate(const mneme_read& out,
@@ -56,10 +75,6 @@ at::Tensor SegmentRun::Impl::checked_lse(const mneme_read& out) const {
 }
 
 ReadResult SegmentRun::Impl::checked(const mneme_read& out, uint32_t site) const {
-  check_reserved(out, "mneme_read");
-  if (out.merge > MNEME_MERGE_REPLACE)
-    throw CallError(MNEME_E_INVALID_ARGUMENT,
-                    str("read: merge: expected one of MNEME_MERGE_*, got ", out.merge));
   if (out.merge == MNEME_MERGE_LSE && site != MNEME_SITE_HEADS)
     throw CallError(MNEME_E_INVALID_ARGUMENT, "read: MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS");
   const BackboneInfo& backbone = stack.backbone();
@@ -134,6 +149,7 @@ ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
     if (status != MNEME_OK) return status;
     return guard(&error, [&] {
       note_read_rows(i);
+      check_fields(out, "mneme_read");
       if (out.merge != MNEME_MERGE_NONE) result = checked(out, site);
     });
   });

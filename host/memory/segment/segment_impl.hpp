@@ -123,6 +123,7 @@ struct SegmentRun::Impl {
   ReadResult checked(const mneme_read& out, uint32_t site) const;
   void show(const ReadResult& result) const;
   at::Tensor checked_out(const mneme_read& out, const std::vector<int64_t>& full) const;
+  std::string other_site(const at::Tensor& result, bool is_heads) const;
   at::Tensor checked_gate(const mneme_read& out, const std::vector<int64_t>& full) const;
   at::Tensor checked_lse(const mneme_read& out) const;
 

@@ -17,7 +17,7 @@ void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServi
   ctx.layer = layer;
   ctx.services = services;
   ctx.x = x;
-  ctx.handles.begin_call();
+  ctx.handles.begin_call(hook_text(hook), ctx.instance->traits().wants);
   ctx.count_arrays.clear();
   ctx.released = hook == Hook::kAbsorb || hook == Hook::kRide ? &released : nullptr;
   ctx.looked_at.clear();
@@ -42,7 +42,7 @@ void SegmentRun::Impl::leave(std::size_t i, int64_t layer, mneme_status status,
   ctx.released = nullptr;
   if (status != MNEME_OK) throw_plugin_status(ctx.where(), status, error);
   check_untouched();
-  ctx.handles.begin_call();  // everything that the hook left is released
+  ctx.handles.end_call();  // everything that the hook left is released
   if (!released.empty()) deliver(i, layer, released);
 }
 

@@ -21,7 +21,7 @@ typedef struct mneme_note {
   char sdk[32];
   char compiler[96];
   char commit[48];        /* source commit, empty = unknown */
-  char features[256];     /* host groups that the plugin cannot do without: "mneme.op/1 mneme.state/1" */
+  char features[256];     /* host groups that the plugin uses: "mneme.op/1 mneme.state/1 mneme.log/1?". Others are NULL for it; "?": it can do without this one */
   char architectures[128]; /* "sm_80 sm_90" */
   char libraries[256];    /* needed shared libraries beyond the C and C++ runtimes */
 } mneme_note;

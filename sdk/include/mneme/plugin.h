@@ -236,7 +236,7 @@ typedef struct mneme_finish {
   const mneme_tensor* layers; /* [L] outputs of all layers, [B,T,D] each; NULL unless wanted */
 } mneme_finish;
 
-/* A group of host functions by id and revision, NULL when this host does not have it. [any]. Valid for the process's life; a released group never changes. */
+/* A group of host functions by id and revision; NULL when this host does not have it, and when the plugin's note does not list it. `host` is the plugin's own: what init got. [any]. Valid for the process's life; a released group never changes. */
 typedef const void* (*mneme_get_group_fn)(const mneme_host* host, const char* id);
 
 /* ---- the plugin's table -------------------------------------------------------------------------------------------------------------------------------------- */
@@ -252,7 +252,8 @@ typedef struct mneme_plugin {
   uint32_t option_count;
   uint32_t option_stride;
 
-  /* [any] Once, before the first create: the place to look up the host's function groups and keep the pointers. get_group gives NULL for an unknown id. Optional. */
+  /* [any] Once, before the first create: the place to look up the host's function groups and keep the pointers. get_group gives NULL for an unknown id and for a group that the
+   * note does not list. Optional. */
   mneme_status (*init)(const mneme_host* host, mneme_get_group_fn get_group, mneme_error* error);
 
   /* Makes an instance: reads options, resolves ops, declares parameters, slots, queues and kernels, fills `traits`. A pure function of its arguments. With MNEME_OK

@@ -26,33 +26,46 @@
 // inline namespace of the SDK's version, so that plugins of two SDKs never share code. Include it
 // in any number of files of a plugin; MNEME_PLUGIN stands in exactly one.
 //
-//   cpp/failure.hpp  errors            cpp/tensor.hpp  Tensor, Shape     cpp/ops.hpp      ops as
-//   functions, operators cpp/options.hpp  option schema     cpp/setup.hpp   declarations
-//   cpp/kernel.hpp   kernels as classes cpp/tier.hpp     Tier, Read        cpp/segment.hpp,
-//   cpp/layer.hpp    what hooks get
+//   cpp/failure.hpp        errors                    cpp/tensor.hpp    Tensor, Shape
+//   cpp/ops.hpp            ops as functions          cpp/options.hpp   option schema
+//   cpp/setup.hpp, cpp/state.hpp   declarations      cpp/tier.hpp      Tier, Read
+//   cpp/segment.hpp, cpp/layer.hpp, cpp/rows.hpp     what hooks get
+//   cpp/kernel.hpp         kernels as classes        cpp/half.hpp      bf16 and f16
+//   cpp/kernel_checks.hpp  errors of their shapes    cpp/element.hpp   element types for .cu files
+//   cpp/parallel.hpp       the host's threads        cpp/log.hpp       lines for the host's log
+//
+// Apart from it stand mneme/cpu and mneme/cuda, for the inner parts of kernels.
 #ifndef MNEME_PLUGIN_HPP_
 #define MNEME_PLUGIN_HPP_
 
 #include "mneme/cpp/entry.hpp"
+#include "mneme/cpp/kernel_checks.hpp"
+#include "mneme/cpp/log.hpp"
 #include "mneme/cpp/ops.hpp"
+#include "mneme/cpp/parallel.hpp"
 
-// Host groups that every plugin of this layer calls. Kernels, randomness and probes are asked for
-// when first used.
-#define MNEME_PLUGIN_CPP_FEATURES \
-  "mneme.tensor/1 mneme.op/1 mneme.state/1 mneme.layer/1 mneme.config/1"
+// Host groups that a plugin of this layer is given: those that it always calls, and ("?", where the
+// host has them) those that it can do without. The host gives no group that the note does not list.
+#define MNEME_PLUGIN_CPP_FEATURES                                        \
+  "mneme.tensor/1 mneme.op/1 mneme.state/1 mneme.layer/1 mneme.config/1" \
+  " mneme.log/1? mneme.probe/1? mneme.parallel/1?"
 
 // The entry symbol, the note and the table of the memory `Class`; id and version are string
 // literals.
 #define MNEME_PLUGIN(Class, id_text, version_text) \
   MNEME_PLUGIN_WITH_FEATURES(Class, id_text, version_text, MNEME_PLUGIN_CPP_FEATURES)
 
-// As MNEME_PLUGIN, with the host groups that the plugin cannot do without.
+// As MNEME_PLUGIN, with the host groups that the note lists. A plugin with kernels or random draws
+// says which it uses: MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL " " MNEME_GROUP_RANDOM.
 #define MNEME_PLUGIN_WITH_FEATURES(Class, id_text, version_text, features_text)          \
   MNEME_PLUGIN_NOTE(id_text, version_text, features_text);                               \
   extern "C" MNEME_EXPORT mneme_status mneme_negotiate_v1(const mneme_host_offer* offer, \
                                                           mneme_plugin_answer* answer) { \
-    static constexpr mneme_plugin kTable =                                               \
-        ::mneme::detail::Hooks<Class>::table(id_text, version_text);                     \
+    static constexpr mneme_plugin kTable = ::mneme::detail::Hooks<Class>::table(         \
+        id_text, version_text,                                                           \
+        [](const mneme_host* host, mneme_get_group_fn get_group, mneme_error*) {         \
+          return ::mneme::detail::look_up_groups(host, get_group, features_text);        \
+        });                                                                              \
     return mneme_sdk_negotiate(offer, answer, &kTable);                                  \
   }
 

@@ -161,4 +161,5 @@ class Everything : public mneme::Tier {
 
 }  // namespace
 
-MNEME_PLUGIN(Everything, "test.everything", "0.1.0")
+MNEME_PLUGIN_WITH_FEATURES(Everything, "test.everything", "0.1.0",
+                           MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL " " MNEME_GROUP_RANDOM)

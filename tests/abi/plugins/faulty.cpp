@@ -26,7 +26,9 @@ class Faulty : public mneme::Tier {
       "parameter_init|parameter_rate|slot_extent|slot_gradient|start_unknown|start_any|"
       "counts_as_tensor|tensor_as_counts|counts_size|slot_flags|counts_gradient|"
       "start_shape|queue_kind|queue_attributes|queue_rows|position_count|positions_missing|biases_"
-      "missing|riders_undeclared|ride_shape",
+      "missing|riders_undeclared|ride_shape|"
+      "unwanted_handle|unwanted_input|unwanted_result|unwanted_local|heads_at_out|out_at_heads|"
+      "heads_at_both|parameter_group",
       "the rule to break"));
 
   struct Failing {
@@ -82,6 +84,8 @@ class Faulty : public mneme::Tier {
     one_way_kernel_ = s.kernel(one_way_);
     s.wants(MNEME_WANT_READ_X);
     if (fault_ != "ride_shape") s.has_no_riders();
+    if (fault_ == "out_at_heads") s.reads_at(MNEME_SITE_HEADS);
+    if (fault_ == "heads_at_both") s.reads_at(MNEME_SITE_HEADS | MNEME_SITE_OUT);
     if (fault_ == "create_wants") {
       s.absorbs_before_reading();
       s.wants(MNEME_WANT_ABSORB_Z);
@@ -138,6 +142,7 @@ class Faulty : public mneme::Tier {
     if (fault_ == "position_count") l.positions(1, 0);
     if (fault_ == "positions_missing") l.positions(1, 3);
     if (fault_ == "biases_missing") l.weight(mneme::Weight::kContentBias);
+    if (fault_ == "unwanted_local") mean(l.local().z, 1);
     call_without_cplusplus(rows);
     if (fault_ == "dead_handle") {
       mneme::Tensor t = mean(rows.hidden, 1);
@@ -156,6 +161,7 @@ class Faulty : public mneme::Tier {
     mneme_tensor out = 0;
     mneme_rows unsized = {};
     mneme_tensor_info info = {};
+    mneme_tensor_info sized = MNEME_INIT(mneme_tensor_info);
     if (fault_ == "null_output") status = host.state->slot_get(ctx, slot_.id, nullptr, &error);
     if (fault_ == "null_key") status = host.tensor->constant_find(ctx, nullptr, &out, &error);
     if (fault_ == "null_ops")
@@ -178,6 +184,12 @@ class Faulty : public mneme::Tier {
     if (fault_ == "kernel_without_inputs")
       status = host.kernel->call(ctx, sourceless_kernel_.id, nullptr, 0, nullptr, 0, nullptr, 0,
                                  &out, 1, &error);
+    if (fault_ == "unwanted_handle") status = host.tensor->info(ctx, 0, &sized, &error);
+    if (fault_ == "unwanted_input") {
+      const mneme_tensor inputs[] = {0};
+      const mneme_op op = detail::OpUse<detail::op::mean, void>::entry.id;
+      status = host.op->call(ctx, op, inputs, 1, nullptr, 0, &out, 1, &error);
+    }
     if (fault_ == "borrowed_release") status = host.tensor->release(ctx, rows.hidden.raw(), &error);
     if (status != MNEME_OK) mneme::fail(status, error.message);
   }
@@ -201,6 +213,14 @@ class Faulty : public mneme::Tier {
   }
 
   mneme::Read read(mneme::Layer& l, const mneme::Queries&) override {
+    if (fault_ == "unwanted_result") {
+      mneme::Read read;
+      read.merge = MNEME_MERGE_ADD;
+      return read;
+    }
+    if (fault_ == "heads_at_out" || fault_ == "heads_at_both")
+      return mneme::add(full({l.lanes(), l.length(), 2, 4}, 0.0, l.x().dtype()));
+    if (fault_ == "out_at_heads") return mneme::add(l.x());
     if (fault_ == "read_shape") return mneme::add(slice(l.x(), 2, 0, 1));
     if (fault_ == "lse_at_out") return mneme::lse(l.x(), l.x());
     if (fault_ == "backward_fails") return mneme::add(l.call(one_way_kernel_, {l.x()})[0]);
@@ -222,6 +242,7 @@ class Faulty : public mneme::Tier {
     if (fault_ == "host_name") s.slot("waiting", {mneme::kLanes});
     if (fault_ == "scope") parameter.scope = static_cast<mneme::Scope>(5);
     if (fault_ == "parameter_rate") parameter.lr_factor = -1.0;
+    if (fault_ == "parameter_group") parameter.group = "fast";
     const mneme::Init init{fault_ == "parameter_init" ? 9U : 0U, 0.0, 0.0};
     const int64_t extent = fault_ == "parameter_extent" ? 0 : 4;
     const mneme::Parameter source = s.parameter("source", {extent}, init, parameter);
@@ -257,4 +278,5 @@ class Faulty : public mneme::Tier {
 
 }  // namespace
 
-MNEME_PLUGIN(Faulty, "test.faulty", "0.1.0")
+MNEME_PLUGIN_WITH_FEATURES(Faulty, "test.faulty", "0.1.0",
+                           MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL)

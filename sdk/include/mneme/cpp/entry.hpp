@@ -15,6 +15,7 @@ template <typename T>
 struct Instance {
   Directory directory;
   std::unique_ptr<T> tier;
+  uint64_t wants = 0;  // MNEME_WANT_*
 };
 
 // A hook is offered to the host exactly when the class, or a base below Tier, overrides it.
@@ -32,6 +33,14 @@ MNEME_SDK_DETECT(HasOptions, K::kOptions);
 MNEME_SDK_DETECT(HasSummary, K::kSummary);
 MNEME_SDK_DETECT(HasLosses, K::kLosses);
 
+// An input that `wants`, a variable, must ask for with `bit`; empty with that reason when it does
+// not.
+#define MNEME_SDK_WANTED(handle, bit, input)                                                  \
+  ((wants & (bit)) == 0 && (handle) == 0                                                      \
+       ? Tensor::absent(input " is empty, because the tier does not want it: say wants(" #bit \
+                              ") in the constructor")                                         \
+       : Tensor::borrow(handle))
+
 template <typename T>
 struct Hooks {
   using Has = Overrides<T>;
@@ -44,12 +53,13 @@ struct Hooks {
                              const mneme_model_info* model, mneme_tier_traits* traits, void** out,
                              mneme_error* error) noexcept {
     return guarded(error, "create", [&] {
-      resolve_ops(raw_setup);
+      resolve_ops(raw_setup, {});
       auto made = std::make_unique<Instance<T>>();
       Setup setup(raw_setup, *model, made->directory);
       made->tier = std::make_unique<T>(setup);
       fill_traits(setup.traits(), *traits);
       if (Has::kRide && setup.rides()) traits->flags |= MNEME_TIER_RIDERS;
+      made->wants = traits->wants;
       *out = made.release();
     });
   }
@@ -86,19 +96,22 @@ struct Hooks {
                              mneme_error* error) noexcept {
     const CtxScope scope(ctx);
     return guarded(error, "absorb", [&] {
+      const uint64_t wants = instance(handle).wants;
       Local local;
-      local.z = Tensor::borrow(in->z);
-      local.lse = Tensor::borrow(in->lse);
-      local.q = Tensor::borrow(in->q);
-      local.k = Tensor::borrow(in->k);
-      local.v = Tensor::borrow(in->v);
-      local.mass = Tensor::borrow(in->mass);
+      local.z = MNEME_SDK_WANTED(in->z, MNEME_WANT_ABSORB_Z, "local().z in absorb");
+      local.lse = MNEME_SDK_WANTED(in->lse, MNEME_WANT_ABSORB_LSE, "local().lse in absorb");
+      local.q = MNEME_SDK_WANTED(in->q, MNEME_WANT_ABSORB_Q, "local().q in absorb");
+      local.k = MNEME_SDK_WANTED(in->k, MNEME_WANT_ABSORB_K, "local().k in absorb");
+      local.v = MNEME_SDK_WANTED(in->v, MNEME_WANT_ABSORB_V, "local().v in absorb");
+      local.mass = MNEME_SDK_WANTED(in->mass, MNEME_WANT_ABSORB_MASS, "local().mass in absorb");
       local.mass_rows = in->mass_rows;
-      local.context_k = Tensor::borrow(in->context_k);
-      local.context_v = Tensor::borrow(in->context_v);
+      local.context_k = MNEME_SDK_WANTED(in->context_k, MNEME_WANT_ABSORB_CONTEXT_KV,
+                                         "local().context_k in absorb");
+      local.context_v = MNEME_SDK_WANTED(in->context_v, MNEME_WANT_ABSORB_CONTEXT_KV,
+                                         "local().context_v in absorb");
       local.is_own_segment = (in->flags & MNEME_ABSORB_OWN_SEGMENT) != 0;
-      Layer layer(*in->segment, instance(handle).directory, in->layer, Tensor::borrow(in->x),
-                  std::move(local));
+      Layer layer(*in->segment, instance(handle).directory, in->layer,
+                  MNEME_SDK_WANTED(in->x, MNEME_WANT_ABSORB_X, "x() in absorb"), std::move(local));
       const Rows rows = Rows::borrow(*in->rows);
       instance(handle).tier->absorb(layer, rows);
     });
@@ -134,15 +147,18 @@ struct Hooks {
                            mneme_error* error) noexcept {
     const CtxScope scope(ctx);
     return guarded(error, "read", [&] {
+      const uint64_t wants = instance(handle).wants;
       Queries queries;
       queries.site = in->site;
-      queries.q = Tensor::borrow(in->q);
-      queries.k = Tensor::borrow(in->k);
-      queries.v = Tensor::borrow(in->v);
-      queries.z = Tensor::borrow(in->z);
-      queries.lse = Tensor::borrow(in->lse);
-      queries.projected = Tensor::borrow(in->projected);
-      Layer layer(*in->segment, instance(handle).directory, in->layer, Tensor::borrow(in->x), {});
+      queries.q = MNEME_SDK_WANTED(in->q, MNEME_WANT_READ_Q, "q in read");
+      queries.k = MNEME_SDK_WANTED(in->k, MNEME_WANT_READ_K, "k in read");
+      queries.v = MNEME_SDK_WANTED(in->v, MNEME_WANT_READ_V, "v in read");
+      queries.z = MNEME_SDK_WANTED(in->z, MNEME_WANT_READ_Z, "z in read");
+      queries.lse = MNEME_SDK_WANTED(in->lse, MNEME_WANT_READ_LSE, "lse in read");
+      queries.projected =
+          MNEME_SDK_WANTED(in->projected, MNEME_WANT_READ_PROJECTED, "projected in read");
+      Layer layer(*in->segment, instance(handle).directory, in->layer,
+                  MNEME_SDK_WANTED(in->x, MNEME_WANT_READ_X, "x() in read"), {});
       const Read result = instance(handle).tier->read(layer, queries);
       out->merge = result.merge;
       out->out = keep(result.out);
@@ -156,14 +172,14 @@ struct Hooks {
     const CtxScope scope(ctx);
     return guarded(error, "finish", [&] {
       Segment view(*in->segment, instance(handle).directory);
+      const uint64_t wants = instance(handle).wants;
       Finish call;
-      call.top = Tensor::borrow(in->top);
-      call.targets = Tensor::borrow(in->targets);
-      call.logp = Tensor::borrow(in->logp);
-      if (in->layers != nullptr) {
-        for (int64_t l = 0; l < in->segment->layers; ++l) {
-          call.layers.push_back(Tensor::borrow(in->layers[l]));
-        }
+      call.top = MNEME_SDK_WANTED(in->top, MNEME_WANT_FINISH_TOP, "top in finish");
+      call.targets = MNEME_SDK_WANTED(in->targets, MNEME_WANT_FINISH_TARGETS, "targets in finish");
+      call.logp = MNEME_SDK_WANTED(in->logp, MNEME_WANT_FINISH_LOGP, "logp in finish");
+      for (int64_t l = 0; l < in->segment->layers; ++l) {
+        call.layers.push_back(MNEME_SDK_WANTED(in->layers == nullptr ? 0 : in->layers[l],
+                                               MNEME_WANT_FINISH_LAYERS, "layers in finish"));
       }
       instance(handle).tier->finish(view, call);
     });
@@ -172,15 +188,17 @@ struct Hooks {
   // A handle that outlives the Tensor: results keep one reference, which the host drops when the
   // hook is over.
   static mneme_tensor keep(const Tensor& tensor) {
-    if (!tensor) return 0;
+    const mneme_tensor handle = handle_of(tensor, {});
     HostError error;
     if (tensor.is_owned()) {
-      check(groups.tensor->retain(current_ctx, tensor.raw(), &error.raw), error);
+      check(groups.tensor->retain(current_ctx, handle, &error.raw), error, {});
     }
-    return tensor.raw();
+    return handle;
   }
 
-  static constexpr mneme_plugin table(const char* id, const char* version) {
+  // `init` looks up the groups that the plugin's note lists.
+  using Init = decltype(mneme_plugin::init);
+  static constexpr mneme_plugin table(const char* id, const char* version, Init init) {
     mneme_plugin out{};
     out.struct_size = sizeof(mneme_plugin);
     out.id = id;
@@ -194,7 +212,7 @@ struct Hooks {
     out.option_stride = sizeof(mneme_option);
     out.losses = "";
     if constexpr (HasLosses<T>::value) out.losses = T::kLosses;
-    out.init = &look_up_groups;
+    out.init = init;
     out.create = &create;
     out.destroy = &destroy;
     if constexpr (Has::kBegin) out.begin = &begin;
@@ -206,6 +224,8 @@ struct Hooks {
     return out;
   }
 };
+
+#undef MNEME_SDK_WANTED
 
 }  // namespace detail
 }  // namespace sdk_0_1

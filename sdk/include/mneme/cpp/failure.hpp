@@ -13,9 +13,20 @@
 namespace mneme {
 inline namespace sdk_0_1 {
 
+// Where in the author's source a function of this layer was called: the default argument of its
+// last parameter, so that errors name that place and not the SDK's own.
+struct CallSite {
+  const char* file = "";
+  int line = 0;
+  static constexpr CallSite here(const char* file = __builtin_FILE(),
+                                 int line = __builtin_LINE()) noexcept {
+    return {file, line};
+  }
+};
+
 // What a hook throws, and what a failed call of the host becomes: code and text of the host are
-// carried unchanged. Never crosses the boundary; the trampolines turn it into the caller's
-// mneme_error.
+// carried unchanged, file and line are the author's. Never crosses the boundary; the trampolines
+// turn it into the caller's mneme_error.
 class Failure : public std::exception {
  public:
   Failure(mneme_status code, std::string message, std::string file, int32_t line,
@@ -43,15 +54,15 @@ class Failure : public std::exception {
 
 // Throws a Failure that names the caller's file and line.
 [[noreturn]] inline void fail(mneme_status code, std::string message,
-                              const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  throw Failure(code, std::move(message), file, line);
+                              CallSite site = CallSite::here()) {
+  throw Failure(code, std::move(message), site.file, site.line);
 }
 
 // Throws a Failure with the caller's file and line unless `holds`. The text is only copied on
 // failure.
 inline void require(bool holds, mneme_status code, const char* message,
-                    const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  if (!holds) fail(code, message, file, line);
+                    CallSite site = CallSite::here()) {
+  if (!holds) fail(code, message, site);
 }
 
 namespace detail {
@@ -72,12 +83,13 @@ struct HostError {
   mneme_error raw;
 };
 
-[[noreturn]] inline void throw_host_error(mneme_status status, const HostError& error) {
-  throw Failure(status, error.raw.message, error.raw.file, error.raw.line, error.raw.native_code);
+[[noreturn]] inline void throw_host_error(mneme_status status, const HostError& error,
+                                          CallSite site) {
+  throw Failure(status, error.raw.message, site.file, site.line, error.raw.native_code);
 }
 
-inline void check(mneme_status status, const HostError& error) {
-  if (status != MNEME_OK) throw_host_error(status, error);
+inline void check(mneme_status status, const HostError& error, CallSite site) {
+  if (status != MNEME_OK) throw_host_error(status, error, site);
 }
 
 inline mneme_status report(const Failure& failure, mneme_error* error) noexcept {

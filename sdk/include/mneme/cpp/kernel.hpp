@@ -90,12 +90,12 @@ class KernelCall {
   View saved(uint32_t i) const noexcept { return View(raw_->saved[i]); }
   View grad_output(uint32_t i) const noexcept { return View(raw_->grad_outputs[i]); }
   View grad_input(uint32_t i) const noexcept { return View(raw_->grad_inputs[i]); }
-  int64_t integer(uint32_t i) const {
-    check_scalar(i, raw_->n_integers, "integer");
+  int64_t integer(uint32_t i, CallSite site = CallSite::here()) const {
+    check_scalar(i, raw_->n_integers, "integer", site);
     return raw_->integers[i];
   }
-  double real(uint32_t i) const {
-    check_scalar(i, raw_->n_reals, "real");
+  double real(uint32_t i, CallSite site = CallSite::here()) const {
+    check_scalar(i, raw_->n_reals, "real", site);
     return raw_->reals[i];
   }
   // A cudaStream_t; null on the CPU.
@@ -106,10 +106,12 @@ class KernelCall {
   const mneme_kernel_call& raw() const noexcept { return *raw_; }
 
  private:
-  void check_scalar(uint32_t i, uint32_t count, const char* kind) const {
+  void check_scalar(uint32_t i, uint32_t count, const char* kind, CallSite site) const {
     if (i >= count) {
-      fail(MNEME_E_INVALID_ARGUMENT, std::string("kernel ") + name_ + ": " + kind + " " +
-                                         std::to_string(i) + " was not given");
+      fail(
+          MNEME_E_INVALID_ARGUMENT,
+          std::string("kernel ") + name_ + ": " + kind + " " + std::to_string(i) + " was not given",
+          site);
     }
   }
   const mneme_kernel_call* raw_;
@@ -126,9 +128,9 @@ struct TypedShape {
 class KernelPlan {
  public:
   explicit KernelPlan(mneme_kernel_plan& raw) noexcept : raw_(&raw) {}
-  TypedShape input(uint32_t i) const {
+  TypedShape input(uint32_t i, CallSite site = CallSite::here()) const {
     const mneme_shape& from = raw_->inputs[i];
-    return {static_cast<DType>(from.dtype), Shape(from.dims, from.rank)};
+    return {static_cast<DType>(from.dtype), Shape(from.dims, from.rank, site)};
   }
   void output(uint32_t i, DType dtype, const Shape& shape) { raw_->outputs[i] = shape.raw(dtype); }
   void output(uint32_t i, const TypedShape& like) { output(i, like.dtype, like.shape); }
@@ -136,12 +138,13 @@ class KernelPlan {
   void workspace(uint64_t bytes) noexcept { raw_->workspace_bytes = bytes; }
   void backward_workspace(uint64_t bytes) noexcept { raw_->backward_workspace_bytes = bytes; }
   uint32_t integer_count() const noexcept { return raw_->n_integers; }
-  int64_t integer(uint32_t i) const {
-    require(i < raw_->n_integers, MNEME_E_INVALID_ARGUMENT, "an integer of the call is missing");
+  int64_t integer(uint32_t i, CallSite site = CallSite::here()) const {
+    require(i < raw_->n_integers, MNEME_E_INVALID_ARGUMENT, "an integer of the call is missing",
+            site);
     return raw_->integers[i];
   }
-  double real(uint32_t i) const {
-    require(i < raw_->n_reals, MNEME_E_INVALID_ARGUMENT, "a real of the call is missing");
+  double real(uint32_t i, CallSite site = CallSite::here()) const {
+    require(i < raw_->n_reals, MNEME_E_INVALID_ARGUMENT, "a real of the call is missing", site);
     return raw_->reals[i];
   }
 
@@ -157,7 +160,7 @@ struct TypeTag {
 // Calls visitor(TypeTag<T>) with T = float, double, BFloat16 or Float16. Errors:
 // Failure(MNEME_E_DTYPE).
 template <typename Visitor>
-void visit_float(DType dtype, Visitor&& visitor) {
+void visit_float(DType dtype, Visitor&& visitor, CallSite site = CallSite::here()) {
   switch (dtype) {
     case DType::kF32:
       return visitor(TypeTag<float>{});
@@ -170,14 +173,16 @@ void visit_float(DType dtype, Visitor&& visitor) {
     default:
       break;
   }
-  fail(MNEME_E_DTYPE, "expected f32, f64, bf16 or f16, got dtype code " +
-                          std::to_string(static_cast<uint32_t>(dtype)));
+  fail(MNEME_E_DTYPE,
+       "expected f32, f64, bf16 or f16, got dtype code " +
+           std::to_string(static_cast<uint32_t>(dtype)),
+       site);
 }
 
 // For kernels that only move elements: calls visitor(TypeTag<T>) with an unsigned T of the
 // element's size.
 template <typename Visitor>
-void visit_bytes(int64_t element_size, Visitor&& visitor) {
+void visit_bytes(int64_t element_size, Visitor&& visitor, CallSite site = CallSite::here()) {
   switch (element_size) {
     case 1:
       return visitor(TypeTag<uint8_t>{});
@@ -190,7 +195,7 @@ void visit_bytes(int64_t element_size, Visitor&& visitor) {
     default:
       break;
   }
-  fail(MNEME_E_DTYPE, "elements of " + std::to_string(element_size) + " bytes");
+  fail(MNEME_E_DTYPE, "elements of " + std::to_string(element_size) + " bytes", site);
 }
 
 namespace detail {

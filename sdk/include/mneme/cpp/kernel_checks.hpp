@@ -20,14 +20,16 @@ inline std::string text_of(const Shape& shape) {
 inline std::string code_of(DType dtype) { return std::to_string(static_cast<uint32_t>(dtype)); }
 
 // Errors: Failure(MNEME_E_SHAPE), `what` being the input's name.
-inline void check_rank(const char* what, const Shape& got, int64_t rank, const char* form) {
+inline void check_rank(const char* what, const Shape& got, int64_t rank, const char* form,
+                       CallSite site = CallSite::here()) {
   if (got.rank() == rank) return;
-  fail(MNEME_E_SHAPE, std::string(what) + ": expected " + form + ", got " + text_of(got));
+  fail(MNEME_E_SHAPE, std::string(what) + ": expected " + form + ", got " + text_of(got), site);
 }
-inline void check_shape(const char* what, const Shape& got, const Shape& expected) {
+inline void check_shape(const char* what, const Shape& got, const Shape& expected,
+                        CallSite site = CallSite::here()) {
   if (got == expected) return;
   fail(MNEME_E_SHAPE,
-       std::string(what) + ": expected " + text_of(expected) + ", got " + text_of(got));
+       std::string(what) + ": expected " + text_of(expected) + ", got " + text_of(got), site);
 }
 
 // The element type of a kernel that has checked its inputs' types; kF32 for what is none of them.

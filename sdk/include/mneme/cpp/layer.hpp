@@ -91,108 +91,120 @@ class Layer : public Segment {
   const Local& local() const noexcept { return local_; }
 
   // The norm before attention as the layer does it; identity in a post-norm layer.
-  Tensor norm(const Tensor& rows, WeightGradient gradient = WeightGradient::kFlows) const {
+  Tensor norm(const Operand& rows, WeightGradient gradient = WeightGradient::kFlows) const {
+    const CallSite site = rows.site();
     mneme_tensor out = 0;
     detail::HostError error;
-    detail::check(layer_api().norm(detail::ctx(), rows.raw(), static_cast<uint32_t>(gradient), &out,
-                                   &error.raw),
-                  error);
+    detail::check(layer_api(site).norm(detail::ctx(site), rows.raw(),
+                                       static_cast<uint32_t>(gradient), &out, &error.raw),
+                  error, site);
     return Tensor::adopt(out);
   }
   // Q, K, V: normed rows [B,m,D] -> [B,m,H,d]; O: [B,m,H,d] -> [B,m,D].
-  Tensor project(Project which, const Tensor& rows,
+  Tensor project(Project which, const Operand& rows,
                  WeightGradient gradient = WeightGradient::kFlows) const {
+    const CallSite site = rows.site();
     mneme_tensor out = 0;
     detail::HostError error;
-    detail::check(layer_api().project(detail::ctx(), static_cast<uint32_t>(which), rows.raw(),
-                                      static_cast<uint32_t>(gradient), &out, &error.raw),
-                  error);
+    detail::check(
+        layer_api(site).project(detail::ctx(site), static_cast<uint32_t>(which), rows.raw(),
+                                static_cast<uint32_t>(gradient), &out, &error.raw),
+        error, site);
     return Tensor::adopt(out);
   }
-  Tensor weight(Weight which, WeightGradient gradient = WeightGradient::kFlows) const {
+  Tensor weight(Weight which, WeightGradient gradient = WeightGradient::kFlows,
+                CallSite site = CallSite::here()) const {
     mneme_tensor out = 0;
     detail::HostError error;
-    detail::check(layer_api().weight(detail::ctx(), static_cast<uint32_t>(which),
-                                     static_cast<uint32_t>(gradient), &out, &error.raw),
-                  error);
+    detail::check(layer_api(site).weight(detail::ctx(site), static_cast<uint32_t>(which),
+                                         static_cast<uint32_t>(gradient), &out, &error.raw),
+                  error, site);
     return Tensor::borrow(out);
   }
   // Projected positions of keys that stand least .. least+count-1 places after their query,
   // [H,count,d] in the compute dtype. Relative schemes only.
-  Tensor positions(int64_t least, int64_t count, Offset offset = Offset::kDistance) const {
+  Tensor positions(int64_t least, int64_t count, Offset offset = Offset::kDistance,
+                   CallSite site = CallSite::here()) const {
     mneme_tensor out = 0;
     detail::HostError error;
-    detail::check(layer_api().positions(detail::ctx(), least, count, static_cast<uint32_t>(offset),
-                                        &out, &error.raw),
-                  error);
+    detail::check(layer_api(site).positions(detail::ctx(site), least, count,
+                                            static_cast<uint32_t>(offset), &out, &error.raw),
+                  error, site);
     return Tensor::adopt(out);
   }
-  AttentionResult attention(const Attention& call) const {
+  AttentionResult attention(const Attention& call, CallSite site = CallSite::here()) const {
     mneme_attention raw = MNEME_INIT(mneme_attention);
     raw.flags = (call.has_positions ? MNEME_ATTENTION_POSITIONS : 0U) |
                 (call.has_content_bias ? MNEME_ATTENTION_CONTENT_BIAS : 0U) |
                 (call.has_dropout ? MNEME_ATTENTION_DROPOUT : 0U);
-    raw.q = call.q.raw();
-    raw.k = call.k.raw();
-    raw.v = call.v.raw();
+    raw.q = detail::handle_of(call.q, site);
+    raw.k = detail::handle_of(call.k, site);
+    raw.v = detail::handle_of(call.v, site);
     raw.mask = call.mask;
     raw.query_offset = call.query_offset;
     raw.window_before = call.window_before;
     raw.window_after = call.window_after;
     raw.first_key = call.first_key;
     raw.key_count = call.key_count;
-    raw.key_valid = call.key_valid.raw();
-    raw.bias = call.bias.raw();
-    raw.content_bias = call.content_bias.raw();
-    raw.position_bias = call.position_bias.raw();
-    raw.virtual_logit = call.virtual_logit.raw();
-    raw.virtual_value = call.virtual_value.raw();
+    raw.key_valid = detail::handle_of(call.key_valid, site);
+    raw.bias = detail::handle_of(call.bias, site);
+    raw.content_bias = detail::handle_of(call.content_bias, site);
+    raw.position_bias = detail::handle_of(call.position_bias, site);
+    raw.virtual_logit = detail::handle_of(call.virtual_logit, site);
+    raw.virtual_value = detail::handle_of(call.virtual_value, site);
     raw.scale = call.scale;
     mneme_tensor z = 0;
     mneme_tensor lse = 0;
     detail::HostError error;
-    detail::check(layer_api().attention(detail::ctx(), &raw, &z, &lse, &error.raw), error);
+    detail::check(layer_api(site).attention(detail::ctx(site), &raw, &z, &lse, &error.raw), error,
+                  site);
     return {Tensor::adopt(z), Tensor::adopt(lse)};
   }
 
   // absorb and ride only: lets rows go to the next tier that is fed with released rows.
   // Needs Setup::releases().
-  void release(const Rows& rows) const {
-    const mneme_rows raw = rows.raw();
+  void release(const Rows& rows, CallSite site = CallSite::here()) const {
+    const mneme_rows raw = rows.raw(site);
     detail::HostError error;
-    detail::check(layer_api().release(detail::ctx(), &raw, &error.raw), error);
+    detail::check(layer_api(site).release(detail::ctx(site), &raw, &error.raw), error, site);
   }
 
   // context only: the whole content of a queue as a block; its keys and values are kept in
   // evaluation.
-  void emit(Queue queue, const BlockSettings& settings = {}) const {
-    emit_block(queue, nullptr, settings);
+  void emit(Queue queue, const BlockSettings& settings = {},
+            CallSite site = CallSite::here()) const {
+    emit_block(queue, nullptr, settings, site);
   }
-  void emit(const char* queue, const BlockSettings& settings = {}) const {
-    emit(detail::Directory::find(directory().queues, "queue", queue), settings);
+  void emit(const char* queue, const BlockSettings& settings = {},
+            CallSite site = CallSite::here()) const {
+    emit(detail::Directory::find(directory().queues, "queue", queue, site), settings, site);
   }
   // context only: rows of any kind as a block; gradients flow back into them.
-  void emit(const Rows& rows, const BlockSettings& settings = {}) const {
-    const mneme_rows raw = rows.raw();
-    emit_block(Queue{}, &raw, settings);
+  void emit(const Rows& rows, const BlockSettings& settings = {},
+            CallSite site = CallSite::here()) const {
+    const mneme_rows raw = rows.raw(site);
+    emit_block(Queue{}, &raw, settings, site);
   }
   // context only: a bias on the token columns [B|1,H|1,T|1,offset()+T]. Needs
   // Setup::emits_token_bias().
-  void emit_token_bias(const Tensor& bias) const {
+  void emit_token_bias(const Operand& bias) const {
+    const CallSite site = bias.site();
     detail::HostError error;
-    detail::check(layer_api().emit_token_bias(detail::ctx(), bias.raw(), &error.raw), error);
+    detail::check(layer_api(site).emit_token_bias(detail::ctx(site), bias.raw(), &error.raw), error,
+                  site);
   }
 
  private:
-  static void emit_block(Queue queue, const mneme_rows* rows, const BlockSettings& settings) {
+  static void emit_block(Queue queue, const mneme_rows* rows, const BlockSettings& settings,
+                         CallSite site) {
     mneme_block block = MNEME_INIT(mneme_block);
     block.position_kind = settings.position;
     block.queue = queue.id;
     block.rows = rows;
-    block.distance = settings.distance.raw();
-    block.bias = settings.bias.raw();
+    block.distance = detail::handle_of(settings.distance, site);
+    block.bias = detail::handle_of(settings.bias, site);
     detail::HostError error;
-    detail::check(layer_api().emit_block(detail::ctx(), &block, &error.raw), error);
+    detail::check(layer_api(site).emit_block(detail::ctx(site), &block, &error.raw), error, site);
   }
 
   int64_t index_;

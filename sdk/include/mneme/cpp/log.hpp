@@ -16,8 +16,9 @@ enum class LogLevel : uint32_t {
 };
 
 // One line; the host adds `plugin_id`. Anywhere but in negotiation; a host without a log drops it.
-inline void log_line(LogLevel level, const char* plugin_id, const std::string& line) {
-  const mneme_log_api* api = detail::groups.log;
+inline void log_line(LogLevel level, const char* plugin_id, const std::string& line,
+                     CallSite site = CallSite::here()) {
+  const mneme_log_api* api = detail::optional_group(detail::groups.log, MNEME_GROUP_LOG, site);
   if (api == nullptr) return;
   api->write(detail::groups.host, static_cast<uint32_t>(level), plugin_id, line.data(),
              line.size());

@@ -15,6 +15,7 @@
 
 namespace mneme {
 inline namespace sdk_0_1 {
+
 namespace detail {
 
 // An op that this plugin uses. Linked into the list before any function of the plugin runs; never
@@ -33,18 +34,18 @@ struct OpUse {
 };
 
 // Resolves all ops of this plugin together. Errors: the host's, naming every op that it lacks.
-inline void resolve_ops(mneme_setup* setup) {
+inline void resolve_ops(mneme_setup* setup, CallSite site = CallSite::here()) {
   std::vector<const char*> names;
   for (OpEntry* entry = OpEntry::first; entry != nullptr; entry = entry->next) {
     names.push_back(entry->name);
   }
   if (names.empty()) return;
   std::vector<mneme_op> ids(names.size(), 0);
-  const auto& api = group(groups.op, MNEME_GROUP_OP);
+  const auto& api = group(groups.op, MNEME_GROUP_OP, site);
   HostError error;
   check(
       api.resolve(setup, names.data(), static_cast<uint32_t>(names.size()), ids.data(), &error.raw),
-      error);
+      error, site);
   std::size_t i = 0;
   for (OpEntry* entry = OpEntry::first; entry != nullptr; entry = entry->next) {
     entry->id.store(ids[i++], std::memory_order_relaxed);
@@ -73,15 +74,15 @@ inline mneme_attr attr(const char* name, const char* value) noexcept {
 }
 
 template <std::size_t kOutputs>
-std::array<Tensor, kOutputs> call_op(const OpEntry& entry, const mneme_tensor* inputs,
-                                     std::size_t n_inputs, const mneme_attr* attrs,
-                                     std::size_t n_attrs) {
+std::array<Tensor, kOutputs> call_op(const OpEntry& entry, CallSite site,
+                                     const mneme_tensor* inputs, std::size_t n_inputs,
+                                     const mneme_attr* attrs, std::size_t n_attrs) {
   std::array<mneme_tensor, kOutputs> raw{};
   HostError error;
-  check(groups.op->call(ctx(), entry.id.load(std::memory_order_relaxed), inputs,
+  check(groups.op->call(ctx(site), entry.id.load(std::memory_order_relaxed), inputs,
                         static_cast<uint32_t>(n_inputs), attrs, static_cast<uint32_t>(n_attrs),
                         raw.data(), static_cast<uint32_t>(kOutputs), &error.raw),
-        error);
+        error, site);
   std::array<Tensor, kOutputs> outputs;
   for (std::size_t i = 0; i < kOutputs; ++i) outputs[i] = Tensor::adopt(raw[i]);
   return outputs;
@@ -92,25 +93,25 @@ using Attrs = std::initializer_list<mneme_attr>;
 
 // Runs the op `Op` with one output.
 template <typename Op, typename Use>
-Tensor run(Inputs inputs, Attrs attrs = {}) {
-  return std::move(call_op<1>(OpUse<Op, Use>::entry, inputs.begin(), inputs.size(), attrs.begin(),
-                              attrs.size())[0]);
+Tensor run(CallSite site, Inputs inputs, Attrs attrs = {}) {
+  return std::move(call_op<1>(OpUse<Op, Use>::entry, site, inputs.begin(), inputs.size(),
+                              attrs.begin(), attrs.size())[0]);
 }
 
 template <typename Op, typename Use, std::size_t kOutputs>
-std::array<Tensor, kOutputs> run_many(Inputs inputs, Attrs attrs = {}) {
-  return call_op<kOutputs>(OpUse<Op, Use>::entry, inputs.begin(), inputs.size(), attrs.begin(),
-                           attrs.size());
+std::array<Tensor, kOutputs> run_many(CallSite site, Inputs inputs, Attrs attrs = {}) {
+  return call_op<kOutputs>(OpUse<Op, Use>::entry, site, inputs.begin(), inputs.size(),
+                           attrs.begin(), attrs.size());
 }
 
 // For ops that take a list of tensors.
 template <typename Op, typename Use>
-Tensor run_list(const std::vector<Tensor>& tensors, Attrs attrs) {
+Tensor run_list(const std::vector<Tensor>& tensors, Attrs attrs, CallSite site) {
   std::vector<mneme_tensor> inputs;
   inputs.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) inputs.push_back(tensor.raw());
-  return std::move(call_op<1>(OpUse<Op, Use>::entry, inputs.data(), inputs.size(), attrs.begin(),
-                              attrs.size())[0]);
+  for (const Tensor& tensor : tensors) inputs.push_back(handle_of(tensor, site));
+  return std::move(call_op<1>(OpUse<Op, Use>::entry, site, inputs.data(), inputs.size(),
+                              attrs.begin(), attrs.size())[0]);
 }
 
 }  // namespace detail

@@ -15,7 +15,7 @@ MNEME_SDK_OPERATOR(*, mul)
 MNEME_SDK_OPERATOR(/, div)
 MNEME_SDK_UNARY(neg)
 template <typename Use = void>
-Tensor operator-(const Tensor& x) {
+Tensor operator-(const Operand& x) {
   return neg<Use>(x);
 }
 
@@ -34,13 +34,13 @@ MNEME_SDK_BINARY(gt)
 MNEME_SDK_BINARY(ge)
 MNEME_SDK_OP(logical_and)
 template <typename Use = void>
-Tensor logical_and(const Tensor& a, const Tensor& b) {
-  return detail::run<detail::op::logical_and, Use>({a.raw(), b.raw()});
+Tensor logical_and(const Operand& a, const Operand& b) {
+  return detail::run<detail::op::logical_and, Use>(a.site(), {a.raw(), b.raw()});
 }
 MNEME_SDK_OP(logical_or)
 template <typename Use = void>
-Tensor logical_or(const Tensor& a, const Tensor& b) {
-  return detail::run<detail::op::logical_or, Use>({a.raw(), b.raw()});
+Tensor logical_or(const Operand& a, const Operand& b) {
+  return detail::run<detail::op::logical_or, Use>(a.site(), {a.raw(), b.raw()});
 }
 MNEME_SDK_UNARY(logical_not)
 MNEME_SDK_UNARY(isfinite)
@@ -70,54 +70,57 @@ MNEME_SDK_UNARY(softplus)
 MNEME_SDK_OP(gelu)
 // approximate: "none" or "tanh".
 template <typename Use = void>
-Tensor gelu(const Tensor& x, const char* approximate = "none") {
-  return detail::run<detail::op::gelu, Use>({x.raw()}, {detail::attr("approximate", approximate)});
+Tensor gelu(const Operand& x, const char* approximate = "none") {
+  return detail::run<detail::op::gelu, Use>(x.site(), {x.raw()},
+                                            {detail::attr("approximate", approximate)});
 }
 MNEME_SDK_OP(elu)
 template <typename Use = void>
-Tensor elu(const Tensor& x, double alpha = 1.0) {
-  return detail::run<detail::op::elu, Use>({x.raw()}, {detail::attr("alpha", alpha)});
+Tensor elu(const Operand& x, double alpha = 1.0) {
+  return detail::run<detail::op::elu, Use>(x.site(), {x.raw()}, {detail::attr("alpha", alpha)});
 }
 
 // a where the condition is true, else b.
 MNEME_SDK_OP(where)
 template <typename Use = void>
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  return detail::run<detail::op::where, Use>({condition.raw(), a.raw(), b.raw()});
+Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
+  return detail::run<detail::op::where, Use>(condition.site(), {condition.raw(), a.raw(), b.raw()});
 }
 template <typename Use = void>
-Tensor where(const Tensor& condition, const Tensor& a, double b) {
-  return detail::run<detail::op::where, Use>({condition.raw(), a.raw(), 0}, {detail::attr("b", b)});
+Tensor where(const Operand& condition, const Operand& a, double b) {
+  return detail::run<detail::op::where, Use>(condition.site(), {condition.raw(), a.raw(), 0},
+                                             {detail::attr("b", b)});
 }
 template <typename Use = void>
-Tensor where(const Tensor& condition, double a, const Tensor& b) {
-  return detail::run<detail::op::where, Use>({condition.raw(), 0, b.raw()}, {detail::attr("a", a)});
+Tensor where(const Operand& condition, double a, const Operand& b) {
+  return detail::run<detail::op::where, Use>(condition.site(), {condition.raw(), 0, b.raw()},
+                                             {detail::attr("a", a)});
 }
 MNEME_SDK_OP(masked_fill)
 template <typename Use = void>
-Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
-  return detail::run<detail::op::masked_fill, Use>({x.raw(), mask.raw()},
+Tensor masked_fill(const Operand& x, const Operand& mask, double value) {
+  return detail::run<detail::op::masked_fill, Use>(x.site(), {x.raw(), mask.raw()},
                                                    {detail::attr("value", value)});
 }
 MNEME_SDK_OP(clamp)
 template <typename Use = void>
-Tensor clamp(const Tensor& x, double min, double max) {
-  return detail::run<detail::op::clamp, Use>({x.raw()},
+Tensor clamp(const Operand& x, double min, double max) {
+  return detail::run<detail::op::clamp, Use>(x.site(), {x.raw()},
                                              {detail::attr("min", min), detail::attr("max", max)});
 }
 template <typename Use = void>
-Tensor clamp_min(const Tensor& x, double min) {
-  return detail::run<detail::op::clamp, Use>({x.raw()}, {detail::attr("min", min)});
+Tensor clamp_min(const Operand& x, double min) {
+  return detail::run<detail::op::clamp, Use>(x.site(), {x.raw()}, {detail::attr("min", min)});
 }
 template <typename Use = void>
-Tensor clamp_max(const Tensor& x, double max) {
-  return detail::run<detail::op::clamp, Use>({x.raw()}, {detail::attr("max", max)});
+Tensor clamp_max(const Operand& x, double max) {
+  return detail::run<detail::op::clamp, Use>(x.site(), {x.raw()}, {detail::attr("max", max)});
 }
 
 MNEME_SDK_OP(cast)
 template <typename Use = void>
-Tensor cast(const Tensor& x, DType dtype) {
-  return detail::run<detail::op::cast, Use>({x.raw()}, {detail::attr("dtype", dtype)});
+Tensor cast(const Operand& x, DType dtype) {
+  return detail::run<detail::op::cast, Use>(x.site(), {x.raw()}, {detail::attr("dtype", dtype)});
 }
 MNEME_SDK_UNARY(detach)
 MNEME_SDK_UNARY(contiguous)

@@ -9,25 +9,28 @@ inline namespace sdk_0_1 {
 
 MNEME_SDK_OP(matmul)
 template <typename Use = void>
-Tensor matmul(const Tensor& a, const Tensor& b) {
-  return detail::run<detail::op::matmul, Use>({a.raw(), b.raw()});
+Tensor matmul(const Operand& a, const Operand& b) {
+  return detail::run<detail::op::matmul, Use>(a.site(), {a.raw(), b.raw()});
 }
 MNEME_SDK_OP(linear)
 // x [..., in], w [out, in], b [out] or empty.
 template <typename Use = void>
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b = {}) {
-  return detail::run<detail::op::linear, Use>({x.raw(), w.raw(), b.raw()});
+Tensor linear(const Operand& x, const Operand& w, const Operand& b = {}) {
+  return detail::run<detail::op::linear, Use>(x.site(), {x.raw(), w.raw(), b.raw()});
 }
 MNEME_SDK_OP(einsum)
 template <typename Use = void>
-Tensor einsum(const char* equation, const std::vector<Tensor>& operands) {
-  return detail::run_list<detail::op::einsum, Use>(operands, {detail::attr("equation", equation)});
+Tensor einsum(const char* equation, const std::vector<Tensor>& operands,
+              CallSite site = CallSite::here()) {
+  return detail::run_list<detail::op::einsum, Use>(operands, {detail::attr("equation", equation)},
+                                                   site);
 }
 MNEME_SDK_OP(layer_norm)
 // Over the last dimension; w and b may be empty.
 template <typename Use = void>
-Tensor layer_norm(const Tensor& x, const Tensor& w = {}, const Tensor& b = {}, double eps = 1e-5) {
-  return detail::run<detail::op::layer_norm, Use>({x.raw(), w.raw(), b.raw()},
+Tensor layer_norm(const Operand& x, const Operand& w = {}, const Operand& b = {},
+                  double eps = 1e-5) {
+  return detail::run<detail::op::layer_norm, Use>(x.site(), {x.raw(), w.raw(), b.raw()},
                                                   {detail::attr("eps", eps)});
 }
 
@@ -40,10 +43,10 @@ struct Conv1dSettings {
 MNEME_SDK_OP(conv1d)
 // x [B, in, T], w [out, in / groups, taps], b [out] or empty.
 template <typename Use = void>
-Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& b = {},
+Tensor conv1d(const Operand& x, const Operand& w, const Operand& b = {},
               const Conv1dSettings& settings = {}) {
   return detail::run<detail::op::conv1d, Use>(
-      {x.raw(), w.raw(), b.raw()},
+      x.site(), {x.raw(), w.raw(), b.raw()},
       {detail::attr("stride", settings.stride), detail::attr("padding", settings.padding),
        detail::attr("dilation", settings.dilation), detail::attr("groups", settings.groups)});
 }
@@ -51,18 +54,18 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const Tensor& b = {},
 // stride 0 = the window itself.
 MNEME_SDK_OP(max_pool1d)
 template <typename Use = void>
-Tensor max_pool1d(const Tensor& x, int64_t kernel, int64_t stride = 0, int64_t padding = 0,
+Tensor max_pool1d(const Operand& x, int64_t kernel, int64_t stride = 0, int64_t padding = 0,
                   int64_t dilation = 1) {
   return detail::run<detail::op::max_pool1d, Use>(
-      {x.raw()},
+      x.site(), {x.raw()},
       {detail::attr("kernel", kernel), detail::attr("stride", stride == 0 ? kernel : stride),
        detail::attr("padding", padding), detail::attr("dilation", dilation)});
 }
 MNEME_SDK_OP(avg_pool1d)
 template <typename Use = void>
-Tensor avg_pool1d(const Tensor& x, int64_t kernel, int64_t stride = 0, int64_t padding = 0) {
+Tensor avg_pool1d(const Operand& x, int64_t kernel, int64_t stride = 0, int64_t padding = 0) {
   return detail::run<detail::op::avg_pool1d, Use>(
-      {x.raw()},
+      x.site(), {x.raw()},
       {detail::attr("kernel", kernel), detail::attr("stride", stride == 0 ? kernel : stride),
        detail::attr("padding", padding)});
 }

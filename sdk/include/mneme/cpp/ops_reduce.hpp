@@ -21,26 +21,27 @@ MNEME_SDK_SINGLE_REDUCTION(argmin)
 MNEME_SDK_OP(var)
 // The divisor is the count less `correction`.
 template <typename Use = void>
-Tensor var(const Tensor& x, const Dims& dims, bool keepdim = false, int64_t correction = 1) {
+Tensor var(const Operand& x, const Dims& dims, bool keepdim = false, int64_t correction = 1) {
   return detail::run<detail::op::var, Use>(
-      {x.raw()}, {detail::attr("dims", dims), detail::attr("keepdim", keepdim),
-                  detail::attr("correction", correction)});
+      x.site(), {x.raw()},
+      {detail::attr("dims", dims), detail::attr("keepdim", keepdim),
+       detail::attr("correction", correction)});
 }
 
 MNEME_SDK_OP(softmax)
 template <typename Use = void>
-Tensor softmax(const Tensor& x, int64_t dim = -1) {
-  return detail::run<detail::op::softmax, Use>({x.raw()}, {detail::attr("dim", dim)});
+Tensor softmax(const Operand& x, int64_t dim = -1) {
+  return detail::run<detail::op::softmax, Use>(x.site(), {x.raw()}, {detail::attr("dim", dim)});
 }
 MNEME_SDK_OP(log_softmax)
 template <typename Use = void>
-Tensor log_softmax(const Tensor& x, int64_t dim = -1) {
-  return detail::run<detail::op::log_softmax, Use>({x.raw()}, {detail::attr("dim", dim)});
+Tensor log_softmax(const Operand& x, int64_t dim = -1) {
+  return detail::run<detail::op::log_softmax, Use>(x.site(), {x.raw()}, {detail::attr("dim", dim)});
 }
 MNEME_SDK_OP(cumsum)
 template <typename Use = void>
-Tensor cumsum(const Tensor& x, int64_t dim) {
-  return detail::run<detail::op::cumsum, Use>({x.raw()}, {detail::attr("dim", dim)});
+Tensor cumsum(const Operand& x, int64_t dim) {
+  return detail::run<detail::op::cumsum, Use>(x.site(), {x.raw()}, {detail::attr("dim", dim)});
 }
 
 // Elements and where they stood (i64).
@@ -50,25 +51,26 @@ struct Ordered {
 };
 MNEME_SDK_OP(sort)
 template <typename Use = void>
-Ordered sort(const Tensor& x, int64_t dim = -1, bool descending = false) {
+Ordered sort(const Operand& x, int64_t dim = -1, bool descending = false) {
   auto out = detail::run_many<detail::op::sort, Use, 2>(
-      {x.raw()}, {detail::attr("dim", dim), detail::attr("descending", descending)});
+      x.site(), {x.raw()}, {detail::attr("dim", dim), detail::attr("descending", descending)});
   return {std::move(out[0]), std::move(out[1])};
 }
 MNEME_SDK_OP(topk)
 template <typename Use = void>
-Ordered topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true,
+Ordered topk(const Operand& x, int64_t k, int64_t dim = -1, bool largest = true,
              bool sorted = true) {
   auto out = detail::run_many<detail::op::topk, Use, 2>(
-      {x.raw()}, {detail::attr("k", k), detail::attr("dim", dim), detail::attr("largest", largest),
-                  detail::attr("sorted", sorted)});
+      x.site(), {x.raw()},
+      {detail::attr("k", k), detail::attr("dim", dim), detail::attr("largest", largest),
+       detail::attr("sorted", sorted)});
   return {std::move(out[0]), std::move(out[1])};
 }
 MNEME_SDK_OP(searchsorted)
 // Number of elements of `sorted` below each value; at most it when `right`.
 template <typename Use = void>
-Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false) {
-  return detail::run<detail::op::searchsorted, Use>({sorted.raw(), values.raw()},
+Tensor searchsorted(const Operand& sorted, const Operand& values, bool right = false) {
+  return detail::run<detail::op::searchsorted, Use>(sorted.site(), {sorted.raw(), values.raw()},
                                                     {detail::attr("right", right)});
 }
 

@@ -13,20 +13,20 @@ inline namespace sdk_0_1 {
 // and may not call the host, and results may not depend on how the ranges are cut. One range where
 // no host is looked up, or an older one without threads to lend.
 template <typename Body>
-void parallel_for(int64_t count, int64_t grain, const Body& body) {
+void parallel_for(int64_t count, int64_t grain, const Body& body,
+                  CallSite site = CallSite::here()) {
   static_assert(std::is_nothrow_invocable_v<const Body&, int64_t, int64_t>,
                 "a body of parallel_for is noexcept");
   if (count <= 0) return;
-  const mneme_parallel_api* api = detail::groups.parallel;
+  const mneme_parallel_api* api =
+      detail::optional_group(detail::groups.parallel, MNEME_GROUP_PARALLEL, site);
   if (api == nullptr) {
     body(int64_t{0}, count);
     return;
   }
   api->run(
       detail::groups.host, count, grain,
-      [](void* user, int64_t begin, int64_t end) {
-        (*static_cast<const Body*>(user))(begin, end);
-      },
+      [](void* user, int64_t begin, int64_t end) { (*static_cast<const Body*>(user))(begin, end); },
       const_cast<Body*>(&body));
 }
 

@@ -25,18 +25,19 @@ struct Rows {
   const int64_t* counts = nullptr;  // [B] valid rows a lane, on the CPU; null = m for every lane
 
   // Hidden rows [B,m,D], all valid unless `row_valid` [B,m] says otherwise.
-  static Rows of_hidden(Tensor rows, Tensor row_valid = {}) {
+  static Rows of_hidden(Tensor rows, Tensor row_valid = {}, CallSite site = CallSite::here()) {
     Rows out;
-    out.count = rows.dim(1);
+    out.count = rows.dim(1, site);
     out.hidden = std::move(rows);
     out.valid = std::move(row_valid);
     return out;
   }
   // Keys and values [B,m,H,d] before any position term.
-  static Rows of_keys_values(Tensor keys, Tensor values, Tensor row_valid = {}) {
+  static Rows of_keys_values(Tensor keys, Tensor values, Tensor row_valid = {},
+                             CallSite site = CallSite::here()) {
     Rows out;
     out.kind = RowsKind::kKeysValues;
-    out.count = keys.dim(1);
+    out.count = keys.dim(1, site);
     out.k = std::move(keys);
     out.v = std::move(values);
     out.valid = std::move(row_valid);
@@ -46,16 +47,16 @@ struct Rows {
   bool empty() const noexcept { return count == 0; }
 
   // As the C ABI wants it; borrows this object's tensors.
-  mneme_rows raw() const noexcept {
+  mneme_rows raw(CallSite site = CallSite::here()) const {
     mneme_rows out = MNEME_INIT(mneme_rows);
     out.kind = static_cast<uint32_t>(kind);
     out.rows = count;
-    out.hidden = hidden.raw();
-    out.k = k.raw();
-    out.v = v.raw();
-    out.valid = valid.raw();
-    out.position = position.raw();
-    out.mass = mass.raw();
+    out.hidden = detail::handle_of(hidden, site);
+    out.k = detail::handle_of(k, site);
+    out.v = detail::handle_of(v, site);
+    out.valid = detail::handle_of(valid, site);
+    out.position = detail::handle_of(position, site);
+    out.mass = detail::handle_of(mass, site);
     out.counts = counts;
     return out;
   }

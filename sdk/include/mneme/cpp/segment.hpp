@@ -13,25 +13,28 @@ class Segment;
 // assignment writes.
 class SlotValue {
  public:
-  SlotValue(const mneme_state_api& api, Slot slot) noexcept : api_(&api), slot_(slot) {}
-  operator Tensor() const { return get(); }  // NOLINT: reads like the tensor that it holds
-  Tensor get() const {
+  SlotValue(const mneme_state_api& api, Slot slot, CallSite site) noexcept
+      : api_(&api), slot_(slot), site_(site) {}
+  operator Tensor() const { return get(site_); }  // NOLINT: reads like the tensor that it holds
+  Tensor get(CallSite site = CallSite::here()) const {
     mneme_tensor out = 0;
     detail::HostError error;
-    detail::check(api_->slot_get(detail::ctx(), slot_.id, &out, &error.raw), error);
+    detail::check(api_->slot_get(detail::ctx(site), slot_.id, &out, &error.raw), error, site);
     return Tensor::borrow(out);
   }
-  SlotValue& operator=(const Tensor& value) {
+  SlotValue& operator=(const Operand& value) {
     detail::HostError error;
-    detail::check(api_->slot_set(detail::ctx(), slot_.id, value.raw(), &error.raw), error);
+    detail::check(api_->slot_set(detail::ctx(value.site()), slot_.id, value.raw(), &error.raw),
+                  error, value.site());
     return *this;
   }
   SlotValue(const SlotValue&) = default;
-  SlotValue& operator=(const SlotValue& other) { return *this = other.get(); }
+  SlotValue& operator=(const SlotValue& other) { return *this = Operand(other, other.site_); }
 
  private:
   const mneme_state_api* api_;
   Slot slot_;
+  CallSite site_;
 };
 
 // Whole numbers of every lane in the running hook, on the CPU.
@@ -39,20 +42,20 @@ class CountsValue {
  public:
   CountsValue(const mneme_state_api& api, Counts counts, int64_t lanes) noexcept
       : api_(&api), counts_(counts), lanes_(lanes) {}
-  std::vector<int64_t> get() const {
+  std::vector<int64_t> get(CallSite site = CallSite::here()) const {
     std::vector<int64_t> values(static_cast<std::size_t>(lanes_));
     detail::HostError error;
     detail::check(
-        api_->counts_get(detail::ctx(), counts_.id, values.data(), values.size(), &error.raw),
-        error);
+        api_->counts_get(detail::ctx(site), counts_.id, values.data(), values.size(), &error.raw),
+        error, site);
     return values;
   }
   // One value a lane, which may depend on shapes, configuration and CPU counts alone.
-  void set(const std::vector<int64_t>& values) const {
+  void set(const std::vector<int64_t>& values, CallSite site = CallSite::here()) const {
     detail::HostError error;
     detail::check(
-        api_->counts_set(detail::ctx(), counts_.id, values.data(), values.size(), &error.raw),
-        error);
+        api_->counts_set(detail::ctx(site), counts_.id, values.data(), values.size(), &error.raw),
+        error, site);
   }
 
  private:
@@ -65,67 +68,70 @@ class CountsValue {
 class QueueValue {
  public:
   QueueValue(const mneme_state_api& api, Queue queue) noexcept : api_(&api), queue_(queue) {}
-  int64_t size() const {
+  int64_t size(CallSite site = CallSite::here()) const {
     int64_t rows = 0;
     detail::HostError error;
-    detail::check(api_->queue_size(detail::ctx(), queue_.id, &rows, &error.raw), error);
+    detail::check(api_->queue_size(detail::ctx(site), queue_.id, &rows, &error.raw), error, site);
     return rows;
   }
   // The content as its blocks, oldest first.
-  std::vector<Rows> blocks() const {
+  std::vector<Rows> blocks(CallSite site = CallSite::here()) const {
     std::vector<mneme_rows> raw(8, MNEME_INIT(mneme_rows));
-    uint32_t count = fill_blocks(raw);
+    uint32_t count = fill_blocks(raw, site);
     if (count > raw.size()) {
       raw.resize(count, MNEME_INIT(mneme_rows));
-      count = fill_blocks(raw);
+      count = fill_blocks(raw, site);
     }
     std::vector<Rows> out;
     for (uint32_t i = 0; i < count; ++i) out.push_back(Rows::borrow(raw[i]));
     return out;
   }
   // The content as one piece, copied when it lies in several blocks; empty when the queue is.
-  Rows rows() const {
+  Rows rows(CallSite site = CallSite::here()) const {
     mneme_rows out = MNEME_INIT(mneme_rows);
     detail::HostError error;
-    detail::check(api_->queue_rows(detail::ctx(), queue_.id, &out, &error.raw), error);
+    detail::check(api_->queue_rows(detail::ctx(site), queue_.id, &out, &error.raw), error, site);
     return Rows::borrow(out);
   }
   // Appends a block, detached and immutable from then on.
-  void append(const Rows& rows) const {
-    const mneme_rows raw = rows.raw();
+  void append(const Rows& rows, CallSite site = CallSite::here()) const {
+    const mneme_rows raw = rows.raw(site);
     detail::HostError error;
-    detail::check(api_->queue_append(detail::ctx(), queue_.id, &raw, &error.raw), error);
+    detail::check(api_->queue_append(detail::ctx(site), queue_.id, &raw, &error.raw), error, site);
   }
   // Removes the n oldest rows, at most what is there, and returns them as one piece.
-  Rows pop_oldest(int64_t n) const {
+  Rows pop_oldest(int64_t n, CallSite site = CallSite::here()) const {
     mneme_rows out = MNEME_INIT(mneme_rows);
     detail::HostError error;
-    detail::check(api_->queue_pop_oldest(detail::ctx(), queue_.id, n, &out, &error.raw), error);
+    detail::check(api_->queue_pop_oldest(detail::ctx(site), queue_.id, n, &out, &error.raw), error,
+                  site);
     return Rows::borrow(out);
   }
   // Removes the n oldest rows without returning, and so without copying, them.
-  void drop_oldest(int64_t n) const {
+  void drop_oldest(int64_t n, CallSite site = CallSite::here()) const {
     detail::HostError error;
-    detail::check(api_->queue_pop_oldest(detail::ctx(), queue_.id, n, nullptr, &error.raw), error);
+    detail::check(api_->queue_pop_oldest(detail::ctx(site), queue_.id, n, nullptr, &error.raw),
+                  error, site);
   }
   // Replaces the content by one block. `carried`: its first rows that are the queue's newest rows,
   // the others being the newest rows of the layer's x, so that cached projections are kept; -1 = no
   // such relation.
-  void assign(const Rows& rows, int64_t carried = -1) const {
-    const mneme_rows raw = rows.raw();
+  void assign(const Rows& rows, int64_t carried = -1, CallSite site = CallSite::here()) const {
+    const mneme_rows raw = rows.raw(site);
     detail::HostError error;
-    detail::check(api_->queue_assign(detail::ctx(), queue_.id, &raw, carried, &error.raw), error);
+    detail::check(api_->queue_assign(detail::ctx(site), queue_.id, &raw, carried, &error.raw),
+                  error, site);
   }
   Queue id() const noexcept { return queue_; }
 
  private:
-  uint32_t fill_blocks(std::vector<mneme_rows>& raw) const {
+  uint32_t fill_blocks(std::vector<mneme_rows>& raw, CallSite site) const {
     uint32_t count = 0;
     detail::HostError error;
-    detail::check(api_->queue_blocks(detail::ctx(), queue_.id, raw.data(),
+    detail::check(api_->queue_blocks(detail::ctx(site), queue_.id, raw.data(),
                                      static_cast<uint32_t>(sizeof(mneme_rows)),
                                      static_cast<uint32_t>(raw.size()), &count, &error.raw),
-                  error);
+                  error, site);
     return count;
   }
 
@@ -171,108 +177,124 @@ class Segment {
   DType compute_dtype() const noexcept { return static_cast<DType>(raw_->compute_dtype); }
   const mneme_segment& raw() const noexcept { return *raw_; }
 
-  Tensor parameter(Parameter id) const {
+  Tensor parameter(Parameter id, CallSite site = CallSite::here()) const {
     mneme_tensor out = 0;
     detail::HostError error;
-    detail::check(state().parameter(detail::ctx(), id.id, &out, &error.raw), error);
+    detail::check(state(site).parameter(detail::ctx(site), id.id, &out, &error.raw), error, site);
     return Tensor::borrow(out);
   }
-  Tensor parameter(const char* name) const {
-    return parameter(detail::Directory::find(directory_->parameters, "parameter", name));
+  Tensor parameter(const char* name, CallSite site = CallSite::here()) const {
+    return parameter(detail::Directory::find(directory_->parameters, "parameter", name, site),
+                     site);
   }
-  SlotValue slot(Slot id) const { return {state(), id}; }
-  SlotValue slot(const char* name) const {
-    return slot(detail::Directory::find(directory_->slots, "slot", name));
+  SlotValue slot(Slot id, CallSite site = CallSite::here()) const {
+    return {state(site), id, site};
   }
-  CountsValue counts(Counts id) const { return {state(), id, lanes()}; }
-  CountsValue counts(const char* name) const {
-    return counts(detail::Directory::find(directory_->counts, "slot of counts", name));
+  SlotValue slot(const char* name, CallSite site = CallSite::here()) const {
+    return slot(detail::Directory::find(directory_->slots, "slot", name, site), site);
   }
-  QueueValue queue(Queue id) const { return {state(), id}; }
-  QueueValue queue(const char* name) const {
-    return queue(detail::Directory::find(directory_->queues, "queue", name));
+  CountsValue counts(Counts id, CallSite site = CallSite::here()) const {
+    return {state(site), id, lanes()};
+  }
+  CountsValue counts(const char* name, CallSite site = CallSite::here()) const {
+    return counts(detail::Directory::find(directory_->counts, "slot of counts", name, site), site);
+  }
+  QueueValue queue(Queue id, CallSite site = CallSite::here()) const { return {state(site), id}; }
+  QueueValue queue(const char* name, CallSite site = CallSite::here()) const {
+    return queue(detail::Directory::find(directory_->queues, "queue", name, site), site);
   }
 
   // Runs a kernel under autograd.
   std::vector<Tensor> call(KernelId kernel, std::initializer_list<Tensor> inputs,
                            std::initializer_list<int64_t> integers = {},
-                           std::initializer_list<double> reals = {}) const {
-    const auto& api = detail::group(detail::groups.kernel, MNEME_GROUP_KERNEL);
+                           std::initializer_list<double> reals = {},
+                           CallSite site = CallSite::here()) const {
+    const auto& api = detail::group(detail::groups.kernel, MNEME_GROUP_KERNEL, site);
     std::array<mneme_tensor, MNEME_KERNEL_MAX_PORTS> in{};
     std::array<mneme_tensor, MNEME_KERNEL_MAX_PORTS> out{};
     require(inputs.size() <= in.size() && kernel.outputs <= out.size(), MNEME_E_INVALID_ARGUMENT,
-            "a kernel has at most MNEME_KERNEL_MAX_PORTS inputs and outputs");
+            "a kernel has at most MNEME_KERNEL_MAX_PORTS inputs and outputs", site);
     std::size_t n = 0;
-    for (const Tensor& input : inputs) in[n++] = input.raw();
+    for (const Tensor& input : inputs) in[n++] = detail::handle_of(input, site);
     detail::HostError error;
     detail::check(
-        api.call(detail::ctx(), kernel.id, in.data(), static_cast<uint32_t>(n), integers.begin(),
-                 static_cast<uint32_t>(integers.size()), reals.begin(),
+        api.call(detail::ctx(site), kernel.id, in.data(), static_cast<uint32_t>(n),
+                 integers.begin(), static_cast<uint32_t>(integers.size()), reals.begin(),
                  static_cast<uint32_t>(reals.size()), out.data(), kernel.outputs, &error.raw),
-        error);
+        error, site);
     std::vector<Tensor> tensors;
     for (uint32_t i = 0; i < kernel.outputs; ++i) tensors.push_back(Tensor::adopt(out[i]));
     return tensors;
   }
   std::vector<Tensor> call(const char* kernel, std::initializer_list<Tensor> inputs,
                            std::initializer_list<int64_t> integers = {},
-                           std::initializer_list<double> reals = {}) const {
-    return call(detail::Directory::find(directory_->kernels, "kernel", kernel), inputs, integers,
-                reals);
+                           std::initializer_list<double> reals = {},
+                           CallSite site = CallSite::here()) const {
+    return call(detail::Directory::find(directory_->kernels, "kernel", kernel, site), inputs,
+                integers, reals, site);
   }
 
   // An auxiliary loss: value [B] (or [] for all lanes), weight [B] (empty = 1 for each lane). The
   // class declares its name in kLosses.
-  void aux(const char* name, const Tensor& value, const Tensor& weight = {}) const {
+  void aux(const char* name, const Operand& value, const Operand& weight = {}) const {
+    const CallSite site = value.site();
     detail::HostError error;
-    detail::check(layer_api().aux(detail::ctx(), name, value.raw(), weight.raw(), &error.raw),
-                  error);
+    detail::check(
+        layer_api(site).aux(detail::ctx(site), name, value.raw(), weight.raw(), &error.raw), error,
+        site);
   }
   // A number to report, averaged as an auxiliary loss is, without gradient.
-  void metric(const char* name, const Tensor& value, const Tensor& weight = {}) const {
+  void metric(const char* name, const Operand& value, const Operand& weight = {}) const {
+    const CallSite site = value.site();
     detail::HostError error;
-    detail::check(layer_api().metric(detail::ctx(), name, value.raw(), weight.raw(), &error.raw),
-                  error);
+    detail::check(
+        layer_api(site).metric(detail::ctx(site), name, value.raw(), weight.raw(), &error.raw),
+        error, site);
   }
   // Draws [B, ...] in [0,1) that are the same for the same seed, lane, segment and name; f32 or
   // f64.
-  Tensor uniform(const char* name, const Shape& shape, DType dtype = DType::kF32) const {
-    return draw(&mneme_random_api::uniform, name, shape, dtype);
+  Tensor uniform(const char* name, const Shape& shape, DType dtype = DType::kF32,
+                 CallSite site = CallSite::here()) const {
+    return draw(&mneme_random_api::uniform, name, shape, dtype, site);
   }
   // As uniform, with mean 0 and deviation 1.
-  Tensor normal(const char* name, const Shape& shape, DType dtype = DType::kF32) const {
-    return draw(&mneme_random_api::normal, name, shape, dtype);
+  Tensor normal(const char* name, const Shape& shape, DType dtype = DType::kF32,
+                CallSite site = CallSite::here()) const {
+    return draw(&mneme_random_api::normal, name, shape, dtype, site);
   }
 
   // True when somebody wants the probe; when false, compute nothing for it. A host without probes
   // wants none.
-  bool wants_probe(const char* name) const {
-    const mneme_probe_api* api = detail::groups.probe;
-    return api != nullptr && api->wanted(detail::ctx(), name) != 0;
+  bool wants_probe(const char* name, CallSite site = CallSite::here()) const {
+    const mneme_probe_api* api =
+        detail::optional_group(detail::groups.probe, MNEME_GROUP_PROBE, site);
+    return api != nullptr && api->wanted(detail::ctx(site), name) != 0;
   }
-  void probe(const char* name, const Tensor& value) const {
-    const auto& api = detail::group(detail::groups.probe, MNEME_GROUP_PROBE);
+  void probe(const char* name, const Operand& value) const {
+    const CallSite site = value.site();
+    const auto& api = detail::group(detail::groups.probe, MNEME_GROUP_PROBE, site);
     detail::HostError error;
-    detail::check(api.publish(detail::ctx(), name, value.raw(), &error.raw), error);
+    detail::check(api.publish(detail::ctx(site), name, value.raw(), &error.raw), error, site);
   }
 
  protected:
-  static const mneme_layer_api& layer_api() {
-    return detail::group(detail::groups.layer, MNEME_GROUP_LAYER);
+  static const mneme_layer_api& layer_api(CallSite site) {
+    return detail::group(detail::groups.layer, MNEME_GROUP_LAYER, site);
   }
   const detail::Directory& directory() const noexcept { return *directory_; }
 
  private:
-  static const mneme_state_api& state() {
-    return detail::group(detail::groups.state, MNEME_GROUP_STATE);
+  static const mneme_state_api& state(CallSite site) {
+    return detail::group(detail::groups.state, MNEME_GROUP_STATE, site);
   }
   template <typename Function>
-  static Tensor draw(Function function, const char* name, const Shape& shape, DType dtype) {
-    const auto& api = detail::group(detail::groups.random, MNEME_GROUP_RANDOM);
+  static Tensor draw(Function function, const char* name, const Shape& shape, DType dtype,
+                     CallSite site) {
+    const auto& api = detail::group(detail::groups.random, MNEME_GROUP_RANDOM, site);
     const mneme_shape raw = shape.raw(dtype);
     mneme_tensor out = 0;
     detail::HostError error;
-    detail::check((api.*function)(detail::ctx(), name, &raw, &out, &error.raw), error);
+    detail::check((api.*function)(detail::ctx(site), name, &raw, &out, &error.raw), error, site);
     return Tensor::adopt(out);
   }
 

@@ -36,43 +36,43 @@ class Setup {
   bool is_pre_norm() const noexcept { return (model_->flags & MNEME_MODEL_PRE_NORM) != 0; }
 
   // Options of the schema kOptions.
-  int64_t integer(const char* key) const {
+  int64_t integer(const char* key, CallSite site = CallSite::here()) const {
     int64_t value = 0;
-    read_option(&mneme_config_api::integer, key, &value);
+    read_option(site, &mneme_config_api::integer, key, &value);
     return value;
   }
-  double real(const char* key) const {
+  double real(const char* key, CallSite site = CallSite::here()) const {
     double value = 0.0;
-    read_option(&mneme_config_api::real, key, &value);
+    read_option(site, &mneme_config_api::real, key, &value);
     return value;
   }
-  bool boolean(const char* key) const {
+  bool boolean(const char* key, CallSite site = CallSite::here()) const {
     int32_t value = 0;
-    read_option(&mneme_config_api::boolean, key, &value);
+    read_option(site, &mneme_config_api::boolean, key, &value);
     return value != 0;
   }
   // Also for choices.
-  std::string text(const char* key) const {
+  std::string text(const char* key, CallSite site = CallSite::here()) const {
     const char* value = nullptr;
-    read_option(&mneme_config_api::text, key, &value);
+    read_option(site, &mneme_config_api::text, key, &value);
     return value;
   }
-  std::vector<int64_t> integers(const char* key) const {
+  std::vector<int64_t> integers(const char* key, CallSite site = CallSite::here()) const {
     const int64_t* values = nullptr;
     uint64_t count = 0;
-    read_option(&mneme_config_api::integers, key, &values, &count);
+    read_option(site, &mneme_config_api::integers, key, &values, &count);
     return {values, values + count};
   }
-  std::vector<double> reals(const char* key) const {
+  std::vector<double> reals(const char* key, CallSite site = CallSite::here()) const {
     const double* values = nullptr;
     uint64_t count = 0;
-    read_option(&mneme_config_api::reals, key, &values, &count);
+    read_option(site, &mneme_config_api::reals, key, &values, &count);
     return {values, values + count};
   }
 
   // A learned tensor, one a served layer or one for the model.
   Parameter parameter(const char* name, const Shape& shape, Init init = zeros(),
-                      const ParameterSettings& settings = {}) {
+                      const ParameterSettings& settings = {}, CallSite site = CallSite::here()) {
     mneme_parameter_decl decl = MNEME_INIT(mneme_parameter_decl);
     decl.name = name;
     decl.scope = static_cast<uint32_t>(settings.scope);
@@ -85,14 +85,14 @@ class Setup {
     decl.group = settings.group;
     Parameter out;
     detail::HostError error;
-    detail::check(state().add_parameter(setup_, &decl, &out.id, &error.raw), error);
+    detail::check(state(site).add_parameter(setup_, &decl, &out.id, &error.raw), error, site);
     directory_->parameters.push_back({name, out});
     return out;
   }
 
   // State in a tensor. The first extent is kLanes for state that belongs to lanes.
   Slot slot(const char* name, const Shape& shape, const SlotStart& start = zeros(),
-            const SlotSettings& settings = {}) {
+            const SlotSettings& settings = {}, CallSite site = CallSite::here()) {
     mneme_slot_decl decl = MNEME_INIT(mneme_slot_decl);
     decl.flags = settings.flags;
     decl.name = name;
@@ -108,25 +108,27 @@ class Setup {
     decl.start_value = start.value;
     Slot out;
     detail::HostError error;
-    detail::check(state().add_slot(setup_, &decl, &out.id, &error.raw), error);
+    detail::check(state(site).add_slot(setup_, &decl, &out.id, &error.raw), error, site);
     directory_->slots.push_back({name, out});
     return out;
   }
 
   // State in whole numbers that stay on the CPU and that hooks read: one a lane, 0 in a fresh lane.
-  Counts counts(const char* name, Scope scope = Scope::kLayer, uint32_t revision = 0) {
+  Counts counts(const char* name, Scope scope = Scope::kLayer, uint32_t revision = 0,
+                CallSite site = CallSite::here()) {
     SlotSettings settings;
     settings.dtype = DType::kI64;
     settings.scope = scope;
     settings.revision = revision;
     settings.flags = MNEME_SLOT_COUNTS;
-    const Counts out{slot(name, {kLanes}, zeros(), settings).id};
+    const Counts out{slot(name, {kLanes}, zeros(), settings, site).id};
     directory_->counts.push_back({name, out});
     return out;
   }
 
   // State in rows, first in first out.
-  Queue queue(const char* name, const QueueSettings& settings = {}) {
+  Queue queue(const char* name, const QueueSettings& settings = {},
+              CallSite site = CallSite::here()) {
     mneme_queue_decl decl = MNEME_INIT(mneme_queue_decl);
     decl.name = name;
     decl.scope = static_cast<uint32_t>(settings.scope);
@@ -137,20 +139,20 @@ class Setup {
     decl.capacity = settings.capacity;
     Queue out;
     detail::HostError error;
-    detail::check(state().add_queue(setup_, &decl, &out.id, &error.raw), error);
+    detail::check(state(site).add_queue(setup_, &decl, &out.id, &error.raw), error, site);
     directory_->queues.push_back({name, out});
     return out;
   }
 
   // A kernel (kernel.hpp). `kernel` is passed back in every call: keep it in a member of the tier.
   template <typename K>
-  KernelId kernel(const K& kernel) {
-    const auto& api = detail::group(detail::groups.kernel, MNEME_GROUP_KERNEL);
+  KernelId kernel(const K& kernel, CallSite site = CallSite::here()) {
+    const auto& api = detail::group(detail::groups.kernel, MNEME_GROUP_KERNEL, site);
     const mneme_kernel_decl decl = detail::declare_kernel(kernel);
     KernelId out;
     out.outputs = decl.n_outputs;
     detail::HostError error;
-    detail::check(api.add(setup_, &decl, &out.id, &error.raw), error);
+    detail::check(api.add(setup_, &decl, &out.id, &error.raw), error, site);
     directory_->kernels.push_back({decl.name, out});
     return out;
   }
@@ -180,13 +182,13 @@ class Setup {
 
  private:
   template <typename Function, typename... Out>
-  void read_option(Function function, const char* key, Out... out) const {
-    const auto& api = detail::group(detail::groups.config, MNEME_GROUP_CONFIG);
+  void read_option(CallSite site, Function function, const char* key, Out... out) const {
+    const auto& api = detail::group(detail::groups.config, MNEME_GROUP_CONFIG, site);
     detail::HostError error;
-    detail::check((api.*function)(setup_, key, out..., &error.raw), error);
+    detail::check((api.*function)(setup_, key, out..., &error.raw), error, site);
   }
-  static const mneme_state_api& state() {
-    return detail::group(detail::groups.state, MNEME_GROUP_STATE);
+  static const mneme_state_api& state(CallSite site) {
+    return detail::group(detail::groups.state, MNEME_GROUP_STATE, site);
   }
 
   mneme_setup* setup_;

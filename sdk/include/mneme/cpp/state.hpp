@@ -59,13 +59,14 @@ struct ParameterSettings {
 // The start value of a slot: zeros(), constant_value(x), or a parameter of the slot's shape without
 // lanes.
 struct SlotStart {
-  SlotStart(Init init)  // NOLINT
+  SlotStart(Init init, CallSite site = CallSite::here())  // NOLINT
       : start(init.rule == MNEME_INIT_ZEROS ? MNEME_START_ZEROS : MNEME_START_CONSTANT),
         value(init.a) {
     if (init.rule != MNEME_INIT_ZEROS && init.rule != MNEME_INIT_CONSTANT) {
       fail(MNEME_E_INVALID_ARGUMENT,
            "a slot starts with zeros(), constant_value(x) or a parameter; random starts belong "
-           "into a parameter");
+           "into a parameter",
+           site);
     }
   }
   SlotStart(Parameter source) : start(MNEME_START_PARAMETER), parameter(source.id) {}  // NOLINT
@@ -110,7 +111,8 @@ class Directory {
   std::vector<Entry<KernelId>> kernels;
 
   template <typename Id>
-  static Id find(const std::vector<Entry<Id>>& entries, const char* kind, const char* name) {
+  static Id find(const std::vector<Entry<Id>>& entries, const char* kind, const char* name,
+                 CallSite site) {
     for (const Entry<Id>& entry : entries) {
       if (entry.name == name) return entry.id;
     }
@@ -118,7 +120,8 @@ class Directory {
     for (const Entry<Id>& entry : entries) known += (known.empty() ? "" : ", ") + entry.name;
     fail(MNEME_E_INVALID_ARGUMENT,
          std::string("no ") + kind + " \"" + name +
-             "\" was declared in the constructor; declared: " + (known.empty() ? "none" : known));
+             "\" was declared in the constructor; declared: " + (known.empty() ? "none" : known),
+         site);
   }
 };
 

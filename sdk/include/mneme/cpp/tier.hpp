@@ -2,6 +2,8 @@
 #pragma once
 
 #include "mneme/cpp/layer.hpp"
+#include "mneme/cpp/ops_network.hpp"
+#include "mneme/cpp/ops_shape.hpp"
 #include "mneme/cpp/options.hpp"
 #include "mneme/cpp/setup.hpp"
 
@@ -25,7 +27,8 @@ struct Ride {
   bool is_last = false;  // the last layer: the result reaches nothing and may be empty
 };
 
-// read: the tokens' queries. Tensors are empty unless wanted.
+// read: the tokens' queries. Tensors are empty unless wanted; using one that was not says which bit
+// is missing.
 struct Queries {
   uint32_t site = 0;  // MNEME_SITE_*
   Tensor q;           // [B,T,H,d] without position terms or biases
@@ -47,18 +50,28 @@ struct Read {
 // Reads nothing this time.
 inline Read nothing() { return {}; }
 // local + out.
-inline Read add(Tensor out) { return {MNEME_MERGE_ADD, std::move(out), {}, {}}; }
+inline Read add(Tensor out, CallSite site = CallSite::here()) {
+  detail::handle_of(out, site);
+  return {MNEME_MERGE_ADD, std::move(out), {}, {}};
+}
 // gate * out + (1 - gate) * local.
-inline Read gate(Tensor out, Tensor a) {
+inline Read gate(Tensor out, Tensor a, CallSite site = CallSite::here()) {
+  detail::handle_of(out, site);
+  detail::handle_of(a, site);
   return {MNEME_MERGE_GATE, std::move(out), std::move(a), {}};
 }
 // HEADS only: exact joint softmax with the extra keys that out and lse summarise; lse = -inf reads
 // nothing.
-inline Read lse(Tensor out, Tensor log_sum) {
+inline Read lse(Tensor out, Tensor log_sum, CallSite site = CallSite::here()) {
+  detail::handle_of(out, site);
+  detail::handle_of(log_sum, site);
   return {MNEME_MERGE_LSE, std::move(out), {}, std::move(log_sum)};
 }
 // out in place of the local result.
-inline Read replace(Tensor out) { return {MNEME_MERGE_REPLACE, std::move(out), {}, {}}; }
+inline Read replace(Tensor out, CallSite site = CallSite::here()) {
+  detail::handle_of(out, site);
+  return {MNEME_MERGE_REPLACE, std::move(out), {}, {}};
+}
 
 // finish: results of the whole segment. Tensors are empty unless wanted.
 struct Finish {
@@ -98,6 +111,56 @@ class Tier {
   virtual Read read(Layer& /*layer*/, const Queries& /*queries*/) { return {}; }
   // Moment 8: after the last layer.
   virtual void finish(Segment& /*segment*/, const Finish& /*in*/) {}
+
+ protected:
+  // Functions of this layer whose arguments may all be lists and numbers, which say nothing of the
+  // namespace they are looked up in: members here, so that hooks name them as they name any op.
+  // Elsewhere say mneme::cat(...).
+  template <typename Use = void>
+  static Tensor cat(const std::vector<Tensor>& parts, int64_t dim,
+                    CallSite site = CallSite::here()) {
+    return mneme::cat<Use>(parts, dim, site);
+  }
+  template <typename Use = void>
+  static Tensor stack(const std::vector<Tensor>& parts, int64_t dim,
+                      CallSite site = CallSite::here()) {
+    return mneme::stack<Use>(parts, dim, site);
+  }
+  template <typename Use = void>
+  static Tensor einsum(const char* equation, const std::vector<Tensor>& operands,
+                       CallSite site = CallSite::here()) {
+    return mneme::einsum<Use>(equation, operands, site);
+  }
+  template <typename Use = void>
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::kF32,
+                     CallSite site = CallSite::here()) {
+    return mneme::full<Use>(shape, value, dtype, site);
+  }
+  template <typename Use = void>
+  static Tensor arange(double start, double end, double step = 1.0, DType dtype = DType::kF32,
+                       CallSite site = CallSite::here()) {
+    return mneme::arange<Use>(start, end, step, dtype, site);
+  }
+  template <typename Use = void>
+  static Tensor linspace(double start, double end, int64_t steps, DType dtype = DType::kF32,
+                         CallSite site = CallSite::here()) {
+    return mneme::linspace<Use>(start, end, steps, dtype, site);
+  }
+  template <typename Use = void>
+  static Tensor eye(int64_t n, DType dtype = DType::kF32, CallSite site = CallSite::here()) {
+    return mneme::eye<Use>(n, dtype, site);
+  }
+  template <typename T>
+  static Tensor from_data(const Shape& shape, const std::vector<T>& values,
+                          CallSite site = CallSite::here()) {
+    return mneme::from_data<T>(shape, values, site);
+  }
+  template <typename Make>
+  static Tensor constant(const char* key, const Shape& shape, Make&& make,
+                         CallSite site = CallSite::here()) {
+    return mneme::constant(key, shape, std::forward<Make>(make), site);
+  }
+  static Read nothing() { return {}; }
 };
 
 }  // namespace sdk_0_1

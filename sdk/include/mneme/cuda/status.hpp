@@ -12,10 +12,10 @@ inline namespace sdk_0_1 {
 namespace cuda {
 
 // Errors: Failure(MNEME_E_CUDA) with the runtime's own code when a launch failed.
-inline void check_launch(cudaError_t status) {
+inline void check_launch(cudaError_t status, CallSite site = CallSite::here()) {
   if (status == cudaSuccess) return;
-  throw Failure(MNEME_E_CUDA, std::string("launch failed: ") + cudaGetErrorString(status), __FILE__,
-                __LINE__, static_cast<int32_t>(status));
+  throw Failure(MNEME_E_CUDA, std::string("launch failed: ") + cudaGetErrorString(status),
+                site.file, site.line, static_cast<int32_t>(status));
 }
 
 }  // namespace cuda
