@@ -2,6 +2,14 @@
 #include "host/memory/ops/dense_product.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "host/torch.hpp"
 
@@ -104,7 +112,8 @@ TEST_F(DenseProduct, GradientsOfManyRowsAgreeWithF64) {
   const auto first = [&](const at::Tensor& p, const at::Tensor& q, const at::Tensor& product) {
     return torch::autograd::grad({(product * weight).square().sum()}, {p, q}, {}, true, true);
   };
-  const auto got = first(a, b, dense_matmul(a, b)), expected = first(a64, b64, at::matmul(a64, b64));
+  const auto got = first(a, b, dense_matmul(a, b)),
+             expected = first(a64, b64, at::matmul(a64, b64));
   EXPECT_LT(difference(got[0], expected[0]), 1e-6);
   EXPECT_LT(difference(got[1], expected[1]), 1e-6);
   const auto second = [](const at::Tensor& gradient, const at::Tensor& p) {
@@ -132,6 +141,67 @@ TEST_F(DenseProduct, TakesExtentsOfZero) {
   EXPECT_TRUE(
       at::equal(dense_matmul(torch::randn({3, 0}), torch::randn({0, 2})), torch::zeros({3, 2})));
 }
+
+#if defined(__x86_64__)
+
+// Where this thread's stack lies, and what a handler on a stack of its own found there.
+std::uintptr_t g_stack_begin = 0, g_stack_end = 0;
+std::atomic<int> g_signals = 0, g_signals_elsewhere = 0;
+
+void look_at_the_stack_pointer(int /*signal*/, siginfo_t* /*info*/, void* context) {
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  const auto pointer = static_cast<std::uintptr_t>(registers[REG_RSP]);
+  ++g_signals;
+  if (pointer < g_stack_begin || pointer > g_stack_end) ++g_signals_elsewhere;
+}
+
+void find_the_stack() {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_getattr_np(pthread_self(), &attributes), 0);
+  void* begin = nullptr;
+  std::size_t size = 0;
+  pthread_attr_getstack(&attributes, &begin, &size);
+  pthread_attr_destroy(&attributes);
+  g_stack_begin = reinterpret_cast<std::uintptr_t>(begin);
+  g_stack_end = g_stack_begin + size;
+}
+
+// A signal that comes while oneDNN keeps something else in the stack pointer would be handled in
+// the heap, were its handler one without a stack of its own.
+TEST_F(DenseProduct, SignalsAreHandledOnTheStackAlone) {
+  find_the_stack();
+  static std::array<char, 65536> other_stack;
+  stack_t other{};
+  other.ss_sp = other_stack.data();
+  other.ss_size = other_stack.size();
+  ASSERT_EQ(sigaltstack(&other, nullptr), 0);
+  struct sigaction action {};
+  action.sa_sigaction = &look_at_the_stack_pointer;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+
+  std::atomic<bool> is_done = false;
+  std::thread sender([&is_done, target = pthread_self()] {
+    while (!is_done) {
+      pthread_kill(target, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  });
+  const at::NoGradGuard no_grad;
+  for (const int64_t rows : {128, 1024}) {
+    const at::Tensor a = torch::randn({rows, 128}), b = torch::randn({128, 128});
+    for (const int before = g_signals; g_signals < before + 200;) {
+      dense_matmul(a, b);
+      dense_linear(a, b, {});
+    }
+  }
+  is_done = true;
+  sender.join();
+  EXPECT_GE(g_signals, 400);
+  EXPECT_EQ(g_signals_elsewhere, 0);
+}
+
+#endif
 
 }  // namespace
 }  // namespace mneme::memory::ops

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "host/memory/ops/signal_shield.hpp"
 #include "host/torch_function.hpp"
 
 namespace mneme::memory::ops {
@@ -62,8 +63,10 @@ class Product : public torch::autograd::Function<Product> {
     // Not what the context says: an absent bias is no input of the graph.
     ctx->saved_data["needs"] = std::vector<bool>{a.requires_grad(), b.requires_grad(),
                                                  bias.has_value() && bias->requires_grad()};
-    return onednn_linear()->call(dense(a), dense(b), bias, "none",
-                                 c10::List<std::optional<at::Scalar>>(), std::nullopt);
+    const at::Tensor x = dense(a), w = dense(b);
+    const SignalShield shield;
+    return onednn_linear()->call(x, w, bias, "none", c10::List<std::optional<at::Scalar>>(),
+                                 std::nullopt);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  const torch::autograd::variable_list& grads) {
