@@ -12,6 +12,7 @@
 #include "host/memory/kernel_view.hpp"
 #include "host/memory/ops.hpp"
 #include "host/memory/plugin_call.hpp"
+#include "host/memory/running_call.hpp"
 #include "host/torch_function.hpp"
 
 namespace mneme::memory {
@@ -218,6 +219,7 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
   static torch::autograd::variable_list run_backward(torch::autograd::AutogradContext* ctx,
                                                      const Invocation& call,
                                                      const torch::autograd::variable_list& grads) {
+    const RunningCall running(call.where, str("kernel ", call.name, ", backward"));
     const mneme_kernel_decl& decl = call.decl;
     const auto kept = ctx->get_saved_variables();
     torch::autograd::variable_list result(decl.n_inputs);
@@ -269,6 +271,7 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
                                    std::vector<int64_t> integers, std::vector<double> reals,
                                    at::Device device, const std::string& where,
                                    std::shared_ptr<const void> keep_alive, FiniteWatch* watch) {
+  const RunningCall running(where, "kernel " + name);
   auto call = std::make_shared<Invocation>();
   call->decl = decl;
   call->name = name;

@@ -13,6 +13,7 @@
 #include "host/memory/negotiate.hpp"
 #include "host/memory/plugin_file.hpp"
 #include "host/memory/plugin_search.hpp"
+#include "host/memory/running_call.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -100,6 +101,7 @@ std::string mapping_hint(const ElfFile& elf, const std::string& text) {
 
 Library map_library(PluginFile& file, const std::string& where) {
   Library library;
+  const RunningCall running(where, "its constructors");
   try {
     // The overload with an error code would lose the loader's text (measured).
     library.handle.load(file.copy->load_path(),

@@ -15,6 +15,7 @@
 #include "host/memory/plugin_losses.hpp"
 #include "host/memory/plugin_memory.hpp"
 #include "host/memory/plugin_options.hpp"
+#include "host/memory/running_call.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -41,6 +42,7 @@ mneme_status guarded(const std::string& where, const char* function, Call&& call
   const auto refuse = [&](const std::string& what) {
     misbehaves(where, str("a C++ exception left ", function), "a mneme_status", what);
   };
+  const RunningCall running(where, function);
   try {
     return call();
   } catch (const std::exception& error) {

@@ -14,6 +14,7 @@
 #include "host/memory/ops.hpp"
 #include "host/memory/plugin_call.hpp"
 #include "host/memory/plugin_options.hpp"
+#include "host/memory/running_call.hpp"
 #include "host/memory/setup.hpp"
 #include "host/torch.hpp"
 
@@ -112,6 +113,7 @@ Instance::~Instance() { destroy(); }
 
 void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
                       std::vector<int64_t> served, Phase phase) {
+  const RunningCall running(where_, "create");
   mneme_setup setup;
   setup.instance = this;
   setup.options = &options;
@@ -141,6 +143,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
 
 // Runs are over by then, and their results are written: what destroy throws is said and no more.
 void Instance::destroy() noexcept {
+  const RunningCall running(where_, "destroy");
   mneme_error error = MNEME_INIT(mneme_error);
   const mneme_status status = call_plugin(error, [&] {
     plugin_.table.destroy(handle_);

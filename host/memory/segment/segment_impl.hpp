@@ -11,6 +11,7 @@
 #include "host/memory/hook_context.hpp"
 #include "host/memory/merge.hpp"
 #include "host/memory/plugin_call.hpp"
+#include "host/memory/running_call.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::memory {
@@ -77,6 +78,8 @@ struct SegmentRun::Impl {
     enter(i, hook, layer, services, x, released);
     mneme_status status = MNEME_OK;
     {
+      const RunningCall running(ctx.instance->plugin().note.id, ctx.tier->index(), hook_text(hook),
+                                layer);
       const LiveCall live(LiveKind::kHook, &ctx);
       ctx.handle = live.ctx();
       status = hook_call(ctx.instance->table(), ctx.instance->handle());
