@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "host/cli/cli.hpp"
+#include "host/cli/interrupt.hpp"
 
 namespace {
 
@@ -19,6 +20,7 @@ void keep_freed_memory() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mneme::cli::take_stop_signals();
   keep_freed_memory();
   // At a limit of the files' size (ulimit -f) write(2) fails with a reason, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -11,8 +11,10 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "host/base/signal_sets.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/doctor.hpp"
+#include "host/cli/interrupt.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -56,13 +58,21 @@ std::string version_text(const fs::path& program) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // What this process does with signals is not the program's affair.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  const sigset_t mask = inherited_signal_mask(), defaults = signal_set({SIGXFSZ});
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::string name = program.string();
   std::string argument = "--version";
   std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
   pid_t child = -1;
   const int failure =
-      ::posix_spawn(&child, name.c_str(), &actions, nullptr, arguments.data(), environ);
+      ::posix_spawn(&child, name.c_str(), &actions, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   ::close(ends[1]);
   std::string text;
   if (failure == 0) {

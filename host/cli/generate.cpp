@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -144,7 +145,7 @@ class Generation {
       samples_.back().follow(prompt.ids);
     }
     if (!is_streaming()) display_.begin("generate", opened_.settings.tokens);
-    const InterruptGuard guard;
+    guard_.emplace();
     generator_.generate(opened_.settings.tokens, [&](std::int64_t s, std::int32_t id) {
       generate::SampleText& sample = samples_[static_cast<std::size_t>(s)];
       const std::string piece = sample.add(id);
@@ -220,7 +221,8 @@ class Generation {
   generate::Generator generator_;
   std::vector<generate::SampleText> samples_;
   std::int64_t drawn_ = 0;
-  int signal_ = 0;  // that ended the generation; 0 = none
+  std::optional<InterruptGuard> guard_;  // from the first token until the results are written
+  int signal_ = 0;                       // that ended the generation; 0 = none
 };
 
 int run(const GenerateArguments& arguments, const Streams& streams) {

@@ -1,43 +1,154 @@
 #include "host/cli/interrupt.hpp"
 
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <mutex>
+#include <thread>
+
+#include "host/base/signal_sets.hpp"
+#include "host/base/text.hpp"
+#include "host/memory/running_call.hpp"
 
 namespace mneme::cli {
 namespace {
 
-volatile std::sig_atomic_t g_signal = 0;
+using Clock = std::chrono::steady_clock;
+using memory::RunningCall;
 
-// Both signals, each of which waits while the other is handled. Async-signal-safe.
-void set_handlers(void (*handler)(int), int flags) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = flags;
-  sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&action.sa_mask, signal);
-  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr auto kOneRequest = std::chrono::milliseconds(500);
+constexpr std::time_t kPatienceSeconds = 2;
+
+// The waiting thread outlives main's end: what it uses is never destroyed.
+std::mutex& mutex() {
+  static auto* const one = new std::mutex;
+  return *one;
+}
+constinit bool g_is_guarded = false;  // under mutex()
+constinit std::atomic<int> g_signal{0};
+constinit std::atomic<bool> g_is_seen{false};  // the command knows of g_signal
+constinit sigset_t g_inherited{};
+
+// A line of its own, also behind a progress bar. One write: other threads write there too.
+void say(const std::string& text) {
+  const std::string line = str(::isatty(STDERR_FILENO) == 1 ? "\n" : "", "mneme: ", text, '\n');
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-extern "C" void remember_signal(int signal) {
+// Ends the process as the signal does that nobody takes.
+[[noreturn]] void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  const sigset_t one = signal_set({signal});
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  std::raise(signal);
+  ::_exit(128 + signal);  // the first process of a container is not ended by it
+}
+
+// What the waiting thread knows of the request that it waits for.
+struct Request {
+  Clock::time_point at;
+  std::uint64_t call = 0;  // that ran when it was looked at last
+  bool is_step_said = false;
+  bool is_call_said = false;
+};
+
+bool is_awaited() { return g_signal != 0 && !g_is_seen; }
+
+// Called every kPatienceSeconds while the command does not stop.
+void say_what_it_waits_for(Request& request) {
+  const std::lock_guard lock(mutex());
+  if (!g_is_guarded || !is_awaited()) return;
+  const std::string second = "; a second signal ends the process at once, without saving";
+  const RunningCall::Text call = RunningCall::text();
+  const std::uint64_t serial = RunningCall::serial();
+  const bool is_same = serial != 0 && serial == request.call && call.size > 0;
+  request.call = serial;
+  if (is_same && !request.is_call_said) {
+    request.is_call_said = true;
+    say(str(signal_name(g_signal), ": ", call.view(), ": has not returned for ", kPatienceSeconds,
+            " s; mneme stops when it does", second));
+  } else if (!is_same && !request.is_step_said) {
+    request.is_step_said = true;
+    say(str(signal_name(g_signal), ": mneme stops when the running step is done", second));
+  }
+}
+
+void take(int signal, Request& request) {
+  const auto now = Clock::now();
+  const std::lock_guard lock(mutex());
+  if (g_signal != 0 && now - request.at < kOneRequest) return;
+  if (!g_is_guarded) {
+    say("stopped by " + signal_name(signal));
+    end_by(signal);
+  }
+  if (g_signal != 0) {
+    say(str("ended at once by a second signal, ", signal_name(signal)));
+    end_by(signal);
+  }
+  request = {.at = now, .call = RunningCall::serial()};
+  g_is_seen = false;
   g_signal = signal;
-  // SA_RESETHAND would give up this signal alone: the other one would only be remembered.
-  set_handlers(SIG_DFL, 0);
+}
+
+[[noreturn]] void wait_for_signals(const sigset_t& signals) {
+  const sigset_t all = signals_that_can_wait();
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  const timespec patience{.tv_sec = kPatienceSeconds, .tv_nsec = 0};
+  for (Request request;;) {
+    const int signal = sigtimedwait(&signals, nullptr, is_awaited() ? &patience : nullptr);
+    if (signal > 0) {
+      take(signal, request);
+    } else if (errno == EAGAIN) {
+      say_what_it_waits_for(request);
+    }
+  }
 }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() {
-  g_signal = 0;
-  set_handlers(&remember_signal, SA_RESTART);
+void take_stop_signals() {
+  sigset_t signals = signal_set({});
+  for (const int signal : kStopSignals) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &signals, &g_inherited);
+  static_cast<void>(mutex());
+  std::thread([signals] { wait_for_signals(signals); }).detach();
 }
 
-InterruptGuard::~InterruptGuard() { set_handlers(SIG_DFL, 0); }
+sigset_t inherited_signal_mask() { return g_inherited; }
 
-int InterruptGuard::signal() { return g_signal; }
+InterruptGuard::InterruptGuard() {
+  const std::lock_guard lock(mutex());
+  g_is_guarded = true;
+  g_signal = 0;
+}
+
+InterruptGuard::~InterruptGuard() {
+  const std::lock_guard lock(mutex());
+  g_is_guarded = false;
+}
+
+int InterruptGuard::signal() {
+  const int signal = g_signal;
+  if (signal != 0) g_is_seen = true;
+  return signal;
+}
 
 void throw_if_interrupted() {
-  if (InterruptGuard::signal() != 0) throw Interrupted{InterruptGuard::signal()};
+  const int signal = InterruptGuard::signal();
+  if (signal != 0) throw Interrupted{signal};
 }
 
-std::string signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+std::string signal_name(int signal) {
+  return signal == SIGINT ? "SIGINT" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
+}
 
 }  // namespace mneme::cli

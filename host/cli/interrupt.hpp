@@ -1,12 +1,27 @@
-// SIGINT and SIGTERM as a request to stop at the next step.
+// SIGINT, SIGTERM and SIGHUP as a request to stop at the next step.
 #pragma once
+
+#include <signal.h>
 
 #include <string>
 
 namespace mneme::cli {
 
-// While one lives, the first SIGINT or SIGTERM is remembered and the second, of either kind, ends
-// the process as usual. One at a time.
+// From now on one waiting thread takes the three signals, and this thread and those that it starts
+// block them: no handler runs on a thread that computes. A signal that was ignored at the start
+// stays so (nohup; a shell's background jobs). To be called once, before any other thread is there.
+//
+// A signal ends the process, with a line on stderr and as that signal does, while no InterruptGuard
+// lives. While one does, the first is remembered, and when the command does not stop within two
+// seconds a line says what it waits for: the hook that does not return, or the step. What follows
+// within half a second is the same request (launchers signal the process and its group); a later
+// signal of either kind ends the process at once.
+void take_stop_signals();
+
+// The mask that the process was started with, for programs that it starts.
+[[nodiscard]] sigset_t inherited_signal_mask();
+
+// The time of a command that stops in order. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -14,7 +29,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  // The signal that arrived; 0 = none.
+  // The signal that arrived; 0 = none. Who asks is taken to stop now.
   [[nodiscard]] static int signal();
 };
 
@@ -27,7 +42,7 @@ struct Interrupted {
 // Throws Interrupted when a signal has arrived.
 void throw_if_interrupted();
 
-// "SIGINT" or "SIGTERM".
+// "SIGINT", "SIGTERM" or "SIGHUP".
 [[nodiscard]] std::string signal_name(int signal);
 
 }  // namespace mneme::cli

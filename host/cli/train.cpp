@@ -193,7 +193,6 @@ std::string finished_text(const train::Session& session, const fs::path& folder)
 
 // Trains to the end or to a signal, which is returned.
 int train_until_signal(train::Session& session, TrainDisplay& observer) {
-  const InterruptGuard guard;
   try {
     session.train(&observer);
     return 0;
@@ -253,6 +252,7 @@ int run(const TrainArguments& arguments, const Streams& streams) {
   const std::int64_t first_step = session->step();
   if (arguments.steps != 0) display.note(extension_text(*session));
   display.begin("train", session->total_steps(), first_step, session->tokens());
+  const InterruptGuard guard;  // until the results are written
   const bool is_for_people = !arguments.json.is_stdout();
   int signal = 0;
   try {
