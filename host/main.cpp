@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "host/cli/cli.hpp"
+#include "host/cli/crash.hpp"
 #include "host/cli/interrupt.hpp"
 
 namespace {
@@ -21,6 +22,7 @@ void keep_freed_memory() {
 
 int main(int argc, char** argv) {
   mneme::cli::take_stop_signals();
+  mneme::cli::name_culprits();
   keep_freed_memory();
   // At a limit of the files' size (ulimit -f) write(2) fails with a reason, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -61,7 +61,7 @@ bool drain(int descriptor, std::string& text) {
 void collect(pid_t child, const ProgramOptions& options, const Pipe& out, const Pipe& err,
              ProgramResult& result) {
   std::array<pollfd, 2> waiting{pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
-  bool is_signal_due = options.signal != 0;
+  bool is_signal_due = options.signal != 0, is_second_due = options.second_signal != 0;
   while (waiting[0].fd >= 0 || waiting[1].fd >= 0) {
     if (::poll(waiting.data(), waiting.size(), -1) < 0) continue;
     for (std::size_t i = 0; i < waiting.size(); ++i) {
@@ -71,6 +71,11 @@ void collect(pid_t child, const ProgramOptions& options, const Pipe& out, const 
     if (is_signal_due && result.err.find(options.signal_after) != std::string::npos) {
       ::kill(child, options.signal);
       is_signal_due = false;
+    }
+    if (!is_signal_due && is_second_due &&
+        result.err.find(options.second_signal_after) != std::string::npos) {
+      ::kill(child, options.second_signal);
+      is_second_due = false;
     }
   }
 }

@@ -29,6 +29,8 @@ struct ProgramOptions {
   // Sends this signal as soon as stderr holds `signal_after`; 0 = none.
   int signal = 0;
   std::string signal_after = {};
+  int second_signal = 0;  // likewise, after the first; "" = at once
+  std::string second_signal_after = {};
 };
 
 // Runs the built mneme with these arguments and waits for its end.
