@@ -2,20 +2,14 @@
 // unreadable run, and the ends equal an uninterrupted run's, bit for bit.
 //
 // MNEME_KILLS: how often (default 6; scripts/check_kills.sh: 200). MNEME_SEED: of the moments.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
 #include <sys/poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <iostream>
-#include <map>
-#include <optional>
 #include <random>
 #include <thread>
 
@@ -24,6 +18,7 @@
 #include "host/torch.hpp"
 #include "host/train/run_folder.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/integration/process.hpp"
 #include "tests/train/run_compare.hpp"
 
 namespace mneme::test {
@@ -34,92 +29,6 @@ namespace fs = std::filesystem;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
 constexpr int kSteps = 40;
-
-std::int64_t environment(const char* name, std::int64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoll(text);
-}
-
-// Saves after every step, evaluates often, keeps few: most of its time goes into files.
-std::string experiment() {
-  std::string text = "[memory]\n";
-  if (fs::exists(fs::path(MNEME_PLUGIN_DIR) / "xl_cache.so")) {
-    text += str("plugins = [\"", MNEME_PLUGIN_DIR,
-                "\"]\n[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 12\n");
-  }
-  return text + str(R"(
-[model]
-layers = 2
-heads = 2
-width = 32
-dropout = 0.2
-[data]
-task = "motif"
-alphabet = 8
-period_min = 4
-period_max = 24
-[train]
-segment = 8
-lanes = 4
-steps = )",
-                    kSteps, R"(
-accumulate = 2
-lr = 3e-3
-log_every = 1
-eval_every = 5
-save_every = 1
-keep_checkpoints = 2
-[eval]
-steps = 2
-)");
-}
-
-// A mneme process of its own.
-class Process {
- public:
-  Process(const std::vector<std::string>& arguments, const fs::path& log) {
-    std::vector<char*> argv{const_cast<char*>("mneme")};
-    for (const std::string& text : arguments) argv.push_back(const_cast<char*>(text.c_str()));
-    argv.push_back(nullptr);
-    id_ = ::fork();
-    if (id_ != 0) return;
-    const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    ::dup2(out, STDOUT_FILENO);
-    ::dup2(out, STDERR_FILENO);
-    ::execv(MNEME_PROGRAM, argv.data());
-    ::_exit(127);
-  }
-  ~Process() {
-    if (is_running()) kill();
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  bool is_running() {
-    if (!status_) {
-      int status = 0;
-      if (::waitpid(id_, &status, WNOHANG) == id_) status_ = status;
-    }
-    return !status_;
-  }
-  void kill() {
-    ::kill(id_, SIGKILL);
-    wait();
-  }
-  // The status of waitpid(2).
-  int wait() {
-    if (!status_) {
-      int status = 0;
-      ::waitpid(id_, &status, 0);
-      status_ = status;
-    }
-    return *status_;
-  }
-
- private:
-  pid_t id_ = 0;
-  std::optional<int> status_;
-};
 
 // Tells when files of a folder are made.
 class FolderWatch {
@@ -149,7 +58,7 @@ class Kills : public testing::Test {
     seed_ = static_cast<std::uint64_t>(environment("MNEME_SEED", std::random_device{}()));
     random_.seed(seed_);
     std::cout << "MNEME_SEED=" << seed_ << '\n';
-    file_ = folder_.write("experiment.toml", experiment());
+    file_ = folder_.write("experiment.toml", small_experiment(kSteps));
     const auto start = std::chrono::steady_clock::now();
     Process whole({"train", file_, "--run", (folder_ / "whole").string(), "--quiet"}, log());
     ASSERT_EQ(whole.wait(), 0) << read_file(log());
