@@ -61,7 +61,7 @@ class Studies {
         {.where = "analyze",
          .failed = "no memory published anything to analyse",
          .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
-                     "memory.mass",
+                     "memory.mass, and more segments than it needs to be read",
          .got = str(count, count == 1 ? " memory" : " memories", " without them"),
          .hint = str("how far attention reaches can be seen of every memory: mneme analyze "
                      "distance ",

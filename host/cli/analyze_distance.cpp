@@ -9,6 +9,7 @@
 #include "host/cli/analyze.hpp"
 #include "host/cli/analyze_runs.hpp"
 #include "host/cli/ranges.hpp"
+#include "host/cli/input.hpp"
 #include "host/compare/table.hpp"
 #include "host/train/device.hpp"
 
@@ -89,6 +90,11 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   arguments.runs.open.json.check();
   const backbone::ReachSettings settings{.width = arguments.width,
                                          .intervals = intervals_of(arguments)};
+  read_input([&] {
+    check_each_memory(arguments.runs, [&](const config::Experiment& experiment) {
+      static_cast<void>(layers_of(arguments, experiment.model.layers));
+    });
+  });
   const OutputFolder folder(arguments.runs.out);
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);

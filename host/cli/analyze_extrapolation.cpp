@@ -5,12 +5,15 @@
 
 #include "host/analyze/extrapolation_report.hpp"
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/cli/analyze.hpp"
 #include "host/cli/analyze_runs.hpp"
 #include "host/cli/ranges.hpp"
+#include "host/cli/input.hpp"
 #include "host/compare/table.hpp"
 #include "host/eval/result.hpp"
 #include "host/train/device.hpp"
+#include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -21,6 +24,18 @@ struct ExtrapolationArguments {
   std::int64_t segment = 64;
   std::string option = "rows";
 };
+
+// Error (kUsage) for a memory with tiers and none that has the option.
+void check_sizes(const ExtrapolationArguments& arguments) {
+  memory::PluginLoader loader;
+  check_each_memory(arguments.runs, [&](const config::Experiment& experiment) {
+    if (experiment.memory.tiers.empty()) return;
+    // What the plugins log they log again when they are evaluated.
+    const LogListener silent([](LogLevel, std::string_view) { return false; });
+    static_cast<void>(
+        train::find_size_option(*train::outline_memory(experiment, loader), arguments.option));
+  });
+}
 
 // `differences`: of each memory from its run.
 std::vector<analyze::SizedResult> measure(const ExtrapolationArguments& arguments, Display& display,
@@ -79,6 +94,7 @@ Json json_of(const ExtrapolationArguments& arguments,
 int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   check_set(arguments.runs.open, {{"eval.segment", "--segment"}});
   arguments.runs.open.json.check();
+  read_input([&] { check_sizes(arguments); });
   const OutputFolder folder(arguments.runs.out);
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);

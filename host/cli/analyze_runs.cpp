@@ -1,10 +1,12 @@
 #include "host/cli/analyze_runs.hpp"
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <utility>
 
 #include "host/base/shell_word.hpp"
 #include "host/cli/input.hpp"
+#include "host/train/run_folder.hpp"
 #include "host/train/sweep.hpp"
 
 namespace mneme::cli {
@@ -21,6 +23,13 @@ std::vector<std::string> run_names(const std::vector<fs::path>& runs) {
   std::vector<std::string> names;
   for (const fs::path& run : runs) names.push_back(folder_name(run));
   return train::distinct_names(names);
+}
+
+// What one memory of one run is called; `file` is empty for the run's own.
+std::string memory_name(const std::vector<std::string>& runs, std::size_t run,
+                        const std::string& file) {
+  if (file.empty()) return runs[run];
+  return runs.size() > 1 ? str(runs[run], ", ", file) : file;
 }
 
 }  // namespace
@@ -69,6 +78,26 @@ Json differences_of(const RunMemory& one) {
   return train::to_json(all);
 }
 
+void check_each_memory(const RunsArguments& arguments,
+                       const std::function<void(const config::Experiment&)>& check) {
+  const std::vector<std::string> names = run_names(arguments.runs);
+  std::vector<std::optional<fs::path>> files(arguments.open.memory.begin(),
+                                             arguments.open.memory.end());
+  if (files.empty()) files.emplace_back();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const fs::path run = train::RunFolder::open(arguments.runs[i]).experiment_file();
+    for (const std::optional<fs::path>& file : files) {
+      const config::Experiment experiment =
+          config::parse_experiment(run, arguments.open.set.overrides(), file);
+      try {
+        check(experiment);
+      } catch (const Error& error) {
+        throw error.with_context(memory_name(names, i, file ? file->stem().string() : ""));
+      }
+    }
+  }
+}
+
 void for_each_memory(const RunsArguments& arguments, Display& display,
                      const std::function<void(config::EvalConfig&)>& change,
                      const std::function<void(const RunMemory&)>& visit) {
@@ -82,10 +111,8 @@ void for_each_memory(const RunsArguments& arguments, Display& display,
     change(run.experiment.eval);
     train::Sweep sweep(run.checkpoint, run.experiment, run.options);
     for (const train::SweepMemory& memory : run.memories) {
-      const bool is_own = arguments.open.memory.empty();
-      const std::string name = is_own             ? names[i]
-                               : names.size() > 1 ? str(names[i], ", ", memory.name)
-                                                  : memory.name;
+      const std::string name =
+          memory_name(names, i, arguments.open.memory.empty() ? "" : memory.name);
       try {
         visit({.name = name, .memory = memory, .run = run, .sweep = sweep});
       } catch (const Error& error) {

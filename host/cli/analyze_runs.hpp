@@ -41,6 +41,12 @@ struct RunMemory {
 // memories that were evaluated.
 [[nodiscard]] Json differences_of(const RunMemory& one);
 
+// Before the first evaluation: calls `check` with the experiment of each memory of each run, so
+// that what the last one cannot do shows at once. Errors: as config::parse_experiment, those of
+// `check` with the name in front.
+void check_each_memory(const RunsArguments& arguments,
+                       const std::function<void(const config::Experiment&)>& check);
+
 // Opens run after run and calls `visit` for each memory: the run's own, or those of --memory.
 // `change` may change a run's evaluation before it is used. Errors: as open_evaluation; those of
 // `visit` with the name in front.

@@ -109,8 +109,37 @@ TEST_F(AnalyzeRows, NamesTheOptionThatARunDidNotAskForItsProbeWith) {
   expect_refusal(analyze({run}), 2,
                  {"no memory published anything to analyse",
                   "only when an option asks for it, as with --set memory.tier.0.report_mass=true"});
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
   expect_done(analyze({run, "--set", "memory.tier.0.report_mass=true"}));
   EXPECT_TRUE(has("regions.csv"));
+}
+
+TEST_F(AnalyzeRows, RefusesSegmentsThatFillNoMemory) {
+  const std::string run =
+      train("run", memory_with("compressive", MNEME_PLUGIN_DIR,
+                               "rows = 8\ncompressed_rows = 4\nrate = 2\nfunction = \"mean\"\n"
+                               "report_mass = true"));
+  expect_refusal(analyze({run, "--segments", "1"}), 2,
+                 {"no memory was full or read within the segments", "more with --segments"});
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+}
+
+// Before the first run is evaluated, whose progress would show.
+TEST_F(AnalyzeRows, RefusesAtOnceWhatTheLastRunCannotDo) {
+  const std::string none = train("none_run", read_file(none_));
+  const std::string cache = train("cache_run", read_file(cache_));
+  const auto shown = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"analyze", more.front(), none,
+                                          cache,     "--out",      file("new/out")};
+    arguments.insert(arguments.end(), more.begin() + 1, more.end());
+    return run_mneme(arguments);
+  };
+  const ProgramResult sizes = shown({"extrapolation", "--option", "size"});
+  expect_refusal(sizes, 2, {"cache_run: extrapolation: no tier has an integer option \"size\""});
+  EXPECT_THAT(sizes.err, Not(HasSubstr("none_run")));
+  const ProgramResult layers = shown({"distance", "--layer", "2"});
+  expect_refusal(layers, 2, {"none_run: ", "expected layers from 0 to 1, got 2"});
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
 }
 
 TEST_F(AnalyzeRows, PutsTheAttentionOfSeveralRunsIntoOneChart) {
