@@ -108,6 +108,32 @@ TEST_F(InitialWeightsOfARun, LeaveTheFirstValuesToWhatTheyLack) {
   }
 }
 
+// A slot that starts from a parameter starts from the given value, not from the drawn one.
+TEST_F(InitialWeightsOfARun, AreThereBeforeTheFirstState) {
+  const config::Experiment experiment =
+      small_experiment("[[memory.tier]]\nplugin = \"test_everything\"\n");
+  {
+    train::SessionOptions options;
+    options.folder = folder_ / "run";
+    Session session(experiment, std::move(options));
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : session.runtime().parameters()) {
+      if (parameter.name.ends_with(".start")) at::Tensor(parameter.tensor).fill_(0.75);
+    }
+    session.save();
+  }
+  train::SessionOptions options;
+  options.initial_weights = folder_ / "run";
+  const Session session(experiment, std::move(options));
+  int slots = 0;
+  for (const auto& [name, slot] : session.state().save().tensors) {
+    if (!name.ends_with(".carried")) continue;
+    ++slots;
+    EXPECT_TRUE(slot.eq(0.75).all().item<bool>()) << name << slot;
+  }
+  EXPECT_EQ(slots, 2);  // layers
+}
+
 TEST_F(InitialWeightsOfARun, OfAnotherVocabularyAreWarnedOf) {
   const auto on_text = [&](const std::string& name, const std::string& line) {
     std::string text;
