@@ -8,9 +8,10 @@
 namespace mneme::memory {
 namespace {
 
-// The text lies in words that any thread may read while another writes them; a reader sees by the
-// serial whether it read one text. Nothing here needs to be made or ended: it serves from the
-// process's first instruction to its last.
+// The text lies in words that any thread may read while another writes them. Whoever reads a word
+// of a new text sees after it that the serial is another one (release, acquire): it read no one
+// text. Nothing here needs to be made or ended: it serves from the process's first instruction to
+// its last.
 constexpr std::size_t kWords = RunningCall::kMostText / sizeof(uint64_t);
 constinit std::atomic<uint64_t> g_calls{0};
 constinit std::atomic<uint64_t> g_serial{0};
@@ -23,13 +24,12 @@ std::size_t words_of(std::size_t size) { return (size + sizeof(uint64_t) - 1) / 
 
 void publish(const RunningCall::Text& text, uint64_t serial) noexcept {
   g_serial.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
   for (std::size_t i = 0; i < words_of(text.size); ++i) {
     uint64_t word = 0;
     std::memcpy(&word, text.characters.data() + i * sizeof word, sizeof word);
-    g_words[i].store(word, std::memory_order_relaxed);
+    g_words[i].store(word, std::memory_order_release);
   }
-  g_size.store(text.size, std::memory_order_relaxed);
+  g_size.store(text.size, std::memory_order_release);
   g_serial.store(serial, std::memory_order_release);
 }
 
@@ -85,12 +85,11 @@ RunningCall::Text RunningCall::text() noexcept {
   Text text;
   const uint64_t before = serial();
   if (before == 0) return text;
-  const std::size_t size = std::min(g_size.load(std::memory_order_relaxed), kMostText);
+  const std::size_t size = std::min(g_size.load(std::memory_order_acquire), kMostText);
   for (std::size_t i = 0; i < words_of(size); ++i) {
-    const uint64_t word = g_words[i].load(std::memory_order_relaxed);
+    const uint64_t word = g_words[i].load(std::memory_order_acquire);
     std::memcpy(text.characters.data() + i * sizeof word, &word, sizeof word);
   }
-  std::atomic_thread_fence(std::memory_order_acquire);
   if (g_serial.load(std::memory_order_relaxed) == before) text.size = size;
   return text;
 }

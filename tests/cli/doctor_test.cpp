@@ -1,4 +1,6 @@
+#include <csignal>
 #include <filesystem>
+#include <sstream>
 
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
@@ -133,6 +135,24 @@ TEST_F(Doctor, NamesTheEncoding) {
   EXPECT_EQ(find(ascii, "terminal").at("state"), "absent");
   EXPECT_THAT(find(ascii, "terminal").at("advice").get<std::string>(), HasSubstr("C.UTF-8"));
   EXPECT_EQ(find(doctor({"--json", "-"}, {"LC_ALL=C.UTF-8"}), "terminal").at("state"), "fine");
+}
+
+// What mneme does with signals is its own affair.
+TEST_F(Doctor, StartsProgramsWithTheSignalsThatItWasStartedWith) {
+  const std::filesystem::path program =
+      folder_.write("c++", "#!/bin/sh\necho $(/bin/grep -h 'SigBlk\\|SigIgn' /proc/self/status)\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const ProgramResult result = doctor({"--json", "-"}, {"PATH=" + folder_.path().string()});
+  std::istringstream version(
+      find(result, "C++ compiler").at("details").at("version").get<std::string>());
+  std::string blocked_title, blocked, ignored_title, ignored;
+  version >> blocked_title >> blocked >> ignored_title >> ignored;
+  ASSERT_EQ(blocked_title + ignored_title, "SigBlk:SigIgn:") << version.str();
+  const auto holds = [](const std::string& set, int signal) {
+    return (std::stoull(set, nullptr, 16) >> (signal - 1) & 1) != 0;
+  };
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) EXPECT_FALSE(holds(blocked, signal)) << signal;
+  EXPECT_FALSE(holds(ignored, SIGXFSZ));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 // MNEME_STOPS: how often (default 8; scripts/check_kills.sh: 300). MNEME_TIMERS: how many trainings
 // (default 2; 20). MNEME_SEED: of the moments.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -213,6 +214,21 @@ TEST_F(Stops, EndWithTheirStatusAndLoseNothing) {
     std::cout << command << ": " << stops[command] << " stops, " << ends[command] + 1 << " ends\n";
   }
   std::cout << ordered_ << " stops with status 1, " << sudden_ << " as by their signal\n";
+}
+
+// Nobody opens the pipe's other end: mneme waits in open(2).
+TEST(Loading, ASignalEndsItAtOnce) {
+  const TemporaryFolder folder;
+  const std::string pipe = (folder / "experiment.toml").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Process process({"train", pipe}, folder / "log");
+  while (process.is_running() && !is_blocked(process.id(), SIGTERM)) {
+    std::this_thread::sleep_for(Milliseconds(0.2));
+  }
+  process.send(SIGTERM);
+  const int status = process.wait();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_EQ(read_file(folder / "log"), "mneme: stopped by SIGTERM\n");
 }
 
 // OpenMP's threads take part in products that no handler may interrupt.

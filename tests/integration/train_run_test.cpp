@@ -46,9 +46,8 @@ TEST_F(TrainRun, PrintsPlainLinesInAPipe) {
     EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   }
   EXPECT_THAT(result.out, HasSubstr("trained 6 steps"));
-  for (const char* const name :
-       {"experiment.toml", "run.json", "metrics.jsonl", "checkpoints/step_00000006.safetensors",
-        "tensorboard"}) {
+  for (const char* const name : {"experiment.toml", "run.json", "metrics.jsonl",
+                                 "checkpoints/step_00000006.safetensors", "tensorboard"}) {
     EXPECT_TRUE(fs::exists(folder_ / "run" / name)) << name;
   }
 }
@@ -105,10 +104,13 @@ TEST_F(TrainRun, StopsAtASignalAndContinuesBitForBit) {
   const std::string path = experiment(text);
   expect_done(run_mneme({"train", path, "--run", file("whole"), "--quiet"}));
 
-  for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}}) {
+  for (const auto& [signal, name] :
+       {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}, std::pair{SIGHUP, "SIGHUP"}}) {
     SCOPED_TRACE(name);
-    const ProgramResult stopped = run_mneme({"train", path, "--run", file(name)},
-                                            {.signal = signal, .signal_after = "train 1/120"});
+    // Twice at once, as a launcher does that signals the process and its group.
+    const ProgramResult stopped =
+        run_mneme({"train", path, "--run", file(name)},
+                  {.signal = signal, .signal_after = "train 1/120", .second_signal = signal});
     EXPECT_EQ(stopped.signal, 0);
     EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
     EXPECT_THAT(stopped.err, HasSubstr(str("stopped by ", name, " after step ")));
