@@ -8,8 +8,8 @@
 #include "host/base/error.hpp"
 #include "host/cli/analyze.hpp"
 #include "host/cli/analyze_runs.hpp"
-#include "host/cli/ranges.hpp"
 #include "host/cli/input.hpp"
+#include "host/cli/ranges.hpp"
 #include "host/compare/table.hpp"
 #include "host/train/device.hpp"
 
