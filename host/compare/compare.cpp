@@ -113,15 +113,12 @@ void train_arm(train::Session& session, const std::string& arm, SeedResult& out,
 
 // Trains and evaluates one arm from one seed; what it came to is in `out` when it throws. `first`
 // is the first arm's start from this seed, made here when empty.
-void measure(train::Session& session, const std::string& name, const Shared& shared, Arm& arm,
+void measure(train::Session& session, const std::string& name, const Shared& shared,
              std::pair<std::string, Fingerprint>& first, SeedResult& out) {
   const Fingerprint start = fingerprint(session.runtime().model());
   if (first.second.empty()) first = {name, start};
   check_equal(first.second, first.first, start, name);
   out.initial_sha256 = digest(start);
-  arm.plugins = session.runtime().stack().identities();
-  arm.backbone_parameters = session.runtime().backbone_parameter_count();
-  arm.memory_parameters = session.runtime().memory_parameter_count();
   train_arm(session, name, out, shared.observer);
   for (const data::Split split : shared.splits) {
     out.splits.push_back(evaluate(session, name, split, shared.observer));
@@ -142,7 +139,7 @@ fs::path free_folder(const fs::path& folder, const std::string& name) {
 
 // One arm from one seed. A failure is the result's; what an observer throws to end the comparison
 // goes through, and takes the run folder with it: without a checkpoint nothing can use it.
-SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared, Arm& arm,
+SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared,
                std::pair<std::string, Fingerprint>& first) {
   config::Experiment experiment = setup.experiment;
   experiment.train.seed += static_cast<std::uint64_t>(index);
@@ -155,7 +152,7 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared, 
         .runtime = runtime_options(shared), .folder = folder, .stream = {}};
     train::Session session(experiment, std::move(options));
     out.folder = folder;
-    measure(session, setup.name, shared, arm, first, out);
+    measure(session, setup.name, shared, first, out);
   } catch (const std::exception& error) {
     out.error = train::failure_of(error, str("after step ", out.steps),
                                   "lower train.lanes, train.segment or the size of the memory");
@@ -169,8 +166,10 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared, 
   return out;
 }
 
-// Builds every arm once, so that a flaw of the last one shows before the first has trained.
-void check_arms(const std::vector<ArmSetup>& setups, const Shared& shared) {
+// Builds every arm once, so that a flaw of the last one shows before the first has trained. The
+// arms, without results.
+std::vector<Arm> make_arms(const std::vector<ArmSetup>& setups, const Shared& shared) {
+  std::vector<Arm> arms;
   Fingerprint first;
   for (const ArmSetup& setup : setups) {
     try {
@@ -180,10 +179,17 @@ void check_arms(const std::vector<ArmSetup>& setups, const Shared& shared) {
       const Fingerprint start = fingerprint(runtime.model());
       if (first.empty()) first = start;
       check_equal(first, setups.front().name, start, setup.name);
+      arms.push_back({.name = setup.name,
+                      .file = setup.file,
+                      .memory = config::to_toml(setup.experiment.memory),
+                      .plugins = runtime.stack().identities(),
+                      .backbone_parameters = runtime.backbone_parameter_count(),
+                      .memory_parameters = runtime.memory_parameter_count()});
     } catch (const Error& error) {
       throw error.with_context(setup.name);
     }
   }
+  return arms;
 }
 
 Json machine(c10::Device device) {
@@ -224,7 +230,7 @@ void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer
                 .loader = std::make_shared<memory::PluginLoader>(),
                 .splits = {}};
   shared.splits = splits_of(experiment, *shared.dataset);
-  check_arms(arms, shared);
+  const std::vector<Arm> made = make_arms(arms, shared);
 
   out.file = options.experiment;
   out.experiment = config::to_toml(experiment);
@@ -233,14 +239,11 @@ void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer
   if (experiment.data.task == config::Task::kMotif) out.alphabet = experiment.data.motif.alphabet;
   std::vector<std::pair<std::string, Fingerprint>> starts(static_cast<std::size_t>(options.seeds));
   out.is_interrupted = true;
-  for (const ArmSetup& setup : arms) {
-    Arm& arm = out.arms.emplace_back();
-    arm.name = setup.name;
-    arm.file = setup.file;
-    arm.memory = config::to_toml(setup.experiment.memory);
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    Arm& arm = out.arms.emplace_back(made[i]);
     try {
       for (std::int64_t seed = 0; seed < options.seeds; ++seed) {
-        arm.seeds.push_back(run(setup, seed, shared, arm, starts[static_cast<std::size_t>(seed)]));
+        arm.seeds.push_back(run(arms[i], seed, shared, starts[static_cast<std::size_t>(seed)]));
       }
     } catch (...) {
       if (arm.seeds.empty()) out.arms.pop_back();  // nothing was finished of it

@@ -81,8 +81,8 @@ std::string failures_text(const Comparison& comparison) {
   }
   if (is_partial) {
     text +=
-        "the numbers of an arm are over its seeds that did not fail, differences over the seeds "
-        "that both arms have\n";
+        "the numbers of an arm are over its seeds that have them, differences over the seeds that "
+        "both arms have\n";
   }
   return text;
 }

@@ -94,7 +94,8 @@ void add_costs(std::vector<Metric>& lines, const Comparison& comparison) {
          return static_cast<double>(result.state_bytes) / static_cast<double>(result.lanes);
        });
   line("training tokens/s", Against::kRatio, [](const auto&, const auto&, const SeedResult& seed) {
-    return seed.seconds > 0.0 ? seed.tokens_per_second() : kUnknown;
+    // A few steps before a failure are no measurement.
+    return seed.splits.empty() ? kUnknown : seed.tokens_per_second();
   });
   line("evaluation tokens/s", Against::kRatio,
        [](const auto&, const auto&, const SeedResult& seed) {

@@ -180,6 +180,7 @@ TEST_F(CompareTest, KeepsTheOtherArmsWhenOneDiverges) {
     EXPECT_EQ(seed.steps, 5);
     EXPECT_EQ(seed.splits.size(), 1U);
   }
+  EXPECT_GT(out.arms[0].backbone_parameters, 0);
   EXPECT_THAT(counter.results,
               ElementsAre("none 1 failed", "none 2 failed", "none#2 1", "none#2 2"));
 }
