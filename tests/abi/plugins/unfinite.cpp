@@ -11,6 +11,7 @@ using namespace mneme;  // NOLINT: ops read like mathematics
 
 class Unfinite : public mneme::Tier {
  public:
+  static constexpr const char* kLosses = "size|constant";
   static constexpr auto kOptions = mneme::options(
       mneme::choice(
           "gives", "none",
