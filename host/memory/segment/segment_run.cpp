@@ -32,6 +32,7 @@ void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServi
   seen_segment.valid = ctx.handles.borrow(shared.valid);
   seen_segment.reset_mask = ctx.handles.borrow(shared.reset_mask);
   error.struct_size = sizeof(error);
+  error.flags = error.reserved = 0;
   error.code = error.native_code = error.line = 0;
   error.file[0] = error.message[0] = '\0';
 }
