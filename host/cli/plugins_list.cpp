@@ -38,13 +38,25 @@ Json json_of(const memory::PluginEntry& entry) {
   return json;
 }
 
+// The groups of host functions that the note lists; "" when it lists none.
+std::string groups_text(const mneme_note& note) {
+  std::vector<std::string> needed;
+  std::vector<std::string> optional;
+  for (memory::NoteFeature& feature : memory::note_features(note)) {
+    (feature.is_optional ? optional : needed).push_back(std::move(feature.id));
+  }
+  std::vector<std::string> parts;
+  if (!needed.empty()) parts.push_back("needs " + join(needed, ", "));
+  if (!optional.empty()) parts.push_back("can use " + join(optional, ", "));
+  return parts.empty() ? "" : str("    ", join(parts, "; "), '\n');
+}
+
 }  // namespace
 
 std::string note_text(const mneme_note& note) {
-  const std::string features = join(memory::note_words(note.features), ", ");
   return str("    ABI ", memory::abi_range_text(note.abi_min, note.abi_target), ", SDK ", note.sdk,
              ", ", note.compiler, ", ", commit_text(note), ", ", cuda_text(note), '\n',
-             features.empty() ? "" : "    needs " + features + '\n');
+             groups_text(note));
 }
 
 Json note_json(const mneme_note& note) {

@@ -35,4 +35,5 @@ class MyMemory : public mneme::Tier {
 
 }  // namespace
 
+// A memory with kernels or random draws of its own lists their groups: MNEME_PLUGIN_WITH_FEATURES.
 MNEME_PLUGIN(MyMemory, "org.example.my_memory", "0.1.0")

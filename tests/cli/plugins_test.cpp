@@ -70,7 +70,10 @@ TEST_F(Plugins, ListRunsNoCode) {
                 folder_ / "plugins/writes_file.so");
   const fs::path trace = folder_ / "trace";
   const ProgramOptions options{.environment = {"MNEME_TEST_TRACE=" + trace.string()}};
-  expect_done(run_mneme({"plugins", "list", "--plugins", file("plugins")}, options));
+  const ProgramResult listed =
+      run_mneme({"plugins", "list", "--plugins", file("plugins")}, options);
+  expect_done(listed);
+  EXPECT_THAT(listed.out, HasSubstr("    needs mneme.op/1; can use mneme.log/1\n"));
   EXPECT_FALSE(fs::exists(trace));
   // The same file leaves its trace when it is loaded: the check above can fail.
   expect_done(run_mneme({"plugins", "describe", file("plugins/writes_file.so")}, options));

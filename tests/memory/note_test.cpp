@@ -57,6 +57,14 @@ TEST(Note, IsReadWhenWellFormed) {
   EXPECT_STREQ(note.version, "1.2.0");
   EXPECT_EQ(note.abi_target, MNEME_ABI_MAKE(0, 3));
   EXPECT_THAT(note_words(note.features), ElementsAre("mneme.op/1", "mneme.state/1"));
+  mneme_note_record optional = good_record();
+  std::strcpy(optional.note.features, "mneme.op/1 mneme.log/1?");
+  const std::vector<NoteFeature> features = note_features(parse(bytes_of(optional)));
+  ASSERT_EQ(features.size(), 2U);
+  EXPECT_EQ(features[0].id, "mneme.op/1");
+  EXPECT_FALSE(features[0].is_optional);
+  EXPECT_EQ(features[1].id, "mneme.log/1");
+  EXPECT_TRUE(features[1].is_optional);
 }
 
 TEST(Note, IsFoundBehindNotesOfOthers) {

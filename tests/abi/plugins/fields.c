@@ -55,7 +55,9 @@ static mneme_status init(const mneme_host* given, mneme_get_group_fn get_group,
   logs = get_group(given, MNEME_GROUP_LOG);
   state = get_group(given, MNEME_GROUP_STATE);
   tensors = get_group(given, MNEME_GROUP_TENSOR);
-  (void)error;
+  if (get_group(given, MNEME_GROUP_OP) != NULL || get_group(given, MNEME_GROUP_RANDOM) != NULL) {
+    return MNEME_FAIL(error, MNEME_E_INTERNAL, "the host gives groups that the note does not list");
+  }
   return MNEME_OK;
 }
 

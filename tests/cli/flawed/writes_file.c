@@ -32,4 +32,4 @@ static const mneme_plugin table = {
     .finish = finish,
 };
 
-MNEME_PLUGIN_ENTRY(table, "org.example.writes_file", "1.0.0", "");
+MNEME_PLUGIN_ENTRY(table, "org.example.writes_file", "1.0.0", "mneme.op/1 mneme.log/1?");
