@@ -102,10 +102,13 @@ at::Tensor workspace_tensor(uint64_t bytes, at::Device device) {
 // What infer may set, it sets to something known.
 void check_inferred(const mneme_kernel_plan& plan, const std::vector<mneme_shape>& outputs,
                     const std::vector<mneme_shape>& saved, const std::string& name) {
-  const std::string where = str("kernel ", name, ": infer: ");
-  check_fields(plan, (where + "plan").c_str());
-  for (const mneme_shape& shape : outputs) check_fields(shape, (where + "an output").c_str());
-  for (const mneme_shape& shape : saved) check_fields(shape, (where + "a saved tensor").c_str());
+  const auto check = [&](const auto& from, const char* what) {
+    if (const auto unknown = unknown_value(from))
+      refuse_unknown(str("kernel ", name, ": infer: ", what), *unknown);
+  };
+  check(plan, "plan");
+  for (const mneme_shape& shape : outputs) check(shape, "an output");
+  for (const mneme_shape& shape : saved) check(shape, "a saved tensor");
 }
 
 struct Forward {

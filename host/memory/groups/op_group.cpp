@@ -42,8 +42,9 @@ void check_wanted(const mneme_ctx* ctx, mneme_op op, uint32_t input) {
   const OpSchema& schema = op_schemas()[op - 1];
   if (schema.inputs.empty()) return;
   const InputSchema& place = schema.inputs[std::min<std::size_t>(input, schema.inputs.size() - 1)];
+  if (place.is_optional) return;
   const std::string lacking = ctx->handles.unwanted();
-  if (place.is_optional || lacking.empty()) return;
+  if (lacking.empty()) return;
   throw CallError(MNEME_E_INVALID_ARGUMENT, str("op ", schema.name, ": input \"", place.name,
                                                 "\" is no tensor (handle 0); ", lacking));
 }
