@@ -118,4 +118,5 @@ class Unfinite : public mneme::Tier {
 
 }  // namespace
 
-MNEME_PLUGIN(Unfinite, "test.unfinite", "0.1.0")
+MNEME_PLUGIN_WITH_FEATURES(Unfinite, "test.unfinite", "0.1.0",
+                           MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL)
