@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mneme/cpp/entry.hpp"
+#include "mneme/plugin.hpp"
 #include "plugins/xl_cache/xl_cache.hpp"
 #include "tests/sdk/fake_host.hpp"
 
@@ -12,9 +12,13 @@ namespace {
 using mneme::test::FakeHost;
 using testing::ElementsAre;
 
+mneme_status look_up(const mneme_host* host, mneme_get_group_fn get_group, mneme_error*) {
+  return mneme::detail::look_up_groups(host, get_group, MNEME_PLUGIN_CPP_FEATURES);
+}
+
 class XlCacheTier : public testing::Test {
  protected:
-  XlCacheTier() : table_(mneme::detail::Hooks<xl_cache::XlCache>::table("test", "1")) {}
+  XlCacheTier() : table_(mneme::detail::Hooks<xl_cache::XlCache>::table("test", "1", &look_up)) {}
   void SetUp() override {
     host().clear();
     host().options["rows"] = 4;
