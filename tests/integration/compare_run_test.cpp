@@ -104,8 +104,8 @@ TEST_F(CompareRun, ShowsWhatWasDoneWhenASignalStopsIt) {
   std::vector<std::string> arguments{"compare", experiment(tiny()), "--memory",
                                      none_,     "--memory",         cache_};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  const ProgramResult result =
-      run_mneme(arguments, {.signal = SIGTERM, .signal_after = "train cache (seed 1) 1/3000"});
+  const ProgramResult result = run_mneme(
+      arguments, {.signal = SIGTERM, .signal_after = "train cache (seed 1) run 2 of 2: 1/3000"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_EQ(result.signal, 0);
   EXPECT_THAT(result.err,
