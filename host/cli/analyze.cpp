@@ -11,6 +11,7 @@
 #include "host/analyze/report.hpp"
 #include "host/base/shell_word.hpp"
 #include "host/cli/analyze_runs.hpp"
+#include "host/cli/failures.hpp"
 #include "host/cli/input.hpp"
 #include "host/cli/outputs.hpp"
 #include "host/cli/ranges.hpp"
@@ -70,21 +71,29 @@ class Studies {
                      "an option asks for it, as with --set memory.tier.0.report_mass=true")});
   }
 
-  // Every memory, the last one first: the first is compared with the second. `other`: with that
-  // evaluation in place of the second.
-  std::vector<StudiedMemory> run(const analyze::TargetLosses* other) {
+  // Every memory that does not fail, the last one first: the first is compared with the second.
+  // `other`: with that evaluation in place of the second.
+  std::vector<StudiedMemory> run(const analyze::TargetLosses* other, Failures& failures) {
     std::vector<StudiedMemory> studies(run_.memories.size());
     for (std::size_t i = studies.size(); i-- > 0;) {
       StudiedMemory& one = studies[i];
       one.memory = run_.memories[i];
       one.study = std::make_unique<MemoryStudy>(arguments_.study);
-      if (i == 0 && other == nullptr && studies.size() > 1) other = &studies[1].study->losses();
+      if (i == 0 && other == nullptr && studies.size() > 1 && studies[1].study != nullptr) {
+        other = &studies[1].study->losses();
+      }
       if (i == 0 && other != nullptr) {
         one.study->compare_with(*other, static_cast<std::size_t>(arguments_.top),
                                 arguments_.threshold);
       }
-      one.result = evaluate(one.memory, *one.study);
+      try {
+        one.result = evaluate(one.memory, *one.study);
+      } catch (const Error& error) {
+        failures.add(one.memory.name, error);
+        one.study = nullptr;
+      }
     }
+    std::erase_if(studies, [](const StudiedMemory& one) { return one.study == nullptr; });
     return studies;
   }
 
@@ -218,16 +227,19 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
   if (!arguments.against.empty()) {
     other = losses_of_other(arguments, opened.experiment.eval.segment, display);
   }
+  Failures failures(streams, opened.memories.size());
   const std::vector<StudiedMemory> studies =
-      study.run(arguments.against.empty() ? nullptr : &other);
+      study.run(arguments.against.empty() ? nullptr : &other, failures);
   check_found(studies);
   const analyze::TokenText text(opened.options.dataset->vocabulary());
   if (!arguments.open.json.is_stdout())
     streams.out << analysis_text(studies, text, streams.out_width);
+  Json json = analysis_json(arguments, opened, studies, text);
+  json["failed"] = failures.json();
   write_analysis(
-      arguments.out, [&] { return write_files(arguments, studies, text); },
-      analysis_json(arguments, opened, studies, text), arguments.open.json, streams);
-  return 0;
+      arguments.out, [&] { return write_files(arguments, studies, text); }, std::move(json),
+      arguments.open.json, streams);
+  return failures.exit_code();
 }
 
 void add_input_options(CLI::App& command, AnalyzeArguments& arguments) {

@@ -67,13 +67,14 @@ compare::Table table_of(const std::vector<analyze::ReachSubject>& subjects, std:
 // `differences`: of each memory from its run.
 std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
                                            const backbone::ReachSettings& settings,
-                                           Display& display, Json& differences) {
+                                           Display& display, Failures& failures,
+                                           Json& differences) {
   std::vector<analyze::ReachSubject> subjects;
   const auto change = [&](config::EvalConfig& eval) {
     eval.lanes = arguments.lanes;
     eval.steps = arguments.segments;
   };
-  for_each_memory(arguments.runs, display, change, [&](const RunMemory& one) {
+  for_each_memory(arguments.runs, display, failures, change, [&](const RunMemory& one) {
     backbone::ReachSettings own = settings;
     own.layers = layers_of(arguments, one.run.experiment.model.layers);
     backbone::AttentionReach reach(own);
@@ -99,8 +100,9 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
   Json differences = Json::object();
+  Failures failures(streams, arguments.runs.memories());
   const std::vector<analyze::ReachSubject> subjects =
-      measure(arguments, settings, display, differences);
+      measure(arguments, settings, display, failures, differences);
   Json json = {{"format", "mneme-analyze-distance"}, {"width", settings.width},
                {"split", arguments.runs.open.split}, {"segments", arguments.segments},
                {"lanes", arguments.lanes},           {"files", Json::array()},
@@ -109,6 +111,7 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
     json["memories"].push_back(analyze::to_json(subject));
   }
   json["differs_from_run"] = std::move(differences);
+  json["failed"] = failures.json();
   if (!arguments.runs.open.json.is_stdout()) {
     streams.out << table_of(subjects, settings.width).text(streams.out_width);
   }
@@ -116,7 +119,7 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
       arguments.runs.out,
       [&] { return analyze::write_reach(arguments.runs.out, subjects, settings); }, std::move(json),
       arguments.runs.open.json, streams);
-  return 0;
+  return failures.exit_code();
 }
 
 }  // namespace

@@ -39,11 +39,11 @@ void check_sizes(const ExtrapolationArguments& arguments) {
 
 // `differences`: of each memory from its run.
 std::vector<analyze::SizedResult> measure(const ExtrapolationArguments& arguments, Display& display,
-                                          Json& differences) {
+                                          Failures& failures, Json& differences) {
   std::vector<analyze::SizedResult> results;
   const data::Split split = split_of(arguments.runs.open);
   const auto change = [&](config::EvalConfig& eval) { eval.segment = arguments.segment; };
-  for_each_memory(arguments.runs, display, change, [&](const RunMemory& one) {
+  for_each_memory(arguments.runs, display, failures, change, [&](const RunMemory& one) {
     // A memory without tiers has no size: it is one point.
     std::vector<train::SweepMemory> sizes = {one.memory};
     std::int64_t multiple = 0;
@@ -99,16 +99,19 @@ int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   train::set_threads(arguments.runs.open.machine.threads);
   Display display(streams, arguments.runs.open.is_quiet);
   Json differences = Json::object();
-  const std::vector<analyze::SizedResult> results = measure(arguments, display, differences);
+  Failures failures(streams, arguments.runs.memories());
+  const std::vector<analyze::SizedResult> results =
+      measure(arguments, display, failures, differences);
   Json json = json_of(arguments, results);
   json["differs_from_run"] = std::move(differences);
+  json["failed"] = failures.json();
   if (!arguments.runs.open.json.is_stdout()) {
     streams.out << table_of(results).text(streams.out_width);
   }
   write_analysis(
       arguments.runs.out, [&] { return analyze::write_extrapolation(arguments.runs.out, results); },
       std::move(json), arguments.runs.open.json, streams);
-  return 0;
+  return failures.exit_code();
 }
 
 }  // namespace

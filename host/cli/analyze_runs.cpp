@@ -98,7 +98,7 @@ void check_each_memory(const RunsArguments& arguments,
   }
 }
 
-void for_each_memory(const RunsArguments& arguments, Display& display,
+void for_each_memory(const RunsArguments& arguments, Display& display, Failures& failures,
                      const std::function<void(config::EvalConfig&)>& change,
                      const std::function<void(const RunMemory&)>& visit) {
   const std::vector<std::string> names = run_names(arguments.runs);
@@ -116,7 +116,8 @@ void for_each_memory(const RunsArguments& arguments, Display& display,
       try {
         visit({.name = name, .memory = memory, .run = run, .sweep = sweep});
       } catch (const Error& error) {
-        throw error.with_context(name);
+        display.end();
+        failures.add(name, error);
       }
     }
   }

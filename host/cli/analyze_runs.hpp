@@ -1,6 +1,8 @@
 // Analyses that put several runs, or several memories of them, into one chart.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -10,6 +12,7 @@
 #include "host/cli/command.hpp"
 #include "host/cli/display.hpp"
 #include "host/cli/eval.hpp"
+#include "host/cli/failures.hpp"
 
 namespace mneme::cli {
 
@@ -20,6 +23,10 @@ struct RunsArguments {
   EvalArguments open;  // of every run, but for its folder
   std::filesystem::path out;
 
+  // The memories that for_each_memory visits.
+  [[nodiscard]] std::size_t memories() const {
+    return runs.size() * std::max<std::size_t>(1, open.memory.size());
+  }
   // Adds the options. `memory_help` says what --memory is for.
   void add(CLI::App& command, const std::string& memory_help);
 };
@@ -49,8 +56,8 @@ void check_each_memory(const RunsArguments& arguments,
 
 // Opens run after run and calls `visit` for each memory: the run's own, or those of --memory.
 // `change` may change a run's evaluation before it is used. Errors: as open_evaluation; those of
-// `visit` with the name in front.
-void for_each_memory(const RunsArguments& arguments, Display& display,
+// `visit` go to `failures`, and the next memory is visited.
+void for_each_memory(const RunsArguments& arguments, Display& display, Failures& failures,
                      const std::function<void(config::EvalConfig&)>& change,
                      const std::function<void(const RunMemory&)>& visit);
 

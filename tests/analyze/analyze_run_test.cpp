@@ -117,6 +117,35 @@ TEST_F(AnalyzeRun, WritesEveryAnalysisOfTwoMemories) {
   EXPECT_THAT(out("attention.svg"), StartsWith("<svg "));
 }
 
+TEST_F(AnalyzeRun, GoesOnWhenOneMemoryFails) {
+  const std::string run = train("run", memory("sticky = false"));
+  const std::string absent = write("absent", memory_with("absent", MNEME_PLUGIN_DIR));
+  for (const std::vector<std::string>& memories :
+       {std::vector<std::string>{linear_, absent},
+        std::vector<std::string>{linear_, absent, sticky_}}) {
+    std::vector<std::string> more{"--json", file("out.json")};
+    for (const std::string& one : memories) more.insert(more.end(), {"--memory", one});
+    const ProgramResult result = analyze(run, more);
+    expect_refusal(result, 3, {"mneme: error: absent: ", "not found"});
+    EXPECT_THAT(result.out, HasSubstr("linear"));
+    const Json json = Json::parse(read_file(folder_ / "out.json"));
+    EXPECT_EQ(json.at("memories").size(), memories.size() - 1);
+    EXPECT_EQ(json.at("failed").at(0).at("name"), "absent");
+    EXPECT_FALSE(json.contains("better"));  // there is no second memory to compare the first with
+  }
+  const ProgramResult distance =
+      run_mneme({"analyze", "distance", run, "--out", file("reach"), "--memory", absent, "--memory",
+                 none_, "--json", file("reach.json"), "--quiet"});
+  expect_refusal(distance, 3, {"mneme: error: absent: ", "not found"});
+  EXPECT_THAT(distance.out, HasSubstr("distance.csv"));
+  const Json reach = Json::parse(read_file(folder_ / "reach.json"));
+  EXPECT_EQ(reach.at("memories").size(), 1U);
+  EXPECT_EQ(reach.at("failed").at(0).at("exit_code"), 3);
+  expect_refusal(
+      run_mneme({"analyze", "distance", run, "--out", file("reach"), "--memory", absent}), 3,
+      {"error: absent: "});
+}
+
 TEST_F(AnalyzeRun, ComparesWithAnotherRun) {
   const std::string run = train("run", read_file(linear_));
   const std::string other = train("other", read_file(none_));
