@@ -103,7 +103,7 @@ TierConfig read_tier(Reader reader) {
 MemoryConfig read_memory(Reader reader) {
   MemoryConfig memory;
   memory.plugins = reader.paths(
-      {"plugins", "folders that are searched for plugins, in order", "required with a tier"});
+      {"plugins", "folders that are searched for plugins, in order", "those of the program"});
   memory.carry = reader.choice(
       {"carry", "at a swap, state and parameters that do not fit: refuse, or reset to fresh ones"},
       memory.carry, kCarryWords);
@@ -113,9 +113,10 @@ MemoryConfig read_memory(Reader reader) {
   const Value* folders = reader.value("plugins");
   const bool is_list = folders != nullptr && folders->kind() == Kind::kArray;
   if (!memory.tiers.empty() && is_list && folders->items().empty()) {
-    reader.problem("plugins", {.expected = "at least one folder",
-                               .got = "an empty list",
-                               .hint = "leave the key out for the plugins of the program itself"});
+    reader.problem("plugins",
+                   {.expected = "at least one folder",
+                    .got = "an empty list",
+                    .hint = reader.removal("plugins") + " for the plugins of the program itself"});
   }
   reader.finish();
   return memory;

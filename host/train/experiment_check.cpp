@@ -5,6 +5,7 @@
 #include "host/data/data_file.hpp"
 #include "host/data/prepared.hpp"
 #include "host/memory/loader.hpp"
+#include "host/memory/plugin_folder.hpp"
 #include "host/memory/plugin_losses.hpp"
 #include "host/memory/plugin_options.hpp"
 #include "host/train/dry_run.hpp"
@@ -43,12 +44,6 @@ void resolve_tier(config::TierConfig& tier, const std::vector<std::string>& fold
   const config::OptionValues values = config::resolve_options(tier, specs, problems);
   memory::check_weights(tier, memory::read_loss_names(plugin.table, where), problems);
   if (problems.size() == before) tier.options = all_options(specs, values.training);
-}
-
-std::vector<std::string> folders_of(const config::MemoryConfig& memory) {
-  std::vector<std::string> folders;
-  for (const std::filesystem::path& folder : memory.plugins) folders.push_back(folder.string());
-  return folders;
 }
 
 void check_data(const config::DataConfig& data, config::Problems& problems) {
@@ -93,10 +88,11 @@ ExperimentCheck check_experiment(const ExperimentSource& source) {
   check.experiment =
       config::parse_experiment(source.path, source.overrides, source.memory, problems);
   config::MemoryConfig& memory = check.experiment.memory;
+  const std::vector<std::string> folders = memory::folders_to_search(memory.plugins);
   memory::PluginLoader loader;
   for (config::TierConfig& tier : memory.tiers) {
-    if (tier.plugin.empty() || memory.plugins.empty()) continue;  // a problem already
-    collect(problems, [&] { resolve_tier(tier, folders_of(memory), loader, problems); });
+    if (tier.plugin.empty()) continue;  // a problem already
+    collect(problems, [&] { resolve_tier(tier, folders, loader, problems); });
   }
   check_data(check.experiment.data, problems);
   if (problems.empty()) {
@@ -113,7 +109,7 @@ config::Experiment resolve_experiment(const ExperimentSource& source) {
   memory::PluginLoader loader;
   config::Problems problems;
   for (config::TierConfig& tier : experiment.memory.tiers) {
-    resolve_tier(tier, folders_of(experiment.memory), loader, problems);
+    resolve_tier(tier, memory::folders_to_search(experiment.memory.plugins), loader, problems);
   }
   problems.throw_if_any();
   return experiment;

@@ -108,6 +108,13 @@ TEST_F(Config, CheckNamesEveryErrorAtOnce) {
                  2, {"absent_plugin"});
 }
 
+TEST_F(Config, CheckLooksForPluginsWhereTheProgramDoes) {
+  const std::string memory = "[memory]\n[[memory.tier]]\nplugin = \"xl_cache\"\n";
+  expect_refusal(run_mneme({"config", "check", experiment(tiny(memory + "rws = 16\n"))}), 2,
+                 {"memory.tier.0.rws: unknown key (did you mean \"rows\"?)"});
+  expect_done(run_mneme({"config", "check", experiment(tiny(memory + "rows = 16\n"))}));
+}
+
 TEST_F(Config, TakesOneMemory) {
   const std::string memory = folder_.write("none.toml", "[memory]\n").string();
   expect_refusal(run_mneme({"config", "check", cached(), "--memory", memory, "--memory", memory}),

@@ -126,8 +126,8 @@ TEST(Memory, TiersNeedAPlugin) {
   EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nplugin = 4\n"),
             "2: M:4:10: memory.tier.0.plugin: expected a string, got 4");
   EXPECT_EQ(parse_error("[memory]\nplugins = []\n[[memory.tier]]\nplugin = \"a\"\n"),
-            "2: M:2:11: memory.plugins: expected at least one folder, got an empty list; leave the "
-            "key out for the plugins of the program itself");
+            "2: M:2:11: memory.plugins: expected at least one folder, got an empty list; remove the "
+            "key (--unset memory.plugins) for the plugins of the program itself");
   EXPECT_EQ(parse_error("[memory]\ntier = 3\n"),
             "2: M:2:8: memory.tier: expected an array of tables, [[memory.tier]], got 3");
   EXPECT_EQ(parse_error("[memory]\n[memory.tier]\nplugin = \"a\"\n"),
