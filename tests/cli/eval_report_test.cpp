@@ -9,6 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+constexpr std::size_t kColumns = 80;
+
 train::SweepResult memory_of(const std::string& name, const std::string& version,
                              const std::string& sha256) {
   train::SweepResult result;
@@ -23,7 +25,8 @@ train::SweepResult memory_of(const std::string& name, const std::string& version
 TEST(ResultTable, TellsBuildsOfOnePluginApart) {
   const std::string text = result_table({memory_of("old", "1.0.0", "abcdef0123456789"),
                                          memory_of("new", "1.0.0", "0123456789abcdef"),
-                                         {.name = "none", .memory = {}}});
+                                         {.name = "none", .memory = {}}},
+                                        kColumns);
   EXPECT_THAT(text, HasSubstr("several builds of one plugin:\n"
                               "  old: org.example.cache@1.0.0 [abcdef01]\n"
                               "  new: org.example.cache@1.0.0 [01234567]\n"));
@@ -32,13 +35,13 @@ TEST(ResultTable, TellsBuildsOfOnePluginApart) {
 
 TEST(ResultTable, NamesVersionsWhereTheyDiffer) {
   const std::string text =
-      result_table({memory_of("old", "1.0.0", "ab"), memory_of("new", "1.1.0", "cd")});
+      result_table({memory_of("old", "1.0.0", "ab"), memory_of("new", "1.1.0", "cd")}, kColumns);
   EXPECT_THAT(text, HasSubstr("  old: org.example.cache@1.0.0\n  new: org.example.cache@1.1.0\n"));
 }
 
 TEST(ResultTable, SaysNothingOfOneBuild) {
   const std::string text =
-      result_table({memory_of("short", "1.0.0", "ab"), memory_of("long", "1.0.0", "ab")});
+      result_table({memory_of("short", "1.0.0", "ab"), memory_of("long", "1.0.0", "ab")}, kColumns);
   EXPECT_THAT(text, Not(HasSubstr("org.example.cache")));
 }
 
