@@ -58,9 +58,6 @@ at::Tensor allocate(const mneme_shape& shape, at::Device device, const char* wha
   if (shape.rank > MNEME_MAX_RANK)
     throw CallError(MNEME_E_SHAPE,
                     str("kernel ", name, ": infer gave ", what, " rank ", shape.rank));
-  if (shape.dtype < MNEME_F32 || shape.dtype > MNEME_BOOL)
-    throw CallError(MNEME_E_DTYPE, str("kernel ", name, ": infer gave ", what, " dtype ",
-                                       shape.dtype, ": expected one of MNEME_F32 .. MNEME_BOOL"));
   for (uint32_t i = 0; i < shape.rank; ++i) {
     if (shape.dims[i] < 0)
       throw CallError(MNEME_E_SHAPE,

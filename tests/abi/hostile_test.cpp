@@ -74,7 +74,7 @@ const Act kActs[] = {
     {"throw_in_body", "hook read, layer 0", "kernel zero: " + left("body")},
     {"throw_in_backward", "hook read, layer 0, backward", "kernel zero: " + left("backward")},
     {"no_shape", "hook read, layer 0",
-     "kernel zero: infer gave an output dtype 0: expected one of MNEME_F32 .. MNEME_BOOL"},
+     "kernel zero: infer: an output: dtype: expected one of MNEME_F32 to MNEME_BOOL, got 0"},
     {"no_instance", "plugin test.hostile: create",
      "MNEME_OK without an instance: expected its address in *instance, got NULL"},
     {"null_setup", "create", "the mneme_setup is NULL: give the one that create got"},
