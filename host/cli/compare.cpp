@@ -35,6 +35,7 @@ class CompareDisplay final : public compare::Observer {
 
   void on_training(const std::string& arm, std::uint64_t seed, std::int64_t steps) override {
     display_.next_run();
+    has_begun_ = true;
     place_ = str(arm, " (seed ", seed, ')');
     display_.begin("train " + place_, steps);
   }
@@ -52,6 +53,8 @@ class CompareDisplay final : public compare::Observer {
   void on_done() override { display_.end(); }
   void on_result(const std::string& arm, const compare::SeedResult& result) override {
     display_.end();
+    if (!has_begun_) display_.next_run();  // what fails before it trains is a run too
+    has_begun_ = false;
     if (!result.error) return;
     streams_.err << "mneme: error: " << arm << " (seed " << result.seed
                  << "): " << result.error->what() << '\n'
@@ -65,6 +68,7 @@ class CompareDisplay final : public compare::Observer {
   Display& display_;
   const Streams& streams_;
   std::string place_;
+  bool has_begun_ = false;  // the run's training
 };
 
 void show(const compare::Comparison& comparison, const CompareArguments& arguments,

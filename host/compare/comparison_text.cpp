@@ -66,8 +66,14 @@ Table table_of(const Comparison& comparison) {
   return table;
 }
 
-// A line for each seed that failed, and what that means for the numbers of its arm.
-std::string failures_text(const Comparison& comparison) {
+// In lines of at most `width` columns (0 = any).
+std::string wrapped(const std::string& line, std::size_t width) {
+  return join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
+}
+
+// A line for each seed that failed, as its message is, and what that means for the numbers of its
+// arm.
+std::string failures_text(const Comparison& comparison, std::size_t width) {
   std::string text;
   bool is_partial = false;
   for (const Arm& arm : comparison.arms) {
@@ -80,9 +86,10 @@ std::string failures_text(const Comparison& comparison) {
     is_partial = is_partial || (failed > 0 && failed < arm.seeds.size());
   }
   if (is_partial) {
-    text +=
+    text += wrapped(
         "the numbers of an arm are over its seeds that have them, differences over the seeds that "
-        "both arms have\n";
+        "both arms have",
+        width);
   }
   return text;
 }
@@ -95,8 +102,7 @@ std::string table_text(const Comparison& comparison, std::size_t width) {
   for (const Arm& arm : comparison.arms) plugins.push_back(arm.plugins);
   const std::vector<std::string> labels = memory::plugin_labels(plugins);
   for (std::size_t arm = 0; arm < labels.size(); ++arm) {
-    const std::string line = str("plugins of ", comparison.arms[arm].name, ": ", labels[arm]);
-    text += join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
+    text += wrapped(str("plugins of ", comparison.arms[arm].name, ": ", labels[arm]), width);
   }
   if (comparison.alphabet > 0) {
     text += str("chance: ", format_number(comparison.chance(), 4), " (one of ", comparison.alphabet,
@@ -107,11 +113,12 @@ std::string table_text(const Comparison& comparison, std::size_t width) {
   if (seeds == 1) {
     text += str("one seed: no interval; a difference may be chance\n");
   } else {
-    text += str(seeds,
-                " seeds: mean +- standard deviation over seeds; differences are paired by "
-                "seed\n");
+    text += wrapped(str(seeds,
+                        " seeds: mean +- standard deviation over seeds; differences are paired by "
+                        "seed"),
+                    width);
   }
-  return text + failures_text(comparison);
+  return text + failures_text(comparison, width);
 }
 
 }  // namespace mneme::compare

@@ -168,6 +168,10 @@ TEST(TableText, SaysWhichSeedsFailedAndWhy) {
   EXPECT_THAT(text, HasSubstr("2.0000"));   // of the other seed
   EXPECT_THAT(text, HasSubstr("-1.0000"));  // the same seed of both
   EXPECT_THAT(text, HasSubstr("over its seeds that have them"));
+  std::istringstream narrow(table_text(with_a_failure(), 50));
+  for (std::string line; std::getline(narrow, line);) {
+    EXPECT_LE(line.size(), 50U) << line;
+  }
   EXPECT_THAT(table_text(comparison({3.0}, {1.0})), Not(HasSubstr("fail")));
 }
 

@@ -90,6 +90,17 @@ TEST_F(CompareRun, FitsTheTableToTheTerminal) {
   EXPECT_GT(widest({"COLUMNS=200"}), 100U);
 }
 
+// The folder of the first arm's run would have a longer name than a file can have.
+TEST_F(CompareRun, CountsARunThatFailsBeforeItTrains) {
+  const std::string unusable =
+      folder_.write(std::string(250, 'n') + ".toml", "[memory]\n").string();
+  const ProgramResult result = run_mneme({"compare", experiment(tiny()), "--memory", unusable,
+                                          "--memory", cache_, "--run", file("runs")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("the run's folder cannot be made"));
+  EXPECT_THAT(result.err, HasSubstr("train cache (seed 1) run 2 of 2: 6/6"));
+}
+
 TEST_F(CompareRun, RunsSeveralSeeds) {
   const ProgramResult result = compare({"--seeds", "2", "--quiet"});
   expect_done(result);
