@@ -136,7 +136,7 @@ TEST(NotFinite, EvaluationNamesTheHookToo) {
               AllOf(StartsWith("1: segment 1: the auxiliary loss 0.test.unfinite.constant is not "
                                "finite"),
                     HasSubstr("hook absorb, layer 1")));
-  EXPECT_EQ(error(unfinite("")), "");
+  EXPECT_EQ(error(unfinite("")), "no error");
 }
 
 // Warnings of a training of six steps that logs every second one.

@@ -33,8 +33,10 @@ class Sinks : public mneme::Tier {
     const mneme::Tensor old = l.slot(first_);
     std::vector<int64_t> source;
     std::vector<uint8_t> is_old;
+    bool grows = false;
     for (int64_t b = 0; b < l.lanes(); ++b) {
       const int64_t have = std::min(l.tokens(b), rows_);
+      grows = grows || have < rows_;
       for (int64_t r = 0; r < rows_; ++r) {
         is_old.push_back(r < have ? 1 : 0);
         source.push_back(std::clamp<int64_t>(r - have, 0, l.length() - 1));
@@ -46,7 +48,7 @@ class Sinks : public mneme::Tier {
     };
     const mneme::Tensor fresh = gather(cast(rows.hidden, old.dtype()), of_rows(source), 1);
     l.slot(first_) = where(of_rows(is_old), old, fresh);
-    if (is_queued_) l.queue(queue_).assign(rows_of(l, l.slot(first_), 1));
+    if (is_queued_ && grows) l.queue(queue_).assign(rows_of(l, l.slot(first_), 1));
   }
 
  private:
