@@ -2,7 +2,7 @@
  *
  * Rules of the whole ABI (architecture.md, section 4):
  *  - Structs that cross the boundary start with `struct_size` (bytes, set by the side that owns the memory) and `flags`. They only ever grow at the end. A field
- *    that lies beyond the other side's struct_size reads as zero, and zero always means "absent" or "the default". `reserved` fields are zero and are checked.
+ *    that lies beyond the other side's struct_size reads as zero, and zero always means "absent" or "the default". `reserved` fields are zero; they, bits that no header defines and values outside an enumeration are refused.
  *    The host gives structs that a plugin fills at least 512 bytes of zeroed room. mneme_view, mneme_shape and mneme_attr lie in plain arrays: their layout is frozen.
  *  - Fixed-width types only; padding is explicit (these headers compile alone under -std=c11 -Wall -Wextra -Wpadded -Werror, and as C++17).
  *  - Arrays of structs carry a count and a stride in bytes.
