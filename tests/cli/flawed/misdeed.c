@@ -1,7 +1,6 @@
 /* A tier that does what MNEME_TEST_DEED names, in `read` or, with "create " in front, in `create`.
  */
 #define _GNU_SOURCE
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "mneme/plugin.h"
 
 static int nothing;
+static int* volatile nowhere; /* NULL, which the compiler does not know */
 static volatile int depth;
 
 /* Fills the stack. */
@@ -22,7 +22,7 @@ static int call_itself(int n) {
 
 static void do_deed(const char* deed) {
   if (strcmp(deed, "fault") == 0) {
-    *(volatile int*)(uintptr_t)8 = 1;
+    *nowhere = 1;
   } else if (strcmp(deed, "recursion") == 0) {
     call_itself(1);
   } else if (strcmp(deed, "abort") == 0) {
