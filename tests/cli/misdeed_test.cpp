@@ -21,7 +21,7 @@ class Misdeed : public CliTest {
   }
   ProgramResult train(const std::string& deed, ProgramOptions options = {}) const {
     options.environment.push_back("MNEME_TEST_DEED=" + deed);
-    return run_mneme({"train", experiment_, "--run", file("run"), "--quiet"}, options);
+    return run_mneme({"train", experiment_, "--run", file("run of " + deed), "--quiet"}, options);
   }
 
   static constexpr const char* kHook = "plugin org.example.misdeed, tier 0, hook read, layer 0: ";
