@@ -72,6 +72,18 @@ TEST_F(Config, ShowFillsThePluginsOptionsIn) {
   EXPECT_EQ(json.at("experiment").at("train").at("lr"), 3e-3);
 }
 
+TEST_F(Config, ShowAndCheckUseTheProgramsOwnPlugins) {
+  const auto with = [&](const std::string& options) {
+    return experiment(tiny("[[memory.tier]]\nplugin = \"xl_cache\"\n" + options));
+  };
+  const ProgramResult shown = run_mneme({"config", "show", with("rows = 16\n")});
+  expect_done(shown);
+  EXPECT_THAT(shown.out, HasSubstr("rows = 16\n"));
+  EXPECT_THAT(shown.out, Not(HasSubstr("plugins =")));
+  expect_done(run_mneme({"config", "check", with("rows = 16\n")}));
+  expect_refusal(run_mneme({"config", "check", with("row = 16\n")}), 2, {"did you mean \"rows\""});
+}
+
 TEST_F(Config, ShowTakesAMemoryFileAndRemovesKeys) {
   const std::string memory = folder_.write("none.toml", "[memory]\n").string();
   const ProgramResult shown =
