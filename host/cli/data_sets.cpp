@@ -51,7 +51,7 @@ const std::vector<DataSet>& data_sets() {
        .what = "28752 books printed before 1919 (public domain)",
        .found = "github.com/google-deepmind/pg19, which names the storage bucket",
        .put = "data/pg19/train/*.txt, data/pg19/validation/*.txt, data/pg19/test/*.txt; ids of "
-              "subwords of your own, as configs/compressive/pg19.toml reads them, at "
+              "subwords of your own, which the configuration pg19.toml reads, at "
               "data/pg19-subwords/train.safetensors, data/pg19-subwords/validation.safetensors, "
               "data/pg19-subwords/test.safetensors",
        .prepare = "mneme data prepare --vocabulary word --min-count 10 --no-eos --train "
