@@ -151,6 +151,13 @@ TEST_F(LoaderTest, CutsATableOfALaterMinor) {
   EXPECT_EQ(plugin.table.options, nullptr);
 }
 
+TEST_F(LoaderTest, TakesATableThatDoesNotDeclareItsLosses) {
+  folder_.add("old_table");
+  const LoadedPlugin& plugin = load("old_table");
+  EXPECT_EQ(plugin.table.losses, nullptr);
+  EXPECT_EQ(traits_of(plugin).max_segment, 1);
+}
+
 TEST_F(LoaderTest, ComparesTheChecksumWithThePin) {
   const fs::path path = folder_.add("good");
   const std::string sha256 = sha256_file(path);
