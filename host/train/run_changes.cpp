@@ -159,6 +159,8 @@ std::vector<RunDifference> data_differences(const Json& info, const Json& data) 
   for (const auto& [key, value] : data.items()) {
     if (kPlaces.contains(key)) continue;
     if (key == "vocabulary_sha256") {
+      // Without a record whoever read the vocabulary has warned.
+      if (member(recorded, key).is_null()) continue;
       check_vocabulary("data.vocabulary", info, value.get<std::string>());
     } else if (auto difference = data_difference(key, member(recorded, key), value)) {
       out.push_back(std::move(*difference));
@@ -181,6 +183,11 @@ std::vector<RunDifference> plugin_differences(const std::vector<memory::TierIden
 }
 
 void check_data(const Json& info, const Json& data) {
+  for (const auto& [key, value] : data.items()) {
+    const Json before = member(info.at("data"), key);
+    if (!value.contains("sha256") || !before.is_object() || before.contains("sha256")) continue;
+    log_warning(RunDifference{part_of(key, value), "", value_text(key, value)}.text());
+  }
   const Difference found = first_difference(info.at("data"), data);
   if (found.keys.empty()) return;
   // keys: the split, the number's name, "".

@@ -86,7 +86,7 @@ TEST_F(RunUse, RefusesAChangedVocabularyEverywhere) {
 // Without its file the vocabulary comes from the training text, which may have changed.
 TEST_F(RunUse, RefusesAVocabularyMadeOfAnotherText) {
   fs::remove(folder_ / "run/vocabulary.json");
-  folder_.write("train.txt", text(100, "ba ab\n").substr(1));
+  folder_.write("train.txt", text(100, "ac ca\n"));
   expect_refusal(eval(), 2, {"data.vocabulary", "the vocabulary is not the one"});
 }
 
@@ -165,7 +165,12 @@ TEST_F(RunUse, OpensARunWithoutRecordedChecksums) {
   EXPECT_THAT(result.err, HasSubstr("valid.txt): the run has no record of it, it cannot be "
                                     "checked"));
   EXPECT_EQ(json().at("differs_from_run").at(0).at("expected"), nullptr);
-  expect_done(run_mneme({"train", "--resume", file("run"), "--quiet"}));
+  const std::size_t said = result.err.find("no checksum of the vocabulary");
+  EXPECT_EQ(result.err.find("no checksum of the vocabulary", said + 1), std::string::npos);
+  const ProgramResult resumed = run_mneme({"train", "--resume", file("run"), "--quiet"});
+  expect_done(resumed);
+  EXPECT_THAT(resumed.err, HasSubstr("train.txt): the run has no record of it"));
+  EXPECT_THAT(resumed.err, HasSubstr("valid.txt): the run has no record of it"));
 }
 
 TEST_F(RunUse, RefusesWhatDoesNotFitIntoMemory) {
