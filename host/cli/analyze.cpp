@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/analyze/report.hpp"
+#include "host/base/log.hpp"
 #include "host/base/shell_word.hpp"
 #include "host/cli/analyze_runs.hpp"
 #include "host/cli/failures.hpp"
@@ -43,6 +44,19 @@ OpenEvaluation open(const AnalyzeArguments& arguments, const EvalArguments& run)
   return opened;
 }
 
+// `command`: what works with every memory.
+[[noreturn]] void throw_unpublished(std::size_t memories, const std::string& command) {
+  throw_usage(
+      {.where = "analyze",
+       .failed = "no memory published anything to analyse",
+       .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
+                   "memory.mass, and more segments than it needs to be read",
+       .got = str(memories, memories == 1 ? " memory" : " memories", " without them"),
+       .hint = str("how far attention reaches can be seen of every memory: ", command,
+                   "; docs/analysis.md names the probes; some memories publish them only when an "
+                   "option asks for it, as with --set memory.tier.0.report_mass=true")});
+}
+
 class Studies {
  public:
   Studies(const AnalyzeArguments& arguments, OpenEvaluation& run, Display& display)
@@ -54,21 +68,15 @@ class Studies {
   // Error (kUsage) when no memory publishes anything that a study reads, found in the few segments
   // that fill a memory.
   void check_published() {
+    // A sweep of its own, and nothing of it in the log: the analysis says all of it once.
+    train::Sweep trial(run_.checkpoint, run_.experiment, run_.options);
+    const LogListener silent([](LogLevel, std::string_view) { return false; });
     for (const train::SweepMemory& memory : run_.memories) {
-      if (publishes(memory)) return;
+      if (publishes(trial, memory)) return;
     }
-    const std::size_t count = run_.memories.size();
-    throw_usage(
-        {.where = "analyze",
-         .failed = "no memory published anything to analyse",
-         .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
-                     "memory.mass, and more segments than it needs to be read",
-         .got = str(count, count == 1 ? " memory" : " memories", " without them"),
-         .hint = str("how far attention reaches can be seen of every memory: mneme analyze "
-                     "distance ",
-                     arguments_.open.run.string(), " --out ", arguments_.out.string(),
-                     "; docs/analysis.md names the probes; some memories publish them only when "
-                     "an option asks for it, as with --set memory.tier.0.report_mass=true")});
+    throw_unpublished(run_.memories.size(),
+                      str("mneme analyze distance ", shell_word(arguments_.open.run.string()),
+                          " --out ", shell_word(arguments_.out.string())));
   }
 
   // Every memory that does not fail, the last one first: the first is compared with the second.
@@ -98,12 +106,12 @@ class Studies {
   }
 
  private:
-  bool publishes(const train::SweepMemory& memory) {
+  bool publishes(train::Sweep& trial, const train::SweepMemory& memory) const {
     if (memory.memory.tiers.empty()) return false;
     bool has_found = false;
     try {
       const train::SweepResult result =
-          sweep_.evaluate(memory, split_of(arguments_.open), [&](train::Runtime& runtime) {
+          trial.evaluate(memory, split_of(arguments_.open), [&](train::Runtime& runtime) {
             const std::int64_t segment = runtime.experiment().eval.segment;
             const std::int64_t rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
             // Twice what fills it; some tiers take in what falls out of others.
@@ -119,7 +127,7 @@ class Studies {
             };
             return options;
           });
-      if (result.error) throw *result.error;
+      if (result.error) return true;  // the analysis says it
     } catch (const TrialOver&) {
       return has_found;
     }
@@ -182,15 +190,12 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
   return losses;
 }
 
-// Something was published that no study could use: a memory that was never read, say.
+// Something may be published that no study can use.
 void check_found(const std::vector<StudiedMemory>& studies) {
   for (const StudiedMemory& one : studies) {
     if (one.study->has_found()) return;
   }
-  throw_usage({.where = "analyze",
-               .failed = "no memory was full or read within the segments that were analysed",
-               .expected = "more segments than a memory needs to be read",
-               .hint = "give more with --segments, or 0 for all"});
+  throw_unpublished(studies.size(), "mneme analyze distance");
 }
 
 std::vector<std::string> write_files(const AnalyzeArguments& arguments,

@@ -114,14 +114,13 @@ TEST_F(AnalyzeRows, NamesTheOptionThatARunDidNotAskForItsProbeWith) {
   EXPECT_TRUE(has("regions.csv"));
 }
 
+// The first segment finds no riders yet.
 TEST_F(AnalyzeRows, RefusesSegmentsThatFillNoMemory) {
-  const std::string run =
-      train("run", memory_with("compressive", MNEME_PLUGIN_DIR,
-                               "rows = 8\ncompressed_rows = 4\nrate = 2\nfunction = \"mean\"\n"
-                               "report_mass = true"));
+  const std::string run = train("run", memory_with("test_riders", kTestPlugins, "rows = 8"));
   expect_refusal(analyze({run, "--segments", "1"}), 2,
-                 {"no memory was full or read within the segments", "more with --segments"});
+                 {"no memory published anything", "more segments than it needs to be read"});
   EXPECT_FALSE(fs::exists(folder_ / "out"));
+  expect_done(analyze({run, "--segments", "3"}));
 }
 
 // Before the first run is evaluated, whose progress would show.
