@@ -48,9 +48,9 @@ TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
   EXPECT_THAT(training_error(experiment, with_free(experiment, needed - 1)),
               AllOf(StartsWith("2: training: there is not enough memory; the largest consumers of "
                                "about "),
-                    HasSubstr("\n  optimiser moments: about "), HasSubstr("\n  gradients: about "),
-                    HasSubstr(" free (a test)"), HasSubstr("; lower "),
-                    HasSubstr("--force tries it all the same")));
+                    HasSubstr("\n  activations of the layers: about "),
+                    HasSubstr("\n  optimiser moments: about "), HasSubstr(" free (a test)"),
+                    HasSubstr("; lower "), HasSubstr("--force tries it all the same")));
   RuntimeOptions silent = with_free(experiment, 0);
   silent.free_memory = [] { return std::optional<FreeMemory>(); };  // the system says nothing
   EXPECT_EQ(training_error(experiment, silent), "no error");
