@@ -83,7 +83,10 @@ class Faulty : public mneme::Tier {
     sourceless_kernel_ = s.kernel(sourceless_);
     one_way_kernel_ = s.kernel(one_way_);
     s.wants(MNEME_WANT_READ_X);
-    if (fault_ != "ride_shape") s.has_no_riders();
+    if (fault_ == "ride_shape")
+      s.context_rows(2);
+    else
+      s.has_no_riders();
     if (fault_ == "out_at_heads") s.reads_at(MNEME_SITE_HEADS);
     if (fault_ == "heads_at_both") s.reads_at(MNEME_SITE_HEADS | MNEME_SITE_OUT);
     if (fault_ == "create_wants") {
