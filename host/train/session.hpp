@@ -149,7 +149,7 @@ class Session {
   [[nodiscard]] bool is_evaluation_due() const;
   // True when the result is the best of several.
   bool evaluate_valid(Observer* observer);
-  // Logs, with the first line of the log, which parameters no gradient has reached.
+  // Logs which parameters no gradient has reached.
   void say_untrained() const;
   void save_to_folder(Observer* observer);
 

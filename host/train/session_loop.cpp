@@ -7,6 +7,17 @@
 #include "host/train/untrained.hpp"
 
 namespace mneme::train {
+namespace {
+
+// The step of the first line of the log that can tell what is not trained: in the first steps a
+// memory may have nothing to read yet.
+std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
+  constexpr std::int64_t kSettled = 10;
+  if (log_every <= 0) return total;
+  return std::min((kSettled + log_every - 1) / log_every * log_every, total);
+}
+
+}  // namespace
 
 eval::Result Session::evaluate(data::Split split, eval::Options options) {
   if (experiment().eval.precision == runtime_->precision()) {
@@ -49,9 +60,7 @@ void Session::train(Observer* observer) {
   while (!is_finished()) {
     const StepReport report = train_step();
     if (writer_ && train.log_every > 0 && is_due(train.log_every)) writer_->append(report);
-    if (step_ == std::min(train.log_every > 0 ? train.log_every : total_steps_, total_steps_)) {
-      say_untrained();
-    }
+    if (step_ == first_settled_log(train.log_every, total_steps_)) say_untrained();
     if (observer != nullptr) observer->on_step(report);
     const bool is_best = is_evaluation_due() && evaluate_valid(observer);
     if (is_best || is_due(train.save_every)) save_to_folder(observer);

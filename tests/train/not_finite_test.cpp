@@ -139,7 +139,7 @@ TEST(NotFinite, EvaluationNamesTheHookToo) {
   EXPECT_EQ(error(unfinite("")), "no error");
 }
 
-// Warnings of a training of six steps that logs every second one.
+// Warnings of a training of eight steps that logs every second one.
 std::vector<std::string> warnings_of(const std::string& memory,
                                      const std::vector<std::string>& overrides = {}) {
   std::vector<std::string> said;
@@ -152,18 +152,22 @@ std::vector<std::string> warnings_of(const std::string& memory,
   return said;
 }
 
-TEST(Untrained, IsSaidOnceWithTheFirstLineOfTheLog) {
+TEST(Untrained, IsSaidOnceWithTheFirstLineOfTheLogFromStepTenOn) {
   EXPECT_THAT(warnings_of(unfinite("idle = true")),
-              ElementsAre("tier 0.test.unfinite: no gradient has reached 2 of its parameters in 2 "
+              ElementsAre("tier 0.test.unfinite: no gradient has reached 2 of its parameters in 8 "
                           "steps, they keep their first values: memory.0.test.unfinite.0.idle, "
                           "memory.0.test.unfinite.1.idle"));
   EXPECT_THAT(warnings_of(unfinite("idle = true"), {"train.log_every=0"}),
               ElementsAre(HasSubstr("in 8 steps")));
+  EXPECT_THAT(warnings_of(unfinite("idle = true"), {"train.log_every=4", "train.steps=20"}),
+              ElementsAre(HasSubstr("in 12 steps")));
 }
 
 TEST(Untrained, IsNotWhatIsTrainedOrFrozen) {
   EXPECT_THAT(warnings_of(unfinite("")), IsEmpty());
   EXPECT_THAT(warnings_of(xl_cache(8)), IsEmpty());
+  // What it reads is empty in the first step.
+  EXPECT_THAT(warnings_of(test::infini(), {"train.log_every=1"}), IsEmpty());
   EXPECT_THAT(warnings_of(unfinite("idle = true\nlr = 0.0")), IsEmpty());
 }
 
