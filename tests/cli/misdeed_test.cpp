@@ -24,31 +24,35 @@ class Misdeed : public CliTest {
     return run_mneme({"train", experiment_, "--run", file("run of " + deed), "--quiet"}, options);
   }
 
-  static constexpr const char* kHook = "plugin org.example.misdeed, tier 0, hook read, layer 0: ";
+  // What is said of the hook that all misdeeds but one are done in.
+  static std::string of_hook(const char* what) {
+    std::string text = "plugin org.example.misdeed, tier 0, hook read, layer 0: ";
+    return text.append(what);
+  }
   std::string experiment_;
 };
 
 TEST_F(Misdeed, FaultsNameTheHookAndEndTheProcessAsFaultsDo) {
   const ProgramResult fault = train("fault");
   EXPECT_EQ(fault.signal, SIGSEGV) << fault.err;
-  EXPECT_THAT(fault.err, HasSubstr(std::string(kHook) + "segmentation fault (SIGSEGV)"));
+  EXPECT_THAT(fault.err, HasSubstr(of_hook("segmentation fault (SIGSEGV)")));
   const ProgramResult abort = train("abort");
   EXPECT_EQ(abort.signal, SIGABRT) << abort.err;
-  EXPECT_THAT(abort.err, HasSubstr(std::string(kHook) + "abort (SIGABRT)"));
+  EXPECT_THAT(abort.err, HasSubstr(of_hook("abort (SIGABRT)")));
 }
 
 // The handler cannot run on a stack that is full.
 TEST_F(Misdeed, AFullStackIsToldToo) {
   const ProgramResult result = train("recursion");
   EXPECT_EQ(result.signal, SIGSEGV) << result.err;
-  EXPECT_THAT(result.err, HasSubstr(std::string(kHook) + "segmentation fault (SIGSEGV)"));
+  EXPECT_THAT(result.err, HasSubstr(of_hook("segmentation fault (SIGSEGV)")));
 }
 
 TEST_F(Misdeed, ExitIsAPluginsError) {
   for (const char* const deed : {"exit", "quick_exit"}) {
     const ProgramResult result = train(deed);
     EXPECT_EQ(result.exit_code, 3) << result.err;
-    EXPECT_THAT(result.err, HasSubstr(std::string(kHook) + "the plugin called exit()"));
+    EXPECT_THAT(result.err, HasSubstr(of_hook("the plugin called exit()")));
   }
 }
 
@@ -70,8 +74,8 @@ TEST_F(Misdeed, AHookThatNeverReturnsIsNamedAndEndedByTheSecondSignal) {
                      .second_signal = SIGINT,
                      .second_signal_after = "a second signal ends the process at once"});
   EXPECT_EQ(result.signal, SIGINT) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("mneme: SIGTERM: " + std::string(kHook) +
-                                    "has not returned for 2 s; mneme stops when it does"));
+  EXPECT_THAT(result.err, HasSubstr("mneme: SIGTERM: "));
+  EXPECT_THAT(result.err, HasSubstr(of_hook("has not returned for 2 s; mneme stops when it does")));
   EXPECT_THAT(result.err, HasSubstr("mneme: ended at once by a second signal, SIGINT"));
 }
 
