@@ -104,7 +104,9 @@ std::string builds_text(const Results& results, std::size_t width) {
   std::string text = "\nseveral builds of one plugin:\n";
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].plugins.empty()) continue;
-    text += join(wrap_text(str("  ", results[i].name, ": ", labels[i]), width, 4), "\n") + '\n';
+    for (const std::string& line : wrap_text(str(results[i].name, ": ", labels[i]), width - 2, 2)) {
+      text += str("  ", line, '\n');
+    }
   }
   return text;
 }

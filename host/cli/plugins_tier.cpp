@@ -105,7 +105,8 @@ Json json_of(const QueueOutline& queue) {
   json["rows"] = queue.rows;
   json["attributes"] = queue.attributes;
   json["start_rows"] = queue.start_rows;
-  json["capacity"] = queue.capacity > 0 ? Json(queue.capacity) : Json(nullptr);
+  json["capacity"] =
+      queue.capacity != 0 ? Json(std::max<std::int64_t>(queue.capacity, 0)) : Json(nullptr);
   return json;
 }
 

@@ -79,12 +79,12 @@ class Outliner {
     QueueOutline out;
     out.name = decl.name;
     out.is_model_scope = decl.is_model_scope;
-    const Rows full = zero_rows(decl, decl.capacity, lanes_, backbone_);
+    const Rows full = zero_rows(decl, std::max<int64_t>(decl.capacity, 0), lanes_, backbone_);
     out.dims = full.main().sizes().vec();
     out.dims[0] = MNEME_LANES;
     if (decl.capacity == 0) out.dims[1] = MNEME_ANY;
     out.dtype = dtype_name(dtype_code_of(full.main().scalar_type()));
-    if (decl.capacity > 0) out.bytes = copies(decl.is_model_scope) * full.bytes();
+    if (decl.capacity != 0) out.bytes = copies(decl.is_model_scope) * full.bytes();
     out.rows = kRows.at(static_cast<std::size_t>(decl.kind));
     out.attributes = words_of(decl.attributes, kAttributes);
     out.start_rows = decl.start_rows;

@@ -33,7 +33,7 @@ struct QueueOutline : StateOutline {
   std::string rows;                     // what they are: "layer inputs"
   std::vector<std::string> attributes;  // kept with each: "position", "mass"
   int64_t start_rows = 0;
-  int64_t capacity = 0;  // 0 = not declared
+  int64_t capacity = 0;  // 0 = not declared, -1 = no rows
 };
 
 // One instance of the plugin: what `create` declared, and what it logged.

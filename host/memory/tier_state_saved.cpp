@@ -171,7 +171,7 @@ void TierState::restore(const std::string& prefix,
       const QueueDecl& decl = instance_->queues[q];
       if (decl.is_model_scope != is_model) continue;
       scope.queues[q] = restored(str(base, ".", decl.name), decl);
-      if (decl.capacity > 0) scope.queues[q].keep_newest(decl.capacity);
+      if (decl.capacity != 0) scope.queues[q].keep_newest(std::max<int64_t>(decl.capacity, 0));
     }
     if (!is_model) scope.waiting = restored(base + ".waiting", QueueDecl{});
   });
@@ -221,7 +221,7 @@ void TierState::carry_queue(const std::string& name, const QueueDecl& decl,
   note_carry(report, name, misfit);
   if (!misfit.empty()) return;
   queue = std::move(saved);
-  if (decl.capacity > 0) queue.keep_newest(decl.capacity);
+  if (decl.capacity != 0) queue.keep_newest(std::max<int64_t>(decl.capacity, 0));
 }
 
 }  // namespace mneme::memory

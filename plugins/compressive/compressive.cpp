@@ -21,6 +21,9 @@ const char* word_of(Remainder remainder) {
   return "they stay in memory until the next time (remainder = \"carry\")";
 }
 
+// Of a memory that is left out a saved state's rows are left out too.
+int64_t capacity_of(int64_t rows) { return rows > 0 ? rows : -1; }
+
 }  // namespace
 
 Compressive::Compressive(mneme::Setup& s)
@@ -58,10 +61,10 @@ void Compressive::declare(mneme::Setup& s) {
   mneme::QueueSettings queue;
   queue.kind = settings_.is_normed ? mneme::RowsKind::kNormed : mneme::RowsKind::kHidden;
   // Both, whatever their sizes: a state that was saved with others is taken over.
-  queue.capacity = settings_.context_rows() - settings_.compressed_rows;
+  queue.capacity = capacity_of(settings_.context_rows() - settings_.compressed_rows);
   queue.start_rows = settings_.starts_with_zeros ? settings_.rows : 0;
   memory_ = s.queue("memory", queue);
-  queue.capacity = settings_.compressed_rows;
+  queue.capacity = capacity_of(settings_.compressed_rows);
   queue.start_rows = settings_.starts_with_zeros ? settings_.compressed_rows : 0;
   compressed_ = s.queue("compressed", queue);
   if (settings_.is_bptt) {
@@ -93,7 +96,6 @@ void Compressive::announce(int64_t segment) const {
 
 void Compressive::absorb(mneme::Layer& l, const mneme::Rows& fed) {
   if (settings_.reports_mass) report_mass(l);
-  if (!settings_.compresses()) drop_compressed(l);
   const Evicted evicted = exchange(l, fed);
   if (evicted.count() == 0) return;
   if (l.wants_probe("memory.evicted")) l.probe("memory.evicted", evicted.rows);

@@ -55,7 +55,6 @@ class Compressive : public mneme::Tier {
   Evicted evict_by_lane(mneme::Layer& l, const Counts& sizes, const mneme::Rows& fed,
                         const mneme::Tensor& usage) const;
   mneme::Tensor masses(mneme::Layer& l, const mneme::Rows& fed, int64_t old) const;
-  void drop_compressed(mneme::Layer& l) const;
   void keep(mneme::Layer& l, const Made& made) const;
   void keep_by_lane(mneme::Layer& l, const Made& made, const Counts& held) const;
   void wait(mneme::Layer& l, const Evicted& evicted) const;

@@ -219,11 +219,6 @@ Tensor Compressive::with_compressed(mneme::Layer& l, const Tensor& made) const {
 }
 
 // Rows of a state that was saved where there was room for them.
-void Compressive::drop_compressed(mneme::Layer& l) const {
-  const mneme::QueueValue compressed = l.queue(compressed_);
-  if (compressed.size() > 0) release(l, compressed.pop_oldest(compressed.size()));
-}
-
 void Compressive::keep(mneme::Layer& l, const Made& made) const {
   const mneme::QueueValue compressed = l.queue(compressed_);
   const Counts held = counts_of(compressed.blocks(), l.lanes());

@@ -129,7 +129,8 @@ const Fault kFaults[] = {
     {"queue_attributes", "create",
      "mneme_queue_decl \"more\": attributes: expected bits of MNEME_ATTRIBUTE_* alone, got the "
      "unknown bits 0x40"},
-    {"queue_rows", "create", "queue \"more\": start_rows and capacity may not be negative"},
+    {"queue_rows", "create",
+     "queue \"more\": start_rows may not be negative, nor capacity, but for -1, no rows"},
     {"parameter_group", "create",
      "parameter \"source\": group: expected NULL or \"none\", got \"fast\""},
     {"unwanted_handle", "hook absorb, layer 0",

@@ -157,9 +157,10 @@ mneme_status add_queue(mneme_setup* opaque, const mneme_queue_decl* given, mneme
     const auto in = normalised(given, "mneme_queue_decl");
     Instance& instance = *setup->instance;
     check_name(in.name, "queue", instance);
-    if (in.start_rows < 0 || in.capacity < 0)
+    if (in.start_rows < 0 || in.capacity < -1)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
-                      str("queue \"", in.name, "\": start_rows and capacity may not be negative"));
+                      str("queue \"", in.name,
+                          "\": start_rows may not be negative, nor capacity, but for -1, no rows"));
     QueueDecl decl;
     decl.name = in.name;
     decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;

@@ -106,7 +106,7 @@ typedef struct mneme_queue_decl {
   uint32_t attributes; /* MNEME_ATTRIBUTE_* kept with each row */
   uint32_t revision;
   int64_t start_rows;  /* rows of zeros that a fresh lane starts with; 0 = empty */
-  int64_t capacity;    /* for information: what the plugin keeps at most; 0 = unknown. A checkpoint with more rows keeps the newest. */
+  int64_t capacity;    /* rows that the plugin keeps at most; 0 = unknown, -1 = none at all. Of a checkpoint with more rows the newest are kept. */
 } mneme_queue_decl;
 
 typedef struct mneme_state_api {

@@ -90,7 +90,7 @@ struct QueueSettings {
   uint32_t attributes = 0;  // MNEME_ATTRIBUTE_*
   uint32_t revision = 0;
   int64_t start_rows = 0;
-  int64_t capacity = 0;  // rows that are kept at most, for information
+  int64_t capacity = 0;  // rows that are kept at most; 0 = unknown, -1 = none
 };
 
 namespace detail {
