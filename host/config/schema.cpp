@@ -332,11 +332,15 @@ void Reader::problem(std::string_view key, ErrorText text) {
 
 std::string Reader::removal(std::string_view key) const {
   const Value* found = table_->find(key);
-  const bool is_set = found != nullptr && found->position().source != nullptr &&
-                      found->position().source->starts_with("--set ");
-  if (is_set) return "leave out " + *found->position().source;
+  if (found != nullptr) return removal_of(*found);
   return str("remove the key (--unset ", table_->path().empty() ? "" : table_->path() + '.', key,
              ')');
+}
+
+std::string removal_of(const Value& value) {
+  const auto& source = value.position().source;
+  if (source != nullptr && source->starts_with("--set ")) return "leave out " + *source;
+  return str("remove the key (--unset ", value.path(), ')');
 }
 
 void Reader::refuse_choice(const Value& value, const std::vector<std::string>& available,

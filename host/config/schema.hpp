@@ -163,7 +163,7 @@ class Reader {
     return fallback;
   }
 
-  // How to remove a key, for messages: "remove the key (--unset data.split)".
+  // How to remove a key, for messages: removal_of() its value where it has one.
   [[nodiscard]] std::string removal(std::string_view key) const;
   // Reports a problem of one key (at its value, or at the table when the key is absent).
   void problem(std::string_view key, ErrorText text);
@@ -195,5 +195,9 @@ class Reader {
 
 // The absolute path that a string value names.
 [[nodiscard]] std::filesystem::path resolve_path(const Value& value);
+
+// How to remove a value, for messages: "remove the key (--unset data.split)", or "leave out --set
+// data.split" where it came from there.
+[[nodiscard]] std::string removal_of(const Value& value);
 
 }  // namespace mneme::config

@@ -4,6 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
+#include "host/config/schema.hpp"
 #include "host/memory/call_error.hpp"
 #include "host/memory/plugin_memory.hpp"
 
@@ -70,9 +71,7 @@ void check_weights(const config::TierConfig& tier, const LossNames& names,
         {.failed = str("the plugin ", tier.plugin, " gives no auxiliary loss \"", name, '"',
                        did_you_mean(name, *names)),
          .expected = names->empty() ? "no weight.<loss>" : "weight.<loss> of " + join(*names, ", "),
-         .hint = names->empty() && written != nullptr
-                     ? str("remove the key (--unset ", written->path(), ')')
-                     : ""});
+         .hint = names->empty() && written != nullptr ? config::removal_of(*written) : ""});
   }
 }
 

@@ -22,18 +22,20 @@ std::string names_refusal(const char* losses) {
   return refusal([&] { static_cast<void>(names_of(losses)); });
 }
 
-config::TierConfig tier_with(const std::string& weights) {
+config::TierConfig tier_with(const std::string& weights,
+                             const std::vector<config::Override>& overrides) {
   return config::parse_experiment_text("[memory]\nplugins = [\"p\"]\n[[memory.tier]]\n" +
                                            ("plugin = \"some\"\n" + weights) +
                                            "[data]\ntask = \"motif\"\n[train]\nsteps = 1\n",
-                                       "e.toml")
+                                       "e.toml", ".", overrides)
       .memory.tiers.at(0);
 }
 
 // The message, or "".
-std::string weights_error(const std::string& weights, const LossNames& names) {
+std::string weights_error(const std::string& weights, const LossNames& names,
+                          const std::vector<config::Override>& overrides = {}) {
   config::Problems problems;
-  check_weights(tier_with(weights), names, problems);
+  check_weights(tier_with(weights, overrides), names, problems);
   try {
     problems.throw_if_any();
   } catch (const Error& error) {
@@ -69,6 +71,9 @@ TEST(PluginLosses, AWeightWithoutItsLossIsRefusedAtItsPlace) {
   EXPECT_THAT(weights_error("weight.kl = 0.0\n", {std::vector<std::string>()}),
               HasSubstr("gives no auxiliary loss \"kl\": expected no weight.<loss>; remove the "
                         "key (--unset memory.tier.0.weight.kl)"));
+  EXPECT_THAT(weights_error("", {std::vector<std::string>()},
+                            {config::parse_override("memory.tier.0.weight.kl=0.0")}),
+              HasSubstr("; leave out --set memory.tier.0.weight.kl"));
 }
 
 TEST(PluginLosses, WithoutADeclarationAWeightIsTakenWithAWarning) {
