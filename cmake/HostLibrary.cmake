@@ -2,10 +2,10 @@
 #
 # A static library of the host: C++20, our warnings, include folders (PUBLIC) the project's root and sdk/include.
 #   SOURCES  files of the calling folder; headers may be listed and need not be
-#   DEPS     linked PUBLIC; dependencies go one way (architecture.md, section 6)
-#   TORCH    links mneme::torch and uses the precompiled host/torch.hpp
+#   DEPS     linked PUBLIC; dependencies go one way (tests/structure/rooms.txt)
+#   TORCH    links mneme::torch and uses the precompiled host/tensor/torch.hpp
 #
-#   mneme_host_library(mneme_memory SOURCES loader.cpp slots.cpp DEPS mneme_data Boost::headers TORCH)
+#   mneme_host_library(mneme_memory SOURCES stack.cpp tier.cpp DEPS mneme_plugin mneme_ops TORCH)
 function(mneme_host_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "SOURCES;DEPS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
@@ -16,6 +16,9 @@ function(mneme_host_library name)
   target_include_directories(${name} PUBLIC "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/sdk/include")
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE mneme_warnings mneme_options)
+  # The order of the list decides which files meet in one unit, and files of a folder stand together in it.
+  set_target_properties(${name} PROPERTIES
+    UNITY_BUILD ${MNEME_UNITY} UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE ${MNEME_UNITY_BATCH})
   if(arg_TORCH)
     target_link_libraries(${name} PUBLIC mneme_torch)
     mneme_use_torch_pch(${name})

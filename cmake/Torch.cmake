@@ -1,7 +1,7 @@
 # Imports LibTorch as mneme::torch, and offers its headers precompiled.
 #
 #   mneme::torch                     headers (SYSTEM), libtorch_cpu and libc10; in the build a run path to both
-#   mneme_use_torch_pch(TARGET)      TARGET gets host/torch.hpp precompiled; it must link mneme::torch
+#   mneme_use_torch_pch(TARGET)      TARGET gets host/tensor/torch.hpp precompiled; it must link mneme::torch
 #
 # Searched in this order: -DMNEME_TORCH=DIR, Torch_DIR (variable or environment), CMAKE_PREFIX_PATH, the project's .venv.
 # find_package(Torch) is not used: with the CUDA wheel it fails where no CUDA toolkit is installed, and where one is,
@@ -113,7 +113,7 @@ list(APPEND CMAKE_BUILD_RPATH ${mneme_torch_toolkit_folders})
 add_library(mneme_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
 target_link_libraries(mneme_pch PRIVATE mneme_torch mneme_options)
 target_include_directories(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}")
-target_precompile_headers(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}/host/torch.hpp")
+target_precompile_headers(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}/host/tensor/torch.hpp")
 
 # ccache can only cache users of a precompiled header when the compiler keeps the header visible in its output (GCC)
 # and does not store time stamps in it (clang).

@@ -23,8 +23,8 @@
 #include "bench/measure/allocations.hpp"
 #include "bench/measure/peak.hpp"
 #include "bench/measure/rounds.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::bench {
 namespace {
@@ -178,7 +178,7 @@ int run(const CompressionSizes& sizes, int rounds) {
   count_allocations();
   torch::manual_seed(3);
   std::printf("%s; %lld lanes, T = %lld, D = %lld, %lld heads, rate %lld, %d rounds\n",
-              train::describe(at::kCPU).c_str(), static_cast<long long>(sizes.lanes),
+              tensor::describe(at::kCPU).c_str(), static_cast<long long>(sizes.lanes),
               static_cast<long long>(sizes.segment), static_cast<long long>(sizes.width),
               static_cast<long long>(sizes.heads), static_cast<long long>(sizes.rate), rounds);
   CompressionSizes small{.lanes = 2, .segment = 24, .width = 48, .heads = 4, .rate = 3};

@@ -1,6 +1,6 @@
 #include "bench/compressive/plain_compression.hpp"
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "bench/compressive/sizes.hpp"
+#include "host/memory/host_groups.hpp"
 #include "host/memory/hook_driver.hpp"
-#include "host/memory/loader.hpp"
+#include "host/plugin/loader.hpp"
 
 namespace mneme::bench {
 
@@ -19,7 +20,7 @@ class PluginCompression {
 
  private:
   CompressionSizes sizes_;
-  memory::PluginLoader loader_;
+  plugin::PluginLoader loader_{memory::find_group};
   memory::HookDriver driver_;
   memory::PlainLayer layer_;
   at::Tensor weight_, bias_;

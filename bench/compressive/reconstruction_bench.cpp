@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "bench/measure/rounds.hpp"
-#include "host/memory/groups/groups.hpp"
-#include "host/memory/kernel_view.hpp"
-#include "host/memory/ops/dense_product.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/memory/abi/kernel_view.hpp"
+#include "host/tensor/dense_product.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
 #include "plugins/compressive/reconstruction.hpp"
 
 namespace mneme::bench {
@@ -205,7 +205,7 @@ Seconds take_turns(const Sizes& s, const Inputs& in, int rounds) {
   Seconds out;
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     if (round == 0) out = {};
-    out.product.push_back(seconds_of([&] { static_cast<void>(memory::ops::dense_matmul(a, b)); }));
+    out.product.push_back(seconds_of([&] { static_cast<void>(tensor::dense_matmul(a, b)); }));
     out.forward[0].push_back(seconds_of([&] { without_gradient(ops); }));
     out.forward[1].push_back(seconds_of([&] { without_gradient(fused); }));
     out.forward[2].push_back(seconds_of([&] { forward.forward(); }));
@@ -239,7 +239,7 @@ bool measure(const Sizes& s, int rounds) {
 
 int run(int rounds) {
   detail::groups.parallel = memory::parallel_api();
-  std::printf("%s\n%7s %-39s %-17s %9s %9s %9s %8s %8s %10s\n", train::describe(at::kCPU).c_str(),
+  std::printf("%s\n%7s %-39s %-17s %9s %9s %9s %8s %8s %10s\n", tensor::describe(at::kCPU).c_str(),
               "threads", "", "", "ops ms", "fused ms", "kernel ms", "ratio", "fused", "of peak");
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);

@@ -1,8 +1,8 @@
 #include "bench/compressive/whole_step.hpp"
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
-#include "host/train/runtime.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::bench {
 namespace {
@@ -16,21 +16,21 @@ std::string tier_of(const CompressionSizes& s, StepMemory memory) {
              "\nrate = ", s.rate, "\nloss = \"", loss, "\"");
 }
 
-std::unique_ptr<train::Runtime> make_runtime(const CompressionSizes& s, StepMemory memory) {
+std::unique_ptr<run::Runtime> make_runtime(const CompressionSizes& s, StepMemory memory) {
   const std::string text = str(
       "[model]\nlayers = 2\nheads = ", s.heads, "\nhead_width = ", s.head_width(),
       "\nwidth = ", s.width, "\nff = ", 4 * s.width, "\ndropout = 0.0\n[data]\ntask = \"motif\"\n",
       "alphabet = ", kVocabulary, "\n[train]\nsteps = 1\nlanes = ", s.lanes,
       "\nsegment = ", s.segment, "\n[memory]\nplugins = [\"", MNEME_PLUGIN_DIR,
       "\"]\n[[memory.tier]]\n", tier_of(s, memory), "\n");
-  return std::make_unique<train::Runtime>(
-      config::parse_experiment_text(text, "compression_bench.toml"), train::RuntimeOptions{});
+  return std::make_unique<run::Runtime>(
+      config::parse_experiment_text(text, "compression_bench.toml"), run::RuntimeOptions{});
 }
 
 }  // namespace
 
 struct WholeStep::Parts {
-  std::unique_ptr<train::Runtime> runtime;
+  std::unique_ptr<run::Runtime> runtime;
   memory::StackState state;
   backbone::Batch batch;
 };

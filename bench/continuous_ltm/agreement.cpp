@@ -5,7 +5,7 @@
 
 #include "bench/continuous_ltm/official.hpp"
 #include "bench/continuous_ltm/plugin_ltm.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -24,11 +24,11 @@
 #include <vector>
 
 #include "bench/measure/rounds.hpp"
-#include "host/memory/groups/groups.hpp"
-#include "host/memory/kernel_view.hpp"
-#include "host/memory/ops/dense_product.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/memory/abi/kernel_view.hpp"
+#include "host/tensor/dense_product.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
 #include "plugins/continuous_ltm/expectation.hpp"
 #include "plugins/continuous_ltm/grid_options.hpp"
 
@@ -172,7 +172,7 @@ Seconds take_turns(const Inputs& in, ByKernel& banded, ByKernel& all, int rounds
   Seconds s;
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     if (round == 0) s = {};
-    s.product.push_back(seconds_of([&] { static_cast<void>(memory::ops::dense_matmul(a, b)); }));
+    s.product.push_back(seconds_of([&] { static_cast<void>(tensor::dense_matmul(a, b)); }));
     s.ops_forward.push_back(seconds_of([&] {
       const at::NoGradGuard no_grad;
       static_cast<void>(ops.forward());
@@ -208,7 +208,7 @@ bool measure(const std::string& densities, int rounds) {
 
 int run(int rounds) {
   detail::groups.parallel = memory::parallel_api();
-  std::printf("%s\n%7s %-7s %-17s %9s %9s %8s %10s %8s\n", train::describe(at::kCPU).c_str(),
+  std::printf("%s\n%7s %-7s %-17s %9s %9s %8s %10s %8s\n", tensor::describe(at::kCPU).c_str(),
               "threads", "spread", "", "ops ms", "kernel ms", "ratio", "of peak", "all");
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);

@@ -26,8 +26,8 @@
 #include "bench/measure/allocations.hpp"
 #include "bench/measure/peak.hpp"
 #include "bench/measure/rounds.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::bench {
 namespace {
@@ -169,7 +169,7 @@ int run(int rounds, int64_t lanes, double spread) {
   torch::manual_seed(3);
   LtmSettings settings;
   settings.lanes = lanes;
-  std::printf("%s; %lld lanes, %d rounds, spread %g\n", train::describe(at::kCPU).c_str(),
+  std::printf("%s; %lld lanes, %d rounds, spread %g\n", tensor::describe(at::kCPU).c_str(),
               static_cast<long long>(lanes), rounds, spread);
   if (!check_all(settings)) return 1;
   std::printf("released / plugin (times), and shares of the peak of a product of 1024^3\n");

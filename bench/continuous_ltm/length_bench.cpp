@@ -14,8 +14,8 @@
 
 #include "bench/continuous_ltm/plugin_ltm.hpp"
 #include "bench/measure/rounds.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::bench {
 namespace {
@@ -106,7 +106,7 @@ int run(int64_t most) {
   const LtmParameters parameters = random_parameters(settings, 1.0);
   Source source(settings);
   Reader old(settings, parameters), fresh(settings, parameters);
-  std::printf("%s\n", train::describe(at::kCPU).c_str());
+  std::printf("%s\n", tensor::describe(at::kCPU).c_str());
   std::printf("%12s %12s %16s %12s\n", "tokens", "read / read", "read of a token", "state bytes");
   std::printf("%12s %12s %16s %12s\n", "absorbed", "of a fresh one", "/ product 256^3", "");
   int64_t bytes = 0;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "host/torch_function.hpp"
+#include "host/tensor/torch_function.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

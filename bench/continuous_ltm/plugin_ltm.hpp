@@ -4,8 +4,9 @@
 #include <string>
 
 #include "bench/continuous_ltm/settings.hpp"
+#include "host/memory/host_groups.hpp"
 #include "host/memory/hook_driver.hpp"
-#include "host/memory/loader.hpp"
+#include "host/plugin/loader.hpp"
 
 namespace mneme::bench {
 
@@ -35,7 +36,7 @@ class PluginLtm {
 
  private:
   LtmSettings settings_;
-  memory::PluginLoader loader_;
+  plugin::PluginLoader loader_{memory::find_group};
   memory::HookDriver driver_;
   memory::StackState& state_;
   memory::PlainLayer layer_;

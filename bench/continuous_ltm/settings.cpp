@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 

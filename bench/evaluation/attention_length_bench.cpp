@@ -20,9 +20,9 @@
 #include "bench/measure/rounds.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
-#include "host/train/runtime.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::bench {
 namespace {
@@ -32,7 +32,7 @@ constexpr Sizes kSizes{.layers = 2, .width = 128, .inner = 128, .ff = 512, .voca
 constexpr int kRounds = 5;
 constexpr std::int64_t kSegment = 100;  // T; divides the attention lengths
 
-std::unique_ptr<train::Runtime> make_runtime(std::int64_t segment, std::int64_t rows) {
+std::unique_ptr<run::Runtime> make_runtime(std::int64_t segment, std::int64_t rows) {
   std::string text =
       str("[model]\nlayers = 2\nheads = 4\nhead_width = 32\nwidth = 128\nff = 512\ndropout = 0.0\n"
           "init = \"article\"\n[data]\ntask = \"motif\"\nalphabet = ",
@@ -41,8 +41,8 @@ std::unique_ptr<train::Runtime> make_runtime(std::int64_t segment, std::int64_t 
     text += str("[memory]\nplugins = [\"", MNEME_PLUGIN_DIR,
                 "\"]\n[[memory.tier]]\nplugin = \"xl_cache\"\nrows = ", rows, "\n");
   }
-  auto runtime = std::make_unique<train::Runtime>(
-      config::parse_experiment_text(text, "attention_length.toml"), train::RuntimeOptions{});
+  auto runtime = std::make_unique<run::Runtime>(
+      config::parse_experiment_text(text, "attention_length.toml"), run::RuntimeOptions{});
   runtime->model().train(false);
   return runtime;
 }
@@ -90,7 +90,7 @@ class Reader {
   }
 
  private:
-  std::unique_ptr<train::Runtime> runtime_;
+  std::unique_ptr<run::Runtime> runtime_;
   memory::StackState state_;
 };
 
@@ -148,7 +148,7 @@ bool measure(std::int64_t length, const std::vector<std::int64_t>& tokens) {
 int run() {
   const at::NoGradGuard no_grad;
   std::printf("%s; of peak: of a product of 1024^3 timed in the same rounds\n",
-              train::describe(at::kCPU).c_str());
+              tensor::describe(at::kCPU).c_str());
   std::printf("%6s %12s %12s %9s %12s %9s %9s %9s\n", "length", "window s", "T=100 ms", "ratio",
               "T=1 ms", "ratio", "window", "T=100");
   std::printf("%6s %12s %12s %9s %12s %9s %9s %9s\n", "", "a token", "a token", "", "a token", "",

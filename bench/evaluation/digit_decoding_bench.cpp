@@ -11,13 +11,13 @@
 #include "bench/measure/rounds.hpp"
 #include "host/base/text.hpp"
 #include "host/eval/decode.hpp"
-#include "host/train/device.hpp"
-#include "host/train/runtime.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::bench {
 namespace {
 
-std::unique_ptr<train::Runtime> make_runtime(const std::string& memory) {
+std::unique_ptr<run::Runtime> make_runtime(const std::string& memory) {
   const config::Experiment experiment = config::parse_experiment_text(
       str("[model]\nlayers = 2\nheads = 4\nhead_width = 32\nwidth = 128\nff = 128\n"
           "dropout = 0.0\nuntie_position_bias = true\ninit = \"article\"\n"
@@ -25,7 +25,7 @@ std::unique_ptr<train::Runtime> make_runtime(const std::string& memory) {
           "[train]\nsegment = 39\nepochs = 1\n[memory]\nplugins = [\"",
           MNEME_PLUGIN_DIR, "\"]\n", memory),
       "digit_decoding.toml");
-  return std::make_unique<train::Runtime>(experiment, train::RuntimeOptions{});
+  return std::make_unique<run::Runtime>(experiment, run::RuntimeOptions{});
 }
 
 int run() {
@@ -40,7 +40,7 @@ int run() {
     std::printf("the two predict different digits\n");
     return 1;
   }
-  std::printf("%s\n%lld sequences, equal predictions\n", train::describe(at::kCPU).c_str(),
+  std::printf("%s\n%lld sequences, equal predictions\n", tensor::describe(at::kCPU).c_str(),
               static_cast<long long>(a.sequences));
   std::printf("without memory %8.3f s  %8lld tokens fed\n", a.seconds,
               static_cast<long long>(a.fed_tokens));

@@ -32,9 +32,9 @@
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/generate/session.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
-#include "host/train/runtime.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::bench {
 namespace {
@@ -45,7 +45,7 @@ constexpr std::int64_t kRows = 512;
 constexpr std::int64_t kSegment = 128;
 constexpr double kWidth = 410, kFf = 2100;
 
-std::unique_ptr<train::Runtime> make_runtime(std::int64_t layers, std::int64_t rows) {
+std::unique_ptr<run::Runtime> make_runtime(std::int64_t layers, std::int64_t rows) {
   const std::string text =
       str("[model]\nlayers = ", layers,
           "\nheads = 10\nhead_width = 41\nwidth = 410\nff = 2100\ndropout = 0.0\n[data]\n"
@@ -53,10 +53,10 @@ std::unique_ptr<train::Runtime> make_runtime(std::int64_t layers, std::int64_t r
           kVocabulary, "\n[train]\nsteps = 1\n[eval]\nsegment = ", kSegment,
           "\n[memory]\nplugins = [\"", MNEME_PLUGIN_DIR,
           "\"]\n[[memory.tier]]\nplugin = \"xl_cache\"\nrows = ", rows, "\n");
-  auto runtime = std::make_unique<train::Runtime>(
-      config::parse_experiment_text(text, "generation_bench.toml"), train::RuntimeOptions{});
+  auto runtime = std::make_unique<run::Runtime>(
+      config::parse_experiment_text(text, "generation_bench.toml"), run::RuntimeOptions{});
   runtime->model().train(false);
-  for (const train::TrainableParameter& p : runtime->parameters())
+  for (const optim::TrainableParameter& p : runtime->parameters())
     at::Tensor(p.tensor).requires_grad_(false);
   return runtime;
 }
@@ -72,7 +72,7 @@ at::Tensor random_ids(std::int64_t lanes, std::int64_t count) {
 // A way to feed a text: ids [B,n] -> log-probabilities after the newest token, [B,V].
 class Way {
  public:
-  explicit Way(train::Runtime& runtime) : runtime_(runtime) {}
+  explicit Way(run::Runtime& runtime) : runtime_(runtime) {}
   virtual ~Way() = default;
   at::Tensor feed(const at::Tensor& ids) { return runtime_.model().log_probabilities(top(ids)); }
   // Greedily draws `count` tokens behind `newest` [B,1], which becomes the newest one.
@@ -82,12 +82,12 @@ class Way {
 
  protected:
   virtual at::Tensor top(const at::Tensor& ids) = 0;
-  train::Runtime& runtime_;
+  run::Runtime& runtime_;
 };
 
 class Official final : public Way {
  public:
-  Official(train::Runtime& runtime, std::int64_t rows)
+  Official(run::Runtime& runtime, std::int64_t rows)
       : Way(runtime), official_(runtime, kHeads, rows) {}
 
  private:
@@ -105,7 +105,7 @@ class Official final : public Way {
 // Segments of one token, everything of the memory made anew: nothing is kept under a gradient mode.
 class AllRows final : public Way {
  public:
-  AllRows(train::Runtime& runtime, std::int64_t lanes)
+  AllRows(run::Runtime& runtime, std::int64_t lanes)
       : Way(runtime), state_(runtime.stack().new_state(memory::Phase::kEvaluation, lanes)) {}
 
  private:
@@ -130,7 +130,7 @@ class AllRows final : public Way {
 
 class KeptRows final : public Way {
  public:
-  KeptRows(train::Runtime& runtime, std::int64_t lanes, std::int64_t segment)
+  KeptRows(run::Runtime& runtime, std::int64_t lanes, std::int64_t segment)
       : Way(runtime), session_(runtime.model(), runtime.stack()), segment_(segment) {
     session_.multiply(lanes);
   }
@@ -148,7 +148,7 @@ class KeptRows final : public Way {
 constexpr std::size_t kWays = 4;
 enum Side : std::size_t { kOfficial, kAllRows, kKept, kOpen };
 
-std::array<std::unique_ptr<Way>, kWays> ways(train::Runtime& runtime, std::int64_t lanes,
+std::array<std::unique_ptr<Way>, kWays> ways(run::Runtime& runtime, std::int64_t lanes,
                                              std::int64_t rows) {
   return {std::make_unique<Official>(runtime, rows), std::make_unique<AllRows>(runtime, lanes),
           std::make_unique<KeptRows>(runtime, lanes, 1),
@@ -220,7 +220,7 @@ Costs costs_of(double layers, double lanes) {
 }
 
 // Returns the seconds of a step of `open`, of all lanes.
-double measure(train::Runtime& runtime, std::int64_t layers, std::int64_t lanes, int rounds) {
+double measure(run::Runtime& runtime, std::int64_t layers, std::int64_t lanes, int rounds) {
   auto sides = ways(runtime, lanes, kRows);
   std::array<at::Tensor, kWays> newest;
   for (std::size_t side = 0; side < kWays; ++side) {
@@ -260,7 +260,7 @@ double measure(train::Runtime& runtime, std::int64_t layers, std::int64_t lanes,
 
 int run(int rounds, int threads, std::int64_t layers) {
   at::set_num_threads(threads);
-  std::printf("%s; %d rounds, %d threads\n", train::describe(at::kCPU).c_str(), rounds, threads);
+  std::printf("%s; %d rounds, %d threads\n", tensor::describe(at::kCPU).c_str(), rounds, threads);
   const at::NoGradGuard no_grad;
   if (!agree(std::min<std::int64_t>(layers, 4))) {
     std::fprintf(stderr, "generation_bench: the sides do not agree\n");

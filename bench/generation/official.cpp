@@ -5,13 +5,13 @@
 #include <stdexcept>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {
 
-at::Tensor parameter(const train::Runtime& runtime, const std::string& name) {
-  for (const train::TrainableParameter& p : runtime.parameters()) {
+at::Tensor parameter(const run::Runtime& runtime, const std::string& name) {
+  for (const optim::TrainableParameter& p : runtime.parameters()) {
     if (p.name.ends_with(name)) return p.tensor;
   }
   throw std::runtime_error("no parameter " + name);
@@ -35,7 +35,7 @@ at::Tensor sinusoids(std::int64_t keys, std::int64_t width) {
 
 }  // namespace
 
-OfficialXl::OfficialXl(const train::Runtime& runtime, std::int64_t heads, std::int64_t rows)
+OfficialXl::OfficialXl(const run::Runtime& runtime, std::int64_t heads, std::int64_t rows)
     : heads_(heads),
       rows_(rows),
       table_(parameter(runtime, "embedding.0.weight")),

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "host/train/runtime.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::bench {
 
@@ -16,7 +16,7 @@ namespace mneme::bench {
 class OfficialXl {
  public:
   // Shares the runtime's weights.
-  OfficialXl(const train::Runtime& runtime, std::int64_t heads, std::int64_t rows);
+  OfficialXl(const run::Runtime& runtime, std::int64_t heads, std::int64_t rows);
   // ids [B,T] -> the last layer's output [B,T,D]; the memory moves on.
   at::Tensor segment(const at::Tensor& ids);
 

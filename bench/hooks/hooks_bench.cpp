@@ -16,16 +16,17 @@
 #include <string>
 #include <vector>
 
+#include "host/memory/host_groups.hpp"
 #include "host/backbone/model.hpp"
 #include "host/memory/hook_driver.hpp"
-#include "host/memory/loader.hpp"
-#include "host/torch.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace {
 
 using mneme::memory::LocalAttention;
 using mneme::memory::Phase;
-using mneme::memory::PluginLoader;
+using plugin::PluginLoader;
 using mneme::memory::SegmentRun;
 using mneme::memory::Stack;
 using mneme::memory::StackState;
@@ -170,7 +171,7 @@ double measure_step(PluginLoader& loader) {
 int main() {
   torch::manual_seed(1);
   std::printf("processor: %s, threads: %d\n", processor().c_str(), at::get_num_threads());
-  PluginLoader loader;
+  PluginLoader loader{memory::find_group};
   const HookCost cost = measure_hooks(loader);
   if (!cost.agrees) {
     std::printf("the hook path and LibTorch gave different results\n");

@@ -4,15 +4,15 @@
 #include <stdexcept>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
-#include "host/train/runtime.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::bench {
 namespace {
 
 constexpr int64_t kVocabulary = 256;
 
-std::unique_ptr<train::Runtime> make_runtime(const StackSizes& s, at::ScalarType dtype,
+std::unique_ptr<run::Runtime> make_runtime(const StackSizes& s, at::ScalarType dtype,
                                              double epsilon) {
   const std::string text =
       str("[model]\nlayers = ", s.layers, "\nheads = ", s.heads, "\nhead_width = ", s.head_width,
@@ -22,18 +22,18 @@ std::unique_ptr<train::Runtime> make_runtime(const StackSizes& s, at::ScalarType
           "\nprecision = \"", dtype == at::kDouble ? "f64" : "f32", "\"\n[memory]\nplugins = [\"",
           MNEME_PLUGIN_DIR, "\"]\n[[memory.tier]]\nplugin = \"lamemo\"\nrows = ", s.rows,
           epsilon > 0.0 ? str("\nepsilon = ", epsilon) : std::string(), "\n");
-  return std::make_unique<train::Runtime>(config::parse_experiment_text(text, "lamemo_bench.toml"),
-                                          train::RuntimeOptions{});
+  return std::make_unique<run::Runtime>(config::parse_experiment_text(text, "lamemo_bench.toml"),
+                                          run::RuntimeOptions{});
 }
 
 }  // namespace
 
 struct HostStack::Parts {
-  std::unique_ptr<train::Runtime> runtime;
+  std::unique_ptr<run::Runtime> runtime;
   memory::StackState state;
 
   at::Tensor parameter(const std::string& name) const {
-    for (const train::TrainableParameter& p : runtime->parameters()) {
+    for (const optim::TrainableParameter& p : runtime->parameters()) {
       if (p.name.ends_with(name)) return p.tensor;
     }
     throw std::runtime_error("no parameter " + name);
@@ -105,7 +105,7 @@ OfficialLaMemo HostStack::official() const {
 }
 
 void HostStack::drop_gradients() {
-  for (const train::TrainableParameter& p : parts_->runtime->parameters()) {
+  for (const optim::TrainableParameter& p : parts_->runtime->parameters()) {
     at::Tensor tensor = p.tensor;
     tensor.mutable_grad().reset();
   }

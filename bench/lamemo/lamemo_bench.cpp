@@ -23,8 +23,8 @@
 #include "bench/measure/allocations.hpp"
 #include "bench/measure/peak.hpp"
 #include "bench/measure/rounds.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::bench {
 namespace {
@@ -153,7 +153,7 @@ void measure_memory(const char* name, const StackSizes& s, bool is_training) {
 int run(int rounds, int64_t layers, int64_t training_lanes, int64_t evaluation_lanes) {
   count_allocations();
   torch::manual_seed(3);
-  std::printf("%s; %d rounds\n", train::describe(at::kCPU).c_str(), rounds);
+  std::printf("%s; %d rounds\n", tensor::describe(at::kCPU).c_str(), rounds);
   const StackSizes small{3, 36, 4, 9, 52, 2, 5, 12};
   const StackSizes training = wikitext103(layers, training_lanes, 150, 150);
   const StackSizes evaluation = wikitext103(layers, evaluation_lanes, 64, 640);

@@ -29,11 +29,11 @@
 #include "bench/lamemo/official.hpp"
 #include "bench/measure/allocations.hpp"
 #include "bench/measure/rounds.hpp"
-#include "host/memory/groups/groups.hpp"
-#include "host/memory/kernel_view.hpp"
-#include "host/memory/ops/dense_product.hpp"
-#include "host/torch.hpp"
-#include "host/train/device.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/memory/abi/kernel_view.hpp"
+#include "host/tensor/dense_product.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/device.hpp"
 #include "plugins/lamemo/look_ahead.hpp"
 
 namespace mneme::bench {
@@ -213,7 +213,7 @@ Seconds take_turns(const LookAheadSizes& s, const std::vector<at::Tensor>& in, i
   Seconds out;
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     if (round == 0) out = {};
-    out.product.push_back(seconds_of([&] { static_cast<void>(memory::ops::dense_matmul(a, b)); }));
+    out.product.push_back(seconds_of([&] { static_cast<void>(tensor::dense_matmul(a, b)); }));
     out.forward[0].push_back(seconds_of([&] {
       const at::NoGradGuard no_grad;
       static_cast<void>(ops.forward());
@@ -284,7 +284,7 @@ void measure_memory() {
 int run(int rounds) {
   count_allocations();
   detail::groups.parallel = memory::parallel_api();
-  std::printf("%s\n%7s %-33s %-17s %8s %9s %9s %8s %8s\n", train::describe(at::kCPU).c_str(),
+  std::printf("%s\n%7s %-33s %-17s %8s %9s %9s %8s %8s\n", tensor::describe(at::kCPU).c_str(),
               "threads", "", "", "ratio", "ops", "kernel", "MiB", "of [M,R]");
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);

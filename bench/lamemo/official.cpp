@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "host/backbone/positions.hpp"
-#include "host/torch.hpp"
+#include "host/backbone/attention/positions.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "bench/measure/rounds.hpp"
-#include "host/memory/ops/dense_product.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/dense_product.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 
@@ -17,7 +17,7 @@ class Product {
 
   double seconds() const {
     const double mkl = seconds_of([&] { static_cast<void>(at::mm(a_, b_)); });
-    return std::min(mkl, seconds_of([&] { static_cast<void>(memory::ops::dense_matmul(a_, b_)); }));
+    return std::min(mkl, seconds_of([&] { static_cast<void>(tensor::dense_matmul(a_, b_)); }));
   }
 
  private:

@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "host/memory/ops.hpp"
-#include "host/torch.hpp"
+#include "host/ops/ops.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -25,9 +25,9 @@ template <typename Direct>
 void compare(benchmark::State& state, const char* name, std::span<const at::Tensor> inputs,
              std::span<const mneme_attr> attrs, const Direct& direct) {
   constexpr int kCalls = 2000;
-  const mneme_op op = find_op(name);
+  const mneme_op op = ops::find_op(name);
   at::Tensor out;
-  run_op(op, inputs, attrs, at::kCPU, {&out, 1});
+  ops::run_op(op, inputs, attrs, at::kCPU, {&out, 1});
   if (!out.equal(direct())) {
     state.SkipWithError("the op and the direct call disagree");
     return;
@@ -39,7 +39,7 @@ void compare(benchmark::State& state, const char* name, std::span<const at::Tens
     for (int i = 0; i < kCalls; ++i) benchmark::DoNotOptimize(direct());
     const auto middle = Clock::now();
     for (int i = 0; i < kCalls; ++i) {
-      run_op(op, inputs, attrs, at::kCPU, {&out, 1});
+      ops::run_op(op, inputs, attrs, at::kCPU, {&out, 1});
       benchmark::DoNotOptimize(out);
     }
     const auto end = Clock::now();

@@ -4,7 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/eval/batch.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::analyze {
 namespace {
@@ -18,7 +18,7 @@ void check_layer(std::int64_t layer, std::int64_t layers) {
 }
 
 // One segment's inputs of the layer, [valid, D].
-at::Tensor run_segment(train::Runtime& runtime, memory::StackState& state,
+at::Tensor run_segment(run::Runtime& runtime, memory::StackState& state,
                        const data::Segment& segment, std::int64_t layer) {
   const backbone::Batch batch =
       eval::make_batch(segment, runtime.model().vocabulary(), runtime.device());
@@ -39,7 +39,7 @@ at::Tensor run_segment(train::Runtime& runtime, memory::StackState& state,
 
 }  // namespace
 
-at::Tensor hidden_rows(train::Runtime& runtime, data::Split split, std::int64_t layer,
+at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t layer,
                        std::int64_t count) {
   check_layer(layer, runtime.model().info().layers);
   const at::NoGradGuard no_grad;

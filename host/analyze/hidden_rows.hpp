@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "host/data/split.hpp"
-#include "host/train/runtime.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::analyze {
 
@@ -14,7 +14,7 @@ namespace mneme::analyze {
 // with the model's own memory: [count, D] f64 on the CPU. Errors: Error (kUsage) for a layer that
 // the model lacks, for a split without data, and for one with fewer tokens, padding left out; what
 // Model::forward and hooks throw.
-[[nodiscard]] at::Tensor hidden_rows(train::Runtime& runtime, data::Split split, std::int64_t layer,
+[[nodiscard]] at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t layer,
                                      std::int64_t count);
 
 }  // namespace mneme::analyze

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "host/analyze/alpha.hpp"
-#include "host/analyze/attention.hpp"
-#include "host/analyze/better.hpp"
-#include "host/analyze/regions.hpp"
-#include "host/analyze/share.hpp"
+#include "host/analyze/measures/alpha.hpp"
+#include "host/analyze/measures/attention.hpp"
+#include "host/analyze/measures/better.hpp"
+#include "host/analyze/measures/regions.hpp"
+#include "host/analyze/measures/share.hpp"
 #include "host/analyze/trace.hpp"
 
 namespace mneme::analyze {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "host/base/text.hpp"
-#include "host/data/utf8.hpp"
+#include "host/data/text/utf8.hpp"
 
 namespace mneme::analyze {
 namespace {

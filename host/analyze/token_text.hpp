@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "host/data/vocabulary.hpp"
+#include "host/data/text/vocabulary.hpp"
 
 namespace mneme::analyze {
 

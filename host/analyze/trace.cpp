@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::analyze {
 namespace {

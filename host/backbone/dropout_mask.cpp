@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "host/memory/ops/parallel.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/parallel.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 namespace {
@@ -58,7 +58,7 @@ void fill(at::Tensor& mask, const at::Tensor& kept, std::uint32_t last_kept, Str
   const Bits bits = *static_cast<const Bits*>(kept.const_data_ptr());
   Bits* const entries = static_cast<Bits*>(mask.mutable_data_ptr());
   const int64_t count = mask.numel();
-  memory::ops::parallel_for((count + kWords - 1) / kWords, kGrain, [&](int64_t begin, int64_t end) {
+  tensor::parallel_for((count + kWords - 1) / kWords, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
       Bits* const out = entries + piece * kWords;
       const int64_t left = count - piece * kWords;

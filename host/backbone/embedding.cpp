@@ -5,7 +5,7 @@
 
 #include "host/backbone/linear.hpp"
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 

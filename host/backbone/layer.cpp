@@ -3,13 +3,13 @@
 #include <cmath>
 #include <tuple>
 
-#include "host/backbone/attention.hpp"
-#include "host/backbone/columns.hpp"
+#include "host/backbone/attention/attention.hpp"
+#include "host/backbone/attention/columns.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/backbone/open_layer.hpp"
 #include "host/backbone/services.hpp"
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

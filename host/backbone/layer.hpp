@@ -11,7 +11,7 @@
 #include "host/backbone/model.hpp"
 #include "host/backbone/noise.hpp"
 #include "host/backbone/parameters.hpp"
-#include "host/backbone/positions.hpp"
+#include "host/backbone/attention/positions.hpp"
 
 namespace mneme::backbone {
 

@@ -1,7 +1,7 @@
 #include "host/backbone/linear.hpp"
 
-#include "host/memory/ops/dense_product.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/dense_product.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 namespace {
@@ -15,7 +15,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
                   at::ScalarType compute) {
   if (compute == at::kFloat && weight.scalar_type() == at::kFloat &&
       weight.numel() <= kMostNumbers) {
-    return memory::ops::dense_linear(x.to(compute), weight, bias);
+    return tensor::dense_linear(x.to(compute), weight, bias);
   }
   std::vector<int64_t> shape = x.sizes().vec();
   const at::Tensor flat = x.reshape({-1, shape.back()}).to(compute);

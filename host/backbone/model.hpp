@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host/backbone/reach.hpp"
+#include "host/backbone/attention/reach.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
 

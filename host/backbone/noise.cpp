@@ -4,7 +4,7 @@
 
 #include "host/backbone/dropout_mask.hpp"
 #include "host/base/random.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 

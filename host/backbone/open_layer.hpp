@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "host/backbone/columns.hpp"
+#include "host/backbone/attention/columns.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::backbone {

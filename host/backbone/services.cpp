@@ -4,10 +4,10 @@
 #include <limits>
 #include <stdexcept>
 
-#include "host/backbone/attention.hpp"
+#include "host/backbone/attention/attention.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 namespace {
@@ -16,8 +16,6 @@ using memory::AttentionCall;
 using memory::AttentionMask;
 using memory::LayerWeight;
 using memory::Projector;
-
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // The keys that any query may see; the others are cut off before anything is computed.
 struct KeyRange {

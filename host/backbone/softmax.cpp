@@ -3,10 +3,10 @@
 #include <tuple>
 #include <utility>
 
-#include "host/backbone/attention.hpp"
+#include "host/backbone/attention/attention.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/base/text.hpp"
-#include "host/torch_function.hpp"
+#include "host/tensor/torch_function.hpp"
 
 namespace mneme::backbone {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "host/backbone/open_segment.hpp"
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

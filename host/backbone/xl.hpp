@@ -10,7 +10,7 @@
 #include "host/backbone/model.hpp"
 #include "host/backbone/noise.hpp"
 #include "host/backbone/parameters.hpp"
-#include "host/backbone/positions.hpp"
+#include "host/backbone/attention/positions.hpp"
 #include "host/backbone/softmax.hpp"
 
 namespace mneme::backbone {

@@ -1,13 +1,14 @@
 #include "host/cli/arguments.hpp"
 
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 
 #include <CLI/CLI.hpp>
 #include <system_error>
 
 #include "host/base/error.hpp"
-#include "host/base/file.hpp"
-#include "host/base/output_place.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/output_place.hpp"
 #include "host/base/shell_word.hpp"
 #include "host/cli/input.hpp"
 #include "host/cli/ranges.hpp"

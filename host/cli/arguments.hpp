@@ -11,7 +11,7 @@
 #include "host/base/free_memory.hpp"
 #include "host/base/json.hpp"
 #include "host/cli/streams.hpp"
-#include "host/config/toml.hpp"
+#include "host/config/toml/toml.hpp"
 
 namespace CLI {
 class App;

@@ -11,12 +11,12 @@
 #include <string_view>
 
 #include "host/base/error.hpp"
-#include "host/memory/running_call.hpp"
+#include "host/plugin/running_call.hpp"
 
 namespace mneme::cli {
 namespace {
 
-using memory::RunningCall;
+using plugin::RunningCall;
 
 struct Fault {
   int signal;

@@ -28,7 +28,7 @@ void Display::next_run() {
   is_later_phase_ = false;
 }
 
-void Display::update(const train::StepReport& report) {
+void Display::update(const run::StepReport& report) {
   if (progress_ == nullptr) return;
   progress_->update({report.step, report.tokens, report.loss, report.lr});
 }

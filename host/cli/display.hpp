@@ -9,7 +9,7 @@
 #include "host/cli/streams.hpp"
 #include "host/data/dataset.hpp"
 #include "host/eval/result.hpp"
-#include "host/train/observer.hpp"
+#include "host/run/observer.hpp"
 
 namespace mneme::cli {
 
@@ -26,7 +26,7 @@ class Display {
   // Begins a phase; the one before ends. `steps` and `tokens` of a resumed run are already done.
   void begin(const std::string& title, std::int64_t total_steps, std::int64_t steps = 0,
              std::int64_t tokens = 0);
-  void update(const train::StepReport& report);
+  void update(const run::StepReport& report);
   void update(std::int64_t segments, std::int64_t tokens);
   // A whole line, without damage to the bar.
   void note(const std::string& line);

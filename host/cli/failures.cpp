@@ -1,5 +1,7 @@
 #include "host/cli/failures.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace mneme::cli {
 
 void Failures::add(const std::string& name, const Error& error) {

@@ -12,13 +12,13 @@
 
 #include "host/base/signal_sets.hpp"
 #include "host/base/text.hpp"
-#include "host/memory/running_call.hpp"
+#include "host/plugin/running_call.hpp"
 
 namespace mneme::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using memory::RunningCall;
+using plugin::RunningCall;
 
 constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr auto kOneRequest = std::chrono::milliseconds(500);

@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "host/base/error.hpp"
-#include "host/memory/plugin_folder.hpp"
+#include "host/plugin/plugin_folder.hpp"
 
 namespace mneme::cli {
 
@@ -23,7 +23,7 @@ std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {
   std::vector<fs::path> folders;
   for (const fs::path& folder : given) folders.push_back(fs::absolute(folder).lexically_normal());
   if (!folders.empty()) return folders;
-  const fs::path& folder = memory::default_plugin_folder();
+  const fs::path& folder = plugin::default_plugin_folder();
   std::error_code ignored;
   if (folder.empty() || !fs::is_directory(folder, ignored)) {
     throw_usage({.where = "plugins",

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "host/base/text.hpp"
-#include "host/config/schema.hpp"
+#include "host/config/toml/schema.hpp"
 
 namespace mneme::cli {
 

@@ -1,15 +1,17 @@
+#include "host/memory/host_groups.hpp"
 #include "host/compare/compare.hpp"
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/compare/fingerprint.hpp"
-#include "host/train/device.hpp"
-#include "host/train/failure.hpp"
-#include "host/train/memory_check.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/failure.hpp"
+#include "host/run/footprint/memory_check.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::compare {
@@ -22,11 +24,11 @@ struct Shared {
   const Options& options;
   Observer& observer;
   std::shared_ptr<const data::Dataset> dataset;
-  std::shared_ptr<memory::PluginLoader> loader;
+  std::shared_ptr<plugin::PluginLoader> loader;
   std::vector<data::Split> splits;
 };
 
-train::RuntimeOptions runtime_options(const Shared& shared) {
+run::RuntimeOptions runtime_options(const Shared& shared) {
   return {.device = shared.options.device,
           .precision = std::nullopt,
           .dataset = shared.dataset,
@@ -97,7 +99,7 @@ void train_arm(train::Session& session, const std::string& arm, SeedResult& out,
   const std::int64_t every = session.experiment().train.log_every;
   observer.on_training(arm, out.seed, session.total_steps());
   while (session.step() < session.total_steps()) {
-    const train::StepReport report = session.train_step();
+    const run::StepReport report = session.train_step();
     out.steps = report.step;
     out.tokens = report.tokens;
     out.seconds = report.seconds;
@@ -124,7 +126,7 @@ void measure(train::Session& session, const std::string& name, const Shared& sha
     out.splits.push_back(evaluate(session, name, split, shared.observer));
     if (session.writer() == nullptr) continue;
     session.writer()->append(
-        train::EvalReport{.step = out.steps, .split = split, .result = out.splits.back().result});
+        run::EvalReport{.step = out.steps, .split = split, .result = out.splits.back().result});
   }
   if (session.writer() != nullptr) session.save();
 }
@@ -154,7 +156,7 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared,
     out.folder = folder;
     measure(session, setup.name, shared, first, out);
   } catch (const std::exception& error) {
-    out.error = train::failure_of(error, str("after step ", out.steps),
+    out.error = run::failure_of(error, str("after step ", out.steps),
                                   "lower train.lanes, train.segment or the size of the memory");
   } catch (...) {
     std::error_code ignored;
@@ -173,9 +175,9 @@ std::vector<Arm> make_arms(const std::vector<ArmSetup>& setups, const Shared& sh
   Fingerprint first;
   for (const ArmSetup& setup : setups) {
     try {
-      const train::RuntimeOptions options = runtime_options(shared);
-      train::check_training_fits(setup.experiment, options);
-      const train::Runtime runtime(setup.experiment, options);
+      const run::RuntimeOptions options = runtime_options(shared);
+      run::check_training_fits(setup.experiment, options);
+      const run::Runtime runtime(setup.experiment, options);
       const Fingerprint start = fingerprint(runtime.model());
       if (first.empty()) first = start;
       check_equal(first, setups.front().name, start, setup.name);
@@ -193,10 +195,10 @@ std::vector<Arm> make_arms(const std::vector<ArmSetup>& setups, const Shared& sh
 }
 
 Json machine(c10::Device device) {
-  return {{"device", train::describe(device)},
-          {"processor", train::processor_name()},
-          {"threads", train::threads()},
-          {"libtorch", train::torch_version()}};
+  return {{"device", tensor::describe(device)},
+          {"processor", tensor::processor_name()},
+          {"threads", tensor::threads()},
+          {"libtorch", tensor::torch_version()}};
 }
 
 }  // namespace
@@ -227,7 +229,7 @@ void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer
   Shared shared{.options = options,
                 .observer = observer,
                 .dataset = std::make_shared<const data::Dataset>(experiment.data),
-                .loader = std::make_shared<memory::PluginLoader>(),
+                .loader = std::make_shared<plugin::PluginLoader>(memory::find_group),
                 .splits = {}};
   shared.splits = splits_of(experiment, *shared.dataset);
   const std::vector<Arm> made = make_arms(arms, shared);

@@ -11,7 +11,7 @@
 #include "host/base/free_memory.hpp"
 #include "host/compare/comparison.hpp"
 #include "host/config/experiment.hpp"
-#include "host/train/observer.hpp"
+#include "host/run/observer.hpp"
 
 namespace mneme::compare {
 
@@ -49,7 +49,7 @@ class Observer {
   virtual ~Observer() = default;
 
   virtual void on_training(const std::string& arm, std::uint64_t seed, std::int64_t steps) = 0;
-  virtual void on_step(const train::StepReport& report) = 0;
+  virtual void on_step(const run::StepReport& report) = 0;
   // `segments` 0 = not known.
   virtual void on_evaluation(const std::string& arm, data::Split split, std::int64_t segments) = 0;
   virtual void on_evaluated(std::int64_t segments, std::int64_t tokens) = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,7 +15,7 @@
 #include "host/data/dataset.hpp"
 #include "host/eval/result.hpp"
 #include "host/memory/stack.hpp"
-#include "host/train/observer.hpp"
+#include "host/run/observer.hpp"
 
 namespace mneme::compare {
 
@@ -39,7 +40,7 @@ struct SeedResult {
   std::int64_t steps = 0;
   std::int64_t tokens = 0;                    // targets trained on
   double seconds = 0.0;                       // of training, evaluations and saving apart
-  std::vector<train::StepReport> curve = {};  // every train.log_every steps, and the last
+  std::vector<run::StepReport> curve = {};  // every train.log_every steps, and the last
   std::vector<SplitResult> splits = {};
   std::filesystem::path folder = {};  // of its run; "" = none is kept
   std::optional<Error> error = {};    // why it is not trained or not measured to the end

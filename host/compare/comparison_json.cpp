@@ -1,19 +1,18 @@
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "host/base/text.hpp"
 #include "host/compare/comparison.hpp"
-#include "host/train/run_folder.hpp"
+#include "host/run/run_folder.hpp"
 #include "mneme/abi.h"
 
 namespace mneme::compare {
 namespace {
 
 // JSON has no NaN.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json numbers(const std::vector<double>& values) {
   Json list = Json::array();
-  for (const double value : values) list.push_back(number(value));
+  for (const double value : values) list.push_back(number_or_null(value));
   return list;
 }
 
@@ -23,7 +22,7 @@ Json json_of(const NllSums& sums) {
 
 Json json_of(const SeedResult& seed) {
   Json curve = Json::array();
-  for (const train::StepReport& report : seed.curve) curve.push_back(train::to_json(report));
+  for (const run::StepReport& report : seed.curve) curve.push_back(run::to_json(report));
   Json splits = Json::object();
   for (const SplitResult& split : seed.splits) {
     splits[std::string(data::to_word(split.split))] = {{"result", eval::to_json(split.result)},
@@ -32,7 +31,7 @@ Json json_of(const SeedResult& seed) {
   }
   Json json = {{"seed", seed.seed},         {"initial_sha256", seed.initial_sha256},
                {"steps", seed.steps},       {"tokens", seed.tokens},
-               {"seconds", seed.seconds},   {"tokens_per_second", number(seed.tokens_per_second())},
+               {"seconds", seed.seconds},   {"tokens_per_second", number_or_null(seed.tokens_per_second())},
                {"curve", std::move(curve)}, {"splits", std::move(splits)}};
   if (!seed.folder.empty()) json["run"] = seed.folder.string();
   if (seed.error) {
@@ -43,7 +42,7 @@ Json json_of(const SeedResult& seed) {
 
 Json json_of(const Arm& arm) {
   Json plugins = Json::array();
-  for (const memory::TierIdentity& plugin : arm.plugins) plugins.push_back(train::to_json(plugin));
+  for (const memory::TierIdentity& plugin : arm.plugins) plugins.push_back(run::to_json(plugin));
   Json seeds = Json::array();
   for (const SeedResult& seed : arm.seeds) seeds.push_back(json_of(seed));
   return {{"name", arm.name},
@@ -60,8 +59,8 @@ Json json_of(const Metric& metric, const std::vector<Arm>& arms) {
   for (std::size_t i = 0; i < arms.size(); ++i) {
     const Spread of = spread(metric.values[i]);
     Json column = {{"values", numbers(metric.values[i])},
-                   {"mean", number(of.mean)},
-                   {"deviation", number(of.deviation)}};
+                   {"mean", number_or_null(of.mean)},
+                   {"deviation", number_or_null(of.deviation)}};
     if (i > 0 && metric.against != Metric::Against::kNothing) {
       const bool is_ratio = metric.against == Metric::Against::kRatio;
       column[is_ratio ? "ratio_to_first" : "difference_to_first"] =

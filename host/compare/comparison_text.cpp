@@ -4,7 +4,7 @@
 #include "host/base/text.hpp"
 #include "host/base/wrap.hpp"
 #include "host/compare/comparison.hpp"
-#include "host/compare/table.hpp"
+#include "host/base/table.hpp"
 #include "host/memory/plugin_labels.hpp"
 
 namespace mneme::compare {

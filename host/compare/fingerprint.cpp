@@ -4,8 +4,8 @@
 #include <span>
 
 #include "host/base/error.hpp"
-#include "host/base/sha256.hpp"
-#include "host/torch.hpp"
+#include "host/base/file/sha256.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::compare {
 

@@ -4,7 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/config/memory.hpp"
-#include "host/config/sections.hpp"
+#include "host/config/sections/sections.hpp"
 
 namespace mneme::config {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host/config/toml.hpp"
+#include "host/config/toml/toml.hpp"
 
 namespace mneme::config {
 

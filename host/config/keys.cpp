@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/config/sections.hpp"
+#include "host/config/sections/sections.hpp"
 #include "host/config/words.hpp"
 
 namespace mneme::config {

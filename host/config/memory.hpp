@@ -2,7 +2,7 @@
 #pragma once
 
 #include "host/config/experiment.hpp"
-#include "host/config/schema.hpp"
+#include "host/config/toml/schema.hpp"
 
 namespace mneme::config {
 

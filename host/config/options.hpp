@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
-#include "host/config/schema.hpp"
-#include "host/config/toml.hpp"
+#include "host/config/toml/schema.hpp"
+#include "host/config/toml/toml.hpp"
 
 namespace mneme::config {
 

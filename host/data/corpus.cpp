@@ -4,7 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
-#include "host/base/sha256.hpp"
+#include "host/base/file/sha256.hpp"
 
 namespace mneme::data {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "host/data/data_file.hpp"
-#include "host/data/documents.hpp"
+#include "host/data/text/documents.hpp"
 #include "host/data/token_array.hpp"
-#include "host/data/vocabulary.hpp"
+#include "host/data/text/vocabulary.hpp"
 
 namespace mneme {
 class SafetensorsFile;

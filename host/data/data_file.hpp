@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "host/base/file.hpp"
-#include "host/data/text.hpp"
+#include "host/base/file/file.hpp"
+#include "host/data/text/text.hpp"
 
 namespace mneme::data {
 

@@ -1,11 +1,12 @@
 #include "host/data/dataset.hpp"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/data/answer_stream.hpp"
+#include "host/data/tasks/answer_stream.hpp"
 #include "host/data/lanes.hpp"
-#include "host/data/motif.hpp"
+#include "host/data/tasks/motif.hpp"
 
 namespace mneme::data {
 namespace {

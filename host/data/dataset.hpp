@@ -10,11 +10,11 @@
 
 #include "host/base/json.hpp"
 #include "host/config/experiment.hpp"
-#include "host/data/answer_task.hpp"
+#include "host/data/tasks/answer_task.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/split.hpp"
 #include "host/data/stream.hpp"
-#include "host/data/vocabulary.hpp"
+#include "host/data/text/vocabulary.hpp"
 
 namespace mneme::data {
 

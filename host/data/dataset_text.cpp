@@ -4,7 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/data/dataset.hpp"
-#include "host/data/prepared.hpp"
+#include "host/data/prepare/prepared.hpp"
 
 namespace mneme::data {
 namespace {

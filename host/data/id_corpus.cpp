@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/safetensors.hpp"
-#include "host/base/sha256.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/base/file/sha256.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/data_file.hpp"
 

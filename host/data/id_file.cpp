@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <cstring>
@@ -11,7 +12,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 
 namespace mneme::data {
 namespace {
@@ -32,7 +33,7 @@ int width_of(DType dtype) {
   return dtype == DType::I32 ? 4 : 0;
 }
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& tensor,
+[[noreturn]] void refuse_tensor(const std::filesystem::path& path, const std::string& tensor,
                          const std::string& expected, const std::string& got) {
   throw_usage({.where = str(path.string(), ": tensor ", tensor),
                .failed = "the prepared file is damaged",
@@ -49,7 +50,7 @@ std::vector<std::int64_t> read_documents(const std::filesystem::path& path, cons
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const bool is_first_wrong = i == 0 && documents[i] != 0;
     if (documents[i] < least || documents[i] >= tokens || is_first_wrong) {
-      refuse(path, str("documents[", i, "]"),
+      refuse_tensor(path, str("documents[", i, "]"),
              i == 0 ? "0" : str("from ", least, " to ", tokens - 1), str(documents[i]));
     }
     least = documents[i] + 1;
@@ -136,12 +137,12 @@ Corpus read_id_file(const std::filesystem::path& path) {
   const TensorView* const documents = file->find("documents");
   if (tokens == nullptr || tokens->shape.size() != 1 || width_of(tokens->dtype) == 0 ||
       tokens->elements() == 0) {
-    refuse(path, "tokens", "[n] of U8, U16 or I32 with at least one id",
+    refuse_tensor(path, "tokens", "[n] of U8, U16 or I32 with at least one id",
            tokens == nullptr ? "none" : str(dtype_name(tokens->dtype), list_text(tokens->shape)));
   }
   if (documents == nullptr || documents->shape.size() != 1 || documents->dtype != DType::I64 ||
       documents->elements() == 0) {
-    refuse(path, "documents", "[d] of I64 with at least one place",
+    refuse_tensor(path, "documents", "[d] of I64 with at least one place",
            documents == nullptr ? "none"
                                 : str(dtype_name(documents->dtype), list_text(documents->shape)));
   }

@@ -8,9 +8,8 @@
 namespace mneme::data {
 namespace {
 
-constexpr std::int64_t kPositionKind = 1;  // LaneStream, first layout
+constexpr std::int64_t kLanePosition = 1;  // LaneStream, first layout
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
@@ -149,7 +148,7 @@ void LaneStream::advance(std::int64_t index, std::int64_t valid) {
 }
 
 std::vector<PositionField> LaneStream::position_fields() const {
-  return {{"kind of stream", kPositionKind},
+  return {{"kind of stream", kLanePosition},
           {"lanes", options_.lanes},
           {"segment", options_.segment},
           {"tokens", corpus_->size()},

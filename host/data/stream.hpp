@@ -1,11 +1,15 @@
 // Segments of token lanes, and the streams that yield them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace mneme::data {
+
+// A lane's or a position's place in a vector.
+inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // The target of a position that has none: no loss.
 inline constexpr std::int64_t kNoTarget = -1;

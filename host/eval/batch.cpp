@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
 namespace {

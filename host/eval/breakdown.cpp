@@ -2,9 +2,10 @@
 
 #include <bit>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "host/base/text.hpp"
-#include "host/data/vocabulary.hpp"
+#include "host/data/text/vocabulary.hpp"
 
 namespace mneme::eval {
 namespace {
@@ -16,8 +17,6 @@ constexpr std::size_t kFirstCountBucket = 2;
 double ratio(double sum, std::int64_t count) {
   return count == 0 ? 0.0 : sum / static_cast<double>(count);
 }
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Score& at_bucket(std::vector<Score>& scores, std::size_t index) {
   if (scores.size() <= index) scores.resize(index + 1);
@@ -34,7 +33,7 @@ Json to_json(const std::vector<Bucket>& buckets) {
     json["name"].push_back(bucket.name);
     json["from"].push_back(bucket.from);
     json["tokens"].push_back(bucket.score.tokens);
-    json["nll"].push_back(number(bucket.score.nll));
+    json["nll"].push_back(number_or_null(bucket.score.nll));
     json["correct"].push_back(bucket.score.correct);
   }
   return json;
@@ -71,11 +70,11 @@ void Score::add(const Score& other) {
 Json to_json(const Score& score) {
   Json json;
   json["tokens"] = score.tokens;
-  json["nll"] = number(score.nll);
+  json["nll"] = number_or_null(score.nll);
   json["correct"] = score.correct;
-  json["loss"] = number(score.loss());
-  json["perplexity"] = number(score.perplexity());
-  json["accuracy"] = number(score.accuracy());
+  json["loss"] = number_or_null(score.loss());
+  json["perplexity"] = number_or_null(score.perplexity());
+  json["accuracy"] = number_or_null(score.accuracy());
   return json;
 }
 

@@ -10,7 +10,7 @@
 #include "host/backbone/model.hpp"
 #include "host/base/clock.hpp"
 #include "host/base/json.hpp"
-#include "host/data/answer_task.hpp"
+#include "host/data/tasks/answer_task.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::eval {

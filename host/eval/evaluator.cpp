@@ -7,7 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/eval/batch.hpp"
 #include "host/eval/not_finite.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
 namespace {

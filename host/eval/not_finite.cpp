@@ -1,7 +1,7 @@
 #include "host/eval/not_finite.hpp"
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
 namespace {

@@ -1,5 +1,7 @@
 #include "host/eval/protocol.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "host/base/error.hpp"
 
 namespace mneme::eval {

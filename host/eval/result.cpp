@@ -1,16 +1,16 @@
 #include "host/eval/result.hpp"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
 namespace mneme::eval {
 namespace {
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json numbers(const std::map<std::string, double>& values) {
   Json json = Json::object();
-  for (const auto& [name, value] : values) json[name] = number(value);
+  for (const auto& [name, value] : values) json[name] = number_or_null(value);
   return json;
 }
 
@@ -48,7 +48,7 @@ std::optional<double> Result::outside_accuracy() const {
 Json to_json(const Result& result) {
   Json json = to_json(result.total);
   const auto add = [&](const char* key, const std::optional<double>& value) {
-    if (value) json[key] = number(*value);
+    if (value) json[key] = number_or_null(*value);
   };
   add("perplexity_per_word", result.perplexity_per_word());
   add("perplexity_per_byte", result.perplexity_per_byte());
@@ -67,8 +67,8 @@ Json to_json(const Result& result) {
   if (!result.metrics.empty()) json["metrics"] = numbers(result.metrics);
   json["segments"] = result.segments;
   json["lanes"] = result.lanes;
-  json["seconds"] = number(result.seconds);
-  json["tokens_per_second"] = number(result.tokens_per_second());
+  json["seconds"] = number_or_null(result.seconds);
+  json["tokens_per_second"] = number_or_null(result.tokens_per_second());
   json["state_bytes"] = result.state_bytes;
   json["final_state_bytes"] = result.final_state_bytes;
   json["cached_projection_bytes"] = result.cached_projection_bytes;

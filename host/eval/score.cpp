@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "host/base/error.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/stream.hpp"
 #include "host/eval/evaluator.hpp"

@@ -1,15 +1,16 @@
 #include "host/generate/conversation.hpp"
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
-#include "host/torch.hpp"
-#include "host/train/checkpoint_checksum.hpp"
-#include "host/train/tensor_bytes.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/checkpoint/checkpoint_checksum.hpp"
+#include "host/tensor/tensor_bytes.hpp"
 
 namespace mneme::generate {
 namespace {
@@ -76,7 +77,7 @@ at::Tensor open_tokens(const SafetensorsFile& file, std::int64_t vocabulary) {
     throw_damaged(file.path(), str("tensor \"", kOpen, "\" is ", dtype_name(view.dtype), ' ',
                                    list_text(view.shape), ", not I64 [1, n]"));
   }
-  at::Tensor open = train::to_tensor(view);
+  at::Tensor open = tensor::to_tensor(view);
   if ((open.lt(0) | open.ge(vocabulary)).any().item<bool>()) {
     throw_damaged(file.path(),
                   str("tensor \"", kOpen, "\" holds ids that are not from 0 to ", vocabulary - 1));
@@ -131,13 +132,13 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
   std::vector<TensorView> views;
   for (const auto& [name, tensor] : tensors) {
     views.push_back({.name = name,
-                     .dtype = train::to_dtype(tensor.scalar_type()),
+                     .dtype = tensor::to_dtype(tensor.scalar_type()),
                      .shape = tensor.sizes().vec(),
                      .data = static_cast<const std::byte*>(tensor.const_data_ptr()),
                      .bytes = tensor.nbytes()});
     writer.add(name, views.back().dtype, views.back().shape, views.back().data);
   }
-  train::add_checksums(metadata, views);
+  run::add_checksums(metadata, views);
   for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
   writer.write(path);
 }
@@ -146,7 +147,7 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
                                    std::int64_t vocabulary) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   check_format(file);
-  train::verify_checksums(file);
+  run::verify_checksums(file);
   check_identity(file, identity);
   Generator::Saved saved;
   const at::Tensor open = open_tokens(file, vocabulary);
@@ -160,7 +161,7 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
   for (const std::string& name : file.names()) {
     if (!name.starts_with(kStatePrefix)) continue;
     saved.session.state.tensors.emplace_back(name.substr(kStatePrefix.size()),
-                                             train::to_tensor(file.at(name)));
+                                             tensor::to_tensor(file.at(name)));
   }
   saved.session.lanes = number_at<std::int64_t>(file, "lanes");
   saved.session.tokens = number_at<std::int64_t>(file, "tokens");

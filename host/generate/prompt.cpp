@@ -7,8 +7,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/data/utf8.hpp"
-#include "host/data/words.hpp"
+#include "host/data/text/utf8.hpp"
+#include "host/data/text/words.hpp"
 
 namespace mneme::generate {
 namespace {

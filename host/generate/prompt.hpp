@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "host/data/text.hpp"
-#include "host/data/vocabulary.hpp"
+#include "host/data/text/text.hpp"
+#include "host/data/text/vocabulary.hpp"
 
 namespace mneme::generate {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::generate {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host/data/vocabulary.hpp"
+#include "host/data/text/vocabulary.hpp"
 
 namespace mneme::generate {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -126,7 +126,7 @@ AttentionResult PlainLayer::attention(const AttentionCall& call) {
 }
 
 HookDriver::HookDriver(const config::MemoryConfig& memory, const BackboneInfo& backbone,
-                       PluginLoader& loader, Phase phase, int64_t lanes)
+                       plugin::PluginLoader& loader, Phase phase, int64_t lanes)
     : stack_(one_tier(memory), backbone, loader), state_(stack_.new_state(phase, lanes)) {}
 
 HookDriver::~HookDriver() = default;

@@ -45,7 +45,7 @@ class HookDriver {
  public:
   // The manifest must hold exactly one tier. Errors: as Stack, Error(kUsage) for another number of
   // tiers.
-  HookDriver(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader,
+  HookDriver(const config::MemoryConfig& memory, const BackboneInfo& backbone, plugin::PluginLoader& loader,
              Phase phase, int64_t lanes);
   ~HookDriver();
   HookDriver(const HookDriver&) = delete;

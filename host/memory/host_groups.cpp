@@ -1,6 +1,6 @@
 #include "host/memory/host_groups.hpp"
 
-#include "host/memory/groups/groups.hpp"
+#include "host/memory/abi/groups.hpp"
 
 namespace mneme::memory {
 

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/memory/plugin_folder.hpp"
+#include "host/plugin/plugin_folder.hpp"
 #include "host/memory/tier.hpp"
-#include "host/memory/tier_state.hpp"
-#include "host/torch.hpp"
+#include "host/memory/state/tier_state.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -98,8 +98,8 @@ StackState::Saved StackState::save() const {
     const std::string& name = tier->tier().name();
     saved.metadata["tier." + name] = state_signature(tier->tier(), phase_);
     const config::Value options =
-        memory::trained_options(tier->tier().option_specs(), tier->tier().options());
-    if (!options.members().empty()) saved.metadata[kSavedOptions + name] = to_text(options);
+        plugin::trained_options(tier->tier().option_specs(), tier->tier().options());
+    if (!options.members().empty()) saved.metadata[plugin::kSavedOptions + name] = plugin::to_text(options);
     tier->save(name, saved.tensors);
   }
   return saved;
@@ -132,9 +132,9 @@ void check_together(const config::MemoryConfig& memory, const BackboneInfo& back
 
 }  // namespace
 
-Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader)
+Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, plugin::PluginLoader& loader)
     : backbone_(backbone) {
-  const std::vector<std::string> folders = folders_to_search(memory.plugins);
+  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
   for (std::size_t i = 0; i < memory.tiers.size(); ++i) {
     tiers_.push_back(std::make_unique<Tier>(static_cast<int64_t>(i), memory.tiers[i], folders,
                                             backbone_, loader));
@@ -148,7 +148,7 @@ Stack::~Stack() = default;
 std::vector<TierIdentity> Stack::identities() const {
   std::vector<TierIdentity> out;
   for (const auto& tier : tiers_) {
-    const LoadedPlugin& plugin = tier->instance(Phase::kTraining).plugin();
+    const plugin::LoadedPlugin& plugin = tier->instance(Phase::kTraining).plugin();
     out.push_back({plugin.note.id, plugin.note.version, plugin.path, plugin.sha256,
                    plugin.note.compiler, plugin.note.commit,
                    (plugin.note.flags & MNEME_NOTE_DIRTY) != 0});
@@ -233,8 +233,8 @@ StackState Stack::restore_counters(Phase phase, int64_t lanes,
 
 StackState Stack::restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const {
   StackState state = restore_counters(phase, lanes, saved);
-  const std::vector<OptionChange> changes = changed_options(saved);
-  if (!changes.empty()) throw_changed_options("memory state", changes, kRestoreHint);
+  const std::vector<plugin::OptionChange> changes = changed_options(saved);
+  if (!changes.empty()) plugin::throw_changed_options("memory state", changes, kRestoreHint);
   std::map<std::string, at::Tensor> by_name(saved.tensors.begin(), saved.tensors.end());
   for (const auto& tier : state.tiers_) {
     const std::string key = "tier." + tier->tier().name();

@@ -24,9 +24,13 @@
 #include "host/config/experiment.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/layer_services.hpp"
-#include "host/memory/rows.hpp"
-#include "host/memory/state_carry.hpp"
-#include "host/memory/trained_options.hpp"
+#include "host/memory/state/rows.hpp"
+#include "host/memory/state/state_carry.hpp"
+#include "host/plugin/trained_options.hpp"
+
+namespace mneme::plugin {
+class PluginLoader;  // loader.hpp
+}  // namespace mneme::plugin
 
 namespace mneme::memory {
 
@@ -34,7 +38,6 @@ class FiniteWatch;   // finite_watch.hpp
 class Tier;          // tier.hpp
 class TierState;     // tier_state.hpp
 struct TierOutline;  // tier_outline.hpp
-class PluginLoader;  // loader.hpp
 
 // The backbone as tiers see it.
 struct BackboneInfo {
@@ -130,7 +133,7 @@ class Stack {
   // Loads the plugins, creates the instances and initialises the parameters (unless
   // backbone.draws_parameters is false). Errors: Error(kPlugin | kUsage) naming file, line and what
   // to do.
-  Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, PluginLoader& loader);
+  Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, plugin::PluginLoader& loader);
   ~Stack();
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
@@ -182,13 +185,13 @@ class Stack {
   // The options that a tier's plugin publishes.
   const std::vector<config::OptionSpec>& option_specs(std::size_t tier) const;
   // The values of the options that parameters and state mean something with.
-  TierOptions trained_options() const;
+  plugin::TierOptions trained_options() const;
   // Where these values differ from those with which parameters or a state were made.
-  std::vector<OptionChange> changed_options(const TierOptions& trained) const;
+  std::vector<plugin::OptionChange> changed_options(const plugin::TierOptions& trained) const;
 
  private:
   friend class SegmentRun;
-  std::vector<OptionChange> changed_options(const StackState::Saved& saved) const;
+  std::vector<plugin::OptionChange> changed_options(const StackState::Saved& saved) const;
   StackState restore_counters(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
 
   BackboneInfo backbone_;

@@ -8,15 +8,15 @@
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
-#include "host/memory/call_error.hpp"
-#include "host/memory/groups/normalise.hpp"
-#include "host/memory/known_fields.hpp"
-#include "host/memory/ops.hpp"
-#include "host/memory/plugin_call.hpp"
-#include "host/memory/plugin_options.hpp"
-#include "host/memory/running_call.hpp"
-#include "host/memory/setup.hpp"
-#include "host/torch.hpp"
+#include "host/memory/abi/call_error.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/plugin/known_fields.hpp"
+#include "host/ops/ops.hpp"
+#include "host/memory/abi/plugin_call.hpp"
+#include "host/plugin/plugin_options.hpp"
+#include "host/plugin/running_call.hpp"
+#include "host/memory/abi/setup.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -35,7 +35,7 @@ mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int6
   info.segment = phase == Phase::kEvaluation ? backbone.eval_segment : backbone.train_segment;
   info.bptt_segments = backbone.bptt_segments;
   info.position = backbone.position.c_str();
-  info.compute_dtype = dtype_code_of(backbone.compute_dtype);
+  info.compute_dtype = ops::dtype_code_of(backbone.compute_dtype);
   info.attention_dropout = backbone.attention_dropout;
   return info;
 }
@@ -96,7 +96,7 @@ bool same_parameters(const Instance& a, const Instance& b) {
 
 }  // namespace
 
-Instance::Instance(const LoadedPlugin& plugin, config::OptionMap options,
+Instance::Instance(const plugin::LoadedPlugin& plugin, config::OptionMap options,
                    const BackboneInfo& backbone, const std::vector<int64_t>& served, Phase phase,
                    const std::string& where)
     : plugin_(plugin), where_(str(where, ": plugin ", plugin.note.id)) {
@@ -113,7 +113,7 @@ Instance::~Instance() { destroy(); }
 
 void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
                       std::vector<int64_t> served, Phase phase) {
-  const RunningCall running(where_, "create");
+  const plugin::RunningCall running(where_, "create");
   mneme_setup setup;
   setup.instance = this;
   setup.options = &options;
@@ -143,7 +143,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
 
 // Runs are over by then, and their results are written: what destroy throws is said and no more.
 void Instance::destroy() noexcept {
-  const RunningCall running(where_, "destroy");
+  const plugin::RunningCall running(where_, "destroy");
   mneme_error error = MNEME_INIT(mneme_error);
   const mneme_status status = call_plugin(error, [&] {
     plugin_.table.destroy(handle_);
@@ -162,7 +162,7 @@ void Instance::check_traits() const {
   const auto refuse = [&](const std::string& failed, const std::string& hint) {
     throw_plugin(ErrorText{.where = subject, .failed = failed, .hint = hint});
   };
-  if (const auto unknown = unknown_value(traits_))
+  if (const auto unknown = plugin::unknown_value(traits_))
     refuse("traits." + unknown->text(), "leave them 0, or use a newer mneme");
   if (traits_.absorb != MNEME_ABSORB_NEVER && table().absorb == nullptr)
     refuse("traits.absorb asks for a moment, but the plugin has no absorb hook",
@@ -192,9 +192,9 @@ void Instance::check_traits() const {
 }
 
 Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<std::string>& folders,
-           const BackboneInfo& backbone, PluginLoader& loader)
+           const BackboneInfo& backbone, plugin::PluginLoader& loader)
     : index_(index), config_(config), where_(config.position.text()) {
-  const LoadedPlugin& plugin = loader.load(config.plugin, folders, config.sha256, where_);
+  const plugin::LoadedPlugin& plugin = loader.load(config.plugin, folders, config.sha256, where_);
   name_ = str(index, ".", plugin.note.id);
   served_index_.assign(static_cast<std::size_t>(backbone.layers), -1);
   if (config.layers) {
@@ -212,11 +212,11 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
     }
     served_index_[static_cast<std::size_t>(served_[i])] = static_cast<int64_t>(i);
   }
-  option_specs_ = memory::option_specs(plugin.table, where_);
-  loss_names_ = read_loss_names(plugin.table, where_);
+  option_specs_ = plugin::option_specs(plugin.table, where_);
+  loss_names_ = plugin::read_loss_names(plugin.table, where_);
   config::Problems problems;
   const config::OptionValues options = config::resolve_options(config, option_specs_, problems);
-  check_weights(config, loss_names_, problems);
+  plugin::check_weights(config, loss_names_, problems);
   problems.throw_if_any();
   options_ = options.training;
   training_ = std::make_shared<Instance>(plugin, options.training, backbone, served_,

@@ -12,8 +12,8 @@
 
 #include "host/base/log.hpp"
 #include "host/config/options.hpp"
-#include "host/memory/loader.hpp"
-#include "host/memory/plugin_losses.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/plugin/plugin_losses.hpp"
 #include "host/memory/stack.hpp"
 #include "mneme/plugin.h"
 
@@ -74,13 +74,13 @@ class Instance : public std::enable_shared_from_this<Instance> {
  public:
   // Calls `create`. `where` is the tier's place in the manifest. Errors: Error(kPlugin) with the
   // plugin's own text.
-  Instance(const LoadedPlugin& plugin, config::OptionMap options, const BackboneInfo& backbone,
+  Instance(const plugin::LoadedPlugin& plugin, config::OptionMap options, const BackboneInfo& backbone,
            const std::vector<int64_t>& served, Phase phase, const std::string& where);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  const LoadedPlugin& plugin() const { return plugin_; }
+  const plugin::LoadedPlugin& plugin() const { return plugin_; }
   const mneme_plugin& table() const { return plugin_.table; }
   void* handle() const { return handle_; }
   const mneme_tier_traits& traits() const { return traits_; }
@@ -100,7 +100,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void destroy() noexcept;
   void check_traits() const;
 
-  const LoadedPlugin& plugin_;
+  const plugin::LoadedPlugin& plugin_;
   std::string where_;  // "<place in the manifest>: plugin <id>"
   void* handle_ = nullptr;
   mneme_tier_traits traits_{};
@@ -110,7 +110,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
 class Tier {
  public:
   Tier(int64_t index, const config::TierConfig& config, const std::vector<std::string>& folders,
-       const BackboneInfo& backbone, PluginLoader& loader);
+       const BackboneInfo& backbone, plugin::PluginLoader& loader);
 
   const std::shared_ptr<Instance>& shared_instance(Phase phase) const {
     return phase == Phase::kEvaluation && evaluation_ != nullptr ? evaluation_ : training_;
@@ -126,7 +126,7 @@ class Tier {
   // Index among the served layers, -1 when the layer is not served.
   int64_t served_index(int64_t layer) const;
   double loss_weight(const std::string& loss) const;
-  const LossNames& loss_names() const { return loss_names_; }
+  const plugin::LossNames& loss_names() const { return loss_names_; }
 
   // The parameter's tensor for a served layer (-1: model scope).
   const at::Tensor& parameter(mneme_parameter id, int64_t served_index) const;
@@ -146,7 +146,7 @@ class Tier {
   std::string name_;
   std::vector<config::OptionSpec> option_specs_;
   config::OptionMap options_;
-  LossNames loss_names_;
+  plugin::LossNames loss_names_;
   std::vector<int64_t> served_;
   std::vector<int64_t> served_index_;
   std::shared_ptr<Instance> training_;

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "host/base/text.hpp"
-#include "host/memory/ops.hpp"
+#include "host/ops/ops.hpp"
 #include "host/memory/stack.hpp"
-#include "host/memory/tier_state.hpp"
-#include "host/memory/wants.hpp"
-#include "host/torch.hpp"
+#include "host/memory/state/tier_state.hpp"
+#include "host/plugin/wants.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -40,7 +40,7 @@ constexpr auto kAttributes =
     std::to_array<Word>({{MNEME_ATTRIBUTE_POSITION, "position"}, {MNEME_ATTRIBUTE_MASS, "mass"}});
 std::vector<std::string> wants_of(const mneme_tier_traits& traits) {
   std::vector<std::string> out;
-  for (const Want& want : kWants) {
+  for (const plugin::Want& want : plugin::kWants) {
     if ((traits.wants & want.bit) != 0) out.push_back(str(want.hook, ": ", want.input));
   }
   return out;
@@ -68,7 +68,7 @@ class Outliner {
     const SlotDecl& decl = instance_.slots[index];
     StateOutline out{decl.name, decl.is_model_scope, decl.dims, "", std::nullopt};
     const at::Tensor held = first_scope(decl.is_model_scope).slots[index];
-    out.dtype = dtype_name(dtype_code_of(held.scalar_type()));
+    out.dtype = ops::dtype_name(ops::dtype_code_of(held.scalar_type()));
     if (std::ranges::find(decl.dims, MNEME_ANY) == decl.dims.end()) {
       out.bytes = copies(decl.is_model_scope) * bytes_of(held);
     }
@@ -83,7 +83,7 @@ class Outliner {
     out.dims = full.main().sizes().vec();
     out.dims[0] = MNEME_LANES;
     if (decl.capacity == 0) out.dims[1] = MNEME_ANY;
-    out.dtype = dtype_name(dtype_code_of(full.main().scalar_type()));
+    out.dtype = ops::dtype_name(ops::dtype_code_of(full.main().scalar_type()));
     if (decl.capacity != 0) out.bytes = copies(decl.is_model_scope) * full.bytes();
     out.rows = kRows.at(static_cast<std::size_t>(decl.kind));
     out.attributes = words_of(decl.attributes, kAttributes);

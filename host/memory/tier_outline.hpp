@@ -56,7 +56,7 @@ struct TierOutline {
   std::string name;                      // "<index>.<plugin id>"
   std::string place;                     // "file:line:column" of the [[memory.tier]]
   std::string called;                    // the plugin, as the manifest names it
-  const LoadedPlugin* plugin = nullptr;  // lives as long as its loader
+  const plugin::LoadedPlugin* plugin = nullptr;  // lives as long as its loader
   std::vector<int64_t> served;           // layers
   std::vector<ParameterOutline> parameters;
   InstanceOutline training;

@@ -4,13 +4,13 @@
 
 #include "host/base/text.hpp"
 #include "host/eval/batch.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::train {
 namespace {
 
-std::string bad_parameter(const Runtime& runtime) {
-  for (const TrainableParameter& parameter : runtime.parameters()) {
+std::string bad_parameter(const run::Runtime& runtime) {
+  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
     if (!at::isfinite(parameter.tensor).all().item<bool>()) {
       return str("parameter ", parameter.name);
     }
@@ -18,7 +18,7 @@ std::string bad_parameter(const Runtime& runtime) {
   return "";
 }
 
-eval::NotFinite run_segment(Runtime& runtime, memory::StackState& state,
+eval::NotFinite run_segment(run::Runtime& runtime, memory::StackState& state,
                             const data::Segment& segment) {
   const backbone::Batch batch =
       eval::make_batch(segment, runtime.model().vocabulary(), runtime.device());
@@ -38,7 +38,7 @@ eval::NotFinite run_segment(Runtime& runtime, memory::StackState& state,
 
 }  // namespace
 
-eval::NotFinite find_not_finite(Runtime& runtime, memory::StackState& state,
+eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
                                 const std::vector<data::Segment>& segments) {
   const at::NoGradGuard no_grad;
   if (std::string found = bad_parameter(runtime); !found.empty()) return {found};

@@ -6,7 +6,7 @@
 #include "host/data/stream.hpp"
 #include "host/eval/not_finite.hpp"
 #include "host/memory/stack.hpp"
-#include "host/train/runtime.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::train {
 
@@ -15,7 +15,7 @@ namespace mneme::train {
 // eval::find_not_finite names, with the segment ("..., segment 2 of the step"). Nothing is found
 // when every forward pass is finite: then only the backward pass left the finite numbers. `state`
 // and the model's noise position are the step's first ones; both are changed.
-[[nodiscard]] eval::NotFinite find_not_finite(Runtime& runtime, memory::StackState& state,
+[[nodiscard]] eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
                                               const std::vector<data::Segment>& segments);
 
 }  // namespace mneme::train

@@ -1,15 +1,17 @@
+#include "host/memory/host_groups.hpp"
 #include "host/train/dry_run.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "host/base/error.hpp"
-#include "host/memory/loader.hpp"
-#include "host/torch.hpp"
-#include "host/train/schedule.hpp"
-#include "host/train/stream_options.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/optim/schedule.hpp"
+#include "host/run/stream_options.hpp"
 
 namespace mneme::train {
 namespace {
@@ -71,8 +73,8 @@ std::unique_ptr<data::Stream> open_data(const config::Experiment& experiment, Tr
   plan.vocabulary = dataset.vocabulary_size();
   plan.vocabulary_source = reads_files(experiment.data) ? "the training data" : "the task";
   plan.data = dataset.describe();
-  check_valid_split(experiment, dataset);
-  return dataset.make_stream(data::Split::kTrain, training_options(experiment.train));
+  run::check_valid_split(experiment, dataset);
+  return dataset.make_stream(data::Split::kTrain, run::training_options(experiment.train));
 }
 
 std::string part_of(const std::string& name) {
@@ -102,11 +104,11 @@ void add_part(std::vector<ParameterPart>& parts, const std::string& name, std::i
 
 void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   const backbone::ModelSetup setup =
-      model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
-  memory::PluginLoader loader;
+      run::model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
+  plugin::PluginLoader loader{memory::find_group};
   const auto stack = outline_memory(experiment, loader);
   const auto model = backbone::make_model(experiment.model, setup);
-  ModelSizes sizes;
+  run::ModelSizes sizes;
   sizes.vocabulary = plan.vocabulary;
   sizes.context_rows = stack->context_rows(memory::Phase::kTraining);
   sizes.rider_rows = stack->rider_rows(memory::Phase::kTraining);
@@ -117,15 +119,15 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   for (const memory::TierParameter& parameter : stack->parameters()) {
     add_part(plan.memory, tier_part(parameter, *stack), parameter.tensor.numel());
   }
-  plan.parameters = group_parameters(experiment.train, model->parameters(), stack->parameters());
-  check_groups(experiment.train, plan.parameters);
-  for (const TrainableParameter& parameter : plan.parameters) {
+  plan.parameters = optim::group_parameters(experiment.train, model->parameters(), stack->parameters());
+  optim::check_groups(experiment.train, plan.parameters);
+  for (const optim::TrainableParameter& parameter : plan.parameters) {
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   sizes.backbone_parameters = plan.backbone_count();
   sizes.memory_parameters = plan.memory_count();
-  sizes.state_bytes = fresh_state_bytes(*stack, memory::Phase::kTraining, experiment.train.lanes);
-  plan.estimate = estimate_memory(experiment, sizes);
+  sizes.state_bytes = run::fresh_state_bytes(*stack, memory::Phase::kTraining, experiment.train.lanes);
+  plan.estimate = run::estimate_memory(experiment, sizes);
 }
 
 // The steps worth a line: first and last, the warm-up's end, quarters, changes of accumulation.
@@ -139,16 +141,16 @@ std::set<std::int64_t> shown_steps(const config::TrainConfig& train, std::int64_
 
 void plan_steps(const config::TrainConfig& train, const data::Stream* stream, TrainingPlan& plan) {
   const std::int64_t window = train.bptt_segments * train.lanes * train.segment;
-  plan.tokens_per_step = accumulation(train, 0) * window;
+  plan.tokens_per_step = optim::accumulation(train, 0) * window;
   if (train.epochs == 0) plan.steps = train.steps;
-  if (stream != nullptr) plan.steps = count_steps(train, *stream);
+  if (stream != nullptr) plan.steps = optim::count_steps(train, *stream);
   if (!plan.steps) return;
   if (stream != nullptr && stream->segments_per_epoch() > 0) {
-    plan.epochs = count_epochs(train, *stream, *plan.steps);
+    plan.epochs = optim::count_epochs(train, *stream, *plan.steps);
   }
-  const LearningRate rate(train, *plan.steps);
+  const optim::LearningRate rate(train, *plan.steps);
   for (const std::int64_t step : shown_steps(train, *plan.steps)) {
-    plan.schedule.push_back({step, train.lr * rate.factor(step), accumulation(train, step)});
+    plan.schedule.push_back({step, train.lr * rate.factor(step), optim::accumulation(train, step)});
   }
 }
 
@@ -170,10 +172,10 @@ std::int64_t TrainingPlan::backbone_count() const { return sum_of(backbone); }
 std::int64_t TrainingPlan::memory_count() const { return sum_of(memory); }
 
 std::unique_ptr<memory::Stack> outline_memory(const config::Experiment& experiment,
-                                              memory::PluginLoader& loader) {
+                                              plugin::PluginLoader& loader) {
   constexpr std::int64_t kVocabulary = 0;  // tiers do not see it
   const backbone::ModelSetup setup =
-      model_setup(experiment, kVocabulary, experiment.train.precision, c10::kMeta);
+      run::model_setup(experiment, kVocabulary, experiment.train.precision, c10::kMeta);
   return std::make_unique<memory::Stack>(experiment.memory,
                                          backbone::backbone_info(experiment.model, setup), loader);
 }
@@ -195,7 +197,7 @@ Json to_json(const TrainingPlan& plan) {
                {"memory_parameters", plan.memory_count()},
                {"backbone", to_json(plan.backbone)},
                {"memory", to_json(plan.memory)},
-               {"memory_estimate", to_json(plan.estimate)},
+               {"memory_estimate", run::to_json(plan.estimate)},
                {"tokens_per_step", plan.tokens_per_step},
                {"warmup", plan.experiment.train.warmup},
                {"data", plan.data}};
@@ -210,7 +212,7 @@ Json to_json(const TrainingPlan& plan) {
         {{"step", point.step}, {"lr", point.lr}, {"accumulate", point.windows}});
   }
   json["parameters"] = Json::array();
-  for (const TrainableParameter& parameter : plan.parameters) {
+  for (const optim::TrainableParameter& parameter : plan.parameters) {
     json["parameters"].push_back({{"name", parameter.name},
                                   {"shape", parameter.tensor.sizes().vec()},
                                   {"lr", parameter.lr},

@@ -3,16 +3,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "host/base/json.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/loader.hpp"
+#include "host/plugin/loader.hpp"
 #include "host/memory/stack.hpp"
-#include "host/train/memory_estimate.hpp"
-#include "host/train/parameter_groups.hpp"
+#include "host/run/footprint/memory_estimate.hpp"
+#include "host/optim/parameter_groups.hpp"
 
 namespace mneme::train {
 
@@ -33,9 +34,9 @@ struct TrainingPlan {
   config::Experiment experiment;
   std::int64_t vocabulary = 0;
   std::string vocabulary_source;               // for people: "the training data", "the task"
-  std::vector<TrainableParameter> parameters;  // on device meta: shapes without values
+  std::vector<optim::TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
-  MemoryEstimate estimate;
+  run::MemoryEstimate estimate;
   // What the machine that makes the plan has free, for the reader; set by the caller.
   std::optional<FreeMemory> free;
   // Absent when epochs are asked for and the data are not there.
@@ -52,7 +53,7 @@ struct TrainingPlan {
 // The memory of an experiment as a training would make it, on device meta: shapes without values.
 // No data are needed. Errors: as Stack gives them.
 [[nodiscard]] std::unique_ptr<memory::Stack> outline_memory(const config::Experiment& experiment,
-                                                            memory::PluginLoader& loader);
+                                                            plugin::PluginLoader& loader);
 
 // Checks the experiment as a training would: data (when data.train is there), plugins, model,
 // groups of parameters. Without the data the vocabulary must be known: data.vocabulary_size, a

@@ -1,13 +1,14 @@
+#include "host/memory/host_groups.hpp"
 #include "host/train/experiment_check.hpp"
 
 #include "host/base/error.hpp"
 #include "host/config/options.hpp"
 #include "host/data/data_file.hpp"
-#include "host/data/prepared.hpp"
-#include "host/memory/loader.hpp"
-#include "host/memory/plugin_folder.hpp"
-#include "host/memory/plugin_losses.hpp"
-#include "host/memory/plugin_options.hpp"
+#include "host/data/prepare/prepared.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/plugin/plugin_folder.hpp"
+#include "host/plugin/plugin_losses.hpp"
+#include "host/plugin/plugin_options.hpp"
 #include "host/train/dry_run.hpp"
 
 namespace mneme::train {
@@ -36,13 +37,13 @@ config::Value all_options(const std::vector<config::OptionSpec>& specs,
 
 // Checks a tier's options and weights and fills its options in. Errors: as PluginLoader::load.
 void resolve_tier(config::TierConfig& tier, const std::vector<std::string>& folders,
-                  memory::PluginLoader& loader, config::Problems& problems) {
+                  plugin::PluginLoader& loader, config::Problems& problems) {
   const std::string where = tier.position.text();
-  const memory::LoadedPlugin& plugin = loader.load(tier.plugin, folders, tier.sha256, where);
-  const auto specs = memory::option_specs(plugin.table, where);
+  const plugin::LoadedPlugin& plugin = loader.load(tier.plugin, folders, tier.sha256, where);
+  const auto specs = plugin::option_specs(plugin.table, where);
   const std::size_t before = problems.size();
   const config::OptionValues values = config::resolve_options(tier, specs, problems);
-  memory::check_weights(tier, memory::read_loss_names(plugin.table, where), problems);
+  plugin::check_weights(tier, plugin::read_loss_names(plugin.table, where), problems);
   if (problems.size() == before) tier.options = all_options(specs, values.training);
 }
 
@@ -88,8 +89,8 @@ ExperimentCheck check_experiment(const ExperimentSource& source) {
   check.experiment =
       config::parse_experiment(source.path, source.overrides, source.memory, problems);
   config::MemoryConfig& memory = check.experiment.memory;
-  const std::vector<std::string> folders = memory::folders_to_search(memory.plugins);
-  memory::PluginLoader loader;
+  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
+  plugin::PluginLoader loader{memory::find_group};
   for (config::TierConfig& tier : memory.tiers) {
     if (tier.plugin.empty()) continue;  // a problem already
     collect(problems, [&] { resolve_tier(tier, folders, loader, problems); });
@@ -106,10 +107,10 @@ ExperimentCheck check_experiment(const ExperimentSource& source) {
 config::Experiment resolve_experiment(const ExperimentSource& source) {
   config::Experiment experiment =
       config::parse_experiment(source.path, source.overrides, source.memory);
-  memory::PluginLoader loader;
+  plugin::PluginLoader loader{memory::find_group};
   config::Problems problems;
   for (config::TierConfig& tier : experiment.memory.tiers) {
-    resolve_tier(tier, memory::folders_to_search(experiment.memory.plugins), loader, problems);
+    resolve_tier(tier, plugin::folders_to_search(experiment.memory.plugins), loader, problems);
   }
   problems.throw_if_any();
   return experiment;

@@ -1,3 +1,4 @@
+#include "host/memory/host_groups.hpp"
 #include "host/train/session.hpp"
 
 #include <algorithm>
@@ -6,42 +7,42 @@
 #include "host/base/clock.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/diagnosis.hpp"
-#include "host/train/initial_weights.hpp"
-#include "host/train/memory_check.hpp"
-#include "host/train/memory_estimate.hpp"
+#include "host/weights/initial_weights.hpp"
+#include "host/run/footprint/memory_check.hpp"
+#include "host/run/footprint/memory_estimate.hpp"
 #include "host/train/session_pass.hpp"
-#include "host/train/stream_options.hpp"
+#include "host/run/stream_options.hpp"
 
 namespace mneme::train {
 namespace {
 
 // What is optimised at which base rate; empty when all have the same.
-std::map<std::string, double> rates_of(const std::vector<TrainableParameter>& parameters) {
+std::map<std::string, double> rates_of(const std::vector<optim::TrainableParameter>& parameters) {
   std::map<std::string, double> rates;
-  for (const TrainableParameter& parameter : parameters) rates[parameter.rate] = parameter.lr;
+  for (const optim::TrainableParameter& parameter : parameters) rates[parameter.rate] = parameter.lr;
   return rates.size() > 1 ? rates : std::map<std::string, double>();
 }
 
 // A runtime, or an error that says what took the memory. The data are read before, so that the
 // vocabulary is known by then.
-std::unique_ptr<Runtime> open_runtime(const config::Experiment& experiment,
-                                      RuntimeOptions options) {
+std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
+                                      run::RuntimeOptions options) {
   if (!options.dataset) options.dataset = std::make_shared<const data::Dataset>(experiment.data);
-  if (!options.loader) options.loader = std::make_shared<memory::PluginLoader>();
-  check_training_fits(experiment, options);
+  if (!options.loader) options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  run::check_training_fits(experiment, options);
   try {
-    return std::make_unique<Runtime>(experiment, options);
+    return std::make_unique<run::Runtime>(experiment, options);
   } catch (const std::exception& error) {
-    if (!is_out_of_memory(error)) throw;
+    if (!run::is_out_of_memory(error)) throw;
     const std::int64_t vocabulary = options.dataset->vocabulary_size();
-    throw_out_of_memory("making the model", estimate_memory(experiment, vocabulary), error);
+    run::throw_out_of_memory("making the model", run::estimate_memory(experiment, vocabulary), error);
   }
 }
 
-RuntimeOptions runtime_options(const SessionOptions& options) {
-  RuntimeOptions runtime = options.runtime;
+run::RuntimeOptions runtime_options(const SessionOptions& options) {
+  run::RuntimeOptions runtime = options.runtime;
   if (!options.initial_weights.empty()) runtime.weights_follow = true;
   return runtime;
 }
@@ -52,31 +53,31 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
     : runtime_(open_runtime(experiment, runtime_options(options))),
       stream_(std::move(options.stream)) {
   const config::TrainConfig& train = experiment.train;
-  check_groups(train, runtime_->parameters());
+  optim::check_groups(train, runtime_->parameters());
   if (!stream_) {
-    stream_ = runtime_->dataset()->make_stream(data::Split::kTrain, training_options(train));
-    check_valid_split(experiment, *runtime_->dataset());
+    stream_ = runtime_->dataset()->make_stream(data::Split::kTrain, run::training_options(train));
+    run::check_valid_split(experiment, *runtime_->dataset());
   }
-  total_steps_ = count_steps(train, *stream_);
-  rate_ = std::make_unique<LearningRate>(train, total_steps_);
+  total_steps_ = optim::count_steps(train, *stream_);
+  rate_ = std::make_unique<optim::LearningRate>(train, total_steps_);
   rates_ = rates_of(runtime_->parameters());
   const bool has_initial = !options.initial_weights.empty();
   // Before the state: slots may start from a parameter.
-  if (has_initial) static_cast<void>(load_initial_weights(*runtime_, options.initial_weights));
+  if (has_initial) static_cast<void>(weights::load_initial_weights(*runtime_, options.initial_weights));
   try {
-    optimizer_ = std::make_unique<Adam>(
-        runtime_->parameters(), AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
+    optimizer_ = std::make_unique<optim::Adam>(
+        runtime_->parameters(), optim::AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
     state_ = runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
   } catch (const std::exception& error) {
-    if (!is_out_of_memory(error)) throw;
-    throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
+    if (!run::is_out_of_memory(error)) throw;
+    run::throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
   }
   const bool is_claimed = options.claim_folder != nullptr;
   if (options.folder.empty() && !is_claimed) return;
-  RunWriter::WriteCheckpoint write_first;
+  run::RunWriter::WriteCheckpoint write_first;
   if (has_initial) write_first = [this](const std::filesystem::path& path) { save(path); };
   const std::filesystem::path folder = is_claimed ? options.claim_folder() : options.folder;
-  writer_ = RunWriter::create(folder, *runtime_, write_first, is_claimed);
+  writer_ = run::RunWriter::create(folder, *runtime_, write_first, is_claimed);
 }
 
 Session::~Session() = default;
@@ -100,12 +101,12 @@ void Session::go_back(Place place) {
   runtime_->model().seek_noise(place.noise);
 }
 
-StepReport Session::train_step() {
+run::StepReport Session::train_step() {
   begin_training();
   const double start = steady_clock().seconds();
   const at::AutoGradMode grad(true);
   Place begin = place();
-  StepReport report;
+  run::StepReport report;
   try {
     optimizer_->zero_grad();
     const Pass pass = run_passes();
@@ -118,7 +119,7 @@ StepReport Session::train_step() {
     update(report, pass);
   } catch (const std::exception& error) {
     go_back(std::move(begin));
-    if (is_out_of_memory(error)) throw_out_of_memory(str("step ", step_ + 1), estimate(), error);
+    if (run::is_out_of_memory(error)) run::throw_out_of_memory(str("step ", step_ + 1), estimate(), error);
     throw;
   } catch (...) {
     go_back(std::move(begin));
@@ -129,7 +130,7 @@ StepReport Session::train_step() {
   return report;
 }
 
-void Session::report_numbers(StepReport& report, const Pass& pass) const {
+void Session::report_numbers(run::StepReport& report, const Pass& pass) const {
   std::vector<at::Tensor> numbers = {pass.loss, optimizer_->gradient_norm().to(pass.loss.device())};
   for (const auto& [name, sum] : pass.losses) numbers.push_back(sum);
   for (const auto& [name, sum] : pass.metrics) numbers.push_back(sum);
@@ -141,7 +142,7 @@ void Session::report_numbers(StepReport& report, const Pass& pass) const {
   for (const auto& [name, sum] : pass.metrics) report.metrics[name] = *number++;
 }
 
-void Session::update(StepReport& report, const Pass& pass) {
+void Session::update(run::StepReport& report, const Pass& pass) {
   const config::TrainConfig& train = experiment().train;
   if (train.clip > 0.0) optimizer_->clip(report.grad_norm, train.clip);
   const double factor = rate_->factor(step_);
@@ -170,7 +171,7 @@ eval::NotFinite Session::find_in_backward(const Place& begin) {
 namespace {
 
 // The loss, or the auxiliary one that is not finite.
-std::string loss_text(const StepReport& report) {
+std::string loss_text(const run::StepReport& report) {
   const auto bad = std::ranges::find_if(
       report.losses, [](const auto& loss) { return !std::isfinite(loss.second); });
   if (!std::isfinite(report.loss) || bad == report.losses.end()) {
@@ -181,7 +182,7 @@ std::string loss_text(const StepReport& report) {
 
 }  // namespace
 
-void Session::fail_not_finite(const StepReport& report, const Pass& pass, const Place& begin) {
+void Session::fail_not_finite(const run::StepReport& report, const Pass& pass, const Place& begin) {
   const std::vector<std::string> names = optimizer_->non_finite_gradients();
   optimizer_->zero_grad();
   memory::StackState state = begin.state.clone();
@@ -213,6 +214,6 @@ void Session::fail_not_finite(const StepReport& report, const Pass& pass, const 
                                      "train.precision = \"f32\"")});
 }
 
-MemoryEstimate Session::estimate() const { return estimate_memory(*runtime_); }
+run::MemoryEstimate Session::estimate() const { return run::estimate_memory(*runtime_); }
 
 }  // namespace mneme::train

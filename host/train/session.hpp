@@ -14,18 +14,18 @@
 #include "host/eval/evaluator.hpp"
 #include "host/eval/not_finite.hpp"
 #include "host/memory/stack.hpp"
-#include "host/train/memory_estimate.hpp"
-#include "host/train/observer.hpp"
-#include "host/train/optimizer.hpp"
-#include "host/train/run_writer.hpp"
-#include "host/train/runtime.hpp"
-#include "host/train/schedule.hpp"
-#include "host/train/valid_record.hpp"
+#include "host/run/footprint/memory_estimate.hpp"
+#include "host/run/observer.hpp"
+#include "host/optim/optimizer.hpp"
+#include "host/run/run_writer.hpp"
+#include "host/run/runtime.hpp"
+#include "host/optim/schedule.hpp"
+#include "host/run/valid_record.hpp"
 
 namespace mneme::train {
 
 struct SessionOptions {
-  RuntimeOptions runtime = {};
+  run::RuntimeOptions runtime = {};
   // Where config, metrics and checkpoints go; "" = nothing is written. See run_folder.hpp.
   std::filesystem::path folder = {};
   // In place of `folder`: makes a new folder for the run alone, when everything else is ready, and
@@ -80,13 +80,13 @@ class Session {
   [[nodiscard]] bool is_finished() const;
   [[nodiscard]] bool is_stopped_early() const { return is_finished() && step_ < total_steps_; }
   // The evaluations of the valid split so far.
-  [[nodiscard]] const ValidRecord& valid_record() const { return valid_; }
+  [[nodiscard]] const run::ValidRecord& valid_record() const { return valid_; }
   // Steps done.
   [[nodiscard]] std::int64_t step() const { return step_; }
   // Targets trained on so far.
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
   [[nodiscard]] const config::Experiment& experiment() const { return runtime_->experiment(); }
-  [[nodiscard]] Runtime& runtime() { return *runtime_; }
+  [[nodiscard]] run::Runtime& runtime() { return *runtime_; }
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
   // One optimiser step. Errors: Error (kRun) for a loss, auxiliary loss or gradient that is not
@@ -94,21 +94,21 @@ class Session {
   // checkpoint; Error (kPlugin) of
   // hooks; Error (kRun) when the data end, or hold no target; Error (kRun | kDevice) when memory
   // runs out, naming the largest consumers and the keys to lower.
-  StepReport train_step();
+  run::StepReport train_step();
   // Trains until total_steps(): reports every step, logs every log_every steps to the folder,
   // evaluates the valid split every eval_every steps and at the end (when there is one), saves to
   // the folder every save_every steps and at the end, and keeps the checkpoint of the lowest valid
   // loss apart. Ends before total_steps() when early_stop evaluations brought no lower loss. When
   // an observer's exception left an evaluation undone, the next call begins with it. An observer
   // may be null.
-  void train(Observer* observer = nullptr);
+  void train(run::Observer* observer = nullptr);
   // Evaluates a split with the present weights at eval.precision; training continues unharmed.
   eval::Result evaluate(data::Split split, eval::Options options = {});
 
   // Saves to the folder, and deletes the checkpoints that train.keep_checkpoints leaves over.
   void save();
   // The folder's writer; nullptr without a folder.
-  [[nodiscard]] RunWriter* writer() { return writer_.get(); }
+  [[nodiscard]] run::RunWriter* writer() { return writer_.get(); }
   // The checkpoint written or loaded last; "" = none yet.
   [[nodiscard]] const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
 
@@ -119,7 +119,7 @@ class Session {
   // model, memory, data or training settings, listing the differences; Error (kRun) for files that
   // are no checkpoint. A failed load leaves the session as it was.
   void load(const std::filesystem::path& path);
-  void load(const Checkpoint& checkpoint);
+  void load(const run::Checkpoint& checkpoint);
 
  private:
   struct Pass;  // sums of one step; session_pass.hpp
@@ -131,13 +131,13 @@ class Session {
     memory::StackState state = {};
   };
 
-  [[nodiscard]] MemoryEstimate estimate() const;
+  [[nodiscard]] run::MemoryEstimate estimate() const;
   void begin_training();
   [[nodiscard]] Place place() const;
   void go_back(Place place);
-  void report_numbers(StepReport& report, const Pass& pass) const;
-  void update(StepReport& report, const Pass& pass);
-  [[noreturn]] void fail_not_finite(const StepReport& report, const Pass& pass, const Place& begin);
+  void report_numbers(run::StepReport& report, const Pass& pass) const;
+  void update(run::StepReport& report, const Pass& pass);
+  [[noreturn]] void fail_not_finite(const run::StepReport& report, const Pass& pass, const Place& begin);
   // What the backward passes of plugins' kernels left not finite.
   [[nodiscard]] eval::NotFinite find_in_backward(const Place& begin);
   // session_pass.cpp: the forward and backward passes of a step
@@ -148,23 +148,23 @@ class Session {
   // session_loop.cpp
   [[nodiscard]] bool is_evaluation_due() const;
   // True when the result is the best of several.
-  bool evaluate_valid(Observer* observer);
+  bool evaluate_valid(run::Observer* observer);
   // Logs which parameters no gradient has reached.
   void say_untrained() const;
-  void save_to_folder(Observer* observer);
+  void save_to_folder(run::Observer* observer);
 
-  std::unique_ptr<Runtime> runtime_;
-  std::unique_ptr<Runtime> eval_runtime_;  // when eval.precision differs
+  std::unique_ptr<run::Runtime> runtime_;
+  std::unique_ptr<run::Runtime> eval_runtime_;  // when eval.precision differs
   std::unique_ptr<data::Stream> stream_;
-  std::unique_ptr<Adam> optimizer_;
+  std::unique_ptr<optim::Adam> optimizer_;
   std::int64_t total_steps_ = 0;
-  std::unique_ptr<LearningRate> rate_;
+  std::unique_ptr<optim::LearningRate> rate_;
   std::map<std::string, double> rates_;  // base rates, when they differ
   memory::StackState state_;
-  std::unique_ptr<RunWriter> writer_;
+  std::unique_ptr<run::RunWriter> writer_;
   std::filesystem::path last_checkpoint_;
   std::int64_t last_checkpoint_step_ = 0;
-  ValidRecord valid_;
+  run::ValidRecord valid_;
   std::int64_t step_ = 0;
   std::int64_t tokens_ = 0;
   double seconds_ = 0.0;

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "host/base/log.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
-#include "host/train/untrained.hpp"
+#include "host/optim/untrained.hpp"
 
 namespace mneme::train {
 namespace {
@@ -25,13 +25,13 @@ eval::Result Session::evaluate(data::Split split, eval::Options options) {
     return runtime_->evaluate(split, std::move(options));
   }
   if (!eval_runtime_) {
-    RuntimeOptions with;
+    run::RuntimeOptions with;
     with.device = runtime_->device();
     with.precision = experiment().eval.precision;
     with.dataset = runtime_->dataset();
     with.loader = runtime_->loader();
     with.weights_follow = true;
-    eval_runtime_ = std::make_unique<Runtime>(experiment(), with);
+    eval_runtime_ = std::make_unique<run::Runtime>(experiment(), with);
   }
   eval_runtime_->copy_parameters(*runtime_);
   return eval_runtime_->evaluate(split, std::move(options));
@@ -49,7 +49,7 @@ bool Session::is_evaluation_due() const {
   return step_ == total_steps_ || (every > 0 && step_ % every == 0);
 }
 
-void Session::train(Observer* observer) {
+void Session::train(run::Observer* observer) {
   const config::TrainConfig& train = experiment().train;
   const auto is_due = [&](std::int64_t every) {
     return is_finished() || (every > 0 && step_ % every == 0);
@@ -58,7 +58,7 @@ void Session::train(Observer* observer) {
     save_to_folder(observer);
   }
   while (!is_finished()) {
-    const StepReport report = train_step();
+    const run::StepReport report = train_step();
     if (writer_ && train.log_every > 0 && is_due(train.log_every)) writer_->append(report);
     if (step_ == first_settled_log(train.log_every, total_steps_)) say_untrained();
     if (observer != nullptr) observer->on_step(report);
@@ -68,13 +68,13 @@ void Session::train(Observer* observer) {
 }
 
 void Session::say_untrained() const {
-  for (const std::string& line : untrained_lines(*optimizer_, runtime_->stack(), step_)) {
+  for (const std::string& line : optim::untrained_lines(*optimizer_, runtime_->stack(), step_)) {
     log_warning(line);
   }
 }
 
-bool Session::evaluate_valid(Observer* observer) {
-  EvalReport report;
+bool Session::evaluate_valid(run::Observer* observer) {
+  run::EvalReport report;
   report.step = step_;
   report.split = data::Split::kValid;
   eval::Options options;
@@ -92,7 +92,7 @@ bool Session::evaluate_valid(Observer* observer) {
   return report.is_best && experiment().train.eval_every > 0;
 }
 
-void Session::save_to_folder(Observer* observer) {
+void Session::save_to_folder(run::Observer* observer) {
   if (!writer_) return;
   save();
   if (observer != nullptr) observer->on_checkpoint(step_, last_checkpoint_);

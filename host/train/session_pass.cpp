@@ -5,7 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/eval/batch.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::train {
 namespace {
@@ -23,7 +23,7 @@ void add_reported(ReportSums& sums, const std::map<std::string, memory::Reported
 
 Session::Pass Session::run_passes() {
   Pass pass;
-  const std::int64_t count = accumulation(experiment().train, step_);
+  const std::int64_t count = optim::accumulation(experiment().train, step_);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::vector<data::Segment> window = read_window(pass);
     const auto asked = std::count_if(window.begin(), window.end(),

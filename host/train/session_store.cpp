@@ -1,10 +1,12 @@
 // Saving, loading and resuming a session.
 #include "host/base/error.hpp"
-#include "host/base/file.hpp"
+
+#include <nlohmann/json.hpp>
+#include "host/base/file/file.hpp"
 #include "host/base/shell_word.hpp"
-#include "host/torch.hpp"
-#include "host/train/checkpoint.hpp"
-#include "host/train/run_description.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/run_description.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::train {
@@ -48,12 +50,12 @@ void check_extension(const std::filesystem::path& folder, const Session& session
 
 std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
                                          SessionOptions options) {
-  std::unique_ptr<RunWriter> writer = RunWriter::reopen(folder);
-  const RunFolder& run = writer->folder();
+  std::unique_ptr<run::RunWriter> writer = run::RunWriter::reopen(folder);
+  const run::RunFolder& run = writer->folder();
   const std::int64_t steps = options.steps;
   const config::Experiment experiment = with_steps(run.experiment(), steps);
   const Json info = run.info();
-  std::optional<Checkpoint> checkpoint;
+  std::optional<run::Checkpoint> checkpoint;
   if (!run.checkpoints().steps().empty() || options.checkpoint != "last") {
     checkpoint.emplace(
         run.open_checkpoint(options.checkpoint, str("mneme train --resume ", shell_word(folder.string()))));
@@ -68,16 +70,16 @@ std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
     data.vocabulary = run.vocabulary();
     options.runtime.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
   }
-  check_data(info, options.runtime.dataset->describe());
+  run::check_data(info, options.runtime.dataset->describe());
   const bool may_change = options.may_change_plugins;
   options.folder.clear();
   options.runtime.weights_follow = checkpoint.has_value();
   auto session = std::make_unique<Session>(experiment, std::move(options));
   if (!may_change) {
-    check_plugins(checkpoint ? checkpoint->plugins() : read_plugins(info),
+    run::check_plugins(checkpoint ? checkpoint->plugins() : run::read_plugins(info),
                   session->runtime().stack().identities());
   }
-  RunProgress progress;
+  run::RunProgress progress;
   if (checkpoint) {
     session->load(*checkpoint);
     progress = checkpoint->progress();
@@ -100,7 +102,7 @@ void Session::save() {
 }
 
 void Session::save(const std::filesystem::path& path) {
-  RunProgress progress;
+  run::RunProgress progress;
   progress.step = step_;
   progress.tokens = tokens_;
   progress.seconds = seconds_;
@@ -108,18 +110,18 @@ void Session::save(const std::filesystem::path& path) {
   progress.valid = valid_;
   progress.data_position = stream_->position();
   progress.noise_position = runtime_->model().noise_position();
-  write_checkpoint(path, *runtime_, *optimizer_, state_, progress);
+  run::write_checkpoint(path, *runtime_, *optimizer_, state_, progress);
   last_checkpoint_ = path;
   last_checkpoint_step_ = step_;
 }
 
-void Session::load(const std::filesystem::path& path) { load(Checkpoint::open(path)); }
+void Session::load(const std::filesystem::path& path) { load(run::Checkpoint::open(path)); }
 
-void Session::load(const Checkpoint& checkpoint) {
+void Session::load(const run::Checkpoint& checkpoint) {
   // First: a default on either side stands in no experiment.
   const auto changes = runtime_->stack().changed_options(checkpoint.trained_options());
   if (!changes.empty()) {
-    memory::throw_changed_options(
+    plugin::throw_changed_options(
         checkpoint.path().string(), changes,
         "resume with the experiment and the plugins that wrote it, or start a new run");
   }

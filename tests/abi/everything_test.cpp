@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

@@ -6,9 +6,9 @@
 #include <ostream>
 
 #include "host/base/error.hpp"
-#include "host/memory/groups/groups.hpp"
-#include "host/memory/setup.hpp"
-#include "host/torch.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/memory/abi/setup.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

@@ -8,11 +8,12 @@
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
-#include "host/memory/groups/groups.hpp"
-#include "host/memory/host_object.hpp"
-#include "host/memory/negotiate.hpp"
-#include "host/memory/note.hpp"
-#include "host/torch.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/memory/host_groups.hpp"
+#include "host/plugin/host_object.hpp"
+#include "host/plugin/negotiate.hpp"
+#include "host/plugin/file/note.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {
@@ -93,9 +94,9 @@ std::string negotiate_with(const std::string& field, uint64_t value) {
   if (field == "mneme_plugin.flags") shown.table.flags = bits;
   if (field == "mneme_plugin_answer.flags") shown.answer_flags = bits;
   const mneme_note note = good_note();
-  const mneme_host host = host_of(note);
+  const mneme_host host = plugin::host_of(note, memory::find_group);
   return message_of(
-      [&] { static_cast<void>(negotiate(&entry, note, host, "plugin test.fields")); });
+      [&] { static_cast<void>(plugin::negotiate(&entry, note, host, "plugin test.fields")); });
 }
 
 std::string read_note_with(const std::string& /*field*/, uint64_t value) {
@@ -107,7 +108,7 @@ std::string read_note_with(const std::string& /*field*/, uint64_t value) {
   record.note = good_note();
   record.note.flags = static_cast<uint32_t>(value);
   return message_of([&] {
-    static_cast<void>(parse_note({std::as_bytes(std::span(&record, 1))}, "plugin test.fields"));
+    static_cast<void>(plugin::parse_note({std::as_bytes(std::span(&record, 1))}, "plugin test.fields"));
   });
 }
 
@@ -227,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(All, KnownValues, testing::ValuesIn(kValues), [](const 
   return name;
 });
 
-TEST(KnownFields, AnUnknownLevelOfTheLogIsSaidInTheLog) {
+TEST(plugin::KnownFields, AnUnknownLevelOfTheLogIsSaidInTheLog) {
   std::vector<std::pair<LogLevel, std::string>> lines;
   const mneme::LogListener listener([&](LogLevel level, std::string_view line) {
     lines.emplace_back(level, line);
@@ -247,18 +248,18 @@ TEST(KnownFields, AnUnknownLevelOfTheLogIsSaidInTheLog) {
 TEST(Groups, AreThoseThatTheNoteLists) {
   mneme_note note = good_note();
   std::snprintf(note.features, sizeof(note.features), "mneme.op/1 mneme.log/1? mneme.telepathy/3?");
-  const mneme_host host = host_of(note);
-  EXPECT_EQ(host_group(&host, MNEME_GROUP_OP), op_api());
-  EXPECT_EQ(host_group(&host, MNEME_GROUP_LOG), log_api());
-  EXPECT_EQ(host_group(&host, "mneme.telepathy/3"), nullptr);
-  EXPECT_EQ(host_group(&host, "mneme.log/1?"), nullptr);
-  EXPECT_EQ(host_group(&host, nullptr), nullptr);
+  const mneme_host host = plugin::host_of(note, memory::find_group);
+  EXPECT_EQ(plugin::host_group(&host, MNEME_GROUP_OP), op_api());
+  EXPECT_EQ(plugin::host_group(&host, MNEME_GROUP_LOG), log_api());
+  EXPECT_EQ(plugin::host_group(&host, "mneme.telepathy/3"), nullptr);
+  EXPECT_EQ(plugin::host_group(&host, "mneme.log/1?"), nullptr);
+  EXPECT_EQ(plugin::host_group(&host, nullptr), nullptr);
   const char* const unlisted[] = {MNEME_GROUP_TENSOR, MNEME_GROUP_KERNEL,  MNEME_GROUP_STATE,
                                   MNEME_GROUP_LAYER,  MNEME_GROUP_CONFIG,  MNEME_GROUP_RANDOM,
                                   MNEME_GROUP_PROBE,  MNEME_GROUP_PARALLEL};
-  for (const char* const id : unlisted) EXPECT_EQ(host_group(&host, id), nullptr) << id;
-  const mneme_host none = host_of(good_note());
-  EXPECT_EQ(host_group(&none, MNEME_GROUP_OP), nullptr);
+  for (const char* const id : unlisted) EXPECT_EQ(plugin::host_group(&host, id), nullptr) << id;
+  const mneme_host none = plugin::host_of(good_note(), memory::find_group);
+  EXPECT_EQ(plugin::host_group(&none, MNEME_GROUP_OP), nullptr);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

@@ -1,7 +1,7 @@
 // Infini-attention: GATE at HEADS, gradient through state.
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

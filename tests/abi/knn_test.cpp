@@ -1,7 +1,7 @@
 // The kNN memory: context at HEADS with LSE merge, a queue of keys and values.
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

@@ -1,11 +1,11 @@
 // Rows queue: blocks, trimming with cached projections, reset, select.
-#include "host/memory/rows.hpp"
+#include "host/memory/state/rows.hpp"
 
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/memory/merge.hpp"
-#include "host/torch.hpp"
+#include "host/memory/segment/merge.hpp"
+#include "host/tensor/torch.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {

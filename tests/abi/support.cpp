@@ -1,13 +1,14 @@
 #include "tests/abi/support.hpp"
 
+#include "host/memory/host_groups.hpp"
 #include "host/base/random.hpp"
 #include "host/config/experiment.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 
-PluginLoader& test_loader() {
-  static PluginLoader loader;
+plugin::PluginLoader& test_loader() {
+  static plugin::PluginLoader loader{memory::find_group};
   return loader;
 }
 

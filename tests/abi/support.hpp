@@ -7,7 +7,7 @@
 #include <string>
 
 #include "host/memory/hook_driver.hpp"
-#include "host/memory/loader.hpp"
+#include "host/plugin/loader.hpp"
 
 namespace mneme::memory {
 
@@ -16,7 +16,7 @@ inline constexpr int64_t kWidth = 6;
 inline constexpr int64_t kHeads = 2;
 inline constexpr int64_t kHeadWidth = 4;
 
-PluginLoader& test_loader();
+plugin::PluginLoader& test_loader();
 BackboneInfo test_backbone(int64_t bptt_segments = 1);
 // [[memory.tier]] plugin = "test_<name>" with `options` as TOML lines.
 config::MemoryConfig manifest(const std::string& name, const std::string& options = "");

@@ -1,4 +1,4 @@
-#include "host/analyze/alpha.hpp"
+#include "host/analyze/measures/alpha.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::analyze {
 namespace {

@@ -2,8 +2,9 @@
 // distance, extrapolation.
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

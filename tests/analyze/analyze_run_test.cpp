@@ -1,7 +1,8 @@
 // mneme analyze through the real binary, with a continuous memory.
 #include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

@@ -1,4 +1,4 @@
-#include "host/analyze/attention.hpp"
+#include "host/analyze/measures/attention.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

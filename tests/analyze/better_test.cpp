@@ -1,4 +1,4 @@
-#include "host/analyze/better.hpp"
+#include "host/analyze/measures/better.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "host/analyze/csv.hpp"
+#include "host/analyze/report/csv.hpp"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {

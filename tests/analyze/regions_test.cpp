@@ -1,10 +1,10 @@
-#include "host/analyze/regions.hpp"
+#include "host/analyze/measures/regions.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::analyze {
 namespace {

@@ -1,14 +1,15 @@
 // Files of the analyses of rows: alpha, regions, attention by distance, extrapolation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 
-#include "host/analyze/extrapolation_report.hpp"
-#include "host/analyze/reach_report.hpp"
-#include "host/analyze/report.hpp"
-#include "host/base/file.hpp"
-#include "host/torch.hpp"
+#include "host/analyze/report/extrapolation_report.hpp"
+#include "host/analyze/report/reach_report.hpp"
+#include "host/analyze/report/report.hpp"
+#include "host/base/file/file.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {

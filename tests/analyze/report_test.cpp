@@ -1,10 +1,11 @@
-#include "host/analyze/report.hpp"
+#include "host/analyze/report/report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
-#include "host/base/file.hpp"
-#include "host/torch.hpp"
+#include "host/base/file/file.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/analyze/regression.hpp"
-#include "host/torch.hpp"
+#include "host/analyze/measures/regression.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {

@@ -1,4 +1,4 @@
-#include "host/analyze/share.hpp"
+#include "host/analyze/measures/share.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "host/analyze/space.hpp"
+#include "host/analyze/measures/space.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

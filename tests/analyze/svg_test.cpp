@@ -1,10 +1,10 @@
-#include "host/analyze/svg.hpp"
+#include "host/analyze/report/svg.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/analyze/chart.hpp"
-#include "host/base/file.hpp"
+#include "host/analyze/report/chart.hpp"
+#include "host/base/file/file.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {

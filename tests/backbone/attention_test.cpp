@@ -1,5 +1,5 @@
 // The attention operation against double loops, and its gradients against finite differences.
-#include "host/backbone/attention.hpp"
+#include "host/backbone/attention/attention.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <iostream>
 #include <limits>
 
-#include "host/backbone/positions.hpp"
-#include "host/torch.hpp"
+#include "host/backbone/attention/positions.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/naive.hpp"
 #include "tests/backbone/support.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "host/backbone/noise.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 namespace {

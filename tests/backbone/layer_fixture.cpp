@@ -1,6 +1,6 @@
 #include "tests/backbone/layer_fixture.hpp"
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 

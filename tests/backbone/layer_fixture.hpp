@@ -5,8 +5,9 @@
 
 #include <memory>
 
+#include "host/memory/host_groups.hpp"
 #include "host/backbone/layer.hpp"
-#include "host/memory/loader.hpp"
+#include "host/plugin/loader.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {
@@ -17,7 +18,7 @@ struct LayerCase {
   std::unique_ptr<Noise> noise;
   std::unique_ptr<PositionTables> tables;
   MaskCache masks;
-  memory::PluginLoader loader;
+  plugin::PluginLoader loader{memory::find_group};
   std::unique_ptr<memory::Stack> stack;
   memory::StackState state;
   std::unique_ptr<memory::SegmentRun> run;

@@ -2,7 +2,7 @@
 // a segment's loss equals central differences, into the backbone and into the memory's parameters.
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 

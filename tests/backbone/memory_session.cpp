@@ -6,7 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 

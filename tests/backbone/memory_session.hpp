@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "host/memory/host_groups.hpp"
 #include "host/backbone/model.hpp"
-#include "host/memory/loader.hpp"
+#include "host/plugin/loader.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::backbone {
@@ -41,7 +42,7 @@ struct MemorySession {
   using How = SegmentHow;
   using Result = SegmentResult;
   std::unique_ptr<Model> model;
-  memory::PluginLoader loader;
+  plugin::PluginLoader loader{memory::find_group};
   memory::Stack stack;
 
   MemorySession(const config::ModelConfig& config, const ModelSetup& setup,

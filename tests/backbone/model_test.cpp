@@ -6,7 +6,7 @@
 #include <map>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {

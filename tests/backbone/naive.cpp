@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone::naive {
 

@@ -1,11 +1,11 @@
-#include "host/backbone/name_map.hpp"
+#include "host/weights/name_map.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "host/backbone/names.hpp"
+#include "host/weights/names.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "tests/backbone/support.hpp"
@@ -49,8 +49,8 @@ when = { wide = true, rows = 4 }
 
 class NameMapTest : public testing::Test {
  protected:
-  NameMap read(const std::string& text) const {
-    return NameMap::read(folder_.write("x.names.toml", text));
+  weights::NameMap read(const std::string& text) const {
+    return weights::NameMap::read(folder_.write("x.names.toml", text));
   }
   std::string error(const std::string& text) const {
     return error_of([&] { static_cast<void>(read(text)); });
@@ -61,11 +61,11 @@ class NameMapTest : public testing::Test {
 };
 
 TEST_F(NameMapTest, CutsAParameterIntoParts) {
-  const NameMap map = read(kMap);
+  const weights::NameMap map = read(kMap);
   EXPECT_EQ(map.format(), "other");
   EXPECT_EQ(map.plugin(), "org.x.y");
   const auto parts =
-      official_parts("layers.12.attention.qkv.weight", {24, 8}, small_config(), &map);
+      weights::official_parts("layers.12.attention.qkv.weight", {24, 8}, small_config(), &map);
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(parts[0].names, std::vector<std::string>{"blocks.12.q"});
   EXPECT_EQ(parts[0].first, 0);
@@ -73,33 +73,33 @@ TEST_F(NameMapTest, CutsAParameterIntoParts) {
   EXPECT_EQ(parts[1].names, std::vector<std::string>{"blocks.12.kv"});
   EXPECT_EQ(parts[1].first, 8);
   EXPECT_EQ(parts[1].rows, 16);
-  const auto bias = official_parts("attention.content_bias", {2, 4}, small_config(), &map);
+  const auto bias = weights::official_parts("attention.content_bias", {2, 4}, small_config(), &map);
   ASSERT_EQ(bias.size(), 1U);
   EXPECT_EQ(bias[0].names, std::vector<std::string>{"u"});
   EXPECT_EQ(bias[0].rows, 2);
 }
 
 TEST_F(NameMapTest, LeavesWhatItDoesNotNameToTheOfficialTransformerXl) {
-  const NameMap map = read(kMap);
-  const auto parts = official_parts("embedding.0.weight", {11, 8}, small_config(), &map);
+  const weights::NameMap map = read(kMap);
+  const auto parts = weights::official_parts("embedding.0.weight", {11, 8}, small_config(), &map);
   ASSERT_EQ(parts.size(), 1U);
   EXPECT_EQ(parts[0].names,
             (std::vector<std::string>{"word_emb.emb_layers.0.weight", "crit.out_layers.0.weight"}));
   EXPECT_EQ(parts[0].rows, 11);
-  EXPECT_TRUE(official_parts("position.embedding", {6, 8}, small_config(), &map).empty());
+  EXPECT_TRUE(weights::official_parts("position.embedding", {6, 8}, small_config(), &map).empty());
 }
 
 TEST_F(NameMapTest, RefusesRowsThatCannotBeCut) {
-  const NameMap map = read(kMap);
+  const weights::NameMap map = read(kMap);
   const std::string text = error_of([&] {
-    official_parts("layers.0.attention.qkv.weight", {25, 8}, small_config(), &map);
+    weights::official_parts("layers.0.attention.qkv.weight", {25, 8}, small_config(), &map);
   });
   EXPECT_THAT(text, HasSubstr("layers.0.attention.qkv.weight: the rows cannot be cut"));
   EXPECT_THAT(text, HasSubstr("expected a multiple of 3 rows, got 25"));
 }
 
 TEST_F(NameMapTest, NamesTheParametersOfItsPluginsTier) {
-  const NameMap map = read(kMap);
+  const weights::NameMap map = read(kMap);
   EXPECT_EQ(map.name_of_tier_parameter("memory.0.org.x.y.model.ahead"), "w");
   EXPECT_EQ(map.name_of_tier_parameter("memory.13.org.x.y.7.gain"), "blocks.7.gain");
   for (const char* name : {"memory.0.org.x.z.model.ahead", "memory.0.org.x.y.model.other",
@@ -119,7 +119,7 @@ TEST_F(NameMapTest, ListsUnusedTensorsOfEveryLayer) {
 }
 
 TEST_F(NameMapTest, TheLastArgumentWhoseConditionsHoldCounts) {
-  const NameMap map = read(kMap);
+  const weights::NameMap map = read(kMap);
   EXPECT_EQ(map.arguments(options("")).at("kind"), 3);
   EXPECT_EQ(map.arguments(options("wide = true")).at("kind"), 3);
   EXPECT_EQ(map.arguments(options("wide = true\nrows = 5")).at("kind"), 3);
@@ -127,7 +127,7 @@ TEST_F(NameMapTest, TheLastArgumentWhoseConditionsHoldCounts) {
 }
 
 TEST_F(NameMapTest, DoesNotHoldForTheOptionsOfUnless) {
-  const NameMap map = read(std::string(kHead) + "unless = { wide = false, rows = 4 }\n");
+  const weights::NameMap map = read(std::string(kHead) + "unless = { wide = false, rows = 4 }\n");
   EXPECT_TRUE(map.excludes(options("wide = false\nrows = 4\nmore = 1")));
   EXPECT_FALSE(map.excludes(options("wide = false")));
   EXPECT_FALSE(map.excludes(options("wide = true\nrows = 4")));
@@ -135,7 +135,7 @@ TEST_F(NameMapTest, DoesNotHoldForTheOptionsOfUnless) {
 }
 
 TEST_F(NameMapTest, KnowsItsOwnNames) {
-  const NameMap map = read(kMap);
+  const weights::NameMap map = read(kMap);
   for (const char* name : {"blocks.3.q", "u", "w", "blocks.0.gain", "blocks.10.zero", "stamp"}) {
     EXPECT_TRUE(map.has_own(name)) << name;
   }
@@ -146,20 +146,20 @@ TEST_F(NameMapTest, KnowsItsOwnNames) {
 
 TEST_F(NameMapTest, SaysWhichPositionsItsCodeHas) {
   config::ModelConfig c = small_config();
-  const NameMap map = read(kMap);
-  EXPECT_EQ(unofficial_settings(c, &map),
+  const weights::NameMap map = read(kMap);
+  EXPECT_EQ(weights::unofficial_settings(c, &map),
             (std::vector<std::string>{"model.position: expected \"disentangled\" or \"none\", got "
                                       "\"relative\""}));
   c.position = config::PositionScheme::kNone;
-  EXPECT_TRUE(unofficial_settings(c, &map).empty());
-  const NameMap plain = read(kHead);
+  EXPECT_TRUE(weights::unofficial_settings(c, &map).empty());
+  const weights::NameMap plain = read(kHead);
   EXPECT_EQ(plain.positions(), std::vector<std::string>{"relative"});
 }
 
 TEST_F(NameMapTest, IsFoundBesideALibrary) {
   folder_.write("thing.names.toml", kHead);
-  EXPECT_EQ(NameMap::beside(folder_ / "thing.so")->format(), "other");
-  EXPECT_FALSE(NameMap::beside(folder_ / "another.so").has_value());
+  EXPECT_EQ(weights::NameMap::beside(folder_ / "thing.so")->format(), "other");
+  EXPECT_FALSE(weights::NameMap::beside(folder_ / "another.so").has_value());
 }
 
 TEST_F(NameMapTest, SaysEverythingThatIsWrong) {
@@ -262,7 +262,7 @@ TEST_F(NameMapTest, TakesEveryParameterOfABackbone) {
 }
 
 TEST_F(NameMapTest, SaysThatAFileIsMissing) {
-  EXPECT_THAT(error_of([&] { static_cast<void>(NameMap::read(folder_ / "absent.toml")); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(weights::NameMap::read(folder_ / "absent.toml")); }),
               HasSubstr("absent.toml"));
 }
 

@@ -1,4 +1,4 @@
-#include "host/backbone/official_weights.hpp"
+#include "host/weights/official_weights.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,25 +6,25 @@
 #include <filesystem>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {
 namespace {
 
 TEST(Names, MapsOfficialNames) {
-  EXPECT_EQ(name_of_official("word_emb.emb_layers.2.weight"), "embedding.2.weight");
-  EXPECT_EQ(name_of_official("word_emb.emb_projs.0"), "embedding.0.projection");
-  EXPECT_EQ(name_of_official("layers.11.dec_attn.qkv_net.weight"),
+  EXPECT_EQ(weights::name_of_official("word_emb.emb_layers.2.weight"), "embedding.2.weight");
+  EXPECT_EQ(weights::name_of_official("word_emb.emb_projs.0"), "embedding.0.projection");
+  EXPECT_EQ(weights::name_of_official("layers.11.dec_attn.qkv_net.weight"),
             "layers.11.attention.qkv.weight");
-  EXPECT_EQ(name_of_official("layers.0.pos_ff.CoreNet.3.bias"), "layers.0.ff.out.bias");
-  EXPECT_EQ(name_of_official("layers.1.dec_attn.r_w_bias"), "layers.1.attention.content_bias");
-  EXPECT_EQ(name_of_official("r_r_bias"), "attention.position_bias");
-  EXPECT_EQ(name_of_official("crit.cluster_bias"), "softmax.cluster.bias");
-  EXPECT_EQ(name_of_official("crit.out_projs.1"), "softmax.1.projection");
+  EXPECT_EQ(weights::name_of_official("layers.0.pos_ff.CoreNet.3.bias"), "layers.0.ff.out.bias");
+  EXPECT_EQ(weights::name_of_official("layers.1.dec_attn.r_w_bias"), "layers.1.attention.content_bias");
+  EXPECT_EQ(weights::name_of_official("r_r_bias"), "attention.position_bias");
+  EXPECT_EQ(weights::name_of_official("crit.cluster_bias"), "softmax.cluster.bias");
+  EXPECT_EQ(weights::name_of_official("crit.out_projs.1"), "softmax.1.projection");
   for (const char* name : {"pos_emb.inv_freq", "layers.x.dec_attn.o_net.weight",
                            "layers..pos_ff.layer_norm.bias", "word_emb.emb_projs.", "other"}) {
-    EXPECT_EQ(name_of_official(name), "") << name;
+    EXPECT_EQ(weights::name_of_official(name), "") << name;
   }
 }
 
@@ -34,7 +34,7 @@ TEST(Names, TiedNamesGiveTheTensorThatIsThere) {
   c.adaptive = config::AdaptiveConfig{{4}, 2, 8, {false, true}};
   const auto model = make_model(c, small_setup());
   const auto name = [&](const char* official) {
-    const Parameter* p = find_official(*model, c, official);
+    const Parameter* p = weights::find_official(*model, c, official);
     return p == nullptr ? std::string() : p->name;
   };
   EXPECT_EQ(name("crit.out_layers.1.weight"), "embedding.1.weight");
@@ -44,30 +44,30 @@ TEST(Names, TiedNamesGiveTheTensorThatIsThere) {
   c.adaptive->div = 1;
   c.adaptive->tie_projection = {false, true};
   const auto one_table = make_model(c, small_setup());
-  EXPECT_EQ(find_official(*one_table, c, "crit.out_projs.1")->name, "embedding.0.projection");
+  EXPECT_EQ(weights::find_official(*one_table, c, "crit.out_projs.1")->name, "embedding.0.projection");
   c.tie_embedding = false;
   const auto untied = make_model(c, small_setup());
-  EXPECT_EQ(find_official(*untied, c, "crit.out_layers.0.weight")->name, "softmax.0.weight");
+  EXPECT_EQ(weights::find_official(*untied, c, "crit.out_layers.0.weight")->name, "softmax.0.weight");
 }
 
 TEST(Names, ListsEveryOfficialNameOfAParameter) {
   using Names = std::vector<std::string>;
   config::ModelConfig c = small_config();
-  EXPECT_EQ(official_names("embedding.0.weight", c),
+  EXPECT_EQ(weights::official_names("embedding.0.weight", c),
             (Names{"word_emb.emb_layers.0.weight", "crit.out_layers.0.weight"}));
-  EXPECT_EQ(official_names("attention.content_bias", c), Names{"r_w_bias"});
-  EXPECT_EQ(official_names("layers.1.ff.out.bias", c), Names{"layers.1.pos_ff.CoreNet.3.bias"});
-  EXPECT_EQ(official_names("position.embedding", c), Names{});
+  EXPECT_EQ(weights::official_names("attention.content_bias", c), Names{"r_w_bias"});
+  EXPECT_EQ(weights::official_names("layers.1.ff.out.bias", c), Names{"layers.1.pos_ff.CoreNet.3.bias"});
+  EXPECT_EQ(weights::official_names("position.embedding", c), Names{});
   c.adaptive = config::AdaptiveConfig{{4, 8}, 1, 8, {false, true, true}};
-  EXPECT_EQ(official_names("embedding.0.projection", c),
+  EXPECT_EQ(weights::official_names("embedding.0.projection", c),
             (Names{"word_emb.emb_projs.0", "crit.out_projs.1", "crit.out_projs.2"}));
-  EXPECT_EQ(official_names("softmax.0.projection", c), Names{"crit.out_projs.0"});
+  EXPECT_EQ(weights::official_names("softmax.0.projection", c), Names{"crit.out_projs.0"});
   c.adaptive->div = 2;
   c.tie_embedding = false;
-  EXPECT_EQ(official_names("embedding.2.projection", c),
+  EXPECT_EQ(weights::official_names("embedding.2.projection", c),
             (Names{"word_emb.emb_projs.2", "crit.out_projs.2"}));
-  EXPECT_EQ(official_names("embedding.1.weight", c), Names{"word_emb.emb_layers.1.weight"});
-  EXPECT_EQ(official_names("softmax.1.weight", c), Names{"crit.out_layers.1.weight"});
+  EXPECT_EQ(weights::official_names("embedding.1.weight", c), Names{"word_emb.emb_layers.1.weight"});
+  EXPECT_EQ(weights::official_names("softmax.1.weight", c), Names{"crit.out_layers.1.weight"});
 }
 
 class LoadOfficial : public testing::Test {
@@ -90,7 +90,7 @@ class LoadOfficial : public testing::Test {
 
   static std::vector<std::pair<std::string, at::Tensor>> official() {
     std::vector<std::pair<std::string, at::Tensor>> out = {
-        {"pos_emb.inv_freq", official_frequencies(small_config().width, at::kDouble)}};
+        {"pos_emb.inv_freq", weights::official_frequencies(small_config().width, at::kDouble)}};
     const auto model = make_model(small_config(), small_setup());
     uint64_t seed = 100;
     std::vector<std::string> names = {"word_emb.emb_layers.0.weight", "crit.out_layers.0.bias",
@@ -106,14 +106,14 @@ class LoadOfficial : public testing::Test {
     }
     for (const std::string& name : names)
       out.emplace_back(
-          name, random_tensor(seed++, find_official(*model, small_config(), name)->tensor.sizes()));
+          name, random_tensor(seed++, weights::find_official(*model, small_config(), name)->tensor.sizes()));
     return out;
   }
 
   std::string load_error() const {
     return error_of([&] {
       const auto model = make_model(small_config(), small_setup());
-      load_official(*model, small_config(), SafetensorsFile::open(path_));
+      weights::load_official(*model, small_config(), SafetensorsFile::open(path_));
     });
   }
 
@@ -124,10 +124,10 @@ TEST_F(LoadOfficial, FillsEveryParameter) {
   const auto tensors = official();
   write(tensors);
   const auto model = make_model(small_config(), small_setup());
-  load_official(*model, small_config(), SafetensorsFile::open(path_));
+  weights::load_official(*model, small_config(), SafetensorsFile::open(path_));
   for (const auto& [name, tensor] : tensors) {
     if (name == "pos_emb.inv_freq") continue;
-    EXPECT_TRUE(find_official(*model, small_config(), name)->tensor.equal(tensor)) << name;
+    EXPECT_TRUE(weights::find_official(*model, small_config(), name)->tensor.equal(tensor)) << name;
   }
 }
 
@@ -142,7 +142,7 @@ TEST_F(LoadOfficial, ListsAllThatDoesNotFitAndCopiesNothing) {
   const auto model = make_model(small_config(), small_setup());
   const at::Tensor before = model->parameters()[0].tensor.clone();
   const std::string message =
-      error_of([&] { load_official(*model, small_config(), SafetensorsFile::open(path_)); });
+      error_of([&] { weights::load_official(*model, small_config(), SafetensorsFile::open(path_)); });
   for (const char* line : {"pos_emb.inv_freq: other position frequencies",
                            "crit.out_layers.0.bias: wrong shape: expected [11], got [7]",
                            "layers.1.pos_ff.layer_norm.bias: missing in the file",
@@ -176,7 +176,7 @@ TEST_F(LoadOfficial, ReadTensorRefusesUnsignedNumbers) {
   writer.add("ids", DType::U16, {2}, ids.data());
   writer.write(path_);
   const std::string message =
-      error_of([&] { read_tensor(SafetensorsFile::open(path_), "ids", at::kDouble); });
+      error_of([&] { weights::read_tensor(SafetensorsFile::open(path_), "ids", at::kDouble); });
   EXPECT_NE(message.find("tensor \"ids\": its dtype cannot be read as numbers of a model"),
             std::string::npos)
       << message;
@@ -188,7 +188,7 @@ TEST_F(LoadOfficial, RefusesAModelThatTheOfficialCodeCannotExpress) {
   c.position = config::PositionScheme::kLearned;
   const auto model = make_model(c, small_setup());
   const std::string message =
-      error_of([&] { load_official(*model, c, SafetensorsFile::open(path_)); });
+      error_of([&] { weights::load_official(*model, c, SafetensorsFile::open(path_)); });
   EXPECT_NE(message.find("position.embedding: official models have no such parameter"),
             std::string::npos)
       << message;
@@ -200,8 +200,8 @@ TEST_F(LoadOfficial, ReadsOnlyNamesWithThePrefix) {
   tensors.emplace_back("epoch", at::ones({1}, at::kDouble));
   write(tensors);
   const auto model = make_model(small_config(), small_setup());
-  load_official(*model, small_config(), SafetensorsFile::open(path_), "module.");
-  EXPECT_TRUE(find_official(*model, small_config(), "r_w_bias")->tensor.equal(tensors[3].second));
+  weights::load_official(*model, small_config(), SafetensorsFile::open(path_), "module.");
+  EXPECT_TRUE(weights::find_official(*model, small_config(), "r_w_bias")->tensor.equal(tensors[3].second));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "host/backbone/model.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "host/backbone/lane_order.hpp"
+#include "host/backbone/attention/lane_order.hpp"
 #include "host/backbone/open_layer.hpp"
 #include "host/base/random.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/layer_fixture.hpp"
 #include "tests/backbone/naive.hpp"
 

@@ -1,11 +1,11 @@
-#include "host/backbone/positions.hpp"
+#include "host/backbone/attention/positions.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/naive.hpp"
 #include "tests/backbone/support.hpp"
 

@@ -1,8 +1,8 @@
-#include "host/backbone/reach.hpp"
+#include "host/backbone/attention/reach.hpp"
 
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 

@@ -3,7 +3,7 @@
 // memories_test.cpp.
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 

@@ -2,10 +2,11 @@
 // (architecture.md, section 9, properties 5 and 9).
 #include <gtest/gtest.h>
 
+#include "host/memory/host_groups.hpp"
 #include "host/backbone/model.hpp"
-#include "host/memory/loader.hpp"
+#include "host/plugin/loader.hpp"
 #include "host/memory/stack.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 
@@ -35,7 +36,7 @@ config::ModelConfig model_config(config::Norm norm) {
 struct Session {
   config::ModelConfig config;
   std::unique_ptr<Model> model;
-  memory::PluginLoader loader;
+  plugin::PluginLoader loader{memory::find_group};
   memory::Stack stack;
   memory::StackState state;
 

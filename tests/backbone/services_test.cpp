@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/layer_fixture.hpp"
 #include "tests/backbone/naive.hpp"
 

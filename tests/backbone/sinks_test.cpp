@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "host/backbone/positions.hpp"
-#include "host/torch.hpp"
+#include "host/backbone/attention/positions.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/naive.hpp"
 #include "tests/backbone/support.hpp"

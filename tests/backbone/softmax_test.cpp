@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {

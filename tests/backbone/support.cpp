@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "host/memory/host_groups.hpp"
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
-#include "host/memory/loader.hpp"
-#include "host/torch.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 
@@ -33,7 +34,7 @@ ModelSetup small_setup() {
 
 Output run_plain(Model& model, const config::ModelConfig& config, const ModelSetup& setup,
                  const Batch& batch, const ForwardOptions& options) {
-  memory::PluginLoader loader;
+  plugin::PluginLoader loader{memory::find_group};
   memory::Stack stack(config::MemoryConfig{}, backbone_info(config, setup), loader);
   memory::StackState state = stack.new_state(memory::Phase::kTraining, batch.input.size(0));
   memory::SegmentInput input;

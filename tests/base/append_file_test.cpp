@@ -1,4 +1,4 @@
-#include "host/base/append_file.hpp"
+#include "host/base/file/append_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {

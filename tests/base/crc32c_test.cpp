@@ -1,4 +1,4 @@
-#include "host/base/crc32c.hpp"
+#include "host/base/file/crc32c.hpp"
 
 #include <gtest/gtest.h>
 

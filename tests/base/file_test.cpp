@@ -1,4 +1,4 @@
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

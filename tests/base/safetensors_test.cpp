@@ -1,5 +1,5 @@
 // Reading: every way in which a file can be wrong, byte by byte.
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "host/base/file.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {

@@ -1,4 +1,4 @@
-#include "host/base/sha256.hpp"
+#include "host/base/file/sha256.hpp"
 
 #include <gtest/gtest.h>
 

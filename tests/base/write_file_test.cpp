@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
-#include "host/base/file.hpp"
-#include "host/base/output_place.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/output_place.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {

@@ -1,8 +1,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "host/base/file.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

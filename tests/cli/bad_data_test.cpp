@@ -1,7 +1,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

@@ -1,6 +1,7 @@
 #include <sys/stat.h>
+#include <nlohmann/json.hpp>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

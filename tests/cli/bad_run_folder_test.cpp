@@ -2,7 +2,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/train/run_compare.hpp"
 

@@ -1,7 +1,8 @@
 // mneme config keys | show | check
+#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

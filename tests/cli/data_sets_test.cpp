@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "host/base/file.hpp"
-#include "host/cli/data.hpp"
+#include "host/base/file/file.hpp"
+#include "host/cli/data/data.hpp"
 #include "host/config/experiment.hpp"
 
 namespace mneme::cli {

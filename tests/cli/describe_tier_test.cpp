@@ -1,5 +1,7 @@
 // mneme plugins describe NAME --in EXP: what a tier declares and logs in an experiment.
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
+
+#include <nlohmann/json.hpp>
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

@@ -1,5 +1,6 @@
 #include <csignal>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "host/base/json.hpp"

@@ -1,4 +1,4 @@
-#include "host/cli/eval_report.hpp"
+#include "host/cli/eval/eval_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@ using ::testing::Not;
 
 constexpr std::size_t kColumns = 80;
 
-train::SweepResult memory_of(const std::string& name, const std::string& version,
+run::SweepResult memory_of(const std::string& name, const std::string& version,
                              const std::string& sha256) {
-  train::SweepResult result;
+  run::SweepResult result;
   result.name = name;
   memory::TierIdentity& plugin = result.plugins.emplace_back();
   plugin.id = "org.example.cache";

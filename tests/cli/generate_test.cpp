@@ -1,5 +1,6 @@
 // mneme generate: what it refuses with which exit code, what it notes, and signals.
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"

@@ -1,7 +1,7 @@
 // Commands that messages tell people to type: each is typed.
 #include <fstream>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/shell_word.hpp"
 #include "tests/cli/program.hpp"
 

@@ -1,11 +1,12 @@
 // import, export and train --init through the binary, without memory. The numbers are checked in
 // tests/integration/official_weights_test.cpp, the round trip in tests/golden.
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

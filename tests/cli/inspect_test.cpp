@@ -1,8 +1,9 @@
 #include <cstdint>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

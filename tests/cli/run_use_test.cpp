@@ -1,10 +1,11 @@
 // Commands that use a run: on what it was trained with, and within the memory that is free.
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
-#include "host/base/sha256.hpp"
+#include "host/base/file/sha256.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

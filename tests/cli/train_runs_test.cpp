@@ -1,8 +1,9 @@
 // mneme train: names of run folders, runs that are done, runs that are extended.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

@@ -1,7 +1,8 @@
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::compare {
@@ -44,7 +44,7 @@ class Counter : public Observer {
   void on_training(const std::string& arm, std::uint64_t seed, std::int64_t total) override {
     events.push_back(str("train ", arm, ' ', seed, ' ', total));
   }
-  void on_step(const train::StepReport& report) override { steps += report.step > 0; }
+  void on_step(const run::StepReport& report) override { steps += report.step > 0; }
   void on_evaluation(const std::string& arm, data::Split split, std::int64_t segments) override {
     events.push_back(str("evaluate ", arm, ' ', data::to_word(split), ' ', segments));
   }
@@ -190,7 +190,7 @@ struct Stop {};
 class Stopper final : public Counter {
  public:
   explicit Stopper(int at) : at_(at) {}
-  void on_step(const train::StepReport& report) override {
+  void on_step(const run::StepReport& report) override {
     Counter::on_step(report);
     if (steps == at_) throw Stop{};
   }

@@ -1,4 +1,4 @@
-#include "host/compare/table.hpp"
+#include "host/base/table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "host/config/toml.hpp"
+#include "host/config/toml/toml.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::config {

@@ -1,4 +1,4 @@
-#include "host/config/schema.hpp"
+#include "host/config/toml/schema.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "host/config/toml.hpp"
+#include "host/config/toml/toml.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
 // How sequences with an answer become segments.
-#include "host/data/answer_stream.hpp"
+#include "host/data/tasks/answer_stream.hpp"
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <vector>

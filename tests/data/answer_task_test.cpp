@@ -1,5 +1,5 @@
 // What the sorting tasks generate.
-#include "host/data/answer_task.hpp"
+#include "host/data/tasks/answer_task.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "host/base/random.hpp"
-#include "host/data/digit_sorting.hpp"
-#include "host/data/sorting.hpp"
+#include "host/data/tasks/digit_sorting.hpp"
+#include "host/data/tasks/sorting.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

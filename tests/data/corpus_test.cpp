@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "host/base/log.hpp"
-#include "host/base/sha256.hpp"
+#include "host/base/file/sha256.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/data/data_files.hpp"
 

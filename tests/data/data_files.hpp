@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/stream.hpp"
 

@@ -1,9 +1,10 @@
 #include "host/data/dataset.hpp"
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "host/base/sha256.hpp"
+#include "host/base/file/sha256.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -1,4 +1,4 @@
-#include "host/data/documents.hpp"
+#include "host/data/text/documents.hpp"
 
 #include <string>
 #include <vector>

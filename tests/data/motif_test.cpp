@@ -1,4 +1,4 @@
-#include "host/data/motif.hpp"
+#include "host/data/tasks/motif.hpp"
 
 #include <cmath>
 #include <map>

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "host/data/dataset.hpp"
-#include "host/data/prepare.hpp"
+#include "host/data/prepare/prepare.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -1,7 +1,8 @@
-#include "host/data/prepare.hpp"
+#include "host/data/prepare/prepare.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <csignal>
@@ -9,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "host/base/file.hpp"
-#include "host/base/sha256.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/sha256.hpp"
 #include "host/data/dataset.hpp"
-#include "host/data/prepared.hpp"
-#include "host/data/published.hpp"
+#include "host/data/prepare/prepared.hpp"
+#include "host/data/prepare/published.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -1,13 +1,14 @@
-#include "host/data/prepared.hpp"
+#include "host/data/prepare/prepared.hpp"
 
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/data/dataset.hpp"
-#include "host/data/prepare.hpp"
+#include "host/data/prepare/prepare.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -1,9 +1,9 @@
-#include "host/data/utf8.hpp"
+#include "host/data/text/utf8.hpp"
 
 #include <string>
 #include <vector>
 
-#include "host/data/words.hpp"
+#include "host/data/text/words.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -1,4 +1,4 @@
-#include "host/data/vocabulary.hpp"
+#include "host/data/text/vocabulary.hpp"
 
 #include <string>
 #include <vector>

@@ -74,7 +74,7 @@ struct Read {
   Result result;
 };
 
-Read read(train::Runtime& runtime, const std::shared_ptr<const data::Corpus>& corpus,
+Read read(run::Runtime& runtime, const std::shared_ptr<const data::Corpus>& corpus,
           const Cut& cut) {
   data::LaneStream stream(corpus, cut.reset,
                           {.lanes = cut.lanes, .segment = cut.segment, .epochs = 1});
@@ -115,10 +115,10 @@ double difference(const Losses& a, const Losses& b, std::int64_t shift = 0, std:
   return largest;
 }
 
-std::unique_ptr<train::Runtime> model_with(std::int64_t rows, bool same_length = false) {
-  return std::make_unique<train::Runtime>(
+std::unique_ptr<run::Runtime> model_with(std::int64_t rows, bool same_length = false) {
+  return std::make_unique<run::Runtime>(
       small_experiment(xl_cache(rows), {str("model.same_length=", same_length)}),
-      train::RuntimeOptions{});
+      run::RuntimeOptions{});
 }
 
 TEST(CutsOfXlCache, SegmentsDoNotShowWhileNothingIsDropped) {

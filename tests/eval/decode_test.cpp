@@ -2,12 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/train/run_support.hpp"
 
 namespace mneme::eval {
@@ -29,18 +30,18 @@ std::vector<std::string> digits() {
 
 // An untrained model in f64: its predictions are arbitrary, and no rounding decides them. What it
 // attends to is made to count as much as the token that it has just read.
-std::unique_ptr<train::Runtime> runtime_with(const std::string& memory) {
+std::unique_ptr<run::Runtime> runtime_with(const std::string& memory) {
   auto runtime =
-      std::make_unique<train::Runtime>(small_experiment(memory, digits()), train::RuntimeOptions{});
+      std::make_unique<run::Runtime>(small_experiment(memory, digits()), run::RuntimeOptions{});
   const at::NoGradGuard no_grad;
-  for (const train::TrainableParameter& parameter : runtime->parameters()) {
+  for (const optim::TrainableParameter& parameter : runtime->parameters()) {
     if (parameter.name.ends_with("attention.output.weight")) parameter.tensor.mul_(30.0);
   }
   runtime->weights_changed();
   return runtime;
 }
 
-Decoded decode(train::Runtime& runtime, const DecodeOptions& options) {
+Decoded decode(run::Runtime& runtime, const DecodeOptions& options) {
   Decoder decoder(runtime.model(), runtime.stack(), runtime.dataset()->answer_task(), options);
   std::int64_t batches = 0;
   while (decoder.run_batch()) ++batches;
@@ -50,7 +51,7 @@ Decoded decode(train::Runtime& runtime, const DecodeOptions& options) {
 }
 
 // The loss of one next token, by a forward pass over the whole sequence so far.
-double nll_of(train::Runtime& runtime, const Ids& tokens, std::int64_t next) {
+double nll_of(run::Runtime& runtime, const Ids& tokens, std::int64_t next) {
   const at::NoGradGuard no_grad;
   backbone::Batch batch;
   batch.input = torch::tensor(tokens, at::kLong).unsqueeze(0);
@@ -159,7 +160,7 @@ TEST(Decode, MeasuresTheModelOnly) {
 void expect_refused(const DecodeOptions& options, const std::string& text,
                     const std::vector<std::string>& task = digits()) {
   const auto runtime = runtime_with("");
-  const train::Runtime other(small_experiment("", task), {});
+  const run::Runtime other(small_experiment("", task), {});
   try {
     Decoder(runtime->model(), runtime->stack(), other.dataset()->answer_task(), options);
     FAIL() << "not refused: " << text;

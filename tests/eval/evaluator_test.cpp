@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -36,7 +36,7 @@ std::vector<data::Segment> random_segments(std::int64_t count, std::int64_t lane
 }
 
 // nll of every token: [segment][lane * length + position].
-std::vector<std::vector<double>> nll_of(train::Runtime& runtime,
+std::vector<std::vector<double>> nll_of(run::Runtime& runtime,
                                         const std::vector<data::Segment>& segments,
                                         Options options = {}) {
   std::vector<std::vector<double>> out;
@@ -49,7 +49,7 @@ std::vector<std::vector<double>> nll_of(train::Runtime& runtime,
   return out;
 }
 
-Result result_of(train::Runtime& runtime, const std::vector<data::Segment>& segments,
+Result result_of(run::Runtime& runtime, const std::vector<data::Segment>& segments,
                  Options options = {}) {
   ListStream stream(segments);
   options.lanes = segments.front().lanes;
@@ -63,7 +63,7 @@ TEST(Evaluate, CachedEqualsUncached) {
                                                                : xl_cache(14) + infini();
     for (const char* position : {"relative", "alibi", "none"}) {
       SCOPED_TRACE(str(memory, ", ", position));
-      train::Runtime runtime(small_experiment(tiers, {str("model.position=", position)}), {});
+      run::Runtime runtime(small_experiment(tiers, {str("model.position=", position)}), {});
       auto segments = random_segments(7, 3, 6);
       segments[4] = random_segment(3, 1, 8, 99);  // another length in between
       segments[3].reset = {0, 1, 0};
@@ -87,7 +87,7 @@ TEST(Evaluate, CachedEqualsUncached) {
 }
 
 TEST(Evaluate, ForgetsKeysOfOlderWeights) {
-  train::Runtime runtime(small_experiment(xl_cache(14)), {});
+  run::Runtime runtime(small_experiment(xl_cache(14)), {});
   const auto segments = random_segments(4, 2, 6);
   const auto before = nll_of(runtime, segments);
   {
@@ -109,7 +109,7 @@ TEST(Evaluate, ForgetsKeysOfOlderWeights) {
 // A lane that is reset gives the numbers of a lane that starts there.
 TEST(Evaluate, ResetOfOneLaneEqualsAFreshLane) {
   for (const std::string& tiers : {xl_cache(14), xl_cache(8) + infini(kFedBySegment)}) {
-    train::Runtime runtime(small_experiment(tiers), {});
+    run::Runtime runtime(small_experiment(tiers), {});
     auto segments = random_segments(6, 3, 6);
     segments[0].reset = {1, 1, 1};
     segments[3].reset = {0, 1, 0};
@@ -138,7 +138,7 @@ TEST(Evaluate, ResetOfOneLaneEqualsAFreshLane) {
 // Padding of one lane changes neither its later numbers nor its neighbours'.
 TEST(Evaluate, PaddingIsNeverSeen) {
   for (const std::string& tiers : {xl_cache(14), xl_cache(8) + infini(kFedBySegment)}) {
-    train::Runtime runtime(small_experiment(tiers), {});
+    run::Runtime runtime(small_experiment(tiers), {});
     auto segments = random_segments(3, 2, 6);
     for (auto& segment : segments) segment.reset = {0, 0};
     segments[1].valid = {6, 2};
@@ -155,7 +155,7 @@ TEST(Evaluate, PaddingIsNeverSeen) {
 }
 
 TEST(Evaluate, AddsUpWhatItSees) {
-  train::Runtime runtime(small_experiment(xl_cache(12)), {});
+  run::Runtime runtime(small_experiment(xl_cache(12)), {});
   std::int64_t calls = 0, seen = 0;
   Options options;
   options.protocol.tokens = 100;
@@ -214,7 +214,7 @@ TEST(Evaluate, AddsUpWhatItSees) {
 
 // A document that begins inside a segment starts the count anew; its first target is in no bucket.
 TEST(Evaluate, CountsDistancesFromTheDocumentsStart) {
-  train::Runtime runtime(small_experiment(), {});
+  run::Runtime runtime(small_experiment(), {});
   auto corpus = std::make_shared<data::Corpus>();
   corpus->documents = {0, 4, 5, 9};
   data::Segment segment = random_segment(2, 6, 8, 1);
@@ -239,7 +239,7 @@ TEST(Evaluate, CountsDistancesFromTheDocumentsStart) {
 }
 
 TEST(Evaluate, SplitsScoresBySource) {
-  train::Runtime runtime(small_experiment(xl_cache(12)), {});
+  run::Runtime runtime(small_experiment(xl_cache(12)), {});
   const Result result = runtime.evaluate(data::Split::kTest);
   ASSERT_TRUE(result.by_source.has_value());
   Score sum;
@@ -252,7 +252,7 @@ TEST(Evaluate, SplitsScoresBySource) {
 }
 
 TEST(Evaluate, MeasuresTheRowsThatAMemoryReads) {
-  train::Runtime runtime(small_experiment("[[memory.tier]]\nplugin = \"test_knn\"\nrows = 9\n"),
+  run::Runtime runtime(small_experiment("[[memory.tier]]\nplugin = \"test_knn\"\nrows = 9\n"),
                          {});
   const Result result = runtime.evaluate(data::Split::kTest);
   EXPECT_EQ(result.protocol.context_rows, 0);
@@ -260,7 +260,7 @@ TEST(Evaluate, MeasuresTheRowsThatAMemoryReads) {
 }
 
 TEST(Evaluate, RefusesWhatHasNoMeaning) {
-  train::Runtime runtime(small_experiment(), {});
+  run::Runtime runtime(small_experiment(), {});
   auto segments = random_segments(2, 3, 6);
   for (auto& segment : segments) segment.targets.assign(18, data::kNoTarget);
   EXPECT_THAT(test::error_of([&] { static_cast<void>(result_of(runtime, segments)); }),
@@ -279,10 +279,10 @@ TEST(Evaluate, RefusesWhatHasNoMeaning) {
       test::error_of([&] { static_cast<void>(result_of(runtime, random_segments(2, 3, 6))); }),
       StartsWith("1: segment 0, lane 0, position 0: the loss of a token is not finite"));
   EXPECT_THAT(test::error_of([&] {
-                train::Runtime endless(small_experiment("", {"eval.steps=1"}), {});
+                run::Runtime endless(small_experiment("", {"eval.steps=1"}), {});
                 config::Experiment e = endless.experiment();
                 e.eval.steps = 0;
-                static_cast<void>(train::Runtime(e, {}).evaluate(data::Split::kTest));
+                static_cast<void>(run::Runtime(e, {}).evaluate(data::Split::kTest));
               }),
               StartsWith("2: eval.steps: "));
 }

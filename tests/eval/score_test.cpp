@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "host/base/random.hpp"
-#include "host/base/safetensors.hpp"
-#include "host/torch.hpp"
-#include "host/train/tensor_bytes.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/tensor_bytes.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -32,7 +32,7 @@ TokenRows random_rows(std::int64_t rows, std::int64_t columns) {
   return out;
 }
 
-std::vector<double> scores(train::Runtime& runtime, const TokenRows& rows, std::int64_t segment,
+std::vector<double> scores(run::Runtime& runtime, const TokenRows& rows, std::int64_t segment,
                            std::int64_t lanes, bool use_cache = true) {
   ScoreOptions options;
   options.segment = segment;
@@ -48,7 +48,7 @@ void expect_near(const std::vector<double>& a, const std::vector<double>& b, dou
 
 // As long as nothing is dropped, a cache gives the same numbers however a text is cut.
 TEST(Score, OfACacheThatDropsNothingDoesNotDependOnTheCut) {
-  train::Runtime runtime(small_experiment(xl_cache(48), {"eval.segment=48"}), {});
+  run::Runtime runtime(small_experiment(xl_cache(48), {"eval.segment=48"}), {});
   const TokenRows rows = random_rows(2, 48);
   const auto whole = scores(runtime, rows, 48, 2);
   for (const std::int64_t segment : {12, 7, 1}) {
@@ -57,14 +57,14 @@ TEST(Score, OfACacheThatDropsNothingDoesNotDependOnTheCut) {
     expect_near(scores(runtime, rows, segment, 2, false), whole, 1e-12);
   }
   // Where rows are dropped the cut does count: the test can fail.
-  train::Runtime shorter(small_experiment(xl_cache(8)), {});
+  run::Runtime shorter(small_experiment(xl_cache(8)), {});
   const auto a = scores(shorter, rows, 12, 2), b = scores(shorter, rows, 1, 2);
   EXPECT_GT(std::abs(a.back() - b.back()), 1e-9);
 }
 
 TEST(Score, OfALaneDoesNotDependOnItsNeighbours) {
   for (const std::string& tiers : {std::string(), xl_cache(10), xl_cache(10) + infini()}) {
-    train::Runtime runtime(small_experiment(tiers), {});
+    run::Runtime runtime(small_experiment(tiers), {});
     const TokenRows rows = random_rows(5, 23);
     const auto together = scores(runtime, rows, 6, 5);
     expect_near(scores(runtime, rows, 6, 1), together, 1e-12);
@@ -73,13 +73,13 @@ TEST(Score, OfALaneDoesNotDependOnItsNeighbours) {
 }
 
 TEST(Score, RunsSegmentsOfLengthOne) {
-  train::Runtime runtime(small_experiment(xl_cache(3) + infini()), {});
+  run::Runtime runtime(small_experiment(xl_cache(3) + infini()), {});
   const TokenRows rows = random_rows(2, 9);
   expect_near(scores(runtime, rows, 1, 2), scores(runtime, rows, 1, 2, false), 1e-12);
 }
 
 TEST(ScoreFile, PredictsTheNextIdWithoutTargets) {
-  train::Runtime runtime(small_experiment(xl_cache(10)), {});
+  run::Runtime runtime(small_experiment(xl_cache(10)), {});
   const test::TemporaryFolder folder;
   const std::vector<std::int64_t> ids = {1, 2, 3, 4, 5, 6, 7, 0, 1, 2};
   SafetensorsWriter writer;
@@ -93,7 +93,7 @@ TEST(ScoreFile, PredictsTheNextIdWithoutTargets) {
   EXPECT_EQ(scored.targets, 8);
   write_nll(scored, folder / "nll.safetensors");
   const SafetensorsFile file = SafetensorsFile::open(folder / "nll.safetensors");
-  const at::Tensor nll = train::to_tensor(file.at("nll", DType::F64, {2, 4}));
+  const at::Tensor nll = tensor::to_tensor(file.at("nll", DType::F64, {2, 4}));
   EXPECT_NEAR(nll.sum().item<double>(), scored.sum, 1e-12);
   EXPECT_GT(nll.min().item<double>(), 0.0);
 
@@ -103,7 +103,7 @@ TEST(ScoreFile, PredictsTheNextIdWithoutTargets) {
 }
 
 TEST(ScoreFile, UsesTheTargetsOfTheFile) {
-  train::Runtime runtime(small_experiment(), {});
+  run::Runtime runtime(small_experiment(), {});
   const test::TemporaryFolder folder;
   const std::vector<std::int32_t> ids = {1, 2, 3}, targets = {4, -1, 5};
   SafetensorsWriter writer;
@@ -113,7 +113,7 @@ TEST(ScoreFile, UsesTheTargetsOfTheFile) {
   write_nll(score_file(runtime.model(), runtime.stack(), folder / "ids.safetensors", {}),
             folder / "nll.safetensors");
   const SafetensorsFile file = SafetensorsFile::open(folder / "nll.safetensors");
-  const at::Tensor nll = train::to_tensor(file.at("nll", DType::F64, {1, 3}));
+  const at::Tensor nll = tensor::to_tensor(file.at("nll", DType::F64, {1, 3}));
   EXPECT_GT(nll[0][0].item<double>(), 0.0);
   EXPECT_EQ(nll[0][1].item<double>(), 0.0);
   EXPECT_GT(nll[0][2].item<double>(), 0.0);
@@ -160,7 +160,7 @@ TEST_F(BadScoreFile, SaysWhatIsWrong) {
 }
 
 TEST(Score, RefusesSegmentsWithoutTokens) {
-  train::Runtime runtime(small_experiment(), {});
+  run::Runtime runtime(small_experiment(), {});
   EXPECT_THAT(test::error_of([&] { static_cast<void>(scores(runtime, random_rows(1, 4), 0, 1)); }),
               StartsWith("2: eval.segment: "));
   EXPECT_THAT(test::error_of([&] { static_cast<void>(scores(runtime, random_rows(1, 4), 1, 0)); }),

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/base/file.hpp"
-#include "host/base/safetensors.hpp"
-#include "host/torch.hpp"
-#include "host/train/checkpoint_checksum.hpp"
-#include "host/train/tensor_bytes.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/checkpoint/checkpoint_checksum.hpp"
+#include "host/tensor/tensor_bytes.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/generate/support.hpp"
 
@@ -182,14 +182,14 @@ class ChangedConversation : public BadConversation {
   }
   std::string error_with(const at::Tensor& open) {
     return rewritten({.name = "open",
-                      .dtype = train::to_dtype(open.scalar_type()),
+                      .dtype = tensor::to_dtype(open.scalar_type()),
                       .shape = open.sizes().vec(),
                       .data = static_cast<const std::byte*>(open.const_data_ptr()),
                       .bytes = open.nbytes()},
                      {});
   }
   // The three tokens of the open segment.
-  at::Tensor open() { return train::to_tensor(file().at("open")); }
+  at::Tensor open() { return tensor::to_tensor(file().at("open")); }
 
  private:
   SafetensorsFile file() const { return SafetensorsFile::open(path_); }
@@ -207,7 +207,7 @@ class ChangedConversation : public BadConversation {
     for (const TensorView& view : views) {
       writer.add_copy(view.name, view.dtype, view.shape, view.data);
     }
-    train::add_checksums(metadata, views);
+    run::add_checksums(metadata, views);
     for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
     const auto changed = folder_ / "changed.safetensors";
     writer.write(changed);

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/generate/support.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/generate/support.hpp"
 

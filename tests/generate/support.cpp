@@ -1,6 +1,6 @@
 #include "tests/generate/support.hpp"
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::generate {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "host/data/utf8.hpp"
-#include "host/data/vocabulary.hpp"
+#include "host/data/text/utf8.hpp"
+#include "host/data/text/vocabulary.hpp"
 
 namespace mneme::generate {
 namespace {

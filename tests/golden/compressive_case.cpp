@@ -4,10 +4,11 @@
 #include <sstream>
 #include <vector>
 
-#include "host/backbone/official_weights.hpp"
+#include "host/memory/host_groups.hpp"
+#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
-#include "host/memory/loader.hpp"
-#include "host/torch.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/golden/official_settings.hpp"
 
 namespace mneme::golden {
@@ -50,8 +51,8 @@ config::MemoryConfig compressive_memory(const std::string& options) {
   return config::parse_experiment_text(text, "golden.toml", "/").memory;
 }
 
-memory::PluginLoader& plugin_loader() {
-  static memory::PluginLoader instance;
+plugin::PluginLoader& plugin_loader() {
+  static plugin::PluginLoader instance{memory::find_group};
   return instance;
 }
 
@@ -71,7 +72,7 @@ at::Tensor file_layout(const std::string& name, const at::Tensor& ours) {
 
 at::Tensor read_loss(const SafetensorsFile& file, const std::string& name) {
   constexpr double kRounding = 1e-12;  // of norms in f64; their squares are far below
-  const at::Tensor loss = backbone::read_tensor(file, name, at::kDouble);
+  const at::Tensor loss = weights::read_tensor(file, name, at::kDouble);
   return loss.abs().le(kRounding).all().item<bool>() ? torch::zeros_like(loss) : loss;
 }
 

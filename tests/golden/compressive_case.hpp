@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
 #include "tests/golden/golden.hpp"
@@ -34,7 +34,7 @@ std::string left_out_of_dilated(const SafetensorsFile& file);
 config::MemoryConfig compressive_memory(const std::string& options);
 
 // One loader for the whole program.
-memory::PluginLoader& plugin_loader();
+plugin::PluginLoader& plugin_loader();
 
 // The tier's parameter of a layer. Errors: Error(kRun) when there is none.
 at::Tensor tier_parameter(const memory::Stack& stack, int64_t layer, const std::string& name);

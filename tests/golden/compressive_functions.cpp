@@ -2,10 +2,10 @@
 // is fed, and keeps its graph.
 #include <map>
 
-#include "host/backbone/official_weights.hpp"
+#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/memory/hook_driver.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/golden/compressive_case.hpp"
 
 namespace mneme::golden {
@@ -92,7 +92,7 @@ class FunctionRun {
 
  private:
   at::Tensor read(const std::string& name) const {
-    return backbone::read_tensor(file_, name, dtype_);
+    return weights::read_tensor(file_, name, dtype_);
   }
   at::Tensor of_lanes(const std::string& name) const {
     return read(name).narrow(0, lanes_.first, lanes_.count).contiguous();
@@ -145,7 +145,7 @@ class FunctionComparison {
 
  private:
   at::Tensor read(const std::string& name) const {
-    return backbone::read_tensor(file_, name, at::kDouble);
+    return weights::read_tensor(file_, name, at::kDouble);
   }
   void check(const std::string& what, const std::string& how, const at::Tensor& ours) {
     const std::string name = str(of_.name, ".", what);

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "host/backbone/model.hpp"
-#include "host/backbone/official_weights.hpp"
+#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/golden/compressive_case.hpp"
 #include "tests/golden/official_settings.hpp"
 
@@ -89,7 +89,7 @@ class PaperRun {
 
  private:
   at::Tensor read(const std::string& name) const {
-    return backbone::read_tensor(file_, name, at::kDouble);
+    return weights::read_tensor(file_, name, at::kDouble);
   }
   at::Tensor model_parameter(const std::string& name) const {
     for (const backbone::Parameter& parameter : model_->parameters()) {
@@ -135,7 +135,7 @@ class PaperRun {
 
   void segment(int64_t s) {
     const int64_t length = whole(file_, "seq_len");
-    const at::Tensor tokens = backbone::read_tensor(file_, "tokens", at::kLong);
+    const at::Tensor tokens = weights::read_tensor(file_, "tokens", at::kLong);
     const backbone::Batch batch{tokens.narrow(1, s * length, length).contiguous(),
                                 tokens.narrow(1, s * length + 1, length).contiguous(),
                                 {}};

@@ -1,14 +1,14 @@
 #include "tests/golden/compressive_peer_case.hpp"
 
-#include "host/backbone/official_weights.hpp"
+#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/golden/official_settings.hpp"
 
 namespace mneme::golden {
 
 at::Tensor PeerCase::read(const std::string& name) const {
-  return backbone::read_tensor(file, name, at::kDouble);
+  return weights::read_tensor(file, name, at::kDouble);
 }
 
 PeerCase PeerCase::of(const SafetensorsFile& file) {

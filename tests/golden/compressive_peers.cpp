@@ -2,9 +2,9 @@
 // takes in the rows that the file's next memories end with.
 #include <map>
 
-#include "host/backbone/official_weights.hpp"
+#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/golden/compressive_peer_case.hpp"
 
 namespace mneme::golden {
@@ -47,7 +47,7 @@ class PeerRun {
   bool has_parameters() const { return peer_.function == "conv" || peer_.function == "dilated"; }
   int64_t layers() const { return static_cast<int64_t>(layers_.size()); }
   at::Tensor read(const std::string& name) const {
-    return backbone::read_tensor(peer_.file, name, at::kDouble);
+    return weights::read_tensor(peer_.file, name, at::kDouble);
   }
 
   // The state that holds the file's memories before segment s.

@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/golden/compressive_case.hpp"
 
 namespace mneme {

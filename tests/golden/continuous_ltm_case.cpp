@@ -1,10 +1,11 @@
 #include "tests/golden/continuous_ltm_case.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::golden {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
 

@@ -7,11 +7,12 @@
 #include <iostream>
 #include <map>
 
-#include "host/backbone/official_weights.hpp"
+#include "host/memory/host_groups.hpp"
+#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/memory/hook_driver.hpp"
-#include "host/memory/loader.hpp"
-#include "host/torch.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/tensor/torch.hpp"
 #include "plugins/continuous_ltm/ridge.hpp"
 #include "tests/golden/continuous_ltm_case.hpp"
 #include "tests/golden/golden.hpp"
@@ -27,8 +28,8 @@ const std::set<std::string, std::less<>> kProbes = {
     "memory.kl",           "memory.scores",    "memory.expectation",  "memory.samples",
     "memory.histogram",    "memory.drawn_bins"};
 
-memory::PluginLoader& loader() {
-  static memory::PluginLoader instance;
+plugin::PluginLoader& loader() {
+  static plugin::PluginLoader instance{memory::find_group};
   return instance;
 }
 
@@ -70,7 +71,7 @@ class GoldenRun {
 
  private:
   at::Tensor read(const std::string& name) const {
-    return backbone::read_tensor(file_, name, at::kDouble);
+    return weights::read_tensor(file_, name, at::kDouble);
   }
   // Errors: std::runtime_error for a parameter that the memory does not have.
   at::Tensor parameter(const std::string& official) {
@@ -195,7 +196,7 @@ void compare_constants(const SafetensorsFile& file, const ContinuousCase& c, Com
   grid.centres = c.basis / grid.widths;
   std::copy(c.widths.begin(), c.widths.end(), grid.width);
   const auto check = [&](const std::string& name, const at::Tensor& ours) {
-    if (file.contains(name)) to.check(name, ours, backbone::read_tensor(file, name, at::kDouble));
+    if (file.contains(name)) to.check(name, ours, weights::read_tensor(file, name, at::kDouble));
   };
   const int64_t first = c.rows.at(0);
   check(str("const.G_first_", first),

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::golden {
 

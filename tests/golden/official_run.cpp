@@ -4,9 +4,9 @@
 
 #include <iostream>
 
-#include "host/backbone/official_weights.hpp"
+#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/golden/official_settings.hpp"
 
 namespace mneme::golden {
@@ -39,8 +39,8 @@ OfficialRun::OfficialRun(const SafetensorsFile& file, const config::ModelConfig&
   model_ = backbone::make_model(config_, setup);
   stack_ =
       std::make_unique<memory::Stack>(memory_, backbone::backbone_info(config_, setup), loader_);
-  names_ = backbone::find_names(*stack_, file, "param/");
-  backbone::load_official({*model_, config_, stack_.get(), names_ ? &*names_ : nullptr, &memory_},
+  names_ = weights::find_names(*stack_, file, "param/");
+  weights::load_official({*model_, config_, stack_.get(), names_ ? &*names_ : nullptr, &memory_},
                           file, "param/");
   if (config_.same_length) backbone::set_context_window(*model_, stack_->context_rows(phase));
   state_ = stack_->new_state(phase, setting(file, "batch").get<int64_t>());
@@ -48,11 +48,11 @@ OfficialRun::OfficialRun(const SafetensorsFile& file, const config::ModelConfig&
 }
 
 at::Tensor OfficialRun::read(const std::string& name) const {
-  return backbone::read_tensor(file_, name, at::kDouble);
+  return weights::read_tensor(file_, name, at::kDouble);
 }
 
 at::Tensor OfficialRun::ids(const std::string& name) const {
-  return lanes_first(backbone::read_tensor(file_, name, at::kLong));
+  return lanes_first(weights::read_tensor(file_, name, at::kLong));
 }
 
 void OfficialRun::compare(Comparison& comparison, const std::string& name,
@@ -104,7 +104,7 @@ void OfficialRun::gradients(const at::Tensor& loss, Comparison& comparison) {
   for (const backbone::Parameter& p : model_->parameters()) of_parameter[p.name] = p.tensor;
   for (const memory::TierParameter& p : stack_->parameters()) of_parameter[p.name] = p.tensor;
   std::map<std::string, at::Tensor> ours;
-  for (const backbone::OfficialTensor& t : backbone::official_tensors(
+  for (const weights::OfficialTensor& t : weights::official_tensors(
            {*model_, config_, stack_.get(), names_ ? &*names_ : nullptr, &memory_})) {
     const at::Tensor& parameter = of_parameter.at(t.parameter);
     at::Tensor grad = parameter.grad();

@@ -7,10 +7,11 @@
 #include <optional>
 #include <string>
 
+#include "host/memory/host_groups.hpp"
 #include "host/backbone/model.hpp"
-#include "host/backbone/name_map.hpp"
-#include "host/base/safetensors.hpp"
-#include "host/memory/loader.hpp"
+#include "host/weights/name_map.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/plugin/loader.hpp"
 #include "host/memory/stack.hpp"
 #include "tests/golden/golden.hpp"
 
@@ -52,7 +53,7 @@ class OfficialRun {
   const SafetensorsFile& file_;
   config::ModelConfig config_;
   memory::Phase phase_;
-  memory::PluginLoader loader_;
+  plugin::PluginLoader loader_{memory::find_group};
   std::unique_ptr<backbone::Model> model_;
   std::unique_ptr<memory::Stack> stack_;
   memory::StackState state_;
@@ -61,7 +62,7 @@ class OfficialRun {
   void segment(size_t t, bool is_last, Comparison& comparison);
   void gradients(const at::Tensor& loss, Comparison& comparison);
 
-  std::optional<backbone::NameMap> names_;
+  std::optional<weights::NameMap> names_;
   config::MemoryConfig memory_;
 };
 

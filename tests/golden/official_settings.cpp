@@ -1,6 +1,7 @@
 #include "tests/golden/official_settings.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "host/base/text.hpp"
 

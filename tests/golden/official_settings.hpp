@@ -4,7 +4,7 @@
 #include <string>
 
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/config/experiment.hpp"
 
 namespace mneme::golden {

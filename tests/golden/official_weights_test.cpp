@@ -2,7 +2,7 @@
 //
 // The parameters are those of the families transformer_xl and lamemo; every file is read when the
 // test runs, and every setting comes from its metadata. Buffers and tied tensors count.
-#include "host/backbone/official_weights.hpp"
+#include "host/weights/official_weights.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include <iostream>
 
 #include "host/base/error.hpp"
-#include "host/base/file.hpp"
-#include "host/torch.hpp"
-#include "host/train/export.hpp"
-#include "host/train/import.hpp"
-#include "host/train/run_folder.hpp"
+#include "host/base/file/file.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/weights/export.hpp"
+#include "host/weights/import.hpp"
+#include "host/run/run_folder.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/golden/golden.hpp"
 #include "tests/golden/official_settings.hpp"
@@ -45,7 +45,7 @@ Tensors parameters(const SafetensorsFile& file, at::ScalarType dtype) {
   Tensors tensors;
   for (const std::string& name : file.names()) {
     if (!name.starts_with(kPrefix)) continue;
-    tensors[name.substr(kPrefix.size())] = backbone::read_tensor(file, name, dtype);
+    tensors[name.substr(kPrefix.size())] = weights::read_tensor(file, name, dtype);
   }
   return tensors;
 }
@@ -74,17 +74,17 @@ std::size_t expect_equal(const SafetensorsFile& ours, const SafetensorsFile& the
 }
 
 // Makes a run of the tensors and writes out.safetensors of it.
-train::ExportReport import_and_export(const Tensors& tensors, const config::Experiment& experiment,
+weights::ExportReport import_and_export(const Tensors& tensors, const config::Experiment& experiment,
                                       const test::TemporaryFolder& folder) {
   write(tensors, folder / "in.safetensors");
-  train::ImportOptions options;
+  weights::ImportOptions options;
   options.folder = folder / "run";
-  const train::ImportReport report =
-      train::import_official(folder / "in.safetensors", experiment, options);
+  const weights::ImportReport report =
+      weights::import_official(folder / "in.safetensors", experiment, options);
   EXPECT_TRUE(report.weights.is_official);
   EXPECT_FALSE(report.weights.is_rounded);
-  const train::RunFolder run = train::RunFolder::open(folder / "run");
-  return train::export_official(train::Checkpoint::open(run.checkpoint()),
+  const run::RunFolder run = run::RunFolder::open(folder / "run");
+  return weights::export_official(run::Checkpoint::open(run.checkpoint()),
                                 folder / "out.safetensors");
 }
 
@@ -172,7 +172,7 @@ TEST(GoldenOfficialWeights, LaMemoWithoutLookAheadHasTheNamesOfTransformerXl) {
   config::TierConfig& tier = settings.memory.tiers.at(0);
   tier.plugin = "lamemo";
   tier.options.set("lookahead", {}, config::Value::boolean(false, {}, "memory.tier.0.lookahead"));
-  const train::ExportReport report = import_and_export(tensors, settings, looking);
+  const weights::ExportReport report = import_and_export(tensors, settings, looking);
   EXPECT_EQ(report.format, "transformer_xl");
   EXPECT_TRUE(report.left_out.empty());
   EXPECT_EQ(read_file(looking / "out.safetensors"), read_file(cached / "out.safetensors"));
@@ -193,10 +193,10 @@ TEST(GoldenOfficialWeights, ImportAndExportGiveBackOneTableWithProjections) {
   const auto model = backbone::make_model(
       settings.model, {.vocabulary = 60, .train_segment = 8, .eval_segment = 8, .seed = 3});
   Tensors tensors;
-  tensors[backbone::kOfficialFrequencies] =
-      backbone::official_frequencies(settings.model.width, at::kFloat);
+  tensors[weights::kOfficialFrequencies] =
+      weights::official_frequencies(settings.model.width, at::kFloat);
   for (const backbone::Parameter& parameter : model->parameters()) {
-    for (const std::string& name : backbone::official_names(parameter.name, settings.model)) {
+    for (const std::string& name : weights::official_names(parameter.name, settings.model)) {
       tensors[name] = parameter.tensor.detach();
     }
   }
@@ -207,9 +207,9 @@ TEST(GoldenOfficialWeights, ImportAndExportGiveBackOneTableWithProjections) {
 TEST(GoldenOfficialWeights, ExportGivesTheFrequenciesOfTheOfficialCode) {
   for (const auto& path : golden::files("transformer_xl")) {
     const SafetensorsFile file = SafetensorsFile::open(path);
-    const std::string name = str(kPrefix, backbone::kOfficialFrequencies);
-    const at::Tensor theirs = backbone::read_tensor(file, name, at::kFloat);
-    const at::Tensor ours = backbone::official_frequencies(setting(file, "d_model"), at::kFloat);
+    const std::string name = str(kPrefix, weights::kOfficialFrequencies);
+    const at::Tensor theirs = weights::read_tensor(file, name, at::kFloat);
+    const at::Tensor ours = weights::official_frequencies(setting(file, "d_model"), at::kFloat);
     EXPECT_TRUE(at::allclose(ours, theirs, 1e-6, 0.0)) << path;
   }
 }

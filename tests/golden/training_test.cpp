@@ -6,9 +6,9 @@
 
 #include <iostream>
 
-#include "host/backbone/official_weights.hpp"
+#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
 #include "tests/golden/golden.hpp"
 #include "tests/golden/official_settings.hpp"
@@ -75,12 +75,12 @@ void run_file(const SafetensorsFile& file, bool is_double, const Tolerances& tol
   const config::Experiment settings = experiment(file, is_double);
   train::Session session(settings);
   backbone::Model& model = session.runtime().model();
-  backbone::load_official(model, settings.model, file, "param/");
+  weights::load_official(model, settings.model, file, "param/");
   session.runtime().weights_changed();
   const std::string title = str(file.path().stem().string(), is_double ? " f64" : " f32");
   Comparison curve(title + " curve", tolerances.curve);
   const auto read = [&](const std::string& name) {
-    return backbone::read_tensor(file, name, at::kDouble);
+    return weights::read_tensor(file, name, at::kDouble);
   };
   const auto expect_entry = [&](const std::string& name, int64_t step, double ours) {
     curve.check(str(name, "[", step, "]"), at::tensor({ours}, at::kDouble),
@@ -88,7 +88,7 @@ void run_file(const SafetensorsFile& file, bool is_double, const Tolerances& tol
   };
   ASSERT_EQ(session.total_steps(), file.at("loss").elements());
   for (int64_t step = 0; step < session.total_steps(); ++step) {
-    const train::StepReport report = session.train_step();
+    const run::StepReport report = session.train_step();
     expect_entry("loss", step, report.loss);
     expect_entry("grad_norm", step, report.grad_norm);
     expect_entry("lr", step, report.lr);
@@ -96,7 +96,7 @@ void run_file(const SafetensorsFile& file, bool is_double, const Tolerances& tol
   Comparison final_parameters(title + " parameters", tolerances.parameters);
   for (const std::string& name : file.names()) {
     if (!name.starts_with("final/") || name == "final/pos_emb.inv_freq") continue;
-    const auto* const parameter = backbone::find_official(model, settings.model, name.substr(6));
+    const auto* const parameter = weights::find_official(model, settings.model, name.substr(6));
     ASSERT_NE(parameter, nullptr) << name;
     final_parameters.check(name, parameter->tensor, read(name));
   }

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/golden/official_run.hpp"
 #include "tests/golden/official_settings.hpp"
 

@@ -2,15 +2,16 @@
 // install_test.sh runs this program once for every plugin that it built: MNEME_EXAMPLE_FOLDER holds
 // the library MNEME_EXAMPLE_PLUGIN.so.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
-#include "host/torch.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/cli/program.hpp"

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

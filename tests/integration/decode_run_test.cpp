@@ -1,5 +1,7 @@
 // Training on a task with an answer and decoding it, through the real binary.
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
+
+#include <nlohmann/json.hpp>
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

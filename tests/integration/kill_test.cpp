@@ -6,6 +6,7 @@
 #include <sys/inotify.h>
 #include <sys/poll.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -13,10 +14,10 @@
 #include <random>
 #include <thread>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
-#include "host/torch.hpp"
-#include "host/train/run_folder.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/run_folder.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/integration/process.hpp"
 #include "tests/train/run_compare.hpp"
@@ -102,10 +103,10 @@ class Kills : public testing::Test {
   // What a killed process leaves can be read: whole checkpoints, whole lines but perhaps the last.
   void expect_readable() {
     if (!is_run()) return;
-    EXPECT_NO_THROW(static_cast<void>(train::RunFolder::open(run()).info()));
-    const train::CheckpointFiles files = train::RunFolder::open(run()).checkpoints();
+    EXPECT_NO_THROW(static_cast<void>(run::RunFolder::open(run()).info()));
+    const run::CheckpointFiles files = run::RunFolder::open(run()).checkpoints();
     for (const std::int64_t step : files.steps()) {
-      EXPECT_NO_THROW(EXPECT_EQ(train::Checkpoint::open(files.path_of(step)).progress().step, step))
+      EXPECT_NO_THROW(EXPECT_EQ(run::Checkpoint::open(files.path_of(step)).progress().step, step))
           << step;
     }
     const std::string text = read_file(run() / "metrics.jsonl");

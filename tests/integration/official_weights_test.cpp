@@ -4,12 +4,13 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

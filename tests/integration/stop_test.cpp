@@ -7,6 +7,7 @@
 // (default 2; 20). MNEME_SEED: of the moments.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +18,7 @@
 #include <random>
 #include <thread>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/integration/process.hpp"

@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 

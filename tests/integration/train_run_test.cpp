@@ -1,7 +1,8 @@
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/train/run_compare.hpp"

@@ -1,5 +1,5 @@
 // The products that the ops matmul and linear hand to oneDNN, against the same in f64.
-#include "host/memory/ops/dense_product.hpp"
+#include "host/tensor/dense_product.hpp"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <chrono>
 #include <thread>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory::ops {
 namespace {
@@ -34,7 +34,7 @@ class DenseProduct : public testing::Test {
 TEST_F(DenseProduct, LinearAndItsGradientsAgreeWithF64) {
   const at::Tensor x = leaf({2, kRows, kInner}), w = leaf({kColumns, kInner}), b = leaf({kColumns});
   const at::Tensor x64 = leaf64(x), w64 = leaf64(w), b64 = leaf64(b);
-  const at::Tensor y = dense_linear(x, w, b), y64 = at::linear(x64, w64, b64);
+  const at::Tensor y = tensor::dense_linear(x, w, b), y64 = at::linear(x64, w64, b64);
   EXPECT_EQ(y.sizes(), y64.sizes());
   EXPECT_LT(difference(y, y64), 1e-6);
   const at::Tensor weight = torch::randn_like(y);
@@ -48,7 +48,7 @@ TEST_F(DenseProduct, LinearAndItsGradientsAgreeWithF64) {
 TEST_F(DenseProduct, OneRowAgreesWithF64) {
   const at::Tensor x = leaf({1, 1, 5 * kInner}), w = leaf({2 * kColumns, 5 * kInner});
   const at::Tensor x64 = leaf64(x), w64 = leaf64(w);
-  const at::Tensor y = dense_linear(x, w, {}), y64 = at::linear(x64, w64);
+  const at::Tensor y = tensor::dense_linear(x, w, {}), y64 = at::linear(x64, w64);
   EXPECT_EQ(y.sizes(), y64.sizes());
   EXPECT_LT(difference(y, y64), 1e-6);
   const auto grads = torch::autograd::grad({y.sum()}, {x, w});
@@ -66,14 +66,14 @@ TEST_F(DenseProduct, TakesViewsOfAnyStrides) {
                               torch::randn({1, kInner}).expand({kRows, kInner})};
   for (const at::Tensor& a : views) {
     const at::Tensor expected = at::matmul(a.to(at::kDouble), b.to(at::kDouble));
-    EXPECT_LT(difference(dense_matmul(a, b), expected), 1e-6) << a.strides();
-    EXPECT_LT(difference(dense_matmul(b.t(), a.t()), expected.t()), 1e-6) << a.strides();
+    EXPECT_LT(difference(tensor::dense_matmul(a, b), expected), 1e-6) << a.strides();
+    EXPECT_LT(difference(tensor::dense_matmul(b.t(), a.t()), expected.t()), 1e-6) << a.strides();
   }
 }
 
 TEST_F(DenseProduct, GivesNoGradientWhereNoneIsWanted) {
   const at::Tensor a = torch::randn({kRows, kInner}), b = leaf({kInner, kColumns});
-  dense_matmul(a, b).sum().backward();  // the gradient that arrives is one number, expanded
+  tensor::dense_matmul(a, b).sum().backward();  // the gradient that arrives is one number, expanded
   EXPECT_FALSE(a.grad().defined());
   EXPECT_LT(difference(b.grad(), a.to(at::kDouble).sum(0).unsqueeze(1).expand_as(b)), 1e-6);
 }
@@ -81,7 +81,7 @@ TEST_F(DenseProduct, GivesNoGradientWhereNoneIsWanted) {
 TEST_F(DenseProduct, TakesOneMatrixForManyOthers) {
   const at::Tensor a = leaf({kRows, kInner}), b = leaf({3, kInner, kColumns});
   const at::Tensor a64 = leaf64(a), b64 = leaf64(b);
-  const at::Tensor y = dense_matmul(a.unsqueeze(0).expand({3, kRows, kInner}), b);
+  const at::Tensor y = tensor::dense_matmul(a.unsqueeze(0).expand({3, kRows, kInner}), b);
   const at::Tensor y64 = at::matmul(a64, b64);
   EXPECT_EQ(y.sizes(), y64.sizes());
   EXPECT_LT(difference(y, y64), 1e-6);
@@ -99,7 +99,7 @@ TEST_F(DenseProduct, IsDifferentiableTwice) {
     const auto first = torch::autograd::grad({product.square().sum()}, {p}, {}, true, true);
     return torch::autograd::grad({first[0].square().sum()}, {q})[0];
   };
-  EXPECT_LT(difference(second(a, b, dense_matmul(a, b)), second(a64, b64, at::matmul(a64, b64))),
+  EXPECT_LT(difference(second(a, b, tensor::dense_matmul(a, b)), second(a64, b64, at::matmul(a64, b64))),
             1e-5);
 }
 
@@ -112,7 +112,7 @@ TEST_F(DenseProduct, GradientsOfManyRowsAgreeWithF64) {
   const auto first = [&](const at::Tensor& p, const at::Tensor& q, const at::Tensor& product) {
     return torch::autograd::grad({(product * weight).square().sum()}, {p, q}, {}, true, true);
   };
-  const auto got = first(a, b, dense_matmul(a, b)),
+  const auto got = first(a, b, tensor::dense_matmul(a, b)),
              expected = first(a64, b64, at::matmul(a64, b64));
   EXPECT_LT(difference(got[0], expected[0]), 1e-6);
   EXPECT_LT(difference(got[1], expected[1]), 1e-6);
@@ -126,20 +126,20 @@ TEST_F(DenseProduct, LeavesOtherTypesAndSmallProductsToLibTorch) {
   for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
     const at::Tensor a = torch::randn({kRows, kInner}).to(dtype);
     const at::Tensor b = torch::randn({kInner, kColumns}).to(dtype);
-    EXPECT_TRUE(at::equal(dense_matmul(a, b), at::matmul(a, b)));
-    EXPECT_TRUE(at::equal(dense_linear(a, b.t(), {}), at::linear(a, b.t())));
+    EXPECT_TRUE(at::equal(tensor::dense_matmul(a, b), at::matmul(a, b)));
+    EXPECT_TRUE(at::equal(tensor::dense_linear(a, b.t(), {}), at::linear(a, b.t())));
   }
   const at::Tensor a = torch::randn({3, 5}), b = torch::randn({5, 2}), c = torch::randn({4, 3, 5});
-  EXPECT_TRUE(at::equal(dense_matmul(a, b), at::matmul(a, b)));
-  EXPECT_TRUE(at::equal(dense_matmul(c, b), at::matmul(c, b)));
-  EXPECT_TRUE(at::equal(dense_linear(c, b.t(), {}), at::linear(c, b.t())));
+  EXPECT_TRUE(at::equal(tensor::dense_matmul(a, b), at::matmul(a, b)));
+  EXPECT_TRUE(at::equal(tensor::dense_matmul(c, b), at::matmul(c, b)));
+  EXPECT_TRUE(at::equal(tensor::dense_linear(c, b.t(), {}), at::linear(c, b.t())));
 }
 
 TEST_F(DenseProduct, TakesExtentsOfZero) {
-  EXPECT_EQ(dense_matmul(torch::randn({0, 5}), torch::randn({5, 2})).sizes(),
+  EXPECT_EQ(tensor::dense_matmul(torch::randn({0, 5}), torch::randn({5, 2})).sizes(),
             (std::vector<int64_t>{0, 2}));
   EXPECT_TRUE(
-      at::equal(dense_matmul(torch::randn({3, 0}), torch::randn({0, 2})), torch::zeros({3, 2})));
+      at::equal(tensor::dense_matmul(torch::randn({3, 0}), torch::randn({0, 2})), torch::zeros({3, 2})));
 }
 
 #if defined(__x86_64__)
@@ -191,8 +191,8 @@ TEST_F(DenseProduct, SignalsAreHandledOnTheStackAlone) {
   for (const int64_t rows : {128, 1024}) {
     const at::Tensor a = torch::randn({rows, 128}), b = torch::randn({128, 128});
     for (const int before = g_signals; g_signals < before + 200;) {
-      dense_matmul(a, b);
-      dense_linear(a, b, {});
+      tensor::dense_matmul(a, b);
+      tensor::dense_linear(a, b, {});
     }
   }
   is_done = true;

@@ -1,11 +1,11 @@
-#include "host/memory/elf_file.hpp"
+#include "host/plugin/file/elf_file.hpp"
 
 #include <elf.h>
 
 #include <cstring>
 #include <random>
 
-#include "host/memory/note.hpp"
+#include "host/plugin/file/note.hpp"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {
@@ -22,7 +22,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-ElfFile read(const std::string& text) { return read_elf(bytes_of(text), "here"); }
+plugin::ElfFile read(const std::string& text) { return plugin::read_elf(bytes_of(text), "here"); }
 
 std::string refusal_of(const std::string& text) {
   return refusal([&] { static_cast<void>(read(text)); });
@@ -45,25 +45,25 @@ class ElfFileTest : public ::testing::Test {
 };
 
 TEST_F(ElfFileTest, ReadsAPlugin) {
-  const ElfFile file = read(good_);
+  const plugin::ElfFile file = read(good_);
   EXPECT_THAT(file.exported, ElementsAre("mneme_negotiate_v1"));
   ASSERT_EQ(file.notes.size(), 1U);
-  EXPECT_STREQ(parse_note(file.notes, "here").id, "org.example.tier");
+  EXPECT_STREQ(plugin::parse_note(file.notes, "here").id, "org.example.tier");
 }
 
 TEST_F(ElfFileTest, ReadsSymbolsAndVersionsOfTheCRuntime) {
-  const ElfFile file = read(read_file(built("undefined_symbol")));
+  const plugin::ElfFile file = read(read_file(built("undefined_symbol")));
   EXPECT_THAT(file.undefined, Contains("tier_missing_function"));
-  const ElfFile noted = read(read_file(built("abi_note")));
+  const plugin::ElfFile noted = read(read_file(built("abi_note")));
   EXPECT_THAT(noted.version_needs,
-              Contains(AllOf(Field(&SymbolVersion::library, "libc.so.6"),
-                             Field(&SymbolVersion::version, StartsWith("GLIBC_")))));
+              Contains(AllOf(Field(&plugin::SymbolVersion::library, "libc.so.6"),
+                             Field(&plugin::SymbolVersion::version, StartsWith("GLIBC_")))));
   EXPECT_THAT(noted.undefined, Contains("setenv"));
   EXPECT_THAT(noted.needed, ElementsAre("libc.so.6"));
 }
 
 TEST_F(ElfFileTest, ReadsTheRunPath) {
-  const ElfFile file = read(read_file(built("needs_library")));
+  const plugin::ElfFile file = read(read_file(built("needs_library")));
   EXPECT_THAT(file.needed, Contains("libmneme_test_extra.so"));
   EXPECT_THAT(file.run_paths, ElementsAre(HasSubstr("tests/memory/broken/extra")));
 }
@@ -74,9 +74,9 @@ TEST_F(ElfFileTest, FindsNoteAndSymbolsWithoutSectionHeaders) {
   header.e_shnum = 0;
   header.e_shstrndx = 0;
   const std::string bytes = with_header(good_, header);
-  const ElfFile file = read(bytes);
+  const plugin::ElfFile file = read(bytes);
   EXPECT_THAT(file.exported, ElementsAre("mneme_negotiate_v1"));
-  EXPECT_STREQ(parse_note(file.notes, "here").id, "org.example.tier");
+  EXPECT_STREQ(plugin::parse_note(file.notes, "here").id, "org.example.tier");
 }
 
 TEST_F(ElfFileTest, NamesWhatIsNoElfFile) {
@@ -164,7 +164,7 @@ TEST_F(ElfFileTest, SurvivesRandomDamage) {
     const std::size_t front = trial % 2 == 0 ? 1024 : bytes.size();
     for (int i = 0; i < 1 + trial % 8; ++i) bytes[random() % front] = static_cast<char>(random());
     try {
-      static_cast<void>(parse_note(read(bytes).notes, "here"));
+      static_cast<void>(plugin::parse_note(read(bytes).notes, "here"));
     } catch (const Error&) {
       ++refused;
     }

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 
 namespace mneme::memory {
 

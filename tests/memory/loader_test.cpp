@@ -1,4 +1,5 @@
-#include "host/memory/loader.hpp"
+#include "host/memory/host_groups.hpp"
+#include "host/plugin/loader.hpp"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -9,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "host/base/sha256.hpp"
-#include "host/memory/link_check.hpp"
+#include "host/base/file/sha256.hpp"
+#include "host/plugin/file/link_check.hpp"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr const char* kWhere = "memory.toml:4:10";
 
 // What `create` of a test plugin reports through its traits.
-mneme_tier_traits traits_of(const LoadedPlugin& plugin) {
+mneme_tier_traits traits_of(const plugin::LoadedPlugin& plugin) {
   auto traits = MNEME_INIT(mneme_tier_traits);
   auto error = MNEME_INIT(mneme_error);
   const auto model = MNEME_INIT(mneme_model_info);
@@ -62,17 +63,17 @@ class LoaderTest : public ::testing::Test {
                                         name, ".so): ")));
     return message;
   }
-  const LoadedPlugin& load(const std::string& name) {
+  const plugin::LoadedPlugin& load(const std::string& name) {
     return loader_.load(name, {folder_.text()}, "", kWhere);
   }
 
   Folder folder_;
-  PluginLoader loader_;
+  plugin::PluginLoader loader_{memory::find_group};
 };
 
 TEST_F(LoaderTest, LoadsAPlugin) {
   const fs::path path = folder_.add("good");
-  const LoadedPlugin& plugin = load("good");
+  const plugin::LoadedPlugin& plugin = load("good");
   EXPECT_EQ(plugin.path, path.string());
   EXPECT_EQ(plugin.sha256, sha256_file(path));
   EXPECT_STREQ(plugin.note.id, "org.example.tier");
@@ -90,15 +91,15 @@ TEST_F(LoaderTest, MapsTheSameBytesOnce) {
   folder_.add("good");
   const Folder other;
   other.add("good", "renamed");
-  const LoadedPlugin& first = load("good");
+  const plugin::LoadedPlugin& first = load("good");
   const int mapped = mapped_copies();
   EXPECT_GT(mapped, 0);
   EXPECT_EQ(&load("good"), &first);
   EXPECT_EQ(&load("org.example.tier"), &first);
   EXPECT_EQ(&loader_.load("renamed", {other.text()}, "", kWhere), &first);
 
-  PluginLoader second;
-  const LoadedPlugin& again = second.load("good", {folder_.text()}, "", kWhere);
+  plugin::PluginLoader second{memory::find_group};
+  const plugin::LoadedPlugin& again = second.load("good", {folder_.text()}, "", kWhere);
   EXPECT_EQ(again.table.create, first.table.create);
   EXPECT_EQ(traits_of(again).context_rows, 1);  // init did not run again
   EXPECT_EQ(mapped_copies(), mapped);
@@ -106,11 +107,11 @@ TEST_F(LoaderTest, MapsTheSameBytesOnce) {
 
 TEST_F(LoaderTest, LoadsTwoBuildsOfOneFileSideBySide) {
   folder_.write("tier.so", read_file(built("good")));
-  const LoadedPlugin& first = load("tier");
+  const plugin::LoadedPlugin& first = load("tier");
   folder_.write("tier.so", read_file(built("good_again")));
-  const LoadedPlugin& second = load("tier");
+  const plugin::LoadedPlugin& second = load("tier");
   folder_.write("tier.so", read_file(built("good")));
-  const LoadedPlugin& third = load("tier");
+  const plugin::LoadedPlugin& third = load("tier");
   EXPECT_NE(&first, &second);
   EXPECT_EQ(&first, &third);
   EXPECT_NE(first.sha256, second.sha256);
@@ -122,7 +123,7 @@ TEST_F(LoaderTest, LoadsTwoBuildsOfOneFileSideBySide) {
 
 TEST_F(LoaderTest, RunsOnWhenTheFileIsOverwrittenInPlace) {
   const fs::path path = folder_.add("good");
-  const LoadedPlugin& plugin = load("good");
+  const plugin::LoadedPlugin& plugin = load("good");
   const auto size = fs::file_size(path);
   folder_.write("good.so", std::string(size, '\xff'));
   EXPECT_EQ(traits_of(plugin).max_segment, 1);
@@ -136,7 +137,7 @@ TEST_F(LoaderTest, LoadsFromSeveralThreads) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([this, i] {
-      const LoadedPlugin& plugin = load(i % 2 == 0 ? "good" : "good_again");
+      const plugin::LoadedPlugin& plugin = load(i % 2 == 0 ? "good" : "good_again");
       EXPECT_EQ(traits_of(plugin).max_segment, 1 + i % 2);
     });
   }
@@ -145,7 +146,7 @@ TEST_F(LoaderTest, LoadsFromSeveralThreads) {
 
 TEST_F(LoaderTest, CutsATableOfALaterMinor) {
   folder_.add("grown_table");
-  const LoadedPlugin& plugin = load("grown_table");
+  const plugin::LoadedPlugin& plugin = load("grown_table");
   EXPECT_EQ(plugin.table.struct_size, sizeof(mneme_plugin));
   EXPECT_EQ(traits_of(plugin).max_segment, 1);
   EXPECT_EQ(plugin.table.options, nullptr);
@@ -153,7 +154,7 @@ TEST_F(LoaderTest, CutsATableOfALaterMinor) {
 
 TEST_F(LoaderTest, TakesATableThatDoesNotDeclareItsLosses) {
   folder_.add("old_table");
-  const LoadedPlugin& plugin = load("old_table");
+  const plugin::LoadedPlugin& plugin = load("old_table");
   EXPECT_EQ(plugin.table.losses, nullptr);
   EXPECT_EQ(traits_of(plugin).max_segment, 1);
 }
@@ -283,8 +284,8 @@ TEST_F(LoaderTest, LoadsALibraryThatNeedsTheCRuntime) {
 
 TEST_F(LoaderTest, RefusesSymbolVersionsNewerThanThisMachines) {
   const std::string bytes = read_file(built("needs_libc"));
-  const ElfFile elf = read_elf(std::as_bytes(std::span(bytes)), "");
-  const auto need = std::ranges::find(elf.version_needs, "libc.so.6", &SymbolVersion::library);
+  const plugin::ElfFile elf = plugin::read_elf(std::as_bytes(std::span(bytes)), "");
+  const auto need = std::ranges::find(elf.version_needs, "libc.so.6", &plugin::SymbolVersion::library);
   ASSERT_NE(need, elf.version_needs.end());
   std::string newer = need->version;
   newer.replace(6, 1, "9");  // GLIBC_2.2.5 becomes GLIBC_9.2.5
@@ -297,14 +298,14 @@ TEST_F(LoaderTest, RefusesSymbolVersionsNewerThanThisMachines) {
 }
 
 TEST_F(LoaderTest, RefusesVersionsOfTheCppRuntimeNewerThanThisMachines) {
-  const std::vector<std::string>& have = mapped_versions("libstdc++.so.6");
+  const std::vector<std::string>& have = plugin::mapped_versions("libstdc++.so.6");
   ASSERT_THAT(have, ::testing::Contains("GLIBCXX_3.4"));
-  ElfFile file;
+  plugin::ElfFile file;
   file.version_needs = {{"libstdc++.so.6", "GLIBCXX_3.4"},
                         {"libstdc++.so.6", "GLIBCXX_3.4.999"},
                         {"libstdc++.so.6", "CXXABI_1.9.9"},
                         {"libunknown.so.1", "WHATEVER_1"}};
-  const std::string message = refusal([&] { check_symbol_versions(file, "here"); });
+  const std::string message = refusal([&] { plugin::check_symbol_versions(file, "here"); });
   EXPECT_THAT(message, AllOf(HasSubstr("GLIBCXX_3.4.999 of libstdc++.so.6, CXXABI_1.9.9 of "
                                        "libstdc++.so.6"),
                              HasSubstr("which ends at GLIBCXX_3.4."),
@@ -313,32 +314,32 @@ TEST_F(LoaderTest, RefusesVersionsOfTheCppRuntimeNewerThanThisMachines) {
 
 TEST_F(LoaderTest, NamesLibTorchAndSanitizersApart) {
   const mneme_note note{};
-  ElfFile file;
+  plugin::ElfFile file;
   file.needed = {"libc.so.6", "libtorch_cpu.so", "libc10.so", "libm.so.6", "ld-linux-x86-64.so.2"};
-  EXPECT_THAT(refusal([&] { check_needed_libraries(file, note, "here"); }),
+  EXPECT_THAT(refusal([&] { plugin::check_needed_libraries(file, note, "here"); }),
               AllOf(HasSubstr("got libtorch_cpu.so, libc10.so;"), HasSubstr("mneme.op/1")));
   file.needed = {"libtsan.so.2"};
   if (::dlsym(RTLD_DEFAULT, "__tsan_init") == nullptr) {
-    EXPECT_THAT(refusal([&] { check_needed_libraries(file, note, "here"); }),
+    EXPECT_THAT(refusal([&] { plugin::check_needed_libraries(file, note, "here"); }),
                 HasSubstr("build the plugin without the sanitizer, or the host with it"));
   } else {
-    check_needed_libraries(file, note, "here");
+    plugin::check_needed_libraries(file, note, "here");
   }
 }
 
 TEST_F(LoaderTest, RefusesSymbolsOfTheHostThatNoLibraryIsNeededFor) {
   const mneme_note note{};
-  ElfFile file;
+  plugin::ElfFile file;
   for (const char* const symbol :
        {"_ZN2at5emptyEv", "_ZNK3c1010TensorImpl3dimEv", "_ZN5mneme3logEv"}) {
     file.undefined = {"memcpy", "_ZNSt6vectorIiSaIiEE4dataEv", symbol};
-    EXPECT_THAT(refusal([&] { check_needed_libraries(file, note, "here"); }),
+    EXPECT_THAT(refusal([&] { plugin::check_needed_libraries(file, note, "here"); }),
                 HasSubstr(str("uses a function of LibTorch or of the host: expected a plugin that "
                               "includes nothing but the SDK, got the undefined symbol ",
                               symbol)));
   }
   file.undefined = {"memcpy", "_ZNSt6vectorIiSaIiEE4dataEv"};
-  check_needed_libraries(file, note, "here");
+  plugin::check_needed_libraries(file, note, "here");
 }
 
 TEST_F(LoaderTest, RefusesATableThatDisagreesWithTheNote) {

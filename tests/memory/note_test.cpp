@@ -1,4 +1,4 @@
-#include "host/memory/note.hpp"
+#include "host/plugin/file/note.hpp"
 
 #include <cstring>
 #include <random>
@@ -44,7 +44,7 @@ std::vector<std::byte> foreign_note() {
 }
 
 mneme_note parse(const std::vector<std::byte>& bytes) {
-  return parse_note({std::span<const std::byte>(bytes)}, "here");
+  return plugin::parse_note({std::span<const std::byte>(bytes)}, "here");
 }
 
 std::string refusal_of(const mneme_note_record& record) {
@@ -56,10 +56,10 @@ TEST(Note, IsReadWhenWellFormed) {
   EXPECT_STREQ(note.id, "org.example.tier");
   EXPECT_STREQ(note.version, "1.2.0");
   EXPECT_EQ(note.abi_target, MNEME_ABI_MAKE(0, 3));
-  EXPECT_THAT(note_words(note.features), ElementsAre("mneme.op/1", "mneme.state/1"));
+  EXPECT_THAT(plugin::note_words(note.features), ElementsAre("mneme.op/1", "mneme.state/1"));
   mneme_note_record optional = good_record();
   std::strcpy(optional.note.features, "mneme.op/1 mneme.log/1?");
-  const std::vector<NoteFeature> features = note_features(parse(bytes_of(optional)));
+  const std::vector<plugin::NoteFeature> features = plugin::note_features(parse(bytes_of(optional)));
   ASSERT_EQ(features.size(), 2U);
   EXPECT_EQ(features[0].id, "mneme.op/1");
   EXPECT_FALSE(features[0].is_optional);
@@ -188,14 +188,14 @@ TEST(Note, IsReadOrRefusedWhateverTheBytes) {
 }
 
 TEST(Note, WordsAreSplitAtSpaces) {
-  EXPECT_TRUE(note_words("").empty());
-  EXPECT_THAT(note_words(" sm_80  sm_90 "), ElementsAre("sm_80", "sm_90"));
+  EXPECT_TRUE(plugin::note_words("").empty());
+  EXPECT_THAT(plugin::note_words(" sm_80  sm_90 "), ElementsAre("sm_80", "sm_90"));
 }
 
 TEST(Note, AbiRangeIsShownAsPeopleWriteIt) {
-  EXPECT_EQ(abi_text(MNEME_ABI_MAKE(1, 12)), "1.12");
-  EXPECT_EQ(abi_range_text(MNEME_ABI_MAKE(0, 1), MNEME_ABI_MAKE(0, 1)), "0.1");
-  EXPECT_EQ(abi_range_text(MNEME_ABI_MAKE(0, 1), MNEME_ABI_MAKE(0, 4)), "0.1 to 0.4");
+  EXPECT_EQ(plugin::abi_text(MNEME_ABI_MAKE(1, 12)), "1.12");
+  EXPECT_EQ(plugin::abi_range_text(MNEME_ABI_MAKE(0, 1), MNEME_ABI_MAKE(0, 1)), "0.1");
+  EXPECT_EQ(plugin::abi_range_text(MNEME_ABI_MAKE(0, 1), MNEME_ABI_MAKE(0, 4)), "0.1 to 0.4");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory::test {
 namespace {
@@ -72,21 +72,21 @@ const std::deque<OpCase>& all_cases() {
   return cases;
 }
 
-const OpSchema& schema_of(const std::string& op) {
-  const mneme_op id = find_op(op);
+const ops::OpSchema& schema_of(const std::string& op) {
+  const mneme_op id = ops::find_op(op);
   if (id == 0) throw std::logic_error("a case for an op that does not exist: " + op);
-  return op_schemas()[id - 1];
+  return ops::op_schemas()[id - 1];
 }
 
-const InputSchema& input_schema(const OpSchema& schema, std::size_t input) {
+const ops::InputSchema& input_schema(const ops::OpSchema& schema, std::size_t input) {
   return schema.inputs[std::min(input, schema.inputs.size() - 1)];
 }
 
-bool is_data_input(const OpSchema& schema, std::size_t input) {
+bool is_data_input(const ops::OpSchema& schema, std::size_t input) {
   return input_schema(schema, input).dtypes == "data";
 }
 
-bool is_typed_by_attribute(const OpSchema& schema) {
+bool is_typed_by_attribute(const ops::OpSchema& schema) {
   for (std::size_t i = 0; i < schema.inputs.size(); ++i) {
     if (is_data_input(schema, i)) return false;
   }
@@ -97,7 +97,7 @@ at::Tensor tensor_of(const Array& x, uint32_t dtype) {
   if (x.is_absent) return {};
   at::Tensor tensor = torch::empty(x.shape, at::kDouble);
   std::copy(x.data.begin(), x.data.end(), tensor.data_ptr<double>());
-  return tensor.to(scalar_type_of(dtype));
+  return tensor.to(ops::scalar_type_of(dtype));
 }
 
 Array array_of(const at::Tensor& tensor) {
@@ -107,7 +107,7 @@ Array array_of(const at::Tensor& tensor) {
 }
 
 bool fits(const OpCase& op_case, uint32_t dtype) {
-  const OpSchema& schema = schema_of(op_case.op);
+  const ops::OpSchema& schema = schema_of(op_case.op);
   for (std::size_t i = 0; i < op_case.inputs.size(); ++i) {
     if (!is_data_input(schema, i)) continue;
     for (const double value : op_case.inputs[i].data) {
@@ -122,7 +122,7 @@ bool fits(const OpCase& op_case, uint32_t dtype) {
 }
 
 std::vector<at::Tensor> input_tensors(const OpCase& op_case, uint32_t dtype) {
-  const OpSchema& schema = schema_of(op_case.op);
+  const ops::OpSchema& schema = schema_of(op_case.op);
   std::vector<at::Tensor> tensors;
   for (std::size_t i = 0; i < op_case.inputs.size(); ++i) {
     const std::string& dtypes = input_schema(schema, i).dtypes;
@@ -138,7 +138,7 @@ std::vector<at::Tensor> call(const OpCase& op_case, uint32_t dtype,
                              const std::vector<at::Tensor>& inputs) {
   std::vector<Attr> attrs = op_case.attrs;
   if (is_typed_by_attribute(schema_of(op_case.op))) attrs.push_back(integer("dtype", dtype));
-  return run_op(find_op(op_case.op), inputs, abi_attrs(attrs), at::kCPU);
+  return ops::run_op(ops::find_op(op_case.op), inputs, abi_attrs(attrs), at::kCPU);
 }
 
 Run run_case(const OpCase& op_case, uint32_t dtype) {
@@ -153,7 +153,7 @@ Run run_case(const OpCase& op_case, uint32_t dtype) {
 
 std::vector<at::Tensor> call_op(const char* name, const std::vector<at::Tensor>& inputs,
                                 const std::vector<Attr>& attrs) {
-  return run_op(find_op(name), inputs, abi_attrs(attrs), at::kCPU);
+  return ops::run_op(ops::find_op(name), inputs, abi_attrs(attrs), at::kCPU);
 }
 
 }  // namespace mneme::memory::test

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "host/memory/ops.hpp"
+#include "host/ops/ops.hpp"
 #include "tests/memory/naive_array.hpp"
 
 namespace mneme::memory::test {
@@ -71,11 +71,11 @@ void add_creation_cases(CaseList& list);
 void add_network_cases(CaseList& list);
 
 // The schema of an op that has to exist.
-const OpSchema& schema_of(const std::string& op);
-bool is_data_input(const OpSchema& schema, std::size_t input);
-const InputSchema& input_schema(const OpSchema& schema, std::size_t input);
+const ops::OpSchema& schema_of(const std::string& op);
+bool is_data_input(const ops::OpSchema& schema, std::size_t input);
+const ops::InputSchema& input_schema(const ops::OpSchema& schema, std::size_t input);
 // Whether the op's dtype is chosen by its attribute `dtype` alone.
-bool is_typed_by_attribute(const OpSchema& schema);
+bool is_typed_by_attribute(const ops::OpSchema& schema);
 
 // `x` as a tensor of dtype (MNEME_F32 ...); undefined when absent.
 at::Tensor tensor_of(const Array& x, uint32_t dtype);

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
 namespace mneme::memory::test {
@@ -29,7 +29,7 @@ void expect_error(const Wrong& wrong, const std::function<void()>& run) {
   try {
     run();
     ADD_FAILURE() << wrong.op << ": no error; expected " << wrong.parts.front();
-  } catch (const OpError& error) {
+  } catch (const ops::OpError& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kPlugin);
     EXPECT_EQ(error.status(), wrong.status) << error.what();
     for (const std::string& part : wrong.parts) EXPECT_THAT(error.what(), HasSubstr(part));
@@ -48,7 +48,7 @@ constexpr mneme_status kArgument = MNEME_E_INVALID_ARGUMENT;
 constexpr mneme_status kShape = MNEME_E_SHAPE;
 constexpr mneme_status kDtype = MNEME_E_DTYPE;
 
-TEST(OpError, NamesWhatIsWrongWithAttributes) {
+TEST(ops::OpError, NamesWhatIsWrongWithAttributes) {
   expect_errors({
       {"softmax/1",
        {f32({2})},
@@ -124,7 +124,7 @@ TEST(OpError, NamesWhatIsWrongWithAttributes) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithInputs) {
+TEST(ops::OpError, NamesWhatIsWrongWithInputs) {
   expect_errors({
       {"exp/1", {}, {}, kArgument, {"wrong number of inputs", "expected 1", "got 0"}},
       {"exp/1", {f32({1}), f32({1})}, {}, kArgument, {"wrong number of inputs", "got 2"}},
@@ -174,7 +174,7 @@ TEST(OpError, NamesWhatIsWrongWithInputs) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithOperands) {
+TEST(ops::OpError, NamesWhatIsWrongWithOperands) {
   const std::vector<std::string> parts = {"wrong operands", "scalar"};
   expect_errors({
       {"add/1", {f32({2})}, {}, kArgument, parts},
@@ -214,7 +214,7 @@ TEST(OpError, NamesWhatIsWrongWithOperands) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithProducts) {
+TEST(ops::OpError, NamesWhatIsWrongWithProducts) {
   const auto einsum = [](const char* equation, std::vector<at::Tensor> operands,
                          mneme_status status, std::vector<std::string> parts) {
     return Wrong{
@@ -245,7 +245,7 @@ TEST(OpError, NamesWhatIsWrongWithProducts) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithReductions) {
+TEST(ops::OpError, NamesWhatIsWrongWithReductions) {
   for (const char* op : {"mean/1", "amax/1", "amin/1", "argmax/1", "argmin/1"}) {
     expect_errors({{op, {f32({2, 0})}, {}, kShape, {"at least one element", "[2, 0]"}}});
   }
@@ -264,7 +264,7 @@ TEST(OpError, NamesWhatIsWrongWithReductions) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithIndices) {
+TEST(ops::OpError, NamesWhatIsWrongWithIndices) {
   const std::vector<Attr> dim0 = {integer("dim", 0)};
   const at::Tensor far = torch::full({2}, 7, at::kLong);
   expect_errors({
@@ -305,7 +305,7 @@ TEST(OpError, NamesWhatIsWrongWithIndices) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithShapes) {
+TEST(ops::OpError, NamesWhatIsWrongWithShapes) {
   const at::Tensor x = f32({2, 3});
   const auto shape = [](Index s) { return std::vector<Attr>{integers("shape", std::move(s))}; };
   expect_errors({
@@ -346,7 +346,7 @@ TEST(OpError, NamesWhatIsWrongWithShapes) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithJoins) {
+TEST(ops::OpError, NamesWhatIsWrongWithJoins) {
   const at::Tensor x = f32({2, 3});
   expect_errors({
       {"cat/1",
@@ -373,7 +373,7 @@ TEST(OpError, NamesWhatIsWrongWithJoins) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithCreation) {
+TEST(ops::OpError, NamesWhatIsWrongWithCreation) {
   const double inf = std::numeric_limits<double>::infinity();
   expect_errors({
       {"arange/1",
@@ -413,7 +413,7 @@ TEST(OpError, NamesWhatIsWrongWithCreation) {
   });
 }
 
-TEST(OpError, NamesWhatIsWrongWithLayers) {
+TEST(ops::OpError, NamesWhatIsWrongWithLayers) {
   const at::Tensor x = f32({2, 4, 6});
   const auto kernel = [](int64_t k) { return integer("kernel", k); };
   expect_errors({
@@ -448,11 +448,11 @@ TEST(OpError, NamesWhatIsWrongWithLayers) {
   });
 }
 
-TEST(OpError, RefusesMalformedAttributesOfACaller) {
+TEST(ops::OpError, RefusesMalformedAttributesOfACaller) {
   const std::vector<at::Tensor> x = {f32({2})};
   const auto refuse = [&](mneme_attr attr, const char* op, const char* part) {
     const Wrong wrong{op, x, {}, kArgument, {part}};
-    expect_error(wrong, [&] { run_op(find_op(op), x, {&attr, 1}, at::kCPU); });
+    expect_error(wrong, [&] { ops::run_op(ops::find_op(op), x, {&attr, 1}, at::kCPU); });
   };
   refuse({}, "cumsum/1", "an attribute without a name");
   mneme_attr unknown_type = {};
@@ -470,25 +470,25 @@ TEST(OpError, RefusesMalformedAttributesOfACaller) {
   refuse(no_text, "gelu/1", "attribute \"approximate\" has a null value");
   const Wrong wrong{"exp/1", x, {}, kArgument, {"no attributes", "2 of them", "a null pointer"}};
   const mneme_attr* nothing = nullptr;
-  expect_error(wrong, [&] { run_op(find_op("exp/1"), x, {nothing, 2}, at::kCPU); });
+  expect_error(wrong, [&] { ops::run_op(ops::find_op("exp/1"), x, {nothing, 2}, at::kCPU); });
 }
 
-TEST(OpError, RefusesAWrongNumberOfOutputs) {
+TEST(ops::OpError, RefusesAWrongNumberOfOutputs) {
   const std::vector<at::Tensor> x = {f32({2})};
   std::vector<at::Tensor> outputs(2);
   const Wrong wrong{"exp/1", x, {}, kArgument, {"wrong number of outputs", "expected 1", "got 2"}};
-  expect_error(wrong, [&] { run_op(find_op("exp/1"), x, {}, at::kCPU, outputs); });
+  expect_error(wrong, [&] { ops::run_op(ops::find_op("exp/1"), x, {}, at::kCPU, outputs); });
 }
 
-TEST(OpError, RefusesAHandleThatIsNoOp) {
+TEST(ops::OpError, RefusesAHandleThatIsNoOp) {
   const Wrong wrong{"", {}, {}, kArgument, {"no such op handle", "1 .. ", "`mneme abi ops`"}};
-  expect_error(wrong, [] { run_op(0, {}, {}, at::kCPU); });
-  expect_error(wrong, [] { run_op(100000, {}, {}, at::kCPU); });
+  expect_error(wrong, [] { ops::run_op(0, {}, {}, at::kCPU); });
+  expect_error(wrong, [] { ops::run_op(100000, {}, {}, at::kCPU); });
 }
 
-TEST(OpError, NamesTheCodeOfAnUnknownDtype) {
+TEST(ops::OpError, NamesTheCodeOfAnUnknownDtype) {
   const Wrong wrong{"", {}, {}, kDtype, {"unknown dtype code", "MNEME_F32 (1)", "got 8"}};
-  expect_error(wrong, [] { scalar_type_of(8); });
+  expect_error(wrong, [] { ops::scalar_type_of(8); });
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
 namespace mneme::memory::test {
@@ -37,7 +37,7 @@ bool agrees(double got, double want, double allowed) {
   return std::fabs(got - want) <= allowed * std::max(1.0, std::fabs(want));
 }
 
-uint32_t expected_dtype(const OpCase& op_case, const OutputSchema& output, uint32_t dtype) {
+uint32_t expected_dtype(const OpCase& op_case, const ops::OutputSchema& output, uint32_t dtype) {
   if (output.dtype == "bool") return MNEME_BOOL;
   if (output.dtype == "i64") return MNEME_I64;
   for (const Attr& attr : op_case.attrs) {
@@ -49,14 +49,14 @@ uint32_t expected_dtype(const OpCase& op_case, const OutputSchema& output, uint3
 }
 
 void expect_golden(const OpCase& op_case, uint32_t dtype) {
-  SCOPED_TRACE(op_case.op + " \"" + op_case.label + "\" in " + dtype_name(dtype));
-  const OpSchema& schema = schema_of(op_case.op);
+  SCOPED_TRACE(op_case.op + " \"" + op_case.label + "\" in " + ops::dtype_name(dtype));
+  const ops::OpSchema& schema = schema_of(op_case.op);
   const Run run = run_case(op_case, dtype);
   ASSERT_EQ(run.outputs.size(), schema.outputs.size());
   ASSERT_EQ(run.golden.size(), schema.outputs.size());
   for (std::size_t i = 0; i < run.outputs.size(); ++i) {
     const uint32_t code = expected_dtype(op_case, schema.outputs[i], dtype);
-    EXPECT_EQ(dtype_code_of(run.outputs[i].scalar_type()), code) << "output " << i;
+    EXPECT_EQ(ops::dtype_code_of(run.outputs[i].scalar_type()), code) << "output " << i;
     const Array got = array_of(run.outputs[i]);
     ASSERT_EQ(got.shape, run.golden[i].shape) << "output " << i;
     const double allowed = op_case.slack * std::max(tolerance(dtype), tolerance(code));
@@ -72,7 +72,7 @@ TEST(OpGolden, EveryCaseAgreesInEveryDtypeThatHoldsItsInputs) {
   int runs = 0;
   for (const OpCase& op_case : all_cases()) {
     for (const uint32_t dtype : kDtypes) {
-      if (!op_supports(find_op(op_case.op), dtype, MNEME_DEVICE_CPU)) continue;
+      if (!ops::op_supports(ops::find_op(op_case.op), dtype, MNEME_DEVICE_CPU)) continue;
       if (!fits(op_case, dtype)) continue;
       expect_golden(op_case, dtype);
       ++runs;
@@ -89,11 +89,11 @@ TEST(OpGolden, EveryOpHasACaseInEveryDtypeThatItSupports) {
       if (fits(op_case, dtype)) covered[op_case.op].insert(dtype);
     }
   }
-  for (const OpSchema& schema : op_schemas()) {
+  for (const ops::OpSchema& schema : ops::op_schemas()) {
     for (const uint32_t dtype : kDtypes) {
-      if (!op_supports(find_op(schema.name), dtype, MNEME_DEVICE_CPU)) continue;
+      if (!ops::op_supports(ops::find_op(schema.name), dtype, MNEME_DEVICE_CPU)) continue;
       EXPECT_TRUE(covered[schema.name].count(dtype) != 0)
-          << schema.name << " has no golden case in " << dtype_name(dtype);
+          << schema.name << " has no golden case in " << ops::dtype_name(dtype);
     }
   }
 }
@@ -101,7 +101,7 @@ TEST(OpGolden, EveryOpHasACaseInEveryDtypeThatItSupports) {
 TEST(OpGolden, EveryAttributeAndEveryOptionalInputIsUsedByACase) {
   std::map<std::string, std::set<std::string>> used;
   for (const OpCase& op_case : all_cases()) {
-    const OpSchema& schema = schema_of(op_case.op);
+    const ops::OpSchema& schema = schema_of(op_case.op);
     for (const Attr& attr : op_case.attrs) used[op_case.op].insert(attr.name);
     if (is_typed_by_attribute(schema)) used[op_case.op].insert("dtype");
     for (std::size_t i = 0; i < schema.inputs.size(); ++i) {
@@ -109,12 +109,12 @@ TEST(OpGolden, EveryAttributeAndEveryOptionalInputIsUsedByACase) {
       used[op_case.op].insert((is_given ? "with " : "without ") + schema.inputs[i].name);
     }
   }
-  for (const OpSchema& schema : op_schemas()) {
-    for (const AttrSchema& attr : schema.attrs) {
+  for (const ops::OpSchema& schema : ops::op_schemas()) {
+    for (const ops::AttrSchema& attr : schema.attrs) {
       EXPECT_TRUE(used[schema.name].count(attr.name) != 0)
           << schema.name << ": no golden case gives attribute " << attr.name;
     }
-    for (const InputSchema& input : schema.inputs) {
+    for (const ops::InputSchema& input : schema.inputs) {
       if (!input.is_optional) continue;
       EXPECT_TRUE(used[schema.name].count("with " + input.name) != 0) << schema.name;
       EXPECT_TRUE(used[schema.name].count("without " + input.name) != 0) << schema.name;

@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
 namespace mneme::memory::test {
@@ -47,13 +47,13 @@ at::Tensor central_differences(const OpCase& op_case, const std::vector<at::Tens
 
 bool has_gradient_check(const OpCase& op_case) {
   return op_case.has_gradient && schema_of(op_case.op).is_differentiable &&
-         op_supports(find_op(op_case.op), MNEME_F64, MNEME_DEVICE_CPU);
+         ops::op_supports(ops::find_op(op_case.op), MNEME_F64, MNEME_DEVICE_CPU);
 }
 
 // Error of one input's gradient relative to its norm; absolute for gradients near 0.
 void expect_gradient(const OpCase& op_case) {
   SCOPED_TRACE(op_case.op + " \"" + op_case.label + '"');
-  const OpSchema& schema = schema_of(op_case.op);
+  const ops::OpSchema& schema = schema_of(op_case.op);
   std::vector<at::Tensor> inputs = input_tensors(op_case, MNEME_F64);
   std::vector<std::size_t> places;
   std::vector<at::Tensor> leaves;
@@ -90,13 +90,13 @@ TEST(OpGradient, EveryDifferentiableInputOfEveryOpHasANonEmptyCase) {
   std::set<std::string> covered;
   for (const OpCase& op_case : all_cases()) {
     if (!has_gradient_check(op_case)) continue;
-    const OpSchema& schema = schema_of(op_case.op);
+    const ops::OpSchema& schema = schema_of(op_case.op);
     for (std::size_t i = 0; i < op_case.inputs.size(); ++i) {
       if (op_case.inputs[i].data.empty()) continue;
       covered.insert(op_case.op + " " + input_schema(schema, i).name);
     }
   }
-  for (const OpSchema& schema : op_schemas()) {
+  for (const ops::OpSchema& schema : ops::op_schemas()) {
     if (!schema.is_differentiable) continue;
     for (std::size_t i = 0; i < schema.inputs.size(); ++i) {
       if (!is_data_input(schema, i)) continue;
@@ -108,9 +108,9 @@ TEST(OpGradient, EveryDifferentiableInputOfEveryOpHasANonEmptyCase) {
 
 TEST(OpGradient, NoGradientLeavesAnOpThatIsNotDifferentiable) {
   for (const OpCase& op_case : all_cases()) {
-    const OpSchema& schema = schema_of(op_case.op);
+    const ops::OpSchema& schema = schema_of(op_case.op);
     if (schema.is_differentiable) continue;
-    if (!op_supports(find_op(op_case.op), MNEME_F64, MNEME_DEVICE_CPU)) continue;
+    if (!ops::op_supports(ops::find_op(op_case.op), MNEME_F64, MNEME_DEVICE_CPU)) continue;
     std::vector<at::Tensor> inputs = input_tensors(op_case, MNEME_F64);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].defined() && is_data_input(schema, i)) inputs[i].requires_grad_(true);

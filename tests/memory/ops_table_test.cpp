@@ -1,14 +1,15 @@
 // The table itself: names, lookup, supports, dtype codes, and how it is printed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "host/base/json.hpp"
-#include "host/memory/ops_print.hpp"
-#include "host/torch.hpp"
+#include "host/ops/ops_print.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
 namespace mneme::memory::test {
@@ -19,7 +20,7 @@ using ::testing::HasSubstr;
 TEST(OpTable, IsOrderedByNameAndEveryNameCarriesItsRevision) {
   const std::regex pattern("[a-z][a-z0-9_]*/[1-9][0-9]*");
   std::string before;
-  for (const OpSchema& schema : op_schemas()) {
+  for (const ops::OpSchema& schema : ops::op_schemas()) {
     EXPECT_TRUE(std::regex_match(schema.name, pattern)) << schema.name;
     EXPECT_LT(before, schema.name);
     EXPECT_FALSE(schema.help.empty()) << schema.name;
@@ -29,9 +30,9 @@ TEST(OpTable, IsOrderedByNameAndEveryNameCarriesItsRevision) {
 }
 
 TEST(OpTable, AttributesOfAnOpHaveDistinctNamesAndHelp) {
-  for (const OpSchema& schema : op_schemas()) {
+  for (const ops::OpSchema& schema : ops::op_schemas()) {
     std::set<std::string> names;
-    for (const AttrSchema& attr : schema.attrs) {
+    for (const ops::AttrSchema& attr : schema.attrs) {
       EXPECT_TRUE(names.insert(attr.name).second) << schema.name << ' ' << attr.name;
       EXPECT_FALSE(attr.help.empty()) << schema.name << ' ' << attr.name;
       EXPECT_FALSE(attr.is_required && !attr.default_text.empty()) << schema.name;
@@ -40,30 +41,30 @@ TEST(OpTable, AttributesOfAnOpHaveDistinctNamesAndHelp) {
 }
 
 TEST(OpTable, FindsEveryOpByNameAndRevision) {
-  for (std::size_t i = 0; i < op_schemas().size(); ++i) {
-    EXPECT_EQ(find_op(op_schemas()[i].name), i + 1);
+  for (std::size_t i = 0; i < ops::op_schemas().size(); ++i) {
+    EXPECT_EQ(ops::find_op(ops::op_schemas()[i].name), i + 1);
   }
 }
 
 TEST(OpTable, DoesNotFindOtherNames) {
   for (const char* name : {"", "matmul", "matmul/2", "matmul/10", "a", "zzz/1", "Matmul/1"}) {
-    EXPECT_EQ(find_op(name), 0U) << name;
+    EXPECT_EQ(ops::find_op(name), 0U) << name;
   }
-  EXPECT_EQ(nearest_op("matmull/1"), "matmul/1");
-  EXPECT_EQ(nearest_op("nothing like any op"), "");
+  EXPECT_EQ(ops::nearest_op("matmull/1"), "matmul/1");
+  EXPECT_EQ(ops::nearest_op("nothing like any op"), "");
 }
 
 TEST(OpTable, HasTheOpsThatTheMemoriesOfTheProjectNeed) {
   for (const char* name : {"add/1", "matmul/1", "linear/1", "einsum/1", "softmax/1", "cat/1",
                            "slice/1", "conv1d/1", "layer_norm/1", "normal_cdf/1", "topk/1",
                            "gather/1", "searchsorted/1", "elu/1", "sigmoid/1", "logaddexp/1"}) {
-    EXPECT_NE(find_op(name), 0U) << name;
+    EXPECT_NE(ops::find_op(name), 0U) << name;
   }
 }
 
 TEST(OpTable, SupportsFollowsTheClassOfTheOp) {
   const auto supports = [](const char* op, uint32_t dtype) {
-    return op_supports(find_op(op), dtype, MNEME_DEVICE_CPU);
+    return ops::op_supports(ops::find_op(op), dtype, MNEME_DEVICE_CPU);
   };
   EXPECT_TRUE(supports("exp/1", MNEME_BF16));
   EXPECT_FALSE(supports("exp/1", MNEME_I64));
@@ -71,47 +72,47 @@ TEST(OpTable, SupportsFollowsTheClassOfTheOp) {
   EXPECT_FALSE(supports("add/1", MNEME_BOOL));
   EXPECT_TRUE(supports("where/1", MNEME_BOOL));
   EXPECT_FALSE(supports("logical_not/1", MNEME_F32));
-  EXPECT_TRUE(op_supports(find_op("exp/1"), MNEME_F64, MNEME_DEVICE_CUDA));
-  EXPECT_FALSE(op_supports(find_op("exp/1"), MNEME_F32, 3));
-  EXPECT_FALSE(op_supports(find_op("exp/1"), 0, MNEME_DEVICE_CPU));
-  EXPECT_FALSE(op_supports(find_op("exp/1"), 8, MNEME_DEVICE_CPU));
-  EXPECT_FALSE(op_supports(0, MNEME_F32, MNEME_DEVICE_CPU));
-  EXPECT_FALSE(op_supports(100000, MNEME_F32, MNEME_DEVICE_CPU));
+  EXPECT_TRUE(ops::op_supports(ops::find_op("exp/1"), MNEME_F64, MNEME_DEVICE_CUDA));
+  EXPECT_FALSE(ops::op_supports(ops::find_op("exp/1"), MNEME_F32, 3));
+  EXPECT_FALSE(ops::op_supports(ops::find_op("exp/1"), 0, MNEME_DEVICE_CPU));
+  EXPECT_FALSE(ops::op_supports(ops::find_op("exp/1"), 8, MNEME_DEVICE_CPU));
+  EXPECT_FALSE(ops::op_supports(0, MNEME_F32, MNEME_DEVICE_CPU));
+  EXPECT_FALSE(ops::op_supports(100000, MNEME_F32, MNEME_DEVICE_CPU));
 }
 
 TEST(OpTable, RefusesEveryDtypeThatItDoesNotSupport) {
   for (const OpCase& op_case : all_cases()) {
     if (!op_case.inputs.empty() && !is_data_input(schema_of(op_case.op), 0)) continue;
     for (uint32_t dtype = MNEME_F32; dtype <= MNEME_BOOL; ++dtype) {
-      if (op_supports(find_op(op_case.op), dtype, MNEME_DEVICE_CPU)) continue;
-      EXPECT_THROW(call(op_case, dtype, input_tensors(op_case, dtype)), OpError)
-          << op_case.op << ' ' << dtype_name(dtype);
+      if (ops::op_supports(ops::find_op(op_case.op), dtype, MNEME_DEVICE_CPU)) continue;
+      EXPECT_THROW(call(op_case, dtype, input_tensors(op_case, dtype)), ops::OpError)
+          << op_case.op << ' ' << ops::dtype_name(dtype);
     }
   }
 }
 
 TEST(OpTable, DtypeCodesGoThereAndBack) {
   for (uint32_t dtype = MNEME_F32; dtype <= MNEME_BOOL; ++dtype) {
-    EXPECT_EQ(dtype_code_of(scalar_type_of(dtype)), dtype);
+    EXPECT_EQ(ops::dtype_code_of(ops::scalar_type_of(dtype)), dtype);
   }
-  EXPECT_EQ(dtype_code_of(at::kComplexFloat), 0U);
-  EXPECT_STREQ(dtype_name(MNEME_BF16), "bf16");
-  EXPECT_STREQ(dtype_name(99), "?");
+  EXPECT_EQ(ops::dtype_code_of(at::kComplexFloat), 0U);
+  EXPECT_STREQ(ops::dtype_name(MNEME_BF16), "bf16");
+  EXPECT_STREQ(ops::dtype_name(99), "?");
 }
 
 TEST(OpTable, CreatorsUseTheGivenDevice) {
   const std::vector<Attr> attrs = {integers("shape", {2, 3})};
-  const auto y = run_op(find_op("full/1"), {}, abi_attrs(attrs), at::Device(at::kMeta));
+  const auto y = ops::run_op(ops::find_op("full/1"), {}, abi_attrs(attrs), at::Device(at::kMeta));
   EXPECT_TRUE(y[0].is_meta());
 }
 
 TEST(OpPrint, TextNamesEveryOpWithItsAttributes) {
   std::ostringstream out;
-  print_ops(out, false);
+  ops::print_ops(out, false);
   const std::string text = out.str();
-  for (const OpSchema& schema : op_schemas()) {
+  for (const ops::OpSchema& schema : ops::op_schemas()) {
     EXPECT_THAT(text, HasSubstr("\n" + schema.name + " ("));
-    for (const AttrSchema& attr : schema.attrs) EXPECT_THAT(text, HasSubstr("\n    " + attr.name));
+    for (const ops::AttrSchema& attr : schema.attrs) EXPECT_THAT(text, HasSubstr("\n    " + attr.name));
   }
   EXPECT_THAT(text, HasSubstr("linear/1 (x, w, b?) -> y  [float]"));
   EXPECT_THAT(text, HasSubstr("cat/1 (parts*) -> y  [any]\n"));
@@ -124,10 +125,10 @@ TEST(OpPrint, TextNamesEveryOpWithItsAttributes) {
 
 TEST(OpPrint, JsonHoldsEverySchema) {
   std::ostringstream out;
-  print_ops(out, true);
+  ops::print_ops(out, true);
   const Json all = Json::parse(out.str());
-  ASSERT_EQ(all.size(), op_schemas().size());
-  const Json& topk = all[find_op("topk/1") - 1];
+  ASSERT_EQ(all.size(), ops::op_schemas().size());
+  const Json& topk = all[ops::find_op("topk/1") - 1];
   EXPECT_EQ(topk["name"], "topk/1");
   EXPECT_EQ(topk["inputs"][0]["name"], "x");
   EXPECT_EQ(topk["inputs"][0]["dtype"], "data");
@@ -138,9 +139,9 @@ TEST(OpPrint, JsonHoldsEverySchema) {
   EXPECT_EQ(topk["attributes"][1]["default"], "-1");
   EXPECT_EQ(topk["dtypes"], "number");
   EXPECT_EQ(topk["differentiable"], true);
-  EXPECT_EQ(all[find_op("einsum/1") - 1]["inputs"][0]["list"], true);
-  EXPECT_EQ(all[find_op("full/1") - 1]["attributes"][0]["type"], "integers");
-  EXPECT_EQ(all[find_op("gelu/1") - 1]["attributes"][0]["type"], "text");
+  EXPECT_EQ(all[ops::find_op("einsum/1") - 1]["inputs"][0]["list"], true);
+  EXPECT_EQ(all[ops::find_op("full/1") - 1]["attributes"][0]["type"], "integers");
+  EXPECT_EQ(all[ops::find_op("gelu/1") - 1]["attributes"][0]["type"], "text");
 }
 
 }  // namespace

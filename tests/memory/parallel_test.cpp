@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "host/memory/groups/groups.hpp"
-#include "host/torch.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {

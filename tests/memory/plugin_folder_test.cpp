@@ -1,4 +1,4 @@
-#include "host/memory/plugin_folder.hpp"
+#include "host/plugin/plugin_folder.hpp"
 
 #include "tests/memory/loader_support.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(PluginFolder, OfABuildLiesBesideTheProgramsFolder) {
-  EXPECT_EQ(plugin_folder_of("/nowhere/build/release/bin/mneme"), "/nowhere/build/release/plugins");
+  EXPECT_EQ(plugin::plugin_folder_of("/nowhere/build/release/bin/mneme"), "/nowhere/build/release/plugins");
 }
 
 TEST(PluginFolder, OfAnInstallationLiesWhereItWasInstalled) {
@@ -16,16 +16,16 @@ TEST(PluginFolder, OfAnInstallationLiesWhereItWasInstalled) {
   const fs::path prefix = folder.text();
   const fs::path installed = (prefix / "bin" / MNEME_INSTALLED_PLUGINS).lexically_normal();
   fs::create_directories(prefix / "plugins");  // of somebody else
-  EXPECT_EQ(plugin_folder_of(prefix / "bin/mneme"), prefix / "plugins");
+  EXPECT_EQ(plugin::plugin_folder_of(prefix / "bin/mneme"), prefix / "plugins");
   fs::create_directories(installed);
-  EXPECT_EQ(plugin_folder_of(prefix / "bin/mneme"), installed);
+  EXPECT_EQ(plugin::plugin_folder_of(prefix / "bin/mneme"), installed);
 }
 
 TEST(PluginFolder, OfThisProgramIsSearchedWhereNoneIsGiven) {
   const fs::path executable = fs::read_symlink("/proc/self/exe");
-  EXPECT_EQ(default_plugin_folder(), plugin_folder_of(executable));
-  EXPECT_EQ(folders_to_search({}), std::vector<std::string>{default_plugin_folder().string()});
-  EXPECT_EQ(folders_to_search({"/a", "/b"}), (std::vector<std::string>{"/a", "/b"}));
+  EXPECT_EQ(plugin::default_plugin_folder(), plugin::plugin_folder_of(executable));
+  EXPECT_EQ(plugin::folders_to_search({}), std::vector<std::string>{plugin::default_plugin_folder().string()});
+  EXPECT_EQ(plugin::folders_to_search({"/a", "/b"}), (std::vector<std::string>{"/a", "/b"}));
 }
 
 }  // namespace

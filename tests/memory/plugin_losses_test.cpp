@@ -1,7 +1,7 @@
-#include "host/memory/plugin_losses.hpp"
+#include "host/plugin/plugin_losses.hpp"
 
 #include "host/base/log.hpp"
-#include "host/memory/call_error.hpp"
+#include "host/memory/abi/call_error.hpp"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {
@@ -16,7 +16,7 @@ mneme_plugin table_of(const char* losses) {
   return table;
 }
 
-LossNames names_of(const char* losses) { return read_loss_names(table_of(losses), "here"); }
+plugin::LossNames names_of(const char* losses) { return plugin::read_loss_names(table_of(losses), "here"); }
 
 std::string names_refusal(const char* losses) {
   return refusal([&] { static_cast<void>(names_of(losses)); });
@@ -32,10 +32,10 @@ config::TierConfig tier_with(const std::string& weights,
 }
 
 // The message, or "".
-std::string weights_error(const std::string& weights, const LossNames& names,
+std::string weights_error(const std::string& weights, const plugin::LossNames& names,
                           const std::vector<config::Override>& overrides = {}) {
   config::Problems problems;
-  check_weights(tier_with(weights, overrides), names, problems);
+  plugin::check_weights(tier_with(weights, overrides), names, problems);
   try {
     problems.throw_if_any();
   } catch (const Error& error) {
@@ -90,10 +90,10 @@ TEST(PluginLosses, WithoutADeclarationAWeightIsTakenWithAWarning) {
 }
 
 TEST(PluginLosses, AuxTakesDeclaredNamesAlone) {
-  EXPECT_NO_THROW(check_declared(std::nullopt, "any"));
-  EXPECT_NO_THROW(check_declared({{"kl"}}, "kl"));
+  EXPECT_NO_THROW(plugin::check_declared(std::nullopt, "any"));
+  EXPECT_NO_THROW(plugin::check_declared({{"kl"}}, "kl"));
   try {
-    check_declared(std::vector<std::string>(), "kl");
+    plugin::check_declared(std::vector<std::string>(), "kl");
     ADD_FAILURE() << "taken";
   } catch (const CallError& error) {
     EXPECT_EQ(error.code(), MNEME_E_INVALID_ARGUMENT);

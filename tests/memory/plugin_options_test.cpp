@@ -1,4 +1,4 @@
-#include "host/memory/plugin_options.hpp"
+#include "host/plugin/plugin_options.hpp"
 
 #include <limits>
 
@@ -32,7 +32,7 @@ mneme_plugin table_of(const std::vector<mneme_option>& options) {
 
 OptionSpec spec_of(const mneme_option& one) {
   const std::vector<mneme_option> options = {one};
-  return option_specs(table_of(options), "here").at(0);
+  return plugin::option_specs(table_of(options), "here").at(0);
 }
 
 std::string spec_refusal(const mneme_option& one) {
@@ -40,7 +40,7 @@ std::string spec_refusal(const mneme_option& one) {
 }
 
 std::string read_refusal(const mneme_plugin& table) {
-  return refusal([&] { static_cast<void>(read_options(table, "here")); });
+  return refusal([&] { static_cast<void>(plugin::read_options(table, "here")); });
 }
 
 TEST(PluginOptions, NumbersKeepTypeDefaultAndBounds) {
@@ -113,7 +113,7 @@ TEST(PluginOptions, WiderOptionsOfALaterMinorAreCut) {
   table.options = &wide[0].known;
   table.option_count = 3;
   table.option_stride = sizeof(Wide);
-  const std::vector<mneme_option> options = read_options(table, "here");
+  const std::vector<mneme_option> options = plugin::read_options(table, "here");
   ASSERT_EQ(options.size(), 3U);
   EXPECT_STREQ(options[2].key, "c");
   EXPECT_EQ(options[2].struct_size, sizeof(mneme_option));

@@ -1,9 +1,9 @@
-#include "host/memory/plugin_search.hpp"
+#include "host/plugin/plugin_search.hpp"
 
 #include <cctype>
 
-#include "host/base/sha256.hpp"
-#include "host/memory/plugin_file.hpp"
+#include "host/base/file/sha256.hpp"
+#include "host/plugin/file/plugin_file.hpp"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {
@@ -17,14 +17,14 @@ using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
 std::string refusal_of(const std::string& name, const std::vector<std::string>& folders) {
-  return refusal([&] { static_cast<void>(find_plugin(name, folders, "", "m.toml:3:5: plugin")); });
+  return refusal([&] { static_cast<void>(plugin::find_plugin(name, folders, "", "m.toml:3:5: plugin")); });
 }
 
 TEST(PluginSearch, FindsAFileByNameAndById) {
   const Folder folder;
   const fs::path path = folder.add("good", "fancy");
   for (const char* const name : {"fancy", "fancy.so", "org.example.tier"}) {
-    EXPECT_EQ(find_plugin(name, {folder.text()}, "", ""), path) << name;
+    EXPECT_EQ(plugin::find_plugin(name, {folder.text()}, "", ""), path) << name;
   }
 }
 
@@ -33,11 +33,11 @@ TEST(PluginSearch, TakesTheEarlierFolderOfCopies) {
   const Folder second;
   const std::vector<std::string> both = {first.text(), second.text()};
   const fs::path path = second.add("good");
-  EXPECT_EQ(find_plugin("good", both, "", ""), path);
+  EXPECT_EQ(plugin::find_plugin("good", both, "", ""), path);
   const fs::path earlier = first.add("good");
-  EXPECT_EQ(find_plugin("good", both, "", ""), earlier);
-  EXPECT_EQ(find_plugin("org.example.tier", both, "", ""), earlier);
-  EXPECT_EQ(find_plugin("good", {first.text(), first.text()}, "", ""), earlier);
+  EXPECT_EQ(plugin::find_plugin("good", both, "", ""), earlier);
+  EXPECT_EQ(plugin::find_plugin("org.example.tier", both, "", ""), earlier);
+  EXPECT_EQ(plugin::find_plugin("good", {first.text(), first.text()}, "", ""), earlier);
 }
 
 TEST(PluginSearch, RefusesOneNameOfSeveralBuilds) {
@@ -65,12 +65,12 @@ TEST(PluginSearch, TakesTheBuildThatIsPinned) {
   const fs::path one = first.add("good", "tier");
   const fs::path other = second.add("good_again", "tier");
   std::string pin = sha256_file(other);
-  EXPECT_EQ(find_plugin("tier", both, pin, ""), other);
-  EXPECT_EQ(find_plugin("org.example.tier", both, sha256_file(one), ""), one);
+  EXPECT_EQ(plugin::find_plugin("tier", both, pin, ""), other);
+  EXPECT_EQ(plugin::find_plugin("org.example.tier", both, sha256_file(one), ""), one);
   for (char& letter : pin) letter = static_cast<char>(std::toupper(letter));
-  EXPECT_EQ(find_plugin("tier", both, pin, ""), other);
+  EXPECT_EQ(plugin::find_plugin("tier", both, pin, ""), other);
   EXPECT_THAT(
-      refusal([&] { static_cast<void>(find_plugin("tier", both, sha256_hex("another"), "here")); }),
+      refusal([&] { static_cast<void>(plugin::find_plugin("tier", both, sha256_hex("another"), "here")); }),
       HasSubstr("several files are meant, and sha256 pins none of them"));
 }
 
@@ -78,7 +78,7 @@ TEST(PluginSearch, PassesOverAFolderOfTheSameName) {
   const Folder folder;
   const fs::path path = folder.add("good");
   fs::create_directory(folder.file("good"));
-  EXPECT_EQ(find_plugin("good", {folder.text()}, "", ""), path);
+  EXPECT_EQ(plugin::find_plugin("good", {folder.text()}, "", ""), path);
 }
 
 TEST(PluginSearch, ListsFoldersAndPluginsWhenNothingIsFound) {
@@ -134,7 +134,7 @@ TEST(PluginSearch, FollowsLinksOnlyWithinTheFolder) {
   const Folder outside;
   const fs::path real = folder.add("good", "real");
   fs::create_symlink("real.so", folder.file("link.so"));
-  EXPECT_EQ(find_plugin("link", {folder.text()}, "", ""), real);
+  EXPECT_EQ(plugin::find_plugin("link", {folder.text()}, "", ""), real);
 
   fs::create_symlink(outside.add("good"), folder.file("escape.so"));
   EXPECT_THAT(refusal_of("escape", {folder.text()}),
@@ -162,7 +162,7 @@ TEST(PluginScan, ListsNotesAndProblemsWithoutRunningAnything) {
   folder.add("good");
   folder.write("text.so", "hello");
   folder.write("other.txt", "hello");
-  const std::vector<PluginEntry> entries = scan_folder(folder.text());
+  const std::vector<plugin::PluginEntry> entries = plugin::scan_folder(folder.text());
   ASSERT_EQ(entries.size(), 3U);
   EXPECT_EQ(entries[0].file, "abi_note.so");
   ASSERT_TRUE(entries[0].note.has_value());
@@ -177,7 +177,7 @@ TEST(PluginScan, ListsNotesAndProblemsWithoutRunningAnything) {
 }
 
 TEST(PluginScan, RefusesAFolderThatIsNotThere) {
-  EXPECT_THAT(refusal([] { static_cast<void>(scan_folder("/nowhere/plugins")); }),
+  EXPECT_THAT(refusal([] { static_cast<void>(plugin::scan_folder("/nowhere/plugins")); }),
               StartsWith("/nowhere/plugins: cannot read the plugin folder: No such file"));
 }
 

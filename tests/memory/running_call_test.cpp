@@ -1,4 +1,4 @@
-#include "host/memory/running_call.hpp"
+#include "host/plugin/running_call.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,53 +9,53 @@
 namespace mneme::memory {
 namespace {
 
-std::string text() { return std::string(RunningCall::text().view()); }
+std::string text() { return std::string(plugin::RunningCall::text().view()); }
 
-TEST(RunningCall, IsToldWhileItLivesAndTheOuterOneAfterIt) {
-  EXPECT_EQ(RunningCall::serial(), 0U);
+TEST(plugin::RunningCall, IsToldWhileItLivesAndTheOuterOneAfterIt) {
+  EXPECT_EQ(plugin::RunningCall::serial(), 0U);
   EXPECT_EQ(text(), "");
   {
-    const RunningCall hook("org.example.echo", 2, "read", 17);
-    const uint64_t serial = RunningCall::serial();
+    const plugin::RunningCall hook("org.example.echo", 2, "read", 17);
+    const uint64_t serial = plugin::RunningCall::serial();
     EXPECT_EQ(text(), "plugin org.example.echo, tier 2, hook read, layer 17");
     {
-      const RunningCall kernel("plugin org.example.echo, tier 2", "kernel sum");
+      const plugin::RunningCall kernel("plugin org.example.echo, tier 2", "kernel sum");
       EXPECT_EQ(text(), "plugin org.example.echo, tier 2, kernel sum");
-      EXPECT_NE(RunningCall::serial(), serial);
+      EXPECT_NE(plugin::RunningCall::serial(), serial);
     }
-    EXPECT_EQ(RunningCall::serial(), serial);
+    EXPECT_EQ(plugin::RunningCall::serial(), serial);
     EXPECT_EQ(text(), "plugin org.example.echo, tier 2, hook read, layer 17");
   }
-  EXPECT_EQ(RunningCall::serial(), 0U);
+  EXPECT_EQ(plugin::RunningCall::serial(), 0U);
   EXPECT_EQ(text(), "");
-  const RunningCall begin("org.example.echo", 0, "begin", -1);
+  const plugin::RunningCall begin("org.example.echo", 0, "begin", -1);
   EXPECT_EQ(text(), "plugin org.example.echo, tier 0, hook begin");
 }
 
-TEST(RunningCall, EndsWithAnException) {
+TEST(plugin::RunningCall, EndsWithAnException) {
   try {
-    const RunningCall hook("org.example.echo", 0, "read", 0);
+    const plugin::RunningCall hook("org.example.echo", 0, "read", 0);
     throw 1;
   } catch (int) {
   }
-  EXPECT_EQ(RunningCall::serial(), 0U);
+  EXPECT_EQ(plugin::RunningCall::serial(), 0U);
 }
 
-TEST(RunningCall, LongTextsAreCut) {
-  const std::string name(2 * RunningCall::kMostText, 'x');
-  const RunningCall hook(name, 0, "read", 0);
-  EXPECT_EQ(text(), ("plugin " + name).substr(0, RunningCall::kMostText));
+TEST(plugin::RunningCall, LongTextsAreCut) {
+  const std::string name(2 * plugin::RunningCall::kMostText, 'x');
+  const plugin::RunningCall hook(name, 0, "read", 0);
+  EXPECT_EQ(text(), ("plugin " + name).substr(0, plugin::RunningCall::kMostText));
 }
 
 // Another thread reads one of the texts or none, never parts of two.
-TEST(RunningCall, IsReadWholeFromAnotherThread) {
+TEST(plugin::RunningCall, IsReadWholeFromAnotherThread) {
   const std::string a = "plugin " + std::string(100, 'a') + ", tier 0, hook read";
   const std::string b = "plugin " + std::string(60, 'b') + ", tier 0, hook read";
   std::atomic<bool> is_done = false;
   std::thread writer([&] {
     while (!is_done) {
-      const RunningCall first(std::string_view(a).substr(7, 100), 0, "read", -1);
-      const RunningCall second(std::string_view(b).substr(7, 60), 0, "read", -1);
+      const plugin::RunningCall first(std::string_view(a).substr(7, 100), 0, "read", -1);
+      const plugin::RunningCall second(std::string_view(b).substr(7, 60), 0, "read", -1);
     }
   });
   std::string wrong;

@@ -1,4 +1,4 @@
-#include "host/memory/sealed_copy.hpp"
+#include "host/plugin/file/sealed_copy.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <thread>
 
-#include "host/base/sha256.hpp"
+#include "host/base/file/sha256.hpp"
 #include "tests/base/ordinary_user.hpp"
 #include "tests/memory/loader_support.hpp"
 
@@ -19,36 +19,36 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::string text_of(const SealedCopy& copy) {
+std::string text_of(const plugin::SealedCopy& copy) {
   return {reinterpret_cast<const char*>(copy.bytes().data()), copy.bytes().size()};
 }
 
 std::string refusal_of(const std::filesystem::path& path) {
-  return refusal([&] { SealedCopy(path, "here"); });
+  return refusal([&] { plugin::SealedCopy(path, "here"); });
 }
 
-TEST(SealedCopy, HoldsTheBytesAndTheirChecksum) {
+TEST(plugin::SealedCopy, HoldsTheBytesAndTheirChecksum) {
   const Folder folder;
   const auto path = folder.write("x.so", "some bytes");
-  const SealedCopy copy(path, "here");
+  const plugin::SealedCopy copy(path, "here");
   EXPECT_EQ(text_of(copy), "some bytes");
   EXPECT_EQ(copy.sha256(), sha256_hex("some bytes"));
-  EXPECT_EQ(copy.backing(), SealedCopy::Backing::kMemory);
+  EXPECT_EQ(copy.backing(), plugin::SealedCopy::Backing::kMemory);
   EXPECT_THAT(copy.load_path(), StartsWith("/proc/self/fd/"));
 }
 
-TEST(SealedCopy, KeepsItsBytesWhenTheFileChanges) {
+TEST(plugin::SealedCopy, KeepsItsBytesWhenTheFileChanges) {
   const Folder folder;
   const auto path = folder.write("x.so", "some bytes");
-  const SealedCopy copy(path, "here");
+  const plugin::SealedCopy copy(path, "here");
   folder.write("x.so", "others");
   EXPECT_EQ(text_of(copy), "some bytes");
   EXPECT_EQ(read_file(copy.load_path()), "some bytes");
 }
 
-TEST(SealedCopy, CannotBeWritten) {
+TEST(plugin::SealedCopy, CannotBeWritten) {
   const Folder folder;
-  const SealedCopy copy(folder.write("x.so", "some bytes"), "here");
+  const plugin::SealedCopy copy(folder.write("x.so", "some bytes"), "here");
   const int descriptor = ::open(copy.load_path().c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(descriptor, 0);
   EXPECT_EQ(::write(descriptor, "y", 1), -1);
@@ -78,31 +78,31 @@ TEST_F(SealedFile, IsSealedOnceNobodyUsesItAnyMore) {
     std::this_thread::sleep_for(std::chrono::milliseconds(40));
     unmap();
   });
-  EXPECT_EQ(seal(descriptor_, std::chrono::seconds(20)), 0);
+  EXPECT_EQ(plugin::seal(descriptor_, std::chrono::seconds(20)), 0);
   user.join();
   EXPECT_EQ(::write(descriptor_, "y", 1), -1);
   EXPECT_EQ(errno, EPERM);
 }
 
 TEST_F(SealedFile, IsWaitedForNoLongerThanSaid) {
-  EXPECT_EQ(seal(descriptor_, std::chrono::milliseconds(20)), EBUSY);
+  EXPECT_EQ(plugin::seal(descriptor_, std::chrono::milliseconds(20)), EBUSY);
   unmap();
-  EXPECT_EQ(seal(-1, std::chrono::seconds(20)), EBADF);
+  EXPECT_EQ(plugin::seal(-1, std::chrono::seconds(20)), EBADF);
 }
 
-TEST(SealedCopy, CopiesFilesOfSeveralChunks) {
+TEST(plugin::SealedCopy, CopiesFilesOfSeveralChunks) {
   const Folder folder;
   std::string bytes(3 * (std::size_t{1} << 20) + 17, 'a');
   bytes[2000000] = 'b';
-  EXPECT_EQ(SealedCopy(folder.write("x.so", bytes), "here").sha256(), sha256_hex(bytes));
+  EXPECT_EQ(plugin::SealedCopy(folder.write("x.so", bytes), "here").sha256(), sha256_hex(bytes));
 }
 
-TEST(SealedCopy, FallsBackToAFileOfItsOwn) {
+TEST(plugin::SealedCopy, FallsBackToAFileOfItsOwn) {
   std::string path;
   {
-    SealedCopy first(built("good"), "here", SealedCopy::Backing::kTemporaryFile);
-    SealedCopy second(built("good_again"), "here", SealedCopy::Backing::kTemporaryFile);
-    EXPECT_EQ(first.backing(), SealedCopy::Backing::kTemporaryFile);
+    plugin::SealedCopy first(built("good"), "here", plugin::SealedCopy::Backing::kTemporaryFile);
+    plugin::SealedCopy second(built("good_again"), "here", plugin::SealedCopy::Backing::kTemporaryFile);
+    EXPECT_EQ(first.backing(), plugin::SealedCopy::Backing::kTemporaryFile);
     EXPECT_NE(first.load_path(), second.load_path());
     EXPECT_EQ(first.sha256(), sha256_file(built("good")));
     struct stat status {};
@@ -121,7 +121,7 @@ TEST(SealedCopy, FallsBackToAFileOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path()));
 }
 
-TEST(SealedCopy, RefusesWhatIsNoFile) {
+TEST(plugin::SealedCopy, RefusesWhatIsNoFile) {
   const Folder folder;
   std::filesystem::create_directory(folder.file("folder.so"));
   EXPECT_THAT(refusal_of(folder.file("folder.so")),
@@ -134,14 +134,14 @@ TEST(SealedCopy, RefusesWhatIsNoFile) {
               HasSubstr("cannot open the file: No such file or directory"));
 }
 
-TEST(SealedCopy, RefusesFilesAboveTheLimit) {
+TEST(plugin::SealedCopy, RefusesFilesAboveTheLimit) {
   const Folder folder;
   const auto path = folder.write("huge.so", "x");
   std::filesystem::resize_file(path, (std::uintmax_t{1} << 31) + 1);
   EXPECT_THAT(refusal_of(path), HasSubstr("above the limit of 2147483648"));
 }
 
-TEST(SealedCopy, RefusesUnreadableFiles) {
+TEST(plugin::SealedCopy, RefusesUnreadableFiles) {
   const Folder folder;
   const auto path = folder.write("x.so", "some bytes");
   ::chmod(path.c_str(), 0);
@@ -149,7 +149,7 @@ TEST(SealedCopy, RefusesUnreadableFiles) {
   EXPECT_THAT(refusal_of(path), HasSubstr("cannot open the file: Permission denied"));
 }
 
-TEST(SealedCopy, RefusesFilesThatEveryUserMayWrite) {
+TEST(plugin::SealedCopy, RefusesFilesThatEveryUserMayWrite) {
   const Folder folder;
   const auto path = folder.write("x.so", "some bytes");
   ::chmod(path.c_str(), 0757);

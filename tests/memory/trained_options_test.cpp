@@ -1,4 +1,4 @@
-#include "host/memory/trained_options.hpp"
+#include "host/plugin/trained_options.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ config::OptionMap resolved(const std::string& toml) {
 // The changes from `trained` to `now`, both TOML.
 std::vector<std::string> changes(const std::string& trained, const std::string& now) {
   std::vector<std::string> lines;
-  for (const OptionChange& change :
-       changed_options("0.id", schema(), table(trained), resolved(now))) {
+  for (const plugin::OptionChange& change :
+       plugin::changed_options("0.id", schema(), table(trained), resolved(now))) {
     EXPECT_EQ(change.tier, "0.id");
     lines.push_back(change.text());
   }
@@ -79,22 +79,22 @@ TEST(TrainedOptions, MayComeFromAnotherVersionOfThePlugin) {
 }
 
 TEST(TrainedOptions, AreWrittenWithEveryDefault) {
-  const config::Value options = trained_options(schema(), resolved("must = true\nfree = 2"));
+  const config::Value options = plugin::trained_options(schema(), resolved("must = true\nfree = 2"));
   EXPECT_EQ(options, table("tau = 0.5\nwidths = [0.25, 1.0]\nbasis = 8\nunit = \"mean\"\n"
                            "must = true"));
-  EXPECT_EQ(parse_options(to_text(options), "there"), options);
-  EXPECT_TRUE(trained_options({}, {}).members().empty());
+  EXPECT_EQ(plugin::parse_options(plugin::to_text(options), "there"), options);
+  EXPECT_TRUE(plugin::trained_options({}, {}).members().empty());
 }
 
 TEST(TrainedOptions, AreRefusedAllAtOnce) {
-  const std::vector<OptionChange> changes = {
+  const std::vector<plugin::OptionChange> changes = {
       {.tier = "0.a", .option = "tau", .trained = "0.5", .now = "0.25"},
       {.tier = "2.b", .option = "basis", .trained = "8", .now = "16"}};
-  EXPECT_TRUE(is_changed(changes, "2.b"));
-  EXPECT_FALSE(is_changed(changes, "1.b"));
+  EXPECT_TRUE(plugin::is_changed(changes, "2.b"));
+  EXPECT_FALSE(plugin::is_changed(changes, "1.b"));
   const auto refusal = [&](const auto&... hint) -> std::string {
     try {
-      throw_changed_options("run", changes, hint...);
+      plugin::throw_changed_options("run", changes, hint...);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUsage);
       return error.what();

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/backbone/naive.hpp"
 #include "tests/plugins/compressive_memory.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/compressive_memory.hpp"
 
 namespace compressive_test {

@@ -5,7 +5,7 @@
 #include <ostream>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/compressive_memory.hpp"
 
 namespace compressive_test {

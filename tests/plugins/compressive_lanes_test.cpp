@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/compressive_memory.hpp"
 
 namespace compressive_test {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/continuous_ltm_memory.hpp"
 
 namespace continuous_ltm_test {

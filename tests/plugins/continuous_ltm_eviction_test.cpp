@@ -6,7 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/config/experiment.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/continuous_ltm_memory.hpp"
 
 namespace continuous_ltm_test {

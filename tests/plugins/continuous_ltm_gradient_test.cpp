@@ -3,7 +3,7 @@
 
 #include <ostream>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/continuous_ltm_memory.hpp"
 
 namespace continuous_ltm_test {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <memory>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/continuous_ltm_memory.hpp"
 
 namespace continuous_ltm_test {

@@ -2,9 +2,10 @@
 
 #include <stdexcept>
 
+#include "host/memory/host_groups.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace continuous_ltm_test {
 namespace {
@@ -64,8 +65,8 @@ memory::BackboneInfo backbone(const Sizes& sizes) {
   return info;
 }
 
-memory::PluginLoader& loader() {
-  static memory::PluginLoader instance;
+plugin::PluginLoader& loader() {
+  static plugin::PluginLoader instance{memory::find_group};
   return instance;
 }
 

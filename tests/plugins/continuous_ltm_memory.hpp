@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host/memory/hook_driver.hpp"
-#include "host/memory/loader.hpp"
+#include "host/plugin/loader.hpp"
 
 namespace continuous_ltm_test {
 
@@ -53,7 +53,7 @@ double distance(const at::Tensor& a, const at::Tensor& b);
 // [[memory.tier]] plugin = "continuous_ltm" with `options` as TOML lines.
 mneme::config::MemoryConfig manifest(const std::string& options);
 mneme::memory::BackboneInfo backbone(const Sizes& sizes);
-mneme::memory::PluginLoader& loader();
+plugin::PluginLoader& loader();
 
 class Memory {
  public:

@@ -1,7 +1,7 @@
 // What the continuous memory holds, draws and saves, through the host.
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/continuous_ltm_memory.hpp"
 
 namespace continuous_ltm_test {

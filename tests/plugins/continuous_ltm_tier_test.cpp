@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "host/base/log.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/continuous_ltm_memory.hpp"
 
 namespace continuous_ltm_test {

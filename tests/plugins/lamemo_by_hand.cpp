@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace lamemo_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace lamemo_test {
 namespace {

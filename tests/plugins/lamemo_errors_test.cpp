@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/lamemo_memory.hpp"
 
 namespace lamemo_test {

@@ -4,7 +4,7 @@
 #include <ostream>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/lamemo_memory.hpp"
 
 namespace lamemo_test {

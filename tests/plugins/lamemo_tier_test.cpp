@@ -7,7 +7,7 @@
 
 #include "host/base/text.hpp"
 #include "host/memory/tier_outline.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/plugins/lamemo_memory.hpp"
 
 namespace lamemo_test {

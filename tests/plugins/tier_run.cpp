@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace tier_test {
 namespace {

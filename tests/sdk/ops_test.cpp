@@ -1,6 +1,6 @@
 // Every op function of the C++ layer against the host's op set: names, numbers of inputs, attribute
 // names and types.
-#include "host/memory/ops.hpp"
+#include "host/ops/ops.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using mneme::DType;
 using mneme::Tensor;
-using mneme::memory::OpSchema;
+using ops::OpSchema;
 using mneme::test::FakeHost;
 using mneme::test::OpRecord;
 
@@ -204,11 +204,11 @@ TEST(SdkOps, FitTheHostsOpSetAndCoverIt) {
   std::set<std::string> called;
   for (const OpRecord& record : host.ops) {
     called.insert(record.name);
-    const mneme_op op = mneme::memory::find_op(record.name);
+    const mneme_op op = ops::find_op(record.name);
     ASSERT_NE(op, 0U) << "the host has no op " << record.name;
-    expect_fits(mneme::memory::op_schemas()[op - 1], record);
+    expect_fits(ops::op_schemas()[op - 1], record);
   }
-  for (const OpSchema& schema : mneme::memory::op_schemas()) {
+  for (const OpSchema& schema : ops::op_schemas()) {
     EXPECT_EQ(called.count(schema.name), 1U) << "the C++ layer has no function for " << schema.name;
   }
 }

@@ -1,4 +1,4 @@
-#include "host/train/bf16.hpp"
+#include "host/tensor/bf16.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@ namespace {
 using config::Precision;
 
 TEST(Bf16, IsWarnedOfOnProcessorsWithoutIt) {
-  EXPECT_THAT(slow_bf16_text(Precision::kBf16, c10::kCPU, false),
+  EXPECT_THAT(tensor::slow_bf16_text(Precision::kBf16, c10::kCPU, false),
               testing::AllOf(testing::HasSubstr("no instructions for it"),
                              testing::HasSubstr("--set train.precision=f32")));
-  EXPECT_EQ(slow_bf16_text(Precision::kBf16, c10::kCPU, true), "");
-  EXPECT_EQ(slow_bf16_text(Precision::kF32, c10::kCPU, false), "");
-  EXPECT_EQ(slow_bf16_text(Precision::kBf16, c10::kCUDA, false), "");
+  EXPECT_EQ(tensor::slow_bf16_text(Precision::kBf16, c10::kCPU, true), "");
+  EXPECT_EQ(tensor::slow_bf16_text(Precision::kF32, c10::kCPU, false), "");
+  EXPECT_EQ(tensor::slow_bf16_text(Precision::kBf16, c10::kCUDA, false), "");
 }
 
 TEST(Bf16, UnitsAreThoseThatTheSystemLists) {
@@ -29,7 +29,7 @@ TEST(Bf16, UnitsAreThoseThatTheSystemLists) {
   if (text.empty()) GTEST_SKIP() << "/proc/cpuinfo lists no flags";
   const bool has_units = text.find(" avx512_bf16 ") != std::string::npos ||
                          text.find(" amx_bf16 ") != std::string::npos;
-  EXPECT_EQ(has_bf16_units(), has_units);
+  EXPECT_EQ(tensor::has_bf16_units(), has_units);
 }
 
 }  // namespace

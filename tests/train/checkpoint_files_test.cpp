@@ -1,4 +1,4 @@
-#include "host/train/checkpoint_files.hpp"
+#include "host/run/checkpoint/checkpoint_files.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,16 +27,16 @@ class Files {
   test::TemporaryFolder folder_;
 
  public:
-  CheckpointFiles files;
+  run::CheckpointFiles files;
 };
 
-TEST(CheckpointFiles, AreNamedByTheirStep) {
-  EXPECT_EQ(CheckpointFiles("run/checkpoints").path_of(50),
+TEST(run::CheckpointFiles, AreNamedByTheirStep) {
+  EXPECT_EQ(run::CheckpointFiles("run/checkpoints").path_of(50),
             "run/checkpoints/step_00000050.safetensors");
-  EXPECT_EQ(CheckpointFiles("c").path_of(1234567890), "c/step_1234567890.safetensors");
+  EXPECT_EQ(run::CheckpointFiles("c").path_of(1234567890), "c/step_1234567890.safetensors");
 }
 
-TEST(CheckpointFiles, ListsThemRisingAndNothingElse) {
+TEST(run::CheckpointFiles, ListsThemRisingAndNothingElse) {
   const Files some({1000000000, 20, 3});
   for (const char* const name :
        {"step_4.safetensors", "step_0000000x.safetensors", "best.safetensors",
@@ -46,19 +46,19 @@ TEST(CheckpointFiles, ListsThemRisingAndNothingElse) {
   }
   EXPECT_THAT(some.files.steps(), ElementsAre(3, 20, 1000000000));
   EXPECT_EQ(some.files.list(), "3, 20, 1000000000");
-  EXPECT_THAT(CheckpointFiles("absent").steps(), IsEmpty());
-  EXPECT_EQ(CheckpointFiles("absent").list(), "none");
+  EXPECT_THAT(run::CheckpointFiles("absent").steps(), IsEmpty());
+  EXPECT_EQ(run::CheckpointFiles("absent").list(), "none");
 }
 
-TEST(CheckpointFiles, NamesAFolderThatCannotBeRead) {
+TEST(run::CheckpointFiles, NamesAFolderThatCannotBeRead) {
   const test::TemporaryFolder folder;
-  const CheckpointFiles files(folder.write("checkpoints", "a file"));
+  const run::CheckpointFiles files(folder.write("checkpoints", "a file"));
   EXPECT_THAT(error_of([&] { static_cast<void>(files.steps()); }),
               AllOf(StartsWith("1: "), HasSubstr(files.folder().string()),
                     HasSubstr("the checkpoints cannot be listed"), HasSubstr("got a file")));
 }
 
-TEST(CheckpointFiles, KeepsTheNewestAndTheBest) {
+TEST(run::CheckpointFiles, KeepsTheNewestAndTheBest) {
   const Files some({1, 2, 3, 4, 5});
   some.files.retain(7, 0);
   EXPECT_THAT(some.files.steps(), ElementsAre(1, 2, 3, 4, 5));
@@ -68,16 +68,16 @@ TEST(CheckpointFiles, KeepsTheNewestAndTheBest) {
   EXPECT_THAT(some.files.steps(), ElementsAre(5));
 }
 
-TEST(CheckpointFiles, DeletesLaterOnes) {
+TEST(run::CheckpointFiles, DeletesLaterOnes) {
   const Files some({1, 2, 3, 4});
   EXPECT_THAT(some.files.remove_after(2), ElementsAre(4, 3));
   EXPECT_THAT(some.files.steps(), ElementsAre(1, 2));
   EXPECT_THAT(some.files.remove_after(2), IsEmpty());
 }
 
-TEST(CheckpointFiles, NamesAFileThatCannotBeDeleted) {
+TEST(run::CheckpointFiles, NamesAFileThatCannotBeDeleted) {
   const test::TemporaryFolder folder;
-  const CheckpointFiles files(folder.path());
+  const run::CheckpointFiles files(folder.path());
   std::filesystem::create_directories(files.path_of(1) / "not empty");
   folder.write(files.path_of(2).filename().string(), "");
   EXPECT_THAT(error_of([&] { files.retain(1, 0); }),

@@ -1,13 +1,13 @@
-#include "host/train/checkpoint.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "host/base/file.hpp"
-#include "host/torch.hpp"
-#include "host/train/checkpoint_checksum.hpp"
+#include "host/base/file/file.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/checkpoint/checkpoint_checksum.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -64,7 +64,7 @@ class CheckpointFile {
     std::map<std::string, std::string> metadata = file.metadata();
     for (const auto& [key, value] : more) metadata[key] = value;
     metadata.erase(dropped);
-    add_checksums(metadata, kept);
+    run::add_checksums(metadata, kept);
     for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
     writer.write(folder_ / "changed.safetensors");
     return folder_ / "changed.safetensors";
@@ -83,10 +83,10 @@ std::string load_error(const config::Experiment& experiment, const std::filesyst
   return error;
 }
 
-TEST(Checkpoint, TellsWhatItHolds) {
+TEST(run::Checkpoint, TellsWhatItHolds) {
   const auto experiment = small_experiment(xl_cache(12));
   const CheckpointFile file(experiment);
-  const Checkpoint checkpoint = Checkpoint::open(file.path());
+  const run::Checkpoint checkpoint = run::Checkpoint::open(file.path());
   EXPECT_EQ(checkpoint.experiment(), experiment);
   EXPECT_EQ(checkpoint.progress().step, 2);
   EXPECT_EQ(checkpoint.progress().tokens, 2 * 4 * 6);
@@ -97,20 +97,20 @@ TEST(Checkpoint, TellsWhatItHolds) {
 }
 
 // No evaluation had a finite loss: there is no best one, and the others are counted all the same.
-TEST(Checkpoint, CountsEvaluationsWithoutABestOne) {
+TEST(run::Checkpoint, CountsEvaluationsWithoutABestOne) {
   const auto experiment = small_experiment();
-  RunProgress progress;
+  run::RunProgress progress;
   progress.valid.add(2, std::nan(""));
   progress.valid.add(4, std::nan(""));
   Session session(experiment);
   const test::TemporaryFolder folder;
-  const Adam optimizer(session.runtime().parameters(), {});
-  write_checkpoint(folder / "nan.safetensors", session.runtime(), optimizer, session.state(),
+  const optim::Adam optimizer(session.runtime().parameters(), {});
+  run::write_checkpoint(folder / "nan.safetensors", session.runtime(), optimizer, session.state(),
                    progress);
-  EXPECT_EQ(Checkpoint::open(folder / "nan.safetensors").progress().valid, progress.valid);
+  EXPECT_EQ(run::Checkpoint::open(folder / "nan.safetensors").progress().valid, progress.valid);
 }
 
-TEST(Checkpoint, RefusesFilesThatAreNone) {
+TEST(run::Checkpoint, RefusesFilesThatAreNone) {
   const auto experiment = small_experiment();
   const CheckpointFile file(experiment);
   const test::TemporaryFolder folder;
@@ -131,7 +131,7 @@ TEST(Checkpoint, RefusesFilesThatAreNone) {
   EXPECT_THAT(load_error(experiment, file.with("revision", "99")), HasSubstr("revision = 99"));
 }
 
-TEST(Checkpoint, RefusesDamagedMetadata) {
+TEST(run::Checkpoint, RefusesDamagedMetadata) {
   const auto experiment = small_experiment();
   const CheckpointFile file(experiment);
   for (const auto& [key, value] :
@@ -146,7 +146,7 @@ TEST(Checkpoint, RefusesDamagedMetadata) {
 
 // Every byte of the file counts (one in 389 is tried): a flipped bit anywhere is found, and named
 // where it can be.
-TEST(Checkpoint, FindsFlippedBits) {
+TEST(run::Checkpoint, FindsFlippedBits) {
   const auto experiment = small_experiment(xl_cache(12));
   const CheckpointFile file(experiment);
   const std::string bytes = read_file(file.path());
@@ -155,7 +155,7 @@ TEST(Checkpoint, FindsFlippedBits) {
     std::string text = bytes;
     text[place] = static_cast<char>(text[place] ^ 4);
     const auto path = folder.write("flipped.safetensors", text);
-    return error_of([&] { static_cast<void>(Checkpoint::open(path)); });
+    return error_of([&] { static_cast<void>(run::Checkpoint::open(path)); });
   };
   for (std::size_t place = 0; place < bytes.size(); place += 389) {
     EXPECT_THAT(damaged(place), AllOf(StartsWith("1: "), HasSubstr("flipped.safetensors")))
@@ -169,7 +169,7 @@ TEST(Checkpoint, FindsFlippedBits) {
   EXPECT_THAT(damaged(step + 8), HasSubstr(": metadata: the file was damaged"));
 }
 
-TEST(Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
+TEST(run::Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
   const auto experiment = small_experiment();
   const CheckpointFile file(experiment);
   const test::TemporaryFolder folder;
@@ -184,7 +184,7 @@ TEST(Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
     if (has_more) writer.add_copy("model.more", DType::F32, {1}, &value);
     for (const auto& [key, text] : original.metadata()) writer.set_metadata(key, text);
     writer.write(folder / "changed.safetensors");
-    return error_of([&] { static_cast<void>(Checkpoint::open(folder / "changed.safetensors")); });
+    return error_of([&] { static_cast<void>(run::Checkpoint::open(folder / "changed.safetensors")); });
   };
   EXPECT_THAT(copy("", false), "no error");
   EXPECT_THAT(copy("model.embedding.0.weight", false),
@@ -192,27 +192,27 @@ TEST(Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
   EXPECT_THAT(copy("", true), AllOf(HasSubstr("model.more"), HasSubstr("a further tensor")));
 }
 
-TEST(Checkpoint, RefusesAnotherModelListingTheDifferences) {
+TEST(run::Checkpoint, RefusesAnotherModelListingTheDifferences) {
   const CheckpointFile file(small_experiment());
-  Runtime wider(small_experiment("", {"model.width=32", "model.ff=40"}), {});
+  run::Runtime wider(small_experiment("", {"model.width=32", "model.ff=40"}), {});
   const auto before = weights_of(wider);
   const std::string error = error_of([&] {
-    static_cast<void>(Checkpoint::open(file.path()).load_weights(wider, config::Carry::kRefuse));
+    static_cast<void>(run::Checkpoint::open(file.path()).load_weights(wider, config::Carry::kRefuse));
   });
   EXPECT_THAT(error, StartsWith("2: "));
   EXPECT_THAT(error, HasSubstr("the checkpoint belongs to another model"));
   EXPECT_THAT(error, HasSubstr("model.embedding.0.weight: expected [8, 32], got [8, 16]"));
   EXPECT_THAT(error, HasSubstr("more"));
   EXPECT_TRUE(is_same(before, weights_of(wider)));
-  Runtime shallow(small_experiment("", {"model.layers=1"}), {});
+  run::Runtime shallow(small_experiment("", {"model.layers=1"}), {});
   EXPECT_THAT(error_of([&] {
                 static_cast<void>(
-                    Checkpoint::open(file.path()).load_weights(shallow, config::Carry::kRefuse));
+                    run::Checkpoint::open(file.path()).load_weights(shallow, config::Carry::kRefuse));
               }),
               HasSubstr("the model has no such parameter"));
 }
 
-TEST(Checkpoint, RefusesToResumeWithOtherSettings) {
+TEST(run::Checkpoint, RefusesToResumeWithOtherSettings) {
   const CheckpointFile file(small_experiment(xl_cache(12)));
   EXPECT_THAT(load_error(small_experiment(xl_cache(12), {"train.seed=2"}), file.path()),
               AllOf(StartsWith("2: "), HasSubstr("written with other settings"),
@@ -225,7 +225,7 @@ TEST(Checkpoint, RefusesToResumeWithOtherSettings) {
               HasSubstr("alphabet"));
 }
 
-TEST(Checkpoint, ResumesWithAnotherLengthAndReporting) {
+TEST(run::Checkpoint, ResumesWithAnotherLengthAndReporting) {
   const CheckpointFile file(small_experiment(xl_cache(12)));
   Session longer(
       small_experiment(xl_cache(12), {"train.steps=20", "train.log_every=1", "eval.segment=3"}));
@@ -234,7 +234,7 @@ TEST(Checkpoint, ResumesWithAnotherLengthAndReporting) {
   EXPECT_EQ(longer.total_steps(), 20);
 }
 
-TEST(Checkpoint, RefusesMissingMomentsAndState) {
+TEST(run::Checkpoint, RefusesMissingMomentsAndState) {
   const auto experiment = small_experiment(infini());
   const CheckpointFile file(experiment);
   const std::string moments = "adam.mean/model.embedding.0.weight";
@@ -254,11 +254,11 @@ TEST(Checkpoint, RefusesMissingMomentsAndState) {
               HasSubstr("data position"));
 }
 
-TEST(Checkpoint, CarriesTheBackboneToAnotherMemory) {
+TEST(run::Checkpoint, CarriesTheBackboneToAnotherMemory) {
   const auto experiment = small_experiment(xl_cache(12));
   const CheckpointFile file(experiment);
-  const Checkpoint checkpoint = Checkpoint::open(file.path());
-  Runtime same(experiment, {}), other(small_experiment(infini()), {});
+  const run::Checkpoint checkpoint = run::Checkpoint::open(file.path());
+  run::Runtime same(experiment, {}), other(small_experiment(infini()), {});
   EXPECT_TRUE(checkpoint.load_weights(same, config::Carry::kRefuse).empty());
   EXPECT_THAT(
       error_of([&] { static_cast<void>(checkpoint.load_weights(other, config::Carry::kRefuse)); }),
@@ -268,10 +268,10 @@ TEST(Checkpoint, CarriesTheBackboneToAnotherMemory) {
   EXPECT_TRUE(is_same(a, {b.begin(), b.begin() + static_cast<std::ptrdiff_t>(a.size())}));
 }
 
-TEST(Checkpoint, RefusesOrResetsATierWithOtherTrainedOptions) {
+TEST(run::Checkpoint, RefusesOrResetsATierWithOtherTrainedOptions) {
   const CheckpointFile file(small_experiment(fitted("tau = 0.25") + infini()));
-  const Checkpoint checkpoint = Checkpoint::open(file.path());
-  Runtime other(small_experiment(fitted() + infini(), {"train.seed=2"}), {});
+  const run::Checkpoint checkpoint = run::Checkpoint::open(file.path());
+  run::Runtime other(small_experiment(fitted() + infini(), {"train.seed=2"}), {});
   const auto before = weights_of(other);
   EXPECT_THAT(
       error_of([&] { static_cast<void>(checkpoint.load_weights(other, config::Carry::kRefuse)); }),
@@ -285,13 +285,13 @@ TEST(Checkpoint, RefusesOrResetsATierWithOtherTrainedOptions) {
 }
 
 // A plugin may get another default: what counts is the value that the run had.
-TEST(Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
+TEST(run::Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
   const auto experiment = small_experiment(fitted());
   const CheckpointFile file(experiment);
-  Runtime runtime(experiment, {});
+  run::Runtime runtime(experiment, {});
   const auto weights_error = [&](const std::filesystem::path& path) {
     return error_of([&] {
-      static_cast<void>(Checkpoint::open(path).load_weights(runtime, config::Carry::kRefuse));
+      static_cast<void>(run::Checkpoint::open(path).load_weights(runtime, config::Carry::kRefuse));
     });
   };
   EXPECT_EQ(weights_error(file.path()), "no error");
@@ -307,18 +307,18 @@ TEST(Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
 }
 
 // What an older mneme wrote has the options of its experiment alone.
-TEST(Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
+TEST(run::Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
   const CheckpointFile file(small_experiment(fitted("tau = 0.25")));
   const auto path = file.without_metadata("options");
-  Runtime same(small_experiment(fitted("tau = 0.25")), {}), other(small_experiment(fitted()), {});
-  const Checkpoint checkpoint = Checkpoint::open(path);
+  run::Runtime same(small_experiment(fitted("tau = 0.25")), {}), other(small_experiment(fitted()), {});
+  const run::Checkpoint checkpoint = run::Checkpoint::open(path);
   EXPECT_TRUE(checkpoint.load_weights(same, config::Carry::kRefuse).empty());
   EXPECT_THAT(
       error_of([&] { static_cast<void>(checkpoint.load_weights(other, config::Carry::kRefuse)); }),
       HasSubstr("tau = 0.5, trained with 0.25"));
 }
 
-TEST(Checkpoint, KeepsTheOldFileWhenWritingFails) {
+TEST(run::Checkpoint, KeepsTheOldFileWhenWritingFails) {
   const auto experiment = small_experiment();
   Session session(experiment);
   const test::TemporaryFolder folder;
@@ -327,7 +327,7 @@ TEST(Checkpoint, KeepsTheOldFileWhenWritingFails) {
   session.save(folder / "checkpoint.safetensors");
   session.train_step();
   session.save(folder / "checkpoint.safetensors");  // replaces
-  EXPECT_EQ(Checkpoint::open(folder / "checkpoint.safetensors").progress().step, 1);
+  EXPECT_EQ(run::Checkpoint::open(folder / "checkpoint.safetensors").progress().step, 1);
 }
 
 }  // namespace

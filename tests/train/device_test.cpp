@@ -1,4 +1,4 @@
-#include "host/train/device.hpp"
+#include "host/tensor/device.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {
@@ -19,16 +19,16 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 TEST(Device, OpensTheCpu) {
-  EXPECT_TRUE(open_device("cpu").is_cpu());
-  synchronize(c10::kCPU);
-  EXPECT_THAT(describe(c10::kCPU), HasSubstr("thread"));
-  EXPECT_FALSE(processor_name().empty());
-  EXPECT_THAT(torch_version(), StartsWith("2."));
+  EXPECT_TRUE(tensor::open_device("cpu").is_cpu());
+  tensor::synchronize(c10::kCPU);
+  EXPECT_THAT(tensor::describe(c10::kCPU), HasSubstr("thread"));
+  EXPECT_FALSE(tensor::processor_name().empty());
+  EXPECT_THAT(tensor::torch_version(), StartsWith("2."));
 }
 
 TEST(Device, RefusesUnknownNames) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "CPU"}) {
-    EXPECT_THAT(test::error_of([&] { static_cast<void>(open_device(name)); }),
+    EXPECT_THAT(test::error_of([&] { static_cast<void>(tensor::open_device(name)); }),
                 testing::AllOf(StartsWith("2: device: unknown device"), HasSubstr("\"cuda:N\""),
                                HasSubstr(str('"', name, '"'))));
   }
@@ -37,12 +37,12 @@ TEST(Device, RefusesUnknownNames) {
 // With a GPU the device computes; without one the message says what is missing and what to do.
 TEST(Device, OpensCudaOrSaysWhyNot) {
   c10::Device device = c10::kCPU;
-  const std::string error = test::error_of([&] { device = open_device("cuda"); });
+  const std::string error = test::error_of([&] { device = tensor::open_device("cuda"); });
   if (error == "no error") {
     const at::Tensor ones = torch::ones({4}, at::TensorOptions(device));
-    synchronize(device);
+    tensor::synchronize(device);
     EXPECT_EQ(ones.sum().item<float>(), 4.0F);
-    EXPECT_THAT(test::error_of([] { static_cast<void>(open_device("cuda:99")); }),
+    EXPECT_THAT(test::error_of([] { static_cast<void>(tensor::open_device("cuda:99")); }),
                 StartsWith("4: device cuda:99: there is no such device"));
     return;
   }
@@ -51,22 +51,22 @@ TEST(Device, OpensCudaOrSaysWhyNot) {
 }
 
 TEST(Device, SetsThreads) {
-  const std::int64_t before = threads();
-  set_threads(1);
-  EXPECT_EQ(threads(), 1);
-  set_threads(0);
-  EXPECT_GE(threads(), 1);
+  const std::int64_t before = tensor::threads();
+  tensor::set_threads(1);
+  EXPECT_EQ(tensor::threads(), 1);
+  tensor::set_threads(0);
+  EXPECT_GE(tensor::threads(), 1);
   const char* const was = std::getenv("OMP_NUM_THREADS");
   const std::string kept = was == nullptr ? "" : was;
   ::setenv("OMP_NUM_THREADS", "3", 1);
-  set_threads(0);
-  EXPECT_EQ(threads(), 3);
+  tensor::set_threads(0);
+  EXPECT_EQ(tensor::threads(), 3);
   ::setenv("OMP_NUM_THREADS", "none", 1);
-  set_threads(0);
-  EXPECT_EQ(threads(), std::max(1U, std::thread::hardware_concurrency()));
+  tensor::set_threads(0);
+  EXPECT_EQ(tensor::threads(), std::max(1U, std::thread::hardware_concurrency()));
   was == nullptr ? ::unsetenv("OMP_NUM_THREADS") : ::setenv("OMP_NUM_THREADS", kept.c_str(), 1);
-  EXPECT_THAT(test::error_of([] { set_threads(-1); }), StartsWith("2: threads: wrong number"));
-  set_threads(before);
+  EXPECT_THAT(test::error_of([] { tensor::set_threads(-1); }), StartsWith("2: threads: wrong number"));
+  tensor::set_threads(before);
 }
 
 }  // namespace

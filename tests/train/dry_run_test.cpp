@@ -3,12 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <iostream>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -52,14 +53,14 @@ TEST(DryRun, AgreesWithTheSessionItPlans) {
   EXPECT_EQ(plan.tokens_per_step, session.train_step().tokens);
   ASSERT_EQ(plan.parameters.size(), session.runtime().parameters().size());
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
-    const TrainableParameter& ours = plan.parameters[i];
-    const TrainableParameter& theirs = session.runtime().parameters()[i];
+    const optim::TrainableParameter& ours = plan.parameters[i];
+    const optim::TrainableParameter& theirs = session.runtime().parameters()[i];
     EXPECT_EQ(ours.name, theirs.name);
     EXPECT_EQ(ours.tensor.sizes(), theirs.tensor.sizes());
     EXPECT_TRUE(ours.tensor.is_meta());
     EXPECT_EQ(ours.rate, theirs.rate);
   }
-  const Json json = to_json(plan);
+  const Json json = run::to_json(plan);
   EXPECT_EQ(json.at("memory_parameters"), 4);
   EXPECT_EQ(json.at("memory").size(), 1U);  // the cache has none
   EXPECT_EQ(json.at("parameters").back().at("lr"), 0.5);
@@ -116,7 +117,7 @@ TEST(DryRun, WorksWithoutTheDataWhenTheVocabularyIsKnown) {
   EXPECT_EQ(plan.vocabulary, 5000);
   EXPECT_FALSE(plan.steps.has_value());
   EXPECT_TRUE(plan.schedule.empty());
-  EXPECT_TRUE(to_json(plan).at("steps").is_null());
+  EXPECT_TRUE(run::to_json(plan).at("steps").is_null());
 }
 
 TEST(DryRun, RefusesAVocabularyThatIsNotKnown) {
@@ -210,33 +211,33 @@ TEST_P(MemoryEstimatePeak, IsWithinAFactorOfTheMeasuredOne) {
   EXPECT_LT(factor, 1.5);
 }
 
-TEST(MemoryEstimate, NamesTheLargestConsumersAndTheKeysToLower) {
+TEST(run::MemoryEstimate, NamesTheLargestConsumersAndTheKeysToLower) {
   const auto experiment = small_experiment(xl_cache(12), {"train.lanes=1000", "train.segment=500"});
-  const MemoryEstimate estimate = plan_training(experiment).estimate;
+  const run::MemoryEstimate estimate = plan_training(experiment).estimate;
   EXPECT_EQ(estimate.largest().front().name, "activations of the layers");
   const std::string error = error_of(
-      [&] { throw_out_of_memory("step 3", estimate, std::runtime_error("no room\nat ...")); });
+      [&] { run::throw_out_of_memory("step 3", estimate, std::runtime_error("no room\nat ...")); });
   EXPECT_THAT(error, StartsWith("1: step 3: out of memory; the largest consumers of about "));
   EXPECT_THAT(error, HasSubstr("activations of the layers: about "));
   EXPECT_THAT(error, HasSubstr("lower train.lanes, train.segment"));
   EXPECT_THAT(error, HasSubstr("no room"));
   EXPECT_THAT(error, testing::Not(HasSubstr("at ...")));
-  MemoryEstimate on_cuda = estimate;
+  run::MemoryEstimate on_cuda = estimate;
   on_cuda.is_cuda = true;
   EXPECT_THAT(
-      error_of([&] { throw_out_of_memory("step 3", on_cuda, std::runtime_error("no room")); }),
+      error_of([&] { run::throw_out_of_memory("step 3", on_cuda, std::runtime_error("no room")); }),
       StartsWith("4: step 3: "));
 }
 
-TEST(MemoryEstimate, KnowsFailedAllocations) {
-  EXPECT_TRUE(is_out_of_memory(std::bad_alloc()));
-  EXPECT_TRUE(is_out_of_memory(std::runtime_error("CUDA out of memory. Tried to allocate 2 GiB")));
-  EXPECT_FALSE(is_out_of_memory(std::runtime_error("the memory is empty")));
+TEST(run::MemoryEstimate, KnowsFailedAllocations) {
+  EXPECT_TRUE(run::is_out_of_memory(std::bad_alloc()));
+  EXPECT_TRUE(run::is_out_of_memory(std::runtime_error("CUDA out of memory. Tried to allocate 2 GiB")));
+  EXPECT_FALSE(run::is_out_of_memory(std::runtime_error("the memory is empty")));
   try {
     static_cast<void>(torch::empty({int64_t{1} << 50}, at::kDouble));
     FAIL() << "8 PiB were there";
   } catch (const std::exception& error) {
-    EXPECT_TRUE(is_out_of_memory(error)) << error.what();
+    EXPECT_TRUE(run::is_out_of_memory(error)) << error.what();
   }
 }
 
@@ -272,7 +273,7 @@ TEST(Session, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
   EXPECT_EQ(session.state().segments(), 0);
 }
 
-TEST(Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
+TEST(run::Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
   // One attention matrix of 2^16 x 2^16 x 2 heads x 16 lanes: 1 TiB.
   Session session(
       small_experiment(xl_cache(12), {"eval.segment=65536", "eval.lanes=16", "model.width=2",

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -21,15 +21,15 @@ config::Experiment still(int early_stop) {
                                str("train.early_stop=", early_stop)});
 }
 
-class Recorder final : public Observer {
+class Recorder final : public run::Observer {
  public:
-  void on_step(const StepReport& report) override {
+  void on_step(const run::StepReport& report) override {
     if (report.step == stop_after_step) throw std::runtime_error("stop");
   }
   void on_eval_progress(std::int64_t segments, std::int64_t) override {
     if (segments == stop_after_segments) throw std::runtime_error("stop");
   }
-  void on_eval(const EvalReport& report) override {
+  void on_eval(const run::EvalReport& report) override {
     steps.push_back(report.step);
     best.push_back(report.is_best);
     losses.push_back(report.result.loss());
@@ -104,8 +104,8 @@ TEST(Evaluations, AreDoneAgainWhenTheyWereInterrupted) {
   }
 }
 
-TEST(ValidRecord, KeepsTheFirstOfEqualLosses) {
-  ValidRecord record;
+TEST(run::ValidRecord, KeepsTheFirstOfEqualLosses) {
+  run::ValidRecord record;
   EXPECT_TRUE(record.add(10, 2.0));
   EXPECT_FALSE(record.add(20, 2.0));
   EXPECT_TRUE(record.add(30, 1.5));

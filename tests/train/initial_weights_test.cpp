@@ -1,4 +1,4 @@
-#include "host/train/initial_weights.hpp"
+#include "host/weights/initial_weights.hpp"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -7,10 +7,10 @@
 
 #include "host/base/json.hpp"
 #include "host/base/log.hpp"
-#include "host/torch.hpp"
-#include "host/train/checkpoint.hpp"
-#include "host/train/import.hpp"
-#include "host/train/run_folder.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
+#include "host/weights/import.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -21,8 +21,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using train::InitialWeights;
-using train::Runtime;
+using weights::InitialWeights;
+using run::Runtime;
 using train::Session;
 
 // Keeps what is logged while it lives.
@@ -73,7 +73,7 @@ class InitialWeightsOfARun : public ::testing::Test {
   static std::unique_ptr<Runtime> other(const std::string& memory = "",
                                         std::vector<std::string> settings = {}) {
     settings.emplace_back("train.seed=99");
-    return std::make_unique<Runtime>(small_experiment(memory, settings), train::RuntimeOptions{});
+    return std::make_unique<Runtime>(small_experiment(memory, settings), run::RuntimeOptions{});
   }
 
   TemporaryFolder folder_;
@@ -167,7 +167,7 @@ TEST_F(InitialWeightsOfARun, AreThoseOfItsNewestCheckpoint) {
   EXPECT_FALSE(report.is_rounded);
   EXPECT_THAT(report.fresh, IsEmpty());
   ASSERT_TRUE(runtime->weights_source().has_value());
-  EXPECT_EQ(runtime->weights_source()->file, train::RunFolder::open(folder_ / "run").checkpoint());
+  EXPECT_EQ(runtime->weights_source()->file, run::RunFolder::open(folder_ / "run").checkpoint());
   EXPECT_EQ(runtime->weights_source()->sha256.size(), 64U);
 }
 
@@ -226,8 +226,8 @@ TEST_F(InitialWeightsOfARun, GiveTheNewRunACheckpointOfStep0) {
   options.initial_weights = folder_ / "run";
   const Session session(small_experiment("", {"train.seed=99"}), std::move(options));
   EXPECT_EQ(session.step(), 0);
-  const train::RunFolder run = train::RunFolder::open(folder_ / "new");
-  EXPECT_EQ(train::Checkpoint::open(run.checkpoint()).progress().step, 0);
+  const run::RunFolder run = run::RunFolder::open(folder_ / "new");
+  EXPECT_EQ(run::Checkpoint::open(run.checkpoint()).progress().step, 0);
   EXPECT_TRUE(run.info().contains("initial_weights"));
   const auto copy = other();
   load_initial_weights(*copy, folder_ / "new");
@@ -242,7 +242,7 @@ TEST_F(InitialWeightsOfARun, AreNotReplacedByOthersWhenTheFirstCheckpointIsLost)
     options.initial_weights = folder_ / "run";
     const Session session(small_experiment(), std::move(options));
   }
-  std::filesystem::remove(train::RunFolder::open(folder_ / "new").checkpoint());
+  std::filesystem::remove(run::RunFolder::open(folder_ / "new").checkpoint());
   EXPECT_THAT(error_of([&] { Session::resume(folder_ / "new"); }),
               HasSubstr("the run began with given weights, and the checkpoint with them is gone"));
 }

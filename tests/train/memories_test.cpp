@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/train/run_support.hpp"
 
 namespace mneme::train {
@@ -27,7 +27,7 @@ TEST_P(MemoryTraining, StepsAreFiniteAndMoveEveryParameter) {
       memory.memory, {"train.precision=" + precision, "train.bptt_segments=2", "train.warmup=0"}));
   const std::vector<at::Tensor> before = weights_of(session.runtime());
   for (int step = 0; step < 3; ++step) {
-    const StepReport report = session.train_step();
+    const run::StepReport report = session.train_step();
     EXPECT_TRUE(std::isfinite(report.loss)) << "step " << report.step;
     EXPECT_GT(report.loss, 0.0);
   }

@@ -1,5 +1,6 @@
 // A model that does not fit is refused before anything of it is allocated.
-#include "host/train/memory_check.hpp"
+#include "host/memory/host_groups.hpp"
+#include "host/run/footprint/memory_check.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +8,9 @@
 #include <memory>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
-#include "host/train/sweep.hpp"
+#include "host/run/sweep.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -25,15 +26,15 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 // Options whose machine has so many bytes free.
-RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t bytes) {
-  RuntimeOptions options;
+run::RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t bytes) {
+  run::RuntimeOptions options;
   options.dataset = std::make_shared<const data::Dataset>(experiment.data);
-  options.loader = std::make_shared<memory::PluginLoader>();
+  options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   options.free_memory = [bytes] { return FreeMemory{bytes, "a test"}; };
   return options;
 }
 
-std::string training_error(const config::Experiment& experiment, const RuntimeOptions& options) {
+std::string training_error(const config::Experiment& experiment, const run::RuntimeOptions& options) {
   return error_of([&] {
     SessionOptions session;
     session.runtime = options;
@@ -43,7 +44,7 @@ std::string training_error(const config::Experiment& experiment, const RuntimeOp
 
 TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
   const config::Experiment experiment = small_experiment(xl_cache(12) + infini());
-  const std::int64_t needed = outline_training(experiment, with_free(experiment, 0)).total();
+  const std::int64_t needed = run::outline_training(experiment, with_free(experiment, 0)).total();
   EXPECT_EQ(training_error(experiment, with_free(experiment, needed)), "no error");
   EXPECT_THAT(training_error(experiment, with_free(experiment, needed - 1)),
               AllOf(StartsWith("2: training: there is not enough memory; the largest consumers of "
@@ -51,20 +52,20 @@ TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
                     HasSubstr("\n  activations of the layers: about "),
                     HasSubstr("\n  optimiser moments: about "), HasSubstr(" free (a test)"),
                     HasSubstr("; lower "), HasSubstr("--force tries it all the same")));
-  RuntimeOptions silent = with_free(experiment, 0);
+  run::RuntimeOptions silent = with_free(experiment, 0);
   silent.free_memory = [] { return std::optional<FreeMemory>(); };  // the system says nothing
   EXPECT_EQ(training_error(experiment, silent), "no error");
 }
 
 TEST(MemoryCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
   const config::Experiment experiment = small_experiment(xl_cache(12) + infini());
-  const RuntimeOptions options = with_free(experiment, 1 << 30);
-  const std::int64_t outline = outline_training(experiment, options).total();
-  const Runtime runtime(experiment, options);
-  const std::int64_t made = estimate_memory(runtime).total();
+  const run::RuntimeOptions options = with_free(experiment, 1 << 30);
+  const std::int64_t outline = run::outline_training(experiment, options).total();
+  const run::Runtime runtime(experiment, options);
+  const std::int64_t made = run::estimate_memory(runtime).total();
   EXPECT_GE(outline, made);  // the runtime does not know of slots
   EXPECT_LT(outline, made + made / 10);
-  EXPECT_GE(outline_evaluation(experiment, options).total(), estimate_evaluation(runtime).total());
+  EXPECT_GE(run::outline_evaluation(experiment, options).total(), run::estimate_evaluation(runtime).total());
 }
 
 // Half a petabyte of weights: what was made before the refusal would fail otherwise.
@@ -81,16 +82,16 @@ TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
   SessionOptions session;
   session.folder = folder / "run";
   Session(experiment, std::move(session)).train();
-  const Checkpoint checkpoint = RunFolder::open(folder / "run").open_checkpoint("last", "test");
-  RuntimeOptions options = with_free(experiment, 0);
+  const run::Checkpoint checkpoint = run::RunFolder::open(folder / "run").open_checkpoint("last", "test");
+  run::RuntimeOptions options = with_free(experiment, 0);
   config::Experiment larger = experiment;
   larger.memory = small_experiment(xl_cache(2000)).memory;
   larger.eval.steps = 1000;
-  const std::int64_t small = outline_evaluation(experiment, options).total();
-  ASSERT_GT(outline_evaluation(larger, options).total(), small);
+  const std::int64_t small = run::outline_evaluation(experiment, options).total();
+  ASSERT_GT(run::outline_evaluation(larger, options).total(), small);
   options.free_memory = [small] { return FreeMemory{small, "a test"}; };
   larger.memory = experiment.memory;
-  Sweep sweep(checkpoint, larger, options);
+  run::Sweep sweep(checkpoint, larger, options);
   EXPECT_EQ(error_of([&] { sweep.load(experiment.memory); }), "no error");
   EXPECT_THAT(error_of([&] { sweep.load(small_experiment(xl_cache(2000)).memory); }),
               AllOf(StartsWith("2: evaluation: there is not enough memory"),
@@ -102,13 +103,13 @@ TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
 TEST(MemoryCheck, CountsNoMoreRowsThanALaneHasTokens) {
   const auto evaluation = [](std::int64_t rows) {
     const config::Experiment experiment = small_experiment(xl_cache(rows));  // 5 segments of 6
-    return outline_evaluation(experiment, with_free(experiment, 0)).total();
+    return run::outline_evaluation(experiment, with_free(experiment, 0)).total();
   };
   EXPECT_EQ(evaluation(1000000), evaluation(30));
   EXPECT_LT(evaluation(29), evaluation(30));
   const auto training = [](std::int64_t rows) {
     const config::Experiment experiment = small_experiment(xl_cache(rows));  // 8 steps of 6 tokens
-    return outline_training(experiment, with_free(experiment, 0)).total();
+    return run::outline_training(experiment, with_free(experiment, 0)).total();
   };
   EXPECT_EQ(training(1000000), training(48));
   EXPECT_LT(training(47), training(48));
@@ -116,10 +117,10 @@ TEST(MemoryCheck, CountsNoMoreRowsThanALaneHasTokens) {
 
 TEST(MemoryCheck, CountsTheLanesOfAGeneration) {
   const config::Experiment experiment = small_experiment(infini());
-  const RuntimeOptions options = with_free(experiment, 0);
-  const std::int64_t one = outline_evaluation(experiment, options, {.lanes = 1}).total();
-  const std::int64_t two = outline_evaluation(experiment, options, {.lanes = 2}).total();
-  const std::int64_t many = outline_evaluation(experiment, options, {.lanes = 1001}).total();
+  const run::RuntimeOptions options = with_free(experiment, 0);
+  const std::int64_t one = run::outline_evaluation(experiment, options, {.lanes = 1}).total();
+  const std::int64_t two = run::outline_evaluation(experiment, options, {.lanes = 2}).total();
+  const std::int64_t many = run::outline_evaluation(experiment, options, {.lanes = 1001}).total();
   EXPECT_GT(two, one);
   EXPECT_EQ(many - one, 1000 * (two - one));
 }

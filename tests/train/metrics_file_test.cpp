@@ -1,9 +1,9 @@
-#include "host/train/metrics_file.hpp"
+#include "host/run/metrics/metrics_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {
@@ -29,7 +29,7 @@ struct Cut {
 Cut cut(const std::string& text, std::int64_t step, std::int64_t evaluated) {
   const test::TemporaryFolder folder;
   const auto path = folder.write("metrics.jsonl", text);
-  const std::int64_t lines = cut_metrics(path, step, evaluated);
+  const std::int64_t lines = run::cut_metrics(path, step, evaluated);
   return {lines, read_file(path)};
 }
 
@@ -49,7 +49,7 @@ TEST(MetricsFile, DropsALastLineWithoutItsEnd) {
 
 TEST(MetricsFile, IsMadeWhenItIsLost) {
   const test::TemporaryFolder folder;
-  EXPECT_EQ(cut_metrics(folder / "metrics.jsonl", 4, 4), 0);
+  EXPECT_EQ(run::cut_metrics(folder / "metrics.jsonl", 4, 4), 0);
   EXPECT_EQ(read_file(folder / "metrics.jsonl"), "");
 }
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "host/base/log.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -103,7 +103,7 @@ TEST(NotFinite, NamesTheKernelWhoseGradientIsNot) {
 // A plugin that gets what is not finite is not blamed.
 TEST(NotFinite, NamesTheLayerWhereAPluginOnlyPassesItOn) {
   Session session(small_experiment(unfinite("")));
-  for (const TrainableParameter& parameter : session.runtime().parameters()) {
+  for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
     const at::NoGradGuard no_grad;
     if (parameter.name == "model.layers.0.ff.in.bias") at::Tensor(parameter.tensor).fill_(1e200);
     if (parameter.name == "model.layers.0.ff.out.weight") at::Tensor(parameter.tensor).fill_(1e200);
@@ -125,7 +125,7 @@ TEST(NotFinite, AnAuxiliaryLossWithoutGradientStopsTheTraining) {
 
 TEST(NotFinite, EvaluationNamesTheHookToo) {
   const auto error = [](const std::string& memory) {
-    Runtime runtime(small_experiment(memory), {});
+    run::Runtime runtime(small_experiment(memory), {});
     return error_of([&] { static_cast<void>(runtime.evaluate(data::Split::kTest)); });
   };
   EXPECT_THAT(

@@ -1,4 +1,4 @@
-#include "host/train/optimizer.hpp"
+#include "host/optim/optimizer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::train {
 namespace {
@@ -16,7 +16,7 @@ at::Tensor leaf(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed)
   return torch::randn(shape, dtype).set_requires_grad(true);
 }
 
-void set_gradient(const TrainableParameter& parameter, const at::Tensor& gradient) {
+void set_gradient(const optim::TrainableParameter& parameter, const at::Tensor& gradient) {
   at::Tensor tensor = parameter.tensor;
   tensor.mutable_grad() = gradient.to(tensor.scalar_type());
 }
@@ -32,7 +32,7 @@ struct NaiveAdam {
     m.assign(p.size(), 0.0);
     v.assign(p.size(), 0.0);
   }
-  void step(const at::Tensor& gradient, double lr, double decay, const AdamOptions& o) {
+  void step(const at::Tensor& gradient, double lr, double decay, const optim::AdamOptions& o) {
     ++t;
     const at::Tensor flat = gradient.to(at::kDouble).reshape(-1);
     const bool is_decoupled = o.kind == config::Optimizer::kAdamW;
@@ -58,11 +58,11 @@ class AdamKinds : public testing::TestWithParam<std::tuple<config::Optimizer, at
 TEST_P(AdamKinds, AgreeWithPlainLoopsForEveryGroup) {
   const auto [kind, dtype] = GetParam();
   // 37 and 5 x 13 are no multiples of a vector register.
-  std::vector<TrainableParameter> parameters = {{"a", leaf({37}, dtype, 1), 1e-2, 0.0},
+  std::vector<optim::TrainableParameter> parameters = {{"a", leaf({37}, dtype, 1), 1e-2, 0.0},
                                                 {"b", leaf({5, 13}, dtype, 2), 1e-2, 0.1},
                                                 {"c", leaf({1}, dtype, 3), 3e-3, 0.0}};
-  const AdamOptions options{.kind = kind, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
-  Adam adam(parameters, options);
+  const optim::AdamOptions options{.kind = kind, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
+  optim::Adam adam(parameters, options);
   std::vector<NaiveAdam> naive;
   for (const auto& parameter : parameters) naive.emplace_back(parameter.tensor);
   for (int step = 0; step < 7; ++step) {
@@ -88,11 +88,11 @@ INSTANTIATE_TEST_SUITE_P(All, AdamKinds,
 
 // One step from zero moments moves every number by lr times the sign of its gradient; with Adam the
 // decay enters the gradient and vanishes in that sign, with AdamW it does not.
-TEST(Adam, CouplesTheDecayAndAdamWDoesNot) {
+TEST(optim::Adam, CouplesTheDecayAndAdamWDoesNot) {
   for (const auto kind : {config::Optimizer::kAdam, config::Optimizer::kAdamW}) {
-    std::vector<TrainableParameter> parameters = {
+    std::vector<optim::TrainableParameter> parameters = {
         {"a", torch::full({1}, 2.0, at::kDouble).set_requires_grad(true), 0.1, 0.5}};
-    Adam adam(parameters, AdamOptions{.kind = kind, .eps = 0.0});
+    optim::Adam adam(parameters, optim::AdamOptions{.kind = kind, .eps = 0.0});
     set_gradient(parameters[0], torch::ones({1}));
     adam.step(1.0);
     const double expected = kind == config::Optimizer::kAdam ? 1.9 : 2.0 - 0.1 * 0.5 * 2.0 - 0.1;
@@ -100,10 +100,10 @@ TEST(Adam, CouplesTheDecayAndAdamWDoesNot) {
   }
 }
 
-TEST(Adam, SkipsParametersWithoutGradient) {
-  std::vector<TrainableParameter> parameters = {{"used", leaf({3}, at::kDouble, 1), 0.1, 0.5},
+TEST(optim::Adam, SkipsParametersWithoutGradient) {
+  std::vector<optim::TrainableParameter> parameters = {{"used", leaf({3}, at::kDouble, 1), 0.1, 0.5},
                                                 {"unused", leaf({3}, at::kDouble, 2), 0.1, 0.5}};
-  Adam adam(parameters, {});
+  optim::Adam adam(parameters, {});
   for (const auto& parameter : parameters) set_gradient(parameter, torch::ones({3}));
   adam.step(1.0);
   adam.zero_grad();
@@ -118,11 +118,11 @@ TEST(Adam, SkipsParametersWithoutGradient) {
   EXPECT_EQ(adam.moments()[1].count.item<float>(), 1.0F);
 }
 
-TEST(Adam, ClipsTheGlobalNorm) {
-  std::vector<TrainableParameter> parameters = {{"a", leaf({2}, at::kDouble, 1), 0.1, 0.0},
+TEST(optim::Adam, ClipsTheGlobalNorm) {
+  std::vector<optim::TrainableParameter> parameters = {{"a", leaf({2}, at::kDouble, 1), 0.1, 0.0},
                                                 {"b", leaf({1}, at::kDouble, 2), 0.1, 0.0},
                                                 {"c", leaf({4}, at::kDouble, 3), 0.1, 0.0}};
-  Adam adam(parameters, {});
+  optim::Adam adam(parameters, {});
   EXPECT_EQ(adam.gradient_norm().item<double>(), 0.0);  // no gradient at all
   set_gradient(parameters[0], torch::tensor({2.0, 3.0}, at::kDouble));
   set_gradient(parameters[1], torch::tensor({6.0}, at::kDouble));
@@ -136,11 +136,11 @@ TEST(Adam, ClipsTheGlobalNorm) {
   EXPECT_FALSE(parameters[2].tensor.grad().defined());
 }
 
-TEST(Adam, NamesGradientsThatAreNotFinite) {
-  std::vector<TrainableParameter> parameters = {{"fine", leaf({2}, at::kFloat, 1), 0.1, 0.0},
+TEST(optim::Adam, NamesGradientsThatAreNotFinite) {
+  std::vector<optim::TrainableParameter> parameters = {{"fine", leaf({2}, at::kFloat, 1), 0.1, 0.0},
                                                 {"nan", leaf({2}, at::kFloat, 2), 0.1, 0.0},
                                                 {"inf", leaf({2}, at::kFloat, 3), 0.1, 0.0}};
-  Adam adam(parameters, {});
+  optim::Adam adam(parameters, {});
   set_gradient(parameters[0], torch::ones({2}));
   set_gradient(parameters[1], torch::tensor({1.0, std::nan("")}));
   set_gradient(parameters[2], torch::tensor({std::numeric_limits<double>::infinity(), 1.0}));

@@ -1,10 +1,10 @@
-#include "host/train/parameter_groups.hpp"
+#include "host/optim/parameter_groups.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::train {
 namespace {
@@ -31,20 +31,20 @@ config::TrainConfig settings() {
 }
 
 TEST(ParameterGroups, MatchesStarsForAnyCharacters) {
-  EXPECT_TRUE(matches("model.*.norm.*", "model.layers.0.attention.norm.weight"));
-  EXPECT_TRUE(matches("*", ""));
-  EXPECT_TRUE(matches("*weight", "model.weight"));
-  EXPECT_TRUE(matches("a*b*c", "abbc"));
-  EXPECT_TRUE(matches("model.embedding.0.weight", "model.embedding.0.weight"));
-  EXPECT_FALSE(matches("model.embedding", "model.embedding.0.weight"));
-  EXPECT_FALSE(matches("*norm", "model.norm.weight"));
-  EXPECT_FALSE(matches("a*b*c", "acb"));
+  EXPECT_TRUE(optim::matches("model.*.norm.*", "model.layers.0.attention.norm.weight"));
+  EXPECT_TRUE(optim::matches("*", ""));
+  EXPECT_TRUE(optim::matches("*weight", "model.weight"));
+  EXPECT_TRUE(optim::matches("a*b*c", "abbc"));
+  EXPECT_TRUE(optim::matches("model.embedding.0.weight", "model.embedding.0.weight"));
+  EXPECT_FALSE(optim::matches("model.embedding", "model.embedding.0.weight"));
+  EXPECT_FALSE(optim::matches("*norm", "model.norm.weight"));
+  EXPECT_FALSE(optim::matches("a*b*c", "acb"));
 }
 
 TEST(ParameterGroups, DecaysMatricesOnlyByDefault) {
   const std::vector<memory::TierParameter> tiers = {tier_parameter("0.gate", torch::zeros({2})),
                                                     tier_parameter("0.map", torch::zeros({2, 2}))};
-  const auto all = group_parameters(settings(), kBackbone, tiers);
+  const auto all = optim::group_parameters(settings(), kBackbone, tiers);
   ASSERT_EQ(all.size(), 5U);
   const std::vector<double> decays = {0.25, 0.0, 0.25, 0.0, 0.25};
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -62,7 +62,7 @@ TEST(ParameterGroups, TierSettingsComeBeforeTheDefaultsAndTheGroupNoneBeforeThem
   tiers[1].group = "none";
   tiers[1].lr = 2.0;
   tiers[1].lr_factor = 10.0;
-  const auto all = group_parameters(settings(), {}, tiers);
+  const auto all = optim::group_parameters(settings(), {}, tiers);
   EXPECT_EQ(all[0].weight_decay, 0.125);
   EXPECT_EQ(all[1].weight_decay, 0.0);
   EXPECT_EQ(all[1].lr, 20.0);
@@ -76,7 +76,7 @@ TEST(ParameterGroups, TheFirstGroupThatNamesAParameterCounts) {
   std::vector<memory::TierParameter> tiers = {tier_parameter("0.map", torch::zeros({2, 2}))};
   tiers[0].lr = 3.0;
   tiers[0].lr_factor = 2.0;
-  const auto all = group_parameters(train, kBackbone, tiers);
+  const auto all = optim::group_parameters(train, kBackbone, tiers);
   EXPECT_EQ(all[0].lr, 0.5);  // no group
   EXPECT_EQ(all[1].weight_decay, 0.5);
   EXPECT_EQ(all[1].lr, 0.5);  // the second group names it too
@@ -89,9 +89,9 @@ TEST(ParameterGroups, TheFirstGroupThatNamesAParameterCounts) {
 TEST(ParameterGroups, RefusesAPatternThatNamesNothing) {
   config::TrainConfig train = settings();
   train.groups = {{.parameters = {"model.*", "model.embeding.0.weight"}, .lr = 1.0}};
-  const auto all = group_parameters(train, kBackbone, {});
+  const auto all = optim::group_parameters(train, kBackbone, {});
   try {
-    check_groups(train, all);
+    optim::check_groups(train, all);
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
@@ -100,9 +100,9 @@ TEST(ParameterGroups, RefusesAPatternThatNamesNothing) {
     EXPECT_THAT(error.what(), HasSubstr("expected \"model.embedding.0.weight\""));
   }
   train.groups = {{.parameters = {"zzz*"}, .lr = 1.0}};
-  EXPECT_THROW(check_groups(train, all), Error);
+  EXPECT_THROW(optim::check_groups(train, all), Error);
   train.groups = {{.parameters = {"*"}, .lr = 1.0}};
-  EXPECT_NO_THROW(check_groups(train, all));
+  EXPECT_NO_THROW(optim::check_groups(train, all));
 }
 
 }  // namespace

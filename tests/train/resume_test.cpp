@@ -1,8 +1,8 @@
 // Stopping and resuming equals never having stopped, bit for bit (architecture.md, 9.6).
 #include <gtest/gtest.h>
 
-#include "host/base/safetensors.hpp"
-#include "host/torch.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_compare.hpp"
@@ -32,8 +32,8 @@ void expect_resumes(const config::Experiment& experiment, int steps = 4) {
   EXPECT_EQ(second.step(), steps);
   EXPECT_EQ(second.tokens(), whole.tokens());
   for (int i = 0; i < steps; ++i) {
-    const StepReport ours = second.train_step();
-    const StepReport expected = whole.train_step();
+    const run::StepReport ours = second.train_step();
+    const run::StepReport expected = whole.train_step();
     EXPECT_EQ(ours.loss, expected.loss) << "step " << expected.step;
     EXPECT_EQ(ours.grad_norm, expected.grad_norm) << "step " << expected.step;
     EXPECT_EQ(ours.lr, expected.lr);
@@ -87,10 +87,10 @@ TEST(Resume, EqualsNeverHavingStoppedInTheMiddleOfDocuments) {
                     "data.vocabulary_size=8", "data.reset=document", "train.lanes=3"}));
 }
 
-class StopAt : public Observer {
+class StopAt : public run::Observer {
  public:
   explicit StopAt(std::int64_t step) : step_(step) {}
-  void on_step(const StepReport& report) override {
+  void on_step(const run::StepReport& report) override {
     if (report.step == step_) throw Stopped();
   }
   struct Stopped {};

@@ -1,14 +1,15 @@
 // A run continues on the data and with the plugins that it began with.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/log.hpp"
-#include "host/base/safetensors.hpp"
-#include "host/base/sha256.hpp"
-#include "host/torch.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/base/file/sha256.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -173,7 +174,7 @@ TEST_F(RunChanges, OfTheMetricsAreFoundBeforeCheckpointsAreDeleted) {
   SessionOptions options;
   options.checkpoint = "4";
   EXPECT_THAT(resume_error(std::move(options)), HasSubstr("metrics.jsonl:1: the line is"));
-  EXPECT_THAT(RunFolder::open(folder_ / "run").checkpoints().steps(),
+  EXPECT_THAT(run::RunFolder::open(folder_ / "run").checkpoints().steps(),
               testing::ElementsAre(2, 4, 6, 8));
   EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), metrics);
   EXPECT_FALSE(info().contains("continued"));

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
-#include "host/base/safetensors.hpp"
+#include "host/base/file/safetensors.hpp"
 
 namespace mneme::test {
 

@@ -1,19 +1,20 @@
-#include "host/train/run_folder.hpp"
+#include "host/run/run_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <atomic>
 #include <csignal>
 #include <sstream>
 #include <thread>
 
-#include "host/base/file.hpp"
-#include "host/torch.hpp"
-#include "host/train/checkpoint.hpp"
-#include "host/train/run_summary.hpp"
+#include "host/base/file/file.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/run_summary.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_compare.hpp"
@@ -46,22 +47,22 @@ std::vector<Json> lines_of(const std::filesystem::path& path) {
   return lines;
 }
 
-class Recorder : public Observer {
+class Recorder : public run::Observer {
  public:
-  void on_step(const StepReport& report) override { steps.push_back(report); }
-  void on_eval(const EvalReport& report) override { evaluations.push_back(report); }
+  void on_step(const run::StepReport& report) override { steps.push_back(report); }
+  void on_eval(const run::EvalReport& report) override { evaluations.push_back(report); }
   void on_checkpoint(std::int64_t step, const std::filesystem::path&) override {
     checkpoints.push_back(step);
   }
-  std::vector<StepReport> steps;
-  std::vector<EvalReport> evaluations;
+  std::vector<run::StepReport> steps;
+  std::vector<run::EvalReport> evaluations;
   std::vector<std::int64_t> checkpoints;
 };
 
-class StopAt : public Observer {
+class StopAt : public run::Observer {
  public:
   explicit StopAt(std::int64_t step) : step_(step) {}
-  void on_step(const StepReport& report) override {
+  void on_step(const run::StepReport& report) override {
     if (report.step == step_) throw Error(ErrorKind::kRun, "stopped by the test");
   }
 
@@ -98,7 +99,7 @@ class NoRoom {
   rlimit before_{};
 };
 
-TEST(RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
+TEST(run::RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
   const test::TemporaryFolder folder;
   Session session(
       small_experiment("", {"train.steps=4", "train.eval_every=2", "train.log_every=0"}),
@@ -114,7 +115,7 @@ TEST(RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
   EXPECT_EQ(recorder.evaluations[0].step, 2);
 }
 
-TEST(RunFolder, HoldsARun) {
+TEST(run::RunFolder, HoldsARun) {
   const test::TemporaryFolder folder;
   const auto experiment =
       small_experiment(xl_cache(12), {"train.eval_every=3", "train.save_every=5"});
@@ -125,9 +126,9 @@ TEST(RunFolder, HoldsARun) {
   EXPECT_EQ(recorder.evaluations.size(), 3U);  // steps 3, 6, 8
   // Every lower loss of the valid split is kept, and every fifth step.
   EXPECT_THAT(recorder.checkpoints, testing::IsSupersetOf({5, 8}));
-  const RunFolder run = RunFolder::open(folder / "run");
+  const run::RunFolder run = run::RunFolder::open(folder / "run");
   EXPECT_EQ(run.experiment(), experiment);
-  EXPECT_EQ(Checkpoint::open(run.checkpoint()).progress().step, 8);
+  EXPECT_EQ(run::Checkpoint::open(run.checkpoint()).progress().step, 8);
   EXPECT_FALSE(run.vocabulary().has_value());
   const Json info = run.info();
   EXPECT_EQ(info.at("seed"), 1);
@@ -143,23 +144,23 @@ TEST(RunFolder, HoldsARun) {
   EXPECT_EQ(lines.back().at("result").at("loss"), recorder.evaluations.back().result.loss());
 }
 
-TEST(RunFolder, GivesARunForEvaluation) {
+TEST(run::RunFolder, GivesARunForEvaluation) {
   const test::TemporaryFolder folder;
   Session session(small_experiment(xl_cache(12)), in_folder(folder / "run"));
   session.train();
-  const auto runtime = open_run(folder / "run", {});
+  const auto runtime = run::open_run(folder / "run", {});
   EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(*runtime)));
   EXPECT_EQ(runtime->evaluate(data::Split::kTest).loss(),
             session.evaluate(data::Split::kTest).loss());
-  const auto none = open_run(folder / "run", {}, config::MemoryConfig{});
+  const auto none = run::open_run(folder / "run", {}, config::MemoryConfig{});
   EXPECT_TRUE(none->stack().is_empty());
   EXPECT_NE(none->evaluate(data::Split::kTest).loss(), session.evaluate(data::Split::kTest).loss());
   const config::MemoryConfig other = small_experiment(infini()).memory;
-  EXPECT_THAT(error_of([&] { static_cast<void>(open_run(folder / "run", {}, other)); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {}, other)); }),
               HasSubstr("belongs to another model"));
 }
 
-TEST(RunFolder, KeepsTheVocabularyOfText) {
+TEST(run::RunFolder, KeepsTheVocabularyOfText) {
   const test::TemporaryFolder folder;
   const auto text = folder.write("train.txt", "the cat sat on the mat and the cat saw the rat\n");
   const std::vector<std::string> word = {"data.task=text",
@@ -173,22 +174,22 @@ TEST(RunFolder, KeepsTheVocabularyOfText) {
   Session session(small_experiment("", word), in_folder(folder / "run"));
   session.train();
   folder.write("train.txt", "entirely different words would make another vocabulary\n");
-  const auto runtime = open_run(folder / "run", {});
+  const auto runtime = run::open_run(folder / "run", {});
   EXPECT_EQ(*runtime->dataset()->vocabulary(), *session.runtime().dataset()->vocabulary());
   EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(*runtime)));
 }
 
-TEST(RunFolder, IsSummarizedThoughPartsAreDamaged) {
+TEST(run::RunFolder, IsSummarizedThoughPartsAreDamaged) {
   const test::TemporaryFolder folder;
   stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 4);
-  const RunFolder run = RunFolder::open(folder / "run");
+  const run::RunFolder run = run::RunFolder::open(folder / "run");
   const std::string whole = read_file(run.metrics());  // steps 2 and 4
   folder.write("run/metrics.jsonl", whole +
                                         "{\"kind\": 5, \"step\": 5}\n"
                                         "{\"kind\": \"eval\", \"split\": null}\n"
                                         "[]\n{\"kind\": \"st");
   std::filesystem::create_directory(run.checkpoints().path_of(9));
-  const RunSummary summary = summarize(run);
+  const run::RunSummary summary = run::summarize(run);
   EXPECT_EQ(summary.metrics.lines, 6);
   EXPECT_EQ(summary.metrics.damaged_lines, 4);
   EXPECT_EQ(summary.metrics.last_step.at("step"), 4);
@@ -200,15 +201,15 @@ TEST(RunFolder, IsSummarizedThoughPartsAreDamaged) {
   EXPECT_EQ(summary.checkpoints[1].bytes, 0U);
 }
 
-TEST(RunFolder, ContinuesAnInterruptedRun) {
+TEST(run::RunFolder, ContinuesAnInterruptedRun) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment(xl_cache(12), {"train.save_every=3"});
   Session whole(experiment, in_folder(folder / "whole"));
   whole.train();
   {
     Session broken(experiment, in_folder(folder / "broken"));
-    class Stop : public Observer {
-      void on_step(const StepReport& report) override {
+    class Stop : public run::Observer {
+      void on_step(const run::StepReport& report) override {
         if (report.step == 5) throw Error(ErrorKind::kRun, "stopped by the test");
       }
     } stop;
@@ -221,7 +222,7 @@ TEST(RunFolder, ContinuesAnInterruptedRun) {
   EXPECT_EQ(timeless_metrics(folder / "broken"), timeless_metrics(folder / "whole"));
 }
 
-TEST(RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
+TEST(run::RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment();
   { const Session first(experiment, in_folder(folder / "run")); }
@@ -232,28 +233,28 @@ TEST(RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
               AllOf(StartsWith("2: "), HasSubstr("got a file")));
   EXPECT_THAT(error_of([&] { Session below(experiment, in_folder(folder / "file/run")); }),
               AllOf(StartsWith("1: "), HasSubstr("cannot be made")));
-  EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder / "absent")); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::RunFolder::open(folder / "absent")); }),
               AllOf(StartsWith("2: "), HasSubstr("no such folder")));
-  EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder.path())); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::RunFolder::open(folder.path())); }),
               HasSubstr("got no experiment.toml"));
-  EXPECT_THAT(error_of([&] { static_cast<void>(open_run(folder / "run", {})); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {})); }),
               AllOf(StartsWith("2: "), HasSubstr("the run has no checkpoint")));
   folder.write("run/run.json", "{");
-  EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder / "run").info()); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::RunFolder::open(folder / "run").info()); }),
               AllOf(StartsWith("1: "), HasSubstr("does not describe a run")));
   folder.write("run/run.json", "{\"data\": {}}");
-  EXPECT_THAT(error_of([&] { static_cast<void>(RunFolder::open(folder / "run").info()); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::RunFolder::open(folder / "run").info()); }),
               AllOf(HasSubstr("does not describe a run"), HasSubstr("plugins")));
   for (const char* const continued : {"[]", "{}", "[3]"}) {
     folder.write("run/run.json",
                  str(R"({"data": {}, "plugins": [], "continued": )", continued, "}"));
     EXPECT_THAT(
-        error_of([&] { static_cast<void>(RunFolder::open(folder / "run").info()); }),
+        error_of([&] { static_cast<void>(run::RunFolder::open(folder / "run").info()); }),
         AllOf(StartsWith("1: "), HasSubstr("does not describe a run"), HasSubstr("continued")));
   }
 }
 
-TEST(RunFolder, BelongsToOneSession) {
+TEST(run::RunFolder, BelongsToOneSession) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment();
   const Session first(experiment, in_folder(folder / "run"));
@@ -263,23 +264,23 @@ TEST(RunFolder, BelongsToOneSession) {
 }
 
 // Of two processes that make the same folder one is refused, and leaves the other its lock.
-TEST(RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
+TEST(run::RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
   const test::TemporaryFolder folder;
-  const Runtime runtime(small_experiment(), {});
+  const run::Runtime runtime(small_experiment(), {});
   bool was_faster = false;
   for (int i = 0; i < 300 && !was_faster; ++i) {
     const std::filesystem::path run = folder / str("run", i);
-    std::unique_ptr<RunLock> theirs;
+    std::unique_ptr<run::RunLock> theirs;
     std::atomic<bool> is_running = false, is_over = false;
     std::thread other([&] {
       is_running = true;
       while (!theirs && !is_over) {
         if (::access(run.c_str(), F_OK) != 0) continue;
-        static_cast<void>(error_of([&] { theirs = std::make_unique<RunLock>(run); }));
+        static_cast<void>(error_of([&] { theirs = std::make_unique<run::RunLock>(run); }));
       }
     });
     while (!is_running) continue;
-    const std::string error = error_of([&] { static_cast<void>(RunWriter::create(run, runtime)); });
+    const std::string error = error_of([&] { static_cast<void>(run::RunWriter::create(run, runtime)); });
     is_over = true;
     other.join();
     was_faster = error != "no error";
@@ -290,13 +291,13 @@ TEST(RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
   if (!was_faster) GTEST_SKIP() << "the other one never came first";
 }
 
-TEST(RunFolder, IsNeededToSaveWithoutAPath) {
+TEST(run::RunFolder, IsNeededToSaveWithoutAPath) {
   Session session(small_experiment());
   EXPECT_THAT(error_of([&] { session.save(); }),
               AllOf(StartsWith("2: "), HasSubstr("the session has no folder")));
 }
 
-TEST(RunFolder, LeavesNothingWhenItCannotBeWritten) {
+TEST(run::RunFolder, LeavesNothingWhenItCannotBeWritten) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run/metrics.jsonl");  // in the way
   EXPECT_THAT(error_of([&] { Session s(small_experiment(), in_folder(folder / "run")); }),
@@ -305,7 +306,7 @@ TEST(RunFolder, LeavesNothingWhenItCannotBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run/experiment.toml"));
 }
 
-TEST(RunFolder, IsClearedOfWhatKilledProcessesLeft) {
+TEST(run::RunFolder, IsClearedOfWhatKilledProcessesLeft) {
   const test::TemporaryFolder folder;
   stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 3);
   const std::vector<std::string> left = {"run/.run.json.123-4.tmp",
@@ -317,7 +318,7 @@ TEST(RunFolder, IsClearedOfWhatKilledProcessesLeft) {
   EXPECT_TRUE(std::filesystem::exists(folder / "run/.mine.123-4.tmp"));
 }
 
-TEST(RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
+TEST(run::RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
   const test::TemporaryFolder folder;
   // The rate grows until the loss does too: the best evaluation lies in the middle.
   const auto experiment = small_experiment(
@@ -328,7 +329,7 @@ TEST(RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
   const std::int64_t best = session.valid_record().best_step;
   ASSERT_GT(best, 0);
   ASSERT_LT(best, 13);
-  const RunFolder run = RunFolder::open(folder / "run");
+  const run::RunFolder run = run::RunFolder::open(folder / "run");
   EXPECT_THAT(run.checkpoints().steps(), testing::ElementsAre(best, 13, 14));
   EXPECT_EQ(run.checkpoint("last"), run.checkpoints().path_of(14));
   EXPECT_EQ(run.checkpoint("best"), run.checkpoints().path_of(best));
@@ -337,19 +338,19 @@ TEST(RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
               AllOf(StartsWith("2: "), HasSubstr("no checkpoint 7"), HasSubstr("13, 14")));
   EXPECT_THAT(error_of([&] { static_cast<void>(run.checkpoint("newest")); }),
               AllOf(HasSubstr("no checkpoint newest"), HasSubstr("\"best\"")));
-  const auto runtime = open_run(folder / "run", {}, std::nullopt, "best");
+  const auto runtime = run::open_run(folder / "run", {}, std::nullopt, "best");
   EXPECT_EQ(runtime->evaluate(data::Split::kValid).loss(), session.valid_record().best_loss);
 }
 
-TEST(RunFolder, HasNoBestBeforeAnEvaluation) {
+TEST(run::RunFolder, HasNoBestBeforeAnEvaluation) {
   const test::TemporaryFolder folder;
   stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 3);
   EXPECT_THAT(
-      error_of([&] { static_cast<void>(RunFolder::open(folder / "run").checkpoint("best")); }),
+      error_of([&] { static_cast<void>(run::RunFolder::open(folder / "run").checkpoint("best")); }),
       AllOf(StartsWith("2: "), HasSubstr("has not evaluated its valid split")));
 }
 
-TEST(RunFolder, ContinuesFromAnEarlierCheckpoint) {
+TEST(run::RunFolder, ContinuesFromAnEarlierCheckpoint) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment(
       xl_cache(12), {"train.eval_every=2", "train.save_every=2", "train.keep_checkpoints=5"});
@@ -365,20 +366,20 @@ TEST(RunFolder, ContinuesFromAnEarlierCheckpoint) {
   options.checkpoint = "4";
   const auto resumed = Session::resume(folder / "moved", std::move(options));
   EXPECT_EQ(resumed->step(), 4);
-  EXPECT_THAT(RunFolder::open(folder / "moved").checkpoints().steps(), testing::ElementsAre(2, 4));
+  EXPECT_THAT(run::RunFolder::open(folder / "moved").checkpoints().steps(), testing::ElementsAre(2, 4));
   resumed->train();
   EXPECT_TRUE(is_same(weights, weights_of(resumed->runtime())));
   EXPECT_EQ(timeless_metrics(folder / "moved"), expected);
-  const Json info = RunFolder::open(folder / "moved").info();
+  const Json info = run::RunFolder::open(folder / "moved").info();
   EXPECT_EQ(info.at("continued").at(0).at("step"), 4);
 }
 
-TEST(RunFolder, OffersTheCheckpointBeforeADamagedOne) {
+TEST(run::RunFolder, OffersTheCheckpointBeforeADamagedOne) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment(
       "", {"train.save_every=2", "train.keep_checkpoints=3", "train.eval_every=0"});
   stopped_run(experiment, folder / "run", 7);
-  const RunFolder run = RunFolder::open(folder / "run");
+  const run::RunFolder run = run::RunFolder::open(folder / "run");
   for (const std::int64_t step : {6, 4}) {
     std::string bytes = read_file(run.checkpoints().path_of(step));
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -389,10 +390,10 @@ TEST(RunFolder, OffersTheCheckpointBeforeADamagedOne) {
               AllOf(StartsWith("1: "), HasSubstr("step_00000006.safetensors: tensor"),
                     HasSubstr("the checkpoint of step 2 is whole: mneme train --resume " + path +
                               " --checkpoint 2")));
-  EXPECT_THAT(error_of([&] { static_cast<void>(open_run(folder / "run", {})); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {})); }),
               HasSubstr("mneme eval " + path + " --checkpoint 2"));
   // The newest checkpoint knows which one is the best.
-  EXPECT_THAT(error_of([&] { static_cast<void>(open_run(folder / "run", {}, {}, "best")); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {}, {}, "best")); }),
               AllOf(HasSubstr("step_00000006.safetensors: tensor"),
                     HasSubstr("mneme eval " + path + " --checkpoint 2")));
   SessionOptions options;

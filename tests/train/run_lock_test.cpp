@@ -1,4 +1,4 @@
-#include "host/train/run_lock.hpp"
+#include "host/run/run_lock.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 
 #include <filesystem>
 
-#include "host/base/file.hpp"
-#include "host/train/host_name.hpp"
+#include "host/base/file/file.hpp"
+#include "host/run/metrics/host_name.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {
@@ -19,37 +19,37 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(RunLock, NamesTheProcessThatHoldsIt) {
+TEST(run::RunLock, NamesTheProcessThatHoldsIt) {
   const test::TemporaryFolder folder;
   {
-    const RunLock lock(folder.path());
-    EXPECT_THAT(error_of([&] { RunLock second(folder.path()); }),
+    const run::RunLock lock(folder.path());
+    EXPECT_THAT(error_of([&] { run::RunLock second(folder.path()); }),
                 AllOf(StartsWith("2: "), HasSubstr(folder.path().string()), HasSubstr("in use"),
-                      HasSubstr(str("process ", ::getpid(), " on ", host_name()))));
+                      HasSubstr(str("process ", ::getpid(), " on ", run::host_name()))));
   }
-  const RunLock again(folder.path());
+  const run::RunLock again(folder.path());
 }
 
-TEST(RunLock, EndsWithItsProcess) {
+TEST(run::RunLock, EndsWithItsProcess) {
   const test::TemporaryFolder folder;
   const pid_t child = ::fork();
   if (child == 0) {
-    const RunLock lock(folder.path());
+    const run::RunLock lock(folder.path());
     ::_exit(0);  // as a killed process: no destructor runs
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  EXPECT_EQ(read_file(folder / "lock"), str(child, ' ', host_name(), '\n'));
-  const RunLock lock(folder.path());
-  EXPECT_EQ(read_file(folder / "lock"), str(::getpid(), ' ', host_name(), '\n'));
+  EXPECT_EQ(read_file(folder / "lock"), str(child, ' ', run::host_name(), '\n'));
+  const run::RunLock lock(folder.path());
+  EXPECT_EQ(read_file(folder / "lock"), str(::getpid(), ' ', run::host_name(), '\n'));
 }
 
-TEST(RunLock, NamesAFolderThatCannotBeLocked) {
+TEST(run::RunLock, NamesAFolderThatCannotBeLocked) {
   const test::TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { RunLock lock(folder / "absent"); }),
+  EXPECT_THAT(error_of([&] { run::RunLock lock(folder / "absent"); }),
               AllOf(StartsWith("1: "), HasSubstr("absent"), HasSubstr("cannot be locked")));
   std::filesystem::create_directory(folder / "lock");
-  EXPECT_THAT(error_of([&] { RunLock lock(folder.path()); }), HasSubstr("cannot be locked"));
+  EXPECT_THAT(error_of([&] { run::RunLock lock(folder.path()); }), HasSubstr("cannot be locked"));
 }
 
 }  // namespace

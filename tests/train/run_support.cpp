@@ -2,7 +2,7 @@
 
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::test {
 namespace {
@@ -86,7 +86,7 @@ data::Segment random_segment(std::int64_t lanes, std::int64_t length, std::int64
   return segment;
 }
 
-std::vector<at::Tensor> weights_of(const train::Runtime& runtime) {
+std::vector<at::Tensor> weights_of(const run::Runtime& runtime) {
   std::vector<at::Tensor> out;
   for (const auto& parameter : runtime.parameters()) {
     out.push_back(parameter.tensor.detach().clone());

@@ -9,7 +9,7 @@
 
 #include "host/config/experiment.hpp"
 #include "host/data/stream.hpp"
-#include "host/train/runtime.hpp"
+#include "host/run/runtime.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::test {
@@ -51,7 +51,7 @@ data::Segment random_segment(std::int64_t lanes, std::int64_t length, std::int64
                              std::uint64_t seed);
 
 // Copies of all parameters, in order.
-std::vector<at::Tensor> weights_of(const train::Runtime& runtime);
+std::vector<at::Tensor> weights_of(const run::Runtime& runtime);
 // True when both have the same bits.
 bool is_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b);
 

@@ -1,4 +1,4 @@
-#include "host/train/schedule.hpp"
+#include "host/optim/schedule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ config::TrainConfig settings(config::Schedule schedule, std::int64_t warmup, dou
   return train;
 }
 
-TEST(LearningRate, FollowsTheCosineOverAllSteps) {
-  const LearningRate rate(settings(config::Schedule::kCosine, 0, 0.0), 60);
+TEST(optim::LearningRate, FollowsTheCosineOverAllSteps) {
+  const optim::LearningRate rate(settings(config::Schedule::kCosine, 0, 0.0), 60);
   EXPECT_DOUBLE_EQ(rate.factor(0), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(30), 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(7), 0.5 * (1.0 + std::cos(std::numbers::pi * 7.0 / 60.0)));
@@ -28,41 +28,41 @@ TEST(LearningRate, FollowsTheCosineOverAllSteps) {
   EXPECT_NEAR(rate.factor(1000), 0.0, 1e-15);
 }
 
-TEST(LearningRate, GrowsFromZeroDuringWarmUpAndThenJoinsTheCosine) {
-  const LearningRate rate(settings(config::Schedule::kCosine, 10, 0.0), 100);
+TEST(optim::LearningRate, GrowsFromZeroDuringWarmUpAndThenJoinsTheCosine) {
+  const optim::LearningRate rate(settings(config::Schedule::kCosine, 10, 0.0), 100);
   EXPECT_DOUBLE_EQ(rate.factor(0), 0.0);
   EXPECT_DOUBLE_EQ(rate.factor(3), 0.3);
   EXPECT_DOUBLE_EQ(rate.factor(10), 0.5 * (1.0 + std::cos(std::numbers::pi * 0.1)));
 }
 
-TEST(LearningRate, EndsAtTheLeastRate) {
-  const LearningRate rate(settings(config::Schedule::kCosine, 0, 0.5), 10);
+TEST(optim::LearningRate, EndsAtTheLeastRate) {
+  const optim::LearningRate rate(settings(config::Schedule::kCosine, 0, 0.5), 10);
   EXPECT_DOUBLE_EQ(rate.factor(0), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(5), 0.25 + 0.75 * 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(10), 0.25);
 }
 
-TEST(LearningRate, StaysAfterWarmUpWhenConstant) {
-  const LearningRate rate(settings(config::Schedule::kConstant, 4, 0.0), 10);
+TEST(optim::LearningRate, StaysAfterWarmUpWhenConstant) {
+  const optim::LearningRate rate(settings(config::Schedule::kConstant, 4, 0.0), 10);
   EXPECT_DOUBLE_EQ(rate.factor(2), 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(4), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(9), 1.0);
 }
 
-TEST(LearningRate, FallsLinearlyFromTheWarmUpsEndToTheLeastRate) {
-  const LearningRate rate(settings(config::Schedule::kLinear, 10, 0.5), 50);
+TEST(optim::LearningRate, FallsLinearlyFromTheWarmUpsEndToTheLeastRate) {
+  const optim::LearningRate rate(settings(config::Schedule::kLinear, 10, 0.5), 50);
   EXPECT_DOUBLE_EQ(rate.factor(5), 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(10), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(30), 0.25 + 0.75 * 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(50), 0.25);
   EXPECT_DOUBLE_EQ(rate.factor(60), 0.25);
-  const LearningRate all_warmup(settings(config::Schedule::kLinear, 8, 0.0), 8);
+  const optim::LearningRate all_warmup(settings(config::Schedule::kLinear, 8, 0.0), 8);
   EXPECT_DOUBLE_EQ(all_warmup.factor(7), 7.0 / 8.0);
   EXPECT_DOUBLE_EQ(all_warmup.factor(8), 1.0);
 }
 
-TEST(LearningRate, FallsWithTheInverseSquareRoot) {
-  const LearningRate rate(settings(config::Schedule::kInverseSqrt, 4, 0.2), 10000);
+TEST(optim::LearningRate, FallsWithTheInverseSquareRoot) {
+  const optim::LearningRate rate(settings(config::Schedule::kInverseSqrt, 4, 0.2), 10000);
   EXPECT_DOUBLE_EQ(rate.factor(1), 0.25);
   EXPECT_DOUBLE_EQ(rate.factor(4), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(16), 0.5);
@@ -89,22 +89,22 @@ class CountedStream final : public data::Stream {
 TEST(CountSteps, RoundsEpochsUpToWholeSteps) {
   config::TrainConfig train;
   train.epochs = 3;
-  EXPECT_EQ(count_steps(train, CountedStream(4, 4)), 12);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(4, 4)), 12);
   train.accumulate = 5;
-  EXPECT_EQ(count_steps(train, CountedStream(4, 4)), 3);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(4, 4)), 3);
   train.bptt_segments = 2;
-  EXPECT_EQ(count_steps(train, CountedStream(4, 4)), 2);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(4, 4)), 2);
   train.epochs = 0;
   train.steps = 77;
-  EXPECT_EQ(count_steps(train, CountedStream(4, 4)), 77);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(4, 4)), 77);
 }
 
 TEST(CountSteps, CountsAnswersWhereOnlyTheyHaveTargets) {
   config::TrainConfig train;
   train.epochs = 2;
-  EXPECT_EQ(count_steps(train, CountedStream(12, 3)), 6);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(12, 3)), 6);
   train.bptt_segments = 4;  // reaches back from an answer; still one answer a pass
-  EXPECT_EQ(count_steps(train, CountedStream(12, 3)), 6);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(12, 3)), 6);
 }
 
 // The Compressive Transformer: one update every 4 segments after some steps.
@@ -112,22 +112,22 @@ TEST(CountSteps, FollowsTheUpdatePeriod) {
   config::TrainConfig train;
   train.epochs = 1;
   train.accumulate_from = {{.step = 10, .segments = 4}, {.step = 12, .segments = 2}};
-  EXPECT_EQ(accumulation(train, 9), 1);
-  EXPECT_EQ(accumulation(train, 10), 4);
-  EXPECT_EQ(accumulation(train, 11), 4);
-  EXPECT_EQ(accumulation(train, 12), 2);
-  EXPECT_EQ(count_steps(train, CountedStream(9, 9)), 9);
-  EXPECT_EQ(count_steps(train, CountedStream(10, 10)), 10);
-  EXPECT_EQ(count_steps(train, CountedStream(11, 11)), 11);
-  EXPECT_EQ(count_steps(train, CountedStream(18, 18)), 12);
-  EXPECT_EQ(count_steps(train, CountedStream(19, 19)), 13);
-  EXPECT_EQ(count_steps(train, CountedStream(22, 22)), 14);
+  EXPECT_EQ(optim::accumulation(train, 9), 1);
+  EXPECT_EQ(optim::accumulation(train, 10), 4);
+  EXPECT_EQ(optim::accumulation(train, 11), 4);
+  EXPECT_EQ(optim::accumulation(train, 12), 2);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(9, 9)), 9);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(10, 10)), 10);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(11, 11)), 11);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(18, 18)), 12);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(19, 19)), 13);
+  EXPECT_EQ(optim::count_steps(train, CountedStream(22, 22)), 14);
 }
 
 TEST(CountSteps, RefusesEpochsOfDataWithoutEnd) {
   config::TrainConfig train;
   train.epochs = 1;
-  EXPECT_THROW(static_cast<void>(count_steps(train, CountedStream(0, 0))), Error);
+  EXPECT_THROW(static_cast<void>(optim::count_steps(train, CountedStream(0, 0))), Error);
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "host/base/error.hpp"
-#include "host/base/sha256.hpp"
-#include "host/torch.hpp"
+#include "host/base/file/sha256.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -56,13 +56,13 @@ TEST(Session, LearnsASegmentByHeart) {
 
 TEST(Session, ReportsWhatAStepDid) {
   Session session(small_experiment("", {"train.accumulate=3"}));
-  const StepReport first = session.train_step();
+  const run::StepReport first = session.train_step();
   EXPECT_EQ(first.step, 1);
   EXPECT_EQ(first.tokens, 3 * 4 * 6);
   EXPECT_EQ(first.lr, 0.0);  // warm-up begins at 0
   EXPECT_GT(first.grad_norm, 0.0);
   EXPECT_GT(first.seconds, 0.0);
-  const StepReport second = session.train_step();
+  const run::StepReport second = session.train_step();
   EXPECT_DOUBLE_EQ(second.lr, 1e-2 * 0.5);
   EXPECT_GT(second.seconds, first.seconds);
 }
@@ -86,8 +86,8 @@ TEST(Session, AccumulatesTheMeanOverSegments) {
   accumulated.insert(accumulated.end(), {"train.lanes=2", "train.accumulate=2"});
   Session one(small_experiment("", plain), with_stream({whole}));
   Session two(small_experiment("", accumulated), with_stream(halves));
-  const StepReport a = one.train_step();
-  const StepReport b = two.train_step();
+  const run::StepReport a = one.train_step();
+  const run::StepReport b = two.train_step();
   EXPECT_NEAR(a.loss, b.loss, 1e-12);
   EXPECT_NEAR(a.grad_norm, b.grad_norm, 1e-12);
   const auto ours = weights_of(one.runtime()), theirs = weights_of(two.runtime());
@@ -122,7 +122,7 @@ TEST(Session, GivesTierParametersTheirOwnRateAndDecay) {
 TEST(Session, CarriesGradientOverBpttSegments) {
   const std::vector<std::string> two = {"train.bptt_segments=2", "model.dropout=0.0"};
   Session session(small_experiment(infini(), two));
-  const StepReport report = session.train_step();
+  const run::StepReport report = session.train_step();
   EXPECT_EQ(report.tokens, 2 * 4 * 6);
   EXPECT_TRUE(session.state().is_graph_boundary());
 }
@@ -224,16 +224,16 @@ TEST(Session, EvaluatesWithoutDisturbingTraining) {
   }
 }
 
-TEST(Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
-  Runtime a(small_experiment(xl_cache(12)), {}),
+TEST(run::Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
+  run::Runtime a(small_experiment(xl_cache(12)), {}),
       b(small_experiment(xl_cache(9), {"train.seed=2"}), {});
   EXPECT_FALSE(is_same(weights_of(a), weights_of(b)));
   b.copy_parameters(a);
   EXPECT_TRUE(is_same(weights_of(a), weights_of(b)));
-  Runtime more(small_experiment(infini()), {}), wider(small_experiment("", {"model.ff=32"}), {});
+  run::Runtime more(small_experiment(infini()), {}), wider(small_experiment("", {"model.ff=32"}), {});
   EXPECT_THAT(error_of([&] { a.copy_parameters(more); }), HasSubstr("different numbers"));
   EXPECT_THAT(error_of([&] { a.copy_parameters(wider); }), HasSubstr("different parameters"));
-  Runtime half(small_experiment(fitted()), {}), quarter(small_experiment(fitted("tau = 0.25")), {});
+  run::Runtime half(small_experiment(fitted()), {}), quarter(small_experiment(fitted("tau = 0.25")), {});
   EXPECT_THAT(error_of([&] { quarter.copy_parameters(half); }),
               HasSubstr("tau = 0.25, trained with 0.5"));
 }

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
-#include "host/train/run_description.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/run_description.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -58,7 +58,7 @@ data::Segment own_ids(std::int64_t k, bool has_targets) {
 }
 
 at::Tensor embedding_of(Session& session) {
-  for (const TrainableParameter& parameter : session.runtime().parameters()) {
+  for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
     if (parameter.name == "model.embedding.0.weight") return parameter.tensor.detach();
   }
   throw std::logic_error("no embedding");
@@ -118,9 +118,9 @@ TEST(Step, SegmentsWithoutTargetFillTheMemoryAndDoNotCount) {
   Session sparse(small_experiment(xl_cache(12), settings),
                  with_stream({without_targets(prompt), answer}));
   Session dense(small_experiment(xl_cache(12), settings), with_stream({prompt, answer}));
-  const StepReport ours = sparse.train_step();
+  const run::StepReport ours = sparse.train_step();
   dense.train_step();
-  const StepReport theirs = dense.train_step();
+  const run::StepReport theirs = dense.train_step();
   EXPECT_EQ(ours.step, 1);
   EXPECT_EQ(ours.tokens, 4 * 6);
   EXPECT_EQ(sparse.state().segments(), 2);
@@ -134,7 +134,7 @@ TEST(Step, AccumulatesOverSegmentsWithTargetsOnly) {
   const std::vector<std::string> two = plain({"train.accumulate=2"});
   Session sparse(small_experiment("", two), with_stream({prompt, first, prompt, prompt, second}));
   Session dense(small_experiment("", two), with_stream({first, second}));
-  const StepReport ours = sparse.train_step(), theirs = dense.train_step();
+  const run::StepReport ours = sparse.train_step(), theirs = dense.train_step();
   EXPECT_EQ(ours.loss, theirs.loss);
   EXPECT_EQ(ours.tokens, theirs.tokens);
   EXPECT_TRUE(is_same(weights_of(sparse.runtime()), weights_of(dense.runtime())));
@@ -221,14 +221,14 @@ TEST(Step, ReportsTheRatesOfGroupsWhereTheyDiffer) {
   config::Experiment experiment = small_experiment(infini("lr = 0.5"), kPlain);
   experiment.train.groups = {{.parameters = {"model.*.norm.*"}, .lr = 0.25}};
   Session session(experiment);
-  const StepReport report = session.train_step();
+  const run::StepReport report = session.train_step();
   const std::map<std::string, double> expected = {
       {"group.0", 0.25}, {"memory.0", 0.5}, {"model", 1e-2}};
   EXPECT_EQ(report.rates, expected);
-  EXPECT_EQ(to_json(report).at("rates").at("memory.0"), 0.5);
-  const StepReport equal = Session(small_experiment("", kPlain)).train_step();
+  EXPECT_EQ(run::to_json(report).at("rates").at("memory.0"), 0.5);
+  const run::StepReport equal = Session(small_experiment("", kPlain)).train_step();
   EXPECT_TRUE(equal.rates.empty());
-  EXPECT_FALSE(to_json(equal).contains("rates"));
+  EXPECT_FALSE(run::to_json(equal).contains("rates"));
 }
 
 // The first segment reports nothing, as the memory is empty then. A metric is the mean over the two
@@ -238,12 +238,12 @@ TEST(Step, ReportsMetricsOfTheSegmentsThatHaveThem) {
   for (const char* const windows : {"train.accumulate=3", "train.bptt_segments=3"}) {
     SCOPED_TRACE(windows);
     Session session(small_experiment(fitted("scale = 6.0\nweight.gain = 1e12"), plain({windows})));
-    const StepReport first = session.train_step();
+    const run::StepReport first = session.train_step();
     constexpr double kLayers = 2.0;
     EXPECT_DOUBLE_EQ(first.metrics.at("0.test.fitted.scale"), kLayers * 6.0 * 0.5);
     EXPECT_DOUBLE_EQ(first.losses.at("0.test.fitted.gain"), kLayers * 2.0 / 3.0);
     EXPECT_NEAR(first.grad_norm / (1e12 * std::sqrt(kLayers) * 2.0 / 3.0), 1.0, 1e-6);
-    const StepReport second = session.train_step();
+    const run::StepReport second = session.train_step();
     EXPECT_DOUBLE_EQ(second.metrics.at("0.test.fitted.scale"), kLayers * 6.0 * 0.5);
     EXPECT_NEAR(second.grad_norm / (1e12 * std::sqrt(kLayers)), 1.0, 1e-6);
   }
@@ -257,7 +257,7 @@ TEST(Step, RefusesAGroupThatNamesNothing) {
 }
 
 at::Tensor parameter(Session& session, const std::string& name) {
-  for (const TrainableParameter& parameter : session.runtime().parameters()) {
+  for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
     if (parameter.name == name) return parameter.tensor;
   }
   throw std::logic_error("no parameter " + name);

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/torch.hpp"
-#include "host/train/sweep.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/sweep.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -22,7 +22,7 @@ using testing::StartsWith;
 
 config::MemoryConfig memory_of(const std::string& tiers) { return small_experiment(tiers).memory; }
 
-eval::Score evaluated(Runtime& runtime) { return runtime.evaluate(data::Split::kValid).total; }
+eval::Score evaluated(run::Runtime& runtime) { return runtime.evaluate(data::Split::kValid).total; }
 
 void expect_same(const eval::Score& a, const eval::Score& b) {
   EXPECT_EQ(a.nll, b.nll);  // bit for bit
@@ -31,13 +31,13 @@ void expect_same(const eval::Score& a, const eval::Score& b) {
 }
 
 TEST(Swap, GivesTheNumbersOfARuntimeOfItsOwn) {
-  Runtime runtime(small_experiment(xl_cache(8)), {});
+  run::Runtime runtime(small_experiment(xl_cache(8)), {});
   static_cast<void>(evaluated(runtime));
   for (const std::string& tiers : {std::string(), xl_cache(14), xl_cache(8)}) {
     SCOPED_TRACE(tiers);
-    const MemorySwap swap = runtime.swap_memory(memory_of(tiers));
+    const run::MemorySwap swap = runtime.swap_memory(memory_of(tiers));
     EXPECT_THAT(swap.reset, IsEmpty());
-    Runtime alone(small_experiment(tiers), {});
+    run::Runtime alone(small_experiment(tiers), {});
     expect_same(evaluated(runtime), evaluated(alone));
     EXPECT_EQ(runtime.experiment(), alone.experiment());
     ASSERT_EQ(runtime.parameters().size(), alone.parameters().size());
@@ -48,7 +48,7 @@ TEST(Swap, GivesTheNumbersOfARuntimeOfItsOwn) {
 }
 
 TEST(Swap, CarriesTrainedParametersAndRetiresTheOldMemory) {
-  Runtime runtime(small_experiment(infini()), {});
+  run::Runtime runtime(small_experiment(infini()), {});
   {
     const at::NoGradGuard no_grad;
     for (const auto& parameter : runtime.parameters()) at::Tensor(parameter.tensor).mul_(1.5);
@@ -57,7 +57,7 @@ TEST(Swap, CarriesTrainedParametersAndRetiresTheOldMemory) {
   const std::uint64_t version = runtime.stack().weights_version();
   const memory::Stack* const old = &runtime.stack();
   const eval::Score before = evaluated(runtime);
-  const MemorySwap swap = runtime.swap_memory(memory_of(infini()));
+  const run::MemorySwap swap = runtime.swap_memory(memory_of(infini()));
   EXPECT_EQ(swap.retired.get(), old);
   EXPECT_NE(&runtime.stack(), old);
   EXPECT_GT(runtime.stack().weights_version(), version);
@@ -67,7 +67,7 @@ TEST(Swap, CarriesTrainedParametersAndRetiresTheOldMemory) {
 }
 
 TEST(Swap, RefusesOrResetsUntrainedParameters) {
-  Runtime runtime(small_experiment(xl_cache(8)), {});
+  run::Runtime runtime(small_experiment(xl_cache(8)), {});
   const eval::Score before = evaluated(runtime);
   config::MemoryConfig next = memory_of(infini());
   EXPECT_THAT(test::error_of([&] { static_cast<void>(runtime.swap_memory(next)); }),
@@ -76,22 +76,22 @@ TEST(Swap, RefusesOrResetsUntrainedParameters) {
                              HasSubstr("memory.carry = \"reset\"")));
   expect_same(evaluated(runtime), before);
   next.carry = config::Carry::kReset;
-  const MemorySwap swap = runtime.swap_memory(next);
+  const run::MemorySwap swap = runtime.swap_memory(next);
   EXPECT_EQ(swap.reset.size(), 2U);  // one a layer
-  Runtime alone(small_experiment(infini()), {});
+  run::Runtime alone(small_experiment(infini()), {});
   expect_same(evaluated(runtime), evaluated(alone));
 }
 
 TEST(Swap, RefusesParametersOfAnotherShape) {
-  Runtime runtime(small_experiment(infini()), {});
-  const TrainedMemory other{.parameter = [](const std::string&) { return torch::zeros({5}); }};
+  run::Runtime runtime(small_experiment(infini()), {});
+  const run::TrainedMemory other{.parameter = [](const std::string&) { return torch::zeros({5}); }};
   EXPECT_THAT(
       test::error_of([&] { static_cast<void>(runtime.swap_memory(memory_of(infini()), other)); }),
       HasSubstr("memory.0.test.infini.0.beta: shape [5] in place of [2]"));
 }
 
 TEST(Swap, LeavesTheOldMemoryRunningAfterAFailure) {
-  Runtime runtime(small_experiment(infini() + xl_cache(8)), {});
+  run::Runtime runtime(small_experiment(infini() + xl_cache(8)), {});
   const eval::Score before = evaluated(runtime);
   const config::Experiment experiment = runtime.experiment();
   const memory::Stack* const stack = &runtime.stack();
@@ -118,7 +118,7 @@ TEST(Swap, LeavesTheOldMemoryRunningAfterAFailure) {
 
 // The names, shapes and plugin agree; what the parameters mean does not.
 TEST(Swap, RefusesOrResetsTiersWithOtherTrainedOptions) {
-  Runtime runtime(small_experiment(fitted() + infini()), {});
+  run::Runtime runtime(small_experiment(fitted() + infini()), {});
   {
     const at::NoGradGuard no_grad;
     for (const auto& parameter : runtime.parameters()) at::Tensor(parameter.tensor).mul_(1.5);
@@ -153,42 +153,42 @@ TEST(Swap, RefusesOrResetsTiersWithOtherTrainedOptions) {
 class SweepTest : public testing::Test {
  protected:
   // Trains two steps and saves.
-  Checkpoint trained(const std::string& tiers) {
+  run::Checkpoint trained(const std::string& tiers) {
     experiment_ = small_experiment(tiers);
     Session session(experiment_);
     session.train_step();
     session.train_step();
     session.save(folder_ / "checkpoint.safetensors");
     options_.dataset = session.runtime().dataset();
-    return Checkpoint::open(folder_ / "checkpoint.safetensors");
+    return run::Checkpoint::open(folder_ / "checkpoint.safetensors");
   }
   // In a runtime of its own, as a process of its own has it.
-  eval::Score alone(const Checkpoint& checkpoint, const config::MemoryConfig& memory) const {
-    Runtime runtime(config::with_memory(experiment_, memory), options_);
+  eval::Score alone(const run::Checkpoint& checkpoint, const config::MemoryConfig& memory) const {
+    run::Runtime runtime(config::with_memory(experiment_, memory), options_);
     static_cast<void>(checkpoint.load_weights(runtime, memory.carry));
     return evaluated(runtime);
   }
-  static SweepResult evaluate(Sweep& sweep, const std::string& name,
+  static run::SweepResult evaluate(run::Sweep& sweep, const std::string& name,
                               const config::MemoryConfig& memory) {
     return sweep.evaluate({name, memory}, data::Split::kValid,
-                          [](Runtime&) { return eval::Options{}; });
+                          [](run::Runtime&) { return eval::Options{}; });
   }
 
   test::TemporaryFolder folder_;
   config::Experiment experiment_;
-  RuntimeOptions options_;
+  run::RuntimeOptions options_;
 };
 
 TEST_F(SweepTest, GivesTheNumbersOfSeparateRuntimes) {
-  const Checkpoint checkpoint = trained(infini() + xl_cache(8));
+  const run::Checkpoint checkpoint = trained(infini() + xl_cache(8));
   config::MemoryConfig reset = memory_of(xl_cache(12) + infini());  // other places: other names
   reset.carry = config::Carry::kReset;
   const std::vector<config::MemoryConfig> memories = {memory_of(infini() + xl_cache(8)),
                                                       memory_of(""), reset, memory_of(infini()),
                                                       memory_of(infini() + xl_cache(8))};
-  Sweep sweep(checkpoint, experiment_, options_);
+  run::Sweep sweep(checkpoint, experiment_, options_);
   for (const config::MemoryConfig& memory : memories) {
-    const SweepResult result = evaluate(sweep, "x", memory);
+    const run::SweepResult result = evaluate(sweep, "x", memory);
     ASSERT_TRUE(result.result.has_value()) << result.error->what();
     expect_same(result.result->total, alone(checkpoint, memory));
     EXPECT_EQ(result.reset.size(), memory.carry == config::Carry::kReset ? 2U : 0U);
@@ -198,15 +198,15 @@ TEST_F(SweepTest, GivesTheNumbersOfSeparateRuntimes) {
 
 // Of the memories of one sweep, each is held against the checkpoint, whatever ran before it.
 TEST_F(SweepTest, HoldsTrainedOptionsAgainstTheCheckpoint) {
-  const Checkpoint checkpoint = trained(fitted("widths = [2]"));
+  const run::Checkpoint checkpoint = trained(fitted("widths = [2]"));
   const config::MemoryConfig same = memory_of(fitted("widths = [2.0]\nspare = true"));
   const config::MemoryConfig other = memory_of(fitted("tau = 0.75\nwidths = [2]"));
   config::MemoryConfig reset = other;
   reset.carry = config::Carry::kReset;
   const std::string refusal = "tier 0.test.fitted: tau = 0.75, trained with 0.5";
-  Sweep sweep(checkpoint, experiment_, options_);
+  run::Sweep sweep(checkpoint, experiment_, options_);
   for (const config::MemoryConfig& memory : {other, same, other, reset, other, same, reset}) {
-    const SweepResult result = evaluate(sweep, "x", memory);
+    const run::SweepResult result = evaluate(sweep, "x", memory);
     if (memory == other) {
       ASSERT_TRUE(result.error.has_value());
       EXPECT_THAT(result.error->what(), HasSubstr(refusal));
@@ -220,37 +220,37 @@ TEST_F(SweepTest, HoldsTrainedOptionsAgainstTheCheckpoint) {
 
 // Groups of learning rates that name the trained memory do not keep another one from evaluation.
 TEST_F(SweepTest, HasNoUseForParameterGroups) {
-  const Checkpoint checkpoint = trained(infini());
+  const run::Checkpoint checkpoint = trained(infini());
   experiment_.train.groups = {{.parameters = {"memory.0.*"}, .lr = 1e-3}};
-  Sweep sweep(checkpoint, experiment_, options_);
+  run::Sweep sweep(checkpoint, experiment_, options_);
   EXPECT_TRUE(evaluate(sweep, "none", memory_of("")).result.has_value());
   EXPECT_TRUE(evaluate(sweep, "infini", memory_of(infini())).result.has_value());
 }
 
 TEST_F(SweepTest, GoesOnAfterAFailure) {
-  const Checkpoint checkpoint = trained(xl_cache(8));
+  const run::Checkpoint checkpoint = trained(xl_cache(8));
   const config::MemoryConfig good = memory_of(xl_cache(8));
   const config::MemoryConfig bad = memory_of("[[memory.tier]]\nplugin = \"no_such_plugin\"\n");
-  Sweep sweep(checkpoint, experiment_, options_);
-  const SweepResult first = evaluate(sweep, "bad", bad);  // even before anything runs
+  run::Sweep sweep(checkpoint, experiment_, options_);
+  const run::SweepResult first = evaluate(sweep, "bad", bad);  // even before anything runs
   ASSERT_TRUE(first.error.has_value());
   EXPECT_EQ(first.error->kind(), ErrorKind::kPlugin);
   EXPECT_FALSE(first.result.has_value());
   EXPECT_THAT(first.plugins, IsEmpty());
-  const SweepResult a = evaluate(sweep, "good", good);
-  const SweepResult b = evaluate(sweep, "bad", bad);
-  const SweepResult c = evaluate(sweep, "good", good);
+  const run::SweepResult a = evaluate(sweep, "good", good);
+  const run::SweepResult b = evaluate(sweep, "bad", bad);
+  const run::SweepResult c = evaluate(sweep, "good", good);
   ASSERT_TRUE(a.result && c.result);
   EXPECT_THAT(std::string(b.error->what()), HasSubstr("no_such_plugin"));
   expect_same(a.result->total, c.result->total);
 }
 
 TEST_F(SweepTest, SaysWhatToLowerWhenMemoryRunsOut) {
-  const Checkpoint checkpoint = trained("");
-  Sweep sweep(checkpoint, experiment_, options_);
+  const run::Checkpoint checkpoint = trained("");
+  run::Sweep sweep(checkpoint, experiment_, options_);
   const auto failing = [&](const auto& error) {
-    const SweepResult result = sweep.evaluate({"x", memory_of("")}, data::Split::kValid,
-                                              [&](Runtime&) -> eval::Options { throw error; });
+    const run::SweepResult result = sweep.evaluate({"x", memory_of("")}, data::Split::kValid,
+                                              [&](run::Runtime&) -> eval::Options { throw error; });
     return std::string(result.error->what());
   };
   EXPECT_THAT(failing(std::bad_alloc()),
@@ -261,19 +261,19 @@ TEST_F(SweepTest, SaysWhatToLowerWhenMemoryRunsOut) {
 }
 
 TEST_F(SweepTest, ExtrapolatesByMultiplesOfTheSegment) {
-  const Checkpoint checkpoint = trained(infini() + xl_cache(8));
-  const SweepMemory base{"run", memory_of(infini() + xl_cache(8))};
-  Sweep sweep(checkpoint, experiment_, options_);
+  const run::Checkpoint checkpoint = trained(infini() + xl_cache(8));
+  const run::SweepMemory base{"run", memory_of(infini() + xl_cache(8))};
+  run::Sweep sweep(checkpoint, experiment_, options_);
   static_cast<void>(sweep.load(base.memory));
-  const SizeOption option = find_size_option(sweep.runtime().stack(), "rows");
+  const run::SizeOption option = run::find_size_option(sweep.runtime().stack(), "rows");
   EXPECT_EQ(option.tier, 1U);
-  const std::vector<SweepMemory> sizes = extrapolate(base, option, 6, 3);
+  const std::vector<run::SweepMemory> sizes = run::extrapolate(base, option, 6, 3);
   std::vector<std::string> names;
-  for (const SweepMemory& size : sizes) names.push_back(size.name);
+  for (const run::SweepMemory& size : sizes) names.push_back(size.name);
   EXPECT_THAT(names, ElementsAre("run, rows = 6", "run, rows = 12", "run, rows = 18"));
   for (std::size_t m = 0; m < sizes.size(); ++m) {
     const std::string rows = str(6 * (m + 1));
-    const SweepResult result = evaluate(sweep, sizes[m].name, sizes[m].memory);
+    const run::SweepResult result = evaluate(sweep, sizes[m].name, sizes[m].memory);
     ASSERT_TRUE(result.result.has_value()) << result.error->what();
     EXPECT_EQ(str(result.result->protocol.context_rows), rows);
     // The same as a memory file that says eval_rows.
@@ -283,17 +283,17 @@ TEST_F(SweepTest, ExtrapolatesByMultiplesOfTheSegment) {
 }
 
 TEST_F(SweepTest, SaysWhichSizesThereAre) {
-  Runtime runtime(small_experiment(infini() + xl_cache(8)), {});
-  EXPECT_THAT(test::error_of([&] { static_cast<void>(find_size_option(runtime.stack(), "row")); }),
+  run::Runtime runtime(small_experiment(infini() + xl_cache(8)), {});
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(run::find_size_option(runtime.stack(), "row")); }),
               testing::AllOf(StartsWith("2: extrapolation: no tier has an integer option \"row\""),
                              HasSubstr("did you mean \"rows\"")));
-  Runtime none(small_experiment(), {});
-  EXPECT_THAT(test::error_of([&] { static_cast<void>(find_size_option(none.stack(), "rows")); }),
+  run::Runtime none(small_experiment(), {});
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(run::find_size_option(none.stack(), "rows")); }),
               HasSubstr("a memory without tiers"));
 }
 
 TEST(DistinctNames, NumbersEqualNames) {
-  EXPECT_THAT(distinct_names({"a", "b", "a", "a"}), ElementsAre("a", "b", "a#2", "a#3"));
+  EXPECT_THAT(run::distinct_names({"a", "b", "a", "a"}), ElementsAre("a", "b", "a#2", "a#3"));
 }
 
 }  // namespace

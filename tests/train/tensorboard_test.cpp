@@ -1,13 +1,14 @@
-#include "host/train/tensorboard.hpp"
+#include "host/run/metrics/tensorboard.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/event_reader.hpp"
@@ -34,8 +35,8 @@ std::vector<fs::path> sorted_files(const fs::path& folder) {
   return files;
 }
 
-StepReport step_report(std::int64_t step) {
-  StepReport report;
+run::StepReport step_report(std::int64_t step) {
+  run::StepReport report;
   report.step = step;
   report.loss = 4.0 - 0.25 * static_cast<double>(step);
   report.grad_norm = 0.5;
@@ -47,17 +48,17 @@ StepReport step_report(std::int64_t step) {
   return report;
 }
 
-EvalReport eval_report(std::int64_t step) {
-  EvalReport report;
+run::EvalReport eval_report(std::int64_t step) {
+  run::EvalReport report;
   report.step = step;
   report.result.total = {.tokens = 8, .nll = 16.0, .correct = 2};
   report.result.state_bytes = 4096;
   return report;
 }
 
-TEST(EventFile, HoldsWhatWasAdded) {
+TEST(run::EventFile, HoldsWhatWasAdded) {
   const test::TemporaryFolder folder;
-  EventFile file = EventFile::create(folder / "events", 0);
+  run::EventFile file = run::EventFile::create(folder / "events", 0);
   file.add(1, {{"train/loss", 2.5}, {"lr", 1e-3}});
   file.add(std::int64_t{1} << 40, {{"train/loss", std::nan("")}});
   EXPECT_THAT(file.path().filename().string(), StartsWith("events.out.tfevents."));
@@ -71,10 +72,10 @@ TEST(EventFile, HoldsWhatWasAdded) {
   EXPECT_TRUE(std::isnan(events[2].scalars.at("train/loss")));
 }
 
-TEST(EventFile, OfAResumedRunSortsBehindAndTellsWhereItBegins) {
+TEST(run::EventFile, OfAResumedRunSortsBehindAndTellsWhereItBegins) {
   const test::TemporaryFolder folder;
   std::vector<fs::path> made;
-  for (int i = 0; i < 4; ++i) made.push_back(EventFile::create(folder.path(), 10 * i).path());
+  for (int i = 0; i < 4; ++i) made.push_back(run::EventFile::create(folder.path(), 10 * i).path());
   EXPECT_EQ(made, sorted_files(folder.path()));
   const std::vector<Event> events = read_events(read_file(made[3]));
   ASSERT_EQ(events.size(), 2U);
@@ -83,16 +84,16 @@ TEST(EventFile, OfAResumedRunSortsBehindAndTellsWhereItBegins) {
   EXPECT_EQ(read_events(read_file(made[0])).size(), 1U);
 }
 
-TEST(EventFile, NamesAFolderThatCannotBeMade) {
+TEST(run::EventFile, NamesAFolderThatCannotBeMade) {
   const test::TemporaryFolder folder;
   folder.write("file", "");
-  EXPECT_THAT(error_of([&] { static_cast<void>(EventFile::create(folder / "file/events", 0)); }),
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::EventFile::create(folder / "file/events", 0)); }),
               AllOf(StartsWith("1: "), HasSubstr("file/events"), HasSubstr("cannot be made")));
 }
 
-TEST(TensorBoard, ShowsTrainingAndEvaluations) {
+TEST(run::TensorBoard, ShowsTrainingAndEvaluations) {
   const test::TemporaryFolder folder;
-  TensorBoard board(folder / "tensorboard", 0, 0, 0.0);
+  run::TensorBoard board(folder / "tensorboard", 0, 0, 0.0);
   EXPECT_FALSE(fs::exists(folder / "tensorboard"));  // nothing to show yet
   board.add(step_report(2));
   board.add(step_report(4));
@@ -115,10 +116,10 @@ TEST(TensorBoard, ShowsTrainingAndEvaluations) {
   EXPECT_THAT(events[3].scalars, Not(Contains(Key("valid/bits_per_character"))));
 }
 
-TEST(TensorBoard, MeasuresSpeedSinceTheRunContinued) {
+TEST(run::TensorBoard, MeasuresSpeedSinceTheRunContinued) {
   const test::TemporaryFolder folder;
-  TensorBoard board(folder.path(), /*step=*/4, /*tokens=*/400, /*seconds=*/2.0);
-  StepReport report = step_report(6);
+  run::TensorBoard board(folder.path(), /*step=*/4, /*tokens=*/400, /*seconds=*/2.0);
+  run::StepReport report = step_report(6);
   board.add(report);
   board.add(report);  // no time has passed
   const std::vector<Event> events = read_events(read_file(sorted_files(folder.path()).at(0)));
@@ -128,10 +129,10 @@ TEST(TensorBoard, MeasuresSpeedSinceTheRunContinued) {
 }
 
 // Killed before its first checkpoint: all its steps are done again.
-TEST(TensorBoard, TellsThatARunBeginsAgainFromTheStart) {
+TEST(run::TensorBoard, TellsThatARunBeginsAgainFromTheStart) {
   const test::TemporaryFolder folder;
   for (int process = 0; process < 2; ++process) {
-    TensorBoard board(folder.path(), 0, 0, 0.0);
+    run::TensorBoard board(folder.path(), 0, 0, 0.0);
     board.add(step_report(1));
   }
   const std::vector<fs::path> files = sorted_files(folder.path());
@@ -144,7 +145,7 @@ TEST(TensorBoard, TellsThatARunBeginsAgainFromTheStart) {
 }
 
 // TensorBoard's own reader. MNEME_PYTHON names a Python that has it; default python3.
-TEST(TensorBoard, IsReadByTensorBoard) {
+TEST(run::TensorBoard, IsReadByTensorBoard) {
   const char* const chosen = std::getenv("MNEME_PYTHON");
   const std::string python = chosen == nullptr ? "python3" : chosen;
   if (std::system((python + " -c 'import tensorboard' 2>/dev/null").c_str()) != 0) {
@@ -153,9 +154,9 @@ TEST(TensorBoard, IsReadByTensorBoard) {
   const test::TemporaryFolder folder;
   const std::string events = (folder / "events").string(), out = (folder / "out.json").string();
   {
-    TensorBoard first(events, 0, 0, 0.0);
+    run::TensorBoard first(events, 0, 0, 0.0);
     for (const std::int64_t step : {1, 2, 3, 4}) first.add(step_report(step));
-    TensorBoard resumed(events, 2, 200, 1.0);  // steps 3 and 4 are done again
+    run::TensorBoard resumed(events, 2, 200, 1.0);  // steps 3 and 4 are done again
     for (const std::int64_t step : {3, 4, 5}) resumed.add(step_report(step));
     resumed.add(eval_report(5));
   }

@@ -1,6 +1,6 @@
 // Moments 2 and 7: which rows a tier takes in, and when.
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 

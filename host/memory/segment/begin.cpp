@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "host/base/error.hpp"
-#include "host/memory/groups/normalise.hpp"
-#include "host/memory/ops.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/ops/ops.hpp"
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -96,7 +96,7 @@ void SegmentRun::Impl::describe() {
   segment.length = input.length;
   segment.previous_length = state.previous_length_;
   segment.layers = backbone.layers;
-  segment.compute_dtype = dtype_code_of(backbone.compute_dtype);
+  segment.compute_dtype = ops::dtype_code_of(backbone.compute_dtype);
   segment.device_type = backbone.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
 }
 

@@ -1,6 +1,6 @@
 // Moment 3: what a layer's tokens attend to besides themselves.
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 

@@ -3,7 +3,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "host/base/error.hpp"
-#include "host/memory/groups/normalise.hpp"
+#include "host/memory/abi/normalise.hpp"
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -1,7 +1,7 @@
 // Moment 5: attention of the riders.
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "host/memory/call_error.hpp"
-#include "host/memory/hook_context.hpp"
-#include "host/memory/merge.hpp"
-#include "host/memory/plugin_call.hpp"
-#include "host/memory/running_call.hpp"
+#include "host/memory/abi/call_error.hpp"
+#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/segment/merge.hpp"
+#include "host/memory/abi/plugin_call.hpp"
+#include "host/plugin/running_call.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::memory {
@@ -78,7 +78,7 @@ struct SegmentRun::Impl {
     enter(i, hook, layer, services, x, released);
     mneme_status status = MNEME_OK;
     {
-      const RunningCall running(ctx.instance->plugin().note.id, ctx.tier->index(), hook_text(hook),
+      const plugin::RunningCall running(ctx.instance->plugin().note.id, ctx.tier->index(), hook_text(hook),
                                 layer);
       const LiveCall live(LiveKind::kHook, &ctx);
       ctx.handle = live.ctx();

@@ -5,7 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/torch.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,

@@ -1,0 +1,215 @@
+#include "host/analyze/report/report.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "host/analyze/report/chart.hpp"
+#include "host/base/text.hpp"
+
+namespace mneme::analyze {
+namespace {
+
+constexpr std::int64_t kTextBefore = 8;  // tokens
+
+std::string title_of(const std::vector<Subject>& subjects, const Subject& subject,
+                     const Place& place) {
+  return str(subjects.size() > 1 ? subject.name + ", " : "", "layer ", place.layer);
+}
+
+// A panel for each place, in which every memory has a line.
+class PlacePanels {
+ public:
+  void add(const std::string& memory, const Place& place, std::vector<SvgPoint> points) {
+    panels_[place].series.push_back({.name = memory, .points = std::move(points)});
+  }
+  [[nodiscard]] std::vector<LinePanel> panels() const {
+    std::vector<LinePanel> out;
+    for (const auto& [place, panel] : panels_) {
+      out.push_back({.title = str(place.tier, ", layer ", place.layer), .series = panel.series});
+    }
+    return out;
+  }
+
+ private:
+  std::map<Place, LinePanel> panels_;
+};
+
+}  // namespace
+
+StudyReport::StudyReport(std::filesystem::path folder, std::vector<Subject> subjects,
+                         TokenText text)
+    : folder_(std::move(folder)), subjects_(std::move(subjects)), text_(text) {}
+
+void StudyReport::save(const std::string& name, const Csv& csv, const Svg& svg) {
+  csv.save(folder_ / (name + ".csv"));
+  svg.save(folder_ / (name + ".svg"));
+  files_.insert(files_.end(), {name + ".csv", name + ".svg"});
+}
+
+std::string StudyReport::token(const MemoryStudy& study, std::int64_t lane,
+                               std::int64_t position) const {
+  return text_.of(study.trace().history(lane).at(static_cast<std::size_t>(position)));
+}
+
+void StudyReport::write_attention() {
+  Csv csv({"memory", "tier", "layer", "head", "from", "to", "mass"});
+  std::vector<BarPanel> panels;
+  std::size_t columns = 1;
+  for (const Subject& subject : subjects_) {
+    for (const auto& [at, head] : subject.study->attention().heads()) {
+      const std::vector<double> edges = even_edges(head.mass.size());
+      for (std::size_t i = 0; i < head.mass.size(); ++i) {
+        csv.add(subject.name, at.place.tier, at.place.layer, at.head, edges[i], edges[i + 1],
+                head.mass[i]);
+      }
+      columns = std::max(columns, static_cast<std::size_t>(at.head + 1));
+      panels.push_back({.title = str(title_of(subjects_, subject, at.place), ", head ", at.head),
+                        .values = head.mass});
+    }
+  }
+  save("attention", csv,
+       bar_chart({.title = "Attention over the memory, old (0) to new (1)",
+                  .x_label = "place in the memory",
+                  .y_label = "mass of the densities, mean over queries"},
+                 panels, columns));
+}
+
+void StudyReport::write_space() {
+  Csv csv({"memory", "tier", "layer", "age_from", "age_to", "share", "tokens_left"});
+  std::vector<BarPanel> panels;
+  for (const Subject& subject : subjects_) {
+    const SpaceByAge& space = subject.study->space();
+    for (const auto& [place, shares] : space.shares()) {
+      for (std::size_t s = 0; s < shares.share.size(); ++s) {
+        const auto from = static_cast<std::int64_t>(s) * space.stretch();
+        csv.add(subject.name, place.tier, place.layer, from, from + space.stretch() - 1,
+                shares.share[s], shares.remaining[s]);
+      }
+      const auto end =
+          static_cast<double>(shares.share.size()) * static_cast<double>(space.stretch());
+      panels.push_back({.title = title_of(subjects_, subject, place),
+                        .values = shares.share,
+                        .from = 0.0,
+                        .to = end});
+    }
+  }
+  save("space", csv,
+       bar_chart({.title = "Share of the memory by age",
+                  .x_label = "tokens absorbed since",
+                  .y_label = "share of the memory, mean over writes"},
+                 panels, 4));
+}
+
+void StudyReport::write_tokens(std::size_t count) {
+  Csv csv(
+      {"memory", "tier", "layer", "head", "rank", "lane", "position", "token", "mass", "share"});
+  const auto add = [&](const Subject& subject, const std::string& tier, const std::string& layer,
+                       const std::string& head, const std::vector<AttendedToken>& tokens) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const AttendedToken& one = tokens[i];
+      csv.add(subject.name, tier, layer, head, i + 1, one.lane, one.token,
+              token(*subject.study, one.lane, one.token), one.mass, one.share);
+    }
+  };
+  std::vector<std::pair<std::string, Svg>> figures;
+  for (const Subject& subject : subjects_) {
+    const std::vector<AttendedToken> overall = subject.study->tokens().overall(count);
+    add(subject, "all", "all", "all", overall);
+    for (const auto& [at, tokens] : subject.study->tokens().by_head(count)) {
+      add(subject, at.place.tier, str(at.place.layer), str(at.head), tokens);
+    }
+    std::vector<NamedBar> bars;
+    for (const AttendedToken& one : overall) {
+      bars.push_back(
+          {str(token(*subject.study, one.lane, one.token), "  (", one.token, ')'), one.share});
+    }
+    figures.emplace_back(
+        subjects_.size() > 1 ? str("tokens_", subject.name, ".svg") : "tokens.svg",
+        ranking_chart({.title = "Past tokens that are attended most: " + subject.name,
+                       .x_label = "share of all layers' and heads' attention",
+                       .y_label = ""},
+                      bars));
+  }
+  csv.save(folder_ / "tokens.csv");
+  files_.emplace_back("tokens.csv");
+  for (const auto& [name, figure] : figures) {
+    figure.save(folder_ / name);
+    files_.push_back(name);
+  }
+}
+
+void StudyReport::write_words() {
+  Csv words({"memory", "tier", "layer", "updates", "position", "write", "token", "share"});
+  Csv updates({"memory", "tier", "layer", "updates", "words_left", "share"});
+  PlacePanels last, whole;
+  for (const Subject& subject : subjects_) {
+    for (const auto& [place, followed] : subject.study->words().followed()) {
+      std::vector<SvgPoint> by_update, by_word;
+      for (std::size_t k = 0; k < followed.size(); ++k) {
+        double share = 0.0;
+        std::int64_t left = 0;
+        by_word.clear();
+        for (const SpaceAfterUpdates::Word& word : followed[k]) {
+          words.add(subject.name, place.tier, place.layer, k, word.token, word.write,
+                    token(*subject.study, 0, word.token), word.share);
+          by_word.push_back({static_cast<double>(word.token), word.share});
+          if (word.write != 0) continue;
+          share += word.share;
+          left += word.share > 0.0 ? 1 : 0;
+        }
+        updates.add(subject.name, place.tier, place.layer, k, left, share);
+        by_update.push_back({static_cast<double>(k), share});
+      }
+      last.add(subject.name, place, std::move(by_word));
+      whole.add(subject.name, place, std::move(by_update));
+    }
+  }
+  save("words", words,
+       line_chart({.title = "Space of each word after the last followed update",
+                   .x_label = "position in the lane, tokens",
+                   .y_label = "share of the memory"},
+                  last.panels(), 2));
+  save("updates", updates,
+       line_chart({.title = "Space of a segment as it grows old",
+                   .x_label = "updates since it was absorbed",
+                   .y_label = "share of the memory"},
+                  whole.panels(), 2));
+}
+
+std::string StudyReport::text_before(const MemoryStudy& study, const BetterWord& word) const {
+  std::vector<std::string> parts;
+  for (std::int64_t i = std::max<std::int64_t>(0, word.token + 1 - kTextBefore); i <= word.token;
+       ++i) {
+    parts.push_back(token(study, word.lane, i));
+  }
+  return join(parts, " ");
+}
+
+void StudyReport::write_better() {
+  const MemoryStudy& study = *subjects_.front().study;
+  if (!study.better()) return;
+  Csv csv({"lane", "position", "target", "text_before", "nll", "other_nll", "gain", "tier", "layer",
+           "word_position", "word", "mass"});
+  std::vector<NamedBar> bars;
+  for (const BetterWord& word : study.better()->words()) {
+    const std::string target = text_.of(word.target);
+    const std::string before = text_before(study, word);
+    const auto add = [&](const auto&... looked_at) {
+      csv.add(word.lane, word.token + 1, target, before, word.nll, word.other_nll, word.gain(),
+              looked_at...);
+    };
+    for (const MemoryWord& seen : word.looked_at) {
+      add(seen.place.tier, seen.place.layer, seen.token, token(study, word.lane, seen.token),
+          seen.mass);
+    }
+    if (word.looked_at.empty()) add("", "", "", "", "");
+    bars.push_back({str(before, " > ", target), word.gain()});
+  }
+  save("better", csv,
+       ranking_chart({.title = "Words that " + subjects_.front().name + " predicts better",
+                      .x_label = "gain in nats",
+                      .y_label = ""},
+                     bars));
+}
+
+}  // namespace mneme::analyze

@@ -1,0 +1,74 @@
+// The analyses as files: one CSV each, and a figure beside it that is drawn from the CSV's numbers.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "host/analyze/report/csv.hpp"
+#include "host/analyze/study.hpp"
+#include "host/analyze/report/svg.hpp"
+#include "host/analyze/token_text.hpp"
+#include "host/base/json.hpp"
+
+namespace mneme::analyze {
+
+// A memory that was studied, by the name that reports give it.
+struct Subject {
+  std::string name;
+  const MemoryStudy* study;
+};
+
+// Writes into a folder that exists. Every CSV has a column `memory`; places of tokens
+// ("position") count from 0 at the lane's beginning. Errors: Error (kRun) when a file cannot be
+// written.
+class StudyReport {
+ public:
+  StudyReport(std::filesystem::path folder, std::vector<Subject> subjects, TokenText text);
+
+  // attention.csv, .svg: memory, tier, layer, head, from, to, mass.
+  void write_attention();
+  // space.csv, .svg: memory, tier, layer, age_from, age_to, share, tokens_left.
+  void write_space();
+  // tokens.csv: memory, tier, layer, head ("all": over everything), rank, lane, position, token,
+  // mass, share; the `count` first of each. tokens.svg, or with several memories tokens_<name>.svg:
+  // over everything.
+  void write_tokens(std::size_t count);
+  // words.csv, .svg: memory, tier, layer, updates, position, write, token, share; the figure is of
+  // the last update. updates.csv, .svg: memory, tier, layer, updates, words_left, share of the
+  // followed segment as a whole.
+  void write_words();
+  // better.csv, .svg, when the first memory was compared: lane, position, target, text_before, nll,
+  // other_nll, gain, tier, layer, word_position, word, mass; a line for each memory word.
+  void write_better();
+
+  // alpha.csv, .svg, when a memory published it: memory, tier, layer, place, alpha, segments; a
+  // curve a layer.
+  void write_alpha();
+  // regions.csv, .svg, when a memory published them: memory, tier, layer, region, place, share,
+  // segments.
+  void write_regions();
+
+  // Names in the folder, in the order in which they were written.
+  [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
+
+ private:
+  void save(const std::string& name, const Csv& csv, const Svg& svg);
+  [[nodiscard]] std::string token(const MemoryStudy& study, std::int64_t lane,
+                                  std::int64_t position) const;
+  [[nodiscard]] std::string text_before(const MemoryStudy& study, const BetterWord& word) const;
+
+  std::filesystem::path folder_;
+  std::vector<Subject> subjects_;
+  TokenText text_;
+  std::vector<std::string> files_;
+};
+
+// The same numbers of one memory: attention, space, tokens (over everything) and updates; and those
+// of its comparison.
+[[nodiscard]] Json to_json(const MemoryStudy& study, const TokenText& text, std::size_t count);
+[[nodiscard]] Json to_json(const BetterPredicted& better, const MemoryStudy& study,
+                           const TokenText& text);
+
+}  // namespace mneme::analyze

@@ -1,0 +1,292 @@
+#include "host/backbone/attention/attention.hpp"
+
+#include <array>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "host/tensor/torch_function.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Sizes {
+  int64_t heads, lanes, queries, keys, width, placed;
+};
+
+// The part [H*B,T,placed] of position scores [H,B*T,W]: entry (i, j) is column T-1-i+j of row i.
+// Row after row in memory, that is offset T-1 + i*(W-1) + j: a view with rows one shorter.
+at::Tensor shifted(const at::Tensor& raw, const Sizes& s) {
+  const int64_t columns = raw.size(2);
+  return raw.view({s.heads * s.lanes, s.queries * columns})
+      .narrow(1, s.queries - 1, s.queries * (columns - 1))
+      .view({s.heads * s.lanes, s.queries, columns - 1})
+      .narrow(2, 0, s.placed);
+}
+
+// The transpose of `shifted`: gradients [H*B,T,placed] to [H,B*T,W].
+at::Tensor unshifted(const at::Tensor& grad, int64_t columns, const Sizes& s) {
+  const int64_t batch = s.heads * s.lanes, size = s.queries * columns;
+  at::Tensor out = at::empty({batch, size}, grad.options());
+  // The shifted view covers all but these ends.
+  out.narrow(1, 0, s.queries - 1).zero_();
+  out.narrow(1, size - 1, 1).zero_();
+  const at::Tensor view =
+      out.narrow(1, s.queries - 1, size - s.queries).view({batch, s.queries, columns - 1});
+  view.narrow(2, 0, s.placed).copy_(grad);
+  if (s.placed < columns - 1) view.narrow(2, s.placed, columns - 1 - s.placed).zero_();
+  return out.view({s.heads, s.lanes * s.queries, columns});
+}
+
+// scale * (q + bias), contiguous [H,B,T,d].
+at::Tensor scaled_query(const at::Tensor& q, const at::Tensor& bias, double scale) {
+  at::Tensor out = at::empty(q.sizes(), q.options());
+  if (!bias.defined()) return at::mul_out(out, q, at::scalar_tensor(scale, q.options()));
+  const at::Tensor shift = (bias * scale).to(q.scalar_type()).view({q.size(0), 1, 1, q.size(3)});
+  return at::add_out(out, shift, q, scale);
+}
+
+at::Tensor sum_to(const at::Tensor& x, const at::Tensor& like) {
+  return at::sum_to(x, like.sizes()).to(like.scalar_type());
+}
+
+struct SideResults {
+  at::Tensor mass;
+};
+
+class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
+ public:
+  // Inputs that may be absent: undefined tensors are no variables for torch::autograd::Function.
+  using Optional = std::optional<at::Tensor>;
+  enum Input { kQ, kK, kV, kTable, kContent, kPosition, kBias, kVirtualLogit, kVirtualValue };
+
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
+                               const at::Tensor& v, const Optional& /*table*/,
+                               const Optional& /*content*/, const Optional& /*position*/,
+                               const Optional& /*bias*/, const Optional& /*virtual_logit*/,
+                               const Optional& /*virtual_value*/, const AttentionArgs* args,
+                               SideResults* side) {
+    const at::Tensor &table = args->table, &content = args->content_bias;
+    const at::Tensor &position = args->position_bias, &bias = args->bias;
+    const at::Tensor &virtual_logit = args->virtual_logit, &virtual_value = args->virtual_value;
+    const Sizes s = sizes_of(q, k, args->first_placed);
+    const at::Tensor heads_first = q.permute({2, 0, 1, 3});
+    const at::Tensor qu = scaled_query(heads_first, content, args->scale);
+    const at::Tensor qw = !table.defined() ? at::Tensor()
+                          : position.is_same(content)
+                              ? qu
+                              : scaled_query(heads_first, position, args->scale);
+    at::Tensor p = scores(qu, qw, k, table, *args, s);  // becomes the probabilities
+    if (bias.defined()) p.add_(bias);
+    const bool is_manual = args->wants_lse || args->may_be_empty || virtual_logit.defined();
+    at::Tensor lse;
+    at::Tensor virtual_p;
+    if (is_manual) {
+      std::tie(lse, virtual_p) = softmax_in_place(p, virtual_logit);
+    } else {
+      p = at::softmax(p, -1);
+    }
+    if (args->wants_mass) side->mass = mass_of(p, args->query_valid);
+    if (args->on_probabilities) args->on_probabilities(p);
+    p = p.to(q.scalar_type());
+    at::Tensor noise;
+    if (args->dropout > 0.0) noise = args->noise->mask(p.sizes(), p.options(), args->dropout);
+    const at::Tensor used = noise.defined() ? p * noise : p;
+    at::Tensor z = at::bmm(used.view({s.heads * s.lanes, s.queries, s.keys}),
+                           v.view({s.heads * s.lanes, s.keys, s.width}))
+                       .view({s.heads, s.lanes, s.queries, s.width});
+    if (virtual_p.defined()) {
+      const at::ScalarType type = virtual_value.scalar_type();
+      z = at::addcmul(z.to(type), virtual_p.unsqueeze(-1).to(type), virtual_value);
+    }
+    ctx->save_for_backward({qu, qw, k, v, table, content, position, bias, virtual_value, p, noise,
+                            z, args->may_be_empty ? lse : at::Tensor(), virtual_p});
+    const std::array inputs = {
+        &q, &k, &v, &table, &content, &position, &bias, &virtual_logit, &virtual_value};
+    int64_t needs = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i]->defined() && inputs[i]->requires_grad()) needs |= int64_t{1} << i;
+    }
+    ctx->saved_data["needs"] = needs;
+    ctx->saved_data["scale"] = args->scale;
+    ctx->saved_data["first_placed"] = args->first_placed;
+    if (!args->wants_lse) return {z.permute({1, 2, 0, 3})};
+    return {z.permute({1, 2, 0, 3}), lse.permute({1, 0, 2})};
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads);
+
+  static Sizes sizes_of(const at::Tensor& q, const at::Tensor& k, int64_t first_placed) {
+    return {q.size(2), q.size(0), q.size(1), k.size(2), q.size(3), k.size(2) - first_placed};
+  }
+
+ private:
+  // Scaled, masked scores [H,B,T,K] in the score dtype.
+  static at::Tensor scores(const at::Tensor& qu, const at::Tensor& qw, const at::Tensor& k,
+                           const at::Tensor& table, const AttentionArgs& args, const Sizes& s) {
+    const at::ScalarType type = score_dtype(qu.scalar_type());
+    const int64_t batch = s.heads * s.lanes;
+    const at::Tensor query = qu.view({batch, s.queries, s.width});
+    const at::Tensor keys = k.view({batch, s.keys, s.width}).transpose(1, 2);
+    if (!table.defined()) {
+      at::Tensor out = at::bmm(query, keys).to(type).view({s.heads, s.lanes, s.queries, s.keys});
+      if (args.mask.defined()) out.add_(args.mask);
+      return out;
+    }
+    const at::Tensor raw =
+        at::bmm(qw.view({s.heads, s.lanes * s.queries, s.width}), table.transpose(1, 2));
+    const at::Tensor moved = shifted(raw, s).view({s.heads, s.lanes, s.queries, s.placed});
+    at::Tensor out = at::empty({s.heads, s.lanes, s.queries, s.keys}, qu.options().dtype(type));
+    at::Tensor placed = out.narrow(3, args.first_placed, s.placed);
+    at::Tensor free = out.narrow(3, 0, args.first_placed);
+    if (args.mask.defined()) {
+      at::add_out(placed, moved, args.mask.narrow(-1, args.first_placed, s.placed));
+      if (args.first_placed > 0)
+        free.copy_(args.mask.narrow(-1, 0, args.first_placed).expand_as(free));
+    } else {
+      placed.copy_(moved);
+      if (args.first_placed > 0) free.zero_();
+    }
+    at::Tensor flat = out.view({batch, s.queries, s.keys});
+    if (type == qu.scalar_type()) {
+      flat.baddbmm_(query, keys);
+    } else {
+      flat.add_(at::bmm(query, keys));
+    }
+    return out;
+  }
+
+  // Turns scores into probabilities; returns (lse, probability of the virtual key). A row without
+  // keys becomes all 0 with lse = -inf.
+  static std::pair<at::Tensor, at::Tensor> softmax_in_place(at::Tensor& p,
+                                                            const at::Tensor& virtual_logit) {
+    at::Tensor top =
+        p.size(3) > 0 ? at::amax(p, {-1}, true)
+                      : at::full({p.size(0), p.size(1), p.size(2), 1}, kMinusInfinity, p.options());
+    at::Tensor extra;
+    if (virtual_logit.defined()) {
+      extra = virtual_logit.to(p.scalar_type()).unsqueeze(-1);
+      top = at::maximum(top, extra);
+    }
+    top.masked_fill_(top == kMinusInfinity, 0.0);
+    p.sub_(top).exp_();
+    at::Tensor sum = p.sum(-1, true);
+    if (extra.defined()) {
+      extra = (extra - top).exp_();
+      sum.add_(extra);
+    }
+    const at::Tensor lse = (top + sum.log()).squeeze(-1);
+    sum.masked_fill_(sum == 0.0, 1.0);
+    p.div_(sum);
+    return {lse, extra.defined() ? extra.div_(sum).squeeze(-1) : at::Tensor()};
+  }
+
+  static at::Tensor mass_of(const at::Tensor& p, const at::Tensor& query_valid) {
+    if (!query_valid.defined()) return p.sum(at::IntArrayRef({0, 2}));
+    const at::Tensor weight = query_valid.to(p.scalar_type()).view({1, p.size(1), p.size(2), 1});
+    return (p * weight).sum(at::IntArrayRef({0, 2}));
+  }
+};
+
+variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list grads) {
+  const variable_list saved = ctx->get_saved_variables();
+  const at::Tensor &qu = saved[0], &qw = saved[1], &k = saved[2], &v = saved[3], &table = saved[4];
+  const at::Tensor &content = saved[5], &position = saved[6], &bias = saved[7];
+  const at::Tensor &virtual_value = saved[8], &p = saved[9], &noise = saved[10], &z = saved[11];
+  const at::Tensor &lse = saved[12], &virtual_p = saved[13];
+  const double scale = ctx->saved_data["scale"].toDouble();
+  const int64_t needed = ctx->saved_data["needs"].toInt();
+  const auto needs = [&](Input input) { return ((needed >> input) & 1) != 0; };
+  const int64_t first_placed = ctx->saved_data["first_placed"].toInt();
+  const Sizes s{qu.size(0), qu.size(1), qu.size(2),
+                k.size(2),  qu.size(3), k.size(2) - first_placed};
+  const int64_t batch = s.heads * s.lanes;
+  const at::ScalarType type = score_dtype(qu.scalar_type());
+  variable_list out(11);
+
+  at::Tensor grad_lse;
+  if (grads.size() > 1 && grads[1].defined()) {
+    grad_lse = grads[1].permute({1, 0, 2}).to(type);
+    // Where there was no key, lse is constant; what a consumer sends back there may be NaN.
+    if (lse.defined()) grad_lse = grad_lse.masked_fill(lse == kMinusInfinity, 0.0);
+  }
+  const at::Tensor grad_z =
+      grads[0].defined() ? grads[0].permute({2, 0, 1, 3}).contiguous() : at::zeros_like(z);
+  const at::Tensor grad_z3 = grad_z.view({batch, s.queries, s.width}).to(qu.scalar_type());
+  // d lse and -z . dz come to every score of the row alike.
+  at::Tensor row = at::mul(grad_z, z).sum(-1, false, type).neg_();
+  if (grad_lse.defined()) row.add_(grad_lse);
+
+  if (needs(kV)) {
+    const at::Tensor used = noise.defined() ? p * noise : p;
+    out[kV] =
+        at::bmm(used.view({batch, s.queries, s.keys}).transpose(1, 2), grad_z3).view(v.sizes());
+  }
+  const at::Tensor values = v.view({batch, s.keys, s.width}).transpose(1, 2);
+  const at::Tensor row3 = row.view({batch, s.queries, 1});
+  at::Tensor grad_s;  // [H*B,T,K], score dtype
+  if (noise.defined() || type != p.scalar_type()) {
+    grad_s = at::bmm(grad_z3, values).to(type);
+    if (noise.defined()) grad_s.mul_(noise.view_as(grad_s));
+    grad_s.add_(row3);
+  } else {
+    grad_s = at::baddbmm(row3, grad_z3, values);
+  }
+  grad_s.mul_(p.view_as(grad_s));
+  const at::Tensor grad_s4 = grad_s.view({s.heads, s.lanes, s.queries, s.keys});
+  if (bias.defined() && needs(kBias)) out[kBias] = sum_to(grad_s4, bias);
+  if (virtual_p.defined()) {
+    if (needs(kVirtualLogit)) {
+      out[kVirtualLogit] = ((grad_z * virtual_value).sum(-1, false, type) + row) * virtual_p;
+    }
+    if (needs(kVirtualValue)) {
+      out[kVirtualValue] = grad_z * virtual_p.unsqueeze(-1).to(grad_z.scalar_type());
+    }
+  }
+  const at::Tensor grad_low = grad_s.to(qu.scalar_type());
+  if (needs(kK)) {
+    out[kK] =
+        at::bmm(grad_low.transpose(1, 2), qu.view({batch, s.queries, s.width})).view(k.sizes());
+  }
+  at::Tensor grad_q = at::bmm(grad_low, k.view({batch, s.keys, s.width})).mul_(scale);
+  if (content.defined() && needs(kContent)) {
+    out[kContent] =
+        grad_q.view({s.heads, s.lanes * s.queries, s.width}).sum(1).to(content.scalar_type());
+  }
+  if (table.defined()) {
+    const at::Tensor raw = unshifted(grad_low.narrow(2, first_placed, s.placed), table.size(1), s);
+    const at::Tensor grad_qw = at::bmm(raw, table).mul_(scale);  // [H,B*T,d]
+    if (position.defined() && needs(kPosition)) {
+      out[kPosition] = grad_qw.sum(1).to(position.scalar_type());
+    }
+    if (needs(kTable)) {
+      out[kTable] = at::bmm(raw.transpose(1, 2), qw.view({s.heads, s.lanes * s.queries, s.width}));
+    }
+    grad_q.add_(grad_qw.view_as(grad_q));
+  }
+  out[kQ] = grad_q.view({s.heads, s.lanes, s.queries, s.width}).permute({1, 2, 0, 3});
+  return out;
+}
+
+}  // namespace
+
+at::ScalarType score_dtype(at::ScalarType compute) {
+  return compute == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+AttentionOutput attend(const AttentionArgs& args) {
+  SideResults side;
+  const auto optional = [](const at::Tensor& t) {
+    return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
+  };
+  const variable_list results = AttentionFunction::apply(
+      args.q, args.k, args.v, optional(args.table), optional(args.content_bias),
+      optional(args.position_bias), optional(args.bias), optional(args.virtual_logit),
+      optional(args.virtual_value), &args, &side);
+  return {results[0], args.wants_lse ? results[1] : at::Tensor(), side.mass};
+}
+
+}  // namespace mneme::backbone

@@ -1,0 +1,57 @@
+// Attention with relative positions as one differentiable operation with a hand-written backward
+// pass.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+
+#include "host/backbone/noise.hpp"
+
+namespace mneme::backbone {
+
+// The score of a key that a query does not see.
+inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// One call. Scores are s_ij = scale * ((q_i + u) . k_j + (q_i + w) . table[T-1-i+j']) + mask_ij +
+// bias_ij with j' = j - first_placed; the second term exists for j >= first_placed only
+// [Transformer-XL, appendix B: the shift is index arithmetic here]. `Scores` below is [H,B,T,K].
+struct AttentionArgs {
+  at::Tensor q;              // [B,T,H,d], any strides; compute dtype (f64, f32, bf16)
+  at::Tensor k, v;           // [H,B,K,d] contiguous; compute dtype
+  at::Tensor table;          // [H,W,d], W >= T + placed keys reached; undefined = no position term
+  int64_t first_placed = 0;  // columns before it have no position term
+  at::Tensor content_bias;   // u [H,d]; undefined = 0
+  at::Tensor position_bias;  // w [H,d]; undefined = 0
+  at::Tensor mask;  // broadcasts to Scores from the right, score dtype, no gradient; -inf = absent
+  at::Tensor bias;  // broadcasts to Scores (4 dimensions), differentiable; -inf = absent
+  at::Tensor virtual_logit;  // [H,B,T]: one more key a query with this logit ...
+  at::Tensor virtual_value;  // [H,B,T,d]: ... and this value
+  double scale = 1.0;
+  bool wants_lse = false;
+  bool may_be_empty = false;  // a query may have no key at all: z = 0, lse = -inf, no gradient
+  double dropout = 0.0;       // on probabilities, not renormalised; noise is needed when > 0
+  Noise* noise = nullptr;
+  bool wants_mass = false;
+  at::Tensor query_valid;  // [B,T] bool: queries that count in the mass; undefined = all
+  // Sees the probabilities [H,B,T,K] in score dtype, without gradient, before dropout; they are not
+  // kept for it.
+  std::function<void(const at::Tensor& p)> on_probabilities = nullptr;
+};
+
+struct AttentionOutput {
+  at::Tensor z;     // [B,T,H,d], compute dtype, or the virtual value's
+  at::Tensor lse;   // [B,H,T], score dtype (f32 or f64), before dropout; when wants_lse
+  at::Tensor mass;  // [B,K] score dtype, no gradient; when wants_mass
+};
+
+// Runs attention. Gradients flow from z and lse to q, k, v, table, both biases, bias and the
+// virtual key. Not twice differentiable. Deterministic on CPU.
+AttentionOutput attend(const AttentionArgs& args);
+
+// Dtype of scores, denominators and masks for a compute dtype: f64 stays, everything else is f32.
+at::ScalarType score_dtype(at::ScalarType compute);
+
+}  // namespace mneme::backbone

@@ -1,0 +1,246 @@
+#include "host/backbone/attention/columns.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "host/backbone/attention/attention.hpp"
+#include "host/backbone/attention/lane_order.hpp"
+#include "host/backbone/linear.hpp"
+#include "host/base/error.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using Block = ContextColumns::Block;
+
+// [B,m,D] -> keys and values [B,m,H,d] each.
+std::pair<at::Tensor, at::Tensor> project(const at::Tensor& rows, bool is_normed,
+                                          const Layer& layer) {
+  const LayerSettings& s = layer.settings();
+  const int64_t inner = s.heads * s.head_width;
+  const at::Tensor input =
+      is_normed ? rows : layer.norm_before(rows.to(layer.weights().norm_weight.scalar_type()));
+  const at::Tensor kv =
+      linear(input, layer.weights().qkv.narrow(0, inner, 2 * inner), {}, s.compute)
+          .view({rows.size(0), rows.size(1), 2, s.heads, s.head_width});
+  const std::vector<at::Tensor> parts = kv.unbind(2);
+  return {parts[0], parts[1]};
+}
+
+void check_given(const Block& block, int64_t layer, at::ScalarType compute) {
+  if (block.k.scalar_type() == compute && block.v.scalar_type() == compute) return;
+  throw_plugin(ErrorText{.where = str("context of layer ", layer),
+                         .failed = "keys and values of another dtype than the layer computes in",
+                         .expected = c10::toString(compute),
+                         .got = str(c10::toString(block.k.scalar_type()), " and ",
+                                    c10::toString(block.v.scalar_type())),
+                         .hint = "cast them in the plugin"});
+}
+
+// Fills k and v of blocks [from, to): neighbours of one kind, none of them kept.
+void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Layer& layer,
+                   int64_t index, const memory::SegmentRun& run) {
+  std::vector<at::Tensor> rows;
+  for (size_t i = from; i < to; ++i) rows.push_back(blocks[i].source->rows.hidden);
+  const bool is_normed = blocks[from].source->rows.kind == memory::RowsKind::kNormed;
+  const auto [k, v] = project(rows.size() == 1 ? rows[0] : at::cat(rows, 1), is_normed, layer);
+  const bool keeps = run.caches_projections();
+  int64_t begin = 0;
+  for (size_t i = from; i < to; ++i) {
+    const int64_t n = blocks[i].rows();
+    blocks[i].k = k.narrow(1, begin, n);
+    blocks[i].v = v.narrow(1, begin, n);
+    begin += n;
+    if (!keeps || blocks[i].source->block == nullptr) continue;
+    blocks[i].k = blocks[i].k.contiguous();
+    blocks[i].v = blocks[i].v.contiguous();
+    blocks[i].source->block->projections[index] = {blocks[i].k, blocks[i].v, run.weights_version()};
+  }
+}
+
+void find_given(Block& block, int64_t index, at::ScalarType compute,
+                const memory::SegmentRun& run) {
+  const memory::ContextBlock& source = *block.source;
+  if (source.rows.kind == memory::RowsKind::kKeyValue) {
+    block.k = source.rows.k;
+    block.v = source.rows.v;
+    check_given(block, index, compute);
+    return;
+  }
+  if (!run.caches_projections() || source.block == nullptr) return;
+  const auto it = source.block->projections.find(index);
+  if (it == source.block->projections.end() ||
+      it->second.weights_version != run.weights_version() ||
+      it->second.k.scalar_type() != compute) {
+    return;
+  }
+  block.k = it->second.k;
+  block.v = it->second.v;
+}
+
+at::Tensor additive(const at::Tensor& valid, const at::TensorOptions& options) {
+  return at::zeros(valid.sizes(), options).masked_fill_(valid.logical_not(), kMinusInfinity);
+}
+
+}  // namespace
+
+bool ContextColumns::is_reordered() const {
+  for (size_t i = 1; i < blocks.size(); ++i) {
+    if (blocks[i].index < blocks[i - 1].index) return true;
+  }
+  return false;
+}
+
+at::Tensor ContextColumns::in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const {
+  return lane_order.defined() ? in_order(t, free, lane_order, lane_dim, dim) : t;
+}
+
+at::Tensor ContextColumns::original_order(const at::Tensor& given) const {
+  const at::Tensor columns =
+      lane_order.defined() ? in_order(given, free, lane_order.argsort(int64_t{1}), 0, 1) : given;
+  if (!is_reordered()) return columns;
+  std::vector<at::Tensor> parts(blocks.size());
+  int64_t begin = 0;
+  for (const Block& block : blocks) {
+    parts[static_cast<size_t>(block.index)] = columns.narrow(1, begin, block.rows());
+    begin += block.rows();
+  }
+  parts.push_back(columns.narrow(1, begin, columns.size(1) - begin));
+  return at::cat(parts, 1);
+}
+
+void ContextColumns::projections(std::vector<at::Tensor>& k, std::vector<at::Tensor>& v) const {
+  k.resize(blocks.size());
+  v.resize(blocks.size());
+  for (const Block& block : blocks) {
+    k[static_cast<size_t>(block.index)] = block.k;
+    v[static_cast<size_t>(block.index)] = block.v;
+  }
+}
+
+ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
+                              int64_t index, const SegmentScope& scope) {
+  ContextColumns out;
+  int64_t position = 0;
+  for (const memory::ContextBlock& source : context.blocks) {
+    if (source.rows.count > 0) out.blocks.push_back({&source, position++, {}, {}});
+  }
+  std::stable_partition(out.blocks.begin(), out.blocks.end(),
+                        [](const Block& b) { return !b.is_placed(); });
+  for (Block& block : out.blocks) {
+    (block.is_placed() ? out.placed : out.free) += block.rows();
+    find_given(block, index, layer.settings().compute, scope.run);
+  }
+  for (size_t from = 0; from < out.blocks.size();) {
+    size_t to = from + 1;
+    if (!out.blocks[from].k.defined()) {
+      while (to < out.blocks.size() && !out.blocks[to].k.defined() &&
+             out.blocks[to].source->rows.kind == out.blocks[from].source->rows.kind) {
+        ++to;
+      }
+      project_group(out.blocks, from, to, layer, index, scope.run);
+    }
+    from = to;
+  }
+  out.lane_order = order_in_lanes(out.blocks, scope);
+  return out;
+}
+
+ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
+                        const LayerSettings& settings, SegmentScope& scope) {
+  const at::TensorOptions options = scope.tables.options().dtype(score_dtype(settings.compute));
+  const ColumnLayout layout{context.free, context.placed + scope.riders + scope.past, tokens};
+  ColumnMask out;
+  // One token sees all columns before it: lengths mask nothing.
+  if (tokens > 1 || scope.window > 0 || !settings.slopes.empty()) {
+    out.mask =
+        scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
+  }
+  const bool any_invalid =
+      scope.token_valid.defined() || scope.rider_valid.defined() ||
+      std::any_of(context.blocks.begin(), context.blocks.end(),
+                  [](const Block& b) { return b.source->rows.valid.defined(); });
+  if (!any_invalid) return out;
+  const auto all = [&](int64_t n) { return all_valid(lanes, n, options.device()); };
+  std::vector<at::Tensor> valid;
+  if (!context.blocks.empty()) valid.push_back(validity(context.blocks, 0));
+  if (scope.riders > 0)
+    valid.push_back(scope.rider_valid.defined() ? scope.rider_valid : all(scope.riders));
+  valid.push_back(scope.token_valid.defined() ? scope.token_valid : all(scope.past + tokens));
+  const at::Tensor columns = context.in_lane_order(at::cat(valid, 1), 0, 1);
+  const at::Tensor absent =
+      additive(columns, options).view({1, columns.size(0), 1, columns.size(1)});
+  out.mask = out.mask.defined() ? out.mask + absent : absent;
+  // A token always has itself, unless it is padding.
+  out.may_be_empty = scope.token_valid.defined();
+  return out;
+}
+
+namespace {
+
+// Scores of one block's explicit distances, [H,B,T,m] or [H,1|B,T,m]; undefined when the scheme has
+// none.
+at::Tensor distance_scores(const memory::ContextBlock& block, const at::Tensor& q,
+                           const Layer& layer, SegmentScope& scope) {
+  const LayerSettings& s = layer.settings();
+  if (block.position != memory::PositionKind::kExplicit) return {};
+  const at::Tensor from_first = block.distance + scope.past;  // to the first query
+  if (s.is_relative()) {
+    const at::Tensor& bias = layer.weights().position_bias;
+    const at::Tensor query = (q + bias.to(s.compute)).permute({2, 0, 1, 3}) * s.scale();
+    return explicit_scores(query, layer.weights().position.to(s.compute), from_first, scope.tables)
+        .to(score_dtype(s.compute));
+  }
+  if (s.slopes.empty()) return {};
+  const int64_t tokens = q.size(1);
+  const at::Tensor step = at::arange(tokens, from_first.options()).view({1, tokens, 1});
+  at::Tensor distance = from_first.unsqueeze(1) + step;  // [B|1,T,m]
+  if (s.clamp_distance > 0) distance = distance.clamp_max(s.clamp_distance);
+  const at::TensorOptions options = q.options().dtype(score_dtype(s.compute)).requires_grad(false);
+  const at::Tensor slope = at::tensor(s.slopes, at::kDouble).to(options).view({-1, 1, 1, 1});
+  return -slope * distance.to(options).unsqueeze(0);
+}
+
+// Bias [B|1,H|1,T|1,m] as hooks give it -> [H|1,B|1,T|1,m] in the score dtype.
+at::Tensor given_bias(const at::Tensor& bias, at::ScalarType type) {
+  return bias.transpose(0, 1).to(type);
+}
+
+}  // namespace
+
+at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
+                        const at::Tensor& q, const Layer& layer, SegmentScope& scope) {
+  const at::ScalarType type = score_dtype(layer.settings().compute);
+  std::vector<at::Tensor> parts;
+  bool any = source.token_bias.defined();
+  std::array<int64_t, 3> sizes{1, 1, 1};
+  const auto add = [&](const at::Tensor& part) {
+    for (size_t d = 0; d < 3; ++d)
+      sizes[d] = std::max(sizes[d], part.size(static_cast<int64_t>(d)));
+    parts.push_back(part);
+  };
+  const auto zeros = [&](int64_t n) {
+    return at::zeros({1, 1, 1, n}, q.options().dtype(type).requires_grad(false));
+  };
+  for (const ContextColumns::Block& block : context.blocks) {
+    at::Tensor part = distance_scores(*block.source, q, layer, scope);
+    if (block.source->bias.defined()) {
+      const at::Tensor own = given_bias(block.source->bias, type);
+      part = part.defined() ? part + own : own;
+    }
+    any = any || part.defined();
+    add(part.defined() ? part : zeros(block.rows()));
+  }
+  if (!any) return {};
+  if (scope.riders > 0) add(zeros(scope.riders));
+  add(source.token_bias.defined() ? given_bias(source.token_bias, type)
+                                  : zeros(scope.past + q.size(1)));
+  for (at::Tensor& part : parts) {
+    part = part.expand({sizes[0], sizes[1], sizes[2], part.size(3)});
+  }
+  return context.in_lane_order(parts.size() == 1 ? parts[0] : at::cat(parts, 3), 1, 3);
+}
+
+}  // namespace mneme::backbone

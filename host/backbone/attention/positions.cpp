@@ -1,0 +1,168 @@
+#include "host/backbone/attention/positions.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "host/tensor/torch.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+constexpr size_t kMaxMasks = 64;
+
+at::Tensor frequencies(int64_t width, at::Device device) {
+  const at::TensorOptions options = at::TensorOptions().dtype(at::kDouble).device(device);
+  const at::Tensor k = at::arange(0, width, 2, options);
+  return at::pow(10000.0, -k / static_cast<double>(width));
+}
+
+}  // namespace
+
+at::Tensor sinusoids(const at::Tensor& distances, int64_t width, const at::TensorOptions& options) {
+  const at::Tensor angle =
+      distances.to(at::kDouble).unsqueeze(-1) * frequencies(width, distances.device());
+  return at::cat({angle.sin(), angle.cos()}, -1).to(options);
+}
+
+std::vector<double> alibi_slopes(int64_t heads) {
+  int64_t power = 1;
+  while (power * 2 <= heads) power *= 2;
+  std::vector<double> slopes;
+  for (int64_t h = 1; h <= power; ++h) {
+    slopes.push_back(std::exp2(-8.0 * static_cast<double>(h) / static_cast<double>(power)));
+  }
+  for (int64_t h = 1; power + (h + 1) / 2 <= heads; h += 2) {
+    slopes.push_back(std::exp2(-4.0 * static_cast<double>(h) / static_cast<double>(power)));
+  }
+  return slopes;
+}
+
+void PositionTables::begin_segment(double dropout) {
+  dropout_ = dropout;
+  dropped_ = at::Tensor();
+  signed_ = at::Tensor();
+}
+
+at::Tensor PositionTables::plain(int64_t reach) {
+  if (!plain_.defined() || plain_.size(0) < reach + 1) {
+    at::Tensor distances = at::arange(
+        reach - 1, -2, -1, at::TensorOptions().dtype(at::kLong).device(options_.device()));
+    distances.clamp_min_(0);
+    if (clamp_ > 0) distances.clamp_max_(clamp_);
+    plain_ = sinusoids(distances, width_, options_);
+  }
+  return plain_.narrow(0, plain_.size(0) - reach - 1, reach + 1);
+}
+
+at::Tensor PositionTables::descending(int64_t reach) {
+  const at::NoGradGuard no_grad;
+  if (dropout_ == 0.0) return plain(reach);
+  const int64_t have = dropped_.defined() ? dropped_.size(0) : 0;
+  if (have < reach + 1) {
+    // A longer table keeps the rows that other layers have used in this segment.
+    const int64_t more = reach + 1 - have;
+    const at::Tensor fresh =
+        plain(reach).narrow(0, 0, more) * noise_->mask({more, width_}, options_, dropout_);
+    dropped_ = have == 0 ? fresh : at::cat({fresh, dropped_});
+  }
+  return dropped_.narrow(0, dropped_.size(0) - reach - 1, reach + 1);
+}
+
+at::Tensor PositionTables::dropped(int64_t high, int64_t low) const {
+  const at::Tensor table = of(at::arange(high, low - 1, -1, options_.dtype(at::kLong)));
+  return dropout_ == 0.0 ? table : table * noise_->mask(table.sizes(), options_, dropout_);
+}
+
+at::Tensor PositionTables::signed_descending(int64_t high, int64_t count) {
+  const at::NoGradGuard no_grad;
+  const int64_t low = high - count + 1;
+  if (!signed_.defined()) {
+    signed_ = dropped(high, low);
+    signed_high_ = high;
+  }
+  // A wider table keeps the rows that other layers have used in this segment.
+  if (high > signed_high_) {
+    signed_ = at::cat({dropped(high, signed_high_ + 1), signed_});
+    signed_high_ = high;
+  }
+  const int64_t signed_low = signed_high_ - signed_.size(0) + 1;
+  if (low < signed_low) signed_ = at::cat({signed_, dropped(signed_low - 1, low)});
+  return signed_.narrow(0, signed_high_ - high, count);
+}
+
+at::Tensor PositionTables::of(const at::Tensor& distances) const {
+  return sinusoids(clamp_ > 0 ? distances.clamp_max(clamp_) : distances, width_, options_);
+}
+
+at::Tensor MaskCache::causal(const ColumnLayout& layout, int64_t window,
+                             const std::vector<double>& slopes, int64_t clamp,
+                             const at::TensorOptions& options) {
+  const auto key = std::tuple(layout, window, c10::typeMetaToScalarType(options.dtype()));
+  if (const auto it = masks_.find(key); it != masks_.end()) return it->second;
+  const at::NoGradGuard no_grad;
+  const at::TensorOptions index = options.dtype(at::kLong);
+  const at::Tensor query = at::arange(layout.tokens, index).unsqueeze(1);
+  const at::Tensor place = at::arange(-layout.placed, layout.tokens, index).unsqueeze(0);
+  const at::Tensor distance = query - place;  // [T, placed + T]
+  at::Tensor absent = distance < 0;
+  if (window > 0) absent.logical_or_(distance >= window);
+  at::Tensor mask = at::zeros({1, 1, layout.tokens, layout.placed + layout.tokens}, options);
+  if (!slopes.empty()) {
+    const at::Tensor slope = at::tensor(slopes, at::kDouble).to(options).view({-1, 1, 1, 1});
+    mask = -slope * (clamp > 0 ? distance.clamp_max(clamp) : distance).to(options);
+  }
+  mask.masked_fill_(absent, -std::numeric_limits<double>::infinity());
+  mask = at::constant_pad_nd(mask, {layout.free, 0});
+  // Generation makes a new length a step; an old one is cheap to make again.
+  if (masks_.size() >= kMaxMasks) masks_.clear();
+  masks_.emplace(key, mask);
+  return mask;
+}
+
+namespace {
+
+// Reads the clamp+1 rows of the table: every distance at or above clamp has the same score.
+at::Tensor clamped_scores(const at::Tensor& query, const at::Tensor& weight,
+                          const at::Tensor& distance, PositionTables& tables) {
+  const int64_t heads = query.size(0), lanes = query.size(1), length = query.size(2);
+  const int64_t reach = tables.clamp() + 1;
+  const at::Tensor rows = tables.descending(reach).to(query.scalar_type());
+  const at::Tensor projected = at::matmul(rows, weight.t()).view({reach + 1, heads, query.size(3)});
+  const at::Tensor raw =
+      at::bmm(query.reshape({heads, lanes * length, query.size(3)}), projected.permute({1, 2, 0}));
+  const at::Tensor step = at::arange(length, distance.options()).view({1, length, 1});
+  const at::Tensor index =
+      (reach - 1) - (distance.unsqueeze(1) + step).clamp(0, reach - 1);  // [B|1,T,m]
+  return at::gather(raw.view({heads, lanes, length, reach + 1}), 3,
+                    index.unsqueeze(0).expand({heads, lanes, length, distance.size(1)}));
+}
+
+}  // namespace
+
+at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& weight,
+                           const at::Tensor& distance, PositionTables& tables) {
+  if (tables.clamp() > 0) return clamped_scores(scaled_query, weight, distance, tables);
+  const int64_t heads = scaled_query.size(0), lanes = scaled_query.size(1);
+  const int64_t length = scaled_query.size(2), width = tables.width(), half = width / 2;
+  const int64_t rows = distance.size(1);
+  // w [H,B,T,width] = query . position projection
+  const at::Tensor w = at::bmm(scaled_query.reshape({heads, lanes * length, scaled_query.size(3)}),
+                               weight.view({heads, -1, width}))
+                           .view({heads, lanes, length, width});
+  const at::Tensor steps = at::arange(length, distance.options());
+  const at::Tensor turn = sinusoids(steps, width, w.options());  // [T, sin | cos]
+  const at::Tensor turn_sin = turn.narrow(1, 0, half), turn_cos = turn.narrow(1, half, half);
+  const at::Tensor w_sin = w.narrow(3, 0, half), w_cos = w.narrow(3, half, half);
+  const at::Tensor rotated =
+      at::cat({w_sin * turn_cos - w_cos * turn_sin, w_sin * turn_sin + w_cos * turn_cos}, 3);
+  const at::Tensor table = sinusoids(distance, width, w.options());  // [B|1,m,width]
+  if (table.size(0) == 1) {
+    return at::matmul(rotated, table[0].t());
+  }
+  return at::bmm(rotated.transpose(0, 1).reshape({lanes, heads * length, width}),
+                 table.transpose(1, 2))
+      .view({lanes, heads, length, rows})
+      .transpose(0, 1);
+}
+
+}  // namespace mneme::backbone

@@ -1,0 +1,113 @@
+#include "host/base/file/file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "host/base/file/descriptor.hpp"
+#include "host/base/error.hpp"
+
+namespace mneme {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail_too_long(const fs::path& path, std::uint64_t limit, const std::string& got) {
+  throw_run({.where = path.string(),
+             .failed = "cannot read",
+             .expected = str("at most ", human_bytes(limit)),
+             .got = got,
+             .hint = "check the path"});
+}
+
+// Opens a regular file (or a pipe and the like) for reading; its status comes with it.
+Descriptor open_to_read(const fs::path& path, struct stat& status) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) {
+    const int code = errno;
+    fail_file(path, "open", code, code == ENOENT ? "check the path" : "");
+  }
+  if (::fstat(file.get(), &status) != 0) fail_file(path, "read its status", errno);
+  if (S_ISDIR(status.st_mode)) {
+    throw_run(
+        {.where = path.string(), .failed = "cannot read", .expected = "a file", .got = "a folder"});
+  }
+  return file;
+}
+
+}  // namespace
+
+void fail_file(const fs::path& path, const std::string& action, int code, const std::string& hint) {
+  throw_run({.where = path.string(),
+             .failed = str("cannot ", action, ": ", std::generic_category().message(code)),
+             .hint = hint});
+}
+
+std::string read_file(const fs::path& path, std::uint64_t limit) {
+  struct stat status {};
+  const Descriptor file = open_to_read(path, status);
+  const bool is_regular = S_ISREG(status.st_mode);
+  if (limit == 0) {
+    limit = is_regular ? std::numeric_limits<std::uint64_t>::max() : kMostStreamBytes;
+  }
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (is_regular && size > limit) fail_too_long(path, limit, human_bytes(size));
+  std::string text;
+  if (is_regular) text.reserve(static_cast<std::size_t>(size));
+  std::vector<char> buffer(std::size_t{1} << 18);
+  for (;;) {
+    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_file(path, "read", errno);
+    if (count == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+    if (text.size() > limit) {
+      fail_too_long(path, limit, is_regular ? "more" : "a pipe or device that goes on");
+    }
+  }
+}
+
+MappedFile::MappedFile(const fs::path& path) : path_(path) {
+  struct stat status {};
+  const Descriptor file = open_to_read(path, status);
+  if (!S_ISREG(status.st_mode)) {
+    throw_run({.where = path.string(),
+               .failed = "cannot map",
+               .expected = "a regular file",
+               .got = "a pipe, socket or device"});
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ == 0) return;
+  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) fail_file(path, "map", errno);
+  data_ = static_cast<const std::byte*>(data);
+}
+
+MappedFile::~MappedFile() { unmap(); }
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this != &other) {
+    unmap();
+    path_ = std::move(other.path_);
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+void MappedFile::unmap() noexcept {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+}  // namespace mneme

@@ -1,0 +1,62 @@
+// Whole files: read, map, write atomically. Every failure is an Error (kRun) that names the path
+// and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mneme {
+
+// Bytes that are read at most: of what is no regular file (a pipe, a device), which may have no
+// end, and of configuration files.
+inline constexpr std::uint64_t kMostStreamBytes = std::uint64_t{256} << 20;
+inline constexpr std::uint64_t kMostConfigBytes = std::uint64_t{16} << 20;
+
+// Throws the Error of a system call that failed with `code`: "PATH: cannot ACTION: the reason".
+[[noreturn]] void fail_file(const std::filesystem::path& path, const std::string& action, int code,
+                            const std::string& hint = "");
+
+// The whole file as bytes in a string. A folder, a missing or an unreadable file is an Error, and
+// so is one of more than `limit` bytes (0: kMostStreamBytes for what is no regular file, no limit
+// for regular ones).
+[[nodiscard]] std::string read_file(const std::filesystem::path& path, std::uint64_t limit = 0);
+
+// Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,
+// renames it over `path` and fsyncs the folder. Readers see the old or the new file, never a part.
+// On failure the temporary file is removed and the old file stays. A symbolic link stays: the file
+// that it names, there already or not, is replaced. What is no regular file (output_place.hpp) is
+// written into; opening a FIFO waits for its reader, and where nobody reads any more is an Error
+// and no SIGPIPE.
+void write_file_atomic(const std::filesystem::path& path,
+                       const std::vector<std::span<const std::byte>>& parts);
+void write_file_atomic(const std::filesystem::path& path, std::string_view text);
+
+// A file mapped read-only for the object's lifetime. Movable, not copyable. An empty file maps to
+// an empty span. Another process that truncates the file meanwhile makes access fault; replace
+// files by rename (write_file_atomic), which leaves existing maps intact.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  void unmap() noexcept;
+
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace mneme

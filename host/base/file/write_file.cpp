@@ -1,0 +1,216 @@
+// Writing whole files, and into what is no regular file.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "host/base/file/descriptor.hpp"
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/output_place.hpp"
+
+namespace mneme {
+namespace {
+
+namespace fs = std::filesystem;
+using Parts = std::vector<std::span<const std::byte>>;
+
+std::string hint_for(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return "make room on the disk, or write elsewhere";
+    case EPIPE:
+      return "what read from it has ended";
+    case EBADF:
+      return "name a descriptor that is open for writing";
+    default:
+      return "";
+  }
+}
+
+[[noreturn]] void fail_write(const fs::path& path, int code) {
+  fail_file(path, "write", code, hint_for(code));
+}
+
+// While one lives, writing where nobody reads any more is an error of this thread's write(2) alone:
+// the signal that would end the process is taken back.
+class NoBrokenPipe {
+ public:
+  NoBrokenPipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    is_pending_ = sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoBrokenPipe() {
+    const timespec now{};
+    if (!is_pending_) {
+      while (sigtimedwait(&pipe_, nullptr, &now) < 0 && errno == EINTR) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoBrokenPipe(const NoBrokenPipe&) = delete;
+  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
+
+ private:
+  sigset_t pipe_{};
+  sigset_t before_{};
+  bool is_pending_ = false;  // before: then it is not ours to take
+};
+
+void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
+  // Linux writes at most 2^31 - 4096 bytes a call.
+  constexpr std::size_t kChunk = std::size_t{1} << 30;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kChunk));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // a pipe that somebody made non-blocking
+      pollfd waiting{fd, POLLOUT, 0};
+      static_cast<void>(::poll(&waiting, 1, -1));
+      continue;
+    }
+    if (written < 0) fail_write(path, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+// Writes where there is nothing to replace.
+void write_into(int fd, const Parts& parts, const fs::path& path) {
+  const NoBrokenPipe guard;
+  for (const auto& part : parts) write_all(fd, part, path);
+  // Block devices and redirected output have something to sync; a pipe says that it has not.
+  if (::fsync(fd) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP) {
+    fail_write(path, errno);
+  }
+}
+
+// A stream socket is no file to open: its listener is connected to.
+Descriptor connect_to(const fs::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = path.string();
+  if (name.size() >= sizeof(address.sun_path)) fail_file(path, "connect", ENAMETOOLONG, "");
+  std::memcpy(address.sun_path, name.data(), name.size());
+  Descriptor file(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (file.get() < 0 ||
+      ::connect(file.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    fail_file(path, "connect", errno, "start what listens there first");
+  }
+  return file;
+}
+
+Descriptor open_node(const fs::path& path) {
+  for (;;) {
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    if (file.get() >= 0) return file;
+    if (errno == EINTR) continue;
+    struct stat status {};
+    const int code = errno;
+    if (::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) return connect_to(path);
+    fail_write(path, code);
+  }
+}
+
+// Removes the temporary file unless the rename has taken place.
+class Temporary {
+ public:
+  explicit Temporary(std::string path) : path_(std::move(path)) {}
+  ~Temporary() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  void keep() { path_.clear(); }
+
+ private:
+  std::string path_;
+};
+
+// Creates a new file beside `target`; its name goes to `name`. Plain open(2) and not mkostemp, so
+// that the file gets the mode that the user's umask asks for.
+Descriptor create_beside(const fs::path& target, const fs::path& folder, std::string& name) {
+  static std::atomic<unsigned> counter{0};
+  for (;;) {
+    const std::string suffix = str('.', ::getpid(), '-', counter.fetch_add(1), ".tmp");
+    name = (folder / str('.', target.filename().string(), suffix)).string();
+    Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file.get() >= 0 || errno != EEXIST) return file;
+  }
+}
+
+// A file that is replaced keeps its mode.
+void copy_mode(const fs::path& from, int to, const fs::path& path) {
+  struct stat status {};
+  if (::stat(from.c_str(), &status) != 0) return;
+  if (::fchmod(to, status.st_mode & 07777) != 0) fail_file(path, "set its mode", errno, "");
+}
+
+void sync_folder(const fs::path& folder) {
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems cannot sync a folder; the file itself is safe by then.
+  if (descriptor.get() >= 0) static_cast<void>(::fsync(descriptor.get()));
+}
+
+void replace_file(const fs::path& target, const Parts& parts, const fs::path& path) {
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  std::string name;
+  Descriptor file = create_beside(target, folder, name);
+  if (file.get() < 0) {
+    const int code = errno;
+    fail_file(path, "write", code,
+         code == ENOENT ? str("create the folder ", folder.string()) : hint_for(code));
+  }
+  Temporary temporary(name);
+  for (const auto& part : parts) write_all(file.get(), part, path);
+  copy_mode(target, file.get(), path);
+  if (::fsync(file.get()) != 0) fail_write(path, errno);
+  if (file.close() != 0) fail_write(path, errno);
+  if (::rename(name.c_str(), target.c_str()) != 0) fail_file(path, "replace", errno, "");
+  temporary.keep();
+  sync_folder(folder);
+}
+
+}  // namespace
+
+void write_file_atomic(const fs::path& path, const Parts& parts) {
+  const OutputPlace place = find_output_place(path);
+  switch (place.kind) {
+    case OutputPlace::Kind::kFile:
+      replace_file(place.path, parts, path);
+      return;
+    case OutputPlace::Kind::kDescriptor:
+      write_into(place.descriptor, parts, path);
+      return;
+    case OutputPlace::Kind::kNode: {
+      Descriptor node = open_node(path);
+      write_into(node.get(), parts, path);
+      if (node.close() != 0) fail_write(path, errno);
+      return;
+    }
+    case OutputPlace::Kind::kFolder:
+      throw_run({.where = path.string(),
+                 .failed = "cannot write",
+                 .expected = "a file",
+                 .got = "a folder"});
+  }
+}
+
+void write_file_atomic(const fs::path& path, std::string_view text) {
+  write_file_atomic(path, Parts{std::as_bytes(std::span(text))});
+}
+
+}  // namespace mneme

@@ -1,0 +1,369 @@
+// mneme analyze RUN
+#include "host/cli/analyze/analyze.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/analyze/report/report.hpp"
+#include "host/base/log.hpp"
+#include "host/base/shell_word.hpp"
+#include "host/cli/analyze/analyze_runs.hpp"
+#include "host/cli/failures.hpp"
+#include "host/cli/input.hpp"
+#include "host/cli/outputs.hpp"
+#include "host/cli/ranges.hpp"
+#include "host/tensor/device.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+using analyze::MemoryStudy;
+
+// Thrown out of an evaluation that has told enough.
+struct TrialOver {};
+
+void check_use(const AnalyzeArguments& arguments) {
+  if (!arguments.against.empty() && arguments.open.memory.size() > 1) {
+    throw_usage("analyze --against: expected at most one --memory beside it, got ",
+                arguments.open.memory.size());
+  }
+  check_set(arguments.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
+}
+
+// The run's data is cut as the analysis says, not as the experiment does.
+OpenEvaluation open(const AnalyzeArguments& arguments, const EvalArguments& run) {
+  OpenEvaluation opened = open_evaluation(run);
+  opened.experiment.eval.lanes = arguments.lanes;
+  opened.experiment.eval.steps = arguments.segments;
+  return opened;
+}
+
+// `command`: what works with every memory.
+[[noreturn]] void throw_unpublished(std::size_t memories, const std::string& command) {
+  throw_usage(
+      {.where = "analyze",
+       .failed = "no memory published anything to analyse",
+       .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
+                   "memory.mass, and more segments than it needs to be read",
+       .got = str(memories, memories == 1 ? " memory" : " memories", " without them"),
+       .hint = str("how far attention reaches can be seen of every memory: ", command,
+                   "; docs/analysis.md names the probes; some memories publish them only when an "
+                   "option asks for it, as with --set memory.tier.0.report_mass=true")});
+}
+
+class Studies {
+ public:
+  Studies(const AnalyzeArguments& arguments, OpenEvaluation& run, Display& display)
+      : arguments_(arguments),
+        run_(run),
+        display_(display),
+        sweep_(run.checkpoint, run.experiment, run.options) {}
+
+  // Error (kUsage) when no memory publishes anything that a study reads, found in the few segments
+  // that fill a memory.
+  void check_published() {
+    // A sweep of its own, and nothing of it in the log: the analysis says all of it once.
+    run::Sweep trial(run_.checkpoint, run_.experiment, run_.options);
+    const LogListener silent([](LogLevel, std::string_view) { return false; });
+    for (const run::SweepMemory& memory : run_.memories) {
+      if (publishes(trial, memory)) return;
+    }
+    throw_unpublished(run_.memories.size(),
+                      str("mneme analyze distance ", shell_word(arguments_.open.run.string()),
+                          " --out ", shell_word(arguments_.out.string())));
+  }
+
+  // Every memory that does not fail, the last one first: the first is compared with the second.
+  // `other`: with that evaluation in place of the second.
+  std::vector<StudiedMemory> run(const analyze::TargetLosses* other, Failures& failures) {
+    std::vector<StudiedMemory> studies(run_.memories.size());
+    for (std::size_t i = studies.size(); i-- > 0;) {
+      StudiedMemory& one = studies[i];
+      one.memory = run_.memories[i];
+      one.study = std::make_unique<MemoryStudy>(arguments_.study);
+      if (i == 0 && other == nullptr && studies.size() > 1 && studies[1].study != nullptr) {
+        other = &studies[1].study->losses();
+      }
+      if (i == 0 && other != nullptr) {
+        one.study->compare_with(*other, static_cast<std::size_t>(arguments_.top),
+                                arguments_.threshold);
+      }
+      try {
+        one.result = evaluate(one.memory, *one.study);
+      } catch (const Error& error) {
+        failures.add(one.memory.name, error);
+        one.study = nullptr;
+      }
+    }
+    std::erase_if(studies, [](const StudiedMemory& one) { return one.study == nullptr; });
+    return studies;
+  }
+
+ private:
+  bool publishes(run::Sweep& trial, const run::SweepMemory& memory) const {
+    if (memory.memory.tiers.empty()) return false;
+    bool has_found = false;
+    try {
+      const run::SweepResult result =
+          trial.evaluate(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
+            const std::int64_t segment = runtime.experiment().eval.segment;
+            const std::int64_t rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
+            // Twice what fills it; some tiers take in what falls out of others.
+            const std::int64_t enough = 2 * (rows / segment) + 8;
+            eval::Options options;
+            options.wanted_probes = MemoryStudy::wanted_probes();
+            options.on_probes = [&has_found](const auto&, const auto&, const auto& probes) {
+              has_found = !probes.empty();
+              if (has_found) throw TrialOver();
+            };
+            options.on_progress = [enough](std::int64_t segments, std::int64_t) {
+              if (segments >= enough) throw TrialOver();
+            };
+            return options;
+          });
+      if (result.error) return true;  // the analysis says it
+    } catch (const TrialOver&) {
+      return has_found;
+    }
+    return has_found;
+  }
+
+  run::SweepResult evaluate(const run::SweepMemory& memory, MemoryStudy& study) {
+    run::SweepResult result =
+        sweep_.evaluate(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
+          display_.begin("analyze " + memory.name,
+                         runtime.evaluation_segments(split_of(arguments_.open)));
+          eval::Options options;
+          options.wanted_probes = MemoryStudy::wanted_probes();
+          options.on_probes = [&](const data::Segment& segment, const std::vector<double>& nll,
+                                  const std::map<std::string, at::Tensor>& probes) {
+            study.add(segment, nll, probes);
+          };
+          options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+            display_.update(segments, tokens);
+          };
+          return options;
+        });
+    display_.end();
+    if (result.error) throw *result.error;
+    note_untrained(display_, memory.name, result.reset);
+    return result;
+  }
+
+  const AnalyzeArguments& arguments_;
+  OpenEvaluation& run_;
+  Display& display_;
+  run::Sweep sweep_;
+};
+
+// The losses of another run on as many tokens of the same split.
+analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::int64_t segment,
+                                      Display& display) {
+  EvalArguments other = arguments.open;
+  other.run = arguments.against;
+  other.memory.clear();
+  other.checkpoint = "last";
+  OpenEvaluation run = read_input([&] { return open(arguments, other); });
+  config::EvalConfig& eval = run.experiment.eval;
+  eval.steps = (arguments.segments * segment + eval.segment - 1) / eval.segment;
+  const run::SweepMemory& memory = run.memories.front();
+  run::Sweep sweep(run.checkpoint, run.experiment, run.options);
+  analyze::TargetLosses losses;
+  const run::SweepResult result =
+      sweep.evaluate(memory, split_of(other), [&](run::Runtime& runtime) {
+        display.begin("evaluate " + arguments.against.string(),
+                      runtime.evaluation_segments(split_of(other)));
+        eval::Options options;
+        options.on_segment = [&](const data::Segment& data, const std::vector<double>& nll) {
+          losses.add(data, nll);
+        };
+        return options;
+      });
+  display.end();
+  if (result.error) throw result.error->with_context(arguments.against.string());
+  return losses;
+}
+
+// Something may be published that no study can use.
+void check_found(const std::vector<StudiedMemory>& studies) {
+  for (const StudiedMemory& one : studies) {
+    if (one.study->has_found()) return;
+  }
+  throw_unpublished(studies.size(), "mneme analyze distance");
+}
+
+std::vector<std::string> write_files(const AnalyzeArguments& arguments,
+                                     const std::vector<StudiedMemory>& studies,
+                                     const analyze::TokenText& text) {
+  std::vector<analyze::Subject> subjects;
+  for (const StudiedMemory& one : studies) subjects.push_back({one.memory.name, one.study.get()});
+  analyze::StudyReport report(arguments.out, std::move(subjects), text);
+  const bool has_signal = std::ranges::any_of(
+      studies, [](const StudiedMemory& one) { return one.study->has_signal(); });
+  if (has_signal) {
+    report.write_attention();
+    report.write_space();
+    report.write_tokens(static_cast<std::size_t>(arguments.top));
+    report.write_words();
+    report.write_better();
+  }
+  report.write_alpha();
+  report.write_regions();
+  return report.files();
+}
+
+int run(const AnalyzeArguments& arguments, const Streams& streams) {
+  check_use(arguments);
+  arguments.open.json.check();
+  const OutputFolder folder(arguments.out);
+  tensor::set_threads(arguments.open.machine.threads);
+  Display display(streams, arguments.open.is_quiet);
+  OpenEvaluation opened = read_input([&] { return open(arguments, arguments.open); });
+  note_data(display, *opened.options.dataset);
+  Studies study(arguments, opened, display);
+  study.check_published();
+  analyze::TargetLosses other;
+  if (!arguments.against.empty()) {
+    other = losses_of_other(arguments, opened.experiment.eval.segment, display);
+  }
+  Failures failures(streams, opened.memories.size());
+  const std::vector<StudiedMemory> studies =
+      study.run(arguments.against.empty() ? nullptr : &other, failures);
+  check_found(studies);
+  const analyze::TokenText text(opened.options.dataset->vocabulary());
+  if (!arguments.open.json.is_stdout())
+    streams.out << analysis_text(studies, text, streams.out_width);
+  Json json = analysis_json(arguments, opened, studies, text);
+  json["failed"] = failures.json();
+  write_analysis(
+      arguments.out, [&] { return write_files(arguments, studies, text); }, std::move(json),
+      arguments.open.json, streams);
+  return failures.exit_code();
+}
+
+void add_input_options(CLI::App& command, AnalyzeArguments& arguments) {
+  add_memory_files(command, arguments.open.memory,
+                   "Memory file to analyse in place of the run's own; may be given several times");
+  command
+      .add_option("--against", arguments.against,
+                  "Another run: look for words that RUN predicts better (also between the first "
+                  "two --memory)")
+      ->type_name("RUN2");
+  command
+      .add_option("--checkpoint", arguments.open.checkpoint,
+                  "The run's checkpoint: last, best or its number of steps")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  command.add_option("--split", arguments.open.split, "valid or test")
+      ->type_name("SPLIT")
+      ->check(CLI::IsMember({"valid", "test"}))
+      ->capture_default_str();
+  command.add_option("--segments", arguments.segments, "Segments of every lane; 0 = all")
+      ->type_name("N")
+      ->check(between(0, kMostCount))
+      ->capture_default_str();
+  command.add_option("--lanes", arguments.lanes, "Lanes that the split is cut into")
+      ->type_name("B")
+      ->check(between(1, kMostExtent))
+      ->capture_default_str();
+}
+
+// Each bin is a bar of every head's chart, each update a row of every word's.
+constexpr std::int64_t kMostBins = 4096;
+constexpr std::int64_t kMostUpdates = 10'000;
+constexpr std::int64_t kMostListed = 100'000;
+
+void add_study_options(CLI::App& command, AnalyzeArguments& arguments) {
+  const auto number = [&](const char* name, std::int64_t& value, const char* help,
+                          const CLI::Validator& range) {
+    command.add_option(name, value, help)->type_name("N")->check(range)->capture_default_str();
+  };
+  number("--bins", arguments.study.bins, "Bins of the attention histograms", between(1, kMostBins));
+  number("--stretch", arguments.study.stretch, "Tokens of a stretch of the past",
+         between(1, kMostExtent));
+  number("--top", arguments.top, "Tokens and words listed", between(1, kMostListed));
+  number("--updates", arguments.study.updates, "Updates that a segment's words are followed for",
+         between(0, kMostUpdates));
+  number("--write", arguments.study.first_write, "The first write whose words may be followed",
+         between(0, kMostCount));
+  command
+      .add_option("--threshold", arguments.threshold,
+                  "Least part of a query's attention that a memory word is named for")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void write_analysis(const std::filesystem::path& folder,
+                    const std::function<std::vector<std::string>()>& write_files, Json json,
+                    const JsonArgument& argument, const Streams& streams) {
+  streams.out << std::flush;  // the numbers, whatever becomes of the files
+  Outputs outputs;
+  json["files"] = Json::array();
+  outputs.add([&] {
+    const std::vector<std::string> files = write_files();
+    json["files"] = files;
+    if (argument.is_stdout()) return;
+    streams.out << "\nin " << folder.string() << ": " << join(files, ", ") << '\n';
+  });
+  outputs.add([&] { argument.write(json, streams); });
+  outputs.finish();
+}
+
+OutputFolder::OutputFolder(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (fs::path path = fs::absolute(folder).lexically_normal(); !fs::exists(path, error);
+       path = path.parent_path()) {
+    if (path.has_filename()) made_.push_back(path);
+  }
+  fs::create_directories(folder, error);
+  if (!error && fs::is_directory(folder)) return;
+  throw_usage({.where = "--out " + folder.string(),
+               .failed = "the folder cannot be made",
+               .got = error ? error.message() : "a file"});
+}
+
+OutputFolder::~OutputFolder() {
+  std::error_code ignored;
+  for (const fs::path& path : made_) fs::remove(path, ignored);  // none that holds something
+}
+
+void add_analyze(CLI::App& app, Action& action) {
+  CLI::App* const command = app.add_subcommand(
+      "analyze", "Look into memories: where they are read, what they keep; as CSV and SVG");
+  const auto arguments = std::make_shared<AnalyzeArguments>();
+  arguments->open.command = "analyze";
+  command->add_option("RUN", arguments->open.run, "The run's folder")->type_name("");
+  command->add_option("--out", arguments->out, "Folder for the CSV and SVG files")
+      ->type_name("DIR");
+  add_input_options(*command, *arguments);
+  add_study_options(*command, *arguments);
+  arguments->open.set.add(*command);
+  arguments->open.machine.add(*command);
+  arguments->open.json.add(*command);
+  command->add_flag("--quiet", arguments->open.is_quiet, "Show no progress");
+  add_analyze_distance(*command, action);
+  add_analyze_extrapolation(*command, action);
+  add_analyze_regression(*command, action);
+  set_examples(*command, {"mneme analyze runs/first --out analysis --memory linear.toml --memory "
+                          "sticky.toml",
+                          "mneme analyze runs/first --out analysis --against runs/cache_only"});
+  command->callback([command, arguments, &action] {
+    if (!command->get_subcommands().empty()) return;
+    if (arguments->open.run.empty()) throw CLI::RequiredError("RUN");
+    if (arguments->out.empty()) throw CLI::RequiredError("--out");
+    arguments->open.needed = " --out " + shell_word(arguments->out.string());
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,260 @@
+// mneme analyze regression
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/memory/host_groups.hpp"
+#include "host/analyze/hidden_rows.hpp"
+#include "host/analyze/measures/regression.hpp"
+#include "host/analyze/report/regression_report.hpp"
+#include "host/base/error.hpp"
+#include "host/cli/analyze/analyze.hpp"
+#include "host/cli/input.hpp"
+#include "host/cli/ranges.hpp"
+#include "host/base/table.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/run_folder.hpp"
+#include "host/run/sweep.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSmooth = 0.95;  // coefficient of the AR(1) rows
+
+struct RegressionArguments {
+  std::vector<fs::path> memory;
+  std::string option = "basis";
+  std::string values;  // TOML values with commas between them; "" = as the file has it
+  std::vector<std::int64_t> rows = {512};
+  std::vector<std::string> sources = {"white", "ar1"};
+  fs::path run;
+  std::int64_t layer = 0;
+  std::int64_t width = 64;
+  std::int64_t updates = 4;
+  std::uint64_t seed = 1;
+  fs::path out;
+  MachineArguments machine;
+  JsonArgument json;
+  bool is_quiet = false;
+};
+
+// One memory with one value of the option.
+struct Variant {
+  std::string memory;  // its name
+  std::string value;   // as TOML; "" = as the file has it
+  config::MemoryConfig config;
+};
+
+config::MemoryConfig memory_of(const fs::path& file,
+                               const std::vector<config::Override>& overrides = {}) {
+  config::MemoryConfig memory = config::parse_memory_file(file, overrides);
+  if (memory.tiers.size() != 1) {
+    throw_usage({.where = file.string(),
+                 .failed = "a regression is that of one tier",
+                 .expected = "one [[memory.tier]]",
+                 .got = str(memory.tiers.size())});
+  }
+  return memory;
+}
+
+std::vector<config::Value> values_of(const RegressionArguments& arguments) {
+  if (arguments.values.empty()) return {};
+  const config::Value root =
+      config::parse_toml("values = [" + arguments.values + "]", "--values " + arguments.values);
+  return root.find("values")->items();
+}
+
+std::vector<Variant> variants_of(const RegressionArguments& arguments) {
+  std::vector<std::string> names;
+  for (const fs::path& file : arguments.memory) names.push_back(file.stem().string());
+  names = run::distinct_names(names);
+  const std::vector<config::Value> values = values_of(arguments);
+  std::vector<Variant> variants;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const fs::path& file = arguments.memory[i];
+    const config::MemoryConfig memory = memory_of(file);
+    if (values.empty()) variants.push_back({names[i], "", memory});
+    for (const config::Value& value : values) {
+      const config::Override changed{.key = "memory.tier.0." + arguments.option,
+                                     .value = value.toml()};
+      variants.push_back({names[i], value.toml(), memory_of(file, {changed})});
+    }
+  }
+  return variants;
+}
+
+// Rows of one kind; a new source begins anew, so that every memory stores the same rows.
+class Sources {
+ public:
+  explicit Sources(const RegressionArguments& arguments) : arguments_(arguments) {
+    if (arguments.run.empty()) return;
+    const run::RuntimeOptions options{.device = tensor::open_device(arguments.machine.device),
+                                        .free_memory = arguments.machine.free_memory()};
+    const auto runtime = run::open_run(arguments.run, options);
+    const std::int64_t longest = *std::ranges::max_element(arguments.rows);
+    hidden_ = analyze::hidden_rows(*runtime, data::Split::kValid, arguments.layer,
+                                   longest * analyze::regression_segments(arguments.updates));
+  }
+
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> names = arguments_.sources;
+    if (hidden_.defined()) names.emplace_back("hidden");
+    return names;
+  }
+  [[nodiscard]] std::int64_t width(const std::string& name) const {
+    return name == "hidden" ? hidden_.size(1) : arguments_.width;
+  }
+  [[nodiscard]] analyze::RowSource open(const std::string& name) const {
+    if (name == "hidden") return analyze::given_rows(hidden_);
+    return name == "white" ? analyze::white_noise(arguments_.width, arguments_.seed)
+                           : analyze::autoregressive(arguments_.width, kSmooth, arguments_.seed);
+  }
+
+ private:
+  const RegressionArguments& arguments_;
+  at::Tensor hidden_;  // [n, D]
+};
+
+std::vector<analyze::MeasuredRegression> measure(const RegressionArguments& arguments,
+                                                 const std::vector<Variant>& variants,
+                                                 const Sources& sources, Display& display) {
+  plugin::PluginLoader loader{memory::find_group};
+  const std::vector<std::string> names = sources.names();
+  display.begin("regression",
+                static_cast<std::int64_t>(variants.size() * names.size() * arguments.rows.size()));
+  std::vector<analyze::MeasuredRegression> measured;
+  for (const std::int64_t rows : arguments.rows) {
+    for (const Variant& variant : variants) {
+      for (const std::string& name : names) {
+        analyze::StoredSignal stored(variant.config, rows, sources.width(name), loader);
+        measured.push_back(
+            {variant.memory, rows, name, variant.value,
+             analyze::measure_regression(stored, sources.open(name), rows, arguments.updates)});
+        display.update(static_cast<std::int64_t>(measured.size()), stored.absorbed());
+      }
+    }
+  }
+  display.end();
+  return measured;
+}
+
+Table table_of(const RegressionArguments& arguments,
+                        const std::vector<analyze::MeasuredRegression>& measured) {
+  std::vector<std::string> headings = {"memory", "rows", "source", arguments.option, "error"};
+  for (std::int64_t age = 0; arguments.updates > 0 && age <= arguments.updates; ++age) {
+    headings.push_back(str("r, age ", age));
+  }
+  Table table(headings);
+  for (const analyze::MeasuredRegression& one : measured) {
+    std::vector<std::string> cells = {one.memory, str(one.rows), one.source, one.value,
+                                      format_number(one.result.fit_error, 3)};
+    for (const analyze::ReadBack& age : one.result.ageing) {
+      cells.push_back(format_number(age.correlation, 3));
+    }
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+void check_use(const RegressionArguments& arguments) {
+  for (const std::int64_t rows : arguments.rows) {
+    if (rows < 1) throw_usage("analyze regression --rows: expected at least 1, got ", rows);
+  }
+}
+
+int run(const RegressionArguments& arguments, const Streams& streams) {
+  check_use(arguments);
+  arguments.json.check();
+  const OutputFolder folder(arguments.out);
+  tensor::set_threads(arguments.machine.threads);
+  Display display(streams, arguments.is_quiet);
+  const std::vector<Variant> variants = read_input([&] { return variants_of(arguments); });
+  const Sources sources = read_input([&] { return Sources(arguments); });
+  const std::vector<analyze::MeasuredRegression> measured =
+      measure(arguments, variants, sources, display);
+  Json json = analyze::to_json(arguments.option, measured);
+  json["width"] = arguments.width;
+  json["seed"] = arguments.seed;
+  if (!arguments.json.is_stdout())
+    streams.out << table_of(arguments, measured).text(streams.out_width);
+  write_analysis(
+      arguments.out,
+      [&] { return analyze::write_regression(arguments.out, arguments.option, measured); },
+      std::move(json), arguments.json, streams);
+  return 0;
+}
+
+void add_row_options(CLI::App& command, RegressionArguments& arguments) {
+  command.add_option("--rows", arguments.rows, "Rows of a segment; several with commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("L,...")
+      ->capture_default_str();
+  command
+      .add_option("--source", arguments.sources,
+                  "What is stored: white (noise), ar1 (neighbours correlate by .95)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"white", "ar1"}))
+      ->type_name("KIND,...")
+      ->capture_default_str();
+  command.add_option("--run", arguments.run, "Also store a run's hidden rows, of its valid split")
+      ->type_name("RUN");
+  command.add_option("--layer", arguments.layer, "The layer whose inputs --run stores")
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--width", arguments.width, "Numbers in a row that is made")
+      ->type_name("D")
+      ->check(between(1, kMostExtent))
+      ->capture_default_str();
+  command.add_option("--seed", arguments.seed, "Of the rows that are made")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_analyze_regression(CLI::App& analyze, Action& action) {
+  CLI::App* const command = analyze.add_subcommand(
+      "regression", "How well a memory keeps given rows: error of a fit, and how it ages");
+  const auto arguments = std::make_shared<RegressionArguments>();
+  add_memory_files(*command, arguments->memory,
+                   "Memory file with one tier; may be given several times");
+  command->get_option("--memory")->required();
+  command->add_option("--option", arguments->option, "The tier's option that --values changes")
+      ->type_name("KEY")
+      ->capture_default_str();
+  command
+      ->add_option("--values", arguments->values,
+                   "Its values as TOML, with commas; without them the file's own")
+      ->type_name("V,...");
+  add_row_options(*command, *arguments);
+  command
+      ->add_option("--updates", arguments->updates,
+                   "Also how segments age over so many updates; 0 = no")
+      ->type_name("K")
+      ->check(between(0, 10'000))
+      ->capture_default_str();
+  command->add_option("--out", arguments->out, "Folder for the CSV and SVG files")
+      ->required()
+      ->type_name("DIR");
+  arguments->machine.add(*command);
+  arguments->json.add(*command);
+  command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
+  set_examples(*command, {"mneme analyze regression --memory my_memory.toml --out analysis "
+                          "--values 64,128,256",
+                          "mneme analyze regression --memory my_memory.toml --out analysis --run "
+                          "runs/first --layer 2"});
+  command->callback([arguments, &action] {
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,145 @@
+#include "host/cli/analyze/analyze_runs.hpp"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "host/base/shell_word.hpp"
+#include "host/cli/input.hpp"
+#include "host/run/run_folder.hpp"
+#include "host/run/sweep.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder_name(const fs::path& run) {
+  const fs::path path = fs::absolute(run).lexically_normal();
+  return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+}
+
+std::vector<std::string> run_names(const std::vector<fs::path>& runs) {
+  std::vector<std::string> names;
+  for (const fs::path& run : runs) names.push_back(folder_name(run));
+  return run::distinct_names(names);
+}
+
+// What one memory of one run is called; `file` is empty for the run's own.
+std::string memory_name(const std::vector<std::string>& runs, std::size_t run,
+                        const std::string& file) {
+  if (file.empty()) return runs[run];
+  return runs.size() > 1 ? str(runs[run], ", ", file) : file;
+}
+
+}  // namespace
+
+void RunsArguments::add(CLI::App& command, const std::string& memory_help) {
+  command.add_option("RUN", runs, "The runs' folders")->required()->type_name("");
+  command.add_option("--out", out, "Folder for the CSV and SVG files")
+      ->required()
+      ->type_name("DIR");
+  add_memory_files(command, open.memory, memory_help);
+  command
+      .add_option("--checkpoint", open.checkpoint,
+                  "The runs' checkpoints: last, best or a number of steps")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  command.add_option("--split", open.split, "valid or test")
+      ->type_name("SPLIT")
+      ->check(CLI::IsMember({"valid", "test"}))
+      ->capture_default_str();
+  open.set.add(command);
+  open.machine.add(command);
+  open.json.add(command);
+  command.add_flag("--quiet", open.is_quiet, "Show no progress");
+}
+
+void check_set(const EvalArguments& open,
+               const std::vector<std::pair<std::string, std::string>>& own) {
+  for (const config::Override& override : open.set.overrides()) {
+    for (const auto& [key, option] : own) {
+      if (override.key == key) throw_usage(open.command, ' ', override.text(), ": use ", option);
+    }
+    const std::string table = override.key.substr(0, override.key.find('.'));
+    if (table == "eval" || table == "memory" || table == "data") continue;
+    // As published evaluations of longer memories have it.
+    if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
+    throw_usage(open.command, ' ', override.text(),
+                ": the trained model is analysed as it is: expected a key of eval, memory or data, "
+                "model.same_length or model.clamp_distance");
+  }
+}
+
+Json differences_of(const RunMemory& one) {
+  std::vector<run::RunDifference> all = one.run.differences;
+  const std::vector<run::RunDifference>& plugins = one.sweep.differences();
+  all.insert(all.end(), plugins.begin(), plugins.end());
+  return run::to_json(all);
+}
+
+void check_each_memory(const RunsArguments& arguments,
+                       const std::function<void(const config::Experiment&)>& check) {
+  const std::vector<std::string> names = run_names(arguments.runs);
+  std::vector<std::optional<fs::path>> files(arguments.open.memory.begin(),
+                                             arguments.open.memory.end());
+  if (files.empty()) files.emplace_back();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const fs::path run = run::RunFolder::open(arguments.runs[i]).experiment_file();
+    for (const std::optional<fs::path>& file : files) {
+      const config::Experiment experiment =
+          config::parse_experiment(run, arguments.open.set.overrides(), file);
+      try {
+        check(experiment);
+      } catch (const Error& error) {
+        throw error.with_context(memory_name(names, i, file ? file->stem().string() : ""));
+      }
+    }
+  }
+}
+
+void for_each_memory(const RunsArguments& arguments, Display& display, Failures& failures,
+                     const std::function<void(config::EvalConfig&)>& change,
+                     const std::function<void(const RunMemory&)>& visit) {
+  const std::vector<std::string> names = run_names(arguments.runs);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EvalArguments one = arguments.open;
+    one.run = arguments.runs[i];
+    one.needed = " --out " + shell_word(arguments.out.string());
+    OpenEvaluation run = read_input([&] { return open_evaluation(one); });
+    note_data(display, *run.options.dataset);
+    change(run.experiment.eval);
+    run::Sweep sweep(run.checkpoint, run.experiment, run.options);
+    for (const run::SweepMemory& memory : run.memories) {
+      const std::string name =
+          memory_name(names, i, arguments.open.memory.empty() ? "" : memory.name);
+      try {
+        visit({.name = name, .memory = memory, .run = run, .sweep = sweep});
+      } catch (const Error& error) {
+        display.end();
+        failures.add(name, error);
+      }
+    }
+  }
+}
+
+eval::Result evaluate_shown(const RunMemory& one, const run::SweepMemory& memory,
+                            data::Split split, Display& display,
+                            const std::function<void(eval::Options&)>& change) {
+  run::SweepResult result = one.sweep.evaluate(memory, split, [&](run::Runtime& runtime) {
+    display.begin(one.name, runtime.evaluation_segments(split));
+    eval::Options options;
+    options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+      display.update(segments, tokens);
+    };
+    if (change) change(options);
+    return options;
+  });
+  display.end();
+  if (result.error) throw *result.error;
+  note_untrained(display, one.name, result.reset);
+  return std::move(*result.result);
+}
+
+}  // namespace mneme::cli

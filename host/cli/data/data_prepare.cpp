@@ -1,0 +1,202 @@
+// mneme data prepare
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "host/base/error.hpp"
+#include "host/cli/data/data.hpp"
+#include "host/cli/interrupt.hpp"
+#include "host/base/table.hpp"
+#include "host/config/toml/toml.hpp"
+#include "host/data/prepare/prepare.hpp"
+#include "host/data/prepare/published.hpp"
+
+namespace mneme::cli {
+namespace {
+
+[[noreturn]] void contradict(const std::string& option, const std::string& reason) {
+  throw_usage("data prepare ", option, ": ", reason, "; leave it out");
+}
+
+void check_preparation(const DataPrepareArguments& arguments) {
+  if (arguments.preparation.empty()) return;
+  const std::string reason = str("fixed by --preparation ", arguments.preparation);
+  if (!arguments.vocabulary.empty()) contradict("--vocabulary", reason);
+  if (arguments.min_count != 1) contradict("--min-count", reason);
+  if (arguments.vocabulary_size != 0) contradict("--vocabulary-size", reason);
+  if (arguments.has_no_eos) contradict("--no-eos", reason);
+  if (!arguments.documents.empty()) contradict("--documents", reason);
+}
+
+void check_words(const DataPrepareArguments& arguments) {
+  const bool is_word = arguments.vocabulary == "word";
+  const bool has_file = !arguments.vocabulary_file.empty();
+  const std::string reason = is_word ? "fixed by --vocabulary-file" : "used with --vocabulary word";
+  if (is_word && !has_file) return;
+  if (arguments.min_count != 1) contradict("--min-count", reason);
+  if (arguments.vocabulary_size != 0) contradict("--vocabulary-size", reason);
+  if (arguments.has_no_eos) contradict("--no-eos", reason);
+}
+
+void check_use(const DataPrepareArguments& arguments) {
+  check_preparation(arguments);
+  check_words(arguments);
+  const bool is_marked = arguments.documents == "mark";
+  if (is_marked && arguments.document_mark.empty()) {
+    throw_usage(
+        "data prepare --documents mark: expected --document-mark TEXT, the line that "
+        "begins a document");
+  }
+  if (arguments.document_mark.find('\n') != std::string::npos) {
+    throw_usage("data prepare --document-mark: expected one line, without its end, got ",
+                config::toml_string(arguments.document_mark));
+  }
+  if (!is_marked && !arguments.document_mark.empty()) {
+    contradict("--document-mark", "used with --documents mark");
+  }
+  if (arguments.split.empty()) return;
+  double sum = 0.0;
+  bool is_share = arguments.split.front() > 0.0;
+  for (const double share : arguments.split) {
+    sum += share;
+    is_share = is_share && share >= 0.0;
+  }
+  if (!is_share || std::abs(sum - 1.0) > 1e-9) {
+    throw_usage(
+        "data prepare --split: expected three shares, train,valid,test, that sum to 1, the "
+        "first above 0, got shares with the sum ",
+        sum);
+  }
+}
+
+data::PrepareOptions options_of(const DataPrepareArguments& arguments) {
+  data::PrepareOptions options;
+  options.files = {arguments.train, arguments.valid, arguments.test};
+  options.split = arguments.split;
+  for (const data::Preparation each :
+       {data::Preparation::kWikitext103, data::Preparation::kEnwik8, data::Preparation::kText8}) {
+    if (arguments.preparation == data::to_word(each)) options.preparation = each;
+  }
+  for (const data::VocabularyKind each :
+       {data::VocabularyKind::kByte, data::VocabularyKind::kChar, data::VocabularyKind::kWord}) {
+    if (arguments.vocabulary == data::to_word(each)) options.vocabulary = each;
+  }
+  options.vocabulary_file = arguments.vocabulary_file;
+  options.words = {.add_eos = !arguments.has_no_eos,
+                   .min_count = arguments.min_count,
+                   .max_size = arguments.vocabulary_size};
+  for (const config::Documents each : {config::Documents::kFile, config::Documents::kHeading,
+                                       config::Documents::kMark, config::Documents::kLine}) {
+    if (arguments.documents == config::to_word(each)) options.documents.unit = each;
+  }
+  options.documents.mark = arguments.document_mark;
+  return options;
+}
+
+// Progress of one work after another.
+class Works {
+ public:
+  Works(const Streams& streams, bool is_quiet) : streams_(streams), is_quiet_(is_quiet) {}
+
+  void begin(const std::string& work) {
+    throw_if_interrupted();
+    if (is_quiet_) return;
+    end();
+    progress_.emplace(streams_.err, progress_options(streams_, work, 0));
+    progress_->note(work);
+  }
+  void update(std::int64_t tokens) {
+    throw_if_interrupted();
+    if (progress_) progress_->update({.step = ++steps_, .tokens = tokens});
+  }
+  void end() {
+    if (progress_) progress_->finish();
+    progress_.reset();
+    steps_ = 0;
+  }
+
+ private:
+  const Streams& streams_;
+  bool is_quiet_;
+  std::optional<Progress> progress_;
+  std::int64_t steps_ = 0;
+};
+
+Table table_of(const Json& json) {
+  Table table({"split", "tokens", "documents", "lines", "words", "bytes", "characters",
+                        "unknown", "unknown %"});
+  for (const auto& [split, entry] : json["splits"].items()) {
+    std::vector<std::string> row = {split};
+    for (const char* key :
+         {"tokens", "documents", "lines", "words", "bytes", "characters", "unknown"}) {
+      row.push_back(entry[key].dump());
+    }
+    row.push_back(format_number(100.0 * entry["unknown_share"].get<double>(), 3));
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+// `counts`: what is said of them.
+void print(const Json& json, const std::string& counts, const DataPrepareArguments& arguments,
+           const Streams& streams) {
+  const Json& vocabulary = json.at("vocabulary");
+  streams.out << "vocabulary: " << vocabulary.at("kind").get<std::string>() << ", "
+              << vocabulary.at("size") << " symbols\n"
+              << table_of(json).text(streams.out_width) << counts << "prepared "
+              << arguments.out.string()
+              << "; to use it: [data] task = \"text\", prepared = "
+              // Absolute: a relative path in an experiment begins at the experiment's folder.
+              << config::toml_string(std::filesystem::absolute(arguments.out).string()) << '\n';
+}
+
+// Where the counts differ from the published ones, the text is another one, or a part of it.
+std::string text_of(const std::vector<data::PublishedCount>& counts, const std::string& name) {
+  std::string text;
+  for (const data::PublishedCount& count : counts) {
+    if (count.here == count.published) continue;
+    text += str("  ", count.what, ": ", count.here, ", published ", count.published, '\n');
+  }
+  if (counts.empty()) return "";
+  return text.empty() ? str("counts as published for ", name, '\n')
+                      : str("not the text published as ", name, ":\n", text);
+}
+
+Json counts_json(const std::vector<data::PublishedCount>& counts) {
+  Json json = Json::array();
+  for (const data::PublishedCount& count : counts) {
+    json.push_back({{"what", count.what}, {"here", count.here}, {"published", count.published}});
+  }
+  return json;
+}
+
+}  // namespace
+
+int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) {
+  check_use(arguments);
+  arguments.json.check();
+  Works works(streams, arguments.is_quiet);
+  data::PrepareOptions options = options_of(arguments);
+  options.on_work = [&](const std::string& work) { works.begin(work); };
+  options.on_tokens = [&](std::int64_t tokens) { works.update(tokens); };
+  Json json;
+  const InterruptGuard guard;
+  try {
+    json = data::prepare(options, arguments.out);
+  } catch (const Interrupted& interrupted) {
+    works.end();
+    streams.err << "mneme: stopped by " << signal_name(interrupted.signal)
+                << "; nothing was written\n";
+    return static_cast<int>(ErrorKind::kRun);
+  }
+  works.end();
+  const auto published = data::published_counts(options.preparation, json);
+  if (!published.empty()) json["published"] = counts_json(published);
+  if (!arguments.json.is_stdout()) {
+    print(json, text_of(published, arguments.preparation), arguments, streams);
+  }
+  arguments.json.write(json, streams);
+  return 0;
+}
+
+}  // namespace mneme::cli

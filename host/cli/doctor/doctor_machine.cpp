@@ -1,0 +1,225 @@
+// The part of `mneme doctor` about LibTorch, CUDA, folders, system and terminal.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <clocale>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/doctor/doctor.hpp"
+#include "host/tensor/device.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using State = Finding::State;
+
+// The NVIDIA driver's own library, which needs no CUDA toolkit.
+class Driver {
+ public:
+  Driver() : library_(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {}
+
+  [[nodiscard]] bool is_there() const { return library_ != nullptr; }
+  // 13000 for CUDA 13.0; 0 when it does not say.
+  [[nodiscard]] int version() const { return call("cuDriverGetVersion"); }
+  // Devices that it shows to this process; 0 when it does not work.
+  [[nodiscard]] int devices() const {
+    using Init = int (*)(unsigned);
+    auto* const init = reinterpret_cast<Init>(find("cuInit"));
+    return init != nullptr && init(0) == 0 ? call("cuDeviceGetCount") : 0;
+  }
+
+ private:
+  [[nodiscard]] void* find(const char* name) const {
+    return library_ == nullptr ? nullptr : ::dlsym(library_, name);
+  }
+  [[nodiscard]] int call(const char* name) const {
+    using Get = int (*)(int*);
+    auto* const get = reinterpret_cast<Get>(find(name));
+    int value = 0;
+    return get != nullptr && get(&value) == 0 ? value : 0;
+  }
+
+  void* library_;  // never closed: drivers do not survive that
+};
+
+std::vector<std::string> device_names(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    names.push_back(tensor::describe(tensor::open_device(str("cuda:", i))));
+  }
+  return names;
+}
+
+// Makes, writes and removes a file; "" or the system's reason. access(2) would say yes to root.
+std::string write_problem(const fs::path& folder) {
+  std::string name = (folder / ".mneme_doctor_XXXXXX").string();
+  const int descriptor = ::mkstemp(name.data());
+  if (descriptor < 0) return std::strerror(errno);
+  const bool is_written = ::write(descriptor, "x", 1) == 1;
+  const std::string reason = is_written ? "" : std::strerror(errno);
+  ::close(descriptor);
+  ::unlink(name.c_str());
+  return reason;
+}
+
+Finding check_folder(const std::string& subject, const fs::path& folder, State when_broken,
+                     const std::string& advice) {
+  constexpr std::uintmax_t kLittle = std::uintmax_t{1} << 30;
+  Finding finding{.subject = subject, .text = folder.string()};
+  std::error_code error;
+  const std::string problem = write_problem(folder);
+  const fs::space_info space = fs::space(folder, error);
+  finding.details = {{"folder", folder.string()}, {"writable", problem.empty()}};
+  if (!error) finding.details["free_bytes"] = space.available;
+  if (!problem.empty()) {
+    finding.state = when_broken;
+    finding.text += ": cannot be written: " + problem;
+    finding.advice = advice;
+  } else if (!error) {
+    finding.text += str(": can be written, ", human_bytes(space.available), " free");
+    if (space.available < kLittle) {
+      finding.state = State::kAbsent;
+      finding.advice = "little room for checkpoints: free some, or name another folder";
+    }
+  }
+  return finding;
+}
+
+fs::path temporary_folder() {
+  std::error_code error;
+  const fs::path folder = fs::temp_directory_path(error);
+  const char* const named = std::getenv("TMPDIR");
+  return error ? fs::path(named == nullptr ? "/tmp" : named) : folder;
+}
+
+bool has_sealed_memory() {
+  const int descriptor = ::memfd_create("mneme_doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return false;
+  const bool is_sealed = ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0;
+  ::close(descriptor);
+  return is_sealed;
+}
+
+}  // namespace
+
+std::vector<Finding> check_libtorch() {
+  const std::string capability = tensor::cpu_capability();
+  Finding library{.subject = "LibTorch", .text = tensor::torch_version()};
+  library.details = {{"version", tensor::torch_version()}};
+  Finding processor{.subject = "processor"};
+  const unsigned cores = std::thread::hardware_concurrency();
+  processor.text = str(tensor::processor_name(), ", ", cores, " cores, ", tensor::threads(),
+                       " threads (--threads changes it), instructions ", capability);
+  processor.details = {{"name", tensor::processor_name()},
+                       {"cores", cores},
+                       {"threads", tensor::threads()},
+                       {"capability", capability}};
+  if (capability == "DEFAULT") {
+    processor.state = State::kAbsent;
+    processor.advice =
+        "no AVX2: computing will be slow; unset ATEN_CPU_CAPABILITY, or use another "
+        "machine";
+  }
+  return {library, processor};
+}
+
+std::vector<Finding> check_cuda() {
+  const Driver driver;
+  Finding found{.subject = "NVIDIA driver"};
+  if (!driver.is_there()) {
+    found.state = State::kAbsent;
+    found.text = "no libcuda.so.1";
+    found.advice = "needed only for --device cuda: install NVIDIA's driver";
+  } else {
+    const int version = driver.version();
+    const int devices = driver.devices();
+    found.text = str("CUDA ", version / 1000, '.', version % 1000 / 10, ", ", devices,
+                     devices == 1 ? " device" : " devices");
+    found.details = {{"version", version}, {"devices", devices}};
+    if (devices == 0) {
+      found.state = State::kAbsent;
+      found.advice = "check nvidia-smi and CUDA_VISIBLE_DEVICES";
+    }
+  }
+  Finding usable{.subject = "CUDA in LibTorch"};
+  usable.details = {{"available", true}};
+  try {
+    static_cast<void>(tensor::open_device("cuda"));
+    const std::vector<std::string> names = device_names(driver.devices());
+    usable.text = join(names, ", ");
+    usable.details["devices"] = names;
+  } catch (const Error& error) {
+    usable.state = State::kAbsent;
+    usable.text = str("not usable: ", error.what());
+    usable.advice = error.hint();
+    usable.details = {{"available", false}, {"reason", error.what()}};
+  }
+  return {found, usable};
+}
+
+std::vector<Finding> check_folders() {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  std::vector<Finding> findings;
+  if (error) {
+    findings.push_back({.subject = "current folder",
+                        .state = State::kBroken,
+                        .text = error.message(),
+                        .advice = "go to a folder that exists"});
+  } else {
+    findings.push_back(check_folder("current folder", here, State::kBroken,
+                                    "go elsewhere, or name the run's folder with --run"));
+    if (fs::exists(here / "runs", error)) {
+      findings.push_back(check_folder("runs", here / "runs", State::kBroken,
+                                      "make it writable, or name the run's folder with --run"));
+    }
+  }
+  findings.push_back(check_folder("temporary folder", temporary_folder(),
+                                  has_sealed_memory() ? State::kAbsent : State::kBroken,
+                                  "plugins are loaded from there where sealed memory is missing: "
+                                  "set TMPDIR to a folder that can be written"));
+  return findings;
+}
+
+std::vector<Finding> check_system() {
+  Finding finding{.subject = "sealed memory"};
+  const bool is_there = has_sealed_memory();
+  finding.details = {{"available", is_there}};
+  finding.text = is_there
+                     ? "memfd_create with seals: plugins run from copies that nobody can change"
+                     : "no memfd_create with seals: plugins run from copies in the temporary "
+                       "folder";
+  if (!is_there) {
+    finding.state = State::kAbsent;
+    finding.advice = "use Linux 3.17 or later, and allow memfd_create in the container";
+  }
+  return {finding};
+}
+
+std::vector<Finding> check_terminal(const Streams& streams) {
+  Finding finding{.subject = "terminal"};
+  const locale_t locale = ::newlocale(LC_CTYPE_MASK, "", nullptr);
+  const std::string encoding = locale == nullptr ? "unknown" : ::nl_langinfo_l(CODESET, locale);
+  if (locale != nullptr) ::freelocale(locale);
+  finding.text = str(encoding, streams.is_err_terminal
+                                   ? str(", ", streams.err_width, " columns",
+                                         streams.is_err_coloured ? ", colours" : ", no colours")
+                                   : ", no terminal: progress is printed as lines");
+  finding.details = {{"encoding", encoding}, {"terminal", streams.is_err_terminal}};
+  if (encoding != "UTF-8") {
+    finding.state = State::kAbsent;
+    finding.advice = "texts may look wrong here; files are not affected: export LC_ALL=C.UTF-8";
+  }
+  return {finding};
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,245 @@
+// mneme eval RUN
+#include "host/cli/eval/eval.hpp"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/cli/arguments.hpp"
+#include "host/cli/command.hpp"
+#include "host/cli/display.hpp"
+#include "host/cli/eval/eval_report.hpp"
+#include "host/cli/input.hpp"
+#include "host/cli/ranges.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/sweep.hpp"
+
+namespace mneme::cli {
+namespace {
+
+void check_use(const EvalArguments& arguments) {
+  if (arguments.tokens.empty() != arguments.dump.empty()) {
+    throw_usage("eval: --tokens and --dump go together: expected both, got only ",
+                arguments.tokens.empty() ? "--dump" : "--tokens");
+  }
+  if (arguments.is_decoding &&
+      (!arguments.tokens.empty() || arguments.extrapolate != 0 || arguments.wants_breakdown)) {
+    throw_usage(
+        "eval --decode decodes the task's answers: --tokens, --extrapolate and --breakdown are for "
+        "losses of given tokens");
+  }
+  if (!arguments.tokens.empty() && arguments.memory.size() > 1) {
+    throw_usage("eval --tokens: expected at most one --memory, got ", arguments.memory.size());
+  }
+  if (!arguments.tokens.empty() && (arguments.extrapolate != 0 || arguments.wants_breakdown)) {
+    throw_usage(
+        "eval --tokens writes the loss of every token: --extrapolate and --breakdown are for "
+        "evaluations of a split");
+  }
+  if (!arguments.tokens.empty() && arguments.has_split) {
+    throw_usage("eval --tokens scores the ids of ", arguments.tokens.string(),
+                ": --split is for evaluations of the run's data; leave it out");
+  }
+  if (arguments.extrapolate == 0 && arguments.has_extrapolation_settings) {
+    throw_usage(
+        "eval: --segment and --option are settings of --extrapolate; use --set "
+        "eval.segment=T, or eval_<option> in the memory file");
+  }
+  for (const config::Override& override : arguments.set.overrides()) {
+    const std::string table = override.key.substr(0, override.key.find('.'));
+    if (table == "eval" || table == "memory" || table == "data") continue;
+    // Published evaluations of Transformer-XL turn these on for weights trained without them.
+    if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
+    throw_usage("eval ", override.text(),
+                ": the trained model is evaluated as it is: expected a key of eval, memory or "
+                "data, model.same_length or model.clamp_distance; train a new run for other "
+                "settings");
+  }
+}
+
+// Evaluates memory after memory. A failure is told at once and does not stop the others; that of
+// the only memory is thrown.
+class Evaluations {
+ public:
+  Evaluations(const EvalArguments& arguments, OpenEvaluation& run, const Streams& streams)
+      : arguments_(arguments),
+        streams_(streams),
+        display_(streams, arguments.is_quiet),
+        memories_(run.memories),
+        sweep_(run.checkpoint, run.experiment, run.options) {
+    note_data(display_, *run.options.dataset);
+    if (arguments.extrapolate == 0) {
+      display_.count_runs(static_cast<std::int64_t>(memories_.size()));
+    }
+  }
+
+  std::vector<run::SweepResult> run() {
+    for (const run::SweepMemory& memory : memories_) {
+      arguments_.extrapolate == 0 ? evaluate(memory) : extrapolate(memory);
+    }
+    return std::move(results_);
+  }
+
+ private:
+  void extrapolate(const run::SweepMemory& memory) {
+    std::vector<run::SweepMemory> sizes;
+    try {
+      note_untrained(display_, memory.name, sweep_.load(memory.memory));
+      sizes = run::extrapolate(
+          memory, run::find_size_option(sweep_.runtime().stack(), arguments_.option),
+          arguments_.segment, arguments_.extrapolate);
+    } catch (const Error& error) {
+      keep({.name = memory.name, .memory = memory.memory, .error = error});
+      return;
+    }
+    display_.count_runs(static_cast<std::int64_t>(sizes.size()));
+    for (const run::SweepMemory& size : sizes) evaluate(size);
+  }
+
+  void evaluate(const run::SweepMemory& memory) {
+    display_.next_run();
+    keep(sweep_.evaluate(memory, split_of(arguments_), [&](run::Runtime& runtime) {
+      display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
+                     runtime.evaluation_segments(split_of(arguments_)));
+      eval::Options options;
+      options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+        display_.update(segments, tokens);
+      };
+      return options;
+    }));
+  }
+
+  void keep(run::SweepResult result) {
+    display_.end();
+    const bool is_only = memories_.size() == 1 && arguments_.extrapolate == 0;
+    if (result.error && is_only) throw *result.error;
+    if (result.error) {
+      streams_.err << "mneme: error: " << result.name << ": " << result.error->what() << '\n'
+                   << std::flush;
+    }
+    if (arguments_.extrapolate == 0) note_untrained(display_, result.name, result.reset);
+    results_.push_back(std::move(result));
+  }
+
+  const EvalArguments& arguments_;
+  const Streams& streams_;
+  Display display_;
+  const std::vector<run::SweepMemory>& memories_;
+  run::Sweep sweep_;
+  std::vector<run::SweepResult> results_;
+};
+
+Json json_of(const EvalArguments& arguments, const OpenEvaluation& run,
+             const std::vector<run::SweepResult>& results) {
+  Json json = {{"format", "mneme-eval"},
+               {"run", arguments.run.string()},
+               {"step", run.checkpoint.progress().step},
+               {"split", arguments.split},
+               {"data", run.options.dataset->describe()},
+               {"differs_from_run", run::to_json(run.differences)},
+               {"memories", Json::array()}};
+  if (arguments.extrapolate != 0) {
+    json["extrapolation"] = {{"option", arguments.option},
+                             {"segment", arguments.segment},
+                             {"multiples", arguments.extrapolate}};
+  }
+  for (const run::SweepResult& result : results) json["memories"].push_back(to_json(result));
+  return json;
+}
+
+// The exit code of the first memory that failed; 0 when none did.
+int exit_code_of(const std::vector<run::SweepResult>& results) {
+  for (const run::SweepResult& result : results) {
+    if (result.error) return result.error->exit_code();
+  }
+  return 0;
+}
+
+int evaluate(const EvalArguments& arguments, const Streams& streams) {
+  OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
+  const std::vector<run::SweepResult> results = Evaluations(arguments, run, streams).run();
+  if (!arguments.json.is_stdout()) {
+    streams.out << result_table(results, streams.out_width)
+                << statement_text(results, streams.out_width);
+    if (arguments.wants_breakdown) streams.out << breakdown_text(results, streams.out_width);
+  }
+  arguments.json.write(json_of(arguments, run, results), streams);
+  return exit_code_of(results);
+}
+
+int run(const EvalArguments& arguments, const Streams& streams) {
+  check_use(arguments);
+  arguments.json.check();
+  if (!arguments.dump.empty()) check_output_file("--dump", arguments.dump);
+  tensor::set_threads(arguments.machine.threads);
+  if (arguments.is_decoding) return decode_answers(arguments, streams);
+  return arguments.tokens.empty() ? evaluate(arguments, streams) : score_tokens(arguments, streams);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Action& action) {
+  CLI::App* const command =
+      app.add_subcommand("eval", "Evaluate a trained run, or score given token ids");
+  const auto arguments = std::make_shared<EvalArguments>();
+  command->add_option("RUN", arguments->run, "The run's folder")->required()->type_name("");
+  add_memory_files(
+      *command, arguments->memory,
+      "Memory file to evaluate with in place of the run's own; may be given several times");
+  command
+      ->add_option(
+          "--checkpoint", arguments->checkpoint,
+          "The run's checkpoint: last, best (by the loss of the valid split) or its number "
+          "of steps")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  CLI::Option* const split = command->add_option("--split", arguments->split, "valid or test")
+                                 ->type_name("SPLIT")
+                                 ->check(CLI::IsMember({"valid", "test"}))
+                                 ->capture_default_str();
+  command->add_flag("--decode", arguments->is_decoding,
+                    "Decode a sorting task greedily: how often the answer is right, how fast");
+  command
+      ->add_option("--tokens", arguments->tokens,
+                   "Score the ids of this safetensors file: input [lanes, n], optional target")
+      ->type_name("FILE");
+  command->add_option("--dump", arguments->dump, "Where to write their nll, in nats")
+      ->type_name("FILE");
+  command->add_flag("--breakdown", arguments->wants_breakdown,
+                    "Print the loss by position in the segment, by distance from the document's "
+                    "start and by word frequency");
+  command
+      ->add_option("--extrapolate", arguments->extrapolate,
+                   "Evaluate each memory with 1 to N times the segment as its size")
+      ->type_name("N")
+      ->check(between(1, 10'000));
+  CLI::Option* const segment =
+      command->add_option("--segment", arguments->segment, "Segment of --extrapolate, in tokens")
+          ->type_name("T")
+          ->check(between(1, kMostExtent))
+          ->capture_default_str();
+  CLI::Option* const option =
+      command
+          ->add_option(
+              "--option", arguments->option,
+              "What --extrapolate changes: an integer option of the first tier that has it")
+          ->type_name("KEY")
+          ->capture_default_str();
+  arguments->set.add(*command);
+  arguments->machine.add(*command);
+  arguments->json.add(*command);
+  command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
+  set_examples(*command, {"mneme eval runs/first --memory configs/memory/none.toml --memory "
+                          "my_memory.toml",
+                          "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
+  command->callback([arguments, split, segment, option, &action] {
+    arguments->has_split = split->count() > 0;
+    arguments->has_extrapolation_settings = segment->count() + option->count() > 0;
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

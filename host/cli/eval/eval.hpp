@@ -1,0 +1,66 @@
+// What the ways to use `mneme eval` share, and how a run is opened; `mneme analyze` opens its runs
+// in the same way.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "host/cli/arguments.hpp"
+#include "host/cli/display.hpp"
+#include "host/cli/streams.hpp"
+#include "host/run/sweep.hpp"
+
+namespace mneme::cli {
+
+// The command line of `mneme eval`.
+struct EvalArguments {
+  std::string command = "eval";  // the subcommand, for hints
+  std::string needed;            // options that it cannot do without, for hints: " --out DIR"
+  std::filesystem::path run;
+  std::vector<std::filesystem::path> memory;
+  std::string checkpoint = "last";
+  std::string split = "valid";
+  bool has_split = false;  // it was given
+  bool is_decoding = false;
+  std::filesystem::path tokens;
+  std::filesystem::path dump;
+  bool wants_breakdown = false;
+  std::int64_t extrapolate = 0;  // multiples of the segment; 0 = no extrapolation
+  std::int64_t segment = 64;     // of the extrapolation
+  std::string option = "rows";   // of the extrapolation
+  bool has_extrapolation_settings = false;
+  SetArgument set;
+  MachineArguments machine;
+  JsonArgument json;
+  bool is_quiet = false;
+};
+
+// A run opened for evaluation.
+struct OpenEvaluation {
+  run::Checkpoint checkpoint;
+  config::Experiment experiment;             // with the last memory
+  std::vector<run::SweepMemory> memories;  // the run's own, or the files'
+  run::RuntimeOptions options;
+  std::vector<run::RunDifference> differences;  // of the data from the run's; the log has them
+};
+
+// Reads the run, every memory file and the data: what is wrong with them shows before anything
+// runs. Error (kUsage | kRun | kDevice).
+[[nodiscard]] OpenEvaluation open_evaluation(const EvalArguments& arguments);
+
+[[nodiscard]] data::Split split_of(const EvalArguments& arguments);
+
+// Names the parameters that keep their initial values.
+void note_untrained(Display& display, const std::string& name,
+                    const std::vector<std::string>& untrained);
+
+// mneme eval RUN --decode: all memories are open at once and take turns batch by batch, so that a
+// machine that is busy for a while slows all of them alike.
+int decode_answers(const EvalArguments& arguments, const Streams& streams);
+
+// mneme eval RUN --tokens FILE --dump FILE
+int score_tokens(const EvalArguments& arguments, const Streams& streams);
+
+}  // namespace mneme::cli

@@ -1,0 +1,187 @@
+// mneme eval RUN --decode
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/cli/eval/eval.hpp"
+#include "host/cli/eval/eval_report.hpp"
+#include "host/cli/input.hpp"
+#include "host/base/table.hpp"
+#include "host/eval/decode.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/failure.hpp"
+
+namespace mneme::cli {
+namespace {
+
+// One memory with a model of its own, so that all memories can take turns.
+struct Contender {
+  std::string name;
+  config::MemoryConfig memory;
+  std::unique_ptr<run::Runtime> runtime;
+  std::unique_ptr<eval::Decoder> decoder;
+  std::vector<run::RunDifference> differences;  // of its plugins from the run's
+  std::optional<Error> error;                     // it failed and takes no more turns
+};
+
+// Does a contender's `work`. What fails is told at once and does not stop the others; that of the
+// only memory is thrown.
+template <typename Work>
+void attempt(Contender& contender, bool is_only, const Streams& streams, Work&& work) {
+  try {
+    std::forward<Work>(work)();
+  } catch (const std::exception& error) {
+    contender.error =
+        run::failure_of(error, "decoding", "lower eval.lanes or the size of the memory");
+    if (is_only) throw *contender.error;
+    streams.err << "mneme: error: " << contender.name << ": " << contender.error->what() << '\n'
+                << std::flush;
+  }
+}
+
+void check_task(const OpenEvaluation& run) {
+  if (run.options.dataset->answer_task()) return;
+  throw_usage({.where = "eval --decode",
+               .failed = "the run's task has no answer to decode",
+               .expected = quoted_list({"sorting", "digit_sorting"}),
+               .got = str("data.task = \"", config::to_word(run.experiment.data.task), "\"")});
+}
+
+void open_contender(Contender& out, const OpenEvaluation& run, const std::string& split,
+                    Display& display) {
+  const config::Experiment experiment = config::with_memory(run.experiment, out.memory);
+  run::RuntimeOptions options = run.options;
+  options.weights_follow = true;
+  run::check_evaluation_fits(experiment, options);
+  out.runtime = std::make_unique<run::Runtime>(experiment, options);
+  note_untrained(display, out.name, run.checkpoint.load_weights(*out.runtime, out.memory.carry));
+  out.differences =
+      run::plugin_differences(run.checkpoint.plugins(), out.runtime->stack().identities());
+  run::say_differences(out.name, out.differences);
+  const config::EvalConfig& eval = experiment.eval;
+  out.decoder = std::make_unique<eval::Decoder>(
+      out.runtime->model(), out.runtime->stack(), run.options.dataset->answer_task(),
+      eval::DecodeOptions{.split = split,
+                          .lanes = eval.lanes,
+                          .segment = eval.segment,
+                          .max_sequences = eval.steps * eval.lanes});
+}
+
+// `differences`: of the data from the run's.
+std::vector<Contender> open_contenders(const EvalArguments& arguments, Display& display,
+                                       const Streams& streams,
+                                       std::vector<run::RunDifference>& differences) {
+  const OpenEvaluation run = open_evaluation(arguments);
+  check_task(run);
+  differences = run.differences;
+  std::vector<Contender> out;
+  for (const run::SweepMemory& memory : run.memories) {
+    Contender& one = out.emplace_back();
+    one.name = memory.name;
+    one.memory = memory.memory;
+    attempt(one, run.memories.size() == 1, streams,
+            [&] { open_contender(one, run, arguments.split, display); });
+  }
+  return out;
+}
+
+// The first memory that has not failed; the first one's error is thrown when all have.
+const Contender& first_of(const std::vector<Contender>& contenders) {
+  for (const Contender& contender : contenders) {
+    if (!contender.error) return contender;
+  }
+  throw *contenders.front().error;
+}
+
+void decode_in_turns(std::vector<Contender>& contenders, Display& display, const Streams& streams) {
+  const std::int64_t batches = first_of(contenders).decoder->batches();
+  display.begin("decode", batches * static_cast<std::int64_t>(contenders.size()));
+  std::int64_t done = 0;
+  std::int64_t tokens = 0;
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    for (Contender& contender : contenders) {
+      if (contender.error) continue;
+      attempt(contender, contenders.size() == 1, streams, [&] {
+        const std::int64_t before = contender.decoder->result().tokens;
+        contender.decoder->run_batch();
+        tokens += contender.decoder->result().tokens - before;
+        display.update(++done, tokens);
+      });
+    }
+  }
+  display.end();
+}
+
+// How many predicted tokens differ from the first memory's.
+std::int64_t differences(const eval::Decoded& first, const eval::Decoded& other) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < first.predictions.size(); ++i) {
+    if (first.predictions[i] != other.predictions[i]) ++count;
+  }
+  return count;
+}
+
+Json json_of(const Contender& contender, const eval::Decoded& first) {
+  run::SweepResult head{.name = contender.name, .memory = contender.memory};
+  if (contender.runtime != nullptr) head.plugins = contender.runtime->stack().identities();
+  head.error = contender.error;
+  head.differences = contender.differences;
+  Json json = to_json(head);
+  if (contender.error) return json;
+  const eval::Decoded& result = contender.decoder->result();
+  json["result"] = eval::to_json(result);
+  json["times_as_fast"] = first.seconds / result.seconds;
+  json["predictions_that_differ"] = differences(first, result);
+  json["predictions"] = result.predictions;
+  return json;
+}
+
+std::vector<std::string> row_of(const Contender& contender, const eval::Decoded& first) {
+  if (contender.error) return {contender.name, "failed"};
+  const eval::Decoded& result = contender.decoder->result();
+  const std::int64_t differ = differences(first, result);
+  return {contender.name,
+          str(result.sequences),
+          format_number(result.sequence_accuracy(), 4),
+          format_number(result.token_accuracy(), 4),
+          str(result.fed_tokens),
+          format_number(result.seconds, 3),
+          format_number(first.seconds / result.seconds, 2),
+          differ == 0 ? "equal" : str(differ, " differ")};
+}
+
+}  // namespace
+
+int decode_answers(const EvalArguments& arguments, const Streams& streams) {
+  Display display(streams, arguments.is_quiet);
+  std::vector<run::RunDifference> differences;
+  std::vector<Contender> contenders =
+      read_input([&] { return open_contenders(arguments, display, streams, differences); });
+  decode_in_turns(contenders, display, streams);
+  const Contender& first_done = first_of(contenders);
+  const eval::Decoded& first = first_done.decoder->result();
+  Table table({"memory", "sequences", "accuracy", "token accuracy", "tokens fed",
+                        "seconds", "times as fast", "predictions"});
+  Json results = Json::array();
+  int exit_code = 0;
+  for (const Contender& contender : contenders) {
+    if (contender.error && exit_code == 0) exit_code = contender.error->exit_code();
+    table.add_row(row_of(contender, first));
+    results.push_back(json_of(contender, first));
+  }
+  if (!arguments.json.is_stdout()) streams.out << table.text(streams.out_width);
+  arguments.json.write({{"format", "mneme-decode"},
+                        {"run", arguments.run.string()},
+                        {"split", arguments.split},
+                        {"differs_from_run", run::to_json(differences)},
+                        {"device", tensor::describe(first_done.runtime->device())},
+                        {"memories", std::move(results)}},
+                       streams);
+  return exit_code;
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,264 @@
+// mneme generate RUN
+#include "host/cli/generate/generate.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/base/clock.hpp"
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/base/shell_word.hpp"
+#include "host/cli/command.hpp"
+#include "host/cli/eval/eval.hpp"
+#include "host/cli/input.hpp"
+#include "host/cli/interrupt.hpp"
+#include "host/cli/outputs.hpp"
+#include "host/generate/sample_text.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/run_description.hpp"
+
+namespace mneme::cli {
+namespace {
+
+Json json_of(const generate::SampleText& sample, std::int64_t tokens) {
+  const bool is_whole = static_cast<std::int64_t>(sample.ids().size()) == tokens;
+  return {{"ids", sample.ids()},
+          {"text", sample.text()},
+          {"end", sample.is_stopped() ? "stop"
+                  : is_whole          ? "tokens"
+                                      : "interrupted"}};
+}
+
+void check_use(const GenerateArguments& arguments) {
+  if (!arguments.has_prompt() && arguments.state.empty()) {
+    throw_usage(
+        "generate: there is nothing to continue: expected --prompt TEXT, --prompt-file FILE, "
+        "--prompt-ids LIST, or --state FILE of an earlier conversation");
+  }
+  if (arguments.memory.size() > 1) {
+    throw_usage("generate: expected at most one --memory, got ", arguments.memory.size());
+  }
+  if (!arguments.save_state.empty() && arguments.samples > 1) {
+    throw_usage("generate --save-state keeps one text: expected --samples 1, got ",
+                arguments.samples);
+  }
+  if (!arguments.save_state.empty()) check_output_file("--save-state", arguments.save_state);
+}
+
+// Generates, showing a single sample's text as it is made and several ones after another at the
+// end: they grow together.
+class Generation {
+ public:
+  Generation(const GenerateArguments& arguments, const OpenGeneration& opened, Display& display,
+             const Streams& streams)
+      : arguments_(arguments),
+        opened_(opened),
+        display_(display),
+        streams_(streams),
+        generator_(opened.runtime().model(), opened.runtime().stack(), opened.settings.options) {}
+
+  // Generates and shows the text; the results for programs.
+  Json run() {
+    if (!arguments_.state.empty()) resume();
+    const generate::Prompt prompt = read_prompt(arguments_, opened_, display_);
+    const double start = steady_clock().seconds();
+    generator_.prompt(prompt.ids);
+    warn_of_forgetting();
+    if (arguments_.samples > 1) generator_.multiply(arguments_.samples);
+    const double prompted = steady_clock().seconds();
+    try {
+      generate_all(prompt);
+    } catch (const Error&) {
+      display_.end();
+      show_samples();  // as far as they came
+      throw;
+    }
+    show_samples();
+    const double seconds = steady_clock().seconds() - prompted;
+    report(prompt, prompted - start, seconds);
+    return json_of(prompt, prompted - start, seconds);
+  }
+
+  void save() const {
+    if (arguments_.save_state.empty()) return;
+    generate::write_conversation(arguments_.save_state, generator_.save(), identity_of(opened_));
+  }
+
+  // The command's exit status, with a word on the signal that ended the generation, if one did.
+  [[nodiscard]] int finish() const {
+    if (signal_ == 0) return 0;
+    streams_.err << "mneme: stopped by " << signal_name(signal_) << " after "
+                 << samples_.front().ids().size() << " of " << opened_.settings.tokens << " tokens";
+    if (!arguments_.save_state.empty()) {
+      streams_.err << "; saved; continue with " << continuing_command();
+    }
+    streams_.err << '\n';
+    return static_cast<int>(ErrorKind::kRun);
+  }
+
+ private:
+  // The run, checkpoint and memory that the conversation was held with, without its prompt.
+  [[nodiscard]] std::string continuing_command() const {
+    GenerateArguments next = arguments_;
+    next.prompt.reset();
+    next.prompt_ids.reset();
+    next.prompt_file.clear();
+    next.state = arguments_.save_state;
+    std::string text = typed_command(next);
+    if (next.checkpoint != "last") text += " --checkpoint " + shell_word(next.checkpoint);
+    return text;
+  }
+  [[nodiscard]] bool is_streaming() const {
+    return arguments_.samples == 1 && !arguments_.json.is_stdout();
+  }
+
+  void resume() {
+    const generate::Generator::Saved saved = read_input([&] {
+      return generate::read_conversation(arguments_.state, identity_of(opened_),
+                                         opened_.runtime().model().vocabulary());
+    });
+    generator_.restore(saved);
+    if (!opened_.settings.has_seed) generator_.set_seed(saved.seed);
+  }
+
+  void warn_of_forgetting() {
+    if (!opened_.runtime().stack().is_empty()) return;
+    const std::int64_t gone = generator_.tokens() - generator_.open_tokens();
+    if (gone > 0) {
+      display_.note(
+          str("there is no memory: the first ", gone, " tokens of the conversation are forgotten"));
+    }
+    const std::int64_t segment = generator_.options().segment;
+    if (generator_.open_tokens() + opened_.settings.tokens <= segment) return;
+    display_.note(str("there is no memory: after every ", segment,
+                      " tokens the model starts afresh (generate.segment)"));
+  }
+
+  void generate_all(const generate::Prompt& prompt) {
+    for (std::int64_t s = 0; s < arguments_.samples; ++s) {
+      samples_.emplace_back(opened_.vocabulary(), opened_.settings.detokenises, arguments_.stop);
+      samples_.back().follow(prompt.ids);
+    }
+    if (!is_streaming()) display_.begin("generate", opened_.settings.tokens);
+    guard_.emplace();
+    generator_.generate(opened_.settings.tokens, [&](std::int64_t s, std::int32_t id) {
+      generate::SampleText& sample = samples_[static_cast<std::size_t>(s)];
+      const std::string piece = sample.add(id);
+      if (is_streaming()) streams_.out << piece << std::flush;
+      ++drawn_;
+      if (s == 0) display_.update(static_cast<std::int64_t>(sample.ids().size()), drawn_);
+      return !sample.is_stopped() && InterruptGuard::signal() == 0;
+    });
+    signal_ = InterruptGuard::signal();
+    display_.end();
+    for (generate::SampleText& sample : samples_) {
+      const std::string piece = sample.end();
+      if (is_streaming()) streams_.out << piece;
+    }
+  }
+
+  void show_samples() {
+    if (arguments_.json.is_stdout()) return;
+    for (std::size_t s = 0; s < samples_.size(); ++s) {
+      const std::string& text = samples_[s].text();
+      if (samples_.size() > 1) streams_.out << "--- sample " << s << '\n' << text;
+      if (!text.empty() && text.back() != '\n') streams_.out << '\n';
+    }
+    streams_.out << std::flush;
+  }
+
+  void report(const generate::Prompt& prompt, double prompt_seconds, double seconds) {
+    const double rate = seconds > 0.0 ? static_cast<double>(drawn_) / seconds : 0.0;
+    display_.note(str("prompt: ", prompt.ids.size(), " tokens in ",
+                      format_number(prompt_seconds, 2), " s; ", drawn_, " tokens in ",
+                      format_number(seconds, 2), " s, ", format_count(rate), " tokens/s"));
+  }
+
+  [[nodiscard]] Json json_of(const generate::Prompt& prompt, double prompt_seconds,
+                             double seconds) const {
+    const generate::Options& options = generator_.options();
+    const generate::Sampling& sampling = options.sampling;
+    Json plugins = Json::array();
+    for (const memory::TierIdentity& plugin : opened_.runtime().stack().identities()) {
+      plugins.push_back(run::to_json(plugin));
+    }
+    Json samples = Json::array();
+    for (const auto& sample : samples_) {
+      samples.push_back(mneme::cli::json_of(sample, opened_.settings.tokens));
+    }
+    return {{"format", "mneme-generate"},
+            {"run", arguments_.run.string()},
+            {"step", opened_.checkpoint->progress().step},
+            {"memory", opened_.memory_name},
+            {"plugins", plugins},
+            {"differs_from_run", run::to_json(opened_.sweep->differences())},
+            {"prompt", {{"ids", prompt.ids}, {"unknown", prompt.unknown}}},
+            {"segment", options.segment},
+            {"prompt_segment", options.prompt_segment},
+            {"sampling",
+             {{"greedy", sampling.is_greedy},
+              {"temperature", sampling.temperature},
+              {"top_k", sampling.top_k},
+              {"top_p", sampling.top_p},
+              {"min_p", sampling.min_p},
+              {"seed", options.seed}}},
+            {"samples", samples},
+            {"prompt_seconds", prompt_seconds},
+            {"seconds", seconds},
+            {"text_tokens", generator_.tokens()},
+            {"state_bytes", generator_.state().bytes()}};
+  }
+
+  const GenerateArguments& arguments_;
+  const OpenGeneration& opened_;
+  Display& display_;
+  const Streams& streams_;
+  generate::Generator generator_;
+  std::vector<generate::SampleText> samples_;
+  std::int64_t drawn_ = 0;
+  std::optional<InterruptGuard> guard_;  // from the first token until the results are written
+  int signal_ = 0;                       // that ended the generation; 0 = none
+};
+
+int run(const GenerateArguments& arguments, const Streams& streams) {
+  check_use(arguments);
+  arguments.json.check();
+  if (arguments.is_quiet) set_log_level(std::max(log_level(), LogLevel::kWarning));
+  tensor::set_threads(arguments.machine.threads);
+  Display display(streams, arguments.is_quiet);
+  const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
+  note_untrained(display, opened.memory_name, opened.untrained);
+  Generation generation(arguments, opened, display, streams);
+  const Json json = generation.run();
+  Outputs outputs;
+  outputs.add([&] { generation.save(); });
+  outputs.add([&] { arguments.json.write(json, streams); });
+  outputs.finish();
+  return generation.finish();
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Action& action) {
+  CLI::App* const command =
+      app.add_subcommand("generate", "Continue a text with a trained run and its memory");
+  const auto arguments = std::make_shared<GenerateArguments>();
+  arguments->add(*command);
+  set_examples(*command,
+               {"mneme generate runs/first --prompt \"Once upon a time\" --tokens 200 --top-p 0.95",
+                "mneme generate runs/first --prompt-file story.txt --samples 4 --seed 7",
+                "mneme generate runs/first --prompt \"Hello.\" --save-state talk.safetensors",
+                "mneme generate runs/first --state talk.safetensors --prompt \" And then?\"",
+                "mneme generate runs/wt103 --prompt-file context.txt --protocol released"});
+  command->callback([arguments, &action] {
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

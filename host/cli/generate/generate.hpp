@@ -1,0 +1,90 @@
+// What the parts of `mneme generate` share.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/cli/arguments.hpp"
+#include "host/cli/display.hpp"
+#include "host/cli/streams.hpp"
+#include "host/generate/conversation.hpp"
+#include "host/generate/generator.hpp"
+#include "host/generate/prompt.hpp"
+#include "host/run/sweep.hpp"
+
+namespace mneme::cli {
+
+// The command line of `mneme generate`; what is absent was not given.
+struct GenerateArguments {
+  std::filesystem::path run;
+  std::optional<std::string> prompt;
+  std::filesystem::path prompt_file;
+  std::optional<std::string> prompt_ids;
+  std::filesystem::path state;
+  std::filesystem::path save_state;
+  std::optional<std::int64_t> tokens;
+  bool is_greedy = false;
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<std::int64_t> top_k;
+  std::optional<std::int64_t> seed;
+  std::int64_t samples = 1;
+  std::optional<std::int64_t> segment;
+  std::string stop;
+  bool detokenises = false;
+  std::string protocol;  // "" or "released"
+  std::vector<std::filesystem::path> memory;
+  std::string checkpoint = "last";
+  SetArgument set;
+  MachineArguments machine;
+  JsonArgument json;
+  bool is_quiet = false;
+
+  void add(CLI::App& command);
+  [[nodiscard]] bool has_prompt() const {
+    return prompt.has_value() || !prompt_file.empty() || prompt_ids.has_value();
+  }
+};
+
+// How text is generated: defaults, a protocol over them, the command line over both.
+struct GenerateSettings {
+  std::int64_t tokens = 256;
+  generate::Options options = {};
+  bool has_seed = false;  // given, or the protocol's: it replaces a continued conversation's
+  bool keeps_eos = true;  // of the prompt
+  bool detokenises = false;
+};
+
+// A run opened for generation.
+struct OpenGeneration {
+  std::unique_ptr<run::Checkpoint> checkpoint;
+  std::unique_ptr<run::Sweep> sweep;
+  std::string memory_name;
+  std::vector<std::string> untrained;  // parameters that keep their initial values
+  GenerateSettings settings;
+
+  [[nodiscard]] run::Runtime& runtime() const { return sweep->runtime(); }
+  // Null for ids.
+  [[nodiscard]] const data::Vocabulary* vocabulary() const {
+    return runtime().dataset()->vocabulary();
+  }
+};
+
+// The command with what it cannot do without, for messages: run, prompt, memory and --set.
+[[nodiscard]] std::string typed_command(const GenerateArguments& arguments);
+
+// Reads the run and the memory. Error (kUsage | kRun | kPlugin | kDevice).
+[[nodiscard]] OpenGeneration open_generation(const GenerateArguments& arguments, Display& display);
+
+// What a saved conversation must have been held with: checkpoint, precision, model, memory and
+// vocabulary.
+[[nodiscard]] generate::Identity identity_of(const OpenGeneration& opened);
+
+// The prompt's tokens, with notes on words that the vocabulary lacks. Error (kUsage).
+[[nodiscard]] generate::Prompt read_prompt(const GenerateArguments& arguments,
+                                           const OpenGeneration& opened, Display& display);
+
+}  // namespace mneme::cli

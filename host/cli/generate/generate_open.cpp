@@ -1,0 +1,246 @@
+// How `mneme generate` opens a run and reads a prompt.
+#include <algorithm>
+#include <utility>
+
+#include "host/memory/host_groups.hpp"
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/sha256.hpp"
+#include "host/base/shell_word.hpp"
+#include "host/cli/generate/generate.hpp"
+#include "host/cli/input.hpp"
+#include "host/tensor/device.hpp"
+#include "host/run/run_folder.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// [LaMemo, section 4.5 and its generation script]: prompt in chunks of 256 without <eos>, then 256
+// segments of one token, 512 rows, distances clamped at 400, nucleus .95, seed 42.
+constexpr std::int64_t kReleasedChunk = 256;
+constexpr std::int64_t kReleasedTokens = 256;
+constexpr std::int64_t kReleasedRows = 512;
+constexpr std::int64_t kReleasedClamp = 400;
+constexpr double kReleasedTopP = 0.95;
+constexpr std::int64_t kReleasedSeed = 42;
+
+bool is_released(const GenerateArguments& arguments) { return arguments.protocol == "released"; }
+
+std::vector<config::Override> overrides_of(const GenerateArguments& arguments,
+                                           const config::Experiment& stored) {
+  std::vector<config::Override> overrides;
+  const bool has_distances = stored.model.position != config::PositionScheme::kLearned &&
+                             stored.model.position != config::PositionScheme::kNone;
+  if (is_released(arguments) && has_distances) {
+    overrides.push_back({.key = "model.clamp_distance", .value = str(kReleasedClamp)});
+  }
+  for (const config::Override& given : arguments.set.overrides()) {
+    const std::string table = given.key.substr(0, given.key.find('.'));
+    if (table != "eval" && table != "memory" && table != "generate" &&
+        given.key != "model.same_length" && given.key != "model.clamp_distance") {
+      throw_usage("generate ", given.text(),
+                  ": the trained model generates as it is: expected a key of generate, eval or "
+                  "memory, model.same_length or model.clamp_distance");
+    }
+    overrides.push_back(given);
+  }
+  return overrides;
+}
+
+GenerateSettings settings_of(const GenerateArguments& arguments,
+                             const config::Experiment& experiment) {
+  const bool released = is_released(arguments);
+  GenerateSettings settings;
+  generate::Options& options = settings.options;
+  generate::Sampling& sampling = options.sampling;
+  options.segment = arguments.segment.value_or(released ? 1 : experiment.generate.segment);
+  options.seed = static_cast<std::uint64_t>(arguments.seed.value_or(released ? kReleasedSeed : 1));
+  sampling.is_greedy = arguments.is_greedy;
+  sampling.temperature = arguments.temperature.value_or(1.0);
+  sampling.top_k = arguments.top_k.value_or(0);
+  sampling.top_p = arguments.top_p.value_or(released ? kReleasedTopP : 1.0);
+  sampling.min_p = arguments.min_p.value_or(0.0);
+  settings.tokens = arguments.tokens.value_or(kReleasedTokens);
+  settings.has_seed = arguments.seed.has_value() || released;
+  settings.keeps_eos = !released;
+  settings.detokenises = arguments.detokenises || released;
+  return settings;
+}
+
+// Whether a tier's rows at evaluation come from the command line: from --set, or as eval_rows of
+// --memory FILE.
+bool has_given_rows(const config::TierConfig& tier, const fs::path& run_file) {
+  const auto source_of = [](const config::Value* value) {
+    return value == nullptr || !value->position().source ? "" : *value->position().source;
+  };
+  const std::string at_evaluation = source_of(tier.eval_options.find("rows"));
+  return (!at_evaluation.empty() && at_evaluation != run_file.string()) ||
+         source_of(tier.options.find("rows")).starts_with("--set");
+}
+
+// The memory with 512 rows in the first tier that has rows, unless the user gave it others.
+config::MemoryConfig with_released_rows(const OpenGeneration& opened, config::MemoryConfig memory,
+                                        const fs::path& run_file) {
+  const run::SizeOption option =
+      run::find_size_option(opened.runtime().stack(), "rows", "--protocol released",
+                              str("leave it out and give its other values: --segment 1 --top-p ",
+                                  kReleasedTopP, " --seed ", kReleasedSeed, " --detokenize"));
+  const std::string path = str("memory.tier.", option.tier, ".eval_rows");
+  config::TierConfig& tier = memory.tiers.at(option.tier);
+  if (has_given_rows(tier, run_file)) return memory;
+  tier.eval_options.set("rows", tier.position,
+                        config::Value::integer(kReleasedRows, tier.position, path));
+  return memory;
+}
+
+// The protocol's chunk, or the longest segment that the model and its memory can serve.
+std::int64_t released_chunk(const run::Runtime& runtime) {
+  std::int64_t chunk = kReleasedChunk;
+  for (const std::int64_t longest : {runtime.model().longest_segment(),
+                                     runtime.stack().longest_segment(memory::Phase::kEvaluation)}) {
+    if (longest > 0) chunk = std::min(chunk, longest);
+  }
+  return chunk;
+}
+
+// A prompt's tokens at most: as many as it has bytes. Absent when that is not known.
+std::optional<std::int64_t> prompt_tokens(const GenerateArguments& arguments) {
+  if (arguments.prompt) return static_cast<std::int64_t>(arguments.prompt->size());
+  if (arguments.prompt_ids) return static_cast<std::int64_t>(arguments.prompt_ids->size());
+  if (arguments.prompt_file.empty()) return 0;
+  std::error_code ignored;
+  if (!fs::is_regular_file(arguments.prompt_file, ignored)) return std::nullopt;
+  return static_cast<std::int64_t>(fs::file_size(arguments.prompt_file, ignored));
+}
+
+// How much the generation handles at once: a chunk of the prompt in one lane, or a token of each
+// sample. A conversation that goes on may hold any number of tokens.
+run::EvaluationExtents extents_of(const GenerateArguments& arguments,
+                                    const generate::Options& options) {
+  const std::int64_t chunk = is_released(arguments) ? kReleasedChunk : options.segment;
+  const std::optional<std::int64_t> prompt = prompt_tokens(arguments);
+  const std::int64_t fed = std::min(chunk, prompt.value_or(1));
+  run::EvaluationExtents extents{.lanes = arguments.samples};
+  extents.tokens = std::max<std::int64_t>(1, fed / arguments.samples);
+  if (prompt && arguments.state.empty()) {
+    extents.text = *prompt + arguments.tokens.value_or(kReleasedTokens);
+  }
+  return extents;
+}
+
+// The host's keys of a tier that shape the text, and the plugin's options.
+std::string tier_text(const std::string& plugin, const config::TierConfig& tier) {
+  std::vector<std::string> layers;
+  if (tier.layers) {
+    for (const std::int64_t layer : *tier.layers) layers.push_back(str(layer));
+  }
+  return str(plugin, " layers = ", tier.layers ? '[' + join(layers, ", ") + ']' : "all",
+             " feed = ", config::to_word(tier.feed), ' ', plugin::to_text(tier.options), ' ',
+             plugin::to_text(tier.eval_options));
+}
+
+}  // namespace
+
+std::string typed_command(const GenerateArguments& arguments) {
+  std::string text = "mneme generate " + shell_word(arguments.run.string());
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) text += str(' ', option, ' ', shell_word(value));
+  };
+  if (arguments.prompt) text += " --prompt " + shell_word(*arguments.prompt);
+  add("--prompt-file", arguments.prompt_file.string());
+  add("--prompt-ids", arguments.prompt_ids.value_or(""));
+  add("--state", arguments.state.string());
+  for (const fs::path& memory : arguments.memory) add("--memory", memory.string());
+  return text + arguments.set.typed();
+}
+
+OpenGeneration open_generation(const GenerateArguments& arguments, Display& display) {
+  const run::RunFolder folder = run::RunFolder::open(arguments.run);
+  OpenGeneration opened;
+  opened.checkpoint = std::make_unique<run::Checkpoint>(
+      folder.open_checkpoint(arguments.checkpoint, typed_command(arguments)));
+  const std::vector<config::Override> overrides = overrides_of(arguments, folder.experiment());
+  std::optional<fs::path> memory_file;
+  if (!arguments.memory.empty()) memory_file = arguments.memory.front();
+  config::Experiment experiment =
+      config::parse_experiment(folder.experiment_file(), overrides, memory_file);
+  opened.memory_name = memory_file ? memory_file->stem().string() : "as trained";
+  opened.settings = settings_of(arguments, experiment);
+  generate::check(opened.settings.options.sampling);
+  run::RuntimeOptions options;
+  options.device = tensor::open_device(arguments.machine.device);
+  options.free_memory = arguments.machine.free_memory();
+  options.precision = experiment.eval.precision;
+  options.dataset = std::make_shared<const data::Dataset>(
+      experiment.data, data::DatasetOptions{.splits = {}, .vocabulary = folder.vocabulary()});
+  options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  const config::MemoryConfig memory = experiment.memory;
+  opened.sweep = std::make_unique<run::Sweep>(*opened.checkpoint, experiment, options,
+                                                extents_of(arguments, opened.settings.options));
+  opened.untrained = opened.sweep->load(memory);
+  if (is_released(arguments)) {
+    if (memory.tiers.empty()) {
+      display.note("without a memory the protocol's 512 rows mean nothing");
+    } else {
+      opened.untrained =
+          opened.sweep->load(with_released_rows(opened, memory, folder.experiment_file()));
+    }
+    opened.settings.options.prompt_segment = released_chunk(opened.runtime());
+  }
+  return opened;
+}
+
+generate::Identity identity_of(const OpenGeneration& opened) {
+  const run::Runtime& runtime = opened.runtime();
+  const config::Experiment& experiment = runtime.experiment();
+  std::vector<std::string> tiers;
+  const std::vector<memory::TierIdentity> plugins = runtime.stack().identities();
+  for (std::size_t i = 0; i < plugins.size(); ++i) {
+    tiers.push_back(tier_text(plugins[i].id, experiment.memory.tiers.at(i)));
+  }
+  const auto& metadata = opened.checkpoint->file().metadata();
+  const auto sums = metadata.find("tensor_checksums");
+  const std::string weights =
+      sums == metadata.end() ? "unknown" : sha256_hex(sums->second).substr(0, 16);
+  const data::Vocabulary* const vocabulary = opened.vocabulary();
+  return {{"checkpoint", str("step ", opened.checkpoint->progress().step, ", weights ", weights)},
+          {"precision", std::string(config::to_word(runtime.precision()))},
+          {"model", str("clamp_distance = ", experiment.model.clamp_distance,
+                        ", same_length = ", experiment.model.same_length ? "true" : "false")},
+          {"memory", tiers.empty() ? "none" : join(tiers, "; ")},
+          {"vocabulary", vocabulary != nullptr ? vocabulary->summary()
+                                               : str(runtime.model().vocabulary(), " ids")}};
+}
+
+generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGeneration& opened,
+                             Display& display) {
+  if (!arguments.has_prompt()) return {};
+  if (arguments.prompt_ids) return generate::parse_prompt_ids(*arguments.prompt_ids);
+  const data::Vocabulary* const vocabulary = opened.vocabulary();
+  if (vocabulary == nullptr) {
+    throw_usage({.where = arguments.prompt ? "--prompt" : "--prompt-file",
+                 .failed = "the run was trained on ids: it has no text vocabulary",
+                 .expected = str("ids from 0 to ", opened.runtime().model().vocabulary() - 1),
+                 .got = "a text",
+                 .hint = "give the prompt's ids: --prompt-ids 1,2,3"});
+  }
+  const std::string text = arguments.prompt
+                               ? *arguments.prompt
+                               : read_input([&] { return read_file(arguments.prompt_file); });
+  const std::string source = arguments.prompt ? "--prompt" : arguments.prompt_file.string();
+  const data::NamedText named =
+      arguments.prompt ? data::NamedText{source, text} : data::text_of_file(source, text);
+  if (data::follows_byte_order_mark(named)) {
+    display.note(str(source, ": the byte order mark at its start was skipped"));
+  }
+  generate::Prompt prompt = generate::encode_prompt(*vocabulary, named, opened.settings.keeps_eos);
+  if (prompt.unknown > 0) {
+    display.note(str("the vocabulary lacks ", prompt.unknown,
+                     " of the prompt's words, <unk> stands for them: ", prompt.unknown_list));
+  }
+  return prompt;
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,328 @@
+// mneme train EXP
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "host/base/log.hpp"
+#include "host/base/shell_word.hpp"
+#include "host/cli/arguments.hpp"
+#include "host/cli/command.hpp"
+#include "host/cli/display.hpp"
+#include "host/cli/input.hpp"
+#include "host/cli/interrupt.hpp"
+#include "host/cli/ranges.hpp"
+#include "host/cli/train/train_dry_run.hpp"
+#include "host/tensor/device.hpp"
+#include "host/optim/schedule.hpp"
+#include "host/train/session.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainArguments {
+  fs::path experiment;
+  std::vector<fs::path> memory;
+  SetArgument set;
+  fs::path run;
+  fs::path init;
+  fs::path resume;
+  std::string checkpoint = "last";
+  bool may_change_plugins = false;
+  std::int64_t steps = 0;  // of a run that is extended; 0 = as it is
+  MachineArguments machine;
+  JsonArgument json;
+  bool is_quiet = false;
+  bool is_dry_run = false;
+};
+
+class TrainDisplay final : public run::Observer {
+ public:
+  explicit TrainDisplay(Display& display) : display_(display) {}
+
+  void on_step(const run::StepReport& report) override {
+    display_.update(report);
+    throw_if_interrupted();
+  }
+  void on_eval_progress(std::int64_t, std::int64_t) override { throw_if_interrupted(); }
+  void on_eval(const run::EvalReport& report) override {
+    display_.note(str("step ", report.step, ", ", data::to_word(report.split), ": ",
+                      result_line(report.result)));
+    last_ = report;
+    evaluations_.push_back(run::to_json(report));
+  }
+  void on_checkpoint(std::int64_t step, const fs::path& path) override {
+    display_.note(str("step ", step, ": saved ", path.string()));
+  }
+
+  [[nodiscard]] const std::optional<run::EvalReport>& last() const { return last_; }
+  [[nodiscard]] const Json& evaluations() const { return evaluations_; }
+
+ private:
+  Display& display_;
+  std::optional<run::EvalReport> last_;
+  Json evaluations_ = Json::array();
+};
+
+void check_use(const TrainArguments& arguments) {
+  const bool is_resumed = !arguments.resume.empty();
+  if (!is_resumed && arguments.experiment.empty()) {
+    throw_usage(
+        "train: expected an experiment file EXP, or --resume RUN, got neither; see mneme "
+        "train --help");
+  }
+  if (arguments.is_dry_run && (is_resumed || !arguments.run.empty() || !arguments.init.empty())) {
+    throw_usage(
+        "train --dry-run: nothing is trained or written: expected an experiment file without "
+        "--run, --init and --resume");
+  }
+  const bool has_settings = !arguments.experiment.empty() || !arguments.memory.empty() ||
+                            !arguments.run.empty() || !arguments.init.empty() ||
+                            !arguments.set.overrides().empty();
+  if (!is_resumed && (arguments.checkpoint != "last" || arguments.may_change_plugins)) {
+    throw_usage("train: --checkpoint and --allow-changed-plugin go with --resume RUN");
+  }
+  if (!is_resumed && arguments.steps != 0) {
+    throw_usage("train --steps: it extends a run, with --resume RUN; for a new one use --set ",
+                "train.steps=", arguments.steps);
+  }
+  if (is_resumed && has_settings) {
+    throw_usage(
+        "train --resume: the run's own experiment is continued: expected no experiment "
+        "file, --memory, --set, --init or --run beside it; start a new run for other settings");
+  }
+  if (arguments.memory.size() > 1) {
+    throw_usage("train --memory: expected one file, got ", arguments.memory.size(),
+                "; mneme compare trains several");
+  }
+}
+
+// Makes runs/<experiment>[-<memory>], with a number when that is there. Another process may look
+// for a name at the same time: only the one that makes a folder has it.
+fs::path claim_default_folder(const TrainArguments& arguments) {
+  std::string name = arguments.experiment.stem().string();
+  if (!arguments.memory.empty()) name += '-' + arguments.memory.front().stem().string();
+  fs::path folder = fs::path("runs") / name;
+  std::error_code failure;
+  fs::create_directories(folder.parent_path(), failure);
+  for (int i = 2; !failure; ++i) {
+    if (fs::create_directory(folder, failure)) return folder;
+    if (failure && !fs::exists(folder)) break;
+    failure.clear();
+    folder = fs::path("runs") / str(name, '-', i);
+  }
+  throw_usage({.where = folder.string(),
+               .failed = "the run's folder cannot be made",
+               .got = failure.message(),
+               .hint = "name another place with --run DIR"});
+}
+
+config::Experiment read_experiment(const TrainArguments& arguments) {
+  std::optional<fs::path> memory;
+  if (!arguments.memory.empty()) memory = arguments.memory.front();
+  return config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
+}
+
+std::unique_ptr<train::Session> open_session(const TrainArguments& arguments, fs::path& folder) {
+  train::SessionOptions options;
+  options.runtime.device = tensor::open_device(arguments.machine.device);
+  options.runtime.free_memory = arguments.machine.free_memory();
+  if (!arguments.resume.empty()) {
+    folder = arguments.resume;
+    options.checkpoint = arguments.checkpoint;
+    options.may_change_plugins = arguments.may_change_plugins;
+    options.steps = arguments.steps;
+    auto session = train::Session::resume(folder, std::move(options));
+    if (session->last_checkpoint().empty()) {
+      log_warning(folder.string(), ": has no checkpoint yet: training starts from the beginning");
+    }
+    return session;
+  }
+  const config::Experiment experiment = read_experiment(arguments);
+  folder = arguments.run;
+  options.folder = folder;
+  if (folder.empty()) {
+    options.claim_folder = [&] { return folder = claim_default_folder(arguments); };
+  }
+  options.initial_weights = arguments.init;
+  return std::make_unique<train::Session>(experiment, std::move(options));
+}
+
+// `first_step`: steps that were done before this process.
+Json json_of(train::Session& session, const fs::path& folder, const Json& evaluations,
+             std::int64_t first_step, int interrupted_by) {
+  Json plugins = Json::array();
+  for (const auto& plugin : session.runtime().stack().identities()) {
+    plugins.push_back(run::to_json(plugin));
+  }
+  return {{"format", "mneme-train"},
+          {"run", folder.string()},
+          {"steps", session.step()},
+          {"total_steps", session.total_steps()},
+          {"trained_steps", session.step() - first_step},
+          {"interrupted", interrupted_by != 0},
+          {"stopped_early", session.is_stopped_early()},
+          {"best_step", session.valid_record().best_step},
+          {"tokens", session.tokens()},
+          {"backbone_parameters", session.runtime().backbone_parameter_count()},
+          {"memory_parameters", session.runtime().memory_parameter_count()},
+          {"plugins", std::move(plugins)},
+          {"evaluations", evaluations}};
+}
+
+// What an extended run goes on with.
+std::string extension_text(const train::Session& session) {
+  const config::TrainConfig& train = session.experiment().train;
+  const optim::LearningRate rate(train, session.total_steps());
+  return str("extended to ", session.total_steps(), " steps: the schedule \"",
+             config::to_word(train.schedule), "\" is that of a run of this length, and goes on at ",
+             train.lr * rate.factor(session.step()));
+}
+
+// A run of which nothing was left to do.
+std::string finished_text(const train::Session& session, const fs::path& folder) {
+  std::string text = str("nothing to train: ", folder.string(), " was done after ", session.step(),
+                         " steps, ", session.tokens(), " tokens");
+  if (!session.is_stopped_early()) {
+    text += str("; mneme train --resume ", shell_word(folder.string()),
+                " --steps N extends it to N steps");
+  }
+  return text + '\n';
+}
+
+// Trains to the end or to a signal, which is returned.
+int train_until_signal(train::Session& session, TrainDisplay& observer) {
+  try {
+    session.train(&observer);
+    return 0;
+  } catch (const Interrupted& interrupted) {
+    session.save();
+    return interrupted.signal;
+  }
+}
+
+// `first_step`: steps that were done before this process.
+std::string results_text(const train::Session& session, const fs::path& folder,
+                         std::int64_t first_step) {
+  std::string text;
+  if (session.is_stopped_early()) {
+    const run::ValidRecord& valid = session.valid_record();
+    text += str("stopped early: ", valid.evaluations_since_best,
+                " evaluations without a lower valid loss; the best one was at step ",
+                valid.best_step, '\n');
+  }
+  if (session.step() == first_step) return text + finished_text(session, folder);
+  return text + str("trained ", session.step(), " steps, ", session.tokens(),
+                    " tokens: ", folder.string(), '\n');
+}
+
+// "" without one.
+std::string last_evaluation(const TrainDisplay& observer) {
+  if (!observer.last()) return "";
+  return str(data::to_word(observer.last()->split), ": ", result_line(observer.last()->result),
+             '\n');
+}
+
+int dry_run(const TrainArguments& arguments, const Streams& streams) {
+  train::TrainingPlan plan =
+      read_input([&] { return train::plan_training(read_experiment(arguments)); });
+  plan.free = free_memory();
+  if (!arguments.json.is_stdout()) {
+    streams.out << plan_text(plan, arguments.experiment.string());
+  }
+  arguments.json.write(train::to_json(plan), streams);
+  return 0;
+}
+
+int run(const TrainArguments& arguments, const Streams& streams) {
+  check_use(arguments);
+  arguments.json.check();
+  tensor::set_threads(arguments.machine.threads);
+  if (arguments.is_dry_run) return dry_run(arguments, streams);
+  fs::path folder;
+  const auto session = read_input([&] { return open_session(arguments, folder); });
+
+  Display display(streams, arguments.is_quiet);
+  TrainDisplay observer(display);
+  display.note(str("run folder ", folder.string(), "; ",
+                   session->runtime().backbone_parameter_count(), " parameters in the backbone, ",
+                   session->runtime().memory_parameter_count(), " in the memory"));
+  note_data(display, *session->runtime().dataset());
+  const std::int64_t first_step = session->step();
+  if (arguments.steps != 0) display.note(extension_text(*session));
+  display.begin("train", session->total_steps(), first_step, session->tokens());
+  const InterruptGuard guard;  // until the results are written
+  const bool is_for_people = !arguments.json.is_stdout();
+  int signal = 0;
+  try {
+    signal = train_until_signal(*session, observer);
+  } catch (const Error&) {
+    // What was measured before, say, the disk was full, is a result all the same.
+    display.end();
+    if (is_for_people) streams.out << last_evaluation(observer) << std::flush;
+    throw;
+  }
+  display.end();
+  if (signal != 0) {
+    streams.err << "mneme: stopped by " << signal_name(signal) << " after step " << session->step()
+                << " of " << session->total_steps()
+                << "; saved; continue with mneme train --resume " << shell_word(folder.string())
+                << '\n';
+  } else if (is_for_people) {
+    streams.out << results_text(*session, folder, first_step) << last_evaluation(observer);
+  }
+  arguments.json.write(json_of(*session, folder, observer.evaluations(), first_step, signal),
+                       streams);
+  return signal == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Action& action) {
+  CLI::App* const command = app.add_subcommand("train", "Train the model of an experiment file");
+  const auto arguments = std::make_shared<TrainArguments>();
+  command->add_option("EXP", arguments->experiment, "The experiment file")->type_name("");
+  add_memory_files(*command, arguments->memory,
+                   "Memory file to use in place of the experiment's [memory]");
+  arguments->set.add(*command);
+  command
+      ->add_option("--run", arguments->run,
+                   "Folder to make for the run; default runs/<names of the files>")
+      ->type_name("DIR");
+  command
+      ->add_option("--init", arguments->init,
+                   "Begin with the weights of this run, checkpoint or official safetensors file")
+      ->type_name("SOURCE");
+  command->add_option("--resume", arguments->resume, "Continue the run of this folder")
+      ->type_name("RUN");
+  command
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "With --resume: the checkpoint to continue from: last, best or its number of "
+                   "steps; what the run has of later steps is deleted")
+      ->type_name("WHICH")
+      ->capture_default_str();
+  command->add_flag("--allow-changed-plugin", arguments->may_change_plugins,
+                    "With --resume: continue though a plugin's file is another one than before");
+  command
+      ->add_option("--steps", arguments->steps,
+                   "With --resume: extend the run to so many steps; the schedule becomes that of a "
+                   "run of this length")
+      ->type_name("N")
+      ->check(between(1, kMostCount));
+  command->add_flag("--dry-run", arguments->is_dry_run,
+                    "Show parameters, memory, schedule and data of the training, and stop");
+  arguments->machine.add(*command);
+  arguments->json.add(*command);
+  command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
+  set_examples(*command,
+               {"mneme train configs/quickstart.toml --memory my_memory.toml --run runs/first",
+                "mneme train configs/quickstart.toml --dry-run", "mneme train --resume runs/first",
+                "mneme train --resume runs/first --steps 4000"});
+  command->callback([arguments, &action] {
+    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+  });
+}
+
+}  // namespace mneme::cli

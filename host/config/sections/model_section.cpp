@@ -1,0 +1,152 @@
+#include <utility>
+
+#include "host/base/text.hpp"
+#include "host/config/sections/sections.hpp"
+#include "host/config/words.hpp"
+
+namespace mneme::config {
+namespace {
+
+std::vector<bool> default_ties(std::size_t clusters) {
+  std::vector<bool> ties(clusters, true);
+  ties.front() = false;
+  return ties;
+}
+
+void read_adaptive(Reader& model_reader, const Value& table, ModelConfig& model) {
+  Reader reader = model_reader.inner(table);
+  AdaptiveConfig adaptive;
+  if (reader.require("cutoffs", "a list of increasing token ids, such as [20000, 40000]")) {
+    adaptive.cutoffs =
+        reader
+            .integers(
+                {"cutoffs", "token ids at which the clusters after the first begin, increasing"},
+                kPositive)
+            .value_or(adaptive.cutoffs);
+    for (std::size_t i = 1; i < adaptive.cutoffs.size(); ++i) {
+      if (adaptive.cutoffs[i] > adaptive.cutoffs[i - 1]) continue;
+      reader.problem("cutoffs",
+                     {.expected = "increasing numbers", .got = list_text(adaptive.cutoffs)});
+      break;
+    }
+    if (table.find("cutoffs")->kind() == Kind::kArray && table.find("cutoffs")->items().empty()) {
+      reader.problem(
+          "cutoffs",
+          {.expected = "at least one cutoff",
+           .got = "an empty list",
+           .hint = "remove [model.adaptive] for a plain softmax (--unset model.adaptive)"});
+    }
+  }
+  adaptive.div =
+      reader.integer({"div", "cluster i is embedding / div^i wide"}, adaptive.div, kExtent);
+  adaptive.embedding = reader.integer(
+      {"embedding",
+       "width of the first cluster; the same as model.embedding, in whose place it may be given",
+       "model.embedding"},
+      model.embedding, kExtent);
+  if (model_reader.has("embedding") && adaptive.embedding != model.embedding) {
+    reader.problem("embedding",
+                   {.expected = str(model.embedding, " as in model.embedding"),
+                    .got = str(adaptive.embedding),
+                    .hint = str("give one of the two keys: ", model_reader.removal("embedding"))});
+  }
+  model.embedding = adaptive.embedding;
+  const std::size_t clusters = adaptive.cutoffs.size() + 1;
+  adaptive.tie_projection =
+      reader
+          .booleans({"tie_projection", "one a cluster: the softmax uses the embedding's projection",
+                     "false, then true"})
+          .value_or(default_ties(clusters));
+  if (adaptive.tie_projection.size() != clusters) {
+    reader.problem("tie_projection",
+                   {.expected = str("one value for each of the ", clusters, " clusters"),
+                    .got = str(adaptive.tie_projection.size())});
+  }
+  // The last cluster is narrowest: embedding / div^cutoffs.
+  std::int64_t narrowest = adaptive.embedding;
+  for (std::size_t i = 0; i < adaptive.cutoffs.size(); ++i) narrowest /= adaptive.div;
+  if (narrowest < 1) {
+    reader.problem(
+        "div", {.failed = "the last cluster's width would be 0",
+                .expected = str("embedding / div^", adaptive.cutoffs.size(), " of at least 1"),
+                .got = str(adaptive.embedding, " / ", adaptive.div, "^", adaptive.cutoffs.size())});
+  }
+  reader.finish();
+  model.adaptive = std::move(adaptive);
+}
+
+void read_sizes(Reader& reader, ModelConfig& model) {
+  model.layers = reader.integer({"layers", "layers"}, model.layers, kLayers);
+  model.heads = reader.integer({"heads", "heads of attention"}, model.heads, kLayers);
+  model.width = reader.integer({"width", "width of a layer, D; even with relative positions"},
+                               model.width, kExtent);
+  const bool divides = model.width % model.heads == 0;
+  if (!reader.has("head_width") && !divides) {
+    reader.problem("head_width", {.failed = "missing",
+                                  .expected = str("a number, because width ", model.width,
+                                                  " is not a multiple of heads ", model.heads)});
+  }
+  const std::int64_t share = divides ? model.width / model.heads : 1;
+  model.head_width = reader.integer(
+      {"head_width", "width of a head; heads * head_width need not equal width", "width / heads"},
+      share, kExtent);
+  model.ff = reader.integer({"ff", "inner width of the feed-forward part", "4 * width"},
+                            4 * model.width, kExtent);
+  model.embedding = reader.integer(
+      {"embedding", "width of the embedding table; narrower than width: a projection follows",
+       "width"},
+      model.width, kExtent);
+}
+
+}  // namespace
+
+ModelConfig read_model(Reader reader) {
+  ModelConfig model;
+  model.backbone = reader.choice({"backbone", "what reads the tokens: Transformer-XL"},
+                                 model.backbone, kBackboneWords);
+  read_sizes(reader, model);
+  model.dropout =
+      reader.real({"dropout", "dropout of embeddings, projections and the feed-forward part"},
+                  model.dropout, kProbability);
+  model.attention_dropout = reader.real({"attention_dropout", "dropout of attention probabilities"},
+                                        model.attention_dropout, kProbability);
+  model.position = reader.choice(
+      {"position",
+       "how attention knows distances: relative = Transformer-XL; disentangled = LaMemo, which "
+       "tells left from right; alibi = a slope a head; learned = a table; none"},
+      model.position, kPositionWords);
+  model.norm =
+      reader.choice({"norm", "layer norm after the residual sum (post) or before each part (pre)"},
+                    model.norm, kNormWords);
+  model.tie_embedding = reader.boolean({"tie_embedding", "the softmax uses the embedding table"},
+                                       model.tie_embedding);
+  model.embedding_scale =
+      reader.choice({"embedding_scale", "factor of embeddings: sqrt = the root of width"},
+                    model.embedding_scale, kEmbeddingScaleWords);
+  model.clamp_distance =
+      reader.integer({"clamp_distance", "distances above it count as it; 0 = off"},
+                     model.clamp_distance, kCountOrZero);
+  model.same_length = reader.boolean(
+      {"same_length",
+       "every token sees as many rows: a window of the context capacity that the tiers declare"},
+      model.same_length);
+  model.untie_position_bias = reader.boolean(
+      {"untie_position_bias", "position biases of each layer instead of one pair for all"},
+      model.untie_position_bias);
+  model.init = reader.choice(
+      {"init",
+       "initial weights: official = Transformer-XL's code; article = the digit-sorting article"},
+      model.init, kInitWords);
+  if (is_relative(model.position) && model.width % 2 != 0) {
+    reader.problem("width", {.expected = "an even number with position = \"relative\" (half sines, "
+                                         "half cosines)",
+                             .got = str(model.width)});
+  }
+  const Value* adaptive =
+      reader.table({"adaptive", "adaptive embedding and softmax; absent = plain ones"});
+  if (adaptive != nullptr) read_adaptive(reader, *adaptive, model);
+  reader.finish();
+  return model;
+}
+
+}  // namespace mneme::config

@@ -1,0 +1,384 @@
+#include "host/config/toml/schema.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "host/base/text.hpp"
+
+namespace mneme::config {
+namespace {
+
+// "a.b: text", or the text alone where the position says the key already.
+std::string entry_text(const Position& position, const std::string& path, ErrorText text) {
+  const std::string place = position.text();
+  const bool is_said = path.empty() || place == "--set " + path;
+  text.where = is_said ? place : place.empty() ? path : str(place, ": ", path);
+  return text.compose();
+}
+
+// "memory.tier" of "memory.tier.0".
+std::string without_indices(const std::string& path) {
+  std::string out;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    if (part.find_first_not_of("0123456789") != std::string::npos) {
+      out += (out.empty() ? "" : ".") + part;
+    }
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+void Problems::add(const Position& position, const std::string& path, const ErrorText& text) {
+  entries_.push_back({position.source == nullptr ? "" : *position.source, position.line,
+                      position.column, entry_text(position, path, text)});
+}
+
+void Problems::add(const Error& error) { entries_.push_back({"", 0, 0, error.what()}); }
+
+void Problems::throw_if_any() const {
+  if (entries_.empty()) return;
+  std::vector<Entry> sorted = entries_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.source, a.line, a.column) < std::tie(b.source, b.line, b.column);
+  });
+  std::vector<std::string> lines;
+  for (const Entry& entry : sorted) lines.push_back(entry.text);
+  throw Error(ErrorKind::kUsage, join(lines, "\n"));
+}
+
+bool RealRange::contains(double value) const {
+  if (!std::isfinite(value)) return false;
+  const bool is_above = is_open_min ? value > min : value >= min;
+  const bool is_below = is_open_max ? value < max : value <= max;
+  return is_above && is_below;
+}
+
+std::string range_text(const IntegerRange& range) {
+  const bool has_min = range.min != std::numeric_limits<std::int64_t>::min();
+  const bool has_max = range.max != std::numeric_limits<std::int64_t>::max();
+  if (has_min && has_max) return str("an integer in [", range.min, ", ", range.max, ']');
+  if (has_min) return str("an integer of at least ", range.min);
+  if (has_max) return str("an integer of at most ", range.max);
+  return "an integer";
+}
+
+std::string range_text(const RealRange& range) {
+  const bool has_min = std::isfinite(range.min);
+  const bool has_max = std::isfinite(range.max);
+  if (has_min && has_max) {
+    return str("a real number in ", range.is_open_min ? '(' : '[', range.min, ", ", range.max,
+               range.is_open_max ? ')' : ']');
+  }
+  if (has_min) {
+    return str("a real number ", range.is_open_min ? "above " : "of at least ", range.min);
+  }
+  if (has_max) {
+    return str("a real number ", range.is_open_max ? "below " : "of at most ", range.max);
+  }
+  return "a real number";
+}
+
+std::string describe(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kString:
+      return str(toml_string(value.as_string()), " (a string)");
+    case Kind::kInteger:
+    case Kind::kReal:
+    case Kind::kBoolean:
+      return value.toml();
+    case Kind::kArray:
+    case Kind::kTable:
+      break;
+  }
+  return std::string(kind_text(value.kind()));
+}
+
+std::filesystem::path resolve_path(const Value& value) {
+  const std::filesystem::path path(value.as_string());
+  if (path.is_absolute() || value.position().folder == nullptr) return path.lexically_normal();
+  return (*value.position().folder / path).lexically_normal();
+}
+
+Reader::Reader(const Value& table, Problems& problems, KeyLog* log)
+    : table_(&table), problems_(&problems), log_(log) {}
+
+void Reader::record(const Key& key, const std::string& type, const std::string& fallback) {
+  if (log_ == nullptr) return;
+  const std::string table = without_indices(table_->path());
+  // A getter that uses another one is one request.
+  const bool is_again = !log_->empty() && log_->back().table == table &&
+                        log_->back().key == key.name && key.text.empty();
+  if (is_again) return;
+  const std::string words = !key.fallback.empty()          ? std::string(key.fallback)
+                            : required_.contains(key.name) ? "required"
+                                                           : fallback;
+  log_->push_back({table, std::string(key.name), type, words, std::string(key.text)});
+}
+
+const Value* Reader::value(std::string_view key) {
+  known_.emplace(key);
+  return table_->find(key);
+}
+
+void Reader::refuse(const Value& value, const std::string& expected) {
+  problems_->add(value.position(), value.path(), {.expected = expected, .got = describe(value)});
+}
+
+const Value* Reader::typed(std::string_view key, Kind kind, const std::string& expected) {
+  const Value* found = value(key);
+  if (found == nullptr || found->kind() == kind) return found;
+  refuse(*found, expected);
+  return nullptr;
+}
+
+std::optional<std::int64_t> Reader::integer_of(const Value& value, IntegerRange range) {
+  if (value.kind() == Kind::kInteger && value.as_integer() >= range.min &&
+      value.as_integer() <= range.max) {
+    return value.as_integer();
+  }
+  refuse(value, range_text(range));
+  return std::nullopt;
+}
+
+std::optional<double> Reader::real_of(const Value& value, RealRange range) {
+  const bool is_number = value.kind() == Kind::kInteger || value.kind() == Kind::kReal;
+  if (is_number && range.contains(value.as_real())) return value.as_real();
+  refuse(value, range_text(range));
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> Reader::optional_integer(const Key& key, IntegerRange range) {
+  record(key, range_text(range), "none");
+  const Value* found = value(key.name);
+  return found == nullptr ? std::nullopt : integer_of(*found, range);
+}
+
+std::optional<double> Reader::optional_real(const Key& key, RealRange range) {
+  record(key, range_text(range), "none");
+  const Value* found = value(key.name);
+  return found == nullptr ? std::nullopt : real_of(*found, range);
+}
+
+std::int64_t Reader::integer(const Key& key, std::int64_t fallback, IntegerRange range) {
+  record(key, range_text(range), std::to_string(fallback));
+  return optional_integer(key.name, range).value_or(fallback);
+}
+
+std::uint64_t Reader::seed(const Key& key, std::uint64_t fallback) {
+  record(key, range_text(kNotNegative), std::to_string(fallback));
+  const auto found = optional_integer(key.name, kNotNegative);
+  return found ? static_cast<std::uint64_t>(*found) : fallback;
+}
+
+double Reader::real(const Key& key, double fallback, RealRange range) {
+  record(key, range_text(range), format_exact(fallback));
+  return optional_real(key.name, range).value_or(fallback);
+}
+
+bool Reader::boolean(const Key& key, bool fallback) {
+  record(key, "true or false", fallback ? "true" : "false");
+  const Value* found = typed(key.name, Kind::kBoolean, "true or false");
+  return found == nullptr ? fallback : found->as_boolean();
+}
+
+std::string Reader::text(const Key& key, const std::string& fallback) {
+  record(key, "a string", toml_string(fallback));
+  const Value* found = typed(key.name, Kind::kString, "a string");
+  return found == nullptr ? fallback : found->as_string();
+}
+
+std::string Reader::word(std::string_view key, const std::vector<std::string>& words) {
+  const Value* found = value(key);
+  if (found == nullptr) return "";
+  if (found->kind() == Kind::kString &&
+      std::find(words.begin(), words.end(), found->as_string()) != words.end()) {
+    return found->as_string();
+  }
+  refuse_choice(*found, words, {});
+  return "";
+}
+
+std::filesystem::path Reader::path(const Key& key) {
+  record(key, "a path", "none");
+  const Value* found = typed(key.name, Kind::kString, "a path (a string)");
+  if (found == nullptr) return {};
+  if (found->as_string().empty()) {
+    refuse(*found, "a path (a string)");
+    return {};
+  }
+  return resolve_path(*found);
+}
+
+const std::vector<Value>* Reader::list(std::string_view key, const std::string& expected) {
+  const Value* found = typed(key, Kind::kArray, expected);
+  return found == nullptr ? nullptr : &found->items();
+}
+
+std::optional<std::vector<std::int64_t>> Reader::integers(const Key& key, IntegerRange range) {
+  record(key, "a list, each " + range_text(range), "none");
+  const auto* items = list(key.name, "a list of integers, such as [1, 2]");
+  if (items == nullptr) return std::nullopt;
+  std::vector<std::int64_t> out;
+  bool is_good = true;
+  for (const Value& item : *items) {
+    const auto number = integer_of(item, range);
+    is_good = is_good && number.has_value();
+    out.push_back(number.value_or(0));
+  }
+  return is_good ? std::optional(out) : std::nullopt;
+}
+
+std::optional<std::vector<double>> Reader::reals(const Key& key, RealRange range) {
+  record(key, "a list, each " + range_text(range), "none");
+  const auto* items = list(key.name, "a list of real numbers, such as [0.5, 1.0]");
+  if (items == nullptr) return std::nullopt;
+  std::vector<double> out;
+  bool is_good = true;
+  for (const Value& item : *items) {
+    const auto number = real_of(item, range);
+    is_good = is_good && number.has_value();
+    out.push_back(number.value_or(0));
+  }
+  return is_good ? std::optional(out) : std::nullopt;
+}
+
+std::optional<std::vector<bool>> Reader::booleans(const Key& key) {
+  record(key, "a list of true and false", "none");
+  const auto* items = list(key.name, "a list of booleans, such as [false, true]");
+  if (items == nullptr) return std::nullopt;
+  std::vector<bool> out;
+  bool is_good = true;
+  for (const Value& item : *items) {
+    const bool fits = item.kind() == Kind::kBoolean;
+    if (!fits) refuse(item, "true or false");
+    is_good = is_good && fits;
+    out.push_back(fits && item.as_boolean());
+  }
+  return is_good ? std::optional(out) : std::nullopt;
+}
+
+std::vector<std::string> Reader::texts(const Key& key) {
+  record(key, "a list of strings", "none");
+  std::vector<std::string> out;
+  const auto* items = list(key.name, "a list of strings, such as [\"a\"]");
+  if (items == nullptr) return out;
+  for (const Value& item : *items) {
+    if (item.kind() == Kind::kString && !item.as_string().empty()) {
+      out.push_back(item.as_string());
+    } else {
+      refuse(item, "a string that is not empty");
+    }
+  }
+  return out;
+}
+
+std::vector<std::filesystem::path> Reader::paths(const Key& key) {
+  record(key, "a list of paths", "none");
+  std::vector<std::filesystem::path> out;
+  const auto* items = list(key.name, "a list of paths, such as [\"folder\"]");
+  if (items == nullptr) return out;
+  for (const Value& item : *items) {
+    if (item.kind() == Kind::kString && !item.as_string().empty()) {
+      out.push_back(resolve_path(item));
+    } else {
+      refuse(item, "a path (a string)");
+    }
+  }
+  return out;
+}
+
+const Value* Reader::table(const Key& key) {
+  record(key, "a table", "none");
+  return typed(
+      key.name, Kind::kTable,
+      str("a table, [", table_->path().empty() ? "" : table_->path() + '.', key.name, ']'));
+}
+
+std::vector<const Value*> Reader::tables(const Key& key) {
+  record(key, "tables", "none");
+  std::vector<const Value*> out;
+  const std::string name =
+      table_->path().empty() ? std::string(key.name) : str(table_->path(), '.', key.name);
+  const auto* items = list(key.name, str("an array of tables, [[", name, "]]"));
+  if (items == nullptr) return out;
+  for (const Value& item : *items) {
+    if (item.is_table()) {
+      out.push_back(&item);
+    } else {
+      refuse(item, str("a table, [[", name, "]]"));
+    }
+  }
+  return out;
+}
+
+bool Reader::require(std::string_view key, const std::string& what) {
+  required_.emplace(key);
+  if (value(key) != nullptr) return true;
+  problem(key, {.failed = "missing", .expected = what});
+  return false;
+}
+
+void Reader::problem(std::string_view key, ErrorText text) {
+  const Value* found = table_->find(key);
+  const std::string path =
+      table_->path().empty() ? toml_key(key) : str(table_->path(), '.', toml_key(key));
+  problems_->add(found == nullptr ? table_->position() : found->position(), path, text);
+}
+
+std::string Reader::removal(std::string_view key) const {
+  const Value* found = table_->find(key);
+  if (found != nullptr) return removal_of(*found);
+  return str("remove the key (--unset ", table_->path().empty() ? "" : table_->path() + '.', key,
+             ')');
+}
+
+std::string removal_of(const Value& value) {
+  const auto& source = value.position().source;
+  if (source != nullptr && source->starts_with("--set ")) return "leave out " + *source;
+  return str("remove the key (--unset ", value.path(), ')');
+}
+
+void Reader::refuse_choice(const Value& value, const std::vector<std::string>& available,
+                           const std::vector<std::string>& later) {
+  if (value.kind() != Kind::kString) {
+    refuse(value, quoted_list(available));
+    return;
+  }
+  const std::string& word = value.as_string();
+  if (std::find(later.begin(), later.end(), word) != later.end()) {
+    problems_->add(value.position(), value.path(),
+                   {.failed = str('"', word, "\" is not available in this build"),
+                    .expected = quoted_list(available)});
+    return;
+  }
+  problems_->add(value.position(), value.path(),
+                 {.expected = quoted_list(available),
+                  .got = toml_string(word) + did_you_mean(word, available)});
+}
+
+std::vector<Member> Reader::take_rest() {
+  std::vector<Member> rest;
+  for (const Member& member : table_->members()) {
+    if (known_.insert(member.key).second) rest.push_back(member);
+  }
+  return rest;
+}
+
+void Reader::finish(const std::vector<std::string>& also_known) {
+  std::vector<std::string> candidates(known_.begin(), known_.end());
+  candidates.insert(candidates.end(), also_known.begin(), also_known.end());
+  for (const Member& member : take_rest()) {
+    const std::string hint = candidates.empty() || !nearest(member.key, candidates).empty()
+                                 ? ""
+                                 : "known keys: " + join(candidates, ", ");
+    problems_->add(member.key_position, member.value.path(),
+                   {.failed = "unknown key" + did_you_mean(member.key, candidates), .hint = hint});
+  }
+}
+
+}  // namespace mneme::config

@@ -1,0 +1,203 @@
+// Reading tables by schema: typed access that collects every error before one is thrown.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/config/toml/toml.hpp"
+
+namespace mneme::config {
+
+// Errors of one or more files, thrown together.
+class Problems {
+ public:
+  // Adds "position: key path: text"; `text.where` is ignored.
+  void add(const Position& position, const std::string& path, const ErrorText& text);
+  // Adds every line of another error.
+  void add(const Error& error);
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  // Throws one Error (kUsage) with a line per problem, ordered by place; nothing when empty.
+  void throw_if_any() const;
+
+ private:
+  struct Entry {
+    std::string source;
+    std::uint32_t line;
+    std::uint32_t column;
+    std::string text;
+  };
+  std::vector<Entry> entries_;
+};
+
+// Bounds of a number, both included unless `is_open_*`. NaN and infinities are never inside.
+struct IntegerRange {
+  std::int64_t min = std::numeric_limits<std::int64_t>::min();
+  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+};
+struct RealRange {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool is_open_min = false;
+  bool is_open_max = false;
+
+  [[nodiscard]] bool contains(double value) const;
+};
+inline constexpr IntegerRange kPositive{1, std::numeric_limits<std::int64_t>::max()};
+inline constexpr IntegerRange kNotNegative{0, std::numeric_limits<std::int64_t>::max()};
+
+// "an integer of at least 1", "a real number in [0, 1)", for messages.
+[[nodiscard]] std::string range_text(const IntegerRange& range);
+[[nodiscard]] std::string range_text(const RealRange& range);
+
+// What a value is, for messages: "\"abc\" (a string)", "1.5", "a table".
+[[nodiscard]] std::string describe(const Value& value);
+
+// A word of a choice. A word that a later version knows gets `is_available = false`: it is refused
+// with a message of its own.
+template <typename E>
+struct Word {
+  std::string_view text;
+  E value;
+  bool is_available = true;
+};
+
+// The word of an enum value in its table.
+template <typename E, std::size_t n>
+[[nodiscard]] constexpr std::string_view word_of(E value, const Word<E> (&words)[n]) {
+  for (const Word<E>& word : words) {
+    if (word.value == value) return word.text;
+  }
+  return "?";
+}
+
+// A key as a getter names it. What is given beside the name is for people: docs/configuration.md
+// and `mneme config keys` print it.
+struct Key {
+  Key(const char* key) : name(key) {}         // NOLINT: a name alone is a key
+  Key(std::string_view key) : name(key) {}    // NOLINT
+  Key(const std::string& key) : name(key) {}  // NOLINT
+  Key(std::string_view key, std::string_view meaning, std::string_view default_text = {})
+      : name(key), text(meaning), fallback(default_text) {}
+
+  std::string_view name;
+  std::string_view text = {};      // what it means
+  std::string_view fallback = {};  // the default in words, where it follows from other keys
+};
+
+// What a getter was asked for.
+struct KeyRecord {
+  std::string table;     // its path, without the indices of arrays: "memory.tier"
+  std::string key;       // "rows"
+  std::string type;      // "an integer of at least 1"
+  std::string fallback;  // the default as TOML, or in words: "none", "required"
+  std::string text;
+};
+using KeyLog = std::vector<KeyRecord>;
+
+// Reads one table. Every getter marks its key as known; a value that does not fit goes to
+// `problems` and the fallback is returned. finish() reports the keys that nobody asked for.
+// The table and the problems must outlive the reader.
+class Reader {
+ public:
+  // `log`, when given, gets a record of every key that a getter is asked for.
+  Reader(const Value& table, Problems& problems, KeyLog* log = nullptr);
+  // A reader of a table inside this one, with the same problems and log.
+  [[nodiscard]] Reader inner(const Value& table) const { return {table, *problems_, log_}; }
+
+  [[nodiscard]] bool has(std::string_view key) const { return table_->find(key) != nullptr; }
+  // The member as it is, marked as known; nullptr when absent.
+  const Value* value(std::string_view key);
+
+  std::int64_t integer(const Key& key, std::int64_t fallback, IntegerRange range = {});
+  std::uint64_t seed(const Key& key, std::uint64_t fallback);
+  double real(const Key& key, double fallback, RealRange range = {});
+  bool boolean(const Key& key, bool fallback);
+  std::string text(const Key& key, const std::string& fallback);
+  // One of `words`; "" when absent or refused.
+  std::string word(std::string_view key, const std::vector<std::string>& words);
+  // A path, made absolute; relative paths are relative to where the value was written. "" when
+  // absent.
+  std::filesystem::path path(const Key& key);
+
+  std::optional<std::int64_t> optional_integer(const Key& key, IntegerRange range = {});
+  std::optional<double> optional_real(const Key& key, RealRange range = {});
+  std::optional<std::vector<std::int64_t>> integers(const Key& key, IntegerRange range = {});
+  std::optional<std::vector<double>> reals(const Key& key, RealRange range = {});
+  std::optional<std::vector<bool>> booleans(const Key& key);
+  // The strings of a list; empty when absent or refused.
+  std::vector<std::string> texts(const Key& key);
+  std::vector<std::filesystem::path> paths(const Key& key);
+
+  // The member when it is a table; an array of tables; nullptr (or empty) when absent or wrong.
+  const Value* table(const Key& key);
+  std::vector<const Value*> tables(const Key& key);
+
+  // Reports the key as missing when it is; `what` says what it should hold.
+  bool require(std::string_view key, const std::string& what);
+
+  template <typename E, std::size_t n>
+  E choice(const Key& key, E fallback, const Word<E> (&words)[n]) {
+    std::vector<std::string> available;
+    std::vector<std::string> later;
+    for (const Word<E>& word : words) {
+      if (word.is_available) available.emplace_back(word.text);
+    }
+    record(key, quoted_list(available), toml_string(word_of(fallback, words)));
+    const Value* found = value(key.name);
+    if (found == nullptr) return fallback;
+    for (const Word<E>& word : words) {
+      const bool is_it = found->kind() == Kind::kString && found->as_string() == word.text;
+      if (is_it && word.is_available) return word.value;
+      if (!word.is_available) later.emplace_back(word.text);
+    }
+    refuse_choice(*found, available, later);
+    return fallback;
+  }
+
+  // How to remove a key, for messages: removal_of() its value where it has one.
+  [[nodiscard]] std::string removal(std::string_view key) const;
+  // Reports a problem of one key (at its value, or at the table when the key is absent).
+  void problem(std::string_view key, ErrorText text);
+  // Members that no getter has asked for; they count as known from then on.
+  std::vector<Member> take_rest();
+  // Reports every member that no getter asked for, with the nearest known key. `also_known` are
+  // keys that this table has elsewhere, for suggestions only.
+  void finish(const std::vector<std::string>& also_known = {});
+
+  [[nodiscard]] const Value& self() const noexcept { return *table_; }
+
+ private:
+  // Adds to the log; `fallback` stands where the key has no default in words and is not required.
+  void record(const Key& key, const std::string& type, const std::string& fallback);
+  const Value* typed(std::string_view key, Kind kind, const std::string& expected);
+  void refuse(const Value& value, const std::string& expected);
+  void refuse_choice(const Value& value, const std::vector<std::string>& available,
+                     const std::vector<std::string>& later);
+  std::optional<std::int64_t> integer_of(const Value& value, IntegerRange range);
+  std::optional<double> real_of(const Value& value, RealRange range);
+  const std::vector<Value>* list(std::string_view key, const std::string& expected);
+
+  const Value* table_;
+  Problems* problems_;
+  KeyLog* log_;
+  std::set<std::string, std::less<>> known_;
+  std::set<std::string, std::less<>> required_;
+};
+
+// The absolute path that a string value names.
+[[nodiscard]] std::filesystem::path resolve_path(const Value& value);
+
+// How to remove a value, for messages: "remove the key (--unset data.split)", or "leave out --set
+// data.split" where it came from there.
+[[nodiscard]] std::string removal_of(const Value& value);
+
+}  // namespace mneme::config

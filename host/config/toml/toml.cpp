@@ -1,0 +1,296 @@
+#include "host/config/toml/toml.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
+#include "host/config/toml/key_path.hpp"
+
+namespace mneme::config {
+namespace {
+
+// Deeper trees have no use here, and recursion over them must not exhaust the stack.
+constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxKeyDots = 32;
+
+// The position of everything that a text holds, but for line and column.
+struct Origin {
+  std::shared_ptr<const std::string> source;
+  std::shared_ptr<const std::filesystem::path> folder;
+
+  Origin(const std::string& name, const std::filesystem::path& base)
+      : source(std::make_shared<const std::string>(name)),
+        folder(std::make_shared<const std::filesystem::path>(base)) {}
+
+  [[nodiscard]] Position at(std::uint32_t line, std::uint32_t column) const {
+    return {source, folder, line, column};
+  }
+  [[nodiscard]] Position at(const toml::source_position& place) const {
+    return at(place.line, place.column);
+  }
+};
+
+[[noreturn]] void fail(const Position& position, const std::string& failed,
+                       const std::string& expected = "", const std::string& got = "",
+                       const std::string& hint = "") {
+  throw_usage(
+      {.where = position.text(), .failed = failed, .expected = expected, .got = got, .hint = hint});
+}
+
+// toml++ limits the nesting of values but not of dotted keys, and destroys the tables that they
+// make recursively: a key of 100,000 parts overflows its stack. This refuses such keys beforehand.
+class KeyGuard {
+ public:
+  KeyGuard(std::string_view text, const Origin& origin) : text_(text), origin_(origin) {}
+
+  void check() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '#') {
+        skip_to_line_end();
+      } else if (c == '"' || c == '\'') {
+        skip_string(c);
+      } else {
+        if (c == '.') count_dot();
+        if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) dots_ = 0;
+        ++at_;
+      }
+    }
+  }
+
+ private:
+  void skip_to_line_end() {
+    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+  }
+
+  void skip_string(char quote) {
+    const std::string triple(3, quote);
+    const bool is_multiline = text_.substr(at_, 3) == triple;
+    at_ += is_multiline ? 3 : 1;
+    while (at_ < text_.size()) {
+      if (quote == '"' && text_[at_] == '\\') {
+        at_ += 2;
+      } else if (is_multiline && text_.substr(at_, 3) == triple) {
+        at_ += 3;
+        return;
+      } else if (!is_multiline && (text_[at_] == quote || text_[at_] == '\n')) {
+        ++at_;
+        return;
+      } else {
+        ++at_;
+      }
+    }
+  }
+
+  void count_dot() {
+    if (++dots_ <= kMaxKeyDots) return;
+    const std::string_view before = text_.substr(0, at_);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 = 0
+    fail(origin_.at(static_cast<std::uint32_t>(line),
+                    static_cast<std::uint32_t>(at_ - line_start + 1)),
+         "too many parts in a key", str("at most ", kMaxKeyDots + 1), "more");
+  }
+
+  std::string_view text_;
+  const Origin& origin_;
+  std::size_t at_ = 0;
+  std::size_t dots_ = 0;
+};
+
+Value convert(const toml::node& node, const Origin& origin, const std::string& path,
+              std::size_t depth);
+
+std::string child_path(const std::string& parent, std::string_view key) {
+  return parent.empty() ? toml_key(key) : str(parent, '.', toml_key(key));
+}
+
+Value convert_table(const toml::table& table, const Origin& origin, const std::string& path,
+                    std::size_t depth) {
+  // toml++ sorts keys by name; people expect the order of the file.
+  std::vector<std::pair<const toml::key*, const toml::node*>> order;
+  for (const auto& [key, node] : table) order.emplace_back(&key, &node);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    const toml::source_position& left = a.first->source().begin;
+    const toml::source_position& right = b.first->source().begin;
+    return std::pair(left.line, left.column) < std::pair(right.line, right.column);
+  });
+  Value value = Value::table(origin.at(table.source().begin), path);
+  for (const auto& [key, node] : order) {
+    value.set(std::string(key->str()), origin.at(key->source().begin),
+              convert(*node, origin, child_path(path, key->str()), depth + 1));
+  }
+  return value;
+}
+
+Value convert(const toml::node& node, const Origin& origin, const std::string& path,
+              std::size_t depth) {
+  const Position position = origin.at(node.source().begin);
+  if (depth > kMaxDepth) {
+    fail(position, "nested too deeply", str("at most ", kMaxDepth, " levels"));
+  }
+  switch (node.type()) {
+    case toml::node_type::table:
+      return convert_table(*node.as_table(), origin, path, depth);
+    case toml::node_type::array: {
+      Value value = Value::array(position, path);
+      std::size_t index = 0;
+      for (const toml::node& item : *node.as_array()) {
+        value.items().push_back(convert(item, origin, str(path, '.', index++), depth + 1));
+      }
+      return value;
+    }
+    case toml::node_type::string:
+      return Value::string(**node.as_string(), position, path);
+    case toml::node_type::integer:
+      return Value::integer(**node.as_integer(), position, path);
+    case toml::node_type::floating_point:
+      return Value::real(**node.as_floating_point(), position, path);
+    case toml::node_type::boolean:
+      return Value::boolean(**node.as_boolean(), position, path);
+    default:
+      break;
+  }
+  fail(position, str(path, ": dates and times have no use here"),
+       "a table, an array, a string, a number or a boolean", "", "quote it to make it a string");
+}
+
+Value parse(std::string_view text, const Origin& origin) {
+  KeyGuard(text, origin).check();
+  try {
+    const toml::table table = toml::parse(text, *origin.source);
+    Value root = convert_table(table, origin, "", 0);
+    return root;
+  } catch (const toml::parse_error& error) {
+    fail(origin.at(error.source().begin), std::string(error.description()));
+  }
+}
+
+// A copy of `value` whose positions and paths say that it came from the command line.
+Value at_override(const Value& value, const Position& position, const std::string& path) {
+  switch (value.kind()) {
+    case Kind::kString:
+      return Value::string(value.as_string(), position, path);
+    case Kind::kInteger:
+      return Value::integer(value.as_integer(), position, path);
+    case Kind::kReal:
+      return Value::real(value.as_real(), position, path);
+    case Kind::kBoolean:
+      return Value::boolean(value.as_boolean(), position, path);
+    case Kind::kArray: {
+      Value array = Value::array(position, path);
+      for (std::size_t i = 0; i < value.items().size(); ++i) {
+        array.items().push_back(at_override(value.items()[i], position, str(path, '.', i)));
+      }
+      return array;
+    }
+    case Kind::kTable:
+      break;
+  }
+  Value table = Value::table(position, path);
+  for (const Member& member : value.members()) {
+    table.set(member.key, position,
+              at_override(member.value, position, child_path(path, member.key)));
+  }
+  return table;
+}
+
+Value parse_override_value(const std::string& text, const Position& position) {
+  const std::string failed = "cannot read the value " + toml_string(text);
+  const std::string expected = "one TOML value or a bare word";
+  if (text.find('\n') != std::string::npos) fail(position, failed, expected, "several lines");
+  try {
+    const Value table = parse("v = " + text, Origin("value", *position.folder));
+    return table.members().front().value;
+  } catch (const Error& error) {
+    // What opens like a TOML value was meant as one; anything else is a word that needs no quotes.
+    const bool is_meant_as_toml =
+        !text.empty() && std::string_view("\"'[{").find(text.front()) != std::string_view::npos;
+    if (is_meant_as_toml) fail(position, failed, expected, error.what());
+  }
+  return Value::string(text, position, "");
+}
+
+bool is_index(const std::string& part) {
+  return !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// The array's item that `part` names.
+Value& item_at(Value& array, const std::string& part, const Position& position) {
+  std::size_t index = 0;
+  const char* end = part.data() + part.size();
+  const auto result = std::from_chars(part.data(), end, index);
+  const bool fits = is_index(part) && result.ec == std::errc{};
+  if (!fits || index >= array.items().size()) {
+    const std::size_t count = array.items().size();
+    fail(position, str(array.path(), " has ", count, count == 1 ? " item" : " items"),
+         count == 0 ? "no index" : str("an index from 0 to ", count - 1), toml_string(part));
+  }
+  return array.items()[index];
+}
+
+}  // namespace
+
+Value parse_toml_file(const std::filesystem::path& path) {
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  const std::string text = read_file(path, kMostConfigBytes);
+  try {
+    return parse(text, Origin(path.string(), folder));
+  } catch (const Error& error) {
+    if (path.extension() == ".toml") throw;
+    throw Error(error.kind(), error.what(),
+                str("is ", path.string(), " the file that you meant? It was read as TOML"));
+  }
+}
+
+Value parse_toml(std::string_view text, const std::string& source,
+                 const std::filesystem::path& folder) {
+  return parse(text, Origin(source, std::filesystem::absolute(folder)));
+}
+
+void apply_override(Value& root, const Override& override) {
+  const Origin origin("--set " + override.key, std::filesystem::current_path());
+  const Position position = origin.at(0, 0);
+  const std::vector<std::string> parts = split_key(override.key);
+  if (parts.size() > kMaxKeyDots + 1) {
+    fail(origin.at(0, 0), "too many parts in a key", str("at most ", kMaxKeyDots + 1),
+         str(parts.size()));
+  }
+  const Value value = parse_override_value(override.value, position);
+  Value* at = &root;
+  std::string path;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string& part = parts[i];
+    if (part.empty()) fail(position, "a part of the key is empty", "key.key=value");
+    const bool is_last = i + 1 == parts.size();
+    if (at->kind() == Kind::kArray) {
+      Value& item = item_at(*at, part, position);
+      path += str('.', part);
+      if (is_last) item = at_override(value, position, path);
+      at = &item;
+      continue;
+    }
+    if (!at->is_table()) {
+      fail(position, str(path, " has no keys"), "a table", std::string(kind_text(at->kind())));
+    }
+    path = child_path(path, part);
+    Value* next = at->find(part);
+    if (is_last) {
+      at->set(part, position, at_override(value, position, path));
+    } else if (next == nullptr) {
+      if (is_index(parts[i + 1])) {
+        fail(position, str(path, " is not there"), "a key of the file",
+             str("item ", parts[i + 1], " of nothing"));
+      }
+      next = &at->set(part, position, Value::table(position, path));
+    }
+    at = next;
+  }
+}
+
+}  // namespace mneme::config

@@ -1,0 +1,307 @@
+#include "host/data/prepare/prepare.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/base/file/sha256.hpp"
+#include "host/data/id_file.hpp"
+#include "host/data/prepare/prepared.hpp"
+#include "host/data/prepare/staged_folder.hpp"
+#include "host/data/text/utf8.hpp"
+
+namespace mneme::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kWhitespace = " \t\n\v\f\r";
+
+std::size_t index_of(Split split) { return static_cast<std::size_t>(split); }
+
+// data.json keeps paths and the mark, and JSON is UTF-8. Found out before the work, not after it.
+void check_recorded(const std::string& option, const std::string& text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = decode_utf8(text, i).bytes;
+    if (bytes == 0) {
+      throw_usage({.where = str(option, ": ", text),
+                   .failed = "data.json cannot hold it",
+                   .expected = "UTF-8",
+                   .got = str("another byte index_of offset ", i),
+                   .hint = "choose another name"});
+    }
+    i += bytes;
+  }
+}
+
+// The regular files of a folder by name; index_of least one.
+std::vector<fs::path> files_in(const fs::path& folder, const std::string& option) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(fs::absolute(entry.path()));
+  }
+  if (files.empty()) {
+    throw_usage({.where = str(option, ": ", folder.string()),
+                 .failed = "there is no text to read",
+                 .expected = "a folder with text files",
+                 .got = "no file in it",
+                 .hint = "name another folder; those inside it are not searched"});
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// The files themselves, and a folder's files by name.
+std::vector<fs::path> expand(const std::vector<fs::path>& paths, const std::string& option) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : paths) {
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) {
+      files.push_back(fs::absolute(path));
+      continue;
+    }
+    const std::vector<fs::path> inside = files_in(path, option);
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  for (const fs::path& file : files) check_recorded(option, file.string());
+  return files;
+}
+
+NamedText trimmed(NamedText text) {
+  const std::string_view whole = text.context();
+  const std::size_t begin = text.text.find_first_not_of(kWhitespace);
+  const std::size_t end = text.text.find_last_not_of(kWhitespace);
+  text.text =
+      begin == text.text.npos ? text.text.substr(0, 0) : text.text.substr(begin, end + 1 - begin);
+  text.whole = whole;
+  return text;
+}
+
+// Prepares one corpus.
+class Preparer {
+ public:
+  explicit Preparer(const PrepareOptions& options) : options_(options) {
+    for (const Split split : kSplits) open(split);
+    check_recorded("--document-mark", options_.documents.mark);
+    check_recorded("--vocabulary-file", options_.vocabulary_file.string());
+    if (!options_.split.empty()) cut();
+    if (options_.preparation != Preparation::kText8) return;
+    for (auto& texts : texts_) std::transform(texts.begin(), texts.end(), texts.begin(), trimmed);
+  }
+
+  Json write(const fs::path& folder) {
+    StagedFolder staged(folder);  // first: a place that cannot be used is found out index_of once
+    const Vocabulary vocabulary = make_vocabulary();
+    Json json;
+    json["format"] = kPreparedFormat;
+    json["revision"] = kPreparedRevision;
+    json["vocabulary"] = {{"kind", to_word(vocabulary.kind())},
+                          {"size", vocabulary.size()},
+                          {"sha256", vocabulary.sha256()}};
+    json["settings"] = settings(vocabulary);
+    for (const Split split : kSplits) {
+      if (texts_[index_of(split)].empty()) continue;
+      json["splits"][std::string(to_word(split))] = write_split(split, vocabulary, staged.path());
+    }
+    vocabulary.save(staged.path() / "vocabulary.json");
+    write_file_atomic(staged.path() / "data.json", json.dump(2) + "\n");
+    staged.commit();
+    return json;
+  }
+
+ private:
+  void open(Split split) {
+    const std::vector<fs::path> paths =
+        expand(options_.files[index_of(split)], str("--", to_word(split)));
+    if (paths.empty() && split != Split::kTrain) return;
+    if (!options_.split.empty() && split != Split::kTrain) {
+      throw_usage({.where = str("--", to_word(split)),
+                   .failed = "the splits are shares of the training file",
+                   .expected = "--split or files of their own, not both",
+                   .got = paths.front().string()});
+    }
+    files_[index_of(split)].emplace(paths, key_of(split));
+    texts_[index_of(split)] = files_[index_of(split)]->texts();
+  }
+
+  void cut() {
+    const std::vector<NamedText>& training = texts_[index_of(Split::kTrain)];
+    if (training.size() != 1) {
+      throw_usage({.where = "--split",
+                   .failed = "shares are cut from one text",
+                   .expected = "one training file",
+                   .got = str(training.size())});
+    }
+    const auto parts =
+        cut_shares(training.front(), options_.split, options_.vocabulary, options_.documents);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      texts_[i].clear();
+      if (!parts[i].text.empty()) texts_[i].push_back(parts[i]);
+    }
+  }
+
+  void begin(const std::string& work) const {
+    if (options_.on_work) options_.on_work(work);
+  }
+
+  [[nodiscard]] std::vector<NamedText> all_texts() const {
+    std::vector<NamedText> all;
+    for (const auto& texts : texts_) all.insert(all.end(), texts.begin(), texts.end());
+    return all;
+  }
+
+  [[nodiscard]] Vocabulary make_vocabulary() const {
+    if (!options_.vocabulary_file.empty()) return load_vocabulary();
+    begin("build the vocabulary");
+    if (options_.preparation == Preparation::kEnwik8) {
+      return Vocabulary::bytes_without_newline(all_texts(), options_.on_tokens);
+    }
+    if (options_.preparation == Preparation::kText8) {
+      return Vocabulary::characters(all_texts(), CharacterOrder::kCount, options_.on_tokens);
+    }
+    const std::vector<NamedText>& training = texts_[index_of(Split::kTrain)];
+    if (options_.vocabulary == VocabularyKind::kChar) {
+      return Vocabulary::characters(training, CharacterOrder::kCodePoint, options_.on_tokens);
+    }
+    if (options_.vocabulary == VocabularyKind::kWord) {
+      return Vocabulary::words(training, options_.words, options_.on_tokens);
+    }
+    return Vocabulary::bytes();
+  }
+
+  [[nodiscard]] Vocabulary load_vocabulary() const {
+    check_data_file(options_.vocabulary_file, "--vocabulary-file", "a vocabulary.json");
+    Vocabulary vocabulary = Vocabulary::load(options_.vocabulary_file);
+    if (vocabulary.kind() != options_.vocabulary) {
+      throw_usage({.where = str("--vocabulary-file: ", options_.vocabulary_file.string()),
+                   .failed = "a vocabulary of another kind",
+                   .expected = str("--vocabulary ", to_word(vocabulary.kind())),
+                   .got = str("--vocabulary ", to_word(options_.vocabulary))});
+    }
+    check_line_ends(vocabulary);
+    return vocabulary;
+  }
+
+  // What a preparation does index_of the ends of lines is a property of its vocabulary.
+  void check_line_ends(const Vocabulary& vocabulary) const {
+    const bool is_words = options_.preparation == Preparation::kWikitext103;
+    const bool is_bytes = options_.preparation == Preparation::kEnwik8;
+    const bool is_other =
+        (is_words && !vocabulary.adds_eos()) || (is_bytes && !vocabulary.drops_newlines());
+    if (!is_other) return;
+    throw_usage({.where = str("--vocabulary-file: ", options_.vocabulary_file.string()),
+                 .failed = str("no vocabulary of --preparation ", to_word(options_.preparation)),
+                 .expected = is_words ? "one with an <eos> index_of each line's end"
+                                      : "one that leaves newlines out",
+                 .got = str("a ", vocabulary.summary(), ", that does not"),
+                 .hint = "take the file of a text prepared likewise, or leave --preparation out"});
+  }
+
+  [[nodiscard]] Json settings(const Vocabulary& vocabulary) const {
+    Json json;
+    json["preparation"] = to_word(options_.preparation);
+    json["documents"] = config::to_word(options_.documents.unit);
+    if (!options_.documents.mark.empty()) json["document_mark"] = options_.documents.mark;
+    if (!options_.split.empty()) json["split"] = options_.split;
+    if (!options_.vocabulary_file.empty()) {
+      json["vocabulary_file"] = options_.vocabulary_file.string();
+    } else if (vocabulary.kind() == VocabularyKind::kWord) {
+      json["min_count"] = options_.words.min_count;
+      json["vocabulary_size"] = options_.words.max_size;
+    }
+    if (vocabulary.kind() == VocabularyKind::kWord) json["add_eos"] = vocabulary.adds_eos();
+    return json;
+  }
+
+  Json write_split(Split split, const Vocabulary& vocabulary, const fs::path& folder) {
+    begin(str("encode ", to_word(split)));
+    const std::string name = str(to_word(split), ".safetensors");
+    IdFileWriter file(folder / name, vocabulary.size(), options_.on_tokens);
+    const EncodedTexts encoded =
+        encode_texts(texts_[index_of(split)], key_of(split), vocabulary, options_.documents, file);
+    file.finish(encoded.documents);
+    const EncodeCounts& counts = encoded.counts;
+    Json json;
+    json["file"] = name;
+    json["sha256"] = sha256_file(folder / name);
+    json["bytes_per_token"] = token_width(vocabulary.size());
+    json["tokens"] = counts.tokens;
+    json["documents"] = encoded.documents.size();
+    json["lines"] = counts.lines;
+    json["words"] = counts.words;
+    json["bytes"] = counts.bytes;
+    json["characters"] = counts.characters;
+    json["unknown"] = counts.unknown;
+    json["unknown_share"] =
+        counts.words == 0 ? 0.0
+                          : static_cast<double>(counts.unknown) / static_cast<double>(counts.words);
+    json["sources"] = sources(options_.split.empty() ? split : Split::kTrain);
+    return json;
+  }
+
+  Json sources(Split split) {
+    Json json = Json::array();
+    for (const NamedText& text : files_[index_of(split)]->texts()) {
+      std::string& digest = digests_[text.source];
+      const std::string_view file = text.context();
+      if (digest.empty()) digest = sha256_hex(file);
+      json.push_back({{"path", text.source}, {"bytes", file.size()}, {"sha256", digest}});
+    }
+    return json;
+  }
+
+  const PrepareOptions& options_;
+  std::array<std::optional<TextFiles>, kSplits.size()> files_;
+  std::array<std::vector<NamedText>, kSplits.size()> texts_;
+  std::map<std::string, std::string> digests_;  // of source files
+};
+
+}  // namespace
+
+std::string_view to_word(Preparation preparation) {
+  switch (preparation) {
+    case Preparation::kNone:
+      return "none";
+    case Preparation::kWikitext103:
+      return "wikitext-103";
+    case Preparation::kEnwik8:
+      return "enwik8";
+    case Preparation::kText8:
+      return "text8";
+  }
+  return "?";
+}
+
+PrepareOptions with_preparation(PrepareOptions options) {
+  const bool has_other_files =
+      !options.files[index_of(Split::kValid)].empty() || !options.files[index_of(Split::kTest)].empty();
+  switch (options.preparation) {
+    case Preparation::kNone:
+      return options;
+    case Preparation::kWikitext103:
+      options.vocabulary = VocabularyKind::kWord;
+      options.words = {};
+      options.documents = {.unit = config::Documents::kHeading};
+      return options;
+    case Preparation::kEnwik8:
+    case Preparation::kText8:
+      options.vocabulary = options.preparation == Preparation::kEnwik8 ? VocabularyKind::kByte
+                                                                       : VocabularyKind::kChar;
+      options.documents = {};
+      if (!has_other_files && options.split.empty()) options.split = {0.9, 0.05, 0.05};
+      return options;
+  }
+  return options;
+}
+
+Json prepare(const PrepareOptions& options, const fs::path& folder) {
+  const PrepareOptions full = with_preparation(options);
+  return Preparer(full).write(folder);
+}
+
+}  // namespace mneme::data

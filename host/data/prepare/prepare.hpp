@@ -1,0 +1,59 @@
+// Encodes texts of any size once, into a folder that experiments read by data.prepared.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/base/json.hpp"
+#include "host/data/text/documents.hpp"
+#include "host/data/split.hpp"
+#include "host/data/text/vocabulary.hpp"
+
+namespace mneme::data {
+
+// How a corpus is prepared by the programs that published numbers on it; docs/data.md describes
+// each with the counts that come out.
+enum class Preparation {
+  kNone,         // as the options say
+  kWikitext103,  // words, <eos> at each line's end, articles are documents
+  kEnwik8,       // bytes without newlines, numbered by falling count over all splits
+  kText8,        // characters, numbered likewise; each split loses blanks at both ends
+};
+
+struct PrepareOptions {
+  // Text files by Split; a folder stands for its files in order of their names. Each file begins a
+  // document. At least one training file.
+  std::array<std::vector<std::filesystem::path>, kSplits.size()> files;
+  // Shares of the one training file, as data.split; empty = a file for each split.
+  std::vector<double> split = {};
+  Preparation preparation = Preparation::kNone;
+  VocabularyKind vocabulary = VocabularyKind::kByte;
+  std::filesystem::path vocabulary_file = {};  // in place of one built from the training files
+  WordOptions words = {};
+  DocumentOptions documents = {};
+  // Called with the work that begins ("build the vocabulary", "encode train") and, now and then,
+  // with the tokens that it has done; may throw.
+  std::function<void(const std::string& work)> on_work = nullptr;
+  std::function<void(std::int64_t tokens)> on_tokens = nullptr;
+};
+
+// The options with what the preparation fixes filled in.
+[[nodiscard]] PrepareOptions with_preparation(PrepareOptions options);
+
+// "none", "wikitext-103", "enwik8", "text8".
+[[nodiscard]] std::string_view to_word(Preparation preparation);
+
+// Writes the folder (prepared.hpp) and returns its data.json. Memory grows with the number of
+// different symbols and of documents, not with the text. The folder comes into being whole or not
+// at all: it is written beside its place and renamed. Errors: Error (kUsage) when it exists and is
+// not empty, as TextFiles, cut_shares, Vocabulary and encode_texts say, for a folder without files,
+// for names that are not UTF-8, and for a vocabulary_file of another kind or, with a preparation,
+// other line ends; Error (kRun) when something cannot be written.
+Json prepare(const PrepareOptions& options, const std::filesystem::path& folder);
+
+}  // namespace mneme::data

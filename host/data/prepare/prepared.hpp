@@ -1,0 +1,46 @@
+// A folder that `mneme data prepare` wrote:
+//
+//   data.json           format, vocabulary, settings, and per split counts, checksum and sources
+//   vocabulary.json     vocabulary.hpp
+//   <split>.safetensors id_file.hpp
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+#include "host/base/json.hpp"
+#include "host/data/corpus.hpp"
+#include "host/data/split.hpp"
+#include "host/data/text/vocabulary.hpp"
+
+namespace mneme::data {
+
+inline constexpr std::string_view kPreparedFormat = "mneme.prepared";
+inline constexpr std::int64_t kPreparedRevision = 1;
+
+class PreparedFolder {
+ public:
+  // Reads data.json and vocabulary.json. Error (kUsage) naming the file for a folder that is none
+  // of these, and for files that are damaged or do not belong to each other.
+  [[nodiscard]] static PreparedFolder open(const std::filesystem::path& path);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  // What data.json holds.
+  [[nodiscard]] const Json& info() const { return info_; }
+  [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
+  [[nodiscard]] bool has(Split split) const;
+  // The split's tokens, mapped from its file, which is read through once to compare its checksum.
+  // Error (kUsage) when the file is missing, damaged or another than data.json describes.
+  [[nodiscard]] Corpus corpus(Split split) const;
+
+ private:
+  PreparedFolder(std::filesystem::path path, Json info, Vocabulary vocabulary)
+      : path_(std::move(path)), info_(std::move(info)), vocabulary_(std::move(vocabulary)) {}
+
+  std::filesystem::path path_;
+  Json info_;
+  Vocabulary vocabulary_;
+};
+
+}  // namespace mneme::data

@@ -1,0 +1,165 @@
+// Vocabularies: what a token is, and its id.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "host/base/json.hpp"
+#include "host/data/text/text.hpp"
+#include "host/data/token_array.hpp"
+
+namespace mneme::data {
+
+inline constexpr std::string_view kEndOfLine = "<eos>";
+inline constexpr std::string_view kUnknown = "<unk>";
+
+// Called while a text is read, every million symbols or so, with the number read so far; what it
+// throws ends the reading.
+using OnSymbols = std::function<void(std::int64_t symbols)>;
+
+enum class VocabularyKind { kByte, kChar, kWord };
+
+// "byte", "char", "word".
+[[nodiscard]] std::string_view to_word(VocabularyKind kind);
+
+// How a word vocabulary is built.
+struct WordOptions {
+  bool add_eos = true;         // one <eos> at each line end
+  std::int64_t min_count = 1;  // words seen less often become <unk>
+  std::int64_t max_size = 0;   // at most so many ids, <eos> and <unk> included; 0 = no bound
+};
+
+// The order of a character vocabulary's ids.
+enum class CharacterOrder {
+  kCodePoint,  // by code point
+  kCount,      // by falling count, equal counts by first occurrence [prep_text8.py]
+};
+
+// What encoding a text met.
+struct EncodeCounts {
+  std::int64_t tokens = 0;
+  std::int64_t lines = 0;
+  std::int64_t words = 0;       // whitespace-separated; <eos> is none
+  std::int64_t unknown = 0;     // words that became <unk> because the vocabulary lacks them
+  std::int64_t bytes = 0;       // that the tokens stand for
+  std::int64_t characters = 0;  // likewise: code points, or bytes for a byte vocabulary
+
+  void add(const EncodeCounts& other);
+};
+
+// A fixed set of symbols with ids 0 .. size()-1.
+//
+// byte: 256 ids, the bytes themselves; takes any file. Or the bytes that some texts hold, without
+//   the newline, which is then left out of every text [prep_enwik8.py].
+// char: the code points of the training text. A character outside it is an error with its place,
+//   not an <unk>: character models are compared by bits per character, which an <unk> would make
+//   meaningless.
+// word: whitespace-separated words [Transformer-XL, utils/vocabulary.py]: <eos> has id 0 (when
+//   lines end in one), then words by falling count, equal counts by first occurrence. <unk> keeps
+//   the place its count gives it when the training text contains it; otherwise it is added as the
+//   last id, so that any other text can be encoded.
+class Vocabulary {
+ public:
+  [[nodiscard]] static Vocabulary bytes();
+  // The bytes of the texts but the newline, by falling count, equal counts by first occurrence.
+  // Error (kUsage) for texts without such a byte.
+  [[nodiscard]] static Vocabulary bytes_without_newline(std::span<const NamedText> texts,
+                                                        const OnSymbols& on_symbols = nullptr);
+  // Error (kUsage) for text that is not UTF-8 or has no character.
+  [[nodiscard]] static Vocabulary characters(std::span<const NamedText> training,
+                                             CharacterOrder order = CharacterOrder::kCodePoint,
+                                             const OnSymbols& on_symbols = nullptr);
+  // Error (kUsage) for text that is not UTF-8 or has no word, and for options out of range.
+  [[nodiscard]] static Vocabulary words(std::span<const NamedText> training,
+                                        const WordOptions& options = {},
+                                        const OnSymbols& on_symbols = nullptr);
+
+  [[nodiscard]] VocabularyKind kind() const noexcept { return kind_; }
+  [[nodiscard]] std::int64_t size() const noexcept {
+    return static_cast<std::int64_t>(symbols_.size());
+  }
+  // True when a word vocabulary puts <eos> at each line end.
+  [[nodiscard]] bool adds_eos() const noexcept { return adds_eos_; }
+  // True when a byte vocabulary leaves newlines out of every text.
+  [[nodiscard]] bool drops_newlines() const noexcept { return drops_newlines_; }
+  // How often each id stands in the text that the vocabulary was built from; empty when that is not
+  // known: for bytes(), and for files of older programs.
+  [[nodiscard]] const std::vector<std::int64_t>& counts() const noexcept { return counts_; }
+  // The id of a symbol (a byte, a character or a word), if it has one.
+  [[nodiscard]] std::optional<std::int32_t> find(std::string_view symbol) const;
+  // The id of <unk>; only word vocabularies have one.
+  [[nodiscard]] std::optional<std::int32_t> unknown_id() const;
+  // The text of an id; Error (kUsage) when the id is out of range.
+  [[nodiscard]] const std::string& symbol(std::int64_t id) const;
+
+  // Passes the ids of a text to `sink`, without a flush. Error (kUsage) with file:line:column for
+  // text that is not UTF-8 (char, word) and for symbols that the vocabulary lacks (byte, char).
+  EncodeCounts encode(const NamedText& text, TokenSink& sink) const;
+  // Appends the ids to `ids`.
+  EncodeCounts encode(const NamedText& text, std::vector<std::int32_t>& ids) const;
+  // The text of ids: bytes and characters joined, words separated by spaces and <eos> as a newline.
+  [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const;
+
+  // SHA-256 of kind, settings and symbols, which decide the ids; the counts do not matter.
+  [[nodiscard]] std::string sha256() const;
+  // "word vocabulary of 267735 symbols, sha256 0123456789ab...", for messages.
+  [[nodiscard]] std::string summary() const;
+  // JSON with keys format, revision, kind, add_eos (word), bytes (byte without newline), symbols
+  // (char, word) and, when they are known, counts.
+  [[nodiscard]] Json to_json() const;
+  void save(const std::filesystem::path& path) const;
+  // Reads what save() wrote. Error (kUsage) naming the file and what is wrong with it; Error (kRun)
+  // when it cannot be read.
+  [[nodiscard]] static Vocabulary load(const std::filesystem::path& path);
+  [[nodiscard]] static Vocabulary from_json(const Json& json, const std::string& source);
+
+  // Equal ids for every text; the counts do not matter.
+  friend bool operator==(const Vocabulary& a, const Vocabulary& b) {
+    return a.kind_ == b.kind_ && a.adds_eos_ == b.adds_eos_ &&
+           a.drops_newlines_ == b.drops_newlines_ && a.symbols_ == b.symbols_;
+  }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+
+  // Symbols that share an order: how often each was seen.
+  struct Counted {
+    std::string symbol;
+    std::int64_t count = 0;
+  };
+
+  Vocabulary(VocabularyKind kind, std::vector<std::string> symbols);
+  Vocabulary(VocabularyKind kind, std::vector<Counted> symbols);
+  void index_symbols();
+  static Vocabulary read_bytes(const Json& json, const std::string& source);
+  void read_counts(const Json& json, const std::string& source);
+  [[noreturn]] void refuse_symbol(const NamedText& text, std::size_t offset,
+                                  std::size_t bytes) const;
+  EncodeCounts encode_bytes(const NamedText& text, TokenSink& sink) const;
+  EncodeCounts encode_characters(const NamedText& text, TokenSink& sink) const;
+  EncodeCounts encode_words(const NamedText& text, TokenSink& sink) const;
+
+  VocabularyKind kind_;
+  bool adds_eos_ = false;
+  bool drops_newlines_ = false;
+  std::vector<std::string> symbols_;
+  std::vector<std::int64_t> counts_;
+  // Ids of one-byte symbols, -1 = none: most characters of most texts.
+  std::array<std::int32_t, 256> byte_ids_{};
+  std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> ids_;
+};
+
+}  // namespace mneme::data

@@ -1,0 +1,205 @@
+#include "host/memory/abi/hook_context.hpp"
+
+#include <algorithm>
+
+#include "host/base/error.hpp"
+#include "host/ops/ops.hpp"
+#include "host/plugin/wants.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::memory {
+
+const char* hook_text(Hook hook) {
+  switch (hook) {
+    case Hook::kBegin:
+      return "begin";
+    case Hook::kAbsorb:
+      return "absorb";
+    case Hook::kContext:
+      return "context";
+    case Hook::kRide:
+      return "ride";
+    case Hook::kRead:
+      return "read";
+    case Hook::kFinish:
+      return "finish";
+  }
+  return "unknown";
+}
+
+void HandleTable::fail(mneme_tensor handle) const {
+  const uint64_t index = handle & 0xFFFFFFFFu;
+  const char* reason =
+      handle == 0 ? "it is 0, no tensor"
+      : (handle >> 32) != generation_
+          ? "it was obtained in another hook call: handles die when their hook returns"
+      : index == 0 || index > entries_.size() ? "no such handle was given out"
+                                              : "it was released";
+  const std::string lacking = handle == 0 ? unwanted() : "";
+  throw CallError(MNEME_E_INVALID_ARGUMENT, str("tensor handle ", handle, " is not alive: ", reason,
+                                                lacking.empty() ? "" : "; ", lacking));
+}
+
+std::string HandleTable::unwanted() const {
+  std::vector<std::string> lacking;
+  for (const plugin::Want& want : plugin::kWants) {
+    if (std::string_view(want.hook) == hook_ && (wants_ & want.bit) == 0)
+      lacking.push_back(str(want.input, " (", want.name, ")"));
+  }
+  return lacking.empty() ? ""
+                         : str("traits.wants does not ask for these inputs of ", hook_,
+                               ", which are 0 then: ", join(lacking, ", "));
+}
+
+void HandleTable::retain(mneme_tensor handle) {
+  if (find(handle) == nullptr) fail(handle);
+  ++entries_[(handle & 0xFFFFFFFFu) - 1].references;
+}
+
+void HandleTable::release(mneme_tensor handle) {
+  if (handle == 0) return;
+  if (find(handle) == nullptr) fail(handle);
+  Entry& entry = entries_[(handle & 0xFFFFFFFFu) - 1];
+  if (entry.is_borrowed && entry.references == 1) {
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    str("tensor handle ", handle, " is borrowed: it may not be released"));
+  }
+  if (--entry.references == 0) entry.tensor.reset();
+}
+
+}  // namespace mneme::memory
+
+using mneme::str;
+using mneme::memory::CallError;
+using mneme::memory::Rows;
+using mneme::memory::RowsKind;
+
+mneme_rows mneme_ctx::rows_out(const Rows& rows) {
+  mneme_rows out = MNEME_INIT(mneme_rows);
+  out.kind = static_cast<uint32_t>(rows.kind);
+  out.rows = rows.count;
+  if (rows.count == 0) return out;
+  out.hidden = handles.borrow(rows.hidden);
+  out.k = handles.borrow(rows.k);
+  out.v = handles.borrow(rows.v);
+  out.valid = handles.borrow(rows.valid);
+  out.position = handles.borrow(rows.position);
+  out.mass = handles.borrow(rows.mass);
+  if (!rows.counts.empty()) {
+    count_arrays.push_back(rows.counts);
+    out.counts = count_arrays.back().data();
+  }
+  return out;
+}
+
+namespace {
+
+void check_shape(const char* field, const at::Tensor& tensor,
+                 const std::vector<int64_t>& expected) {
+  if (tensor.sizes() != at::IntArrayRef(expected)) {
+    throw CallError(MNEME_E_SHAPE,
+                    str("rows.", field, ": expected shape ", mneme::list_text(expected), ", got ",
+                        mneme::list_text(tensor.sizes().vec())));
+  }
+}
+
+void check_dtype(const char* field, const at::Tensor& tensor, at::ScalarType expected) {
+  if (tensor.scalar_type() != expected) {
+    throw CallError(MNEME_E_DTYPE, str("rows.", field, ": expected dtype ", c10::toString(expected),
+                                       ", got ", c10::toString(tensor.scalar_type())));
+  }
+}
+
+// That counts are those of `valid`; on other devices than the CPU it would wait for them.
+void check_counts(const Rows& rows) {
+  if (rows.valid.defined() && !rows.valid.is_cpu()) return;
+  const std::vector<int64_t> expected = rows.valid.defined()
+                                            ? mneme::memory::count_valid(rows.valid)
+                                            : std::vector<int64_t>(rows.counts.size(), rows.count);
+  const auto bad = std::ranges::mismatch(rows.counts, expected);
+  if (bad.in1 == rows.counts.end()) return;
+  throw CallError(MNEME_E_INVALID_ARGUMENT,
+                  str("rows.counts[", bad.in1 - rows.counts.begin(), "] is ", *bad.in1, ", but ",
+                      *bad.in2, " rows of this lane are valid"));
+}
+
+// What is known of each of the out.count rows. Errors: CallError.
+void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows& in, int64_t lanes,
+                     Rows& out) {
+  out.valid = handles.get_optional(in.valid);
+  if (out.valid.defined()) {
+    check_shape("valid", out.valid, {lanes, out.count});
+    check_dtype("valid", out.valid, at::kBool);
+  }
+  out.position = handles.get_optional(in.position);
+  if (out.position.defined()) {
+    check_shape("position", out.position, {lanes, out.count});
+    check_dtype("position", out.position, at::kLong);
+  }
+  out.mass = handles.get_optional(in.mass);
+  if (out.mass.defined()) check_shape("mass", out.mass, {lanes, out.count});
+  if (in.counts != nullptr) {
+    out.counts.assign(in.counts, in.counts + lanes);
+    for (int64_t b = 0; b < lanes; ++b) {
+      if (in.counts[b] < 0 || in.counts[b] > out.count)
+        throw CallError(MNEME_E_INVALID_ARGUMENT, str("rows.counts[", b, "]: expected 0 to ",
+                                                      out.count, ", got ", in.counts[b]));
+    }
+    check_counts(out);
+  } else if (out.valid.defined()) {
+    out.counts = mneme::memory::count_valid(out.valid);
+  }
+}
+
+}  // namespace
+
+Rows mneme_ctx::rows_in(const mneme_rows& in) const {
+  Rows out;
+  out.kind = static_cast<RowsKind>(in.kind);
+  out.hidden = handles.get_optional(in.hidden);
+  out.k = handles.get_optional(in.k);
+  out.v = handles.get_optional(in.v);
+  if (!out.main().defined() || (out.kind == RowsKind::kKeyValue && !out.v.defined())) {
+    throw CallError(MNEME_E_INVALID_ARGUMENT, out.kind == RowsKind::kKeyValue
+                                                  ? "rows of kind MNEME_ROWS_KV need k and v"
+                                                  : "rows.hidden is 0: no rows were given");
+  }
+  const auto& backbone = shared->stack->backbone();
+  if (out.main().dim() < 2)
+    throw CallError(MNEME_E_SHAPE, str("rows: expected [B,m,...], got ",
+                                       mneme::list_text(out.main().sizes().vec())));
+  out.count = out.main().size(1);
+  const int64_t lanes = shared->lanes;
+  if (out.kind == RowsKind::kKeyValue) {
+    check_shape("k", out.k, {lanes, out.count, backbone.heads, backbone.head_width});
+    check_shape("v", out.v, {lanes, out.count, backbone.heads, backbone.head_width});
+  } else {
+    check_shape("hidden", out.hidden, {lanes, out.count, backbone.width});
+  }
+  if (in.rows != 0 && in.rows != out.count) {
+    throw CallError(MNEME_E_SHAPE,
+                    str("rows.rows is ", in.rows, ", but the tensor has ", out.count, " rows"));
+  }
+  take_attributes(handles, in, lanes, out);
+  return out;
+}
+
+void mneme_ctx::gives(const char* what, const at::Tensor& tensor, mneme::memory::Holds holds,
+                      const std::string& name) const {
+  mneme::memory::FiniteWatch* const watch = shared->input->watch;
+  if (watch == nullptr) return;
+  watch->gives(where(), name.empty() ? std::string(what) : str(what, " \"", name, '"'), tensor,
+               holds);
+}
+
+void mneme_ctx::gives_rows(const char* what, const Rows& rows, mneme::memory::Holds holds,
+                           const std::string& name) const {
+  for (const at::Tensor* t : {&rows.hidden, &rows.k, &rows.v}) gives(what, *t, holds, name);
+}
+
+std::string mneme_ctx::where() const {
+  std::string text = str("plugin ", instance->plugin().note.id, ", tier ", tier->index(), ", hook ",
+                         mneme::memory::hook_text(hook));
+  if (layer >= 0) text += str(", layer ", layer);
+  return text;
+}

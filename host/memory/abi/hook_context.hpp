@@ -1,0 +1,160 @@
+// What a hook sees of the host: struct mneme_ctx, with the table of tensor handles that lives
+// during one hook call.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host/memory/abi/call_error.hpp"
+#include "host/memory/finite_watch.hpp"
+#include "host/memory/layer_services.hpp"
+#include "host/memory/abi/live_call.hpp"
+#include "host/memory/state/rows.hpp"
+#include "host/memory/stack.hpp"
+#include "host/memory/tier.hpp"
+#include "host/memory/state/tier_state.hpp"
+#include "mneme/plugin.h"
+
+namespace mneme::memory {
+
+enum class Hook { kBegin, kAbsorb, kContext, kRide, kRead, kFinish };
+const char* hook_text(Hook hook);
+
+// Tensor handles of one hook call: (generation of the call << 32) | (index + 1). A handle of an
+// earlier call, or a released one, is recognised.
+class HandleTable {
+ public:
+  // Starts a call of `hook`, by a tier with these traits.wants: all earlier handles are dead.
+  void begin_call(const char* hook, uint64_t wants) {
+    end_call();
+    hook_ = hook;
+    wants_ = wants;
+  }
+  // All handles are dead.
+  void end_call() {
+    ++generation_;
+    entries_.clear();
+  }
+  mneme_tensor borrow(const at::Tensor& tensor) { return tensor.defined() ? add(tensor, true) : 0; }
+  mneme_tensor give(at::Tensor tensor) { return add(std::move(tensor), false); }
+  const at::Tensor& get(mneme_tensor handle) const {
+    const Entry* entry = find(handle);
+    if (entry == nullptr) fail(handle);
+    return entry->tensor;
+  }
+  // Undefined for 0.
+  at::Tensor get_optional(mneme_tensor handle) const {
+    return handle == 0 ? at::Tensor() : get(handle);
+  }
+  void retain(mneme_tensor handle);
+  void release(mneme_tensor handle);
+  // The inputs that the running hook lacks because its tier does not want them; "" for none.
+  std::string unwanted() const;
+
+ private:
+  struct Entry {
+    at::Tensor tensor;
+    uint32_t references;
+    bool is_borrowed;
+  };
+  mneme_tensor add(at::Tensor tensor, bool is_borrowed) {
+    entries_.push_back({std::move(tensor), 1, is_borrowed});
+    return (static_cast<uint64_t>(generation_) << 32) | entries_.size();
+  }
+  const Entry* find(mneme_tensor handle) const {
+    const uint64_t index = handle & 0xFFFFFFFFu;
+    if ((handle >> 32) != generation_ || index == 0 || index > entries_.size()) return nullptr;
+    const Entry& entry = entries_[index - 1];
+    return entry.references > 0 ? &entry : nullptr;
+  }
+  [[noreturn]] void fail(mneme_tensor handle) const;
+
+  uint32_t generation_ = 0;
+  const char* hook_ = "";
+  uint64_t wants_ = 0;
+  std::deque<Entry> entries_;
+};
+
+// Weighted sums of what hooks report under one name, per layer.
+struct Accumulated {
+  std::map<int64_t, std::pair<at::Tensor, at::Tensor>>
+      by_layer;  // sum of weight*value, sum of weight
+  double weight = 1.0;
+};
+
+// What all hooks of one segment share.
+struct SegmentShared {
+  const Stack* stack = nullptr;
+  uint64_t seed = 0;
+  int64_t index = 0;  // segments committed before this one
+  int64_t lanes = 0;
+  int64_t length = 0;
+  bool caches_projections = false;
+  uint64_t weights_version = 0;
+  const std::vector<uint64_t>* streams = nullptr;
+  const SegmentInput* input = nullptr;
+  mneme_segment segment{};
+  at::Tensor valid;                                 // [B,T] bool; undefined = all
+  at::Tensor reset_mask;                            // [B] bool; undefined = none
+  std::map<int64_t, Projection> token_projections;  // by layer, [B,T,H,d]
+  std::map<std::string, Accumulated> losses, metrics;
+};
+
+}  // namespace mneme::memory
+
+// Lives during one hook call; reused by all calls of a segment. Plugins get `handle`.
+struct mneme_ctx {
+  mneme_ctx* handle = nullptr;  // of the current call (LiveCall)
+  mneme::memory::SegmentShared* shared = nullptr;
+  mneme::memory::HandleTable handles;
+  std::deque<std::vector<int64_t>> count_arrays;  // storage of mneme_rows.counts
+
+  // The current call.
+  const mneme::memory::Tier* tier = nullptr;
+  const mneme::memory::Instance* instance = nullptr;
+  mneme::memory::TierState* state = nullptr;
+  mneme::memory::Hook hook = mneme::memory::Hook::kBegin;
+  int64_t layer = -1;  // -1: a hook without a layer
+  mneme::memory::LayerServices* services = nullptr;
+  at::Tensor x;                                          // the layer's input as the hook knows it
+  mneme::memory::LayerContext* context = nullptr;        // context hook: where blocks go
+  std::vector<mneme::memory::Rows>* released = nullptr;  // where released rows go
+  std::map<mneme_queue, int64_t> looked_at;              // rows of the queues that the hook got
+
+  mneme::memory::LayerServices& layer_services() const {
+    if (services == nullptr)
+      throw mneme::memory::CallError(
+          MNEME_E_STATE,
+          "this hook has no layer: norm, project, weight and attention may not be called");
+    return *services;
+  }
+  // Rows for the plugin, with handles borrowed for this call.
+  mneme_rows rows_out(const mneme::memory::Rows& rows);
+  // Rows from the plugin, checked against B, D, H and d.
+  mneme::memory::Rows rows_in(const mneme_rows& rows) const;
+  std::string where() const;  // "plugin ..., tier ..., hook ..., layer ..."
+  // Shows a tensor that the hook gives to whoever looks for numbers that are not finite; `name` is
+  // that of a slot, queue or loss.
+  void gives(const char* what, const at::Tensor& tensor,
+             mneme::memory::Holds holds = mneme::memory::Holds::kFinite,
+             const std::string& name = {}) const;
+  // All tensors of rows.
+  void gives_rows(const char* what, const mneme::memory::Rows& rows, mneme::memory::Holds holds,
+                  const std::string& name = {}) const;
+};
+
+namespace mneme::memory {
+
+// A function of a host group that hooks call: body(ctx), every exception a code and text. `handle`
+// is what the plugin took for its mneme_ctx.
+template <typename Body>
+mneme_status in_hook(mneme_ctx* handle, mneme_error* error, Body&& body) noexcept {
+  return guard(error, [&] { body(static_cast<mneme_ctx*>(find_live(LiveKind::kHook, handle))); });
+}
+
+}  // namespace mneme::memory

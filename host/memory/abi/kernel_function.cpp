@@ -1,0 +1,297 @@
+#include "host/memory/abi/kernel_function.hpp"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <memory>
+#include <new>
+
+#include "host/base/error.hpp"
+#include "host/memory/abi/call_error.hpp"
+#include "host/memory/finite_watch.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/memory/abi/kernel_view.hpp"
+#include "host/ops/ops.hpp"
+#include "host/memory/abi/plugin_call.hpp"
+#include "host/plugin/running_call.hpp"
+#include "host/tensor/torch_function.hpp"
+
+namespace mneme::memory {
+namespace {
+
+// One call of a kernel, kept for its backward.
+struct Invocation {
+  mneme_kernel_decl decl;
+  std::string name;
+  std::string where;
+  std::vector<int64_t> integers;
+  std::vector<double> reals;
+  at::Device device = at::kCPU;
+  uint64_t backward_workspace = 0;
+  std::vector<at::Tensor> input_meta, output_meta;  // shapes and dtypes on the meta device
+  std::shared_ptr<const void> keep_alive;           // the plugin's instance
+  FiniteWatch* watch = nullptr;
+
+  // Shows what the kernel wrote to whoever looks for numbers that are not finite.
+  void gives(const char* what, const std::vector<at::Tensor>& tensors,
+             const std::string& at = "") const {
+    for (std::size_t i = 0; watch != nullptr && i < tensors.size(); ++i)
+      watch->kernel_gives(where + at, str(what, ' ', i, " of kernel ", name), tensors[i]);
+  }
+};
+
+void* stream_of(at::Device device) {
+  if (device.is_cpu()) return nullptr;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return guard.getStreamNativeHandle(guard.getStream(device));
+}
+
+mneme_shape shape_of(const at::Tensor& tensor) {
+  mneme_shape shape = MNEME_INIT(mneme_shape);
+  shape.dtype = ops::dtype_code_of(tensor.scalar_type());
+  shape.rank = static_cast<uint32_t>(tensor.dim());
+  for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
+  return shape;
+}
+
+at::Tensor allocate(const mneme_shape& shape, at::Device device, const char* what,
+                    const std::string& name) {
+  if (shape.rank > MNEME_MAX_RANK)
+    throw CallError(MNEME_E_SHAPE,
+                    str("kernel ", name, ": infer gave ", what, " rank ", shape.rank));
+  for (uint32_t i = 0; i < shape.rank; ++i) {
+    if (shape.dims[i] < 0)
+      throw CallError(MNEME_E_SHAPE,
+                      str("kernel ", name, ": infer gave ", what, " a negative extent"));
+  }
+  return torch::empty(at::IntArrayRef(shape.dims, shape.rank),
+                      at::TensorOptions().dtype(ops::scalar_type_of(shape.dtype)).device(device));
+}
+
+mneme_kernel_run pick(const Invocation& call, mneme_kernel_run cpu, mneme_kernel_run cuda) {
+  if (call.device.is_cpu()) return cpu;
+  if (cuda == nullptr) {
+    throw CallError(MNEME_E_DEVICE,
+                    str("kernel ", call.name,
+                        " has no CUDA function: build the plugin with CUDA, or run on the CPU"));
+  }
+  return cuda;
+}
+
+void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& args) {
+  args.stream = stream_of(call.device);
+  args.integers = call.integers.data();
+  args.n_integers = static_cast<uint32_t>(call.integers.size());
+  args.reals = call.reals.data();
+  args.n_reals = static_cast<uint32_t>(call.reals.size());
+  mneme_error error = MNEME_INIT(mneme_error);
+  const mneme_status status =
+      call_plugin(error, [&] { return function(call.decl.user, &args, &error); });
+  if (status != MNEME_OK)
+    throw CallError(status, str("kernel ", call.name, ": ", plugin_error_text(status, error)));
+}
+
+at::Tensor workspace_tensor(uint64_t bytes, at::Device device) {
+  return bytes == 0 ? at::Tensor()
+                    : torch::empty({static_cast<int64_t>(bytes)},
+                                   at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+// What infer may set, it sets to something known.
+void check_inferred(const mneme_kernel_plan& plan, const std::vector<mneme_shape>& outputs,
+                    const std::vector<mneme_shape>& saved, const std::string& name) {
+  const auto check = [&](const auto& from, const char* what) {
+    if (const auto unknown = plugin::unknown_value(from))
+      refuse_unknown(str("kernel ", name, ": infer: ", what), *unknown);
+  };
+  check(plan, "plan");
+  for (const mneme_shape& shape : outputs) check(shape, "an output");
+  for (const mneme_shape& shape : saved) check(shape, "a saved tensor");
+}
+
+struct Forward {
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> saved;
+};
+
+Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
+  const mneme_kernel_decl& decl = call.decl;
+  std::vector<mneme_shape> in;
+  for (const at::Tensor& t : inputs) in.push_back(shape_of(t));
+  std::vector<mneme_shape> out(decl.n_outputs, MNEME_INIT(mneme_shape));
+  std::vector<mneme_shape> saved(decl.n_saved, MNEME_INIT(mneme_shape));
+  mneme_kernel_plan plan = MNEME_INIT(mneme_kernel_plan);
+  plan.inputs = in.data();
+  plan.outputs = out.data();
+  plan.saved = saved.data();
+  plan.integers = call.integers.data();
+  plan.n_integers = static_cast<uint32_t>(call.integers.size());
+  plan.reals = call.reals.data();
+  plan.n_reals = static_cast<uint32_t>(call.reals.size());
+  mneme_error error = MNEME_INIT(mneme_error);
+  const mneme_status status =
+      call_plugin(error, [&] { return decl.infer(decl.user, &plan, &error); });
+  if (status != MNEME_OK)
+    throw CallError(status,
+                    str("kernel ", call.name, ": infer: ", plugin_error_text(status, error)));
+  check_inferred(plan, out, saved, call.name);
+  call.backward_workspace = plan.backward_workspace_bytes;
+  Forward result;
+  for (const mneme_shape& shape : out)
+    result.outputs.push_back(allocate(shape, call.device, "an output", call.name));
+  for (const mneme_shape& shape : saved)
+    result.saved.push_back(allocate(shape, call.device, "a saved tensor", call.name));
+  const at::Tensor workspace = workspace_tensor(plan.workspace_bytes, call.device);
+  const Views input_views(inputs);
+  const Views output_views(result.outputs);
+  const Views saved_views(result.saved);
+  mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
+  args.inputs = input_views.data();
+  args.outputs = output_views.data();
+  args.saved = saved_views.data();
+  args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
+  args.workspace_bytes = plan.workspace_bytes;
+  run(pick(call, decl.forward_cpu, decl.forward_cuda), call, args);
+  call.gives("output", result.outputs);
+  return result;
+}
+
+// Contiguous gradient in the output's dtype; undefined stays undefined.
+at::Tensor usable(const at::Tensor& grad) { return grad.defined() ? grad.contiguous() : grad; }
+
+class KernelFunction : public torch::autograd::Function<KernelFunction> {
+ public:
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* ctx,
+                                                const at::TensorList& given,
+                                                std::shared_ptr<Invocation> call) {
+    const torch::autograd::variable_list inputs = given.vec();
+    Forward result = memory::forward(*call, inputs);
+    torch::autograd::variable_list keep;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      keep.push_back((call->decl.keep_inputs >> i & 1) != 0 ? inputs[i] : at::Tensor());
+    for (std::size_t j = 0; j < result.outputs.size(); ++j)
+      keep.push_back((call->decl.keep_outputs >> j & 1) != 0 ? result.outputs[j] : at::Tensor());
+    keep.insert(keep.end(), result.saved.begin(), result.saved.end());
+    ctx->save_for_backward(std::move(keep));
+    torch::autograd::variable_list integral;
+    for (const at::Tensor& output : result.outputs) {
+      if (!output.is_floating_point()) integral.push_back(output);
+    }
+    ctx->mark_non_differentiable(integral);
+    ctx->set_materialize_grads(false);
+    for (const at::Tensor& t : inputs)
+      call->input_meta.push_back(at::empty(t.sizes(), t.options().device(at::kMeta)));
+    for (const at::Tensor& t : result.outputs)
+      call->output_meta.push_back(at::empty(t.sizes(), t.options().device(at::kMeta)));
+    call_of(ctx) = std::move(call);
+    return result.outputs;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    const std::shared_ptr<Invocation> call = call_of(ctx);
+    torch::autograd::variable_list result;
+    const auto refuse = [&](const std::string& failed) {
+      throw_plugin(ErrorText{.where = call->where + ", backward", .failed = failed});
+    };
+    try {
+      result = run_backward(ctx, *call, grads);
+    } catch (const CallError& error) {
+      refuse(error.what());
+    } catch (const c10::Error& error) {
+      refuse(str("kernel ", call->name, ": ", error.what_without_backtrace()));
+    } catch (const std::bad_alloc&) {
+      refuse(str("kernel ", call->name, ": the host is out of memory"));
+    }
+    result.emplace_back();  // the invocation has no gradient
+    return result;
+  }
+
+ private:
+  struct Holder : torch::CustomClassHolder {
+    std::shared_ptr<Invocation> call;
+  };
+
+  static std::shared_ptr<Invocation>& call_of(torch::autograd::AutogradContext* ctx) {
+    auto& value = ctx->saved_data["call"];
+    if (value.isNone()) value = c10::IValue::make_capsule(c10::make_intrusive<Holder>());
+    return static_cast<Holder*>(value.toCapsule().get())->call;
+  }
+  static torch::autograd::variable_list run_backward(torch::autograd::AutogradContext* ctx,
+                                                     const Invocation& call,
+                                                     const torch::autograd::variable_list& grads) {
+    const plugin::RunningCall running(call.where, str("kernel ", call.name, ", backward"));
+    const mneme_kernel_decl& decl = call.decl;
+    const auto kept = ctx->get_saved_variables();
+    torch::autograd::variable_list result(decl.n_inputs);
+    for (uint32_t i = 0; i < decl.n_inputs; ++i) {
+      const at::Tensor& meta = call.input_meta[i];
+      if (ctx->needs_input_grad(i) && meta.is_floating_point())
+        result[i] = torch::empty(meta.sizes(), meta.options().device(call.device));
+    }
+    Views inputs({});
+    Views outputs({});
+    Views saved({});
+    Views grad_outputs({});
+    Views grad_inputs({});
+    std::vector<at::Tensor> held;
+    for (uint32_t i = 0; i < decl.n_inputs; ++i) {
+      held.push_back(usable(kept[i]));
+      inputs.add_or_absent(held.back(), call.input_meta[i]);
+      grad_inputs.add_or_absent(result[i], call.input_meta[i]);
+    }
+    for (uint32_t j = 0; j < decl.n_outputs; ++j) {
+      held.push_back(usable(kept[decl.n_inputs + j]));
+      outputs.add_or_absent(held.back(), call.output_meta[j]);
+      held.push_back(usable(grads[j]));
+      grad_outputs.add_or_absent(held.back(), call.output_meta[j]);
+    }
+    for (uint32_t s = 0; s < decl.n_saved; ++s) saved.add(kept[decl.n_inputs + decl.n_outputs + s]);
+    const at::Tensor workspace = workspace_tensor(call.backward_workspace, call.device);
+    mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
+    args.inputs = inputs.data();
+    args.outputs = outputs.data();
+    args.saved = saved.data();
+    args.grad_outputs = grad_outputs.data();
+    args.grad_inputs = grad_inputs.data();
+    args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
+    args.workspace_bytes = call.backward_workspace;
+    if (call.watch != nullptr) {
+      for (const at::Tensor& grad : grads) call.watch->takes(grad);
+    }
+    run(pick(call, decl.backward_cpu, decl.backward_cuda), call, args);
+    call.gives("gradient", result, ", backward");
+    return result;
+  }
+};
+
+}  // namespace
+
+std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::string& name,
+                                   const std::vector<at::Tensor>& inputs,
+                                   std::vector<int64_t> integers, std::vector<double> reals,
+                                   at::Device device, const std::string& where,
+                                   std::shared_ptr<const void> keep_alive, FiniteWatch* watch) {
+  const plugin::RunningCall running(where, "kernel " + name);
+  auto call = std::make_shared<Invocation>();
+  call->decl = decl;
+  call->name = name;
+  call->integers = std::move(integers);
+  call->reals = std::move(reals);
+  call->device = device;
+  call->keep_alive = std::move(keep_alive);
+  call->where = where;
+  call->watch = watch;
+  std::vector<at::Tensor> contiguous;
+  bool needs_gradient = false;
+  for (const at::Tensor& t : inputs) {
+    contiguous.push_back(t.contiguous());
+    needs_gradient = needs_gradient || t.requires_grad();
+  }
+  if (decl.backward_cpu == nullptr || !needs_gradient || !at::GradMode::is_enabled()) {
+    const at::NoGradGuard no_grad;
+    return forward(*call, contiguous).outputs;
+  }
+  return KernelFunction::apply(at::TensorList(contiguous), call);  // a vector would not be seen
+}
+
+}  // namespace mneme::memory

@@ -1,0 +1,77 @@
+// Group mneme.kernel/1.
+#include "host/base/error.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/kernel_function.hpp"
+#include "host/memory/abi/setup.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::memory {
+namespace {
+
+mneme_status add(mneme_setup* opaque, const mneme_kernel_decl* given, mneme_kernel* out,
+                 mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
+    need(out, "out");
+    const auto in = normalised(given, "mneme_kernel_decl");
+    if (in.name == nullptr || *in.name == '\0')
+      throw CallError(MNEME_E_INVALID_ARGUMENT, "a kernel needs a name");
+    if (in.infer == nullptr || in.forward_cpu == nullptr)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("kernel ", in.name, ": infer and forward_cpu are required"));
+    if (in.n_inputs > MNEME_KERNEL_MAX_PORTS || in.n_outputs > MNEME_KERNEL_MAX_PORTS ||
+        in.n_saved > MNEME_KERNEL_MAX_PORTS || in.n_outputs == 0) {
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("kernel ", in.name, ": expected 1 to ", MNEME_KERNEL_MAX_PORTS,
+                          " outputs and at most as many inputs and saved tensors"));
+    }
+    const auto check_ports = [&](const char* field, uint64_t bits, uint32_t ports) {
+      if (const auto unknown =
+              plugin::unknown_bits(field, bits, (uint64_t{1} << ports) - 1, "the kernel's ports"))
+        refuse_unknown(str("mneme_kernel_decl \"", in.name, '"'), *unknown);
+    };
+    check_ports("keep_inputs", in.keep_inputs, in.n_inputs);
+    check_ports("keep_outputs", in.keep_outputs, in.n_outputs);
+    KernelDecl decl{in.name, in};
+    decl.decl.name = nullptr;  // the plugin's text need not outlive the call
+    setup->instance->kernels.push_back(std::move(decl));
+    *out = static_cast<mneme_kernel>(setup->instance->kernels.size());
+  });
+}
+
+mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* inputs, uint32_t n_in,
+                  const int64_t* integers, uint32_t n_integers, const double* reals,
+                  uint32_t n_reals, mneme_tensor* outputs, uint32_t n_out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    if (kernel == 0 || kernel > ctx->instance->kernels.size())
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("kernel ", kernel, " does not exist: use what add gave"));
+    const KernelDecl& decl = ctx->instance->kernels[kernel - 1];
+    if (n_in != decl.decl.n_inputs || n_out != decl.decl.n_outputs) {
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("kernel ", decl.name, ": expected ", decl.decl.n_inputs, " inputs and ",
+                          decl.decl.n_outputs, " outputs, got ", n_in, " and ", n_out));
+    }
+    if (n_in > 0) need(inputs, "inputs");
+    need(outputs, "outputs");
+    if (n_integers > 0) need(integers, "integers");
+    if (n_reals > 0) need(reals, "reals");
+    std::vector<at::Tensor> tensors;
+    for (uint32_t i = 0; i < n_in; ++i) tensors.push_back(ctx->handles.get(inputs[i]));
+    std::vector<at::Tensor> results =
+        run_kernel(decl.decl, decl.name, tensors, {integers, integers + n_integers},
+                   {reals, reals + n_reals}, ctx->shared->stack->backbone().device, ctx->where(),
+                   ctx->instance->shared_from_this(), ctx->shared->input->watch);
+    for (uint32_t i = 0; i < n_out; ++i) outputs[i] = ctx->handles.give(std::move(results[i]));
+  });
+}
+
+}  // namespace
+
+const mneme_kernel_api* kernel_api() {
+  static const mneme_kernel_api api = {sizeof(mneme_kernel_api), 0, add, call};
+  return &api;
+}
+
+}  // namespace mneme::memory

@@ -1,0 +1,332 @@
+// Group mneme.layer/1.
+#include <array>
+
+#include "host/base/error.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/memory/abi/hook_context.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::memory {
+namespace {
+
+// Each dim equals the expected one, or 1 where it may broadcast.
+void check_broadcast(const char* what, const at::Tensor& t, const std::array<int64_t, 4>& expected,
+                     bool last_exact) {
+  bool fits = t.dim() == 4;
+  for (std::size_t i = 0; fits && i < 4; ++i) {
+    const int64_t size = t.size(static_cast<int64_t>(i));
+    fits = size == expected[i] || (size == 1 && (i < 3 || !last_exact));
+  }
+  if (!fits) {
+    throw CallError(MNEME_E_SHAPE,
+                    str(what, ": expected [", expected[0], "|1, ", expected[1], "|1, ", expected[2],
+                        "|1, ", expected[3], "], got ", list_text(t.sizes().vec())));
+  }
+}
+
+void check_distance(const at::Tensor& distance, int64_t lanes, int64_t rows) {
+  if (distance.dim() != 2 || (distance.size(0) != lanes && distance.size(0) != 1) ||
+      distance.size(1) != rows) {
+    throw CallError(MNEME_E_SHAPE, str("block.distance: expected [", lanes, "|1, ", rows, "], got ",
+                                       list_text(distance.sizes().vec())));
+  }
+  if (distance.scalar_type() != at::kLong)
+    throw CallError(MNEME_E_DTYPE, str("block.distance: expected i64, got ",
+                                       c10::toString(distance.scalar_type())));
+}
+
+void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& like) {
+  if (block.queue > ctx->instance->queues.size())
+    throw CallError(MNEME_E_INVALID_ARGUMENT, str("block.queue ", block.queue, " does not exist"));
+  const QueueDecl& decl = ctx->instance->queues[block.queue - 1];
+  const RowsQueue& queue =
+      ctx->state->scope(decl.is_model_scope, ctx->tier->served_index(ctx->layer))
+          .queues[block.queue - 1];
+  if (like.position == PositionKind::kExplicit)
+    check_distance(like.distance, ctx->shared->lanes, queue.size());
+  int64_t from = 0;
+  for (const BlockPtr& piece : queue.blocks()) {
+    ContextBlock out = like;
+    out.rows = piece->rows;
+    out.block = piece;
+    ctx->gives_rows("rows of a context block", out.rows, Holds::kFinite);
+    if (like.position == PositionKind::kExplicit)
+      out.distance = like.distance.narrow(1, from, piece->rows.count);
+    if (like.bias.defined()) {
+      check_broadcast("block.bias", like.bias,
+                      {ctx->shared->lanes, ctx->shared->stack->backbone().heads,
+                       ctx->shared->length, queue.size()},
+                      true);
+      out.bias = like.bias.narrow(3, from, piece->rows.count);
+    }
+    from += piece->rows.count;
+    ctx->context->blocks.push_back(std::move(out));
+  }
+}
+
+mneme_status emit_block(mneme_ctx* opaque, const mneme_block* given, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    if (ctx->context == nullptr)
+      throw CallError(MNEME_E_STATE, "blocks are emitted in the context hook only");
+    const auto in = normalised(given, "mneme_block");
+    ContextBlock out;
+    out.position = static_cast<PositionKind>(in.position_kind);
+    out.bias = ctx->handles.get_optional(in.bias);
+    out.distance = ctx->handles.get_optional(in.distance);
+    ctx->gives("bias of a context block", out.bias, Holds::kAbsent);
+    if (out.position == PositionKind::kExplicit && !out.distance.defined()) {
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      "block.distance is 0: MNEME_POSITION_EXPLICIT needs distances");
+    }
+    if (in.queue != 0) {
+      emit_queue(ctx, in, out);
+      return;
+    }
+    out.rows = ctx->rows_in(normalised(in.rows, "block.rows"));
+    ctx->gives_rows("rows of a context block", out.rows, Holds::kFinite);
+    if (out.position == PositionKind::kExplicit)
+      check_distance(out.distance, ctx->shared->lanes, out.rows.count);
+    if (out.bias.defined()) {
+      check_broadcast("block.bias", out.bias,
+                      {ctx->shared->lanes, ctx->shared->stack->backbone().heads,
+                       ctx->shared->length, out.rows.count},
+                      true);
+    }
+    if (out.rows.count > 0) ctx->context->blocks.push_back(std::move(out));
+  });
+}
+
+mneme_status emit_token_bias(mneme_ctx* opaque, mneme_tensor handle, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    if (ctx->context == nullptr)
+      throw CallError(MNEME_E_STATE, "a token bias is emitted in the context hook only");
+    if ((ctx->instance->traits().flags & MNEME_TIER_TOKEN_BIAS) == 0)
+      throw CallError(MNEME_E_STATE,
+                      "a token bias needs MNEME_TIER_TOKEN_BIAS in the tier's traits");
+    const at::Tensor& bias = ctx->handles.get(handle);
+    check_broadcast("token bias", bias,
+                    {ctx->shared->lanes, ctx->shared->stack->backbone().heads, ctx->shared->length,
+                     ctx->shared->segment.offset + ctx->shared->length},
+                    true);
+    ctx->gives("token bias", bias, Holds::kAbsent);
+    at::Tensor& sum = ctx->context->token_bias;
+    sum = sum.defined() ? sum + bias : bias;
+  });
+}
+
+mneme_status norm(mneme_ctx* opaque, mneme_tensor rows, uint32_t flags, mneme_tensor* out,
+                  mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(out, "out");
+    check_flags("norm", flags, MNEME_NO_WEIGHT_GRADIENT, "MNEME_NO_WEIGHT_GRADIENT");
+    *out = ctx->handles.give(ctx->layer_services().norm(ctx->handles.get(rows),
+                                                        (flags & MNEME_NO_WEIGHT_GRADIENT) == 0));
+  });
+}
+
+mneme_status project(mneme_ctx* opaque, uint32_t which, mneme_tensor rows, uint32_t flags,
+                     mneme_tensor* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(out, "out");
+    if (which < MNEME_PROJECT_Q || which > MNEME_PROJECT_O)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("project: expected one of MNEME_PROJECT_*, got ", which));
+    check_flags("project", flags, MNEME_NO_WEIGHT_GRADIENT, "MNEME_NO_WEIGHT_GRADIENT");
+    *out = ctx->handles.give(
+        ctx->layer_services().project(static_cast<Projector>(which), ctx->handles.get(rows),
+                                      (flags & MNEME_NO_WEIGHT_GRADIENT) == 0));
+  });
+}
+
+std::string no_relative_positions(const mneme_ctx* ctx, const char* what) {
+  return str(what, ": the layer has position biases and a table of positions only with ",
+             "model.position = \"relative\" or \"disentangled\", not with \"",
+             ctx->shared->stack->backbone().position, "\"");
+}
+
+mneme_status weight(mneme_ctx* opaque, uint32_t which, uint32_t flags, mneme_tensor* out,
+                    mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(out, "out");
+    if (which < MNEME_WEIGHT_Q || which > MNEME_WEIGHT_POSITION_BIAS)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("weight: expected one of MNEME_WEIGHT_*, got ", which));
+    check_flags("weight", flags, MNEME_NO_WEIGHT_GRADIENT, "MNEME_NO_WEIGHT_GRADIENT");
+    at::Tensor value = ctx->layer_services().weight(static_cast<LayerWeight>(which));
+    if (!value.defined() && which >= MNEME_WEIGHT_CONTENT_BIAS)
+      throw CallError(MNEME_E_UNSUPPORTED, no_relative_positions(ctx, "weight"));
+    *out = ctx->handles.borrow((flags & MNEME_NO_WEIGHT_GRADIENT) != 0 ? value.detach() : value);
+  });
+}
+
+mneme_status positions(mneme_ctx* opaque, int64_t least, int64_t count, uint32_t flags,
+                       mneme_tensor* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(out, "out");
+    check_flags("positions", flags, MNEME_POSITIONS_SIGNED, "MNEME_POSITIONS_*");
+    if (count < 1)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("positions: count: expected at least 1, got ", count));
+    at::Tensor value =
+        ctx->layer_services().positions(least, count, (flags & MNEME_POSITIONS_SIGNED) != 0);
+    if (!value.defined())
+      throw CallError(MNEME_E_UNSUPPORTED, no_relative_positions(ctx, "positions"));
+    *out = ctx->handles.give(std::move(value));
+  });
+}
+
+void check_attention(const AttentionCall& call, const BackboneInfo& backbone, int64_t lanes) {
+  const auto check = [&](const char* what, const at::Tensor& t,
+                         const std::vector<int64_t>& expected) {
+    if (t.defined() && t.sizes() != at::IntArrayRef(expected))
+      throw CallError(MNEME_E_SHAPE, str("attention: ", what, ": expected ", list_text(expected),
+                                         ", got ", list_text(t.sizes().vec())));
+  };
+  for (const at::Tensor* t : {&call.q, &call.k, &call.v}) {
+    if (t->dim() != 4)
+      throw CallError(MNEME_E_SHAPE, str("attention: q, k and v are [B,rows,H,d], got ",
+                                         list_text(t->sizes().vec())));
+  }
+  const int64_t queries = call.q.size(1);
+  const int64_t keys = call.k.size(1);
+  check("q", call.q, {lanes, queries, backbone.heads, backbone.head_width});
+  check("k", call.k, {lanes, keys, backbone.heads, backbone.head_width});
+  check("v", call.v, {lanes, keys, backbone.heads, backbone.head_width});
+  check("key_valid", call.key_valid, {lanes, keys});
+  check("content_bias", call.content_bias, {backbone.heads, backbone.head_width});
+  check("position_bias", call.position_bias, {backbone.heads, backbone.head_width});
+  check("virtual_logit", call.virtual_logit, {lanes, backbone.heads, queries});
+  check("virtual_value", call.virtual_value, {lanes, queries, backbone.heads, backbone.head_width});
+  if (call.bias.defined())
+    check_broadcast("attention: bias", call.bias, {lanes, backbone.heads, queries, keys}, true);
+  if (call.virtual_logit.defined() != call.virtual_value.defined())
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    "attention: virtual_logit and virtual_value go together");
+  if (call.first_key < 0 || call.last_key >= std::max<int64_t>(keys, 1))
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    str("attention: first_key and key_count must lie within [0, ", keys, ")"));
+}
+
+mneme_status attention(mneme_ctx* opaque, const mneme_attention* given, mneme_tensor* z,
+                       mneme_tensor* lse, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(z, "z");
+    need(lse, "lse");
+    const auto in = normalised(given, "mneme_attention");
+    const auto& handles = ctx->handles;
+    AttentionCall call;
+    call.q = handles.get(in.q);
+    call.k = handles.get(in.k);
+    call.v = handles.get(in.v);
+    call.mask = static_cast<AttentionMask>(in.mask);
+    call.query_offset = in.query_offset;
+    call.window_before = in.window_before;
+    call.window_after = in.window_after;
+    call.first_key = in.first_key;
+    if (in.key_count < 0)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("attention: key_count: expected at least 0, got ", in.key_count));
+    const int64_t keys = call.k.dim() == 4 ? call.k.size(1) : 0;
+    call.last_key = in.key_count == 0 ? keys - 1 : in.first_key + in.key_count - 1;
+    call.positions = (in.flags & MNEME_ATTENTION_POSITIONS) != 0;
+    call.with_content_bias = (in.flags & MNEME_ATTENTION_CONTENT_BIAS) != 0;
+    call.dropout = (in.flags & MNEME_ATTENTION_DROPOUT) != 0;
+    call.key_valid = handles.get_optional(in.key_valid);
+    call.bias = handles.get_optional(in.bias);
+    call.content_bias = handles.get_optional(in.content_bias);
+    call.position_bias = handles.get_optional(in.position_bias);
+    call.virtual_logit = handles.get_optional(in.virtual_logit);
+    call.virtual_value = handles.get_optional(in.virtual_value);
+    call.scale = in.scale;
+    check_attention(call, ctx->shared->stack->backbone(), ctx->shared->lanes);
+    AttentionResult result = ctx->layer_services().attention(call);
+    *z = ctx->handles.give(std::move(result.z));
+    *lse = ctx->handles.give(std::move(result.lse));
+  });
+}
+
+mneme_status release(mneme_ctx* opaque, const mneme_rows* given, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    if ((ctx->instance->traits().flags & MNEME_TIER_RELEASES) == 0)
+      throw CallError(MNEME_E_STATE, "release needs MNEME_TIER_RELEASES in the tier's traits");
+    if (ctx->released == nullptr || ctx->layer < 0)
+      throw CallError(MNEME_E_STATE, "release may be called in absorb and ride only");
+    const auto in = normalised(given, "mneme_rows");
+    if (in.kind != MNEME_ROWS_HIDDEN)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      "release takes layer-input rows (MNEME_ROWS_HIDDEN)");
+    if (in.hidden == 0 && in.rows == 0) return;
+    ctx->released->push_back(ctx->rows_in(in).detached());
+    ctx->gives_rows("released rows", ctx->released->back(), Holds::kInfinite);
+  });
+}
+
+// Adds weight * value and weight to the sums of (name, layer). value [B] or [], weight [B] or
+// undefined.
+void accumulate(mneme_ctx* ctx, std::map<std::string, Accumulated>& into, const char* name,
+                mneme_tensor value_handle, mneme_tensor weight_handle, bool is_metric) {
+  if (name == nullptr || *name == '\0')
+    throw CallError(MNEME_E_INVALID_ARGUMENT, "a loss or metric needs a name");
+  at::Tensor value = ctx->handles.get(value_handle);
+  at::Tensor weight = ctx->handles.get_optional(weight_handle);
+  if (is_metric) value = value.detach();
+  const int64_t lanes = ctx->shared->lanes;
+  const auto fits = [&](const at::Tensor& t) {
+    return t.dim() == 0 || (t.dim() == 1 && t.size(0) == lanes);
+  };
+  if (!fits(value) || (weight.defined() && !fits(weight))) {
+    throw CallError(
+        MNEME_E_SHAPE,
+        str("\"", name, "\": value and weight are [B] or [], B = ", lanes, "; got value ",
+            list_text(value.sizes().vec()),
+            weight.defined() ? str(", weight ", list_text(weight.sizes().vec())) : std::string()));
+  }
+  if (!value.is_floating_point())
+    throw CallError(MNEME_E_DTYPE, str("\"", name, "\": value must be a floating-point tensor"));
+  if (!weight.defined()) weight = torch::ones({lanes}, value.options().requires_grad(false));
+  const at::Tensor spread = weight.expand({lanes});
+  const at::Tensor counted = at::where(spread > 0, value, torch::zeros({}, value.options()));
+  if (!is_metric) ctx->gives("auxiliary loss", counted, Holds::kFinite, name);
+  const at::Tensor sum = (spread * counted).sum();
+  const at::Tensor total = weight.expand({lanes}).sum();
+  Accumulated& entry = into[ctx->tier->name() + "." + name];
+  entry.weight = ctx->tier->loss_weight(name);
+  auto [place, fresh] = entry.by_layer.try_emplace(ctx->layer, sum, total);
+  if (!fresh) place->second = {place->second.first + sum, place->second.second + total};
+}
+
+mneme_status aux(mneme_ctx* opaque, const char* name, mneme_tensor value, mneme_tensor weight,
+                 mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    if (name != nullptr) plugin::check_declared(ctx->tier->loss_names(), name);
+    accumulate(ctx, ctx->shared->losses, name, value, weight, false);
+  });
+}
+
+mneme_status metric(mneme_ctx* opaque, const char* name, mneme_tensor value, mneme_tensor weight,
+                    mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    accumulate(ctx, ctx->shared->metrics, name, value, weight, true);
+  });
+}
+
+}  // namespace
+
+const mneme_layer_api* layer_api() {
+  static const mneme_layer_api api = {sizeof(mneme_layer_api),
+                                      0,
+                                      emit_block,
+                                      emit_token_bias,
+                                      norm,
+                                      project,
+                                      weight,
+                                      attention,
+                                      release,
+                                      aux,
+                                      metric,
+                                      positions};
+  return &api;
+}
+
+}  // namespace mneme::memory

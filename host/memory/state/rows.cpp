@@ -1,0 +1,255 @@
+#include "host/memory/state/rows.hpp"
+
+#include <algorithm>
+
+#include "host/base/error.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::memory {
+namespace {
+
+at::Tensor slice_rows(const at::Tensor& t, int64_t from, int64_t n) {
+  return t.defined() ? t.narrow(1, from, n) : t;
+}
+
+int64_t tensor_bytes(const at::Tensor& t) {
+  return t.defined() ? t.numel() * static_cast<int64_t>(t.element_size()) : 0;
+}
+
+int64_t lanes_of(const Rows& rows) { return rows.main().size(0); }
+
+at::Tensor all_valid(const Rows& rows) {
+  return torch::ones({lanes_of(rows), rows.count}, rows.main().options().dtype(at::kBool));
+}
+
+// Concatenates one field of all pieces; `fill` stands in for a piece that lacks the field when
+// another has it.
+template <typename Get, typename Fill>
+at::Tensor cat_field(const std::vector<Rows>& pieces, Get get, Fill fill) {
+  const bool any =
+      std::any_of(pieces.begin(), pieces.end(), [&](const Rows& p) { return get(p).defined(); });
+  if (!any) return {};
+  std::vector<at::Tensor> parts;
+  parts.reserve(pieces.size());
+  for (const Rows& piece : pieces) parts.push_back(get(piece).defined() ? get(piece) : fill(piece));
+  return at::cat(parts, 1);
+}
+
+// In the lanes with reset[b] != 0 the newest `fresh` rows become valid zeros, the others invalid.
+// keep [B,1] bool is the negation of reset.
+void reset_lanes(Rows& rows, const at::Tensor& keep, const std::vector<uint8_t>& reset,
+                 int64_t fresh) {
+  at::Tensor start = torch::zeros({1, rows.count}, keep.options());
+  if (fresh > 0) {
+    start.narrow(1, rows.count - fresh, fresh).fill_(true);
+    for (at::Tensor* t : {&rows.hidden, &rows.k, &rows.v, &rows.position, &rows.mass}) {
+      if (!t->defined()) continue;
+      std::vector<int64_t> shape(static_cast<std::size_t>(t->dim()), 1);
+      shape[0] = t->size(0);
+      *t = t->masked_fill(keep.logical_not().view(shape), 0);
+    }
+  }
+  const at::Tensor kept =
+      rows.valid.defined() ? rows.valid.logical_and(keep) : keep.expand({keep.size(0), rows.count});
+  rows.valid = kept.logical_or(keep.logical_not().logical_and(start)).contiguous();
+  if (rows.counts.empty()) rows.counts.assign(reset.size(), rows.count);
+  for (std::size_t b = 0; b < reset.size(); ++b) {
+    if (reset[b] != 0) rows.counts[b] = fresh;
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> count_valid(const at::Tensor& valid) {
+  const at::Tensor sums = valid.sum(1).to(at::kCPU, at::kLong).contiguous();
+  const auto* data = sums.const_data_ptr<int64_t>();
+  return {data, data + sums.numel()};
+}
+
+Rows Rows::slice(int64_t from, int64_t n) const {
+  if (from == 0 && n == count) return *this;
+  Rows out;
+  out.kind = kind;
+  out.count = n;
+  out.hidden = slice_rows(hidden, from, n);
+  out.k = slice_rows(k, from, n);
+  out.v = slice_rows(v, from, n);
+  out.valid = slice_rows(valid, from, n);
+  out.position = slice_rows(position, from, n);
+  out.mass = slice_rows(mass, from, n);
+  if (out.valid.defined()) out.counts = count_valid(out.valid);
+  return out;
+}
+
+Rows Rows::detached() const {
+  Rows out = *this;
+  for (at::Tensor* t : {&out.hidden, &out.k, &out.v, &out.position, &out.mass}) {
+    if (t->defined()) *t = t->detach();
+  }
+  return out;
+}
+
+int64_t Rows::bytes() const {
+  int64_t total = 0;
+  for (const at::Tensor* t : {&hidden, &k, &v, &valid, &position, &mass}) total += tensor_bytes(*t);
+  return total;
+}
+
+Rows concatenate(const std::vector<Rows>& pieces) {
+  if (pieces.empty()) return {};
+  if (pieces.size() == 1) return pieces.front();
+  Rows out;
+  out.kind = pieces.front().kind;
+  for (const Rows& piece : pieces) {
+    if (piece.kind != out.kind) throw_plugin("rows of different kinds cannot be joined");
+    out.count += piece.count;
+  }
+  const auto none = [](const Rows&) -> at::Tensor { return {}; };
+  if (out.kind == RowsKind::kKeyValue) {
+    out.k = cat_field(
+        pieces, [](const Rows& p) { return p.k; }, none);
+    out.v = cat_field(
+        pieces, [](const Rows& p) { return p.v; }, none);
+  } else {
+    out.hidden = cat_field(
+        pieces, [](const Rows& p) { return p.hidden; }, none);
+  }
+  out.valid = cat_field(
+      pieces, [](const Rows& p) { return p.valid; }, all_valid);
+  const auto zeros = [](at::ScalarType type) {
+    return [type](const Rows& p) {
+      return torch::zeros({lanes_of(p), p.count}, p.main().options().dtype(type));
+    };
+  };
+  out.position = cat_field(
+      pieces, [](const Rows& p) { return p.position; }, zeros(at::kLong));
+  out.mass = cat_field(
+      pieces, [](const Rows& p) { return p.mass; }, zeros(at::kFloat));
+  if (out.valid.defined()) {
+    out.counts.assign(static_cast<std::size_t>(lanes_of(pieces.front())), 0);
+    for (const Rows& piece : pieces) {
+      for (std::size_t b = 0; b < out.counts.size(); ++b) {
+        out.counts[b] += piece.counts.empty() ? piece.count : piece.counts[b];
+      }
+    }
+  }
+  return out;
+}
+
+std::shared_ptr<RowsBlock> RowsBlock::trimmed(int64_t from, int64_t n) const {
+  auto out = std::make_shared<RowsBlock>();
+  out->rows = rows.slice(from, n);
+  for (const auto& [layer, projection] : projections) {
+    out->projections[layer] = {slice_rows(projection.k, from, n), slice_rows(projection.v, from, n),
+                               projection.weights_version};
+  }
+  return out;
+}
+
+void RowsQueue::append(BlockPtr block) {
+  if (block->rows.count == 0) return;
+  size_ += block->rows.count;
+  blocks_.push_back(std::move(block));
+}
+
+void RowsQueue::prepend(BlockPtr block) {
+  if (block->rows.count == 0) return;
+  size_ += block->rows.count;
+  blocks_.insert(blocks_.begin(), std::move(block));
+}
+
+std::vector<Rows> RowsQueue::remove_oldest(int64_t n) {
+  std::vector<Rows> pieces;
+  std::size_t whole = 0;
+  n = std::min(n, size_);
+  size_ -= n;
+  while (n > 0) {
+    const BlockPtr& oldest = blocks_[whole];
+    if (oldest->rows.count <= n) {
+      n -= oldest->rows.count;
+      pieces.push_back(oldest->rows);
+      ++whole;
+      continue;
+    }
+    pieces.push_back(oldest->rows.slice(0, n));
+    blocks_[whole] = oldest->trimmed(n, oldest->rows.count - n);
+    n = 0;
+  }
+  blocks_.erase(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(whole));
+  return pieces;
+}
+
+Rows RowsQueue::pop_oldest(int64_t n) { return concatenate(remove_oldest(n)); }
+
+void RowsQueue::assign(BlockPtr block) {
+  blocks_.clear();
+  size_ = 0;
+  append(std::move(block));
+}
+
+Rows RowsQueue::rows() const {
+  std::vector<Rows> pieces;
+  pieces.reserve(blocks_.size());
+  for (const BlockPtr& block : blocks_) pieces.push_back(block->rows);
+  return concatenate(pieces);
+}
+
+void RowsQueue::reset(const std::vector<uint8_t>& reset, int64_t start_rows) {
+  const auto is_reset = [](uint8_t r) { return r != 0; };
+  if (std::all_of(reset.begin(), reset.end(), is_reset)) {
+    blocks_.clear();
+    size_ = 0;
+    return;
+  }
+  if (std::none_of(reset.begin(), reset.end(), is_reset)) return;
+  at::Tensor keep = torch::empty({static_cast<int64_t>(reset.size()), 1}, at::kBool);
+  for (std::size_t b = 0; b < reset.size(); ++b) keep[static_cast<int64_t>(b)][0] = reset[b] == 0;
+  int64_t newer = size_;
+  for (BlockPtr& block : blocks_) {
+    newer -= block->rows.count;
+    auto next = std::make_shared<RowsBlock>(*block);
+    Rows& rows = next->rows;
+    const int64_t fresh = std::clamp<int64_t>(start_rows - newer, 0, rows.count);
+    reset_lanes(rows, keep.to(rows.main().device()), reset, fresh);
+    if (fresh > 0) next->projections.clear();
+    block = std::move(next);
+  }
+}
+
+void RowsQueue::keep_newest(int64_t n) {
+  if (size_ > n) drop_oldest(size_ - n);
+}
+
+void RowsQueue::select(const std::vector<int64_t>& lanes) {
+  const at::Tensor index = torch::tensor(lanes, at::kLong);
+  const auto pick = [&](const at::Tensor& t) {
+    return t.defined() ? t.index_select(0, index.to(t.device())) : t;
+  };
+  for (BlockPtr& block : blocks_) {
+    auto next = std::make_shared<RowsBlock>();
+    next->rows = block->rows;
+    Rows& rows = next->rows;
+    for (at::Tensor* t :
+         {&rows.hidden, &rows.k, &rows.v, &rows.valid, &rows.position, &rows.mass}) {
+      *t = pick(*t);
+    }
+    if (!rows.counts.empty()) {
+      std::vector<int64_t> counts;
+      for (const int64_t lane : lanes)
+        counts.push_back(block->rows.counts[static_cast<std::size_t>(lane)]);
+      rows.counts = std::move(counts);
+    }
+    for (const auto& [layer, p] : block->projections) {
+      next->projections[layer] = {pick(p.k), pick(p.v), p.weights_version};
+    }
+    block = std::move(next);
+  }
+}
+
+int64_t RowsQueue::bytes() const {
+  int64_t total = 0;
+  for (const BlockPtr& block : blocks_) total += block->rows.bytes();
+  return total;
+}
+
+}  // namespace mneme::memory

@@ -1,0 +1,73 @@
+// What a run's memory holds, but for how it is saved (stack.cpp).
+#include <numeric>
+
+#include "host/base/error.hpp"
+#include "host/memory/stack.hpp"
+#include "host/memory/state/tier_state.hpp"
+
+namespace mneme::memory {
+
+StackState::StackState() = default;
+StackState::~StackState() = default;
+StackState::StackState(StackState&&) noexcept = default;
+StackState& StackState::operator=(StackState&&) noexcept = default;
+
+StackState StackState::clone() const {
+  StackState out;
+  out.phase_ = phase_;
+  out.lanes_ = lanes_;
+  out.segments_ = segments_;
+  out.previous_length_ = previous_length_;
+  out.graph_segments_ = graph_segments_;
+  out.reset_ = reset_;
+  out.streams_ = streams_;
+  out.tokens_ = tokens_;
+  for (const auto& tier : tiers_) out.tiers_.push_back(std::make_unique<TierState>(*tier));
+  return out;
+}
+
+void StackState::reset(const std::vector<uint8_t>& lanes) {
+  if (static_cast<int64_t>(lanes.size()) != lanes_)
+    throw_run("reset: expected ", lanes_, " flags, got ", lanes.size());
+  for (std::size_t b = 0; b < lanes.size(); ++b)
+    reset_[b] = static_cast<uint8_t>(reset_[b] | (lanes[b] != 0 ? 1 : 0));
+}
+
+void StackState::reset_all() { reset_.assign(reset_.size(), 1); }
+
+void StackState::cut_graph() {
+  if (is_graph_boundary()) return;
+  for (const auto& tier : tiers_) tier->detach(true);
+  graph_segments_ = 0;
+}
+
+int64_t StackState::bytes() const {
+  return std::accumulate(tiers_.begin(), tiers_.end(), int64_t{0},
+                         [](int64_t sum, const auto& tier) { return sum + tier->bytes(); });
+}
+
+int64_t StackState::cached_projection_bytes() const {
+  return std::accumulate(
+      tiers_.begin(), tiers_.end(), int64_t{0},
+      [](int64_t sum, const auto& tier) { return sum + tier->cached_projection_bytes(); });
+}
+
+void StackState::select(const std::vector<int64_t>& lanes) {
+  for (const int64_t lane : lanes) {
+    if (lane < 0 || lane >= lanes_)
+      throw_run("select: lane ", lane, " does not exist: there are ", lanes_);
+  }
+  for (auto& tier : tiers_) tier->select(lanes);
+  const auto pick = [&](const auto& from) {
+    auto out = from;
+    out.clear();
+    for (const int64_t lane : lanes) out.push_back(from[static_cast<std::size_t>(lane)]);
+    return out;
+  };
+  reset_ = pick(reset_);
+  streams_ = pick(streams_);
+  tokens_ = pick(tokens_);
+  lanes_ = static_cast<int64_t>(lanes.size());
+}
+
+}  // namespace mneme::memory

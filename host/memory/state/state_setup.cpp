@@ -1,0 +1,177 @@
+#include "host/memory/state/state_setup.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "host/base/error.hpp"
+#include "host/memory/abi/call_error.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/ops/ops.hpp"
+#include "host/memory/abi/setup.hpp"
+
+namespace mneme::memory {
+namespace {
+
+void check_name(const char* name, const char* what, const Instance& instance) {
+  if (name == nullptr || *name == '\0')
+    throw CallError(MNEME_E_INVALID_ARGUMENT, str("a ", what, " needs a name"));
+  for (const char* c = name; *c != '\0'; ++c) {
+    if (!(std::islower(static_cast<unsigned char>(*c)) ||
+          std::isdigit(static_cast<unsigned char>(*c)) || *c == '_')) {
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str(what, " \"", name, "\": a name holds a-z, 0-9 and _ only"));
+    }
+  }
+  const auto taken = [&](const auto& list) {
+    for (const auto& entry : list) {
+      if (entry.name == name)
+        throw CallError(MNEME_E_INVALID_ARGUMENT,
+                        str(what, " \"", name, "\": the name is already taken"));
+    }
+  };
+  taken(instance.parameters);
+  taken(instance.slots);
+  taken(instance.queues);
+  if (std::string_view(name) == "waiting")
+    throw CallError(MNEME_E_INVALID_ARGUMENT, "the name \"waiting\" belongs to the host");
+}
+
+void check_rank(uint32_t rank, const char* name) {
+  if (rank > MNEME_MAX_RANK)
+    throw CallError(MNEME_E_SHAPE,
+                    str("\"", name, "\": rank: expected at most ", MNEME_MAX_RANK, ", got ", rank));
+}
+
+void check_slot(const mneme_slot_decl& in) {
+  for (uint32_t i = 0; i < in.rank; ++i) {
+    const bool is_lanes = i == 0 && in.dims[i] == MNEME_LANES;
+    if (!is_lanes && in.dims[i] != MNEME_ANY && in.dims[i] < 1) {
+      throw CallError(
+          MNEME_E_SHAPE,
+          str("slot \"", in.name, "\": dims[", i,
+              "]: expected at least 1, MNEME_ANY, or MNEME_LANES in front, got ", in.dims[i]));
+    }
+  }
+}
+
+void check_counts(const mneme_slot_decl& in) {
+  const bool has_any = std::find(in.dims, in.dims + in.rank, MNEME_ANY) != in.dims + in.rank;
+  if ((in.dtype != 0 && in.dtype != MNEME_I64) || in.gradient != MNEME_GRADIENT_STOP || has_any ||
+      in.start == MNEME_START_PARAMETER) {
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    str("slot \"", in.name,
+                        "\": counts are of dtype 0 or MNEME_I64 and of gradient STOP, have no "
+                        "MNEME_ANY extent and start with zeros or a constant"));
+  }
+}
+
+// A start parameter has the slot's scope and its shape without lanes.
+void check_start_parameter(const SlotDecl& decl, const Instance& instance) {
+  if (decl.start_parameter == 0 || decl.start_parameter > instance.parameters.size())
+    throw CallError(
+        MNEME_E_INVALID_ARGUMENT,
+        str("slot \"", decl.name, "\": start_parameter is no parameter of this instance"));
+  if (std::find(decl.dims.begin(), decl.dims.end(), MNEME_ANY) != decl.dims.end())
+    throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name,
+                                       "\": a start parameter and MNEME_ANY do not go together"));
+  const ParameterDecl& parameter = instance.parameters[decl.start_parameter - 1];
+  const std::vector<int64_t> expected(decl.dims.begin() + (decl.has_lanes() ? 1 : 0),
+                                      decl.dims.end());
+  if (parameter.dims != expected || parameter.is_model_scope != decl.is_model_scope) {
+    throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name, "\": its start parameter \"",
+                                       parameter.name, "\" must have the same scope and shape ",
+                                       list_text(expected), ", got ", list_text(parameter.dims)));
+  }
+}
+
+}  // namespace
+
+mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* given,
+                           mneme_parameter* out, mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
+    need(out, "out");
+    const auto in = normalised(given, "mneme_parameter_decl");
+    Instance& instance = *setup->instance;
+    check_name(in.name, "parameter", instance);
+    check_rank(in.rank, in.name);
+    for (uint32_t i = 0; i < in.rank; ++i) {
+      if (in.dims[i] < 1)
+        throw CallError(MNEME_E_SHAPE, str("parameter \"", in.name, "\": dims[", i,
+                                           "]: expected at least 1, got ", in.dims[i]));
+    }
+    if (in.lr_factor < 0)
+      throw CallError(
+          MNEME_E_INVALID_ARGUMENT,
+          str("parameter \"", in.name, "\": lr_factor: expected at least 0, got ", in.lr_factor));
+    if (in.group != nullptr && std::string_view(in.group) != "none")
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("parameter \"", in.name, "\": group: expected NULL or \"none\", got \"",
+                          in.group, '"'));
+    ParameterDecl decl;
+    decl.name = in.name;
+    decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
+    decl.dims.assign(in.dims, in.dims + in.rank);
+    decl.init = in.init;
+    decl.a = in.a;
+    decl.b = in.b;
+    decl.lr_factor = in.lr_factor == 0.0 ? 1.0 : in.lr_factor;
+    decl.group = in.group == nullptr ? "" : in.group;
+    instance.parameters.push_back(std::move(decl));
+    *out = static_cast<mneme_parameter>(instance.parameters.size());
+  });
+}
+
+mneme_status add_slot(mneme_setup* opaque, const mneme_slot_decl* given, mneme_slot* out,
+                      mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
+    need(out, "out");
+    const auto in = normalised(given, "mneme_slot_decl");
+    Instance& instance = *setup->instance;
+    check_name(in.name, "slot", instance);
+    check_rank(in.rank, in.name);
+    check_slot(in);
+    SlotDecl decl;
+    decl.is_counts = (in.flags & MNEME_SLOT_COUNTS) != 0;
+    if (decl.is_counts) check_counts(in);
+    decl.name = in.name;
+    decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
+    const uint32_t absent = decl.is_counts ? MNEME_I64 : MNEME_F32;
+    decl.dtype = ops::scalar_type_of(in.dtype == 0 ? absent : in.dtype);
+    decl.is_through = in.gradient == MNEME_GRADIENT_THROUGH;
+    decl.is_segment_lifetime = in.lifetime == MNEME_LIFETIME_SEGMENT;
+    decl.dims.assign(in.dims, in.dims + in.rank);
+    decl.revision = in.revision;
+    decl.start = in.start;
+    decl.start_value = in.start_value;
+    decl.start_parameter = in.start_parameter;
+    if (decl.start == MNEME_START_PARAMETER) check_start_parameter(decl, instance);
+    instance.slots.push_back(std::move(decl));
+    *out = static_cast<mneme_slot>(instance.slots.size());
+  });
+}
+
+mneme_status add_queue(mneme_setup* opaque, const mneme_queue_decl* given, mneme_queue* out,
+                       mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
+    need(out, "out");
+    const auto in = normalised(given, "mneme_queue_decl");
+    Instance& instance = *setup->instance;
+    check_name(in.name, "queue", instance);
+    if (in.start_rows < 0 || in.capacity < -1)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("queue \"", in.name,
+                          "\": start_rows may not be negative, nor capacity, but for -1, no rows"));
+    QueueDecl decl;
+    decl.name = in.name;
+    decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
+    decl.kind = static_cast<RowsKind>(in.kind);
+    decl.attributes = in.attributes;
+    decl.revision = in.revision;
+    decl.start_rows = in.start_rows;
+    decl.capacity = in.capacity;
+    instance.queues.push_back(std::move(decl));
+    *out = static_cast<mneme_queue>(instance.queues.size());
+  });
+}
+
+}  // namespace mneme::memory

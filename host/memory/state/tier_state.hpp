@@ -1,0 +1,113 @@
+// State of one tier in one run.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host/memory/state/rows.hpp"
+#include "host/memory/tier.hpp"
+
+namespace mneme::memory {
+
+// Slots and queues of one scope: a served layer, or the model. Entries of the other scope stay
+// unused.
+struct ScopeState {
+  std::vector<at::Tensor> slots;  // by slot id - 1
+  std::vector<RowsQueue> queues;  // by queue id - 1
+  RowsQueue waiting;              // rows that wait until the tier absorbs; layers only
+};
+
+// Rows of zeros for `lanes` lanes, as a queue keeps them: its kind, attributes and dtypes.
+Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const BackboneInfo& backbone);
+
+class TierState {
+ public:
+  // A fresh state of `lanes` lanes.
+  TierState(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone);
+
+  const Tier& tier() const { return *tier_; }
+  const Instance& instance() const { return *instance_; }
+  ScopeState& scope(bool is_model_scope, int64_t served_index) {
+    return is_model_scope ? model_ : layers_[static_cast<std::size_t>(served_index)];
+  }
+  ScopeState& layer(int64_t served_index) {
+    return layers_[static_cast<std::size_t>(served_index)];
+  }
+
+  // Puts the lanes with reset[b] != 0 back to their start. With a graph, gradients of the other
+  // lanes and of start parameters stay.
+  void reset(const std::vector<uint8_t>& reset);
+  // Puts slots of lifetime segment back to their start: at the segment's begin, and at its end, so
+  // that nothing of it is held.
+  void clear_segment_slots();
+  // Detaches `stop` slots; `through` slots too when `cut_through`.
+  void detach(bool cut_through);
+  void select(const std::vector<int64_t>& lanes);
+  int64_t bytes() const;
+  int64_t cached_projection_bytes() const;
+
+  // Names as in checkpoints: "<scope>.<slot>" and "<scope>.<queue>.<block>.<field>", scope = layer
+  // number or "model".
+  void save(const std::string& prefix, std::vector<std::pair<std::string, at::Tensor>>& out) const;
+  // Takes what save() gave; `find` returns an undefined tensor for a missing name. Errors:
+  // Error(kUsage).
+  void restore(const std::string& prefix,
+               const std::function<at::Tensor(const std::string&)>& find);
+  // Keys and values that the queues' blocks keep, made under these weights:
+  // "<scope>.<queue>.<block>.projection.<layer>.k" and ".v".
+  void save_projections(const std::string& prefix, uint64_t weights_version,
+                        std::vector<std::pair<std::string, at::Tensor>>& out) const;
+  // Gives them back to the same blocks, as made under these weights. Errors: Error(kUsage) for
+  // shapes that are not the blocks'.
+  void restore_projections(const std::string& prefix, uint64_t weights_version,
+                           const std::function<at::Tensor(const std::string&)>& find) const;
+  // Takes of a saved state of the same tier what fits (Stack::carry); the rest stays as it is.
+  // `revisions`: of the saved slots and queues by name.
+  void carry(const std::string& prefix, const std::map<std::string, std::string>& revisions,
+             const std::function<at::Tensor(const std::string&)>& find, StateCarry& report);
+
+ private:
+  at::Tensor start_value(const SlotDecl& decl, int64_t served_index) const;
+  void fill_queue_start(ScopeState& scope, int64_t queue);
+  // Columns for the rows that a lane starts with, invalid in every lane.
+  void make_room_for_start(RowsQueue& queue, const QueueDecl& decl) const;
+  // "<prefix>.<layer number, or model>": how names of a scope begin.
+  std::string scope_name(const std::string& prefix, bool is_model, int64_t served_index) const;
+  // f(name, queue) for the queues of all scopes that may keep projections.
+  template <typename F>
+  void for_each_queue(const std::string& prefix, F f) const;
+  void carry_queue(const std::string& name, const QueueDecl& decl,
+                   const std::map<std::string, std::string>& revisions,
+                   const std::function<at::Tensor(const std::string&)>& find, RowsQueue& queue,
+                   StateCarry& report) const;
+  template <typename F>
+  void for_each_scope(F f);
+  template <typename F>
+  void for_each_scope(F f) const;
+
+  const Tier* tier_;
+  const Instance* instance_;
+  int64_t lanes_;
+  BackboneInfo backbone_;
+  ScopeState model_;
+  std::vector<ScopeState> layers_;
+};
+
+template <typename F>
+void TierState::for_each_scope(F f) {
+  f(model_, true, int64_t{-1});
+  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
+}
+
+template <typename F>
+void TierState::for_each_scope(F f) const {
+  f(model_, true, int64_t{-1});
+  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
+}
+
+}  // namespace mneme::memory

@@ -1,0 +1,66 @@
+// The table of ops: how a family of ops adds its entries.
+#pragma once
+
+#include <vector>
+
+#include "host/ops/ops.hpp"
+#include "host/ops/op_call.hpp"
+
+namespace mneme::ops {
+
+// Sets of dtypes as bits 1 << code.
+inline constexpr uint32_t kFloatSet =
+    1U << MNEME_F32 | 1U << MNEME_BF16 | 1U << MNEME_F16 | 1U << MNEME_F64;
+inline constexpr uint32_t kIntegerSet = 1U << MNEME_I32 | 1U << MNEME_I64;
+inline constexpr uint32_t kBoolSet = 1U << MNEME_BOOL;
+inline constexpr uint32_t kI64Set = 1U << MNEME_I64;
+
+using RunFunction = void (*)(OpCall&);
+
+// An op and what a call needs of its schema without looking at text.
+struct Op {
+  OpSchema schema;
+  RunFunction run = nullptr;
+  uint32_t dtypes = 0;                 // the class as a set
+  std::vector<uint32_t> input_dtypes;  // per input; 0 = data
+  std::size_t required_inputs = 0;     // up to the last one that is not optional
+  bool has_list = false;
+};
+using OpList = std::vector<Op>;
+
+// Adds an op. What is malformed in a schema is our own mistake and thrown as std::logic_error.
+void add_op(OpList& list, OpSchema schema, RunFunction run);
+
+// Short forms for schemas.
+InputSchema data_input(const char* name);
+InputSchema optional_input(const char* name);
+InputSchema list_input(const char* name);
+InputSchema mask_input(const char* name);
+InputSchema index_input(const char* name);
+OutputSchema data_output(const char* name = "y");
+OutputSchema mask_output(const char* name = "y");
+OutputSchema index_output(const char* name = "y");
+OutputSchema typed_output(const char* name = "y");
+AttrSchema required_attr(const char* name, AttrType type, const char* help);
+AttrSchema optional_attr(const char* name, AttrType type, const char* default_text,
+                         const char* help);
+
+// The families.
+void add_unary_ops(OpList& list);
+void add_activation_ops(OpList& list);
+void add_binary_ops(OpList& list);
+void add_selection_ops(OpList& list);
+void add_product_ops(OpList& list);
+void add_reduction_ops(OpList& list);
+void add_softmax_ops(OpList& list);
+void add_order_ops(OpList& list);
+void add_index_ops(OpList& list);
+void add_shape_ops(OpList& list);
+void add_join_ops(OpList& list);
+void add_creation_ops(OpList& list);
+void add_network_ops(OpList& list);
+
+// All ops by name; built once.
+const OpList& op_table();
+
+}  // namespace mneme::ops

@@ -1,0 +1,183 @@
+// Reductions over dimensions.
+#include "host/ops/op_table.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::ops {
+namespace {
+
+constexpr std::size_t kDims = 0;
+constexpr std::size_t kKeepdim = 1;
+
+at::OptionalIntArrayRef all_if_empty(const at::DimVector& dims) {
+  if (dims.empty()) return std::nullopt;
+  return at::IntArrayRef(dims);
+}
+
+// Number of elements that go into one result.
+int64_t reduced_count(const at::Tensor& x, const at::DimVector& dims) {
+  if (dims.empty()) return x.numel();
+  int64_t count = 1;
+  for (const int64_t d : dims) count *= x.size(d);
+  return count;
+}
+
+void check_not_empty(const OpCall& c, const at::DimVector& dims) {
+  if (reduced_count(c.in(0), dims) > 0) return;
+  c.fail_shape("at least one element along the reduced dimensions", shape_text(c.in(0).sizes()),
+               "the result of an empty reduction is not defined");
+}
+
+using Reduction = at::Tensor (*)(const at::Tensor&, const at::DimVector&, bool);
+
+template <Reduction kFunction, bool kNeedsElements = false>
+void run_reduction(OpCall& c) {
+  const at::DimVector dims = c.dims(kDims, c.in(0).dim());
+  const bool keepdim = c.flag(kKeepdim, false);
+  if (kNeedsElements) check_not_empty(c, dims);
+  c.out() = kFunction(c.in(0), dims, keepdim);
+}
+
+at::Tensor sum(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
+  return at::sum(x, all_if_empty(dims), keepdim, x.scalar_type());
+}
+at::Tensor mean(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
+  return at::mean(x, all_if_empty(dims), keepdim);
+}
+at::Tensor amax(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
+  return at::amax(x, dims, keepdim);
+}
+at::Tensor amin(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
+  return at::amin(x, dims, keepdim);
+}
+at::Tensor norm2(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
+  return at::linalg_vector_norm(x, 2, all_if_empty(dims), keepdim);
+}
+at::Tensor any(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
+  return at::any(x, all_if_empty(dims), keepdim);
+}
+at::Tensor all(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
+  return at::all(x, all_if_empty(dims), keepdim);
+}
+
+void run_var(OpCall& c) {
+  const at::DimVector dims = c.dims(kDims, c.in(0).dim());
+  const int64_t correction = c.at_least(2, 0, 1);
+  const int64_t count = reduced_count(c.in(0), dims);
+  if (count <= correction) {
+    c.fail_shape(str("more than ", correction, " elements along the reduced dimensions"),
+                 str(count));
+  }
+  c.out() = at::var(c.in(0), all_if_empty(dims), correction, c.flag(kKeepdim, false));
+}
+
+std::vector<AttrSchema> dims_and_keepdim() {
+  return {optional_attr("dims", AttrType::kIntegers, "", "dimensions to reduce; absent = all"),
+          optional_attr("keepdim", AttrType::kInteger, "0", "1: keep them with extent 1")};
+}
+
+void add_reduction(OpList& list, const char* name, const char* dtypes, const char* help,
+                   RunFunction run) {
+  const bool is_bool = std::string_view(dtypes) == "bool";
+  add_op(list,
+         {.name = name,
+          .inputs = {data_input("x")},
+          .outputs = {data_output()},
+          .attrs = dims_and_keepdim(),
+          .dtypes = dtypes,
+          .is_differentiable = !is_bool,
+          .help = help},
+         run);
+}
+
+// Reductions over one dimension or over all elements.
+template <at::Tensor (*kOverDim)(const at::Tensor&, int64_t, bool),
+          at::Tensor (*kOverAll)(const at::Tensor&), bool kNeedsElements>
+void run_single(OpCall& c) {
+  const at::Tensor& x = c.in(0);
+  const bool keepdim = c.flag(kKeepdim, false);
+  at::DimVector dims;
+  if (c.has(0)) dims.push_back(c.dim(0, x.dim(), 0));
+  if (kNeedsElements) check_not_empty(c, dims);
+  if (!dims.empty()) {
+    c.out() = kOverDim(x, dims[0], keepdim);
+    return;
+  }
+  const at::Tensor result = kOverAll(x);
+  c.out() = keepdim ? result.reshape(at::DimVector(x.dim(), 1)) : result;
+}
+
+at::Tensor prod_over(const at::Tensor& x, int64_t dim, bool keepdim) {
+  return at::prod(x, dim, keepdim, x.scalar_type());
+}
+at::Tensor prod_all(const at::Tensor& x) { return at::prod(x, x.scalar_type()); }
+at::Tensor argmax_over(const at::Tensor& x, int64_t dim, bool keepdim) {
+  return at::argmax(x, dim, keepdim);
+}
+at::Tensor argmax_all(const at::Tensor& x) { return at::argmax(x); }
+at::Tensor argmin_over(const at::Tensor& x, int64_t dim, bool keepdim) {
+  return at::argmin(x, dim, keepdim);
+}
+at::Tensor argmin_all(const at::Tensor& x) { return at::argmin(x); }
+
+void add_single(OpList& list, const char* name, OutputSchema output, const char* help,
+                RunFunction run) {
+  const bool is_index = output.dtype == "i64";
+  add_op(
+      list,
+      {.name = name,
+       .inputs = {data_input("x")},
+       .outputs = {std::move(output)},
+       .attrs = {optional_attr("dim", AttrType::kInteger, "", "dimension; absent = all elements"),
+                 optional_attr("keepdim", AttrType::kInteger, "0", "1: keep it with extent 1")},
+       .dtypes = "number",
+       .is_differentiable = !is_index,
+       .help = help},
+      run);
+}
+
+void add_var_op(OpList& list) {
+  std::vector<AttrSchema> attrs = dims_and_keepdim();
+  attrs.push_back(
+      optional_attr("correction", AttrType::kInteger, "1", "divisor is the count minus this"));
+  add_op(list,
+         {.name = "var/1",
+          .inputs = {data_input("x")},
+          .outputs = {data_output()},
+          .attrs = std::move(attrs),
+          .dtypes = "float",
+          .help = "Variance; the count has to exceed correction."},
+         run_var);
+}
+
+}  // namespace
+
+void add_reduction_ops(OpList& list) {
+  add_reduction(list, "sum/1", "number", "Sum in x's dtype; 0 of nothing.", run_reduction<sum>);
+  add_reduction(list, "mean/1", "float", "Mean; an empty one is an error.",
+                run_reduction<mean, true>);
+  add_reduction(list, "amax/1", "number",
+                "Largest element; equal ones share the gradient. An empty one is an error.",
+                run_reduction<amax, true>);
+  add_reduction(list, "amin/1", "number",
+                "Smallest element; equal ones share the gradient. An empty one is an error.",
+                run_reduction<amin, true>);
+  add_reduction(list, "norm2/1", "float", "Square root of the sum of squares; gradient 0 at 0.",
+                run_reduction<norm2>);
+  add_reduction(list, "any/1", "bool", "True where any is true; false of nothing.",
+                run_reduction<any>);
+  add_reduction(list, "all/1", "bool", "True where all are true; true of nothing.",
+                run_reduction<all>);
+  add_var_op(list);
+  add_single(list, "prod/1", data_output(), "Product in x's dtype; 1 of nothing.",
+             run_single<prod_over, prod_all, false>);
+  add_single(list, "argmax/1", index_output(),
+             "Index of the largest element, the first of equals; over all elements in row-major "
+             "order.",
+             run_single<argmax_over, argmax_all, true>);
+  add_single(list, "argmin/1", index_output(),
+             "Index of the smallest element, the first of equals; over all elements in row-major "
+             "order.",
+             run_single<argmin_over, argmin_all, true>);
+}
+
+}  // namespace mneme::ops

@@ -1,0 +1,202 @@
+#include "host/plugin/file/elf_file.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
+#include "host/base/error.hpp"
+#include "host/plugin/file/elf_reader.hpp"
+#include "mneme/note.h"
+
+namespace mneme::plugin {
+namespace {
+
+// Real libraries have a few dozen; damaged lists may overlap and so be long without end.
+constexpr std::size_t kMostVersions = 65536;
+
+// The dynamic section of a library, read into lists.
+class DynamicSection {
+ public:
+  explicit DynamicSection(const ElfReader& reader) : reader_(reader) {
+    for (const Elf64_Phdr& segment : reader.segments()) {
+      if (segment.p_type == PT_DYNAMIC) read_entries(segment);
+    }
+    if (entries_.empty()) reader.damaged("no dynamic section");
+    if (!has(DT_STRTAB) || !has(DT_STRSZ)) reader.damaged("its dynamic section has no strings");
+    strings_ = reader.range(reader.offset_of(value(DT_STRTAB), "the string table"), value(DT_STRSZ),
+                            "the string table");
+  }
+
+  [[nodiscard]] bool has(std::int64_t tag) const { return entries_.contains(tag); }
+  // The tag's first value, 0 when absent.
+  [[nodiscard]] std::uint64_t value(std::int64_t tag) const {
+    const auto found = entries_.find(tag);
+    return found == entries_.end() ? 0 : found->second.front();
+  }
+  [[nodiscard]] std::string text(std::uint64_t offset, const std::string& what) const {
+    auto found = string_at(strings_, offset);
+    if (!found) reader_.damaged(str("the name of ", what, " lies outside the string table"));
+    return *found;
+  }
+  [[nodiscard]] std::vector<std::string> texts(std::int64_t tag, const std::string& what) const {
+    std::vector<std::string> result;
+    const auto found = entries_.find(tag);
+    if (found == entries_.end()) return result;
+    for (const std::uint64_t offset : found->second) result.push_back(text(offset, what));
+    return result;
+  }
+
+ private:
+  void read_entries(const Elf64_Phdr& segment) {
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= segment.p_filesz;
+         at += sizeof(Elf64_Dyn)) {
+      const auto entry = reader_.at<Elf64_Dyn>(segment.p_offset + at, "the dynamic section");
+      if (entry.d_tag == DT_NULL) return;
+      entries_[entry.d_tag].push_back(entry.d_un.d_val);
+    }
+  }
+
+  const ElfReader& reader_;
+  std::map<std::int64_t, std::vector<std::uint64_t>> entries_;
+  std::span<const std::byte> strings_;
+};
+
+// Needed and defined versions are two-level lists: entries linked by byte distances, each with a
+// list of names. A list of `count` entries that does not advance would read one entry for ever,
+// hence the counts bound both loops and a distance of 0 ends them.
+void read_version_needs(const ElfReader& reader, const DynamicSection& dynamic, ElfFile& file) {
+  if (!dynamic.has(DT_VERNEED)) return;
+  const std::string what = "the needed symbol versions";
+  std::uint64_t at = reader.offset_of(dynamic.value(DT_VERNEED), what);
+  for (std::uint64_t i = 0; i < dynamic.value(DT_VERNEEDNUM); ++i) {
+    const auto need = reader.at<Elf64_Verneed>(at, what);
+    const std::string library = dynamic.text(need.vn_file, "a versioned library");
+    std::uint64_t name_at = at + need.vn_aux;
+    for (std::uint64_t j = 0; j < need.vn_cnt; ++j) {
+      const auto name = reader.at<Elf64_Vernaux>(name_at, what);
+      if (file.version_needs.size() == kMostVersions) reader.damaged("too many symbol versions");
+      if ((name.vna_flags & VER_FLG_WEAK) == 0) {
+        file.version_needs.push_back({library, dynamic.text(name.vna_name, "a symbol version")});
+      }
+      if (name.vna_next == 0) break;
+      name_at += name.vna_next;
+    }
+    if (need.vn_next == 0) break;
+    at += need.vn_next;
+  }
+}
+
+void read_version_definitions(const ElfReader& reader, const DynamicSection& dynamic,
+                              ElfFile& file) {
+  if (!dynamic.has(DT_VERDEF)) return;
+  const std::string what = "the defined symbol versions";
+  std::uint64_t at = reader.offset_of(dynamic.value(DT_VERDEF), what);
+  for (std::uint64_t i = 0; i < dynamic.value(DT_VERDEFNUM); ++i) {
+    const auto definition = reader.at<Elf64_Verdef>(at, what);
+    // The base definition is the library's own name; the first name of the others is theirs.
+    if ((definition.vd_flags & VER_FLG_BASE) == 0 && definition.vd_cnt > 0) {
+      const auto name = reader.at<Elf64_Verdaux>(at + definition.vd_aux, what);
+      file.version_definitions.push_back(dynamic.text(name.vda_name, "a symbol version"));
+    }
+    if (definition.vd_next == 0) break;
+    at += definition.vd_next;
+  }
+}
+
+// Symbols of a GNU hash table: the highest hashed index, found by walking the last chain.
+std::uint64_t gnu_hash_symbols(const ElfReader& reader, std::uint64_t table) {
+  const std::string what = "the symbol hash table";
+  const auto word = [&](std::uint64_t offset) { return reader.at<std::uint32_t>(offset, what); };
+  const std::uint64_t buckets = word(table);
+  const std::uint64_t first = word(table + 4);
+  const std::uint64_t bucket_at = table + 16 + 8 * std::uint64_t{word(table + 8)};
+  std::uint64_t last = 0;
+  for (std::uint64_t i = 0; i < buckets; ++i) {
+    last = std::max<std::uint64_t>(last, word(bucket_at + 4 * i));
+  }
+  if (last < first) return first;
+  const std::uint64_t chain_at = bucket_at + 4 * buckets;
+  while ((word(chain_at + 4 * (last - first)) & 1U) == 0) ++last;
+  return last + 1;
+}
+
+// The dynamic section does not say how many symbols there are: the section headers or a hash do.
+std::uint64_t symbol_count(const ElfReader& reader, const DynamicSection& dynamic) {
+  for (const Elf64_Shdr& section : reader.sections()) {
+    if (section.sh_type == SHT_DYNSYM) return section.sh_size / sizeof(Elf64_Sym);
+  }
+  if (dynamic.has(DT_HASH)) {
+    const auto table = reader.offset_of(dynamic.value(DT_HASH), "the symbol hash table");
+    return reader.at<std::uint32_t>(table + 4, "the symbol hash table");
+  }
+  if (dynamic.has(DT_GNU_HASH)) {
+    return gnu_hash_symbols(reader,
+                            reader.offset_of(dynamic.value(DT_GNU_HASH), "the symbol hash table"));
+  }
+  return 0;
+}
+
+void read_symbols(const ElfReader& reader, const DynamicSection& dynamic, ElfFile& file) {
+  const std::uint64_t count = symbol_count(reader, dynamic);
+  if (!dynamic.has(DT_SYMTAB) || count == 0) return;
+  const std::uint64_t table = reader.offset_of(dynamic.value(DT_SYMTAB), "the symbol table");
+  // One check for all, so that a huge count fails before any work is done.
+  if (count > ~std::uint64_t{0} / sizeof(Elf64_Sym)) reader.damaged("its symbol table is endless");
+  static_cast<void>(reader.range(table, count * sizeof(Elf64_Sym), "the symbol table"));
+  for (std::uint64_t i = 1; i < count; ++i) {
+    const auto symbol = reader.at<Elf64_Sym>(table + i * sizeof(Elf64_Sym), "the symbol table");
+    const unsigned binding = ELF64_ST_BIND(symbol.st_info);
+    if (binding == STB_LOCAL) continue;
+    std::string name = dynamic.text(symbol.st_name, "a symbol");
+    if (name.empty()) continue;
+    if (symbol.st_shndx == SHN_UNDEF) {
+      if (binding != STB_WEAK) file.undefined.push_back(std::move(name));
+    } else if (ELF64_ST_VISIBILITY(symbol.st_other) == STV_DEFAULT ||
+               ELF64_ST_VISIBILITY(symbol.st_other) == STV_PROTECTED) {
+      file.exported.push_back(std::move(name));
+    }
+  }
+}
+
+std::vector<std::span<const std::byte>> find_notes(const ElfReader& reader) {
+  std::vector<std::span<const std::byte>> notes;
+  for (const Elf64_Shdr& section : reader.sections()) {
+    if (section.sh_type != SHT_NOBITS && reader.section_name(section) == MNEME_NOTE_SECTION) {
+      notes.push_back(reader.range(section.sh_offset, section.sh_size, "the plugin's note"));
+    }
+  }
+  if (!notes.empty()) return notes;
+  for (const Elf64_Phdr& segment : reader.segments()) {
+    if (segment.p_type != PT_NOTE) continue;
+    notes.push_back(reader.range(segment.p_offset, segment.p_filesz, "a note segment"));
+  }
+  return notes;
+}
+
+}  // namespace
+
+ElfFile read_elf(std::span<const std::byte> bytes, const std::string& where) {
+  const ElfReader reader(bytes, where);
+  const DynamicSection dynamic(reader);
+  if ((dynamic.value(DT_FLAGS_1) & DF_1_PIE) != 0) {
+    throw_plugin({.where = where,
+                  .failed = "is no shared library",
+                  .expected = "a shared library",
+                  .got = "a program",
+                  .hint = "name the library that mneme_add_plugin builds"});
+  }
+  ElfFile file;
+  if (dynamic.has(DT_SONAME)) file.soname = dynamic.text(dynamic.value(DT_SONAME), "the library");
+  file.needed = dynamic.texts(DT_NEEDED, "a needed library");
+  file.run_paths = dynamic.texts(DT_RPATH, "a run path");
+  for (std::string& path : dynamic.texts(DT_RUNPATH, "a run path")) {
+    file.run_paths.push_back(std::move(path));
+  }
+  read_version_needs(reader, dynamic, file);
+  read_version_definitions(reader, dynamic, file);
+  read_symbols(reader, dynamic, file);
+  file.notes = find_notes(reader);
+  return file;
+}
+
+}  // namespace mneme::plugin

@@ -1,0 +1,39 @@
+// The ELF note ".note.mneme": what a plugin says about itself before any of its code runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mneme/note.h"
+
+namespace mneme::plugin {
+
+// Size of mneme_note in ABI 0.1: a descriptor may be larger, never smaller.
+inline constexpr std::uint32_t kNoteSizeV1 = 968;
+
+// Finds the one mneme note in the contents of note sections or segments and checks it: sizes, every
+// text terminated and printable, id and version present, ABI range not empty, no unknown flag,
+// reserved field zero. The result is normalised: what lies beyond the plugin's struct_size is zero.
+// Errors: Error(kPlugin) that starts with `where`.
+[[nodiscard]] mneme_note parse_note(const std::vector<std::span<const std::byte>>& notes,
+                                    const std::string& where);
+
+// A group of host functions that a note lists.
+struct NoteFeature {
+  std::string id;            // "mneme.op/1"
+  bool is_optional = false;  // listed as "mneme.op/1?": the plugin can do without it
+};
+[[nodiscard]] std::vector<NoteFeature> note_features(const mneme_note& note);
+
+// The words of a note's list ("mneme.op/1 mneme.state/1").
+[[nodiscard]] std::vector<std::string> note_words(const char* list);
+
+// "0.1" of an ABI version; "0.1 to 0.3" of a range.
+[[nodiscard]] std::string abi_text(std::uint32_t version);
+[[nodiscard]] std::string abi_range_text(std::uint32_t min, std::uint32_t max);
+
+}  // namespace mneme::plugin

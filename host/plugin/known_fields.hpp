@@ -1,0 +1,226 @@
+// Bits and values that this host knows in the fields of structs that come from a plugin. Any other
+// is refused, so that a later minor may give it a meaning: a plugin that sets it without knowing
+// would otherwise change its behaviour then.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "host/base/text.hpp"
+#include "host/plugin/wants.hpp"
+#include "mneme/plugin.h"
+
+namespace mneme::plugin {
+
+// A field that holds bits, or one of several values.
+template <typename T>
+struct KnownField {
+  const char* name;
+  uint64_t (*of)(const T&);
+  bool is_bits;
+  uint64_t least;      // of values
+  uint64_t most;       // of values; of bits: all that are known
+  const char* family;  // what a plugin may write: "MNEME_ROWS_*"; "" = no bit is defined
+};
+
+namespace detail {
+
+template <typename Member>
+struct MemberOf;
+template <typename T, typename Value>
+struct MemberOf<Value T::*> {
+  using Struct = T;
+};
+template <auto kMember>
+using StructOf = typename MemberOf<decltype(kMember)>::Struct;
+
+template <auto kMember>
+constexpr KnownField<StructOf<kMember>> bits(const char* name, uint64_t known = 0,
+                                             const char* family = "") {
+  return {name,  [](const StructOf<kMember>& from) -> uint64_t { return from.*kMember; },
+          true,  0,
+          known, family};
+}
+template <auto kMember>
+constexpr KnownField<StructOf<kMember>> one_of(const char* name, uint64_t least, uint64_t most,
+                                               const char* family) {
+  return {name,  [](const StructOf<kMember>& from) -> uint64_t { return from.*kMember; },
+          false, least,
+          most,  family};
+}
+
+}  // namespace detail
+
+// The fields of T. A struct that a plugin fills must be listed here before the host can take it.
+template <typename T>
+struct KnownFields;
+
+template <>
+struct KnownFields<mneme_note> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_note::flags>("flags", MNEME_NOTE_DIRTY, "MNEME_NOTE_*")};
+};
+template <>
+struct KnownFields<mneme_plugin_answer> {
+  static constexpr std::array kAll = {detail::bits<&mneme_plugin_answer::flags>("flags")};
+};
+template <>
+struct KnownFields<mneme_plugin> {
+  static constexpr std::array kAll = {detail::bits<&mneme_plugin::flags>("flags")};
+};
+template <>
+struct KnownFields<mneme_option> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_option::flags>("flags",
+                                         MNEME_OPTION_AT_EVALUATION | MNEME_OPTION_REQUIRED |
+                                             MNEME_OPTION_BOUNDED | MNEME_OPTION_TRAINED,
+                                         "MNEME_OPTION_*")};
+};
+
+constexpr uint64_t known_wants() {
+  uint64_t bits = 0;
+  for (const Want& want : kWants) bits |= want.bit;
+  return bits;
+}
+
+template <>
+struct KnownFields<mneme_tier_traits> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_tier_traits::flags>("flags",
+                                              MNEME_TIER_RELEASES | MNEME_TIER_RIDERS |
+                                                  MNEME_TIER_TOKEN_BIAS | MNEME_TIER_CUT_INVARIANT,
+                                              "MNEME_TIER_*"),
+      detail::bits<&mneme_tier_traits::wants>("wants", known_wants(), "MNEME_WANT_*"),
+      detail::one_of<&mneme_tier_traits::absorb>("absorb", MNEME_ABSORB_NEVER,
+                                                 MNEME_ABSORB_AFTER_SEGMENT, "MNEME_ABSORB_*"),
+      detail::bits<&mneme_tier_traits::sites>("sites", MNEME_SITE_HEADS | MNEME_SITE_OUT,
+                                              "MNEME_SITE_*")};
+};
+template <>
+struct KnownFields<mneme_riders> {
+  static constexpr std::array kAll = {detail::bits<&mneme_riders::flags>("flags")};
+};
+template <>
+struct KnownFields<mneme_read> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_read::flags>("flags"),
+      detail::one_of<&mneme_read::merge>("merge", MNEME_MERGE_NONE, MNEME_MERGE_REPLACE,
+                                         "MNEME_MERGE_*")};
+};
+
+template <>
+struct KnownFields<mneme_rows> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_rows::flags>("flags"),
+      detail::one_of<&mneme_rows::kind>("kind", MNEME_ROWS_HIDDEN, MNEME_ROWS_KV, "MNEME_ROWS_*")};
+};
+template <>
+struct KnownFields<mneme_block> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_block::flags>("flags"),
+      detail::one_of<&mneme_block::position_kind>("position_kind", MNEME_POSITION_PLACE,
+                                                  MNEME_POSITION_NONE, "MNEME_POSITION_*")};
+};
+template <>
+struct KnownFields<mneme_attention> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_attention::flags>(
+          "flags",
+          MNEME_ATTENTION_POSITIONS | MNEME_ATTENTION_CONTENT_BIAS | MNEME_ATTENTION_DROPOUT,
+          "MNEME_ATTENTION_*"),
+      detail::one_of<&mneme_attention::mask>("mask", MNEME_MASK_CAUSAL, MNEME_MASK_WINDOW,
+                                             "MNEME_MASK_*")};
+};
+
+template <>
+struct KnownFields<mneme_parameter_decl> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_parameter_decl::flags>("flags"),
+      detail::one_of<&mneme_parameter_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
+                                                   "MNEME_SCOPE_*"),
+      detail::one_of<&mneme_parameter_decl::init>("init", MNEME_INIT_ZEROS,
+                                                  MNEME_INIT_FAN_IN_UNIFORM, "MNEME_INIT_*")};
+};
+template <>
+struct KnownFields<mneme_slot_decl> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_slot_decl::flags>("flags", MNEME_SLOT_COUNTS, "MNEME_SLOT_*"),
+      detail::one_of<&mneme_slot_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
+                                              "MNEME_SCOPE_*"),
+      detail::one_of<&mneme_slot_decl::dtype>("dtype", 0, MNEME_BOOL, "0, MNEME_F32 to MNEME_BOOL"),
+      detail::one_of<&mneme_slot_decl::gradient>("gradient", MNEME_GRADIENT_STOP,
+                                                 MNEME_GRADIENT_THROUGH, "MNEME_GRADIENT_*"),
+      detail::one_of<&mneme_slot_decl::lifetime>("lifetime", MNEME_LIFETIME_RUN,
+                                                 MNEME_LIFETIME_SEGMENT, "MNEME_LIFETIME_*"),
+      detail::one_of<&mneme_slot_decl::start>("start", MNEME_START_ZEROS, MNEME_START_PARAMETER,
+                                              "MNEME_START_*")};
+};
+template <>
+struct KnownFields<mneme_queue_decl> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_queue_decl::flags>("flags"),
+      detail::one_of<&mneme_queue_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
+                                               "MNEME_SCOPE_*"),
+      detail::one_of<&mneme_queue_decl::kind>("kind", MNEME_ROWS_HIDDEN, MNEME_ROWS_KV,
+                                              "MNEME_ROWS_*"),
+      detail::bits<&mneme_queue_decl::attributes>(
+          "attributes", MNEME_ATTRIBUTE_POSITION | MNEME_ATTRIBUTE_MASS, "MNEME_ATTRIBUTE_*")};
+};
+template <>
+struct KnownFields<mneme_kernel_decl> {
+  static constexpr std::array kAll = {detail::bits<&mneme_kernel_decl::flags>(
+      "flags", MNEME_KERNEL_CAPTURABLE | MNEME_KERNEL_DETERMINISTIC, "MNEME_KERNEL_*")};
+};
+template <>
+struct KnownFields<mneme_kernel_plan> {
+  static constexpr std::array kAll = {detail::bits<&mneme_kernel_plan::flags>("flags")};
+};
+template <>
+struct KnownFields<mneme_shape> {
+  static constexpr std::array kAll = {
+      detail::bits<&mneme_shape::flags>("flags"),
+      detail::one_of<&mneme_shape::dtype>("dtype", MNEME_F32, MNEME_BOOL,
+                                          "MNEME_F32 to MNEME_BOOL")};
+};
+template <>
+struct KnownFields<mneme_error> {
+  static constexpr std::array kAll = {detail::bits<&mneme_error::flags>("flags")};
+};
+
+// What a field holds that this host does not know.
+struct UnknownValue {
+  std::string field;
+  std::string expected;
+  std::string got;
+
+  std::string text() const { return str(field, ": expected ", expected, ", got ", got); }
+};
+
+// For bits that are no field of a struct: `family` as in KnownField.
+inline std::optional<UnknownValue> unknown_bits(const std::string& field, uint64_t value,
+                                                uint64_t known, const char* family) {
+  const uint64_t unknown = value & ~known;
+  if (unknown == 0) return std::nullopt;
+  return UnknownValue{field,
+                      *family == '\0' ? std::string("0 (no bit of it is defined)")
+                                      : str("bits of ", family, " alone"),
+                      str("the unknown bits 0x", std::hex, unknown)};
+}
+
+// The first field of `from` that holds something unknown.
+template <typename T>
+std::optional<UnknownValue> unknown_value(const T& from) {
+  for (const KnownField<T>& field : KnownFields<T>::kAll) {
+    const uint64_t value = field.of(from);
+    if (field.is_bits) {
+      if (auto unknown = unknown_bits(field.name, value, field.most, field.family)) return unknown;
+    } else if (value < field.least || value > field.most) {
+      return UnknownValue{field.name, str("one of ", field.family), str(value)};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace mneme::plugin

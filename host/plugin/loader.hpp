@@ -1,0 +1,43 @@
+// Finding, checking and mapping plugins (architecture.md, section 5).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/plugin/host_object.hpp"
+#include "mneme/plugin.h"
+
+namespace mneme::plugin {
+
+// A mapped, negotiated plugin. Never unmapped; lives as long as the loader.
+struct LoadedPlugin {
+  std::string path;                  // the file as found
+  std::string sha256;                // of the very bytes that run
+  mneme_note note;                   // normalised
+  const mneme_host* host = nullptr;  // as this plugin knows it
+  mneme_plugin table;                // normalised: fields beyond the plugin's struct_size are zero
+};
+
+// Maps plugins. Bytes whose checksum is already loaded are not mapped again.
+class PluginLoader {
+ public:
+  // `find_group` gives plugins the host's functions (memory::find_group).
+  explicit PluginLoader(FindGroup find_group);
+  ~PluginLoader();
+  PluginLoader(const PluginLoader&) = delete;
+  PluginLoader& operator=(const PluginLoader&) = delete;
+
+  // Finds `name` (file name with or without ".so", or an id) in `folders`, reads the note, checks
+  // the file, maps a sealed copy, negotiates and calls init. `where` ("file:line:column") starts
+  // every message. sha256: the manifest's pin, "" = none. Errors: Error(kPlugin) naming the file
+  // and the cause.
+  const LoadedPlugin& load(const std::string& name, const std::vector<std::string>& folders,
+                           const std::string& sha256, const std::string& where);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mneme::plugin

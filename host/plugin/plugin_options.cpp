@@ -1,0 +1,254 @@
+#include "host/plugin/plugin_options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/config/toml/toml.hpp"
+#include "host/plugin/known_fields.hpp"
+#include "host/plugin/plugin_memory.hpp"
+
+namespace mneme::plugin {
+namespace {
+
+using config::OptionSpec;
+using config::OptionType;
+using config::OptionValue;
+
+static_assert(offsetof(mneme_option, choices) + sizeof(const char*) == kOptionSizeV1,
+              "the fields of ABI 0.1 stay where they are");
+
+constexpr std::uint32_t kMaxOptionBytes = 64 * 1024;
+constexpr std::uint32_t kMostOptions = 1024;
+constexpr std::size_t kMaxOptionText = 4096;
+constexpr std::size_t kMostKey = 64;
+
+[[noreturn]] void refuse_schema(const std::string& where, const std::string& failed,
+                         const std::string& expected, const std::string& got) {
+  throw_plugin({.where = where,
+                .failed = "bad option schema: " + failed,
+                .expected = expected,
+                .got = got,
+                .hint = "report it to the plugin's author"});
+}
+
+void check_option_text(const char* text, const std::string& what, std::size_t limit,
+                const std::string& where) {
+  if (text == nullptr || read_plugin_text(text, limit)) return;
+  refuse_schema(where, what, str("a text of at most ", limit, " bytes"), "an address that is no text");
+}
+
+bool is_key(const std::string& key) {
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !key.empty() && is_letter(key.front()) && std::ranges::all_of(key, [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::string& name,
+                         const std::string& where) {
+  std::uint32_t size = 0;
+  if (!read_plugin_bytes(at, std::as_writable_bytes(std::span(&size, 1)))) {
+    refuse_schema(where, name, "a readable mneme_option", "an address that cannot be read");
+  }
+  if (size < kOptionSizeV1 || size > stride) {
+    refuse_schema(where, name + " has a struct_size out of range",
+           str(kOptionSizeV1, " to ", stride, " (the stride)"), str(size));
+  }
+  mneme_option option{};
+  const auto mine = std::as_writable_bytes(std::span(&option, 1));
+  if (!read_plugin_bytes(at, mine.first(std::min<std::size_t>(size, sizeof(option))))) {
+    refuse_schema(where, name, "a readable mneme_option", "an address that cannot be read");
+  }
+  option.struct_size = sizeof(option);
+  const auto key = read_plugin_text(option.key, kMostKey);
+  if (!key || !is_key(*key)) {
+    refuse_schema(where, name + " has a bad key", "small letters, digits and '_', starting with a letter",
+           key ? '"' + *key + '"' : "an address that is no text");
+  }
+  if (option.reserved != 0) {
+    refuse_schema(where, str("option \"", *key, "\", reserved field"), "0", str(option.reserved));
+  }
+  if (const auto unknown = unknown_value(option)) {
+    refuse_schema(where, str("option \"", *key, "\", ", unknown->field), unknown->expected, unknown->got);
+  }
+  check_option_text(option.help, str("option \"", *key, "\", help"), kMaxOptionText, where);
+  check_option_text(option.default_text, str("option \"", *key, "\", default"), kMaxOptionText, where);
+  check_option_text(option.choices, str("option \"", *key, "\", choices"), kMaxOptionText, where);
+  return option;
+}
+
+std::optional<OptionType> type_of(std::uint32_t type) {
+  switch (type) {
+    case MNEME_OPTION_INTEGER:
+      return OptionType::kInteger;
+    case MNEME_OPTION_REAL:
+      return OptionType::kReal;
+    case MNEME_OPTION_BOOLEAN:
+      return OptionType::kBoolean;
+    case MNEME_OPTION_TEXT:
+      return OptionType::kText;
+    case MNEME_OPTION_CHOICE:
+      return OptionType::kChoice;
+    case MNEME_OPTION_INTEGERS:
+      return OptionType::kIntegerList;
+    case MNEME_OPTION_REALS:
+      return OptionType::kRealList;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
+
+std::vector<std::string> split_choices(const char* choices) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char letter : text_or_empty(choices)) {
+    if (letter == '|') {
+      words.push_back(std::exchange(word, {}));
+    } else {
+      word += letter;
+    }
+  }
+  if (!word.empty()) words.push_back(word);
+  return words;
+}
+
+// The numbers of a list default, "[1, 2]".
+std::vector<config::Value> list_items(const mneme_option& option, const std::string& where) {
+  const std::string text = text_or_empty(option.default_text);
+  if (text.empty()) return {};
+  const std::string failed = str("option \"", option.key, "\", default");
+  try {
+    const config::Value root = config::parse_toml("list = " + text, option.key);
+    const config::Value* const list = root.find("list");
+    if (list != nullptr && list->kind() == config::Kind::kArray && root.members().size() == 1) {
+      return list->items();
+    }
+  } catch (const Error&) {
+    // The position in a line of our own making would only confuse.
+  }
+  refuse_schema(where, failed, "a TOML list such as \"[1, 2]\"", '"' + text + '"');
+}
+
+OptionValue whole_number(const mneme_option& option, const std::string& where) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it doubles skip integers
+  const double number = option.default_number;
+  if (number != std::floor(number) || std::abs(number) > kExact) {
+    refuse_schema(where, str("option \"", option.key, "\", default"),
+           "a whole number of at most 2^53 in absolute value", format_exact(number));
+  }
+  return static_cast<std::int64_t>(number);
+}
+
+OptionValue flag(const mneme_option& option, const std::string& where) {
+  if (option.default_number != 0.0 && option.default_number != 1.0) {
+    refuse_schema(where, str("option \"", option.key, "\", default"), "0 or 1",
+           format_exact(option.default_number));
+  }
+  return option.default_number == 1.0;
+}
+
+template <typename Number, typename Read>
+OptionValue list_default(const mneme_option& option, const std::string& expected, Read&& read,
+                         const std::string& where) {
+  std::vector<Number> numbers;
+  for (const config::Value& item : list_items(option, where)) {
+    const std::optional<Number> number = read(item);
+    if (!number) {
+      refuse_schema(where, str("option \"", option.key, "\", default"), expected, option.default_text);
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+OptionValue default_of(const mneme_option& option, OptionType type, const std::string& where) {
+  const auto as_integer = [](const config::Value& value) {
+    return value.kind() == config::Kind::kInteger ? std::optional(value.as_integer())
+                                                  : std::nullopt;
+  };
+  const auto as_real = [](const config::Value& value) {
+    const bool is_number =
+        value.kind() == config::Kind::kReal || value.kind() == config::Kind::kInteger;
+    return is_number ? std::optional(value.as_real()) : std::nullopt;
+  };
+  switch (type) {
+    case OptionType::kInteger:
+      return whole_number(option, where);
+    case OptionType::kReal:
+      return option.default_number;
+    case OptionType::kBoolean:
+      return flag(option, where);
+    case OptionType::kIntegerList:
+      return list_default<std::int64_t>(option, "a list of integers", as_integer, where);
+    case OptionType::kRealList:
+      return list_default<double>(option, "a list of numbers", as_real, where);
+    case OptionType::kText:
+    case OptionType::kChoice:
+      break;
+  }
+  return text_or_empty(option.default_text);
+}
+
+OptionSpec spec_of(const mneme_option& option, const std::string& where) {
+  const auto type = type_of(option.type);
+  if (!type) {
+    refuse_schema(where, str("option \"", option.key, "\", type"), "1 to 7 (MNEME_OPTION_*)",
+           str(option.type));
+  }
+  OptionSpec spec;
+  spec.key = option.key;
+  spec.type = *type;
+  spec.text = text_or_empty(option.help);
+  spec.may_differ_at_evaluation = (option.flags & MNEME_OPTION_AT_EVALUATION) != 0;
+  spec.is_trained = (option.flags & MNEME_OPTION_TRAINED) != 0;
+  if (*type == OptionType::kChoice) spec.choices = split_choices(option.choices);
+  if ((option.flags & MNEME_OPTION_BOUNDED) != 0) {
+    spec.min = option.min;
+    spec.max = option.max;
+  }
+  if ((option.flags & MNEME_OPTION_REQUIRED) == 0) {
+    spec.default_value = default_of(option, *type, where);
+  }
+  return spec;
+}
+
+}  // namespace
+
+std::vector<mneme_option> read_options(const mneme_plugin& table, const std::string& where) {
+  std::vector<mneme_option> options;
+  if (table.option_count == 0) return options;
+  if (table.options == nullptr) {
+    refuse_schema(where, "no array", str(table.option_count, " options"), "NULL");
+  }
+  if (table.option_count > kMostOptions) {
+    refuse_schema(where, "too many options", str("at most ", kMostOptions), str(table.option_count));
+  }
+  const std::uint32_t stride = table.option_stride;
+  if (stride < kOptionSizeV1 || stride > kMaxOptionBytes || stride % 8 != 0) {
+    refuse_schema(where, "option_stride is out of range",
+           str(kOptionSizeV1, " to ", kMaxOptionBytes, ", a multiple of 8"), str(stride));
+  }
+  const auto* const first = reinterpret_cast<const std::byte*>(table.options);
+  for (std::size_t i = 0; i < table.option_count; ++i) {
+    options.push_back(read_option(first + i * stride, stride, str("option ", i), where));
+  }
+  return options;
+}
+
+std::vector<OptionSpec> option_specs(const mneme_plugin& table, const std::string& where) {
+  std::vector<OptionSpec> specs;
+  for (const mneme_option& option : std::span(table.options, table.option_count)) {
+    specs.push_back(spec_of(option, where));
+  }
+  config::check_schema(where, specs);
+  return specs;
+}
+
+}  // namespace mneme::plugin

@@ -1,0 +1,216 @@
+#include "host/plugin/plugin_search.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <system_error>
+
+#include "host/base/error.hpp"
+#include "host/base/file/sha256.hpp"
+#include "host/plugin/file/plugin_file.hpp"
+
+namespace mneme::plugin {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file and the folder of the manifest in which it was found.
+struct Found {
+  fs::path file;
+  fs::path folder;
+};
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+void check_name(const std::string& name, const std::string& where) {
+  const bool is_path = name.find('/') != std::string::npos || name == "." || name == "..";
+  if (!name.empty() && !is_path && name.find('\0') == std::string::npos) return;
+  throw_plugin({.where = where,
+                .failed = is_path ? "is a path" : "is no name",
+                .expected = "a file name or an id, without a folder",
+                .got = str('"', name, '"'),
+                .hint = "put the folder into [memory] plugins"});
+}
+
+// "name.so" before "name": a build folder may hold a folder of the same name beside the library.
+std::vector<Found> by_file_name(const std::string& name, const std::vector<std::string>& folders) {
+  std::vector<Found> found;
+  for (const std::string& folder : folders) {
+    const fs::path library = fs::path(folder) / (name + ".so");
+    const fs::path exact = fs::path(folder) / name;
+    if (is_there(library)) {
+      found.push_back({library, folder});
+    } else if (is_there(exact) && (!is_folder(exact) || name.ends_with(".so"))) {
+      found.push_back({exact, folder});
+    }
+  }
+  return found;
+}
+
+// What a folder holds, or nothing when it cannot be read.
+std::vector<PluginEntry> entries_of(const std::string& folder) {
+  try {
+    return scan_folder(folder);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::vector<Found> by_id(const std::string& id, const std::vector<std::string>& folders) {
+  std::vector<Found> found;
+  for (const std::string& folder : folders) {
+    for (const PluginEntry& entry : entries_of(folder)) {
+      if (entry.note && entry.note->id == id) found.push_back({entry.path, folder});
+    }
+  }
+  return found;
+}
+
+// Why a folder gives nothing: " (no such folder)", or "" when it can be read.
+std::string folder_state(const std::string& folder) {
+  if (!is_there(folder)) return " (no such folder)";
+  if (!is_folder(folder)) return " (not a folder)";
+  std::error_code code;
+  fs::directory_iterator(folder, code);
+  return code ? str(" (", code.message(), ')') : "";
+}
+
+[[noreturn]] void not_found(const std::string& name, const std::vector<std::string>& folders,
+                            const std::string& where) {
+  if (folders.empty()) {
+    throw_plugin({.where = where,
+                  .failed = "not found",
+                  .expected = "folders to look in",
+                  .got = "none",
+                  .hint = "list them under [memory] plugins"});
+  }
+  std::vector<std::string> looked;
+  std::vector<std::string> there;
+  std::vector<std::string> candidates;
+  for (const std::string& folder : folders) {
+    looked.push_back(folder + folder_state(folder));
+    for (const PluginEntry& entry : entries_of(folder)) {
+      const std::string stem = fs::path(entry.file).stem().string();
+      there.push_back(str(entry.file, " (", entry.note ? entry.note->id : "no note", ')'));
+      if (!entry.note) continue;
+      candidates.push_back(stem);
+      candidates.emplace_back(entry.note->id);
+    }
+  }
+  const std::string wanted = name.ends_with(".so") ? name.substr(0, name.size() - 3) : name;
+  throw_plugin({.where = where,
+                .failed = "not found" + did_you_mean(wanted, candidates),
+                .expected = str("a file ", wanted, ".so, or a plugin with the id ", wanted, ", in ",
+                                join(looked, ", ")),
+                .got = there.empty() ? "no library there" : join(there, ", "),
+                .hint = "build the plugin, or correct its name or [memory] plugins"});
+}
+
+void check_folder_mode(const fs::path& folder, const std::string& where) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0 || (status.st_mode & S_IWOTH) == 0) return;
+  throw_plugin(
+      {.where = where,
+       .failed = str("refused: every user of this machine may replace files in ", folder.string()),
+       .expected = "a folder that others cannot write",
+       .got = str("mode ", std::oct, status.st_mode & 07777),
+       .hint = "chmod o-w it, after making sure that its files are yours"});
+}
+
+// The real file, which must still lie under the folder; every folder between them is checked.
+fs::path resolve(const Found& found, const std::string& where) {
+  std::error_code code;
+  const fs::path folder = fs::canonical(found.folder, code);
+  const fs::path file = code ? fs::path() : fs::canonical(found.file, code);
+  if (code) {
+    throw_plugin({.where = str(where, " (", found.file.string(), ')'),
+                  .failed = "cannot follow the path: " + code.message(),
+                  .hint = "repair or remove the link"});
+  }
+  const auto [rest, unused] = std::ranges::mismatch(folder, file);
+  if (rest != folder.end()) {
+    throw_plugin({.where = str(where, " (", found.file.string(), ')'),
+                  .failed = "refused: a link leads out of the plugin folder",
+                  .expected = "a file under " + folder.string(),
+                  .got = file.string(),
+                  .hint = "list the folder of the file itself under [memory] plugins"});
+  }
+  const std::string place = str(where, " (", file.string(), ')');
+  for (fs::path at = file.parent_path();; at = at.parent_path()) {
+    check_folder_mode(at, place);
+    if (at == folder) return file;
+  }
+}
+
+// A file that may be meant, and the checksum of its bytes.
+struct Candidate {
+  fs::path file;
+  std::string sha256;
+};
+
+// The files as they are once links are followed; one that is listed twice stands once.
+std::vector<Candidate> candidates_of(const std::vector<Found>& found, const std::string& where) {
+  std::vector<Candidate> candidates;
+  for (const Found& one : found) {
+    fs::path file = resolve(one, where);
+    if (std::ranges::find(candidates, file, &Candidate::file) == candidates.end())
+      candidates.push_back({std::move(file), {}});
+  }
+  return candidates;
+}
+
+bool is_pinned(const std::string& pin, const std::string& sha256) {
+  return std::ranges::equal(
+      pin, sha256, [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
+}
+
+// The one of several files that is meant.
+fs::path choose(std::vector<Candidate> candidates, const std::string& pin,
+                const std::string& where) {
+  std::vector<std::string> builds;
+  for (Candidate& candidate : candidates) {
+    try {
+      candidate.sha256 = sha256_file(candidate.file);
+    } catch (const Error& error) {
+      throw_plugin(
+          {.where = str(where, " (", candidate.file.string(), ')'), .failed = error.what()});
+    }
+    if (is_pinned(pin, candidate.sha256)) return candidate.file;
+    builds.push_back(str(candidate.file.string(), " (sha256 ", candidate.sha256, ')'));
+  }
+  const bool are_one = std::ranges::all_of(
+      candidates, [&](const Candidate& one) { return one.sha256 == candidates.front().sha256; });
+  if (are_one) return candidates.front().file;
+  throw_plugin({.where = where,
+                .failed = pin.empty() ? "several files are meant, and they differ"
+                                      : "several files are meant, and sha256 pins none of them",
+                .expected = "one, or copies of one",
+                .got = join(builds, ", "),
+                .hint = "name the file instead of the id, pin one with the tier's key sha256, or "
+                        "take a folder out of [memory] plugins"});
+}
+
+}  // namespace
+
+fs::path find_plugin(const std::string& name, const std::vector<std::string>& folders,
+                     const std::string& sha256, const std::string& where) {
+  check_name(name, where);
+  std::vector<Found> found = by_file_name(name, folders);
+  if (found.empty()) found = by_id(name, folders);
+  if (found.empty()) not_found(name, folders, where);
+  std::vector<Candidate> candidates = candidates_of(found, where);
+  return candidates.size() == 1 ? candidates.front().file
+                                : choose(std::move(candidates), sha256, where);
+}
+
+}  // namespace mneme::plugin

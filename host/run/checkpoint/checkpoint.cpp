@@ -1,0 +1,233 @@
+#include "host/run/checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "host/base/error.hpp"
+#include "host/base/json.hpp"
+#include "host/base/log.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/run/checkpoint/checkpoint_checksum.hpp"
+#include "host/run/checkpoint/checkpoint_format.hpp"
+#include "host/run/run_description.hpp"
+#include "host/tensor/tensor_bytes.hpp"
+
+namespace mneme::run {
+namespace {
+
+// A metadata value read by `parse`; any failure names the file and the key.
+template <typename Parse>
+auto read_metadata(const SafetensorsFile& file, const std::string& key, Parse parse) {
+  const std::string& text = file.metadata_at(key);
+  try {
+    return parse(text);
+  } catch (const std::exception& error) {
+    throw_run({.where = str(file.path().string(), ": metadata \"", key, "\""),
+               .failed = "it cannot be read",
+               .got = error.what(),
+               .hint = "the checkpoint was damaged or written by another program"});
+  }
+}
+
+std::int64_t read_count(const SafetensorsFile& file, const std::string& key) {
+  return read_metadata(file, key, [](const std::string& text) {
+    std::size_t end = 0;
+    const long long value = std::stoll(text, &end);
+    if (end != text.size() || value < 0) throw std::invalid_argument(text);
+    return static_cast<std::int64_t>(value);
+  });
+}
+
+ValidRecord read_valid_record(const std::string& text) {
+  const Json json = Json::parse(text);
+  ValidRecord record;
+  record.last_step = json.at("last_step");
+  record.evaluations_since_best = json.value("evaluations_since_best", std::int64_t{0});
+  if (!json.contains("best_step")) return record;
+  record.best_step = json.at("best_step");
+  record.best_loss = json.at("best_loss");
+  return record;
+}
+
+void check_format(const SafetensorsFile& file) {
+  const auto& metadata = file.metadata();
+  const auto value = [&](const std::string& key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? std::string("none") : found->second;
+  };
+  if (value("format") == kFormat && value("revision") == kRevision) return;
+  throw_run({.where = file.path().string(),
+             .failed = "this is no checkpoint that mneme can read",
+             .expected = str("metadata format = ", kFormat, ", revision = ", kRevision),
+             .got = str("format = ", value("format"), ", revision = ", value("revision")),
+             .hint = "name a checkpoint that `mneme train` wrote"});
+}
+
+// The options of the tiers as the experiment gives them, and over them the values that were
+// written down: what a plugin's schema had as a default then may be another one today.
+plugin::TierOptions read_options(const SafetensorsFile& file, const config::MemoryConfig& memory,
+                                 const std::vector<memory::TierIdentity>& plugins) {
+  plugin::TierOptions options;
+  for (std::size_t i = 0; i < std::min(plugins.size(), memory.tiers.size()); ++i) {
+    options[str(i, ".", plugins[i].id)] = memory.tiers[i].options;
+  }
+  if (!file.metadata().contains("options")) return options;  // of an older mneme
+  const auto written = read_metadata(file, "options", [&](const std::string& text) {
+    plugin::TierOptions tables;
+    const auto texts = Json::parse(text).get<std::map<std::string, std::string>>();
+    for (const auto& [tier, table] : texts) tables[tier] = plugin::parse_options(table, tier);
+    return tables;
+  });
+  for (const auto& [tier, table] : written) {
+    for (const config::Member& member : table.members()) {
+      options[tier].set(member.key, member.key_position, member.value);
+    }
+  }
+  return options;
+}
+
+std::string shape_text(const at::Tensor& tensor) { return list_text(tensor.sizes().vec()); }
+
+// "" when the file has the tensor in this shape.
+std::string difference(const SafetensorsFile& file, const std::string& name,
+                       const at::Tensor& tensor) {
+  const TensorView* const view = file.find(name);
+  if (view == nullptr) return str(name, ": missing in the checkpoint");
+  if (tensor.sizes() == at::IntArrayRef(view->shape)) return "";
+  return str(name, ": expected ", shape_text(tensor), ", got ", list_text(view->shape));
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::filesystem::path& path) {
+  Checkpoint checkpoint(SafetensorsFile::open(path));
+  const SafetensorsFile& file = checkpoint.file_;
+  check_format(file);
+  verify_checksums(file);
+  checkpoint.experiment_ = read_metadata(file, "experiment", [&](const std::string& text) {
+    return config::parse_experiment_text(text, path.string());
+  });
+  RunProgress& progress = checkpoint.progress_;
+  progress.step = read_count(file, "step");
+  progress.tokens = read_count(file, "tokens");
+  progress.noise_position = static_cast<std::uint64_t>(read_count(file, "noise_position"));
+  progress.metrics_lines = read_count(file, "metrics_lines");
+  progress.seconds =
+      read_metadata(file, "seconds", [](const std::string& text) { return std::stod(text); });
+  progress.data_position = read_metadata(file, "data_position", [](const std::string& text) {
+    return Json::parse(text).get<std::vector<std::int64_t>>();
+  });
+  progress.valid = read_metadata(file, "valid", read_valid_record);
+  checkpoint.plugins_ = read_metadata(file, "plugins", [](const std::string& text) {
+    std::vector<memory::TierIdentity> plugins;
+    for (const Json& plugin : Json::parse(text)) plugins.push_back(read_identity(plugin));
+    return plugins;
+  });
+  checkpoint.trained_options_ =
+      read_options(file, checkpoint.experiment_.memory, checkpoint.plugins_);
+  checkpoint.state_metadata_ = read_metadata(file, "state", [](const std::string& text) {
+    return Json::parse(text).get<std::map<std::string, std::string>>();
+  });
+  checkpoint.precision_ = file.metadata_at("precision");
+  return checkpoint;
+}
+
+std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carry carry) const {
+  const std::size_t backbone = runtime.model().parameters().size();
+  const auto changes = runtime.stack().changed_options(trained_options_);
+  if (carry == config::Carry::kRefuse && !changes.empty()) {
+    plugin::throw_changed_options(path().string(), changes);
+  }
+  std::vector<std::string> differences, reset;
+  std::set<std::string> ours;
+  for (std::size_t i = 0; i < runtime.parameters().size(); ++i) {
+    const optim::TrainableParameter& parameter = runtime.parameters()[i];
+    ours.insert(parameter.name);
+    if (i >= backbone &&
+        plugin::is_changed(changes, runtime.stack().parameters()[i - backbone].tier)) {
+      reset.push_back(parameter.name);
+      continue;
+    }
+    std::string found = difference(file_, parameter.name, parameter.tensor);
+    if (found.empty()) continue;
+    const bool may_reset = i >= backbone && carry == config::Carry::kReset;
+    may_reset ? reset.push_back(parameter.name) : differences.push_back(std::move(found));
+  }
+  for (const std::string& name : file_.names()) {
+    if (name.starts_with("model.") && !ours.contains(name)) {
+      differences.push_back(str(name, ": the model has no such parameter"));
+    }
+  }
+  if (!differences.empty()) {
+    refuse_checkpoint(
+        file_, "the checkpoint belongs to another model:", differences,
+        "use the experiment and the memory that wrote it; memory.carry = \"reset\" starts a "
+        "memory's own parameters afresh");
+  }
+  const at::NoGradGuard no_grad;
+  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
+    if (std::find(reset.begin(), reset.end(), parameter.name) != reset.end()) continue;
+    at::Tensor target = parameter.tensor;
+    target.copy_(tensor::to_tensor(file_.at(parameter.name)));
+  }
+  runtime.weights_changed();
+  runtime.draw_parameters(reset);
+  return reset;
+}
+
+void Checkpoint::check_moments(const optim::Adam& optimizer) const {
+  std::vector<std::string> differences;
+  const auto check = [&](const std::string& name, const at::Tensor& tensor) {
+    std::string found = difference(file_, name, tensor);
+    if (found.empty() && file_.at(name).dtype != tensor::to_dtype(tensor.scalar_type())) {
+      found = str(name, ": expected ", dtype_name(tensor::to_dtype(tensor.scalar_type())), ", got ",
+                  dtype_name(file_.at(name).dtype));
+    }
+    if (!found.empty()) differences.push_back(std::move(found));
+  };
+  for (const optim::Adam::Moments& moments : optimizer.moments()) {
+    check(kMeanPrefix + moments.name, moments.mean);
+    check(kSquarePrefix + moments.name, moments.square);
+    check(kCountPrefix + moments.name, moments.count);
+  }
+  if (differences.empty()) return;
+  refuse_checkpoint(file_, "the optimiser's moments do not fit this run:", differences,
+                    "resume with the experiment that wrote the checkpoint");
+}
+
+void Checkpoint::load_moments(optim::Adam& optimizer) const {
+  check_moments(optimizer);
+  const at::NoGradGuard no_grad;
+  for (optim::Adam::Moments& moments : optimizer.moments()) {
+    moments.mean.copy_(tensor::to_tensor(file_.at(kMeanPrefix + moments.name)));
+    moments.square.copy_(tensor::to_tensor(file_.at(kSquarePrefix + moments.name)));
+    moments.count.copy_(tensor::to_tensor(file_.at(kCountPrefix + moments.name)));
+  }
+}
+
+at::Tensor Checkpoint::parameter(const std::string& name) const {
+  const TensorView* const view = file_.find(name);
+  return view == nullptr ? at::Tensor() : tensor::to_tensor(*view);
+}
+
+memory::StackState::Saved Checkpoint::saved_state() const {
+  memory::StackState::Saved saved;
+  saved.metadata = state_metadata_;
+  for (const std::string& name : file_.names()) {
+    if (!name.starts_with(kStatePrefix)) continue;
+    saved.tensors.emplace_back(name.substr(kStatePrefix.size()), tensor::to_tensor(file_.at(name)));
+  }
+  return saved;
+}
+
+memory::StackState Checkpoint::load_state(const Runtime& runtime) const {
+  try {
+    return runtime.stack().restore(memory::Phase::kTraining, runtime.experiment().train.lanes,
+                                   saved_state());
+  } catch (const Error& error) {
+    throw error.with_context(path().string());
+  }
+}
+
+}  // namespace mneme::run

@@ -1,0 +1,107 @@
+// Checkpoints: everything that a run needs to continue, in one safetensors file.
+//
+//   model.<name>, memory.<tier>...   parameters
+//   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
+//   state/<name>                     slots and queues of the training state
+// Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), options
+// (JSON: those that the tiers' parameters mean something with), data position, noise position,
+// evaluations of the valid split, lines of the metrics, state (JSON: counters and generator
+// positions), precision, checksums (checkpoint_checksum.hpp).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host/base/file/safetensors.hpp"
+#include "host/config/experiment.hpp"
+#include "host/memory/stack.hpp"
+#include "host/optim/optimizer.hpp"
+#include "host/run/runtime.hpp"
+#include "host/run/valid_record.hpp"
+
+namespace mneme::run {
+
+// What a checkpoint says about a run besides its tensors.
+struct RunProgress {
+  std::int64_t step = 0;
+  std::int64_t tokens = 0;
+  double seconds = 0.0;
+  std::vector<std::int64_t> data_position = {};
+  std::uint64_t noise_position = 0;
+  std::int64_t metrics_lines = 0;  // of metrics.jsonl, up to here
+  ValidRecord valid = {};
+};
+
+// Writes a checkpoint atomically: an older file at `path` stays whole until the new one is
+// complete.
+void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
+                      const optim::Adam& optimizer, const memory::StackState& state,
+                      const RunProgress& progress);
+
+// Writes a checkpoint of step 0 that holds the parameters alone, and `others` beside them (names
+// without a parameter's or the training's prefix). It can be evaluated and start new runs; a run
+// cannot be resumed from it.
+void write_weights(const std::filesystem::path& path, const Runtime& runtime,
+                   const std::map<std::string, at::Tensor>& others = {});
+
+// A checkpoint open for reading.
+class Checkpoint {
+ public:
+  // Reads the whole file. Error (kRun) for files that are truncated or no safetensors file, or no
+  // checkpoint of mneme, and for those whose checksums tell that they were damaged.
+  [[nodiscard]] static Checkpoint open(const std::filesystem::path& path);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
+  // The tensors as they lie in the file, under the names above.
+  [[nodiscard]] const SafetensorsFile& file() const { return file_; }
+  [[nodiscard]] const config::Experiment& experiment() const { return experiment_; }
+  [[nodiscard]] const RunProgress& progress() const { return progress_; }
+  // The plugins that wrote the state.
+  [[nodiscard]] const std::vector<memory::TierIdentity>& plugins() const { return plugins_; }
+  // The options of the tiers that the parameters were trained with.
+  [[nodiscard]] const plugin::TierOptions& trained_options() const { return trained_options_; }
+  // "f64", "f32" or "bf16": what the run computed in.
+  [[nodiscard]] const std::string& precision() const { return precision_; }
+
+  // Copies the parameters into the runtime, converted to its dtype. Backbone parameters must agree
+  // in name and shape. Tier parameters that the checkpoint lacks or has in another shape, and those
+  // of a tier with other trained options, are refused, or with Carry::kReset get their initial
+  // values; their names are returned. Errors: Error (kUsage) listing the options or the first
+  // differences; nothing has been copied then.
+  std::vector<std::string> load_weights(Runtime& runtime, config::Carry carry) const;
+  // The value of one parameter on the CPU; undefined when there is none of this name.
+  [[nodiscard]] at::Tensor parameter(const std::string& name) const;
+  // Error (kUsage) naming the first parameters without moments of their shape and dtype.
+  void check_moments(const optim::Adam& optimizer) const;
+  // Copies the moments; check_moments first.
+  void load_moments(optim::Adam& optimizer) const;
+  // The training state as it was saved, for Stack::restore and Stack::carry.
+  [[nodiscard]] memory::StackState::Saved saved_state() const;
+  // The training state. Errors as Stack::restore.
+  [[nodiscard]] memory::StackState load_state(const Runtime& runtime) const;
+  // False for what write_weights wrote.
+  [[nodiscard]] bool holds_whole_run() const;
+  // Error (kUsage) when it holds weights alone.
+  void check_whole_run() const;
+  // Error (kUsage) when it holds weights alone, and listing the settings of model, memory, data and
+  // training that differ from `experiment`'s in a way that a resumed run would notice.
+  void check_resumable(const config::Experiment& experiment) const;
+
+ private:
+  explicit Checkpoint(SafetensorsFile file) : file_(std::move(file)) {}
+
+  SafetensorsFile file_;
+  config::Experiment experiment_;
+  RunProgress progress_;
+  std::vector<memory::TierIdentity> plugins_;
+  plugin::TierOptions trained_options_;
+  std::map<std::string, std::string> state_metadata_;
+  std::string precision_;
+};
+
+}  // namespace mneme::run

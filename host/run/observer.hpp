@@ -1,0 +1,56 @@
+// What a training run tells its caller.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "host/data/dataset.hpp"
+#include "host/eval/result.hpp"
+
+namespace mneme::run {
+
+// One optimiser step.
+struct StepReport {
+  std::int64_t step = 0;    // steps done, this one included
+  double loss = 0.0;        // mean nll of the step's targets by segment, nats, before the update
+  double grad_norm = 0.0;   // global 2-norm before clipping
+  double lr = 0.0;          // train.lr by the schedule
+  // Learning rates by TrainableParameter::rate; empty when all parameters have the same.
+  std::map<std::string, double> rates = {};
+  std::int64_t tokens = 0;  // targets since the run began
+  double seconds = 0.0;     // of training since the run began, evaluations and saving apart
+  std::map<std::string, double> losses = {};   // auxiliary, "<tier>.<name>", before their weight
+  std::map<std::string, double> metrics = {};  // of tiers, likewise
+};
+
+struct EvalReport {
+  std::int64_t step = 0;  // steps done
+  data::Split split = data::Split::kValid;
+  eval::Result result = {};
+  bool is_best = false;  // of the valid split: its loss is lower than every earlier one
+};
+
+// Callbacks of Session::train, on its thread. What they throw ends the run.
+class Observer {
+ public:
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer() = default;
+
+  virtual void on_step(const StepReport& report) { static_cast<void>(report); }
+  // After every segment of an evaluation, with the segments and targets done so far.
+  virtual void on_eval_progress(std::int64_t segments, std::int64_t tokens) {
+    static_cast<void>(segments);
+    static_cast<void>(tokens);
+  }
+  virtual void on_eval(const EvalReport& report) { static_cast<void>(report); }
+  virtual void on_checkpoint(std::int64_t step, const std::filesystem::path& path) {
+    static_cast<void>(step);
+    static_cast<void>(path);
+  }
+};
+
+}  // namespace mneme::run

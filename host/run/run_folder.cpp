@@ -1,0 +1,181 @@
+#include "host/memory/host_groups.hpp"
+#include "host/run/run_folder.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/shell_word.hpp"
+#include "host/run/footprint/memory_check.hpp"
+#include "host/run/run_changes.hpp"
+
+namespace mneme::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The number of steps that a word is; -1 for other words.
+std::int64_t step_word(const std::string& word) {
+  std::int64_t step = -1;
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, step);
+  return error == std::errc() && stop == end ? step : -1;
+}
+
+// The newest readable checkpoint before `step`; -1 = none.
+std::int64_t newest_whole(const CheckpointFiles& files, std::int64_t step) {
+  std::vector<std::int64_t> steps = files.steps();
+  std::ranges::reverse(steps);
+  for (const std::int64_t other : steps) {
+    if (other >= step) continue;
+    try {
+      static_cast<void>(Checkpoint::open(files.path_of(other)));
+      return other;
+    } catch (const Error&) {
+      continue;  // the caller reports the first damaged one
+    }
+  }
+  return -1;
+}
+
+[[noreturn]] void fail_info(const fs::path& file, const std::string& got) {
+  throw_run({.where = file.string(),
+             .failed = "it does not describe a run",
+             .got = got,
+             .hint = "the run's folder was damaged"});
+}
+
+// True when `continued` is absent or as add_continuation makes it.
+bool is_continued_well(const Json& info) {
+  if (!info.contains("continued")) return true;
+  const Json& entries = info.at("continued");
+  return entries.is_array() && !entries.empty() &&
+         std::ranges::all_of(entries, [](const Json& entry) { return entry.is_object(); });
+}
+
+}  // namespace
+
+RunFolder RunFolder::at(const fs::path& path) {
+  // Absolute, so that a later change of the working folder does not matter.
+  return RunFolder(fs::absolute(path).lexically_normal());
+}
+
+RunFolder RunFolder::open(const fs::path& path) {
+  RunFolder folder = at(path);
+  for (const fs::path& file : {folder.experiment_file(), folder.info_file()}) {
+    if (fs::is_regular_file(file)) continue;
+    throw_usage({.where = path.string(),
+                 .failed = "this is no run of mneme",
+                 .expected = "a folder with experiment.toml and run.json",
+                 .got = fs::is_directory(path) ? str("no ", file.filename().string())
+                                               : std::string("no such folder"),
+                 .hint = "name a folder that `mneme train --run` wrote"});
+  }
+  return folder;
+}
+
+config::Experiment RunFolder::experiment() const {
+  return config::parse_experiment(experiment_file());
+}
+
+std::optional<data::Vocabulary> RunFolder::vocabulary() const {
+  if (!fs::exists(vocabulary_file())) return std::nullopt;
+  data::Vocabulary vocabulary = data::Vocabulary::load(vocabulary_file());
+  check_vocabulary(vocabulary_file().string(), raw_info(), vocabulary.sha256());
+  return vocabulary;
+}
+
+Json RunFolder::raw_info() const {
+  try {
+    return Json::parse(read_file(info_file()));
+  } catch (const Json::exception& error) {
+    fail_info(info_file(), error.what());
+  }
+}
+
+Json RunFolder::info() const {
+  Json info = raw_info();
+  try {
+    static_cast<void>(info.at("data"));
+    static_cast<void>(read_plugins(info));
+    if (is_continued_well(info)) return info;
+  } catch (const Json::exception& error) {
+    fail_info(info_file(), error.what());
+  }
+  fail_info(info_file(), "\"continued\" that is no list of objects");
+}
+
+fs::path RunFolder::checkpoint(const std::string& which) const {
+  const CheckpointFiles files = checkpoints();
+  const std::vector<std::int64_t> steps = files.steps();
+  if (steps.empty()) {
+    throw_usage({.where = path_.string(),
+                 .failed = "the run has no checkpoint",
+                 .expected = str(files.folder().filename().string(), "/step_*.safetensors"),
+                 .hint = "let `mneme train` finish, or set train.save_every"});
+  }
+  if (which == "last") return files.path_of(steps.back());
+  const bool is_best = which == "best";
+  const std::int64_t step =
+      is_best ? Checkpoint::open(files.path_of(steps.back())).progress().valid.best_step
+              : step_word(which);
+  if (std::ranges::find(steps, step) != steps.end()) return files.path_of(step);
+  throw_usage({.where = path_.string(),
+               .failed = is_best && step == 0
+                             ? std::string("the run has not evaluated its valid split")
+                             : str("the run has no checkpoint ", which),
+               .expected = "\"last\", \"best\" or a number of steps",
+               .got = str("checkpoints of steps ", files.list())});
+}
+
+Checkpoint RunFolder::open_checkpoint(const std::string& which, const std::string& command) const {
+  // The newest one is read to find the best.
+  fs::path path = checkpoint(which == "best" ? "last" : which);
+  try {
+    if (which == "best") path = checkpoint(which);
+    return Checkpoint::open(path);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUsage) throw;  // there is no best one
+    const CheckpointFiles files = checkpoints();
+    std::int64_t damaged = -1;
+    for (const std::int64_t step : files.steps()) {
+      if (files.path_of(step) == path) damaged = step;
+    }
+    const std::int64_t whole = newest_whole(files, damaged);
+    const std::string offer =
+        whole < 0 ? std::string("there is no whole checkpoint before it: start a new run")
+                  : str("the checkpoint of step ", whole, " is whole: ", command, " --checkpoint ",
+                        whole);
+    throw Error(error.kind(), error.what(), offer);
+  }
+}
+
+std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& options,
+                                  const std::optional<config::MemoryConfig>& memory,
+                                  const std::string& which) {
+  const RunFolder folder = RunFolder::open(path);
+  config::Experiment experiment = folder.experiment();
+  if (memory) experiment = config::with_memory(experiment, *memory);
+  const Checkpoint checkpoint =
+      folder.open_checkpoint(which, str("mneme eval ", shell_word(path.string())));
+  RuntimeOptions with_data = options;
+  with_data.weights_follow = true;
+  if (!with_data.precision) with_data.precision = experiment.eval.precision;
+  if (!with_data.dataset) {
+    data::DatasetOptions data;
+    data.vocabulary = folder.vocabulary();
+    with_data.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
+  }
+  if (!with_data.loader) with_data.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  check_evaluation_fits(experiment, with_data);
+  const std::string name = folder.path().string();
+  say_differences(name, data_differences(folder.raw_info(), with_data.dataset->describe()));
+  auto runtime = std::make_unique<Runtime>(experiment, with_data);
+  say_differences(name, plugin_differences(checkpoint.plugins(), runtime->stack().identities()));
+  static_cast<void>(checkpoint.load_weights(*runtime, experiment.memory.carry));
+  return runtime;
+}
+
+}  // namespace mneme::run

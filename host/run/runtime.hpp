@@ -1,0 +1,138 @@
+// An experiment ready to run: data, memory and backbone on a device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+#include "host/base/free_memory.hpp"
+#include "host/config/experiment.hpp"
+#include "host/data/dataset.hpp"
+#include "host/eval/evaluator.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/memory/stack.hpp"
+#include "host/optim/parameter_groups.hpp"
+
+namespace mneme::run {
+
+struct RuntimeOptions {
+  c10::Device device = c10::kCPU;
+  // Default train.precision.
+  std::optional<config::Precision> precision = std::nullopt;
+  // Shared between runs; default: read what the experiment names.
+  std::shared_ptr<const data::Dataset> dataset = nullptr;
+  // Shared between runs, so that each plugin is mapped once; default: a loader of its own.
+  std::shared_ptr<plugin::PluginLoader> loader = nullptr;
+  // Weights follow: none are drawn, every parameter is NaN until Checkpoint::load_weights,
+  // load_initial_weights or copy_parameters fill it. The first two draw what their source lacks.
+  bool weights_follow = false;
+  // What the machine has free; Session and Sweep refuse a model that is estimated to need more than
+  // it says (memory_check.hpp). Empty: nothing is asked.
+  FreeMemorySource free_memory = nullptr;
+};
+
+// Gives a parameter's value by its name ("memory.<tier>..."), or an undefined tensor.
+using ParameterSource = std::function<at::Tensor(const std::string& name)>;
+
+// A memory whose trained parameters another one takes over.
+struct TrainedMemory {
+  ParameterSource parameter;
+  plugin::TierOptions options = {};  // with which they were trained
+};
+
+// What a swap of memories did.
+struct MemorySwap {
+  // The memory that ran before. States made by it are valid while it lives; Stack::carry turns a
+  // saved one into a state of the memory that took over.
+  std::unique_ptr<memory::Stack> retired;
+  std::vector<std::string> reset;  // parameters that keep their initial values: "<name>: reason"
+};
+
+// A file that the first weights came from.
+struct WeightsSource {
+  std::filesystem::path file;  // absolute
+  std::string sha256;
+};
+
+// What the backbone needs to know of an experiment besides [model].
+[[nodiscard]] backbone::ModelSetup model_setup(const config::Experiment& experiment,
+                                               std::int64_t vocabulary, config::Precision precision,
+                                               c10::Device device);
+
+// One model with its memory. Initial backbone weights depend on train.seed and parameter names
+// alone, never on the memory.
+class Runtime {
+ public:
+  // Errors: Error (kUsage | kPlugin | kRun) as the data, the stack and the backbone give them.
+  Runtime(const config::Experiment& experiment, const RuntimeOptions& options);
+
+  const config::Experiment& experiment() const { return experiment_; }
+  c10::Device device() const { return device_; }
+  config::Precision precision() const { return precision_; }
+  const std::shared_ptr<const data::Dataset>& dataset() const { return dataset_; }
+  const std::shared_ptr<plugin::PluginLoader>& loader() const { return loader_; }
+  backbone::Model& model() { return *model_; }
+  const backbone::Model& model() const { return *model_; }
+  memory::Stack& stack() { return *stack_; }
+  const memory::Stack& stack() const { return *stack_; }
+
+  // Backbone first, then tiers in stack order.
+  const std::vector<optim::TrainableParameter>& parameters() const { return parameters_; }
+  // Numbers in the backbone's and in the tiers' parameters.
+  std::int64_t backbone_parameter_count() const;
+  std::int64_t memory_parameter_count() const;
+
+  // Where the first weights came from; absent = drawn from train.seed. For run.json.
+  const std::optional<WeightsSource>& weights_source() const { return weights_source_; }
+  void set_weights_source(WeightsSource source) { weights_source_ = std::move(source); }
+
+  // Gives these parameters of the memory their first values (Stack::draw_parameters).
+  void draw_parameters(const std::vector<std::string>& names);
+  // Drops everything computed from older weights; called after every change of parameters.
+  void weights_changed();
+  // Copies the other runtime's parameters, which must have the same names, shapes and trained
+  // options.
+  void copy_parameters(const Runtime& other);
+
+  // Puts another memory into the same backbone, between segments [architecture.md, section 5]: the
+  // new plugins are loaded and checked, instances and parameters are made, the parameters' values
+  // are carried where names and shapes agree, and only then the new memory takes the old one's
+  // place. The old one is retired, its libraries stay mapped. `trained` says where values come
+  // from; default: the memory that runs. What it lacks or has in another shape, and all of a tier
+  // with other trained options, is refused, or with memory.carry = "reset" keeps its initial value.
+  // Other parts of the experiment stay.
+  // Errors: Error (kUsage | kPlugin | kRun) as the constructor gives them, Error (kUsage) listing
+  // the options and the parameters that do not fit. After an error the old memory runs on,
+  // unchanged.
+  MemorySwap swap_memory(const config::MemoryConfig& memory,
+                         const std::optional<TrainedMemory>& trained = std::nullopt);
+
+  // Evaluates a split: eval.segment, eval.lanes and eval.steps of the experiment; on_progress,
+  // on_segment and use_cache of `options`. Error (kUsage) when the split has no data; Error (kRun |
+  // kDevice) when memory runs out, naming the largest consumers and the keys to lower.
+  eval::Result evaluate(data::Split split, eval::Options options = {});
+  // Segments of such an evaluation, for progress; 0 = not known.
+  std::int64_t evaluation_segments(data::Split split) const;
+
+ private:
+  void collect_parameters();
+
+  config::Experiment experiment_;
+  c10::Device device_;
+  config::Precision precision_;
+  std::shared_ptr<const data::Dataset> dataset_;
+  std::shared_ptr<plugin::PluginLoader> loader_;
+  std::unique_ptr<memory::Stack> stack_;
+  std::unique_ptr<backbone::Model> model_;
+  std::vector<optim::TrainableParameter> parameters_;
+  std::optional<WeightsSource> weights_source_;
+};
+
+}  // namespace mneme::run

@@ -1,0 +1,106 @@
+// Several memories evaluated one after another in one process, behind one backbone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/memory/host_groups.hpp"
+#include "host/base/error.hpp"
+#include "host/config/experiment.hpp"
+#include "host/eval/result.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/footprint/memory_check.hpp"
+#include "host/run/run_changes.hpp"
+#include "host/run/runtime.hpp"
+
+namespace mneme::run {
+
+// One memory of a sweep.
+struct SweepMemory {
+  std::string name;
+  config::MemoryConfig memory;
+};
+
+// What became of it.
+struct SweepResult {
+  std::string name;
+  config::MemoryConfig memory;
+  std::vector<memory::TierIdentity> plugins = {};  // empty when it could not be loaded
+  std::vector<std::string> reset = {};             // its parameters that the run has not trained
+  std::vector<RunDifference> differences = {};     // of its plugins from the run's
+  std::optional<eval::Result> result = std::nullopt;
+  std::optional<Error> error = std::nullopt;  // why there is no result
+};
+
+// The names of memories in a table: equal ones get "#2", "#3", ...
+[[nodiscard]] std::vector<std::string> distinct_names(const std::vector<std::string>& names);
+
+// One backbone with the checkpoint's weights, in which memories take turns: the first is built with
+// it, each next one takes its predecessor's place (Runtime::swap_memory). Trained values of a
+// memory's parameters always come from the checkpoint, so that a memory's numbers do not depend on
+// what ran before it: they are those of a process of its own, bit for bit on CPU.
+class Sweep {
+ public:
+  // `checkpoint` outlives the sweep. `options` need a dataset; the experiment's memory is not used.
+  // `extents`: what is to be done with the memories, where it is no evaluation as [eval] says.
+  Sweep(const Checkpoint& checkpoint, config::Experiment experiment, RuntimeOptions options,
+        const EvaluationExtents& extents = {})
+      : checkpoint_(checkpoint),
+        experiment_(std::move(experiment)),
+        options_(std::move(options)),
+        extents_(extents) {
+    if (!options_.loader) options_.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  }
+
+  // Puts a memory behind the backbone; returns its parameters that the checkpoint has no values
+  // for (memory.carry = "reset"). Errors as check_evaluation_fits, Runtime's constructor,
+  // Checkpoint::load_weights and Runtime::swap_memory give them; the memory before it stays then.
+  std::vector<std::string> load(const config::MemoryConfig& memory);
+  // The runtime with the memory that was loaded last; load() must have succeeded once.
+  [[nodiscard]] Runtime& runtime() { return *runtime_; }
+  // How its plugins differ from those of the checkpoint. The log has said it, once of each.
+  [[nodiscard]] const std::vector<RunDifference>& differences() const { return differences_; }
+
+  // Loads and evaluates one memory. `make_options` is asked when it has been loaded. Whatever fails
+  // becomes the result's error, and the sweep can go on with the next memory.
+  [[nodiscard]] SweepResult evaluate(const SweepMemory& memory, data::Split split,
+                                     const std::function<eval::Options(Runtime&)>& make_options);
+
+ private:
+  void note_differences();
+
+  const Checkpoint& checkpoint_;
+  config::Experiment experiment_;
+  RuntimeOptions options_;
+  EvaluationExtents extents_;
+  std::unique_ptr<Runtime> runtime_;
+  std::vector<RunDifference> differences_;
+  std::set<std::string> said_;
+};
+
+// A tier's option that says how much its memory holds.
+struct SizeOption {
+  std::size_t tier = 0;
+  std::string key;
+};
+
+// The first tier whose plugin publishes an integer option `key` that may differ at evaluation.
+// Error (kUsage) naming what the tiers do publish when there is none; `where` asked for it, `hint`
+// is what to do then.
+[[nodiscard]] SizeOption find_size_option(
+    const memory::Stack& stack, const std::string& key, const std::string& where = "extrapolation",
+    const std::string& hint = "mneme plugins describe prints a plugin's options");
+
+// The extrapolation sweep [LaMemo, fig. 5]: the memory with eval_<key> = segment * m of that tier,
+// m = 1 .. multiples, named "<name>, <key> = <value>".
+[[nodiscard]] std::vector<SweepMemory> extrapolate(const SweepMemory& base,
+                                                   const SizeOption& option, std::int64_t segment,
+                                                   std::int64_t multiples);
+
+}  // namespace mneme::run

@@ -1,0 +1,146 @@
+#include "host/tensor/device.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <thread>
+
+#include "host/base/error.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::tensor {
+namespace {
+
+constexpr const char* kHint =
+    "use --device cpu, or install LibTorch's CUDA build with its packages (scripts/setup.sh on a "
+    "machine with an NVIDIA GPU; for an installed mneme configured with MNEME_INSTALL_TORCH=link)";
+
+// The folder of the libtorch_cpu.so that this process uses.
+std::filesystem::path torch_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&at::globalContext), &info) == 0 ||
+      info.dli_fname == nullptr) {
+    return {};
+  }
+  return std::filesystem::absolute(info.dli_fname).parent_path();
+}
+
+// LibTorch finds CUDA through a registry that libtorch_cuda.so fills while it is loaded; it looks
+// there once, so the library has to be open before anything asks for CUDA.
+void open_cuda_library() {
+  const std::filesystem::path path = torch_folder() / "libtorch_cuda.so";
+  if (!std::filesystem::exists(path)) {
+    throw_device({.where = "device cuda",
+                  .failed = "LibTorch is a build for the CPU only",
+                  .expected = path.string(),
+                  .got = "no such file",
+                  .hint = kHint});
+  }
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    const char* const reason = dlerror();
+    throw_device({.where = "device cuda",
+                  .failed = str(path.string(), " cannot be loaded"),
+                  .got = reason == nullptr ? "no reason given" : reason,
+                  .hint = kHint});
+  }
+}
+
+c10::Device open_cuda(const std::string& name) {
+  open_cuda_library();
+  const auto visible = static_cast<std::int64_t>(at::detail::getCUDAHooks().getNumGPUs());
+  if (visible < 1 || !at::globalContext().hasCUDA()) {
+    throw_device(
+        {.where = "device cuda",
+         .failed = "no CUDA device is visible",
+         .expected = "an NVIDIA GPU, its driver, and CUDA_VISIBLE_DEVICES unset or naming it",
+         .got = "none",
+         .hint = "check nvidia-smi, or use --device cpu"});
+  }
+  const std::int64_t index = name == "cuda" ? 0 : std::stoll(name.substr(5));
+  if (index >= visible) {
+    throw_device({.where = str("device ", name),
+                  .failed = "there is no such device",
+                  .expected = visible == 1 ? "cuda:0" : str("cuda:0 .. cuda:", visible - 1),
+                  .got = name,
+                  .hint = "see nvidia-smi for the devices"});
+  }
+  at::globalContext().lazyInitDevice(c10::kCUDA);
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+bool is_cuda_name(std::string_view name) {
+  if (name == "cuda") return true;
+  if (!name.starts_with("cuda:") || name.size() == 5 || name.size() > 7) return false;
+  return name.find_first_not_of("0123456789", 5) == std::string_view::npos;
+}
+
+// The device's name from the driver; LibTorch's CPU libraries cannot tell it.
+std::string cuda_name(int index) {
+  using GetName = int (*)(char*, int, int);
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) return "CUDA device";
+  std::array<char, 128> name{};
+  auto* const get_name = reinterpret_cast<GetName>(dlsym(driver, "cuDeviceGetName"));
+  const bool is_known = get_name != nullptr && get_name(name.data(), 127, index) == 0;
+  return is_known ? name.data() : "CUDA device";
+}
+
+// OMP_NUM_THREADS, as other programs with OpenMP read it, or the number of cores.
+std::int64_t default_threads() {
+  const char* const text = std::getenv("OMP_NUM_THREADS");
+  const std::int64_t wanted = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
+  if (wanted > 0) return std::min<std::int64_t>(wanted, 4096);
+  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+c10::Device open_device(const std::string& name) {
+  if (name == "cpu") return c10::kCPU;
+  if (is_cuda_name(name)) return open_cuda(name);
+  throw_usage({.where = "device",
+               .failed = "unknown device",
+               .expected = "\"cpu\", \"cuda\" or \"cuda:N\"",
+               .got = str('"', name, '"')});
+}
+
+void synchronize(c10::Device device) {
+  if (device.is_cuda()) at::accelerator::synchronizeDevice(device.index());
+}
+
+void set_threads(std::int64_t threads) {
+  if (threads < 0) {
+    throw_usage({.where = "threads",
+                 .failed = "wrong number of threads",
+                 .expected = "0 (one a core) or more",
+                 .got = str(threads)});
+  }
+  at::set_num_threads(static_cast<int>(threads == 0 ? default_threads() : threads));
+}
+
+std::int64_t threads() { return at::get_num_threads(); }
+
+std::string describe(c10::Device device) {
+  if (device.is_cuda()) return cuda_name(device.index());
+  return str(processor_name(), ", ", threads(), threads() == 1 ? " thread" : " threads");
+}
+
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
+std::string cpu_capability() { return at::get_cpu_capability(); }
+
+std::string torch_version() { return TORCH_VERSION; }
+
+}  // namespace mneme::tensor

@@ -1,0 +1,91 @@
+// Names of an official program's weights as data: what a plugin's author ships beside the library,
+// so that the host knows no plugin's names. docs/weights.md has the format.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/base/json.hpp"
+#include "host/config/toml/toml.hpp"
+
+namespace mneme::weights {
+
+// A tensor of the official state dict that holds some rows of one of our parameters. The rows of
+// all parts of a parameter follow each other; `rows` is this part's share, the sum of the shares is
+// the whole.
+struct NamePart {
+  std::string official;
+  std::int64_t rows = 1;
+};
+
+// A tensor of the official state dict that is no parameter: read and kept as it is, written with
+// this value where nothing was kept.
+struct UnusedTensor {
+  std::string official;
+  std::vector<std::int64_t> shape;
+  double value = 0.0;
+};
+
+// An argument of the official constructor, for the metadata of files.
+struct OfficialArgument {
+  std::string name;
+  Json value;
+  config::Value when = {};  // a table of options of the tier; empty = always
+};
+
+// One file. Names hold "{layer}" where a layer's number stands.
+class NameMap {
+ public:
+  // Error (kUsage) when the file cannot be read, and with every line that is wrong.
+  [[nodiscard]] static NameMap read(const std::filesystem::path& path);
+  // The map beside a plugin's library: "<its name without .so>.names.toml". Absent when there is no
+  // such file. Errors: as read.
+  [[nodiscard]] static std::optional<NameMap> beside(const std::filesystem::path& library);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] const std::string& format() const { return format_; }
+  // The id of the plugin whose parameters it names.
+  [[nodiscard]] const std::string& plugin() const { return plugin_; }
+  // Words of model.position that the official code can express.
+  [[nodiscard]] const std::vector<std::string>& positions() const { return positions_; }
+
+  // Options of the plugin's tier with which its official program has the Transformer-XL's names and
+  // the map does not hold; an empty table when it always holds.
+  [[nodiscard]] const config::Value& unless() const { return unless_; }
+  // True when a tier has these options, as its memory file gives them: an option that it leaves out
+  // fulfils no condition.
+  [[nodiscard]] bool excludes(const config::Value& options) const;
+
+  // The parts of a backbone parameter, with the layer's number filled in; empty when the official
+  // Transformer-XL's name holds.
+  [[nodiscard]] std::vector<NamePart> parts_of(const std::string& parameter) const;
+  // The official name of a tier's parameter "memory.<index>.<plugin id>.<layer or model>.<name>";
+  // "" when it has none.
+  [[nodiscard]] std::string name_of_tier_parameter(const std::string& parameter) const;
+  // Tensors that are no parameters of a model of so many layers.
+  [[nodiscard]] std::vector<UnusedTensor> unused(std::int64_t layers) const;
+  // The arguments for a tier with these options, as its memory file has them: an option that it
+  // leaves out fulfils no condition. Later lines of the file win.
+  [[nodiscard]] std::map<std::string, Json> arguments(const config::Value& options) const;
+  // True when a name is one of the map's own, not one of the official Transformer-XL.
+  [[nodiscard]] bool has_own(const std::string& official) const;
+
+ private:
+  friend class NameMapReader;
+
+  std::filesystem::path path_;
+  std::string format_;
+  std::string plugin_;
+  std::vector<std::string> positions_;
+  config::Value unless_;
+  std::vector<std::pair<std::string, std::vector<NamePart>>> backbone_;
+  std::vector<std::pair<std::string, std::string>> memory_;
+  std::vector<UnusedTensor> unused_;
+  std::vector<OfficialArgument> arguments_;
+};
+
+}  // namespace mneme::weights

@@ -1,0 +1,266 @@
+#include "host/weights/official_weights.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "host/base/error.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::weights {
+namespace {
+
+constexpr std::array kScalarTypes = {
+    std::pair{DType::F64, at::kDouble}, std::pair{DType::F32, at::kFloat},
+    std::pair{DType::F16, at::kHalf},   std::pair{DType::BF16, at::kBFloat16},
+    std::pair{DType::I64, at::kLong},   std::pair{DType::I32, at::kInt},
+    std::pair{DType::I16, at::kShort},  std::pair{DType::I8, at::kChar},
+    std::pair{DType::U8, at::kByte},    std::pair{DType::BOOL, at::kBool}};
+
+at::ScalarType scalar_type(const TensorView& view) {
+  for (const auto& [ours, theirs] : kScalarTypes) {
+    if (ours == view.dtype) return theirs;
+  }
+  throw_run({.where = str("tensor \"", view.name, "\""),
+             .failed = "its dtype cannot be read as numbers of a model",
+             .expected = "a floating or a signed integer type",
+             .got = std::string(dtype_name(view.dtype))});
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
+}
+
+std::string misfit_dtype(const TensorView& view) {
+  if (is_floating(view.dtype)) return "";
+  return str("wrong dtype: expected F64, F32, F16 or BF16, got ", dtype_name(view.dtype));
+}
+
+std::string misfit_shape(at::IntArrayRef expected, const TensorView& view) {
+  if (expected == at::IntArrayRef(view.shape)) return "";
+  return str("wrong shape: expected ", list_text(expected.vec()), ", got ", list_text(view.shape));
+}
+
+// "" when `tensor` can take the file's.
+std::string misfit(const OfficialTensor* tensor, const TensorView& view) {
+  if (tensor == nullptr) return "unexpected: the model has no such parameter";
+  std::string problem = misfit_shape(tensor->value.sizes(), view);
+  return problem.empty() ? misfit_dtype(view) : problem;
+}
+
+std::string frequency_misfit(const SafetensorsFile& file, const std::string& name, int64_t width) {
+  if (std::string problem = misfit_dtype(file.at(name)); !problem.empty()) return problem;
+  const at::Tensor ours = official_frequencies(width, at::kDouble);
+  const at::Tensor theirs = read_tensor(file, name, at::kDouble);
+  // f32 powers differ in the last bits between processors; BF16 files keep 8 bits.
+  constexpr double kTolerance = 1e-2;
+  if (theirs.sizes() == ours.sizes() && at::allclose(theirs, ours, kTolerance, 0.0)) return "";
+  return str("other position frequencies: expected 10000^(-2k/", width, "), k < ", width / 2);
+}
+
+bool has_same_bytes(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.bytes == b.bytes &&
+         (a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0);
+}
+
+void add_backbone(const OfficialTarget& target, std::vector<OfficialTensor>& out) {
+  for (const backbone::Parameter& parameter : target.model.parameters()) {
+    std::vector<OfficialPart> parts =
+        official_parts(parameter.name, parameter.tensor.sizes().vec(), target.config, target.names);
+    for (OfficialPart& part : parts) {
+      out.push_back({.names = std::move(part.names),
+                     .parameter = parameter.name,
+                     .value = parameter.tensor.narrow(0, part.first, part.rows)});
+    }
+  }
+}
+
+void add_tiers(const OfficialTarget& target, std::vector<OfficialTensor>& out) {
+  if (target.stack == nullptr || target.names == nullptr) return;
+  for (const memory::TierParameter& parameter : target.stack->parameters()) {
+    const std::string official = target.names->name_of_tier_parameter(parameter.name);
+    if (official.empty()) continue;
+    out.push_back({.names = {official}, .parameter = parameter.name, .value = parameter.tensor});
+  }
+}
+
+// The places of the name map's plugin in the stack.
+std::vector<std::size_t> named_tiers(const OfficialTarget& target) {
+  std::vector<std::size_t> tiers;
+  if (target.stack == nullptr || target.names == nullptr) return tiers;
+  const std::vector<memory::TierIdentity> all = target.stack->identities();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].id == target.names->plugin()) tiers.push_back(i);
+  }
+  return tiers;
+}
+
+// What the file's metadata say against the settings.
+std::vector<std::string> metadata_problems(const OfficialTarget& target,
+                                           const SafetensorsFile& file) {
+  std::vector<std::string> problems;
+  const auto pre_norm = file.metadata().find("pre_lnorm");
+  const bool is_pre_norm = target.config.norm == config::Norm::kPre;
+  if (pre_norm != file.metadata().end() && pre_norm->second != (is_pre_norm ? "true" : "false")) {
+    problems.push_back(str("model.norm: \"", to_word(target.config.norm),
+                           "\", but the file says pre_lnorm = ", pre_norm->second));
+  }
+  if (target.names == nullptr) return problems;
+  const std::vector<std::size_t> tiers = named_tiers(target);
+  if (tiers.size() > 1) {
+    problems.push_back(str("memory.tier.", tiers[1], ": the official code has one memory of ",
+                           target.names->plugin(), ", the experiment has ", tiers.size()));
+  }
+  if (tiers.size() != 1 || target.memory == nullptr) return problems;
+  const config::Value& options = target.memory->tiers.at(tiers.front()).options;
+  if (target.names->excludes(options)) {
+    problems.push_back(str("memory.tier.", tiers.front(),
+                           ": the names are those of a memory without ",
+                           target.names->unless().toml()));
+    return problems;
+  }
+  for (const auto& [name, value] : target.names->arguments(options)) {
+    const auto found = file.metadata().find(name);
+    if (found == file.metadata().end() || found->second == value.dump()) continue;
+    problems.push_back(str("memory.tier.", tiers.front(), ": its options mean ", name, " = ",
+                           value.dump(), ", but the file says ", name, " = ", found->second));
+  }
+  return problems;
+}
+
+// Holds a file's tensors against a target.
+class Checker {
+ public:
+  Checker(const OfficialTarget& target, const SafetensorsFile& file, const std::string& prefix)
+      : target_(target), file_(file), prefix_(prefix), tensors_(official_tensors(target)) {
+    for (const OfficialTensor& tensor : tensors_) {
+      for (const std::string& name : tensor.names) by_name_.emplace(name, &tensor);
+    }
+    if (target.names == nullptr) return;
+    for (UnusedTensor& tensor : target.names->unused(target.config.layers)) {
+      unused_.emplace(std::move(tensor.official), std::move(tensor.shape));
+    }
+  }
+
+  // What is wrong with a tensor of the file; "" when nothing is.
+  std::string problem_of(const std::string& full) {
+    const std::string official = full.substr(prefix_.size());
+    if (official == kOfficialFrequencies) {
+      return frequency_misfit(file_, full, target_.config.width);
+    }
+    if (const auto found = unused_.find(official); found != unused_.end()) {
+      return misfit_shape(found->second, file_.at(full));
+    }
+    const auto found = by_name_.find(official);
+    const OfficialTensor* const tensor = found == by_name_.end() ? nullptr : found->second;
+    const std::string problem = misfit(tensor, file_.at(full));
+    if (tensor == nullptr) return problem;
+    const auto [first, is_new] = source_.emplace(tensor, full);
+    if (problem.empty() && !is_new && !has_same_bytes(file_.at(first->second), file_.at(full))) {
+      return str("differs from ", first->second, ", with which the model shares it");
+    }
+    return problem;
+  }
+
+  // The parameters that the tensors seen so far leave without values.
+  [[nodiscard]] std::vector<std::string> missing() const {
+    std::vector<std::string> problems;
+    std::set<std::string> named;
+    for (const OfficialTensor& tensor : tensors_) {
+      named.insert(tensor.parameter);
+      if (source_.contains(&tensor)) continue;
+      problems.push_back(str(prefix_, tensor.names.front(), ": missing in the file"));
+    }
+    for (const backbone::Parameter& parameter : target_.model.parameters()) {
+      if (named.contains(parameter.name)) continue;
+      problems.push_back(str(parameter.name, ": official models have no such parameter"));
+    }
+    return problems;
+  }
+
+ private:
+  const OfficialTarget& target_;
+  const SafetensorsFile& file_;
+  const std::string& prefix_;
+  std::vector<OfficialTensor> tensors_;
+  std::map<std::string, const OfficialTensor*> by_name_;
+  std::map<std::string, std::vector<int64_t>> unused_;
+  std::map<const OfficialTensor*, std::string> source_;  // the file's first name of each
+};
+
+}  // namespace
+
+std::vector<OfficialTensor> official_tensors(const OfficialTarget& target) {
+  std::vector<OfficialTensor> out;
+  add_backbone(target, out);
+  add_tiers(target, out);
+  return out;
+}
+
+std::optional<NameMap> find_names(const memory::Stack& stack, const SafetensorsFile& file,
+                                  const std::string& prefix) {
+  for (const memory::TierIdentity& tier : stack.identities()) {
+    std::optional<NameMap> names = NameMap::beside(tier.path);
+    if (!names) continue;
+    for (const std::string& full : file.names()) {
+      if (full.starts_with(prefix) && names->has_own(full.substr(prefix.size()))) return names;
+    }
+  }
+  return std::nullopt;
+}
+
+at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at::ScalarType dtype) {
+  const TensorView& view = file.at(name);
+  at::Tensor out = at::empty(view.shape, scalar_type(view));
+  if (view.bytes > 0) std::memcpy(out.mutable_data_ptr(), view.data, view.bytes);
+  return out.to(dtype);
+}
+
+std::vector<std::string> check_official(const OfficialTarget& target, const SafetensorsFile& file,
+                                        const std::string& prefix) {
+  std::vector<std::string> problems = unofficial_settings(target.config, target.names);
+  const std::vector<std::string> said = metadata_problems(target, file);
+  problems.insert(problems.end(), said.begin(), said.end());
+  Checker checker(target, file, prefix);
+  for (const std::string& full : file.names()) {
+    if (!full.starts_with(prefix)) continue;
+    const std::string problem = checker.problem_of(full);
+    if (!problem.empty()) problems.push_back(str(full, ": ", problem));
+  }
+  const std::vector<std::string> absent = checker.missing();
+  problems.insert(problems.end(), absent.begin(), absent.end());
+  return problems;
+}
+
+void load_official(const OfficialTarget& target, const SafetensorsFile& file,
+                   const std::string& prefix) {
+  const std::vector<std::string> problems = check_official(target, file, prefix);
+  if (!problems.empty()) {
+    throw_run(ErrorText{
+        .where = file.path().string(),
+        .failed = str("these are not the weights of the experiment's model:\n  ",
+                      join(problems, "\n  "), "\n"),
+        .hint = "change [model], [memory] or data.vocabulary_size to what the weights were trained "
+                "with"});
+  }
+  const at::NoGradGuard no_grad;
+  for (const OfficialTensor& tensor : official_tensors(target)) {
+    for (const std::string& name : tensor.names) {
+      if (!file.contains(prefix + name)) continue;
+      at::Tensor value = tensor.value;
+      value.copy_(read_tensor(file, prefix + name, value.scalar_type()));
+      break;
+    }
+  }
+  target.model.weights_changed();
+  if (target.stack != nullptr) target.stack->weights_changed();
+}
+
+void load_official(backbone::Model& model, const config::ModelConfig& config, const SafetensorsFile& file,
+                   const std::string& prefix) {
+  load_official({.model = model, .config = config}, file, prefix);
+}
+
+}  // namespace mneme::weights

@@ -1,0 +1,67 @@
+// Official weights into a model and its memory: a state dict of the official Transformer-XL, or of
+// another program whose names a name map tells (name_map.hpp).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+#include "host/weights/name_map.hpp"
+#include "host/weights/names.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::weights {
+
+// What weights are loaded into. All of it outlives the call.
+struct OfficialTarget {
+  backbone::Model& model;
+  const config::ModelConfig& config;
+  memory::Stack* stack = nullptr;  // whose parameters `names` may name; null = none
+  const NameMap* names = nullptr;  // null = the official Transformer-XL's names alone
+  // The stack's settings: its options must mean the arguments that the file's metadata hold by the
+  // name map; null = those are not compared.
+  const config::MemoryConfig* memory = nullptr;
+};
+
+// A tensor of an official state dict and where its numbers belong.
+struct OfficialTensor {
+  std::vector<std::string> names;  // its own, then those of the tensors tied to it
+  std::string parameter;           // ours, as checkpoints call it but for "model."
+  at::Tensor value;                // the parameter, or rows of it: shares its memory
+};
+
+// Every tensor that an official state dict of the target has, unused ones apart. Parameters that
+// it has no name for are left out. Error (kUsage) when a parameter's rows cannot be cut as the name
+// map says.
+std::vector<OfficialTensor> official_tensors(const OfficialTarget& target);
+
+// The map beside the library of one of the stack's plugins that names a tensor `prefix`<name> of
+// the file as its own; absent when there is none. Errors: as NameMap::read.
+std::optional<NameMap> find_names(const memory::Stack& stack, const SafetensorsFile& file,
+                                  const std::string& prefix = "");
+
+// The file's tensor as a tensor of dtype on the CPU.
+at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at::ScalarType dtype);
+
+// Every reason why the tensors `prefix`<official name> of the file are not the target's parameters,
+// one line each: settings that the official code does not have, or that the file's metadata
+// contradict (pre_lnorm, the name map's arguments), tensors that the model lacks, parameters that
+// the file lacks, wrong shapes and dtypes, tied tensors that differ, other position frequencies, a
+// second tier of the name map's plugin, options for which the map does not hold. Empty when they
+// fit. Tensors without the prefix do not count; parameters of tiers that the name map does not name
+// are not asked for.
+std::vector<std::string> check_official(const OfficialTarget& target, const SafetensorsFile& file,
+                                        const std::string& prefix = "");
+
+// Copies every parameter `prefix`<official name> into the target, converted to its dtype. Errors:
+// Error(kRun) with all lines of check_official; nothing has been copied then.
+void load_official(const OfficialTarget& target, const SafetensorsFile& file,
+                   const std::string& prefix = "");
+// The same for a model without memory.
+void load_official(backbone::Model& model, const config::ModelConfig& config, const SafetensorsFile& file,
+                   const std::string& prefix = "");
+
+}  // namespace mneme::weights
