@@ -2,7 +2,7 @@
 #
 # A static library of the host: C++20, our warnings, include folders (PUBLIC) the project's root and sdk/include.
 #   SOURCES  files of the calling folder; headers may be listed and need not be
-#   DEPS     linked PUBLIC; dependencies go one way (architecture.md, section 6)
+#   DEPS     linked PUBLIC; dependencies go one way (docs/design.md, "Host folders")
 #   TORCH    links mneme::torch and uses the precompiled host/torch.hpp
 #
 #   mneme_host_library(mneme_memory SOURCES loader.cpp slots.cpp DEPS mneme_data Boost::headers TORCH)
