@@ -1,4 +1,4 @@
-// What the tests of the Compressive Transformer's files share (fixtures/compressive): which form a
+// What the tests of the Compressive Transformer's files share (tests/golden/compressive): which form a
 // file has, the tier that its settings ask for, and layouts of parameters.
 #pragma once
 
