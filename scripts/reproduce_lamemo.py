@@ -7,8 +7,8 @@ seeds of 2 M tokens each.
 
 --books is the text as scripts/reproduce_text.py prepares it; where it is not there, it is prepared from --text, the
 folder of the novels. Trains what is not trained yet (a stopped run is resumed, a finished one skipped; one whose loss
-left the finite numbers is finished too), evaluates each run on the test split, some with memories of 1 to 10 segments,
-looks into the first seed's, and prints tables; the folder of the runs gets results.csv, curves.csv and figures. --jobs
+was no longer finite is finished too), evaluates each run on the test split, some with memories of 1 to 10 segments,
+analyses the runs of the first seed, and prints tables; the folder of the runs gets results.csv, curves.csv and figures. --jobs
 runs go at once, one thread each. --memories trains some only, the tables show all. --table trains nothing. Needs
 Python 3.9 and a built build/release.
 """
@@ -45,12 +45,12 @@ EXTRAPOLATED = (REFERENCE, "lamemo", "lamemo, no interpolation")
 SEGMENT, MULTIPLES = 64, 10  # memories of 64 m rows beside segments of 64 [LaMemo, fig. 5]
 SIZED_SEGMENTS = 100  # of each lane: memory rows pass every layer with each segment, ten times as many at the end
 ANALYSES = ("alpha", "distance")
-DIVERGED = re.compile(r"step (\d+): training left the finite numbers")
+DIVERGED = re.compile(r"step (\d+): .*(?:left the finite numbers|numbers that are not finite)")
 
 
 @dataclasses.dataclass(frozen=True)
 class LookAheadRun(experiment.Run):
-    """A run that may leave the finite numbers, and that may be evaluated with memories of several sizes."""
+    """A run whose loss may become infinite or NaN, and that may be evaluated with memories of several sizes."""
 
     @property
     def sizes_file(self):
@@ -69,7 +69,7 @@ class LookAheadRun(experiment.Run):
         return self.arm.name in EXTRAPOLATED and self.diverged() == ""
 
     def diverged(self):
-        """The step at which training left the finite numbers; "" when it did not."""
+        """The step at which the loss was no longer finite; "" when it always was."""
         return json.loads(self.result_file.read_text(encoding="utf-8")).get("diverged", "")
 
     def execute(self):

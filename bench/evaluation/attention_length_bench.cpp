@@ -94,7 +94,7 @@ class Reader {
   memory::StackState state_;
 };
 
-// A large product: what the processor reaches at this moment, as the rounds see it.
+// A large product: what the processor reaches at the time of the rounds.
 class Product {
  public:
   double seconds() const {

@@ -186,7 +186,7 @@ bool agree(std::int64_t layers) {
   return *std::max_element(most.begin(), most.end()) <= kTolerance;
 }
 
-// A product with a matrix of 256 MB: what the memory's reading reaches at this moment.
+// A product with a matrix of 256 MB: the speed of reading memory at the time of the rounds.
 class Reading {
  public:
   static constexpr double kBytes = 4.0 * 8192.0 * 8192.0;

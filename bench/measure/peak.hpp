@@ -1,4 +1,4 @@
-// What the processor reaches at this moment, to compare operations a second with.
+// What the processor reaches while a bench runs, to compare operations a second with.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,7 @@
 
 namespace mneme::bench {
 
-// A large product by the faster of LibTorch's two libraries: what the processor reaches at this
-// moment.
+// A large product by the faster of LibTorch's two libraries, for the processor's present speed.
 class Product {
  public:
   static constexpr double kFlops = 2.0 * 1024.0 * 1024.0 * 1024.0;

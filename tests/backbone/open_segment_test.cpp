@@ -1,4 +1,4 @@
-// Open segments: step by step equals the whole segment (architecture.md, section 9, property 5).
+// Open segments: generation step by step equals the whole segment.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What the tests of the Compressive Transformer's files share (fixtures/compressive): which form a
-// file has, the tier that its settings ask for, and layouts of parameters.
+// What the tests of the Compressive Transformer's files share (tests/golden/compressive): which
+// form a file has, the tier that its settings ask for, and layouts of parameters.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// The Compressive Transformer against its fixtures (fixtures/compressive).
+// The Compressive Transformer against its fixtures (tests/golden/compressive).
 //
 // Every file of the family is read when the test runs; every setting comes from its metadata, also
 // what is skipped: README.md in the folder of the files lists it.

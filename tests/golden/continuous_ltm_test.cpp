@@ -1,4 +1,4 @@
-// The continuous memory against the official infinity-former (fixtures/continuous_ltm), at the
+// The continuous memory against the official infinity-former (tests/golden/continuous_ltm), at the
 // level of hooks: the files hold what a layer's memory absorbed and the queries that read it.
 //
 // Every file of the family is read when the test runs; every setting comes from its metadata.

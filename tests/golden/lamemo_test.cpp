@@ -1,4 +1,4 @@
-// The look-ahead memory against the official LaMemo (fixtures/lamemo).
+// The look-ahead memory against the official LaMemo (tests/golden/lamemo).
 //
 // Every file of the family is read when the test runs; every setting comes from its metadata.
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// The trainer against the official training loop (fixtures/training): train::Session with its own
-// data stream, memory, step, clipping, schedule and optimiser, started from the file's parameters.
+// The trainer against the official training loop (tests/golden/training): train::Session with its
+// own data stream, memory, step, clipping, schedule and optimiser, started from the file's
+// parameters.
 //
 // Every file of the family is read when the test runs; every setting comes from its metadata.
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The backbone with a segment cache against the official Transformer-XL (fixtures/transformer_xl).
+// The backbone with a segment cache against the official Transformer-XL
+// (tests/golden/transformer_xl).
 //
 // Every file of the family is read when the test runs; every setting comes from its metadata.
 #include <gtest/gtest.h>

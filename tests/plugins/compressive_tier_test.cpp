@@ -1,5 +1,5 @@
-// What a compressive memory has to be equal to [Rae et al. 2019; reference section 12]: an
-// xl_cache where nothing is compressed, itself behind one, itself without bptt.
+// What a compressive memory [Rae et al. 2019] has to be equal to: an xl_cache where nothing is
+// compressed, itself behind one, itself without bptt.
 #include <gtest/gtest.h>
 
 #include <vector>

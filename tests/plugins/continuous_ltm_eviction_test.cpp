@@ -72,7 +72,7 @@ class CacheAndMemory {
 };
 
 // The official code keeps the inputs of the newest mem_len + segment tokens; the newest mem_len of
-// them are attended to, the older ones are written (reference section 4, SORT).
+// them are attended to, the older ones are written (its sorting experiment).
 void expect_official_rows(int64_t mem_len) {
   const Sizes sizes;
   CacheAndMemory both(mem_len, sizes);

@@ -1,4 +1,4 @@
-// The regression of the continuous memory against its definition (reference sections 2, 3 and 7).
+// The regression of the continuous memory against its definition [infinity-former, section 3].
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -111,7 +111,7 @@ TEST(ContinuousLtmRidge, CombinesSamplingAndRegressionIntoOneMatrix) {
   }
 }
 
-// Values of reference section 7, which were measured on the official matrices.
+// Spectral radii that were measured on the official code's matrices.
 TEST(ContinuousLtmRidge, KnowsWhenAnUpdateGrows) {
   const auto radius = [](int64_t n, const std::vector<double>& widths, int64_t m, int64_t l,
                          double tau, double ridge) {

@@ -1,4 +1,4 @@
-// Properties of the continuous memory [infinity-former; reference section 12], through the host.
+// Properties of the continuous memory [infinity-former], through the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -216,7 +216,7 @@ TEST(ContinuousLtm, SaysThatItMakesConstantsForAnotherNumberOfRows) {
                             "makes the constants of updates with 7 rows; the run's segment is 5"));
 }
 
-// The two cases of reference section 7.
+// With 64 samples an update shrinks what is stored, with 32 it grows.
 TEST(ContinuousLtm, SaysItsSpectralRadiusAndWarnsWhenItsUpdateGrows) {
   std::vector<std::string> warnings;
   std::vector<std::string> lines;

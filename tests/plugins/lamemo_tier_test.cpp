@@ -1,5 +1,4 @@
-// What the look-ahead memory has to be equal to, and what must not change it [LaMemo; reference,
-// section 6].
+// What the look-ahead memory [LaMemo] has to be equal to, and what must not change it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
