@@ -24,9 +24,9 @@
  *   `reserved` fields are 0. They, bits that no header defines, and values outside an enumeration
  *   are refused with MNEME_E_INVALID_ARGUMENT and the field's name: only so may a later minor give
  *   them a meaning.
- *   The host gives structs that a plugin fills at least 512 zeroed bytes, for the fields of a newer
- *   plugin. Arrays of structs that may grow carry a count and a stride in bytes. mneme_view,
- *   mneme_shape and mneme_attr lie in plain arrays: their layout is frozen.
+ *   The host gives structs that hooks, `create` or negotiation fill at least 512 zeroed bytes, for
+ *   the fields of a newer plugin. Arrays of structs that may grow carry a count and a stride in
+ *   bytes. mneme_view, mneme_shape and mneme_attr lie in plain arrays: their layout is frozen.
  *   Types have fixed widths and padding is explicit: each header compiles alone under -std=c11
  *   -Wall -Wextra -Wpadded -Werror, and as C++17.
  *
@@ -37,8 +37,8 @@
  *   be NULL. A hook passes the `error` that it got to the host's functions and returns their status
  *   unchanged. Every function of the host that takes a mneme_ctx or mneme_setup can fail with
  *     MNEME_E_INVALID_ARGUMENT   the mneme_ctx or mneme_setup is NULL or of a call that is over; a
- *                                handle is dead; a pointer that is needed is NULL; a struct_size is
- *                                no size; a field or flag holds a value that is not defined
+ *                                handle is dead; a pointer that is needed is NULL; struct_size was
+ *                                not set; a field or flag holds a value that is not defined
  *     MNEME_E_OUT_OF_MEMORY      memory of the host or of the device
  *     MNEME_E_INTERNAL           an error of the host itself
  *   which the comments of the functions do not repeat. After an error the values that a function

@@ -59,7 +59,8 @@ enum {
   MNEME_WEIGHT_O = 4,            /* [D, H*d] */
   MNEME_WEIGHT_NORM = 5,         /* [D], the norm before (pre) or after (post) attention */
   MNEME_WEIGHT_NORM_BIAS = 6,    /* [D] */
-  MNEME_WEIGHT_CONTENT_BIAS = 7, /* [H,d], u of the schemes "relative" and "disentangled" */
+  MNEME_WEIGHT_CONTENT_BIAS = 7, /* [H,d], u of the relative schemes: model.position "relative" or
+                                    "disentangled" */
   MNEME_WEIGHT_POSITION_BIAS = 8 /* [H,d], their v */
 };
 

@@ -14,7 +14,7 @@
 // kFlags, backward_cpu, forward_cuda and backward_cuda are optional. The tier keeps a Scale in a
 // member, scale_, and its constructor says s.kernel(scale_).
 //
-// Functions may throw mneme::Failure; what each may do says mneme/kernel.h. mneme::visit_float and
+// Functions may throw mneme::Failure; mneme/kernel.h says what each may do. mneme::visit_float and
 // visit_bytes choose a template instance by dtype.
 #pragma once
 
