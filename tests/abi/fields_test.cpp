@@ -14,6 +14,7 @@
 #include "host/plugin/negotiate.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/tensor/torch.hpp"
+#include "mneme/sdk.h"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {
