@@ -8,11 +8,21 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <stdexcept>
 
 namespace mneme::test {
 namespace {
+
+// Whether the program's main may run in a fork of this process: a fork has the calling thread
+// only, and libraries that are loaded already have read the environment.
+bool can_fork(const ProgramOptions& options) {
+  return program_main != nullptr && !options.is_new_program && options.environment.empty() &&
+         options.address_space == 0 && options.file_size == 0 && options.signal == 0 &&
+         std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1;
+}
 
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
@@ -24,7 +34,7 @@ struct Pipe {
 };
 
 [[noreturn]] void become(const std::vector<std::string>& arguments, const ProgramOptions& options,
-                         const Pipe& out, const Pipe& err) {
+                         const Pipe& out, const Pipe& err, bool is_forked) {
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::dup2(options.out.empty() ? out.ends[1] : ::open(options.out.c_str(), O_WRONLY), STDOUT_FILENO);
   ::dup2(err.ends[1], STDERR_FILENO);
@@ -46,6 +56,11 @@ struct Pipe {
   std::vector<char*> argv{const_cast<char*>("mneme")};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  if (is_forked) {
+    const int status = program_main(static_cast<int>(argv.size()) - 1, argv.data());
+    std::fflush(nullptr);
+    ::_exit(status);  // LibTorch's destructors take longer than most commands
+  }
   ::execv(MNEME_PROGRAM, argv.data());
   ::_exit(127);
 }
@@ -82,12 +97,17 @@ void collect(pid_t child, const ProgramOptions& options, const Pipe& out, const 
 
 }  // namespace
 
+ProgramMain program_main = nullptr;
+
 ProgramResult run_mneme(const std::vector<std::string>& arguments, const ProgramOptions& options) {
   Pipe out;
   Pipe err;
+  std::fflush(nullptr);  // the child has a copy of what is not written yet
+  std::cout.flush();
+  const bool is_forked = can_fork(options);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) become(arguments, options, out, err);
+  if (child == 0) become(arguments, options, out, err, is_forked);
   out.close_writer();
   err.close_writer();
   ProgramResult result;

@@ -1,4 +1,4 @@
-// Runs the real mneme binary, as a shell would with its output in pipes.
+// Runs mneme, as a shell would with its output in pipes.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -31,9 +31,17 @@ struct ProgramOptions {
   std::string signal_after = {};
   int second_signal = 0;  // likewise, after the first; "" = at once
   std::string second_signal_after = {};
+  bool is_new_program = false;  // the built program and no fork, see program_main
 };
 
-// Runs the built mneme with these arguments and waits for its end.
+// The program's main in this process, or nullptr. Tests that link mneme_program_here have it: where
+// the options ask for nothing that only a new program has, they fork themselves and call it, which
+// spares each run the quarter of a second that loading LibTorch takes. Such a test must not run
+// LibTorch's backward pass itself, as a fork cannot run it again.
+using ProgramMain = int (*)(int argc, char** argv);
+extern ProgramMain program_main;
+
+// Runs mneme with these arguments and waits for its end.
 ProgramResult run_mneme(const std::vector<std::string>& arguments,
                         const ProgramOptions& options = {});
 
