@@ -1,0 +1,76 @@
+// Tables of messages as text: what is given, and the exact message or the parts of it.
+//
+//   lanes = 0 => 2: e.toml:5:9: train.lanes: expected an integer in [1, 1048576], got 0
+//   steps = 1; epochs = 1
+//     => 2: e.toml:5:10: train.epochs: expected one of steps and epochs, got both; remove the
+//        key (--unset train.epochs)
+//     => e.toml:5:10: train.epochs: the task "motif" has no end
+//
+// Every "=>" begins a line of the message, an indented line without one goes on with the line
+// before it. "(empty)" stands for an empty text, and a line that begins with # is a comment.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/base/cases.hpp"
+
+namespace mneme::test {
+
+struct Wording {
+  std::string given;
+  std::string message;
+};
+
+inline std::vector<Wording> read_wordings(const std::string& table) {
+  std::vector<Wording> rows;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    if (begin == 0) rows.emplace_back();
+    if (rows.empty()) throw std::runtime_error("a table of messages begins with " + line);
+    Wording& row = rows.back();
+    // A "=>" begins the message or a line of it; the rest goes on with what was last.
+    const std::size_t arrow = line.find("=> ", begin);
+    const bool is_arrow = arrow != std::string::npos && (begin == 0 || arrow == begin);
+    std::string& text = begin == 0 || row.message.empty() ? row.given : row.message;
+    const std::size_t length = is_arrow ? arrow - begin : std::string::npos;
+    std::string piece = line.substr(begin, length);
+    piece.erase(piece.find_last_not_of(' ') + 1);
+    if (!piece.empty()) text += (text.empty() ? "" : " ") + piece;
+    if (is_arrow) row.message += (row.message.empty() ? "" : "\n") + line.substr(arrow + 3);
+  }
+  for (Wording& row : rows) {
+    if (row.message.empty()) throw std::runtime_error("a row without a message: " + row.given);
+    if (row.given == "(empty)") row.given.clear();
+  }
+  return rows;
+}
+
+// Expects that `message_of(given)` is every row's message, to the letter.
+template <typename Call>
+void expect_wordings(const std::string& table, const Call& message_of) {
+  for_each_case(
+      read_wordings(table), [](const Wording& row) { return row.given; },
+      [&](const Wording& row) { EXPECT_EQ(message_of(row.given), row.message); });
+}
+
+// The texts between " & ".
+inline std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t at = text.find(" & "); at != std::string::npos; at = text.find(" & ", begin)) {
+    parts.push_back(text.substr(begin, at - begin));
+    begin = at + 3;
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+}  // namespace mneme::test
