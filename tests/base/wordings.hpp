@@ -1,10 +1,10 @@
 // Tables of messages as text: what is given, and the exact message or the parts of it.
 //
-//   lanes = 0 => 2: e.toml:5:9: train.lanes: expected an integer in [1, 1048576], got 0
+//   lanes = 0 => 5:9: train.lanes: expected an integer in [1, 1048576], got 0
 //   steps = 1; epochs = 1
-//     => 2: e.toml:5:10: train.epochs: expected one of steps and epochs, got both; remove the
-//        key (--unset train.epochs)
-//     => e.toml:5:10: train.epochs: the task "motif" has no end
+//     => 5:10: train.epochs: expected one of steps and epochs, got both; remove the key (--unset
+//        train.epochs)
+//     => 5:10: train.epochs: the task "motif" has no end; give steps
 //
 // Every "=>" begins a line of the message, an indented line without one goes on with the line
 // before it. "(empty)" stands for an empty text, and a line that begins with # is a comment.
@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/text.hpp"
 #include "tests/base/cases.hpp"
 
 namespace mneme::test {
@@ -53,12 +54,26 @@ inline std::vector<Wording> read_wordings(const std::string& table) {
   return rows;
 }
 
-// Expects that `message_of(given)` is every row's message, to the letter.
+// Expects the problems of texts. A row gives a text's lines, separated by "; ", and leaves out
+// where its messages begin: "2: place:" on the first line, "place:" on the others.
 template <typename Call>
-void expect_wordings(const std::string& table, const Call& message_of) {
+void expect_problems(const Call& message_of, const std::string& place, const std::string& table) {
+  const auto replace_all = [](std::string text, const std::string& from, const std::string& to) {
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+      text.replace(at, from.size(), to);
+    }
+    return text;
+  };
   for_each_case(
       read_wordings(table), [](const Wording& row) { return row.given; },
-      [&](const Wording& row) { EXPECT_EQ(message_of(row.given), row.message); });
+      [&](const Wording& row) {
+        const std::string text = row.given.empty() ? "" : replace_all(row.given, "; ", "\n") + '\n';
+        const std::string message =
+            row.message == "no error"
+                ? row.message
+                : str("2: ", place, ':', replace_all(row.message, "\n", '\n' + place + ':'));
+        EXPECT_EQ(message_of(text), message);
+      });
 }
 
 // The texts between " & ".
