@@ -12,6 +12,7 @@ namespace mneme::test {
 
 // Adds to the number of cases that the running test reports as its property "cases".
 inline void count_cases(std::size_t cases) {
+  EXPECT_GT(cases, 0U) << "a table without a row";
   static std::map<const ::testing::TestInfo*, std::size_t> counts;
   const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
   const std::size_t total = counts[test] += cases;

@@ -54,25 +54,30 @@ inline std::vector<Wording> read_wordings(const std::string& table) {
   return rows;
 }
 
-// Expects the problems of texts. A row gives a text's lines, separated by "; ", and leaves out
+inline std::string replace_all(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// The text of a file whose lines a row separates by "; ".
+inline std::string lines_of(const std::string& given) {
+  return given.empty() ? given : replace_all(given, "; ", "\n") + '\n';
+}
+
+// Expects the problems of files. A row gives a file's lines, separated by "; ", and leaves out
 // where its messages begin: "2: place:" on the first line, "place:" on the others.
 template <typename Call>
 void expect_problems(const Call& message_of, const std::string& place, const std::string& table) {
-  const auto replace_all = [](std::string text, const std::string& from, const std::string& to) {
-    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-      text.replace(at, from.size(), to);
-    }
-    return text;
-  };
   for_each_case(
       read_wordings(table), [](const Wording& row) { return row.given; },
       [&](const Wording& row) {
-        const std::string text = row.given.empty() ? "" : replace_all(row.given, "; ", "\n") + '\n';
         const std::string message =
             row.message == "no error"
                 ? row.message
                 : str("2: ", place, ':', replace_all(row.message, "\n", '\n' + place + ':'));
-        EXPECT_EQ(message_of(text), message);
+        EXPECT_EQ(message_of(lines_of(row.given)), message);
       });
 }
 

@@ -13,6 +13,8 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "tests/base/wordings.hpp"
+
 namespace mneme::test {
 namespace {
 
@@ -124,6 +126,30 @@ ProgramResult run_mneme(const std::vector<std::string>& arguments, const Program
   return result;
 }
 
+std::vector<std::string> shell_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool is_quoted = false, is_word = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\'') {
+      is_quoted = !is_quoted;
+      is_word = true;
+    } else if (!is_quoted && c == '\\' && i + 1 < text.size()) {
+      word += text[++i];
+    } else if (!is_quoted && c == ' ') {
+      if (is_word) words.push_back(word);
+      word.clear();
+      is_word = false;
+    } else {
+      word += c;
+      is_word = true;
+    }
+  }
+  if (is_word) words.push_back(word);
+  return words;
+}
+
 void expect_refusal(const ProgramResult& result, int exit_code,
                     const std::vector<std::string>& texts) {
   EXPECT_EQ(result.signal, 0) << result.err;
@@ -162,6 +188,29 @@ log_every = 2
 [eval]
 steps = 4
 )" + more;
+}
+
+std::string CliTest::with_files(std::string text) const {
+  for (std::size_t open = 0; (open = text.find('{', open)) != std::string::npos;) {
+    const std::size_t close = text.find('}', open);
+    text.replace(open, close + 1 - open, file(text.substr(open + 1, close - open - 1)));
+  }
+  return text;
+}
+
+void CliTest::expect_refusals(int exit_code, const std::string& before,
+                              const std::string& table) const {
+  for_each_case(
+      read_wordings(table), [&](const Wording& row) { return before + ' ' + row.given; },
+      [&](const Wording& row) {
+        std::vector<std::string> arguments;
+        for (const std::string& word : shell_words(before + ' ' + row.given)) {
+          arguments.push_back(with_files(word));
+        }
+        std::vector<std::string> parts = parts_of(row.message);
+        for (std::string& part : parts) part = with_files(part);
+        expect_refusal(run_mneme(arguments), exit_code, parts);
+      });
 }
 
 std::string memory_with(const std::string& plugin, const std::filesystem::path& folder,

@@ -45,6 +45,9 @@ extern ProgramMain program_main;
 ProgramResult run_mneme(const std::vector<std::string>& arguments,
                         const ProgramOptions& options = {});
 
+// The words of a command as a shell takes them.
+std::vector<std::string> shell_words(const std::string& text);
+
 // Expects a refusal: the exit code, no crash, no "unexpected failure", every text on stderr.
 void expect_refusal(const ProgramResult& result, int exit_code,
                     const std::vector<std::string>& texts);
@@ -61,6 +64,12 @@ class CliTest : public ::testing::Test {
     return folder_.write("experiment.toml", text).string();
   }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  // The text with {name} replaced by the path of that file of the folder.
+  std::string with_files(std::string text) const;
+  // Expects that every row "arguments => part & part" of the table (tests/base/wordings.hpp) is
+  // refused with these parts in its message. `before` stands before each row's arguments. Both
+  // sides may hold {name}.
+  void expect_refusals(int exit_code, const std::string& before, const std::string& table) const;
 
   TemporaryFolder folder_;
 };
