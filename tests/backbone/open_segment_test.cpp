@@ -1,4 +1,4 @@
-// Open segments: step by step equals the whole segment (architecture.md, section 9, property 5).
+// A segment that is processed in several steps gives what the same segment gives in one.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -1,5 +1,4 @@
-// The backbone with a real segment cache: properties that hold whatever the weights are
-// (architecture.md, section 9, properties 5 and 9).
+// The backbone with a real segment cache: properties that hold whatever the weights are.
 #include <gtest/gtest.h>
 
 #include "host/backbone/model.hpp"

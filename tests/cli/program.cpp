@@ -22,7 +22,7 @@ namespace {
 // only, and libraries that are loaded already have read the environment.
 bool can_fork(const ProgramOptions& options) {
   return program_main != nullptr && !options.is_new_program && options.environment.empty() &&
-         options.address_space == 0 && options.file_size == 0 && options.signal == 0 &&
+         options.address_space == 0 && options.signal == 0 &&
          std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1;
 }
 

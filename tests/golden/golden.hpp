@@ -1,4 +1,4 @@
-// What the golden tests share: which files, and how tensors are compared (architecture.md, 9.2).
+// What the golden tests share: which files, and how tensors are compared.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Stopping and resuming equals never having stopped, bit for bit (architecture.md, 9.6).
+// Stopping and resuming equals never having stopped, bit for bit.
 #include <gtest/gtest.h>
 
 #include "host/base/safetensors.hpp"
