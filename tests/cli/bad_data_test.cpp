@@ -11,18 +11,12 @@ namespace {
 // Data files that cannot be used: exit code 2, the key and the file.
 class BadData : public CliTest {
  protected:
-  // The tiny experiment on other data.
-  static std::string with_data(const std::string& data) {
-    std::string text = tiny();
-    const auto begin = text.find("[data]");
-    return text.replace(begin, text.find("[train]") - begin, "[data]\n" + data + "\n");
-  }
   // Rows "lines of [data] => part & part".
   void refused(const std::string& table) const {
     for_each_case(
         read_wordings(table), [](const Wording& row) { return row.given; },
         [&](const Wording& row) {
-          const std::string text = with_data(lines_of(row.given));
+          const std::string text = tiny_on(lines_of(row.given));
           expect_refusal(run_mneme({"train", experiment(text), "--run", file("run")}), 2,
                          parts_of(row.message));
         });

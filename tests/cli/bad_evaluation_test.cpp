@@ -11,13 +11,8 @@ class BadEvaluation : public CliTest {
     folder_.write("valid.txt", std::string(100, 'a'));
     expect_done(run_mneme({"train", experiment(with_text()), "--run", file("run"), "--quiet"}));
   }
-  // The tiny experiment on the two texts.
   static std::string with_text() {
-    std::string text = tiny();
-    const auto begin = text.find("[data]");
-    text.replace(begin, text.find("[train]") - begin,
-                 "[data]\ntask = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n\n");
-    return text;
+    return tiny_on("task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n");
   }
   ProgramResult eval(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments{"eval", file("run"), "--quiet"};

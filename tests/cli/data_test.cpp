@@ -25,10 +25,7 @@ class Data : public CliTest {
   }
   // The tiny experiment on other data, a few steps.
   std::string experiment_on(const std::string& data) const {
-    std::string text = tiny();
-    const auto begin = text.find("[data]");
-    return experiment(text.replace(begin, text.find("[train]") - begin,
-                                   "[data]\ntask = \"text\"\n" + data + "\n"));
+    return experiment(tiny_on("task = \"text\"\n" + data));
   }
   void expect_nothing_written() const {
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / ".")) {

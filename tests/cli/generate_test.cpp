@@ -14,11 +14,10 @@ class BadGeneration : public CliTest {
                      const std::string& model = "") {
     folder_.write("train.txt", text());
     folder_.write("valid.txt", text().substr(0, 100));
-    std::string experiment_text = tiny();
-    const auto begin = experiment_text.find("[data]");
-    experiment_text.replace(begin, experiment_text.find("[train]") - begin,
-                            model + "[data]\ntask = \"text\"\ntrain = \"train.txt\"\n" +
-                                "valid = \"valid.txt\"\nvocabulary = \"" + vocabulary + "\"\n\n");
+    std::string experiment_text =
+        tiny_on("task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\nvocabulary = \"" +
+                vocabulary + "\"\n");
+    experiment_text.insert(experiment_text.find("[data]"), model);
     expect_done(run_mneme({"train", experiment(experiment_text), "--run", file(name), "--quiet"}));
     return file(name);
   }

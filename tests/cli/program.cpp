@@ -190,6 +190,12 @@ steps = 4
 )" + more;
 }
 
+std::string CliTest::tiny_on(const std::string& data, const std::string& memory) {
+  std::string text = tiny(memory);
+  const std::size_t begin = text.find("[data]");
+  return text.replace(begin, text.find("[train]") - begin, "[data]\n" + data + "\n");
+}
+
 std::string CliTest::with_files(std::string text) const {
   for (std::size_t open = 0; (open = text.find('{', open)) != std::string::npos;) {
     const std::size_t close = text.find('}', open);

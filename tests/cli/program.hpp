@@ -59,6 +59,8 @@ class CliTest : public ::testing::Test {
  protected:
   // A tiny motif experiment as TOML; `memory` is the text of [memory].
   static std::string tiny(const std::string& memory = "[memory]\n", const std::string& more = "");
+  // The same on other data: the lines of [data].
+  static std::string tiny_on(const std::string& data, const std::string& memory = "[memory]\n");
   // Writes it and returns the path.
   std::string experiment(const std::string& text) const {
     return folder_.write("experiment.toml", text).string();
