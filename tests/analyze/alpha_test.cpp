@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {
 namespace {
@@ -16,13 +17,7 @@ using ::testing::HasSubstr;
 const std::string kKey = "0.org.x.y.2.memory.alpha";
 
 std::string error_of(const at::Tensor& alpha) {
-  AlphaByPlace study;
-  try {
-    study.add({{kKey, alpha}});
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { AlphaByPlace().add({{kKey, alpha}}); });
 }
 
 TEST(Alpha, MeansOfFullMemories) {

@@ -33,12 +33,11 @@ class AnalyzeRows : public CliTest {
     return folder_.write(name + ".toml", text).string();
   }
   std::string train(const std::string& name, const std::string& memory) const {
-    std::string text = tiny(memory);
+    std::string text = tiny_on(
+        "task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n"
+        "vocabulary = \"byte\"\nreset = \"never\"\n",
+        memory);
     text.replace(text.find("layers = 1"), 10, "layers = 2");
-    const auto begin = text.find("[data]");
-    text.replace(begin, text.find("[train]") - begin,
-                 "[data]\ntask = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n"
-                 "vocabulary = \"byte\"\nreset = \"never\"\n\n");
     expect_done(
         run_mneme({"train", experiment(text), "--run", file(name), "--quiet", "--threads", "1"}));
     return file(name);

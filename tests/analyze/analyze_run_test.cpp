@@ -44,11 +44,10 @@ class AnalyzeRun : public CliTest {
   }
   // A run of six steps on the words.
   std::string train(const std::string& name, const std::string& memory) const {
-    std::string text = tiny(memory);
-    const auto begin = text.find("[data]");
-    text.replace(begin, text.find("[train]") - begin,
-                 "[data]\ntask = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n"
-                 "vocabulary = \"word\"\nreset = \"never\"\n\n");
+    const std::string text = tiny_on(
+        "task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n"
+        "vocabulary = \"word\"\nreset = \"never\"\n",
+        memory);
     expect_done(
         run_mneme({"train", experiment(text), "--run", file(name), "--quiet", "--threads", "1"}));
     return file(name);

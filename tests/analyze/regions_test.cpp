@@ -5,6 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {
 namespace {
@@ -21,13 +22,7 @@ Probes probes(const at::Tensor& mass, const std::vector<std::int64_t>& regions) 
 }
 
 std::string error_of(const Probes& given) {
-  MassByRegion study;
-  try {
-    study.add(given);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { MassByRegion().add(given); });
 }
 
 TEST(Regions, MeansOfFullMemories) {

@@ -1,4 +1,4 @@
-// Open segments: generation step by step equals the whole segment.
+// A segment that is processed in several steps gives what the same segment gives in one.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -1,5 +1,4 @@
-// The backbone with a real segment cache, whatever the weights are: kept projections change no
-// loss, and a lane's numbers equal those of that lane run alone.
+// The backbone with a real segment cache: properties that hold whatever the weights are.
 #include <gtest/gtest.h>
 
 #include "host/memory/host_groups.hpp"

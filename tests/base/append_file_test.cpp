@@ -2,11 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-
-#include <csignal>
 
 #include "host/base/file/file.hpp"
+#include "tests/base/file_size_limit.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {
@@ -16,26 +14,6 @@ using test::error_of;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-// Files of this process grow to at most `bytes` while one lives: a full disk without a disk.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
 
 TEST(AppendFile, AddsToWhatIsThere) {
   const test::TemporaryFolder folder;
@@ -54,7 +32,7 @@ TEST(AppendFile, TakesARecordBackThatDoesNotFit) {
   AppendFile file(folder / "log");
   file.append("0123456789");
   {
-    const FileSizeLimit limit(15);
+    const test::FileSizeLimit limit(15);
     EXPECT_THAT(error_of([&] { file.append("abcdefghij"); }),
                 AllOf(StartsWith("1: "), HasSubstr((folder / "log").string()),
                       HasSubstr("cannot append"), HasSubstr("make room")));

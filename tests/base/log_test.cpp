@@ -12,30 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {
 namespace {
 
-// Keeps what is logged; restores sink and level at the end.
-class Capture {
- public:
-  Capture() {
-    set_log_sink([this](LogLevel level, std::string_view text) {
-      lines.emplace_back(level, std::string(text));
-    });
-  }
-  ~Capture() {
-    set_log_sink({});
-    set_log_level(LogLevel::kInfo);
-  }
-  Capture(const Capture&) = delete;
-  Capture& operator=(const Capture&) = delete;
-  std::vector<std::pair<LogLevel, std::string>> lines;
-};
-
 TEST(Log, DropsWhatLiesBelowTheLevel) {
-  Capture capture;
+  test::LogCapture capture;
   set_log_level(LogLevel::kWarning);
   log_debug("d");
   log_info("i");
@@ -43,23 +27,23 @@ TEST(Log, DropsWhatLiesBelowTheLevel) {
   log_error("e {} %s");  // no formatting of the text
   const std::vector<std::pair<LogLevel, std::string>> expected = {{LogLevel::kWarning, "w 1"},
                                                                   {LogLevel::kError, "e {} %s"}};
-  EXPECT_EQ(capture.lines, expected);
+  EXPECT_EQ(capture.lines(), expected);
   set_log_level(LogLevel::kDebug);
   log_debug("d");
-  EXPECT_EQ(capture.lines.size(), 3u);
+  EXPECT_EQ(capture.lines().size(), 3u);
   set_log_level(LogLevel::kOff);
   log_error("e");
-  EXPECT_EQ(capture.lines.size(), 3u);
+  EXPECT_EQ(capture.lines().size(), 3u);
 }
 
 TEST(Log, AThrowingSinkIsHarmless) {
-  Capture capture;
+  test::LogCapture capture;
   set_log_sink([](LogLevel, std::string_view) { throw std::runtime_error("broken sink"); });
   EXPECT_NO_THROW(log_error("e"));
 }
 
 TEST(LogListener, HearsEveryLevelOfItsThreadWhileItLives) {
-  Capture capture;
+  test::LogCapture capture;
   set_log_level(LogLevel::kOff);
   std::vector<std::string> heard;
   {
@@ -73,11 +57,11 @@ TEST(LogListener, HearsEveryLevelOfItsThreadWhileItLives) {
   }
   log_error("later");
   EXPECT_EQ(heard, (std::vector<std::string>{"0 d 1", "3 e"}));
-  EXPECT_TRUE(capture.lines.empty()) << "a listener does not lower the level";
+  EXPECT_TRUE(capture.lines().empty()) << "a listener does not lower the level";
 }
 
 TEST(LogListener, DecidesWhetherOlderOnesAndTheSinkHear) {
-  Capture capture;
+  test::LogCapture capture;
   std::vector<std::string> outer;
   const LogListener first([&](LogLevel, std::string_view text) {
     outer.emplace_back(text);
@@ -90,16 +74,17 @@ TEST(LogListener, DecidesWhetherOlderOnesAndTheSinkHear) {
   }
   log_info("for the second");
   EXPECT_EQ(outer, (std::vector<std::string>{"for the first", "for all", "for the second"}));
-  EXPECT_EQ(capture.lines, (std::vector<std::pair<LogLevel, std::string>>{
-                               {LogLevel::kInfo, "for all"}, {LogLevel::kInfo, "for the second"}}));
+  EXPECT_EQ(capture.lines(),
+            (std::vector<std::pair<LogLevel, std::string>>{{LogLevel::kInfo, "for all"},
+                                                           {LogLevel::kInfo, "for the second"}}));
 }
 
 TEST(LogListener, OneThatThrowsIsHarmless) {
-  Capture capture;
+  test::LogCapture capture;
   const LogListener listener(
       [](LogLevel, std::string_view) -> bool { throw std::runtime_error("broken listener"); });
   EXPECT_NO_THROW(log_error("e"));
-  EXPECT_TRUE(capture.lines.empty());
+  EXPECT_TRUE(capture.lines().empty());
 }
 
 TEST(Log, ParsesEveryWord) {

@@ -11,13 +11,8 @@ class BadEvaluation : public CliTest {
     folder_.write("valid.txt", std::string(100, 'a'));
     expect_done(run_mneme({"train", experiment(with_text()), "--run", file("run"), "--quiet"}));
   }
-  // The tiny experiment on the two texts.
   static std::string with_text() {
-    std::string text = tiny();
-    const auto begin = text.find("[data]");
-    text.replace(begin, text.find("[train]") - begin,
-                 "[data]\ntask = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n\n");
-    return text;
+    return tiny_on("task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n");
   }
   ProgramResult eval(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments{"eval", file("run"), "--quiet"};
@@ -41,27 +36,20 @@ TEST_F(BadEvaluation, ValidationTextTooShortForTheLanes) {
                  {"too short", "eval.lanes"});
 }
 
-TEST_F(BadEvaluation, SplitWithoutData) {
-  expect_refusal(eval({"--split", "test"}), 2, {"data.test", "there is no test data"});
-  expect_refusal(eval({"--split", "test", "--memory", folder_.write("m.toml", "[memory]\n"),
-                       "--memory", file("m.toml")}),
-                 2, {"data.test", "there is no test data"});
-}
-
-TEST_F(BadEvaluation, ArgumentsThatDoNotGoTogether) {
-  expect_refusal(eval({"--segment", "8"}), 2, {"settings of --extrapolate"});
-  expect_refusal(eval({"--extrapolate", "0"}), 2, {"--extrapolate"});
-  expect_refusal(eval({"--extrapolate", "2", "--segment", "0"}), 2, {"--segment"});
-  expect_refusal(eval({"--extrapolate", "2"}), 2,
-                 {"as trained", "no tier has an integer option \"rows\"", "without tiers"});
-}
-
-TEST_F(BadEvaluation, SplitBesideGivenTokens) {
-  for (const char* split : {"valid", "test"}) {
-    expect_refusal(
-        eval({"--tokens", "ids.safetensors", "--dump", "nll.safetensors", "--split", split}), 2,
-        {"eval --tokens scores the ids of ids.safetensors", "--split", "leave it"});
-  }
+TEST_F(BadEvaluation, WhatTheRunOrTheArgumentsDoNotAllow) {
+  folder_.write("m.toml", "[memory]\n");
+  expect_refusals(2, "eval {run} --quiet", R"(
+--split test => data.test & there is no test data
+--split test --memory {m.toml} --memory {m.toml} => data.test & there is no test data
+--segment 8 => settings of --extrapolate
+--extrapolate 0 => --extrapolate
+--extrapolate 2 --segment 0 => --segment
+--extrapolate 2 => as trained & no tier has an integer option "rows" & without tiers
+--tokens ids.safetensors --dump nll.safetensors --split valid
+  => eval --tokens scores the ids of ids.safetensors & --split & leave it
+--tokens ids.safetensors --dump nll.safetensors --split test
+  => eval --tokens scores the ids of ids.safetensors & --split & leave it
+)");
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "tests/base/cases.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -16,32 +17,28 @@ class BadExperiment : public CliTest {
   std::string at(const std::string& place) const { return file("experiment.toml") + ':' + place; }
 };
 
-TEST_F(BadExperiment, SyntaxError) {
-  refused("[model]\nlayers = = 1\n", {at("2:10")});
-  refused("[model\nlayers = 1\n", {at("1:")});
-}
-
-TEST_F(BadExperiment, MistypedKeyIsSuggested) {
-  refused(tiny() + "[model.adaptiv]\n",
-          {at("24:8"), "model.adaptiv", "(did you mean \"adaptive\"?)"});
-  refused("[model]\nlayres = 2\n" + tiny().substr(tiny().find("[data]")),
-          {at("2:1"), "model.layres", "(did you mean \"layers\"?)"});
-}
-
-TEST_F(BadExperiment, WrongTypeAndRange) {
-  refused(tiny("[memory]\n", "segment = \"eight\"\n"),
-          {at("24:11"), "eval.segment", "an integer", "\"eight\""});
-  refused(tiny("[memory]\n", "lanes = 0\n"),
-          {at("24:9"), "eval.lanes", "an integer in [1, ", "got 0"});
-}
-
-TEST_F(BadExperiment, AllErrorsAtOnce) {
-  refused(tiny("[memory]\n", "lanes = 0\nsegmnt = 3\n"), {"eval.lanes", "eval.segmnt", "2 lines"});
-}
-
-TEST_F(BadExperiment, BadSetIsNamed) {
-  refused(tiny(), {"--set train.lr", "train.lr"}, {"--set", "train.lr=fast"});
-  refused(tiny(), {"train.lrr", "(did you mean \"lr\"?)"}, {"--set", "train.lrr=1"});
+TEST_F(BadExperiment, IsRefusedWithThePlace) {
+  const std::string rest = tiny().substr(tiny().find("[data]"));
+  struct Row {
+    std::string text;
+    std::vector<std::string> parts;
+    std::vector<std::string> more = {};
+  };
+  const std::vector<Row> rows = {
+      {"[model]\nlayers = = 1\n", {at("2:10")}},
+      {"[model\nlayers = 1\n", {at("1:")}},
+      {tiny() + "[model.adaptiv]\n", {at("24:8"), "model.adaptiv", "(did you mean \"adaptive\"?)"}},
+      {"[model]\nlayres = 2\n" + rest, {at("2:1"), "model.layres", "(did you mean \"layers\"?)"}},
+      {tiny() + "segment = \"eight\"\n", {at("24:11"), "eval.segment", "an integer", "\"eight\""}},
+      {tiny() + "lanes = 0\n", {at("24:9"), "eval.lanes", "an integer in [1, ", "got 0"}},
+      // All problems at once.
+      {tiny() + "lanes = 0\nsegmnt = 3\n", {"eval.lanes", "eval.segmnt", "2 lines"}},
+      {tiny(), {"--set train.lr", "train.lr"}, {"--set", "train.lr=fast"}},
+      {tiny(), {"train.lrr", "(did you mean \"lr\"?)"}, {"--set", "train.lrr=1"}},
+  };
+  for_each_case(
+      rows, [](const Row& row) { return row.parts.front(); },
+      [&](const Row& row) { refused(row.text, row.parts, row.more); });
 }
 
 TEST_F(BadExperiment, MemoryFileWithOtherTables) {

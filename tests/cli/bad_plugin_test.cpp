@@ -3,7 +3,9 @@
 
 #include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
+#include "tests/base/wordings.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/memory/broken/broken_plugin.hpp"
 
 namespace mneme::test {
 namespace {
@@ -19,12 +21,10 @@ class BadPlugin : public CliTest {
     fs::permissions(plugins(), fs::perms::owner_all);
   }
   fs::path plugins() const { return folder_ / "plugins"; }
+  // A plugin with a flaw that shows when it runs, or one that does not load.
   void add(const std::string& name) const {
-    for (const char* const place : {"tests/memory/broken", "tests/cli/flawed"}) {
-      const fs::path built = fs::path(MNEME_BINARY_DIR) / place / (name + ".so");
-      if (fs::exists(built)) fs::copy_file(built, plugins() / (name + ".so"));
-    }
-    ASSERT_TRUE(fs::exists(plugins() / (name + ".so")));
+    const fs::path flawed = fs::path(MNEME_BINARY_DIR) / "tests/cli/flawed" / (name + ".so");
+    write(name + ".so", fs::exists(flawed) ? read_file(flawed) : broken_plugin(name));
   }
   void write(const std::string& name, const std::string& bytes) const {
     const fs::path path = folder_.write("plugins/" + name, bytes);
@@ -40,71 +40,42 @@ class BadPlugin : public CliTest {
   }
 };
 
-TEST_F(BadPlugin, Missing) {
-  add("good");
-  refused("goood", {"not found", "(did you mean \"good\"?)", plugins().string()});
-}
-
-TEST_F(BadPlugin, NoLibrary) {
+TEST_F(BadPlugin, DoesNotLoad) {
+  const std::string good = broken_plugin("good");
+  std::string riscv = good;
+  riscv[18] = static_cast<char>(0xF3);  // e_machine: RISC-V
+  riscv[19] = 0;
+  write("riscv.so", riscv);
+  write("half.so", good.substr(0, good.size() / 2));
   write("text.so", "hello\n");
-  refused("text", {"expected an ELF file", "\"hello\""});
+  for (const char* name : {"good", "no_note", "abi_note", "abi_negotiate", "no_entry",
+                           "undefined_symbol", "init_fails"}) {
+    add(name);
+  }
+  for_each_case(
+      read_wordings(R"(
+goood => not found & (did you mean "good"?) & {plugins}
+text => expected an ELF file & "hello"
+half => truncated or damaged
+riscv => riscv & this host is
+no_note => .note.mneme
+abi_note => no common ABI version & 0.1 & 0.99
+abi_negotiate => refused this host & 0.1 & 0.7 to 0.9
+no_entry => no entry point & mneme_negotiate_v1
+undefined_symbol
+  => the dynamic loader refused it & undefined symbol: tier_missing_function
+init_fails => cannot read the index
+)"),
+      [](const Wording& row) { return row.given; },
+      [&](const Wording& row) { refused(row.given, parts_of(with_files(row.message))); });
 }
 
-TEST_F(BadPlugin, Truncated) {
-  const std::string bytes = read_file(fs::path(MNEME_BINARY_DIR) / "tests/memory/broken/good.so");
-  write("half.so", bytes.substr(0, bytes.size() / 2));
-  refused("half", {"truncated or damaged"});
-}
-
-TEST_F(BadPlugin, AnotherArchitecture) {
-  std::string bytes = read_file(fs::path(MNEME_BINARY_DIR) / "tests/memory/broken/good.so");
-  bytes[18] = static_cast<char>(0xF3);  // e_machine: RISC-V
-  bytes[19] = 0;
-  write("riscv.so", bytes);
-  refused("riscv", {"riscv", "this host is"});
-}
-
-TEST_F(BadPlugin, NoNote) {
-  add("no_note");
-  refused("no_note", {".note.mneme"});
-}
-
-TEST_F(BadPlugin, RefusedAbi) {
-  add("abi_note");
-  refused("abi_note", {"no common ABI version", "0.1", "0.99"});
-  add("abi_negotiate");
-  refused("abi_negotiate", {"refused this host", "0.1", "0.7 to 0.9"});
-}
-
-TEST_F(BadPlugin, MissingEntrySymbol) {
-  add("no_entry");
-  refused("no_entry", {"no entry point", "mneme_negotiate_v1"});
-}
-
-TEST_F(BadPlugin, UndefinedSymbol) {
-  add("undefined_symbol");
-  refused("undefined_symbol",
-          {"the dynamic loader refused it", "undefined symbol: tier_missing_function"});
-}
-
-TEST_F(BadPlugin, FailsInInit) {
-  add("init_fails");
-  refused("init_fails", {"cannot read the index"});
-}
-
-TEST_F(BadPlugin, OptionOutOfRange) {
+TEST_F(BadPlugin, OptionsOfTheTier) {
   add("good");
   refused("good", {"memory.tier.0.rows", "an integer in [1, 4096]", "0"}, 2, "rows = 0");
-}
-
-TEST_F(BadPlugin, UnknownOption) {
-  add("good");
   refused("good", {"memory.tier.0.rwos", "(did you mean \"rows\"?)"}, 2, "rwos = 3");
-}
-
-TEST_F(BadPlugin, WrongChecksum) {
-  add("good");
   refused("good", {"sha256"}, 3, "sha256 = \"" + std::string(64, '0') + "\"");
+  count_cases(3);
 }
 
 TEST_F(BadPlugin, HookReturnsAnError) {

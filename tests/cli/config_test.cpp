@@ -106,10 +106,9 @@ TEST_F(Config, CheckSaysWhatItLookedAt) {
 }
 
 TEST_F(Config, CheckNamesEveryErrorAtOnce) {
-  std::string text = tiny(memory_with("xl_cache", MNEME_PLUGIN_DIR, "rws = 16\nweight.kl = 1.0\n"));
-  const auto begin = text.find("[data]");
-  text.replace(begin, text.find("[train]") - begin,
-               "[data]\ntask = \"text\"\ntrain = \"absent.txt\"\nvalid = \"gone.txt\"\n");
+  std::string text =
+      tiny_on("task = \"text\"\ntrain = \"absent.txt\"\nvalid = \"gone.txt\"\n",
+              memory_with("xl_cache", MNEME_PLUGIN_DIR, "rws = 16\nweight.kl = 1.0\n"));
   text.replace(text.find("heads = 2"), 9, "heads = 0");
   expect_refusal(run_mneme({"config", "check", experiment(text)}), 2,
                  {"model.heads: expected an integer in [1, 4096], got 0",

@@ -26,10 +26,7 @@ class Data : public CliTest {
   }
   // The tiny experiment on other data, a few steps.
   std::string experiment_on(const std::string& data) const {
-    std::string text = tiny();
-    const auto begin = text.find("[data]");
-    return experiment(text.replace(begin, text.find("[train]") - begin,
-                                   "[data]\ntask = \"text\"\n" + data + "\n"));
+    return experiment(tiny_on("task = \"text\"\n" + data));
   }
   void expect_nothing_written() const {
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / ".")) {
@@ -137,29 +134,24 @@ TEST_F(Data, SkipsByteOrderMarks) {
 
 TEST_F(Data, RefusesOptionsThatContradict) {
   const auto train = write_text("train.txt", 30);
-  const auto refused = [&](const std::vector<std::string>& more,
-                           const std::vector<std::string>& texts) {
-    std::vector<std::string> arguments = {"--train", train};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    expect_refusal(prepare(arguments), 2, texts);
-    expect_nothing_written();
-  };
-  refused({"--preparation", "enwik8", "--vocabulary", "word"},
-          {"--vocabulary", "fixed by --preparation enwik8"});
-  refused({"--preparation", "text8", "--documents", "line"}, {"--documents", "fixed by"});
-  refused({"--preparation", "gpt9"}, {"--preparation"});
-  refused({"--min-count", "2"}, {"--min-count", "used with --vocabulary word"});
-  refused({"--no-eos"}, {"--no-eos", "used with --vocabulary word"});
-  refused({"--vocabulary-size", "9"}, {"--vocabulary-size", "used with"});
-  refused({"--vocabulary", "word", "--vocabulary-file", "v.json", "--min-count", "2"},
-          {"--min-count", "fixed by --vocabulary-file"});
-  refused({"--documents", "mark"}, {"--document-mark TEXT"});
-  refused({"--documents", "mark", "--document-mark", "x\n"},
-          {"--document-mark", "expected one line", "\"x\\n\""});
-  refused({"--document-mark", "x"}, {"--document-mark", "used with --documents mark"});
-  refused({"--split", "0.5,0.2,0.2"}, {"--split", "sum to 1", "0.9"});
-  refused({"--split", "0.9,0.05,0.05", "--valid", train}, {"--valid", "not both"});
-  refused({"--vocabulary-file", file("none.json")}, {"--vocabulary-file", "no such file"});
+  expect_refusals(2, "data prepare --out {out} --train {train.txt}", R"(
+--preparation enwik8 --vocabulary word => --vocabulary & fixed by --preparation enwik8
+--preparation text8 --documents line => --documents & fixed by
+--preparation gpt9 => --preparation
+--min-count 2 => --min-count & used with --vocabulary word
+--no-eos => --no-eos & used with --vocabulary word
+--vocabulary-size 9 => --vocabulary-size & used with
+--vocabulary word --vocabulary-file v.json --min-count 2
+  => --min-count & fixed by --vocabulary-file
+--documents mark => --document-mark TEXT
+--document-mark x => --document-mark & used with --documents mark
+--split 0.5,0.2,0.2 => --split & sum to 1 & 0.9
+--split 0.9,0.05,0.05 --valid {train.txt} => --valid & not both
+--vocabulary-file {none.json} => --vocabulary-file & no such file
+)");
+  expect_refusal(prepare({"--train", train, "--documents", "mark", "--document-mark", "x\n"}), 2,
+                 {"--document-mark", "expected one line", "\"x\\n\""});
+  expect_nothing_written();
 }
 
 TEST_F(Data, RefusesBadTexts) {

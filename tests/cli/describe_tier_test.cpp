@@ -13,7 +13,7 @@ using ::testing::Not;
 
 namespace fs = std::filesystem;
 
-// Two cases of the continuous memory: with 64 samples an update shrinks what is stored, with 32 it
+// Two sizes of a continuous memory: with 64 samples an update shrinks what is stored, with 32 it
 // grows. Segments of 24 rows, width 16, 2 heads of 8, 4 lanes.
 const std::string kContinuous = "basis = 64\ntau = 0.75\nridge = 1.0\nwidths = [0.01, 0.05]\n";
 

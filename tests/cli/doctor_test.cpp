@@ -5,6 +5,7 @@
 
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/memory/broken/broken_plugin.hpp"
 
 namespace mneme::test {
 namespace {
@@ -63,7 +64,11 @@ TEST_F(Doctor, SaysWhatToDoWhereSomethingIsAmiss) {
 }
 
 TEST_F(Doctor, TellsUsableFromBrokenPlugins) {
-  const std::string broken = std::string(MNEME_BINARY_DIR) + "/tests/memory/broken";
+  const std::string broken = file("broken");
+  std::filesystem::create_directory(broken);
+  for (const std::string name : {"good", "no_note", "abi_note"}) {
+    folder_.write("broken/" + name + ".so", broken_plugin(name));
+  }
   const ProgramResult result = doctor({"--plugins", broken, "--json", "-"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_EQ(find(result, "plugin good.so").at("state"), "fine");

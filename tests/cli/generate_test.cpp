@@ -15,11 +15,10 @@ class BadGeneration : public CliTest {
                      const std::string& model = "") {
     folder_.write("train.txt", text());
     folder_.write("valid.txt", text().substr(0, 100));
-    std::string experiment_text = tiny();
-    const auto begin = experiment_text.find("[data]");
-    experiment_text.replace(begin, experiment_text.find("[train]") - begin,
-                            model + "[data]\ntask = \"text\"\ntrain = \"train.txt\"\n" +
-                                "valid = \"valid.txt\"\nvocabulary = \"" + vocabulary + "\"\n\n");
+    std::string experiment_text =
+        tiny_on("task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\nvocabulary = \"" +
+                vocabulary + "\"\n");
+    experiment_text.insert(experiment_text.find("[data]"), model);
     expect_done(run_mneme({"train", experiment(experiment_text), "--run", file(name), "--quiet"}));
     return file(name);
   }
@@ -40,14 +39,16 @@ class BadGeneration : public CliTest {
 TEST_F(BadGeneration, Prompts) {
   const std::string run = run_of("char", "run");
   expect_done(generate(run, {"--prompt", "ab "}));
-  expect_refusal(generate(run, {}), 2, {"nothing to continue", "--prompt", "--state"});
-  expect_refusal(generate(run, {"--prompt", ""}), 2, {"prompt: it is empty"});
   expect_refusal(generate(run, {"--prompt", "ab\nXY"}), 2,
                  {"the vocabulary lacks characters", "\"X\" at --prompt:2:1", "\"Y\""});
-  expect_refusal(generate(run, {"--prompt-file", file("none.txt")}), 2, {"none.txt"});
-  expect_refusal(generate(run, {"--prompt", "a", "--prompt-ids", "1"}), 2, {"--prompt-ids"});
-  expect_refusal(generate(run, {"--prompt-ids", "1,x"}), 2, {"--prompt-ids", "\"x\""});
-  expect_refusal(generate(run, {"--prompt-ids", "1,77"}), 2, {"token 2", "no such id"});
+  expect_refusals(2, "generate {run} --tokens 4", R"(
+(empty) => nothing to continue & --prompt & --state
+--prompt '' => prompt: it is empty
+--prompt-file {none.txt} => none.txt
+--prompt a --prompt-ids 1 => --prompt-ids
+--prompt-ids 1,x => --prompt-ids & "x"
+--prompt-ids 1,77 => token 2 & no such id
+)");
 }
 
 TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
@@ -95,48 +96,45 @@ TEST_F(BadGeneration, TextForARunOnIds) {
 }
 
 TEST_F(BadGeneration, OptionsOutOfRange) {
-  const std::string run = run_of("byte", "run");
-  const auto refuses = [&](const std::vector<std::string>& more,
-                           const std::vector<std::string>& texts) {
-    std::vector<std::string> arguments{"--prompt", "ab"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    SCOPED_TRACE(more[0]);
-    expect_refusal(generate(run, arguments), 2, texts);
-  };
-  refuses({"--temperature", "0"}, {"--temperature", "above 0", "--greedy"});
-  refuses({"--top-k", "-1"}, {"--top-k", "0 (off) or more", "got -1"});
-  refuses({"--top-p", "1.5"}, {"--top-p", "at most 1", "got 1.5"});
-  refuses({"--min-p", "1"}, {"--min-p", "below 1"});
-  refuses({"--samples", "0"}, {"--samples"});
-  refuses({"--segment", "0"}, {"--segment"});
-  refuses({"--tokens", "-1"}, {"--tokens"});
-  refuses({"--seed", "-1"}, {"--seed"});
-  refuses({"--protocol", "other"}, {"--protocol", "released"});
-  refuses({"--checkpoint", "77"}, {"77"});
-  refuses({"--set", "train.lr=1"}, {"--set train.lr", "generates as it is"});
-  refuses({"--set", "generate.segment=0"}, {"generate.segment"});
-  refuses({"--memory", file("none.toml")}, {"none.toml"});
-  refuses({"--samples", "2", "--save-state", file("s")}, {"--save-state", "--samples 1"});
-  refuses({"--save-state", file("nowhere/s")},
-          {"--save-state", "nowhere/s", "cannot be written", "no folder"});
-  refuses({"--save-state", folder_.path().string()}, {"--save-state", "got a folder"});
-  const std::string none = folder_.write("none.toml", "[memory]\n").string();
-  refuses({"--memory", none, "--memory", none}, {"at most one --memory"});
+  run_of("byte", "run");
+  folder_.write("none.toml", "[memory]\n");
+  expect_refusals(2, "generate {run} --tokens 4 --prompt ab", R"(
+--temperature 0 => --temperature & above 0 & --greedy
+--top-k -1 => --top-k & 0 (off) or more & got -1
+--top-p 1.5 => --top-p & at most 1 & got 1.5
+--min-p 1 => --min-p & below 1
+--samples 0 => --samples
+--segment 0 => --segment
+--tokens -1 => --tokens
+--seed -1 => --seed
+--protocol other => --protocol & released
+--checkpoint 77 => 77
+--set train.lr=1 => --set train.lr & generates as it is
+--set generate.segment=0 => generate.segment
+--memory {absent.toml} => absent.toml
+--samples 2 --save-state {s} => --save-state & --samples 1
+--save-state {nowhere/s} => --save-state & nowhere/s & cannot be written & no folder
+--save-state {.} => --save-state & got a folder
+--memory {none.toml} --memory {none.toml} => at most one --memory
+)");
 }
 
 TEST_F(BadGeneration, StatesOfAnotherModel) {
-  const std::string one = run_of("byte", "one"), two = run_of("char", "two");
+  const std::string one = run_of("byte", "one");
+  run_of("char", "two");
   expect_done(generate(one, {"--prompt", "ab", "--save-state", file("state")}));
   expect_done(generate(one, {"--state", file("state")}));
-  expect_refusal(generate(two, {"--state", file("state")}), 2,
-                 {"another model: checkpoint", "expected step 6, weights", "got step 6, weights"});
-  expect_refusal(generate(one, {"--state", file("state"), "--set", "eval.precision=f64"}), 2,
-                 {"another model: precision", "expected f64, got f32"});
-  expect_refusal(generate(one, {"--state", file("state"), "--set", "model.clamp_distance=3"}), 2,
-                 {"another model: model", "clamp_distance = 3", "clamp_distance = 0"});
-  expect_refusal(generate(one, {"--state", file("train.txt")}), 2, {"train.txt"});
-  expect_refusal(generate(one, {"--state", file("nothing")}), 2, {"nothing"});
-  expect_refusal(generate(file("nowhere"), {"--prompt", "ab"}), 2, {"nowhere"});
+  expect_refusals(2, "generate --tokens 4", R"(
+{two} --state {state}
+  => another model: checkpoint & expected step 6, weights & got step 6, weights
+{one} --state {state} --set eval.precision=f64
+  => another model: precision & expected f64, got f32
+{one} --state {state} --set model.clamp_distance=3
+  => another model: model & clamp_distance = 3 & clamp_distance = 0
+{one} --state {train.txt} => train.txt
+{one} --state {nothing} => nothing
+{nowhere} --prompt ab => nowhere
+)");
 }
 
 TEST_F(BadGeneration, ASignalEndsItWithTheConversationSaved) {

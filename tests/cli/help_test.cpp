@@ -72,7 +72,7 @@ TEST(Help, ListsEverySubcommand) {
 }
 
 TEST(Version, NamesTheAbi) {
-  const ProgramResult result = run_mneme({"--version"});
+  const ProgramResult result = run_mneme({"--version"}, {.is_new_program = true});
   expect_done(result);
   EXPECT_THAT(result.out, ::testing::MatchesRegex("mneme [0-9.]+ \\(ABI [0-9]+\\.[0-9]+\\)\n"));
 }

@@ -12,31 +12,6 @@ namespace fs = std::filesystem;
 
 using ::testing::HasSubstr;
 
-// The words of a command as a shell takes them.
-std::vector<std::string> shell_split(const std::string& text) {
-  std::vector<std::string> words;
-  std::string word;
-  bool is_quoted = false, is_word = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\'') {
-      is_quoted = !is_quoted;
-      is_word = true;
-    } else if (!is_quoted && c == '\\' && i + 1 < text.size()) {
-      word += text[++i];
-    } else if (!is_quoted && c == ' ') {
-      if (is_word) words.push_back(word);
-      word.clear();
-      is_word = false;
-    } else {
-      word += c;
-      is_word = true;
-    }
-  }
-  if (is_word) words.push_back(word);
-  return words;
-}
-
 // Runs the command "mneme ..." that ends the line after `mark`.
 ProgramResult type_hint(const std::string& message, const std::string& mark) {
   const std::size_t at = message.find(mark);
@@ -46,7 +21,7 @@ ProgramResult type_hint(const std::string& message, const std::string& mark) {
   }
   const std::size_t begin = at + mark.size();
   std::vector<std::string> words =
-      shell_split(message.substr(begin, message.find('\n', begin) - begin));
+      shell_words(message.substr(begin, message.find('\n', begin) - begin));
   EXPECT_EQ(words.front(), "mneme");
   words.erase(words.begin());
   return run_mneme(words);
@@ -56,7 +31,7 @@ TEST(ShellWord, IsQuotedWhereAShellTakesItApart) {
   EXPECT_EQ(shell_word("runs/first-2"), "runs/first-2");
   EXPECT_EQ(shell_word(""), "''");
   for (const char* text : {"a b", "it's", "$HOME", "*", "a\\b", "'"}) {
-    EXPECT_EQ(shell_split("x " + shell_word(text)), (std::vector<std::string>{"x", text}));
+    EXPECT_EQ(shell_words("x " + shell_word(text)), (std::vector<std::string>{"x", text}));
   }
 }
 

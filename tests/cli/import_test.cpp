@@ -271,15 +271,14 @@ TEST_F(Export, RefusesModelsThatTheOfficialCodeDoesNotHave) {
 TEST_F(Export, SaysWhatIsMissingOrWrong) {
   expect_refusal(tool("export", {file("out.safetensors")}), 2, {"run"});
   expect_done(train({}));
-  expect_refusal(tool("export", {file("out.safetensors"), "--checkpoint", "77"}), 2, {"77"});
-  expect_refusal(tool("export", {file("out.safetensors"), "--format", "gguf"}), 2,
-                 {"there is no format \"gguf\"", "expected transformer_xl"});
-  expect_refusal(run_mneme({"export", file("weights.safetensors"), file("out.safetensors"),
-                            "--checkpoint", "best"}),
-                 2, {"--checkpoint best", "weights.safetensors is no run's folder"});
+  expect_refusals(2, "export", R"(
+{run} {out.safetensors} --checkpoint 77 => 77
+{run} {out.safetensors} --format gguf => there is no format "gguf" & expected transformer_xl
+{weights.safetensors} {out.safetensors} --checkpoint best
+  => --checkpoint best & weights.safetensors is no run's folder
+{weights.safetensors} {out.safetensors} => this is no checkpoint that mneme can read
+)");
   expect_refusal(tool("export", {"/proc/out.safetensors"}), 1, {"/proc/out.safetensors"});
-  expect_refusal(run_mneme({"export", file("weights.safetensors"), file("out.safetensors")}), 2,
-                 {"this is no checkpoint that mneme can read"});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "tests/base/cases.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -19,13 +20,7 @@ std::string file_bytes(const std::string& header, std::size_t data) {
   return bytes + header + std::string(data, '\0');
 }
 
-class Inspect : public CliTest {
- protected:
-  void refused(const std::string& bytes, const std::string& text) const {
-    const auto path = folder_.write("x.safetensors", bytes).string();
-    expect_refusal(run_mneme({"inspect", path}), 2, {path, text});
-  }
-};
+class Inspect : public CliTest {};
 
 TEST_F(Inspect, ListsTensorsAndMetadata) {
   const std::vector<float> values(6, 1.0F);
@@ -50,31 +45,26 @@ TEST_F(Inspect, RefusesAMissingFile) {
   expect_refusal(run_mneme({"inspect", file("absent.safetensors")}), 2, {"absent.safetensors"});
 }
 
-TEST_F(Inspect, RefusesAForeignFile) { refused("hello, world", "safetensors"); }
-
-TEST_F(Inspect, RefusesATruncatedFile) {
-  refused("abc", "safetensors");
-  refused(file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4),
-          "outside the file");
-}
-
-TEST_F(Inspect, RefusesSizesThatDisagree) {
-  refused(file_bytes(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8),
-          "size mismatch");
-}
-
-TEST_F(Inspect, RefusesOverlapsAndBadOffsets) {
-  refused(file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-                     R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-                     12),
-          "overlaps");
-  refused(file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8),
-          "data_offsets");
-}
-
-TEST_F(Inspect, RefusesAnUnknownDtype) {
-  refused(file_bytes(R"({"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", 8),
-          "unknown dtype");
+TEST_F(Inspect, RefusesFilesThatAreWrong) {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"hello, world", "safetensors"},
+      {"abc", "safetensors"},
+      {file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4),
+       "outside the file"},
+      {file_bytes(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8), "size mismatch"},
+      {file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                  R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+                  12),
+       "overlaps"},
+      {file_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "data_offsets"},
+      {file_bytes(R"({"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", 8), "unknown dtype"},
+  };
+  for_each_case(
+      rows, [](const auto& row) { return row.second; },
+      [&](const auto& row) {
+        const auto path = folder_.write("x.safetensors", row.first).string();
+        expect_refusal(run_mneme({"inspect", path}), 2, {path, row.second});
+      });
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ TEST(InterruptDeathTest, ASecondSignalThatComesLaterEndsTheProcess) {
             take_stop_signals();
             const InterruptGuard guard;
             send_and_wait(first);
-            std::this_thread::sleep_for(std::chrono::milliseconds(600));
+            std::this_thread::sleep_for(std::chrono::milliseconds(510));
             ::kill(::getpid(), second);
             wait_for_the_end();
           },

@@ -13,28 +13,34 @@ using ::testing::Not;
 
 namespace fs = std::filesystem;
 
-class OwnPlugins : public CliTest {};
+class OwnPlugins : public CliTest {
+ protected:
+  // A fork of the test would look beside the test's executable.
+  static ProgramResult run_built(const std::vector<std::string>& arguments) {
+    return run_mneme(arguments, {.is_new_program = true});
+  }
+};
 
 // The plugins of the program that runs; its folder is told from the executable, not from where
 // the program is called.
 TEST_F(OwnPlugins, ServeWhereNoFolderIsNamed) {
   const std::string own = fs::canonical(fs::path(MNEME_BINARY_DIR)) / "plugins";
-  const ProgramResult listed = run_mneme({"plugins", "list", "--json", "-"});
+  const ProgramResult listed = run_built({"plugins", "list", "--json", "-"});
   expect_done(listed);
   EXPECT_EQ(Json::parse(listed.out).at("folders").at(0).at("folder"), own);
 
   const std::string text = tiny("[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 8\n");
-  expect_done(run_mneme(
+  expect_done(run_built(
       {"train", experiment(text), "--run", file("run"), "--quiet", "--set", "train.save_every=4"}));
   const Json run = Json::parse(read_file(folder_ / "run/run.json"));
   EXPECT_EQ(run.at("plugin_folders"), "default");
   EXPECT_EQ(run.at("plugins").at(0).at("path"), own + "/xl_cache.so");
   EXPECT_THAT(read_file(folder_ / "run/experiment.toml"), Not(HasSubstr("plugins =")));
-  expect_done(run_mneme({"eval", file("run"), "--quiet"}));
-  expect_done(run_mneme({"train", "--resume", file("run"), "--checkpoint", "4", "--quiet"}));
+  expect_done(run_built({"eval", file("run"), "--quiet"}));
+  expect_done(run_built({"train", "--resume", file("run"), "--checkpoint", "4", "--quiet"}));
 
   const std::string named = tiny(memory_with("xl_cache", own, "rows = 8"));
-  expect_done(run_mneme({"train", experiment(named), "--run", file("named"), "--quiet"}));
+  expect_done(run_built({"train", experiment(named), "--run", file("named"), "--quiet"}));
   EXPECT_EQ(Json::parse(read_file(folder_ / "named/run.json")).at("plugin_folders"),
             Json::array({own}));
 }

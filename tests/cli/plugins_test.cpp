@@ -4,6 +4,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/memory/broken/broken_plugin.hpp"
 
 namespace mneme::test {
 namespace {
@@ -13,15 +14,11 @@ using ::testing::Not;
 
 namespace fs = std::filesystem;
 
-fs::path broken(const std::string& name) {
-  return fs::path(MNEME_BINARY_DIR) / "tests/memory/broken" / (name + ".so");
-}
-
 class Plugins : public CliTest {
  protected:
   void SetUp() override { fs::create_directories(folder_ / "plugins"); }
   void add(const std::string& name) const {
-    fs::copy_file(broken(name), folder_ / "plugins" / (name + ".so"));
+    folder_.write("plugins/" + name + ".so", broken_plugin(name));
   }
   ProgramResult list(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments{"plugins", "list", "--plugins", file("plugins")};

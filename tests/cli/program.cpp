@@ -8,11 +8,23 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <stdexcept>
+
+#include "tests/base/wordings.hpp"
 
 namespace mneme::test {
 namespace {
+
+// Whether the program's main may run in a fork of this process: a fork has the calling thread
+// only, and libraries that are loaded already have read the environment.
+bool can_fork(const ProgramOptions& options) {
+  return program_main != nullptr && !options.is_new_program && options.environment.empty() &&
+         options.address_space == 0 && options.signal == 0 &&
+         std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1;
+}
 
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
@@ -24,7 +36,7 @@ struct Pipe {
 };
 
 [[noreturn]] void become(const std::vector<std::string>& arguments, const ProgramOptions& options,
-                         const Pipe& out, const Pipe& err) {
+                         const Pipe& out, const Pipe& err, bool is_forked) {
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::dup2(options.out.empty() ? out.ends[1] : ::open(options.out.c_str(), O_WRONLY), STDOUT_FILENO);
   ::dup2(err.ends[1], STDERR_FILENO);
@@ -46,6 +58,11 @@ struct Pipe {
   std::vector<char*> argv{const_cast<char*>("mneme")};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  if (is_forked) {
+    const int status = program_main(static_cast<int>(argv.size()) - 1, argv.data());
+    std::fflush(nullptr);
+    ::_exit(status);  // LibTorch's destructors take longer than most commands
+  }
   ::execv(MNEME_PROGRAM, argv.data());
   ::_exit(127);
 }
@@ -82,12 +99,17 @@ void collect(pid_t child, const ProgramOptions& options, const Pipe& out, const 
 
 }  // namespace
 
+ProgramMain program_main = nullptr;
+
 ProgramResult run_mneme(const std::vector<std::string>& arguments, const ProgramOptions& options) {
   Pipe out;
   Pipe err;
+  std::fflush(nullptr);  // the child has a copy of what is not written yet
+  std::cout.flush();
+  const bool is_forked = can_fork(options);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) become(arguments, options, out, err);
+  if (child == 0) become(arguments, options, out, err, is_forked);
   out.close_writer();
   err.close_writer();
   ProgramResult result;
@@ -102,6 +124,30 @@ ProgramResult run_mneme(const std::vector<std::string>& arguments, const Program
     result.signal = WTERMSIG(status);
   }
   return result;
+}
+
+std::vector<std::string> shell_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool is_quoted = false, is_word = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\'') {
+      is_quoted = !is_quoted;
+      is_word = true;
+    } else if (!is_quoted && c == '\\' && i + 1 < text.size()) {
+      word += text[++i];
+    } else if (!is_quoted && c == ' ') {
+      if (is_word) words.push_back(word);
+      word.clear();
+      is_word = false;
+    } else {
+      word += c;
+      is_word = true;
+    }
+  }
+  if (is_word) words.push_back(word);
+  return words;
 }
 
 void expect_refusal(const ProgramResult& result, int exit_code,
@@ -142,6 +188,35 @@ log_every = 2
 [eval]
 steps = 4
 )" + more;
+}
+
+std::string CliTest::tiny_on(const std::string& data, const std::string& memory) {
+  std::string text = tiny(memory);
+  const std::size_t begin = text.find("[data]");
+  return text.replace(begin, text.find("[train]") - begin, "[data]\n" + data + "\n");
+}
+
+std::string CliTest::with_files(std::string text) const {
+  for (std::size_t open = 0; (open = text.find('{', open)) != std::string::npos;) {
+    const std::size_t close = text.find('}', open);
+    text.replace(open, close + 1 - open, file(text.substr(open + 1, close - open - 1)));
+  }
+  return text;
+}
+
+void CliTest::expect_refusals(int exit_code, const std::string& before,
+                              const std::string& table) const {
+  for_each_case(
+      read_wordings(table), [&](const Wording& row) { return before + ' ' + row.given; },
+      [&](const Wording& row) {
+        std::vector<std::string> arguments;
+        for (const std::string& word : shell_words(before + ' ' + row.given)) {
+          arguments.push_back(with_files(word));
+        }
+        std::vector<std::string> parts = parts_of(row.message);
+        for (std::string& part : parts) part = with_files(part);
+        expect_refusal(run_mneme(arguments), exit_code, parts);
+      });
 }
 
 std::string memory_with(const std::string& plugin, const std::filesystem::path& folder,

@@ -1,4 +1,4 @@
-// Runs the real mneme binary, as a shell would with its output in pipes.
+// Runs mneme, as a shell would with its output in pipes.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -31,11 +31,22 @@ struct ProgramOptions {
   std::string signal_after = {};
   int second_signal = 0;  // likewise, after the first; "" = at once
   std::string second_signal_after = {};
+  bool is_new_program = false;  // the built program and no fork, see program_main
 };
 
-// Runs the built mneme with these arguments and waits for its end.
+// The program's main in this process, or nullptr. Tests that link mneme_program_here have it: where
+// the options ask for nothing that only a new program has, they fork themselves and call it, which
+// spares each run the quarter of a second that loading LibTorch takes. Such a test must not run
+// LibTorch's backward pass itself, as a fork cannot run it again.
+using ProgramMain = int (*)(int argc, char** argv);
+extern ProgramMain program_main;
+
+// Runs mneme with these arguments and waits for its end.
 ProgramResult run_mneme(const std::vector<std::string>& arguments,
                         const ProgramOptions& options = {});
+
+// The words of a command as a shell takes them.
+std::vector<std::string> shell_words(const std::string& text);
 
 // Expects a refusal: the exit code, no crash, no "unexpected failure", every text on stderr.
 void expect_refusal(const ProgramResult& result, int exit_code,
@@ -48,11 +59,19 @@ class CliTest : public ::testing::Test {
  protected:
   // A tiny motif experiment as TOML; `memory` is the text of [memory].
   static std::string tiny(const std::string& memory = "[memory]\n", const std::string& more = "");
+  // The same on other data: the lines of [data].
+  static std::string tiny_on(const std::string& data, const std::string& memory = "[memory]\n");
   // Writes it and returns the path.
   std::string experiment(const std::string& text) const {
     return folder_.write("experiment.toml", text).string();
   }
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  // The text with {name} replaced by the path of that file of the folder.
+  std::string with_files(std::string text) const;
+  // Expects that every row "arguments => part & part" of the table (tests/base/wordings.hpp) is
+  // refused with these parts in its message. `before` stands before each row's arguments. Both
+  // sides may hold {name}.
+  void expect_refusals(int exit_code, const std::string& before, const std::string& table) const;
 
   TemporaryFolder folder_;
 };

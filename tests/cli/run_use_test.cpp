@@ -24,11 +24,10 @@ class RunUse : public CliTest {
     folder_.write("valid.txt", text(20, "ab ba\n"));
     fs::create_directories(folder_ / "plugins");
     fs::copy_file(fs::path(MNEME_PLUGIN_DIR) / "xl_cache.so", folder_ / "plugins/xl_cache.so");
-    std::string toml = tiny(memory_with("xl_cache", folder_ / "plugins", "rows = 8"));
-    const auto begin = toml.find("[data]");
-    toml.replace(begin, toml.find("[train]") - begin,
-                 "[data]\ntask = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n"
-                 "vocabulary = \"char\"\n\n");
+    const std::string toml = tiny_on(
+        "task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n"
+        "vocabulary = \"char\"\n",
+        memory_with("xl_cache", folder_ / "plugins", "rows = 8"));
     expect_done(run_mneme({"train", experiment(toml), "--run", file("run"), "--quiet"}));
   }
   static std::string text(int lines, const std::string& line) {

@@ -106,10 +106,10 @@ TEST_F(Train, NamesTheConsumersWhenMemoryRunsOut) {
   }
   ProgramOptions small;
   small.address_space = std::int64_t{6} << 30;
-  // 2^13 x 2^13 attention scores of 2 heads and 64 lanes take 32 GiB.
+  // 2^12 x 2^12 attention scores of 2 heads and 64 lanes take 8 GiB.
   const ProgramResult result =
       run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet", "--set",
-                 "train.segment=8192", "--set", "train.lanes=64", "--force"},
+                 "train.segment=4096", "--set", "train.lanes=64", "--force"},
                 small);
   expect_refusal(result, 1,
                  {"step 1: out of memory", "activations of the layers: about ",

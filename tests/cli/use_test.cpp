@@ -13,41 +13,25 @@ using ::testing::HasSubstr;
 
 class Use : public CliTest {};
 
-TEST_F(Use, RefusesNoCommand) {
-  expect_refusal(run_mneme({}), 2, {"subcommand", "see mneme --help"});
-}
-
-TEST_F(Use, SuggestsTheNearestCommand) {
-  expect_refusal(run_mneme({"trian", "x.toml"}), 2,
-                 {"unknown argument \"trian\" (did you mean \"train\"?)"});
-}
-
-TEST_F(Use, SuggestsTheNearestOption) {
-  expect_refusal(run_mneme({"train", "x.toml", "--memori", "m.toml"}), 2,
-                 {"error: train: unknown argument \"--memori\"", "(did you mean \"--memory\"?)"});
-}
-
-TEST_F(Use, RefusesAMissingArgument) {
-  expect_refusal(run_mneme({"eval"}), 2, {"RUN", "see mneme eval --help"});
-  expect_refusal(run_mneme({"compare"}), 2, {"EXP", "see mneme compare --help"});
-  expect_refusal(run_mneme({"train"}), 2, {"EXP"});
-}
-
-TEST_F(Use, RefusesAnUnknownDevice) {
-  expect_refusal(run_mneme({"train", "x.toml", "--device", "tpu"}), 2, {"--device", "tpu", "cuda"});
-}
-
-TEST_F(Use, RefusesAnUnknownSplit) {
-  expect_refusal(run_mneme({"eval", "run", "--split", "train"}), 2, {"--split", "valid", "test"});
-}
-
-TEST_F(Use, RefusesANegativeThreadCount) {
-  expect_refusal(run_mneme({"train", "x.toml", "--threads", "-3"}), 2, {"--threads"});
-}
-
-TEST_F(Use, RefusesASetThatIsNoPair) {
-  expect_refusal(run_mneme({"train", experiment(tiny()), "--set", "train.lr"}), 2,
-                 {"--set", "train.lr"});
+TEST_F(Use, RefusesWhatItDoesNotUnderstand) {
+  experiment(tiny());
+  expect_refusals(2, "", R"(
+(empty) => subcommand & see mneme --help
+trian x.toml => unknown argument "trian" (did you mean "train"?)
+train x.toml --memori m.toml
+  => error: train: unknown argument "--memori" & (did you mean "--memory"?)
+eval => RUN & see mneme eval --help
+compare => EXP & see mneme compare --help
+train => EXP
+train x.toml --device tpu => --device & tpu & cuda
+eval run --split train => --split & valid & test
+train x.toml --threads -3 => --threads
+train {experiment.toml} --set train.lr => --set & train.lr
+train {experiment.toml} --resume {run} => --resume & experiment
+eval {run} --tokens {x.safetensors} => --tokens & --dump
+train {experiment.toml} --json {absent/x.json} => --json & absent
+compare {experiment.toml} => --memory
+)");
 }
 
 TEST_F(Use, RefusesAnExperimentThatIsMissing) {
@@ -68,25 +52,6 @@ TEST_F(Use, FailsWhenResultsCannotBeWritten) {
   // What the program's end alone writes has a reason.
   const ProgramOptions full = {.out = folder_.write("out", ""), .file_size = 1};
   expect_refusal(run_mneme({"abi", "--help"}, full), 1, {"results were lost: File too large"});
-}
-
-TEST_F(Use, RefusesResumeTogetherWithAnExperiment) {
-  expect_refusal(run_mneme({"train", experiment(tiny()), "--resume", file("run")}), 2,
-                 {"--resume", "experiment"});
-}
-
-TEST_F(Use, RefusesTokensWithoutDump) {
-  expect_refusal(run_mneme({"eval", file("run"), "--tokens", file("x.safetensors")}), 2,
-                 {"--tokens", "--dump"});
-}
-
-TEST_F(Use, RefusesAJsonFileInAFolderThatIsMissing) {
-  expect_refusal(run_mneme({"train", experiment(tiny()), "--json", file("absent/x.json")}), 2,
-                 {"--json", "absent"});
-}
-
-TEST_F(Use, CompareNeedsAMemory) {
-  expect_refusal(run_mneme({"compare", experiment(tiny())}), 2, {"--memory"});
 }
 
 TEST_F(Use, RefusesADeviceThatIsNotThere) {

@@ -5,6 +5,7 @@
 
 #include "host/config/experiment.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/base/wordings.hpp"
 
 namespace mneme::config {
 namespace {
@@ -21,7 +22,7 @@ MemoryConfig parse(const std::string& text) {
 }
 
 // The message with the file's path written as M.
-std::string parse_error(const std::string& text, const std::vector<Override>& overrides = {}) {
+std::string override_error(const std::string& text, const std::vector<Override>& overrides) {
   const TemporaryFolder folder;
   const std::string path = folder.write("m.toml", text).string();
   std::string message = error_of([&] { static_cast<void>(parse_memory_file(path, overrides)); });
@@ -30,6 +31,8 @@ std::string parse_error(const std::string& text, const std::vector<Override>& ov
   }
   return message;
 }
+
+std::string parse_error(const std::string& text) { return override_error(text, {}); }
 
 std::string tier_error(const std::string& lines) {
   return parse_error(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n" + lines);
@@ -106,32 +109,34 @@ TEST(Memory, EqualityCoversEveryFieldOfATier) {
 }
 
 TEST(Memory, AFileOfItsOwnHoldsNothingElse) {
-  EXPECT_EQ(parse_error("x = 1\n[memory]\n[model]\nlayers = 1\n"),
-            "2: M:1:1: x: a memory file holds [memory] and nothing else\n"
-            "M:3:2: model: a memory file holds [memory] and nothing else");
-  EXPECT_EQ(parse_error(""), "2: M:1:1: memory: missing: expected a table, [memory]");
-  EXPECT_EQ(parse_error("[memroy]\n"),
-            "2: M:1:1: memory: missing: expected a table, [memory]\n"
-            "M:1:2: memroy: a memory file holds [memory] and nothing else; rename it to memory, or "
-            "name an experiment file");
-  EXPECT_EQ(parse_error("memory = 1\n"), "2: M:1:10: memory: expected a table, [memory], got 1");
+  test::expect_problems(parse_error, "M", R"(
+x = 1; [memory]; [model]; layers = 1
+  => 1:1: x: a memory file holds [memory] and nothing else
+  => 3:2: model: a memory file holds [memory] and nothing else
+(empty) => 1:1: memory: missing: expected a table, [memory]
+[memroy]
+  => 1:1: memory: missing: expected a table, [memory]
+  => 1:2: memroy: a memory file holds [memory] and nothing else; rename it to memory, or name an
+     experiment file
+memory = 1 => 1:10: memory: expected a table, [memory], got 1
+)");
 }
 
 TEST(Memory, TiersNeedAPlugin) {
-  EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nrows = 1\n"),
-            "2: M:3:1: memory.tier.0.plugin: missing: expected the name of a plugin, such as "
-            "plugin = \"name\"");
-  EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nplugin = \"\"\n"),
-            "2: M:4:10: memory.tier.0.plugin: expected the name of a plugin, got an empty string");
-  EXPECT_EQ(parse_error(kPlugins + "[[memory.tier]]\nplugin = 4\n"),
-            "2: M:4:10: memory.tier.0.plugin: expected a string, got 4");
-  EXPECT_EQ(parse_error("[memory]\nplugins = []\n[[memory.tier]]\nplugin = \"a\"\n"),
-            "2: M:2:11: memory.plugins: expected at least one folder, got an empty list; remove the "
-            "key (--unset memory.plugins) for the plugins of the program itself");
-  EXPECT_EQ(parse_error("[memory]\ntier = 3\n"),
-            "2: M:2:8: memory.tier: expected an array of tables, [[memory.tier]], got 3");
-  EXPECT_EQ(parse_error("[memory]\n[memory.tier]\nplugin = \"a\"\n"),
-            "2: M:2:1: memory.tier: expected an array of tables, [[memory.tier]], got a table");
+  test::expect_problems(parse_error, "M", R"(
+[memory]; plugins = ["p"]; [[memory.tier]]; rows = 1
+  => 3:1: memory.tier.0.plugin: missing: expected the name of a plugin, such as plugin = "name"
+[memory]; plugins = ["p"]; [[memory.tier]]; plugin = ""
+  => 4:10: memory.tier.0.plugin: expected the name of a plugin, got an empty string
+[memory]; plugins = ["p"]; [[memory.tier]]; plugin = 4
+  => 4:10: memory.tier.0.plugin: expected a string, got 4
+[memory]; plugins = []; [[memory.tier]]; plugin = "a"
+  => 2:11: memory.plugins: expected at least one folder, got an empty list; remove the key (--unset
+     memory.plugins) for the plugins of the program itself
+[memory]; tier = 3 => 2:8: memory.tier: expected an array of tables, [[memory.tier]], got 3
+[memory]; [memory.tier]; plugin = "a"
+  => 2:1: memory.tier: expected an array of tables, [[memory.tier]], got a table
+)");
 }
 
 // Text that says nothing either, so that another installation reads the run with its own plugins.
@@ -147,38 +152,32 @@ TEST(Memory, FoldersThatAreNotGivenAreThoseOfTheProgram) {
 }
 
 TEST(Memory, KeysOfATierAreChecked) {
-  EXPECT_EQ(tier_error("layers = []\n"),
-            "2: M:5:10: memory.tier.0.layers: expected at least one layer, got an empty list; "
-            "remove the key (--unset memory.tier.0.layers) to serve every layer");
-  EXPECT_EQ(tier_error("layers = [1, 0, 1]\n"),
-            "2: M:5:10: memory.tier.0.layers: layer 1 is listed twice");
-  EXPECT_EQ(tier_error("layers = [-1]\n"),
-            "2: M:5:11: memory.tier.0.layers.0: expected an integer of at least 0, got -1");
-  EXPECT_EQ(tier_error("feed = \"relased\"\n"),
-            "2: M:5:8: memory.tier.0.feed: expected \"released\" | \"segment\", got \"relased\" "
-            "(did you mean \"released\"?)");
-  EXPECT_EQ(tier_error("sha256 = \"ab\"\n"),
-            "2: M:5:10: memory.tier.0.sha256: expected 64 hexadecimal digits, got \"ab\" (2 "
-            "characters)");
+  test::expect_problems(tier_error, "M", R"(
+layers = []
+  => 5:10: memory.tier.0.layers: expected at least one layer, got an empty list; remove the key
+     (--unset memory.tier.0.layers) to serve every layer
+layers = [1, 0, 1] => 5:10: memory.tier.0.layers: layer 1 is listed twice
+layers = [-1] => 5:11: memory.tier.0.layers.0: expected an integer of at least 0, got -1
+feed = "relased"
+  => 5:8: memory.tier.0.feed: expected "released" | "segment", got "relased" (did you mean
+     "released"?)
+sha256 = "ab" => 5:10: memory.tier.0.sha256: expected 64 hexadecimal digits, got "ab" (2 characters)
+lr = -1 => 5:6: memory.tier.0.lr: expected a real number of at least 0, got -1
+weight_decay = "x"
+  => 5:16: memory.tier.0.weight_decay: expected a real number of at least 0, got "x" (a string)
+weight = 3 => 5:10: memory.tier.0.weight: expected a table, [memory.tier.0.weight], got 3
+weight.a = "x" => 5:12: memory.tier.0.weight.a: expected a real number, got "x" (a string)
+)");
   EXPECT_EQ(tier_error("sha256 = \"" + std::string(64, 'g') + "\"\n"),
             "2: M:5:10: memory.tier.0.sha256: expected 64 hexadecimal digits, got \"" +
                 std::string(64, 'g') + "\" (64 characters)");
-  EXPECT_EQ(tier_error("lr = -1\n"),
-            "2: M:5:6: memory.tier.0.lr: expected a real number of at least 0, got -1");
-  EXPECT_EQ(tier_error("weight_decay = \"x\"\n"),
-            "2: M:5:16: memory.tier.0.weight_decay: expected a real number of at least 0, got "
-            "\"x\" (a string)");
-  EXPECT_EQ(tier_error("weight = 3\n"),
-            "2: M:5:10: memory.tier.0.weight: expected a table, [memory.tier.0.weight], got 3");
-  EXPECT_EQ(tier_error("weight.a = \"x\"\n"),
-            "2: M:5:12: memory.tier.0.weight.a: expected a real number, got \"x\" (a string)");
 }
 
 TEST(Memory, UnknownKeysAndCarryNameTheNearest) {
-  EXPECT_EQ(parse_error("[memory]\nplugin = [\"x\"]\n"),
-            "2: M:2:1: memory.plugin: unknown key (did you mean \"plugins\"?)");
-  EXPECT_EQ(parse_error("[memory]\ncarry = \"keep\"\n"),
-            "2: M:2:9: memory.carry: expected \"refuse\" | \"reset\", got \"keep\"");
+  test::expect_problems(parse_error, "M", R"(
+[memory]; plugin = ["x"] => 2:1: memory.plugin: unknown key (did you mean "plugins"?)
+[memory]; carry = "keep" => 2:9: memory.carry: expected "refuse" | "reset", got "keep"
+)");
 }
 
 TEST(Memory, OverridesReachMemoryFiles) {
@@ -187,11 +186,11 @@ TEST(Memory, OverridesReachMemoryFiles) {
       folder.write("m.toml", kPlugins + "[[memory.tier]]\nplugin = \"a\"\nrows = 1\n");
   const MemoryConfig memory = parse_memory_file(path, {{"memory.tier.0.rows", "9"}});
   EXPECT_EQ(memory.tiers[0].options, parse_toml("rows = 9", "x"));
-  EXPECT_EQ(parse_error(kPlugins, {{"train.lr", "1"}}),
+  EXPECT_EQ(override_error(kPlugins, {{"train.lr", "1"}}),
             "2: --set train.lr: a memory file has no such key: expected memory.<key>, got "
             "train.lr");
   EXPECT_EQ(
-      parse_error(kPlugins, {{"memory.tier.0.rows", "1"}}),
+      override_error(kPlugins, {{"memory.tier.0.rows", "1"}}),
       "2: --set memory.tier.0.rows: memory.tier is not there: expected a key of the file, got "
       "item 0 of nothing");
 }

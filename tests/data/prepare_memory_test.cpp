@@ -60,7 +60,7 @@ std::int64_t growth_for(const TestFolder& folder, std::int64_t bytes) {
 TEST(Prepare, NeedsNoMoreMemoryForALargerText) {
   const TestFolder folder;
   const std::int64_t small = growth_for(folder, 2'000'000);
-  const std::int64_t large = growth_for(folder, 64'000'000);
+  const std::int64_t large = growth_for(folder, 24'000'000);
   EXPECT_LT(large - small, 6'000'000) << small << " and " << large << " bytes";
 }
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/base/error.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::generate {
 namespace {
@@ -22,14 +22,10 @@ std::vector<std::string> symbols(const data::Vocabulary& vocabulary, const Promp
 }
 
 template <typename F>
-std::string refusal(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    return error.what();
-  }
-  return "";
+std::string refusal(const F& f) {
+  std::string message = test::error_of([&] { static_cast<void>(f()); });
+  EXPECT_THAT(message, testing::StartsWith("2: "));
+  return message;
 }
 
 TEST(Prompt, LinesEndWhereTheTextSaysSo) {

@@ -7,9 +7,9 @@
 #include <map>
 #include <numeric>
 
-#include "host/base/error.hpp"
 #include "host/base/random.hpp"
 #include "host/tensor/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::generate {
 namespace {
@@ -112,20 +112,15 @@ TEST(Sampling, TakesExtremesWithoutOverflow) {
 }
 
 std::string refusal(const Sampling& sampling) {
-  try {
-    check(sampling);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { check(sampling); });
 }
 
 TEST(Sampling, ValuesOutOfRangeAreRefused) {
-  EXPECT_EQ(refusal({}), "");
-  EXPECT_EQ(refusal({.temperature = 0.1, .top_k = 5, .top_p = 1.0, .min_p = 0.9}), "");
+  EXPECT_EQ(refusal({}), "no error");
+  EXPECT_EQ(refusal({.temperature = 0.1, .top_k = 5, .top_p = 1.0, .min_p = 0.9}), "no error");
   const auto expect = [](const Sampling& s, const std::string& option, const std::string& got) {
     const std::string message = refusal(s);
+    EXPECT_TRUE(message.starts_with("2: ")) << message;
     EXPECT_NE(message.find(option), std::string::npos) << message;
     EXPECT_NE(message.find("got " + got), std::string::npos) << message;
   };

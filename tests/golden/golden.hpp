@@ -1,4 +1,4 @@
-// Shared by the golden tests: which files are read, and how tensors are compared.
+// What the golden tests share: which files, and how tensors are compared.
 #pragma once
 
 #include <ATen/core/Tensor.h>

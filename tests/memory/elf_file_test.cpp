@@ -41,7 +41,7 @@ std::string with_header(std::string text, const Elf64_Ehdr& header) {
 
 class ElfFileTest : public ::testing::Test {
  protected:
-  const std::string good_ = read_file(built("good"));
+  const std::string good_ = test::broken_plugin("good");
 };
 
 TEST_F(ElfFileTest, ReadsAPlugin) {
@@ -52,9 +52,9 @@ TEST_F(ElfFileTest, ReadsAPlugin) {
 }
 
 TEST_F(ElfFileTest, ReadsSymbolsAndVersionsOfTheCRuntime) {
-  const plugin::ElfFile file = read(read_file(built("undefined_symbol")));
+  const plugin::ElfFile file = read(test::broken_plugin("undefined_symbol"));
   EXPECT_THAT(file.undefined, Contains("tier_missing_function"));
-  const plugin::ElfFile noted = read(read_file(built("abi_note")));
+  const plugin::ElfFile noted = read(test::broken_plugin("abi_note"));
   EXPECT_THAT(noted.version_needs,
               Contains(AllOf(Field(&plugin::SymbolVersion::library, "libc.so.6"),
                              Field(&plugin::SymbolVersion::version, StartsWith("GLIBC_")))));
@@ -63,9 +63,9 @@ TEST_F(ElfFileTest, ReadsSymbolsAndVersionsOfTheCRuntime) {
 }
 
 TEST_F(ElfFileTest, ReadsTheRunPath) {
-  const plugin::ElfFile file = read(read_file(built("needs_library")));
+  const plugin::ElfFile file = read(test::broken_plugin("needs_library"));
   EXPECT_THAT(file.needed, Contains("libmneme_test_extra.so"));
-  EXPECT_THAT(file.run_paths, ElementsAre(HasSubstr("tests/memory/broken/extra")));
+  EXPECT_THAT(file.run_paths, ElementsAre(HasSubstr("tests/memory/broken_plugins/extra")));
 }
 
 TEST_F(ElfFileTest, FindsNoteAndSymbolsWithoutSectionHeaders) {

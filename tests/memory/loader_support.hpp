@@ -13,13 +13,9 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "tests/memory/broken/broken_plugin.hpp"
 
 namespace mneme::memory {
-
-// The folder of the test plugins as built.
-inline std::filesystem::path built(const std::string& name) {
-  return std::filesystem::path(MNEME_BINARY_DIR) / "tests/memory/broken" / (name + ".so");
-}
 
 // A folder that only this user can enter, removed at the end.
 class Folder {
@@ -38,9 +34,9 @@ class Folder {
 
   [[nodiscard]] std::string text() const { return path_.string(); }
   [[nodiscard]] std::filesystem::path file(const std::string& name) const { return path_ / name; }
-  // Copies a built plugin here, as `name`.so.
+  // Writes a test plugin here, as `name`.so.
   std::filesystem::path add(const std::string& plugin, const std::string& name) const {
-    return write(name + ".so", read_file(built(plugin)));
+    return write(name + ".so", test::broken_plugin(plugin));
   }
   std::filesystem::path add(const std::string& plugin) const { return add(plugin, plugin); }
   // Writes into the file that is there (the same inode), or makes it.

@@ -12,6 +12,7 @@
 
 #include "host/base/file/sha256.hpp"
 #include "host/plugin/file/link_check.hpp"
+#include "tests/base/cases.hpp"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {
@@ -25,6 +26,8 @@ using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
 constexpr const char* kWhere = "memory.toml:4:10";
+const std::string kTableSize =
+    "expected a struct_size of at least 120, at most 65536, a multiple of 8, got ";
 
 // What `create` of a test plugin reports through its traits.
 mneme_tier_traits traits_of(const plugin::LoadedPlugin& plugin) {
@@ -106,11 +109,11 @@ TEST_F(LoaderTest, MapsTheSameBytesOnce) {
 }
 
 TEST_F(LoaderTest, LoadsTwoBuildsOfOneFileSideBySide) {
-  folder_.write("tier.so", read_file(built("good")));
+  folder_.write("tier.so", test::broken_plugin("good"));
   const plugin::LoadedPlugin& first = load("tier");
-  folder_.write("tier.so", read_file(built("good_again")));
+  folder_.write("tier.so", test::broken_plugin("good_again"));
   const plugin::LoadedPlugin& second = load("tier");
-  folder_.write("tier.so", read_file(built("good")));
+  folder_.write("tier.so", test::broken_plugin("good"));
   const plugin::LoadedPlugin& third = load("tier");
   EXPECT_NE(&first, &second);
   EXPECT_EQ(&first, &third);
@@ -201,13 +204,13 @@ TEST_F(LoaderTest, RefusesFilesThatAreNoLibrary) {
 }
 
 TEST_F(LoaderTest, RefusesATruncatedFile) {
-  const std::string bytes = read_file(built("good"));
+  const std::string bytes = test::broken_plugin("good");
   folder_.write("half.so", bytes.substr(0, bytes.size() / 2));
   EXPECT_THAT(refusal_of_file("half"), HasSubstr("truncated or damaged shared library"));
 }
 
 TEST_F(LoaderTest, RefusesAnotherArchitecture) {
-  std::string bytes = read_file(built("good"));
+  std::string bytes = test::broken_plugin("good");
   bytes[18] = static_cast<char>(EM_RISCV);
   bytes[19] = 0;
   folder_.write("riscv.so", bytes);
@@ -219,15 +222,60 @@ TEST_F(LoaderTest, RefusesFilesThatEveryUserMayWrite) {
   EXPECT_THAT(refusal_of_file("good"), HasSubstr("every user of this machine may write this file"));
 }
 
-TEST_F(LoaderTest, RefusesALibraryWithoutNote) {
-  EXPECT_THAT(refusal_of("no_note"), HasSubstr("is no mneme plugin: expected a note in section "
-                                               ".note.mneme"));
-}
+// A plugin with one flaw, and what the refusal says.
+struct Flawed {
+  const char* flaw;
+  std::vector<std::string> parts;
+};
 
-TEST_F(LoaderTest, RefusesALibraryWithoutEntryPoint) {
-  EXPECT_THAT(refusal_of("no_entry"),
-              HasSubstr("has no entry point: expected the exported symbol mneme_negotiate_v1, got "
-                        "a library that exports tier_table"));
+const std::vector<Flawed> kFlawed = {
+    {"no_note", {"is no mneme plugin: expected a note in section .note.mneme"}},
+    {"no_entry",
+     {"has no entry point: expected the exported symbol mneme_negotiate_v1, got a library that "
+      "exports tier_table"}},
+    {"unknown_feature",
+     {"needs host features that mneme 0.1.0 lacks: mneme.telepathy/3, mneme.op/77"}},
+    {"needs_library",
+     {"needs libraries that a plugin may not need: expected only the C and C++ runtimes, got "
+      "libmneme_test_extra.so",
+      "MNEME_PLUGIN_LIBRARIES"}},
+    {"wrong_id",
+     {"bad table of functions: its id: expected \"org.example.tier\" as in its note, got "
+      "\"org.example.other\""}},
+    {"wrong_version", {"its version: expected \"1.0.0\" as in its note, got \"2.0.0\""}},
+    {"wild_id",
+     {"its id: expected \"org.example.tier\" as in its note, got an address that is no text"}},
+    {"no_create", {"got NULL for create and destroy"}},
+    {"no_hook",
+     {"expected at least one of begin, absorb, context, ride, read, finish, got NULL for all"}},
+    {"no_table", {"accepted this host without a table of functions"}},
+    {"wild_table", {"expected a readable mneme_plugin, got an address that cannot be read"}},
+    {"short_table", {kTableSize + "112"}},
+    {"odd_table", {kTableSize + "123"}},
+    {"huge_table", {kTableSize + "2147483640"}},
+    {"answer_size", {"bad answer from mneme_negotiate_v1: expected a struct_size of 544, got 3"}},
+    {"bad_stride",
+     {"option_stride is out of range: expected 72 to 65536, a multiple of 8, got 16"}},
+    {"reserved_answer", {"expected 0 in its reserved field, got 7"}},
+    {"wrong_effective", {"expected the effective ABI 0.1, got 0.5"}},
+    {"other_range", {"expected the note's ABI range 0.1, got 0.1 to 0.5"}},
+    {"init_fails",
+     {"init failed (MNEME_E_IO, at plugin.c:", "): cannot read the index /data/index.bin"}},
+    {"init_silent",
+     {"init failed (unknown code 99, native code 12, at fff", "fff:3): the plugin gave no reason"}},
+    {"throws",
+     {"a C++ exception left mneme_negotiate_v1: expected a mneme_status, got thrown on purpose"}},
+    {"throws_in_init",
+     {"a C++ exception left init: expected a mneme_status, got an exception of unknown type"}},
+};
+
+TEST_F(LoaderTest, SaysWhatIsWrongWithAPlugin) {
+  test::for_each_case(
+      kFlawed, [](const Flawed& row) { return row.flaw; },
+      [&](const Flawed& row) {
+        const std::string message = refusal_of(row.flaw);
+        for (const std::string& part : row.parts) EXPECT_THAT(message, HasSubstr(part));
+      });
 }
 
 TEST_F(LoaderTest, ShowsTheDynamicLoadersOwnWords) {
@@ -258,19 +306,6 @@ TEST_F(LoaderTest, ShowsWhyAPluginRefusesTheHost) {
   EXPECT_EQ(mapped_copies(), mapped);
 }
 
-TEST_F(LoaderTest, NamesHostFeaturesThatAreMissing) {
-  EXPECT_THAT(refusal_of("unknown_feature"),
-              HasSubstr("needs host features that mneme 0.1.0 lacks: mneme.telepathy/3, "
-                        "mneme.op/77"));
-}
-
-TEST_F(LoaderTest, NamesLibrariesThatAPluginMayNotNeed) {
-  EXPECT_THAT(refusal_of("needs_library"),
-              AllOf(HasSubstr("needs libraries that a plugin may not need: expected only the C and "
-                              "C++ runtimes, got libmneme_test_extra.so"),
-                    HasSubstr("MNEME_PLUGIN_LIBRARIES")));
-}
-
 TEST_F(LoaderTest, LoadsALibraryThatTheNoteDeclares) {
   folder_.add("declares_library");
   EXPECT_EQ(traits_of(load("declares_library")).context_rows, 42);
@@ -283,7 +318,7 @@ TEST_F(LoaderTest, LoadsALibraryThatNeedsTheCRuntime) {
 }
 
 TEST_F(LoaderTest, RefusesSymbolVersionsNewerThanThisMachines) {
-  const std::string bytes = read_file(built("needs_libc"));
+  const std::string bytes = test::broken_plugin("needs_libc");
   const plugin::ElfFile elf = plugin::read_elf(std::as_bytes(std::span(bytes)), "");
   const auto need = std::ranges::find(elf.version_needs, "libc.so.6", &plugin::SymbolVersion::library);
   ASSERT_NE(need, elf.version_needs.end());
@@ -340,62 +375,6 @@ TEST_F(LoaderTest, RefusesSymbolsOfTheHostThatNoLibraryIsNeededFor) {
   }
   file.undefined = {"memcpy", "_ZNSt6vectorIiSaIiEE4dataEv"};
   plugin::check_needed_libraries(file, note, "here");
-}
-
-TEST_F(LoaderTest, RefusesATableThatDisagreesWithTheNote) {
-  EXPECT_THAT(refusal_of("wrong_id"),
-              HasSubstr("bad table of functions: its id: expected \"org.example.tier\" as in its "
-                        "note, got \"org.example.other\""));
-  EXPECT_THAT(refusal_of("wrong_version"),
-              HasSubstr("its version: expected \"1.0.0\" as in its note, got \"2.0.0\""));
-  EXPECT_THAT(refusal_of("wild_id"), HasSubstr("its id: expected \"org.example.tier\" as in its "
-                                               "note, got an address that is no text"));
-}
-
-TEST_F(LoaderTest, RefusesATableWithoutRequiredFunctions) {
-  EXPECT_THAT(refusal_of("no_create"), HasSubstr("got NULL for create and destroy"));
-  EXPECT_THAT(refusal_of("no_hook"), HasSubstr("expected at least one of begin, absorb, context, "
-                                               "ride, read, finish, got NULL for all"));
-  EXPECT_THAT(refusal_of("no_table"), HasSubstr("accepted this host without a table of functions"));
-  EXPECT_THAT(refusal_of("wild_table"), HasSubstr("expected a readable mneme_plugin, got an "
-                                                  "address that cannot be read"));
-}
-
-TEST_F(LoaderTest, RefusesGarbageSizes) {
-  const std::string expected =
-      "expected a struct_size of at least 120, at most 65536, a multiple of 8, got ";
-  EXPECT_THAT(refusal_of("short_table"), HasSubstr(expected + "112"));
-  EXPECT_THAT(refusal_of("odd_table"), HasSubstr(expected + "123"));
-  EXPECT_THAT(refusal_of("huge_table"), HasSubstr(expected + "2147483640"));
-  EXPECT_THAT(refusal_of("answer_size"), HasSubstr("bad answer from mneme_negotiate_v1: expected a "
-                                                   "struct_size of 544, got 3"));
-  EXPECT_THAT(refusal_of("bad_stride"), HasSubstr("option_stride is out of range: expected 72 to "
-                                                  "65536, a multiple of 8, got 16"));
-}
-
-TEST_F(LoaderTest, RefusesAnAnswerThatContradictsItself) {
-  EXPECT_THAT(refusal_of("reserved_answer"), HasSubstr("expected 0 in its reserved field, got 7"));
-  EXPECT_THAT(refusal_of("wrong_effective"), HasSubstr("expected the effective ABI 0.1, got 0.5"));
-  EXPECT_THAT(refusal_of("other_range"),
-              HasSubstr("expected the note's ABI range 0.1, got 0.1 to 0.5"));
-}
-
-TEST_F(LoaderTest, ShowsTheErrorOfInit) {
-  EXPECT_THAT(refusal_of("init_fails"),
-              HasSubstr("init failed (MNEME_E_IO, at init_fails.c:7): cannot read the index "
-                        "/data/index.bin"));
-  const std::string message = refusal_of("init_silent");
-  EXPECT_THAT(message, AllOf(HasSubstr("init failed (unknown code 99, native code 12, at fff"),
-                             HasSubstr("fff:3): the plugin gave no reason")));
-}
-
-TEST_F(LoaderTest, SurvivesExceptionsThatLeaveAPlugin) {
-  EXPECT_THAT(refusal_of("throws"),
-              HasSubstr("a C++ exception left mneme_negotiate_v1: expected a mneme_status, got "
-                        "thrown on purpose"));
-  EXPECT_THAT(refusal_of("throws_in_init"), HasSubstr("a C++ exception left init: expected a "
-                                                      "mneme_status, got an exception of unknown "
-                                                      "type"));
 }
 
 }  // namespace

@@ -97,14 +97,16 @@ TEST(plugin::SealedCopy, CopiesFilesOfSeveralChunks) {
   EXPECT_EQ(plugin::SealedCopy(folder.write("x.so", bytes), "here").sha256(), sha256_hex(bytes));
 }
 
-TEST(plugin::SealedCopy, FallsBackToAFileOfItsOwn) {
+TEST(SealedCopy, FallsBackToAFileOfItsOwn) {
+  const Folder folder;
+  const auto good = folder.add("good");
   std::string path;
   {
-    plugin::SealedCopy first(built("good"), "here", plugin::SealedCopy::Backing::kTemporaryFile);
-    plugin::SealedCopy second(built("good_again"), "here", plugin::SealedCopy::Backing::kTemporaryFile);
-    EXPECT_EQ(first.backing(), plugin::SealedCopy::Backing::kTemporaryFile);
+    SealedCopy first(good, "here", SealedCopy::Backing::kTemporaryFile);
+    SealedCopy second(folder.add("good_again"), "here", SealedCopy::Backing::kTemporaryFile);
+    EXPECT_EQ(first.backing(), SealedCopy::Backing::kTemporaryFile);
     EXPECT_NE(first.load_path(), second.load_path());
-    EXPECT_EQ(first.sha256(), sha256_file(built("good")));
+    EXPECT_EQ(first.sha256(), sha256_file(good));
     struct stat status {};
     path = first.load_path();
     ASSERT_EQ(::stat(std::filesystem::path(path).parent_path().c_str(), &status), 0);
@@ -115,7 +117,7 @@ TEST(plugin::SealedCopy, FallsBackToAFileOfItsOwn) {
     EXPECT_TRUE(library.has("mneme_negotiate_v1"));
     first.forget_name();
     EXPECT_FALSE(std::filesystem::exists(path));
-    EXPECT_EQ(first.bytes().size(), std::filesystem::file_size(built("good")));
+    EXPECT_EQ(first.bytes().size(), std::filesystem::file_size(good));
     path = second.load_path();
   }
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path()));

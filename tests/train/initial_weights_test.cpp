@@ -1,9 +1,6 @@
 #include "host/weights/initial_weights.hpp"
 
 #include <gmock/gmock.h>
-#include <sys/resource.h>
-
-#include <csignal>
 
 #include "host/base/json.hpp"
 #include "host/base/log.hpp"
@@ -12,6 +9,8 @@
 #include "host/weights/import.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/train/session.hpp"
+#include "tests/base/file_size_limit.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -24,41 +23,6 @@ using ::testing::IsEmpty;
 using weights::InitialWeights;
 using run::Runtime;
 using train::Session;
-
-// Keeps what is logged while it lives.
-class Log {
- public:
-  Log() {
-    set_log_sink([this](LogLevel, std::string_view message) { text_ += str(message, "\n"); });
-  }
-  ~Log() { set_log_sink({}); }
-  Log(const Log&) = delete;
-  Log& operator=(const Log&) = delete;
-  [[nodiscard]] const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-// Files of this process can have at most `bytes` while it lives: a full disk.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
 
 // A run of a few steps in a folder, and another seed's runtime to fill from it.
 class InitialWeightsOfARun : public ::testing::Test {
@@ -146,7 +110,7 @@ TEST_F(InitialWeightsOfARun, OfAnotherVocabularyAreWarnedOf) {
   options.folder = folder_ / "run";
   Session(first, std::move(options)).save();
   const auto said = [&](const config::Experiment& experiment) {
-    const Log log;
+    const LogCapture log;
     Runtime runtime(experiment, {});
     load_initial_weights(runtime, folder_ / "run");
     return log.text();
@@ -174,7 +138,7 @@ TEST_F(InitialWeightsOfARun, AreThoseOfItsNewestCheckpoint) {
 TEST_F(InitialWeightsOfARun, SayThatTheyAreRounded) {
   train();
   const auto runtime = other("", {"train.precision=f32"});
-  const Log log;
+  const LogCapture log;
   EXPECT_TRUE(load_initial_weights(*runtime, folder_ / "run").is_rounded);
   EXPECT_THAT(log.text(), HasSubstr("its F64 numbers are rounded: train.precision is \"f32\""));
 }
@@ -188,7 +152,7 @@ TEST_F(InitialWeightsOfARun, LeaveTheMemoryWhatTheRunLacksOnlyWhenAskedTo) {
   EXPECT_TRUE(is_same(weights_of(*refused), before));
   EXPECT_FALSE(refused->weights_source().has_value());
   const auto taken = other(infini(), {"memory.carry=reset"});
-  const Log log;
+  const LogCapture log;
   const InitialWeights report = load_initial_weights(*taken, folder_ / "run");
   EXPECT_FALSE(report.fresh.empty());
   EXPECT_THAT(log.text(), HasSubstr(report.fresh.front()));
@@ -202,7 +166,7 @@ TEST_F(InitialWeightsOfARun, DoNotGoToATierWithOtherTrainedOptions) {
                     HasSubstr("memory.carry = \"reset\"")));
   EXPECT_FALSE(refused->weights_source().has_value());
   const auto taken = other(fitted("tau = 0.75"), {"memory.carry=reset"});
-  const Log log;
+  const LogCapture log;
   EXPECT_THAT(load_initial_weights(*taken, folder_ / "run").fresh,
               testing::ElementsAre("memory.0.test.fitted.0.gain", "memory.0.test.fitted.1.gain"));
   EXPECT_THAT(log.text(), HasSubstr("keep their first values"));
@@ -252,7 +216,7 @@ TEST_F(InitialWeightsOfARun, ThatCannotBeWrittenMakeNoRun) {
   train::SessionOptions options;
   options.folder = folder_ / "new";
   options.initial_weights = folder_ / "run";
-  const FullDisk full(8192);  // room for all but the checkpoint
+  const FileSizeLimit full(8192);  // room for all but the checkpoint
   EXPECT_THAT(error_of([&] { Session session(small_experiment(), std::move(options)); }),
               AllOf(HasSubstr("step_00000000.safetensors"), HasSubstr("cannot write")));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));

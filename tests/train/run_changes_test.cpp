@@ -11,6 +11,7 @@
 #include "host/base/file/sha256.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -29,21 +30,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
-
-// Collects the warnings of its life.
-class Warnings {
- public:
-  Warnings() {
-    set_log_sink([this](LogLevel level, std::string_view text) {
-      if (level == LogLevel::kWarning) lines.emplace_back(text);
-    });
-  }
-  ~Warnings() { set_log_sink({}); }
-  Warnings(const Warnings&) = delete;
-  Warnings& operator=(const Warnings&) = delete;
-
-  std::vector<std::string> lines;
-};
 
 void write_ids(const fs::path& path, int seed) {
   std::vector<std::int32_t> ids;
@@ -137,17 +123,17 @@ TEST_F(RunChanges, OfAPluginAreRefusedUnlessAllowed) {
 TEST_F(RunChanges, OfTheMachineAreWarnedOf) {
   train(small_experiment());
   {
-    const Warnings warnings;
+    const test::LogCapture log;
     EXPECT_EQ(resume_error(), "no error");
-    EXPECT_THAT(warnings.lines, IsEmpty());
+    EXPECT_THAT(log.warnings(), IsEmpty());
   }
   Json changed = info();
   changed.erase("continued");
   changed["threads"] = 999;
   write_info(changed);
-  const Warnings warnings;
+  const test::LogCapture log;
   EXPECT_EQ(resume_error(), "no error");
-  EXPECT_THAT(warnings.lines, Contains(AllOf(HasSubstr("threads was 999 and is"),
+  EXPECT_THAT(log.warnings(), Contains(AllOf(HasSubstr("threads was 999 and is"),
                                              HasSubstr("may differ in their last bits"))));
 }
 
@@ -156,9 +142,9 @@ TEST_F(RunChanges, OfTheMetricsAreWarnedOfOrRefused) {
   const std::string metrics = read_file(folder_ / "run/metrics.jsonl");
   folder_.write("run/metrics.jsonl", metrics.substr(0, metrics.find('\n') + 10));
   {
-    const Warnings warnings;
+    const test::LogCapture log;
     EXPECT_EQ(resume_error(), "no error");
-    EXPECT_THAT(warnings.lines, Contains(AllOf(HasSubstr("metrics.jsonl: "),
+    EXPECT_THAT(log.warnings(), Contains(AllOf(HasSubstr("metrics.jsonl: "),
                                                HasSubstr("lines up to step 8 are lost"))));
   }
   EXPECT_EQ(read_file(folder_ / "run/metrics.jsonl"), metrics.substr(0, metrics.find('\n') + 1));
@@ -184,10 +170,10 @@ TEST_F(RunChanges, DeletedCheckpointsAreWarnedOf) {
   train(small_experiment("", {"train.save_every=2", "train.keep_checkpoints=4"}));
   SessionOptions options;
   options.checkpoint = "4";
-  const Warnings warnings;
+  const test::LogCapture log;
   EXPECT_EQ(resume_error(std::move(options)), "no error");
-  EXPECT_THAT(warnings.lines, Contains(HasSubstr("deleted the checkpoint of step 8")));
-  EXPECT_THAT(warnings.lines, Not(Contains(HasSubstr("of step 4:"))));
+  EXPECT_THAT(log.warnings(), Contains(HasSubstr("deleted the checkpoint of step 8")));
+  EXPECT_THAT(log.warnings(), Not(Contains(HasSubstr("of step 4:"))));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/run_summary.hpp"
 #include "host/train/session.hpp"
+#include "tests/base/file_size_limit.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_compare.hpp"
 #include "tests/train/run_support.hpp"
@@ -78,28 +79,7 @@ void stopped_run(const config::Experiment& experiment, const std::filesystem::pa
   EXPECT_THAT(error_of([&] { session.train(&stop); }), HasSubstr("stopped by the test"));
 }
 
-// While one lives, no file may grow, as on a full disk.
-class NoRoom {
- public:
-  NoRoom() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit none = before_;
-    none.rlim_cur = 0;
-    ::setrlimit(RLIMIT_FSIZE, &none);
-  }
-  ~NoRoom() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  NoRoom(const NoRoom&) = delete;
-  NoRoom& operator=(const NoRoom&) = delete;
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
-
-TEST(run::RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
+TEST(RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
   const test::TemporaryFolder folder;
   Session session(
       small_experiment("", {"train.steps=4", "train.eval_every=2", "train.log_every=0"}),
@@ -107,7 +87,7 @@ TEST(run::RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
   Recorder recorder;
   std::string error;
   {
-    const NoRoom full;
+    const test::FileSizeLimit full(0);
     error = error_of([&] { session.train(&recorder); });
   }
   EXPECT_THAT(error, HasSubstr("metrics.jsonl: cannot append: File too large"));

@@ -75,6 +75,12 @@ bool ListStream::next(data::Segment& segment) {
   return true;
 }
 
+train::SessionOptions with_stream(std::vector<data::Segment> segments) {
+  train::SessionOptions options;
+  options.stream = std::make_unique<ListStream>(std::move(segments));
+  return options;
+}
+
 data::Segment random_segment(std::int64_t lanes, std::int64_t length, std::int64_t vocabulary,
                              std::uint64_t seed) {
   Random random(seed, {"segment"});

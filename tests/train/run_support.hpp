@@ -46,6 +46,9 @@ class ListStream final : public data::Stream {
   std::int64_t next_ = 0;
 };
 
+// A session on these segments.
+train::SessionOptions with_stream(std::vector<data::Segment> segments);
+
 // A segment of random ids; row b of `rows` x `length`, next ids as targets.
 data::Segment random_segment(std::int64_t lanes, std::int64_t length, std::int64_t vocabulary,
                              std::uint64_t seed);

@@ -22,6 +22,7 @@ using test::ListStream;
 using test::random_segment;
 using test::small_experiment;
 using test::weights_of;
+using test::with_stream;
 using test::xl_cache;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -30,12 +31,6 @@ std::vector<double> losses(Session& session, int steps) {
   std::vector<double> out;
   for (int i = 0; i < steps; ++i) out.push_back(session.train_step().loss);
   return out;
-}
-
-SessionOptions with_stream(std::vector<data::Segment> segments) {
-  SessionOptions options;
-  options.stream = std::make_unique<ListStream>(std::move(segments));
-  return options;
 }
 
 TEST(Session, LearnsASegmentByHeart) {

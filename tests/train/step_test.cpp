@@ -24,6 +24,7 @@ using test::ListStream;
 using test::random_segment;
 using test::small_experiment;
 using test::weights_of;
+using test::with_stream;
 using test::xl_cache;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -35,12 +36,6 @@ const std::vector<std::string> kPlain = {"model.dropout=0.0", "model.attention_d
 std::vector<std::string> plain(std::vector<std::string> more) {
   more.insert(more.end(), kPlain.begin(), kPlain.end());
   return more;
-}
-
-SessionOptions with_stream(std::vector<data::Segment> segments) {
-  SessionOptions options;
-  options.stream = std::make_unique<ListStream>(std::move(segments));
-  return options;
 }
 
 data::Segment without_targets(data::Segment segment) {
