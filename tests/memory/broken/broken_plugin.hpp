@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "host/base/file.hpp"
+#include "host/base/file/file.hpp"
 
 namespace mneme::test {
 
