@@ -47,13 +47,13 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-if [ ! -x build/release/tests/kill_test ] || [ ! -x build/release/tests/stop_test ]; then
+if [ ! -x build/release/tests/kill_test ]; then
   cmake --preset release -DMNEME_TESTS=ON
-  cmake --build build/release --target kill_test stop_test
+  cmake --build build/release --target kill_test
 fi
 export OMP_NUM_THREADS=1 MNEME_KILLS=$kills MNEME_STOPS=$stops MNEME_TIMERS=$timers
 status=0
-[ "$kills" -eq 0 ] || build/release/tests/kill_test || status=1
-[ "$stops" -eq 0 ] || build/release/tests/stop_test --gtest_filter='Stops.*' || status=1
-[ "$timers" -eq 0 ] || build/release/tests/stop_test --gtest_filter='TimerSignal.*' || status=1
+[ "$kills" -eq 0 ] || build/release/tests/kill_test --gtest_filter='Kills.*' || status=1
+[ "$stops" -eq 0 ] || build/release/tests/kill_test --gtest_filter='Stops.*' || status=1
+[ "$timers" -eq 0 ] || build/release/tests/kill_test --gtest_filter='TimerSignal.*' || status=1
 exit $status

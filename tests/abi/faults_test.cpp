@@ -25,7 +25,7 @@ std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << 
 class Faults : public testing::TestWithParam<Fault> {};
 
 // Runs one segment of a tier with the fault; returns the message.
-std::string message_of(const std::string& fault) {
+std::string faults_message_of(const std::string& fault) {
   try {
     HookDriver driver(manifest("faulty", "fault = \"" + fault + "\""), test_backbone(),
                       test_loader(), Phase::kTraining, kLanes);
@@ -43,7 +43,7 @@ std::string message_of(const std::string& fault) {
 }
 
 TEST_P(Faults, NamePluginTierHookLayerAndCause) {
-  const std::string message = message_of(GetParam().name);
+  const std::string message = faults_message_of(GetParam().name);
   EXPECT_THAT(message, testing::HasSubstr("plugin test.faulty"));
   EXPECT_THAT(message, testing::HasSubstr(GetParam().where));
   EXPECT_THAT(message, testing::HasSubstr(GetParam().text));
@@ -218,11 +218,11 @@ TEST(Faults, NameTheAuthorsFile) {
   for (const char* const fault :
        {"mixed_dtypes", "slot_shape", "dead_handle", "rows_size", "token_bias_undeclared",
         "unwanted_local", "no_layer", "bad_name", "queue_kind", "kernel_fails"}) {
-    EXPECT_THAT(message_of(fault), testing::HasSubstr(", at faulty.cpp:")) << fault;
+    EXPECT_THAT(faults_message_of(fault), testing::HasSubstr(", at faulty.cpp:")) << fault;
   }
 }
 
-TEST(Faults, NoneIsNoError) { EXPECT_EQ(message_of("none"), "no error"); }
+TEST(Faults, NoneIsNoError) { EXPECT_EQ(faults_message_of("none"), "no error"); }
 
 TEST(Faults, LeaveTheStateAsItWas) {
   HookDriver driver(manifest("everything"), test_backbone(), test_loader(), Phase::kTraining,

@@ -24,7 +24,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string message_of(const std::function<void()>& call) {
+std::string fields_message_of(const std::function<void()>& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -36,7 +36,7 @@ std::string message_of(const std::function<void()>& call) {
 
 // One segment of a tier whose plugin sets `field`.
 std::string run_with(const std::string& field, uint64_t value) {
-  return message_of([&] {
+  return fields_message_of([&] {
     HookDriver driver(
         manifest("fields", str("field = \"", field, "\"\nvalue = ", static_cast<int64_t>(value))),
         test_backbone(), test_loader(), Phase::kTraining, kLanes);
@@ -96,7 +96,7 @@ std::string negotiate_with(const std::string& field, uint64_t value) {
   if (field == "mneme_plugin_answer.flags") shown.answer_flags = bits;
   const mneme_note note = good_note();
   const mneme_host host = plugin::host_of(note, memory::find_group);
-  return message_of(
+  return fields_message_of(
       [&] { static_cast<void>(plugin::negotiate(&entry, note, host, "plugin test.fields")); });
 }
 
@@ -108,7 +108,7 @@ std::string read_note_with(const std::string& /*field*/, uint64_t value) {
   std::snprintf(record.name, sizeof(record.name), "%s", MNEME_NOTE_NAME);
   record.note = good_note();
   record.note.flags = static_cast<uint32_t>(value);
-  return message_of([&] {
+  return fields_message_of([&] {
     static_cast<void>(plugin::parse_note({std::as_bytes(std::span(&record, 1))}, "plugin test.fields"));
   });
 }

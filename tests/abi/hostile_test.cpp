@@ -27,7 +27,7 @@ std::ostream& operator<<(std::ostream& out, const Act& act) { return out << act.
 class Hostile : public testing::TestWithParam<Act> {};
 
 // One segment of a tier that does it, with its backward pass; returns the message.
-std::string message_of(const std::string& act) {
+std::string hostile_message_of(const std::string& act) {
   try {
     HookDriver driver(manifest("hostile", "act = \"" + act + "\""), test_backbone(), test_loader(),
                       Phase::kTraining, kLanes);
@@ -49,7 +49,7 @@ std::string message_of(const std::string& act) {
 }
 
 TEST_P(Hostile, IsNamedWithPluginTierHookAndLayer) {
-  const std::string message = message_of(GetParam().name);
+  const std::string message = hostile_message_of(GetParam().name);
   EXPECT_THAT(message, AllOf(HasSubstr("plugin test.hostile"), HasSubstr(GetParam().where),
                              HasSubstr(GetParam().text)));
 }
@@ -93,7 +93,7 @@ const Act kActs[] = {
 INSTANTIATE_TEST_SUITE_P(All, Hostile, testing::ValuesIn(kActs),
                          [](const auto& test) { return test.param.name; });
 
-TEST(Hostile, NoneIsNoError) { EXPECT_EQ(message_of("none"), "no error"); }
+TEST(Hostile, NoneIsNoError) { EXPECT_EQ(hostile_message_of("none"), "no error"); }
 
 // Passes two segments of five tokens through a tier; rows that the second one's reads reached.
 int64_t read_rows_of(const std::string& name, const std::string& options) {
@@ -144,7 +144,7 @@ TEST(Hostile, WhatDestroyThrowsIsSaid) {
       if (level == LogLevel::kError) said.emplace_back(line);
       return false;
     });
-    EXPECT_EQ(message_of("throw_in_destroy"), "no error");
+    EXPECT_EQ(hostile_message_of("throw_in_destroy"), "no error");
   }
   ASSERT_EQ(said.size(), 1U);
   EXPECT_THAT(said.front(),

@@ -28,15 +28,15 @@ std::vector<double> lane(const Rows& rows, int64_t b) {
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
 }
 
-using Values = std::vector<double>;
+using RowsValues = std::vector<double>;
 
 TEST(RowsQueue, PopsOldestAcrossBlocks) {
   RowsQueue queue;
   queue.append(block(0, 3));
   queue.append(block(3, 4));
   EXPECT_EQ(queue.size(), 7);
-  EXPECT_EQ(lane(queue.pop_oldest(5), 0), (Values{0, 1, 2, 3, 4}));
-  EXPECT_EQ(lane(queue.rows(), 1), (Values{105, 106}));
+  EXPECT_EQ(lane(queue.pop_oldest(5), 0), (RowsValues{0, 1, 2, 3, 4}));
+  EXPECT_EQ(lane(queue.rows(), 1), (RowsValues{105, 106}));
   EXPECT_EQ(queue.pop_oldest(9).count, 2) << "at most what is there";
   EXPECT_EQ(queue.size(), 0);
   EXPECT_EQ(queue.pop_oldest(1).count, 0);
@@ -50,7 +50,7 @@ TEST(RowsQueue, PutsRowsBeforeTheOldest) {
   queue.prepend(block(9, 0));
   EXPECT_EQ(queue.size(), 5);
   EXPECT_EQ(queue.blocks().size(), 2U);
-  EXPECT_EQ(lane(queue.rows(), 0), (Values{0, 1, 2, 3, 4}));
+  EXPECT_EQ(lane(queue.rows(), 0), (RowsValues{0, 1, 2, 3, 4}));
 }
 
 TEST(RowsQueue, TrimsCachedProjectionsWithTheirRows) {
@@ -94,10 +94,10 @@ TEST(RowsQueue, ResetOfAQueueThatStartsWithZerosGivesZeros) {
   queue.append(block(3, 3));
   queue.reset({1, 0}, 4);
   const Rows rows = queue.rows();
-  EXPECT_EQ(lane(rows, 1), (Values{101, 102, 103, 104, 105}));
+  EXPECT_EQ(lane(rows, 1), (RowsValues{101, 102, 103, 104, 105}));
   EXPECT_EQ(rows.counts, (std::vector<int64_t>{4, 5}));
   EXPECT_TRUE(at::equal(rows.valid[0], torch::tensor({0, 1, 1, 1, 1}, at::kBool)));
-  EXPECT_EQ((Values{lane(rows, 0)[1], lane(rows, 0)[4]}), (Values{0, 0}));
+  EXPECT_EQ((RowsValues{lane(rows, 0)[1], lane(rows, 0)[4]}), (RowsValues{0, 0}));
 }
 
 TEST(RowsQueue, SelectPicksLanes) {
@@ -105,7 +105,7 @@ TEST(RowsQueue, SelectPicksLanes) {
   queue.append(block(0, 2, true));
   queue.reset({1, 0});
   queue.select({1, 1, 0});
-  EXPECT_EQ(lane(queue.rows(), 0), (Values{100, 101}));
+  EXPECT_EQ(lane(queue.rows(), 0), (RowsValues{100, 101}));
   EXPECT_EQ(queue.rows().counts, (std::vector<int64_t>{2, 2, 0}));
   EXPECT_EQ(queue.blocks()[0]->projections.at(0).k.size(0), 3);
 }

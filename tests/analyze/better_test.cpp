@@ -13,7 +13,7 @@ using ::mneme::test::error_of;
 using ::testing::HasSubstr;
 
 // One lane; token i predicts id i + 1.
-data::Segment segment_of(std::int64_t first, std::int64_t length) {
+data::Segment better_segment_of(std::int64_t first, std::int64_t length) {
   data::Segment segment;
   segment.prepare(1, length, false);
   for (std::int64_t t = 0; t < length; ++t) {
@@ -27,15 +27,15 @@ data::Segment segment_of(std::int64_t first, std::int64_t length) {
 // Gains 1, -1, 3, 0 in segments of two; the other evaluation read one segment of four.
 TEST(BetterPredicted, KeepsTheLargestGainsAndWhereTheyLooked) {
   TargetLosses other;
-  other.add(segment_of(0, 4), {2.0, 2.0, 4.0, 1.0});
+  other.add(better_segment_of(0, 4), {2.0, 2.0, 4.0, 1.0});
   BetterPredicted better(other, 1, 0.05);
   MemorySpace space;
   space.begin(std::vector<double>{0.25, 0.75}, 0);
-  better.begin(segment_of(0, 2), {1.0, 3.0});
+  better.begin(better_segment_of(0, 2), {1.0, 3.0});
   better.add(reading(space, {{narrow(0.2), narrow(0.2)}}, 0));
   ASSERT_EQ(better.words().size(), 1U);
   EXPECT_EQ(better.words()[0].token, 0);
-  better.begin(segment_of(2, 2), {1.0, 1.0});
+  better.begin(better_segment_of(2, 2), {1.0, 1.0});
   // Of query 0: head 0 looks at token 1, head 1 at both alike.
   better.add(reading(space, {{narrow(0.9), narrow(0.1)}, {narrow(0.5), narrow(0.1)}}, 2));
   ASSERT_EQ(better.words().size(), 1U);
@@ -55,11 +55,11 @@ TEST(BetterPredicted, KeepsTheLargestGainsAndWhereTheyLooked) {
 
 TEST(BetterPredicted, LeavesOutWordsBelowTheThresholdAndPlacesWithoutAMap) {
   TargetLosses other;
-  other.add(segment_of(0, 1), {2.0});
+  other.add(better_segment_of(0, 1), {2.0});
   BetterPredicted better(other, 5, 0.3);
   MemorySpace space;
   space.begin(std::vector<double>{0.25, 0.75}, 0);
-  better.begin(segment_of(0, 1), {1.0});
+  better.begin(better_segment_of(0, 1), {1.0});
   better.add(reading(space, {{narrow(0.9)}, {narrow(0.5)}}, 0));
   better.add(reading(MemorySpace(), {{narrow(0.9)}}, 0));
   ASSERT_EQ(better.words().size(), 1U);
@@ -68,22 +68,22 @@ TEST(BetterPredicted, LeavesOutWordsBelowTheThresholdAndPlacesWithoutAMap) {
 
 TEST(BetterPredicted, ComparesWhatBothEvaluationsRead) {
   TargetLosses other;
-  other.add(segment_of(0, 1), {2.0});
+  other.add(better_segment_of(0, 1), {2.0});
   BetterPredicted better(other, 5, 0.05);
-  better.begin(segment_of(0, 3), {1.0, 1.0, 1.0});
+  better.begin(better_segment_of(0, 3), {1.0, 1.0, 1.0});
   EXPECT_EQ(better.summary().targets, 1);
   TargetLosses another;
-  another.add(segment_of(5, 3), {2.0, 2.0, 2.0});
+  another.add(better_segment_of(5, 3), {2.0, 2.0, 2.0});
   BetterPredicted differs(another, 5, 0.05);
   EXPECT_THAT(error_of([&] {
-                differs.begin(segment_of(0, 3), {1.0, 1.0, 1.0});
+                differs.begin(better_segment_of(0, 3), {1.0, 1.0, 1.0});
               }),
               HasSubstr("2: lane 0, token 0: the two evaluations read different texts: expected id "
                         "0, got id 5; compare runs with the same data"));
   const TargetLosses nothing;
   BetterPredicted lanes(nothing, 5, 0.05);
   EXPECT_THAT(error_of([&] {
-                lanes.begin(segment_of(0, 3), {1.0, 1.0, 1.0});
+                lanes.begin(better_segment_of(0, 3), {1.0, 1.0, 1.0});
               }),
               HasSubstr("equally many lanes, got 1 and 0"));
 }

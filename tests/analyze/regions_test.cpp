@@ -11,17 +11,17 @@ namespace mneme::analyze {
 namespace {
 
 using ::testing::HasSubstr;
-using Probes = std::map<std::string, at::Tensor>;
+using RegionsProbes = std::map<std::string, at::Tensor>;
 
 const std::string kPlace = "1.org.x.y.0.";
 
 // Regions: three numbers a lane, one lane after the other.
-Probes probes(const at::Tensor& mass, const std::vector<std::int64_t>& regions) {
+RegionsProbes probes(const at::Tensor& mass, const std::vector<std::int64_t>& regions) {
   return {{kPlace + "memory.mass", mass},
           {kPlace + "memory.regions", torch::tensor(regions).view({-1, 3})}};
 }
 
-std::string error_of(const Probes& given) {
+std::string error_of(const RegionsProbes& given) {
   return test::error_of([&] { MassByRegion().add(given); });
 }
 

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // One lane of six tokens in segments of two, ids 10 .. 15, each predicting the next id.
-data::Segment segment_of(std::int64_t index) {
+data::Segment report_segment_of(std::int64_t index) {
   data::Segment segment;
   segment.prepare(1, 2, false);
   segment.inputs = {10 + 2 * index, 11 + 2 * index};
@@ -26,7 +26,7 @@ data::Segment segment_of(std::int64_t index) {
   return segment;
 }
 
-at::Tensor row(const std::vector<double>& values) {
+at::Tensor report_row(const std::vector<double>& values) {
   return torch::tensor(values, at::kDouble).unsqueeze(0);
 }
 
@@ -36,23 +36,23 @@ at::Tensor row(const std::vector<double>& values) {
 void fill(MemoryStudy& study) {
   const std::string key = "0.org.example.wave.4.memory.";
   const at::Tensor variance = torch::full({1, 1, 2}, 1e-6);
-  study.add(segment_of(0), {1.0, 1.0}, {});
-  study.add(segment_of(1), {1.0, 1.0},
+  study.add(report_segment_of(0), {1.0, 1.0}, {});
+  study.add(report_segment_of(1), {1.0, 1.0},
             {{key + "written", torch::tensor({2, 1}).unsqueeze(0)},
-             {key + "places", row({0.25, 0.75})},
-             {key + "density.mean", row({0.6, 0.9}).unsqueeze(0)},
+             {key + "places", report_row({0.25, 0.75})},
+             {key + "density.mean", report_row({0.6, 0.9}).unsqueeze(0)},
              {key + "density.variance", variance}});
-  study.add(segment_of(2), {1.0, 0.5},
+  study.add(report_segment_of(2), {1.0, 0.5},
             {{key + "written", torch::tensor({2, 0}).unsqueeze(0)},
-             {key + "places", row({0.25, 0.5, 0.75, 1.0})},
-             {key + "density.mean", row({0.1, 0.95}).unsqueeze(0)},
+             {key + "places", report_row({0.25, 0.5, 0.75, 1.0})},
+             {key + "density.mean", report_row({0.1, 0.95}).unsqueeze(0)},
              {key + "density.variance", variance}});
 }
 
 class Report : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (std::int64_t i = 0; i < 3; ++i) other_.add(segment_of(i), {1.0, 2.5});
+    for (std::int64_t i = 0; i < 3; ++i) other_.add(report_segment_of(i), {1.0, 2.5});
     study_.compare_with(other_, 1, 0.05);
     fill(study_);
   }

@@ -19,7 +19,7 @@ using config::PositionScheme;
 using memory::ContextBlock;
 using memory::PositionKind;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kLayerInf = std::numeric_limits<double>::infinity();
 constexpr int64_t kLanes = 2, kTokens = 4, kHeads = 2, kWidth = 3;
 
 ContextBlock block_of(uint64_t seed, int64_t rows, PositionKind position) {
@@ -39,7 +39,7 @@ struct Tokens {
 };
 
 // What a key column is: its distance to query i (when it has one), its bias, whether it is there.
-struct Column {
+struct LayerColumn {
   bool is_token = false;
   // Of tokens and placed rows in each lane, relative to the segment's first token.
   std::array<int64_t, kLanes> place = {};
@@ -54,7 +54,7 @@ bool has_row(const ContextBlock& block, int64_t lane, int64_t row) {
 // The naive side of Layer::attend_tokens, columns in the order of the context.
 naive::Result expected(const LayerCase& c, const memory::LayerContext& context, const Tokens& t,
                        int64_t window, const at::Tensor& token_valid) {
-  std::vector<Column> columns;
+  std::vector<LayerColumn> columns;
   std::vector<at::Tensor> keys, values;
   std::array<int64_t, kLanes> place = {};  // of the oldest row: each lane's own rows take one
   const auto count = [&](const ContextBlock& block, int64_t row, int64_t step) {
@@ -81,12 +81,12 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
   const LayerWeights& w = c.layer->weights();
   const bool is_relative = c.settings.is_relative();
   const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
-    const Column& column = columns[static_cast<size_t>(j)];
+    const LayerColumn& column = columns[static_cast<size_t>(j)];
     const bool is_placed = column.is_token || column.block->position == PositionKind::kPlace;
     int64_t distance = i - column.place[static_cast<size_t>(b)];
-    if (is_placed && (distance < 0 || (window > 0 && distance >= window))) return -kInf;
+    if (is_placed && (distance < 0 || (window > 0 && distance >= window))) return -kLayerInf;
     if (column.is_token && token_valid.defined() && !token_valid[b][column.row].item<bool>())
-      return -kInf;
+      return -kLayerInf;
     double s = naive::dot(q, k, is_relative ? w.content_bias.detach() : at::Tensor(), h, b, i, j) /
                std::sqrt(3.0);
     const bool has_distance = is_placed || column.block->position == PositionKind::kExplicit;
@@ -106,7 +106,7 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
     const at::Tensor bias = column.is_token ? context.token_bias : column.block->bias;
     if (bias.defined())
       s += bias.expand({kLanes, kHeads, kTokens, bias.size(3)})[b][h][i][column.row].item<double>();
-    if (!column.is_token && !has_row(*column.block, b, column.row)) return -kInf;
+    if (!column.is_token && !has_row(*column.block, b, column.row)) return -kLayerInf;
     return s;
   };
   return naive::attend(q, v, score);
@@ -216,7 +216,7 @@ TEST(LayerAttention, PaddedLaneWithoutAnyTokenGivesZero) {
   const memory::LocalAttention local =
       c.layer->attend_tokens({}, t.q, t.k, t.v, {true, false}, *c.scope);
   EXPECT_EQ(local.z[1].abs().sum().item<double>(), 0.0);
-  EXPECT_TRUE(local.lse[1].eq(-kInf).all().item<bool>());
+  EXPECT_TRUE(local.lse[1].eq(-kLayerInf).all().item<bool>());
   local.z.sum().backward();
   EXPECT_TRUE(t.q.grad().isfinite().all().item<bool>());
 }

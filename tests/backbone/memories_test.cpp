@@ -11,18 +11,18 @@ namespace {
 
 constexpr double kMostError = 1e-6;
 
-struct Case {
+struct MemoriesCase {
   std::string name;
   std::string plugin;
   std::string options;
   std::vector<std::string> parameters;  // of the memory, by the end of the name
 
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const MemoriesCase& c) { return out << c.name; }
 };
 
-class Memories : public testing::TestWithParam<std::tuple<config::Norm, Case>> {
+class Memories : public testing::TestWithParam<std::tuple<config::Norm, MemoriesCase>> {
  protected:
-  const Case& memory() const { return std::get<1>(GetParam()); }
+  const MemoriesCase& memory() const { return std::get<1>(GetParam()); }
   MemorySession session(int64_t bptt_segments) const {
     config::ModelConfig config = small_config();
     config.norm = std::get<0>(GetParam());
@@ -62,17 +62,17 @@ TEST_P(Memories, GradientsWithinASegmentAgreeWithDifferences) {
 INSTANTIATE_TEST_SUITE_P(
     All, Memories,
     testing::Combine(testing::Values(config::Norm::kPost, config::Norm::kPre),
-                     testing::Values(Case{"knn", "test_knn", "rows = 9\nneighbours = 3", {}},
-                                     Case{"infini", "test_infini", "", {"0.beta", "1.beta"}},
-                                     Case{"everything",
+                     testing::Values(MemoriesCase{"knn", "test_knn", "rows = 9\nneighbours = 3", {}},
+                                     MemoriesCase{"infini", "test_infini", "", {"0.beta", "1.beta"}},
+                                     MemoriesCase{"everything",
                                           "test_everything",
                                           "",
                                           {"0.start", "1.start", "model.shared"}},
-                                     Case{"everything_before",
+                                     MemoriesCase{"everything_before",
                                           "test_everything",
                                           "before = true",
                                           {"0.start", "1.start", "model.shared"}},
-                                     Case{"riders", "test_riders", "rows = 4", {}})),
+                                     MemoriesCase{"riders", "test_riders", "rows = 4", {}})),
     [](const auto& made) {
       const bool is_post = std::get<0>(made.param) == config::Norm::kPost;
       return std::get<1>(made.param).name + (is_post ? "_post" : "_pre");

@@ -8,10 +8,10 @@
 namespace mneme::backbone {
 namespace {
 
-constexpr int64_t kLanes = 2, kHeads = 2, kWidth = 3;
+constexpr int64_t kOpenLayerLanes = 2, kOpenLayerHeads = 2, kOpenLayerWidth = 3;
 
 at::Tensor rows_of(double value, int64_t rows) {
-  return at::full({kLanes, rows, kHeads, kWidth}, value, at::kDouble);
+  return at::full({kOpenLayerLanes, rows, kOpenLayerHeads, kOpenLayerWidth}, value, at::kDouble);
 }
 
 // A context of two placed rows.

@@ -12,7 +12,7 @@
 namespace mneme::backbone {
 namespace {
 
-constexpr double kSame = 1e-12;
+constexpr double kOpenSegmentSame = 1e-12;
 constexpr int64_t kLength = 6;
 
 using config::Norm;
@@ -79,15 +79,15 @@ double state_difference(const memory::StackState& a, const memory::StackState& b
   return most;
 }
 
-struct Case {
+struct OpenSegmentCase {
   std::string name;
   std::string tiers;
   bool is_disentangled_only = false;
 
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const OpenSegmentCase& c) { return out << c.name; }
 };
 
-class OpenSegments : public testing::TestWithParam<Case> {
+class OpenSegments : public testing::TestWithParam<OpenSegmentCase> {
  protected:
   // Those of `all` in which the memory works.
   static std::vector<PositionScheme> positions(std::vector<PositionScheme> all) {
@@ -109,10 +109,10 @@ class OpenSegments : public testing::TestWithParam<Case> {
         b.reset({0, 1});
       }
       const at::Tensor expected = whole(session, a, ids);
-      EXPECT_LT(largest_difference(stepwise(session, b, ids, cuts[s]), expected), kSame)
+      EXPECT_LT(largest_difference(stepwise(session, b, ids, cuts[s]), expected), kOpenSegmentSame)
           << "segment " << s;
     }
-    EXPECT_LT(state_difference(a, b), kSame);
+    EXPECT_LT(state_difference(a, b), kOpenSegmentSame);
     EXPECT_EQ(a.cached_projection_bytes(), b.cached_projection_bytes());
   }
 };
@@ -175,12 +175,12 @@ TEST_P(OpenSegments, LanesMultiplyBetweenSteps) {
     const at::Tensor first = whole(session, one, ids.narrow(1, 0, kLength));
     const at::Tensor second = whole(session, one, ids.narrow(1, kLength, kLength));
     const at::Tensor expected = at::cat({first.narrow(1, 3, 3), second}, 1);
-    EXPECT_LT(largest_difference(tops.narrow(0, lane, 1), expected), kSame) << "lane " << lane;
+    EXPECT_LT(largest_difference(tops.narrow(0, lane, 1), expected), kOpenSegmentSame) << "lane " << lane;
   }
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> out = {
+std::vector<OpenSegmentCase> cases() {
+  std::vector<OpenSegmentCase> out = {
       {"none", ""},
       {"riders", tier("test_riders", "rows = 4")},
       {"knn", tier("test_knn", "rows = 9\nneighbours = 3")},
@@ -191,9 +191,9 @@ std::vector<Case> cases() {
        tier("test_riders", "rows = 4") + tier("test_sinks", "rows = 9\nqueued = true")},
       {"everything_before", tier("test_everything", "before = true")},
   };
-#ifdef MNEME_HAVE_PLUGINS
+#ifdef MNEME_HAS_LAMEMO
   const std::string cache = tier("xl_cache", "rows = 9");
-  const std::vector<Case> real = {
+  const std::vector<OpenSegmentCase> real = {
       {"xl_cache", cache},
       {"xl_cache_and_riders", cache + tier("test_riders", "rows = 4")},
       {"compressive", tier("compressive", "rows = 6\ncompressed_rows = 4\nrate = 2")},
@@ -223,7 +223,7 @@ TEST(OpenSegment, GivesTheLossesOfTheWholeSegment) {
   const at::Tensor logp =
       session.model->log_probabilities(top.flatten(0, 1)).view({2, kLength, -1});
   const at::Tensor picked = -logp.gather(2, ids.narrow(1, 1, kLength).unsqueeze(2)).squeeze(2);
-  EXPECT_LT(largest_difference(picked, nll), kSame);
+  EXPECT_LT(largest_difference(picked, nll), kOpenSegmentSame);
 }
 
 TEST(OpenSegment, LeavesTheStateAloneUntilItIsCommitted) {

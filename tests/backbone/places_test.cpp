@@ -19,8 +19,8 @@ using config::PositionScheme;
 using memory::ContextBlock;
 using memory::PositionKind;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr int64_t kHeads = 2, kHeadWidth = 3;
+constexpr double kPlacesInf = std::numeric_limits<double>::infinity();
+constexpr int64_t kPlacesHeads = 2, kHeadWidth = 3;
 
 // One random case of attention over blocks, riders and tokens.
 struct Places {
@@ -32,7 +32,7 @@ struct Places {
 
 at::Tensor rows_of(Random& random, int64_t lanes, int64_t rows) {
   return random_tensor(static_cast<uint64_t>(random.between(0, 1 << 30)),
-                       {lanes, rows, kHeads, kHeadWidth});
+                       {lanes, rows, kPlacesHeads, kHeadWidth});
 }
 
 // A pattern a lane: all, none, the newest, the oldest, the ends, the middle, anything.
@@ -71,7 +71,7 @@ ContextBlock any_block(Random& random, int64_t lanes, int64_t tokens) {
     block.rows.valid = any_validity(random, lanes, rows);
     block.rows.counts = memory::count_valid(block.rows.valid);
   }
-  if (random.between(0, 2) == 0) block.bias = random_tensor(77, {lanes, kHeads, tokens, rows});
+  if (random.between(0, 2) == 0) block.bias = random_tensor(77, {lanes, kPlacesHeads, tokens, rows});
   return block;
 }
 
@@ -177,9 +177,9 @@ naive::Result expected(const LayerCase& c, const Places& p) {
   const LayerWeights& w = c.layer->weights();
   const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
     const Column& column = columns[static_cast<size_t>(b)][static_cast<size_t>(j)];
-    if (!column.is_there) return -kInf;
+    if (!column.is_there) return -kPlacesInf;
     int64_t distance = i - column.place;
-    if (column.has_place && (distance < 0 || (p.window > 0 && distance >= p.window))) return -kInf;
+    if (column.has_place && (distance < 0 || (p.window > 0 && distance >= p.window))) return -kPlacesInf;
     const bool is_explicit =
         column.block != nullptr && column.block->position == PositionKind::kExplicit;
     if (is_explicit) distance = column.block->distance[b][column.row].item<int64_t>() + i;

@@ -22,7 +22,7 @@ std::string cache(int64_t rows) {
   return "[[memory.tier]]\nplugin = \"xl_cache\"\nrows = " + std::to_string(rows) + "\n";
 }
 
-config::ModelConfig model_config(config::Norm norm) {
+config::ModelConfig riders_model_config(config::Norm norm) {
   config::ModelConfig c = small_config();
   c.norm = norm;
   c.init = config::Init::kArticle;
@@ -31,7 +31,7 @@ config::ModelConfig model_config(config::Norm norm) {
 
 class Riders : public testing::TestWithParam<config::Norm> {
  protected:
-  const config::ModelConfig config = model_config(GetParam());
+  const config::ModelConfig config = riders_model_config(GetParam());
   MemorySession session(const std::string& before = "") const {
     return {config, small_setup(), riders(before)};
   }
@@ -121,7 +121,7 @@ TEST(RidersInOneLayer, EqualACacheOfTheSameRows) {
     for (const PositionScheme position :
          {PositionScheme::kRelative, PositionScheme::kAlibi, PositionScheme::kNone}) {
       SCOPED_TRACE(config::to_word(position));
-      config::ModelConfig config = model_config(norm);
+      config::ModelConfig config = riders_model_config(norm);
       config.layers = 1;
       config.position = position;
       config.clamp_distance = position == PositionScheme::kNone ? 0 : 5;
@@ -191,7 +191,7 @@ class TwoLayers {
 
 TEST(RidersInTwoLayers, EqualAPassWrittenByHand) {
   for (const config::Norm norm : {config::Norm::kPost, config::Norm::kPre}) {
-    config::ModelConfig config = model_config(norm);
+    config::ModelConfig config = riders_model_config(norm);
     config.position = config::PositionScheme::kNone;
     MemorySession run(config, small_setup(), riders());
     const TwoLayers by_hand(run, config);

@@ -17,9 +17,9 @@ namespace {
 using config::Norm;
 using config::PositionScheme;
 
-constexpr int64_t kRows = 7;
-constexpr double kSame = 1e-12;
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr int64_t kSinksRows = 7;
+constexpr double kSinksSame = 1e-12;
+constexpr double kSinksInf = std::numeric_limits<double>::infinity();
 
 // One lane of the model with the first kRows layer inputs of the lane as its memory.
 class OneLane {
@@ -55,7 +55,7 @@ class OneLane {
     const at::Tensor all = at::cat({before, h}, 0);
     const at::Tensor input = is_pre ? norm(layer + "attention.norm", all) : all;
     at::Tensor middle = h + attend(layer, input, before.size(0));
-    first = all.narrow(0, 0, std::min(kRows, all.size(0)));
+    first = all.narrow(0, 0, std::min(kSinksRows, all.size(0)));
     if (!is_pre) middle = norm(layer + "attention.norm", middle);
     const at::Tensor to_ff = is_pre ? norm(layer + "ff.norm", middle) : middle;
     const at::Tensor inner =
@@ -79,7 +79,7 @@ class OneLane {
     const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_width));
     const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
       const int64_t distance = i + m - j;
-      if (distance < 0) return -kInf;
+      if (distance < 0) return -kSinksInf;
       double s = naive::dot(q, k, u, h, b, i, j) * scale;
       if (is_relative)
         s += naive::position_dot(q, weight(layer + "attention.position.weight"),
@@ -148,7 +148,7 @@ TEST_P(Sinks, EvaluationEqualsAModelOfItsOwn) {
             how.valid_count.empty() ? lengths[s] : how.valid_count[static_cast<size_t>(b)];
         const at::Tensor expected =
             lanes[static_cast<size_t>(b)].nll(ids[b].narrow(0, 0, n + 1)).detach();
-        EXPECT_LT(largest_difference(nll[b].narrow(0, 0, n), expected), kSame) << "lane " << b;
+        EXPECT_LT(largest_difference(nll[b].narrow(0, 0, n), expected), kSinksSame) << "lane " << b;
       }
     }
     EXPECT_EQ(state.cached_projection_bytes() > 0, GetParam().is_queued && !has_grad);

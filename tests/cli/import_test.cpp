@@ -33,7 +33,7 @@ lanes = 1
 steps = 2
 )";
 
-const std::vector<std::pair<std::string, std::vector<std::int64_t>>> kWeights = {
+const std::vector<std::pair<std::string, std::vector<std::int64_t>>> kImportWeights = {
     {"word_emb.emb_layers.0.weight", {5, 4}},
     {"crit.out_layers.0.weight", {5, 4}},
     {"crit.out_layers.0.bias", {5}},
@@ -53,7 +53,7 @@ const std::vector<std::pair<std::string, std::vector<std::int64_t>>> kWeights = 
 
 class Import : public CliTest {
  protected:
-  void SetUp() override { write_weights(kWeights); }
+  void SetUp() override { write_weights(kImportWeights); }
   void write_weights(const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors,
                      const std::string& prefix = "") const {
     SafetensorsWriter writer;
@@ -92,7 +92,7 @@ TEST_F(Import, MakesARunThatExportsTheSameTensors) {
   const ProgramResult exported =
       tool("export", {file("out.safetensors"), "--format", "transformer_xl", "--json", "-"});
   expect_done(exported);
-  EXPECT_EQ(Json::parse(exported.out).at("tensors"), kWeights.size() + 1);  // pos_emb.inv_freq
+  EXPECT_EQ(Json::parse(exported.out).at("tensors"), kImportWeights.size() + 1);  // pos_emb.inv_freq
   const SafetensorsFile in = SafetensorsFile::open(folder_ / "weights.safetensors");
   const SafetensorsFile out = SafetensorsFile::open(folder_ / "out.safetensors");
   for (const std::string& name : in.names()) {
@@ -120,13 +120,13 @@ TEST_F(Import, TheRunSaysWhereItsWeightsCameFrom) {
 }
 
 TEST_F(Import, ReadsNamesBehindAPrefix) {
-  write_weights(kWeights, "module.");
+  write_weights(kImportWeights, "module.");
   expect_refusal(import(), 2, {"module.r_w_bias: unexpected", "r_w_bias: missing in the file"});
   expect_done(import({"--prefix", "module."}));
 }
 
 TEST_F(Import, ListsEveryMismatchAndWritesNothing) {
-  auto tensors = kWeights;
+  auto tensors = kImportWeights;
   tensors[2].second = {7};
   tensors.pop_back();
   tensors.push_back({"r_emb", {2}});

@@ -16,7 +16,7 @@ using test::TemporaryFolder;
 const std::string kPlugins = "[memory]\nplugins = [\"p\"]\n";
 const std::string kRest = "[data]\ntask = \"motif\"\n[train]\nsteps = 1\n";
 
-MemoryConfig parse(const std::string& text) {
+MemoryConfig memory_parse(const std::string& text) {
   const TemporaryFolder folder;
   return parse_memory_file(folder.write("m.toml", text));
 }
@@ -32,14 +32,14 @@ std::string override_error(const std::string& text, const std::vector<Override>&
   return message;
 }
 
-std::string parse_error(const std::string& text) { return override_error(text, {}); }
+std::string memory_parse_error(const std::string& text) { return override_error(text, {}); }
 
 std::string tier_error(const std::string& lines) {
-  return parse_error(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n" + lines);
+  return memory_parse_error(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n" + lines);
 }
 
 TEST(Memory, NoTierIsNoMemory) {
-  EXPECT_EQ(parse("[memory]\n"), MemoryConfig{});
+  EXPECT_EQ(memory_parse("[memory]\n"), MemoryConfig{});
   const Experiment e = parse_experiment_text(kRest, "e");
   EXPECT_EQ(e.memory, MemoryConfig{});
 }
@@ -89,21 +89,21 @@ plugin = "b"
 }
 
 TEST(Memory, TextAndBackGivesAnEqualMemory) {
-  const MemoryConfig first = parse(kPlugins +
+  const MemoryConfig first = memory_parse(kPlugins +
                                    "[[memory.tier]]\nplugin = \"a\"\nlayers = [1]\nweight.\"x y\" "
                                    "= 3\nrows = 64\neval_rows = 5\nt = { k = [1.5] }\n");
-  EXPECT_EQ(parse(to_toml(first)), first) << to_toml(first);
-  EXPECT_EQ(parse(to_toml(MemoryConfig{})), MemoryConfig{});
+  EXPECT_EQ(memory_parse(to_toml(first)), first) << to_toml(first);
+  EXPECT_EQ(memory_parse(to_toml(MemoryConfig{})), MemoryConfig{});
 }
 
 TEST(Memory, EqualityCoversEveryFieldOfATier) {
-  const TierConfig base = parse(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n").tiers[0];
+  const TierConfig base = memory_parse(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n").tiers[0];
   for (const std::string line :
        {"layers = [1]", "feed = \"segment\"", "lr = 1.0", "weight_decay = 1.0", "weight.x = 1.0",
         "rows = 1", "eval_rows = 1",
         "sha256 = \"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\""}) {
     const TierConfig other =
-        parse(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n" + line + "\n").tiers[0];
+        memory_parse(kPlugins + "[[memory.tier]]\nplugin = \"a\"\n" + line + "\n").tiers[0];
     EXPECT_FALSE(base == other) << line;
   }
 }
@@ -141,14 +141,14 @@ TEST(Memory, TiersNeedAPlugin) {
 
 // Text that says nothing either, so that another installation reads the run with its own plugins.
 TEST(Memory, FoldersThatAreNotGivenAreThoseOfTheProgram) {
-  const MemoryConfig memory = parse("[[memory.tier]]\nplugin = \"a\"\n");
+  const MemoryConfig memory = memory_parse("[[memory.tier]]\nplugin = \"a\"\n");
   EXPECT_TRUE(memory.plugins.empty());
   const std::string text = to_toml(memory);
   EXPECT_EQ(text.find("plugins ="), std::string::npos) << text;
-  EXPECT_EQ(parse(text), memory);
+  EXPECT_EQ(memory_parse(text), memory);
   MemoryConfig given = memory;
   given.plugins = {"/p"};
-  EXPECT_EQ(parse(to_toml(given)), given);
+  EXPECT_EQ(memory_parse(to_toml(given)), given);
 }
 
 TEST(Memory, KeysOfATierAreChecked) {
@@ -232,7 +232,7 @@ TEST(Memory, AnotherMemoryIsCheckedAgainstTheModel) {
   const std::string text = "[model]\nlayers = 2\nsame_length = true\n" + kPlugins +
                            "[[memory.tier]]\nplugin = \"a\"\n" + kRest;
   const Experiment e = parse_experiment_text(text, "e");
-  const MemoryConfig other = parse(kPlugins + "[[memory.tier]]\nplugin = \"b\"\nlayers = [1]\n");
+  const MemoryConfig other = memory_parse(kPlugins + "[[memory.tier]]\nplugin = \"b\"\nlayers = [1]\n");
   const Experiment swapped = with_memory(e, other);
   EXPECT_EQ(swapped.memory, other);
   EXPECT_EQ(swapped.model, e.model);

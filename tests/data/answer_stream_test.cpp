@@ -20,7 +20,7 @@ using Ids = std::vector<std::int64_t>;
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-config::DataConfig settings(Task task, std::int64_t length, std::int64_t alphabet) {
+config::DataConfig answer_stream_settings(Task task, std::int64_t length, std::int64_t alphabet) {
   config::DataConfig data;
   data.task = task;
   data.sequences = {.length = length,
@@ -32,7 +32,7 @@ config::DataConfig settings(Task task, std::int64_t length, std::int64_t alphabe
 }
 
 std::shared_ptr<const AnswerTask> sorting(std::int64_t length, std::int64_t alphabet) {
-  return make_answer_task(settings(Task::kSorting, length, alphabet));
+  return make_answer_task(answer_stream_settings(Task::kSorting, length, alphabet));
 }
 
 Ids lengths(const AnswerTask& task, std::int64_t segment) {
@@ -120,7 +120,7 @@ TEST(AnswerStream, AsksForTheAnswerInTheLastSegmentOnly) {
 // comes before it.
 TEST(AnswerStream, DoesNotDependOnTheCut) {
   for (const Task kind : {Task::kSorting, Task::kDigitSorting}) {
-    const std::shared_ptr<const AnswerTask> task = make_answer_task(settings(kind, 20, 6));
+    const std::shared_ptr<const AnswerTask> task = make_answer_task(answer_stream_settings(kind, 20, 6));
     const auto answer = task->answer_length();
     for (const std::int64_t segment : {20, 23, 26, 64}) {
       for (const std::int64_t lanes : {1, 2, 7}) {
@@ -202,14 +202,14 @@ TEST(AnswerStream, RefusesThePlaceOfOtherData) {
   refuse({"length", "expected 21", "got 20"}, {.lanes = 2, .segment = 8}, sorting(21, 6));
   refuse({"alphabet", "expected 7", "got 6"}, {.lanes = 2, .segment = 8}, sorting(20, 7));
   refuse({"task"}, {.lanes = 2, .segment = 8},
-         make_answer_task(settings(Task::kDigitSorting, 8, 6)));
+         make_answer_task(answer_stream_settings(Task::kDigitSorting, 8, 6)));
   std::vector<std::int64_t> position = stream.position();
   position.back() = -1;
   expect_error(ErrorKind::kRun, {"data position", "negative"}, [&] { stream.seek(position); });
 }
 
 TEST(AnswerStream, ComesFromADataset) {
-  const config::DataConfig data = settings(Task::kSorting, 20, 6);
+  const config::DataConfig data = answer_stream_settings(Task::kSorting, 20, 6);
   const Dataset dataset(data);
   EXPECT_EQ(dataset.vocabulary_size(), 7);
   EXPECT_FALSE(dataset.is_endless());

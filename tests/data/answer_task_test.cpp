@@ -16,7 +16,7 @@ namespace {
 
 using config::DataConfig;
 using config::Task;
-using Ids = std::vector<std::int64_t>;
+using AnswerTaskIds = std::vector<std::int64_t>;
 
 DataConfig settings(Task task, std::int64_t length, std::int64_t alphabet, std::uint64_t seed = 1) {
   DataConfig data;
@@ -30,17 +30,17 @@ DataConfig settings(Task task, std::int64_t length, std::int64_t alphabet, std::
   return data;
 }
 
-Ids part(const Ids& ids, std::int64_t begin, std::int64_t end) {
+AnswerTaskIds part(const AnswerTaskIds& ids, std::int64_t begin, std::int64_t end) {
   return {ids.begin() + begin, ids.begin() + end};
 }
 
 // By definition, in n^2: a symbol's place is the number of symbols that come before it.
-Ids naive_order(const Ids& tokens, std::int64_t alphabet) {
+AnswerTaskIds naive_order(const AnswerTaskIds& tokens, std::int64_t alphabet) {
   const auto count = [&](std::int64_t s) { return std::count(tokens.begin(), tokens.end(), s); };
   const auto first = [&](std::int64_t s) {
     return std::find(tokens.begin(), tokens.end(), s) - tokens.begin();
   };
-  Ids order(static_cast<std::size_t>(alphabet), -1);
+  AnswerTaskIds order(static_cast<std::size_t>(alphabet), -1);
   for (std::int64_t s = 0; s < alphabet; ++s) {
     std::size_t place = 0;
     for (std::int64_t t = 0; t < alphabet; ++t) {
@@ -55,12 +55,12 @@ Ids naive_order(const Ids& tokens, std::int64_t alphabet) {
 }
 
 TEST(SymbolsByFrequency, OrdersThePapersExample) {
-  EXPECT_EQ(symbols_by_frequency(Ids{1, 2, 1, 3, 1, 0, 3, 1, 3, 2}, 4), (Ids{1, 3, 2, 0}));
+  EXPECT_EQ(symbols_by_frequency(AnswerTaskIds{1, 2, 1, 3, 1, 0, 3, 1, 3, 2}, 4), (AnswerTaskIds{1, 3, 2, 0}));
 }
 
 TEST(SymbolsByFrequency, PutsTheFirstSeenFirstAndTheAbsentLast) {
-  EXPECT_EQ(symbols_by_frequency(Ids{3, 1, 1, 3, 2}, 6), (Ids{3, 1, 2, 0, 4, 5}));
-  EXPECT_EQ(symbols_by_frequency(Ids{}, 3), (Ids{0, 1, 2}));
+  EXPECT_EQ(symbols_by_frequency(AnswerTaskIds{3, 1, 1, 3, 2}, 6), (AnswerTaskIds{3, 1, 2, 0, 4, 5}));
+  EXPECT_EQ(symbols_by_frequency(AnswerTaskIds{}, 3), (AnswerTaskIds{0, 1, 2}));
 }
 
 TEST(SymbolsByFrequency, AgreesWithTheDefinition) {
@@ -69,9 +69,9 @@ TEST(SymbolsByFrequency, AgreesWithTheDefinition) {
   int ties = 0;
   for (int trial = 0; trial < 300; ++trial) {
     const std::int64_t alphabet = random.between(2, 12);
-    Ids tokens(static_cast<std::size_t>(random.between(0, 40)));
+    AnswerTaskIds tokens(static_cast<std::size_t>(random.between(0, 40)));
     for (std::int64_t& token : tokens) token = random.between(0, alphabet - 1);
-    const Ids order = symbols_by_frequency(tokens, alphabet);
+    const AnswerTaskIds order = symbols_by_frequency(tokens, alphabet);
     ASSERT_EQ(order, naive_order(tokens, alphabet)) << "seed " << kSeed << ", trial " << trial;
     for (std::size_t i = 1; i < order.size(); ++i) {
       const auto count = [&](std::size_t k) {
@@ -90,9 +90,9 @@ TEST(Sorting, IsPromptSeparatorAnswer) {
   EXPECT_EQ(task.answer_length(), 20);
   EXPECT_EQ(task.input_length(), 120);
   for (std::int64_t i = 0; i < 20; ++i) {
-    const Ids ids = task.sequence("train", i);
+    const AnswerTaskIds ids = task.sequence("train", i);
     ASSERT_EQ(ids.size(), 121U);
-    const Ids prompt = part(ids, 0, 100);
+    const AnswerTaskIds prompt = part(ids, 0, 100);
     EXPECT_TRUE(std::all_of(prompt.begin(), prompt.end(),
                             [](std::int64_t id) { return id >= 0 && id < 20; }));
     EXPECT_EQ(ids[100], task.separator());
@@ -108,7 +108,7 @@ TEST(Sorting, FrequenciesDriftFromOneDistributionToAnother) {
   const SortingTask task(settings(Task::kSorting, kLength, kAlphabet));
   double drift = 0.0;
   for (std::int64_t i = 0; i < 4; ++i) {
-    const Ids ids = task.sequence("train", i);
+    const AnswerTaskIds ids = task.sequence("train", i);
     const auto share = [&](std::int64_t symbol, std::int64_t begin, std::int64_t end) {
       return static_cast<double>(std::count(ids.begin() + begin, ids.begin() + end, symbol)) /
              static_cast<double>(end - begin);
@@ -135,9 +135,9 @@ TEST(DigitSorting, IsDigitsAndTheSameInOrder) {
   EXPECT_EQ(task.input_length(), 39);
   std::map<std::int64_t, int> seen;
   for (std::int64_t i = 0; i < 50; ++i) {
-    const Ids ids = task.sequence("train", i);
+    const AnswerTaskIds ids = task.sequence("train", i);
     ASSERT_EQ(ids.size(), 40U);
-    Ids digits = part(ids, 0, 20);
+    AnswerTaskIds digits = part(ids, 0, 20);
     for (const std::int64_t digit : digits) ++seen[digit];
     std::sort(digits.begin(), digits.end());
     EXPECT_EQ(part(ids, 20, 40), digits);

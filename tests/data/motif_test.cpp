@@ -13,7 +13,7 @@ namespace {
 
 constexpr config::MotifConfig kMotif = {.alphabet = 32, .period_min = 8, .period_max = 56};
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t motif_at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 // One lane's episodes as they were read: tokens, targets, sources and where segments begin.
 struct Episode {
@@ -25,11 +25,11 @@ struct Episode {
 std::vector<Episode> episodes_of(const std::vector<Segment>& segments, std::int64_t lane) {
   std::vector<Episode> episodes;
   for (const Segment& segment : segments) {
-    if (segment.reset[at(lane)] != 0) episodes.emplace_back();
+    if (segment.reset[motif_at(lane)] != 0) episodes.emplace_back();
     Episode& episode = episodes.back();
-    EXPECT_EQ(segment.offset[at(lane)], static_cast<std::int64_t>(episode.inputs.size()));
+    EXPECT_EQ(segment.offset[motif_at(lane)], static_cast<std::int64_t>(episode.inputs.size()));
     for (std::int64_t t = 0; t < segment.length; ++t) {
-      const std::size_t cell = at(lane * segment.length + t);
+      const std::size_t cell = motif_at(lane * segment.length + t);
       episode.inputs.push_back(segment.inputs[cell]);
       episode.targets.push_back(segment.targets[cell]);
       episode.sources.push_back(static_cast<Source>(segment.source[cell]));
@@ -71,9 +71,9 @@ TEST(Motif, FlagsWhereTheSourceLies) {
           const Source expected = nearest_copy < 0               ? Source::kNone
                                   : nearest_copy < segment_begin ? Source::kOutside
                                                                  : Source::kInside;
-          ASSERT_EQ(episode.sources[at(i)], expected) << "lane " << lane << " token " << i;
+          ASSERT_EQ(episode.sources[motif_at(i)], expected) << "lane " << lane << " token " << i;
           if (nearest_copy >= 0) {
-            ASSERT_EQ(episode.targets[at(i)], episode.inputs[at(nearest_copy)]);
+            ASSERT_EQ(episode.targets[motif_at(i)], episode.inputs[motif_at(nearest_copy)]);
           }
           ++seen[expected];
         }
@@ -121,7 +121,7 @@ TEST(Motif, DrawsSymbolsUniformly) {
       for (const std::int64_t symbol : stream.motif(lane, episode)) {
         ASSERT_GE(symbol, 0);
         ASSERT_LT(symbol, 32);
-        ++counts[at(symbol)];
+        ++counts[motif_at(symbol)];
         ++total;
       }
     }
@@ -177,10 +177,10 @@ TEST(Motif, ResetsAtEachEpisodeAndStaggersThem) {
   const std::vector<Segment> segments = read_all(stream, 12);
   for (std::int64_t b = 0; b < 10; ++b) {
     for (std::int64_t i = 0; i < 12; ++i) {
-      const Segment& segment = segments[at(i)];
-      EXPECT_EQ(segment.reset[at(b)] != 0, i == 0 || (i + b) % 4 == 0);
-      EXPECT_EQ(segment.document[at(b)], (i + b % 4) / 4);
-      EXPECT_EQ(segment.valid[at(b)], 32);
+      const Segment& segment = segments[motif_at(i)];
+      EXPECT_EQ(segment.reset[motif_at(b)] != 0, i == 0 || (i + b) % 4 == 0);
+      EXPECT_EQ(segment.document[motif_at(b)], (i + b % 4) / 4);
+      EXPECT_EQ(segment.valid[motif_at(b)], 32);
     }
   }
 }

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-PrepareOptions words_of(const fs::path& train) {
+PrepareOptions prepare_memory_words_of(const fs::path& train) {
   PrepareOptions options;
   options.files[0] = {train};
   options.vocabulary = VocabularyKind::kWord;
@@ -42,7 +42,7 @@ std::int64_t growth_for(const TestFolder& folder, std::int64_t bytes) {
   }
   const std::int64_t before = anonymous_bytes();
   std::int64_t most = before;
-  PrepareOptions options = words_of(text);
+  PrepareOptions options = prepare_memory_words_of(text);
   options.on_tokens = [&](std::int64_t) { most = std::max(most, anonymous_bytes()); };
   static_cast<void>(prepare(options, folder.path() / str("out", bytes)));
   config::DataConfig config;

@@ -32,7 +32,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-PrepareOptions words_of(const fs::path& train, const fs::path& valid = {}) {
+PrepareOptions prepare_words_of(const fs::path& train, const fs::path& valid = {}) {
   PrepareOptions options;
   options.files[0] = {train};
   if (!valid.empty()) options.files[1] = {valid};
@@ -45,7 +45,7 @@ TEST(Prepare, WritesWhatADatasetReads) {
   const auto train = folder.write("train.txt", "a b a\nc\n");
   const auto valid = folder.write("valid.txt", "a z\n");
   const fs::path out = folder.path() / "out";
-  const Json json = prepare(words_of(train, valid), out);
+  const Json json = prepare(prepare_words_of(train, valid), out);
   EXPECT_THAT(names_in(out), ElementsAre("data.json", "train.safetensors", "valid.safetensors",
                                          "vocabulary.json"));
   EXPECT_EQ(json, Json::parse(read_file(out / "data.json")));
@@ -97,7 +97,7 @@ TEST(Prepare, EqualsEncodingInMemoryForLongTexts) {
       text += str("w", (i * 7919) % types, i % 11 == 10 ? "\n" : " ");
       if (i % 5000 == 4999) text += "\n#\n";
     }
-    PrepareOptions options = words_of(folder.write("long.txt", text));
+    PrepareOptions options = prepare_words_of(folder.write("long.txt", text));
     options.documents = {.unit = config::Documents::kMark, .mark = "#"};
     const fs::path out = folder.path() / str("out", types);
     static_cast<void>(prepare(options, out));
@@ -235,7 +235,7 @@ class PrepareFails : public testing::Test {
 TEST_F(PrepareFails, OnInvalidUtf8) {
   const auto train = folder_.write("train.txt", "a b\nc \xff\n");
   expect_error(ErrorKind::kUsage, {"train.txt:2:3: the text is not UTF-8", "byte offset 6"},
-               [&] { static_cast<void>(prepare(words_of(train), out_)); });
+               [&] { static_cast<void>(prepare(prepare_words_of(train), out_)); });
   expect_nothing_left();
 }
 
@@ -259,18 +259,18 @@ TEST_F(PrepareFails, OnAFullDisk) {
 TEST_F(PrepareFails, WhereNothingCanBeWritten) {
   const auto train = folder_.write("train.txt", "a\n");
   expect_error(ErrorKind::kRun, {"the folder cannot be written", "/proc/mneme/out"},
-               [&] { static_cast<void>(prepare(words_of(train), "/proc/mneme/out")); });
+               [&] { static_cast<void>(prepare(prepare_words_of(train), "/proc/mneme/out")); });
   expect_nothing_left();
 }
 
 TEST_F(PrepareFails, WhereSomethingIs) {
   const auto train = folder_.write("train.txt", "a\n");
   expect_error(ErrorKind::kUsage, {"the place is taken", "got a folder with files", "--out"},
-               [&] { static_cast<void>(prepare(words_of(train), folder_.path())); });
+               [&] { static_cast<void>(prepare(prepare_words_of(train), folder_.path())); });
   expect_error(ErrorKind::kUsage, {"the place is taken", "got a file"},
-               [&] { static_cast<void>(prepare(words_of(train), train)); });
+               [&] { static_cast<void>(prepare(prepare_words_of(train), train)); });
   fs::create_directory(out_);
-  static_cast<void>(prepare(words_of(train), out_.string() + "/"));  // an empty folder may be there
+  static_cast<void>(prepare(prepare_words_of(train), out_.string() + "/"));  // an empty folder may be there
   EXPECT_FALSE(names_in(out_).empty());
 }
 
@@ -278,7 +278,7 @@ TEST_F(PrepareFails, WhereALinkIs) {
   const auto train = folder_.write("train.txt", "a\n");
   const TestFolder elsewhere;
   fs::create_directory_symlink(elsewhere.path(), out_);
-  PrepareOptions options = words_of(train);
+  PrepareOptions options = prepare_words_of(train);
   options.on_work = [](const std::string& work) { FAIL() << work << " before the refusal"; };
   expect_error(ErrorKind::kUsage, {"the place is taken", "got a link"},
                [&] { static_cast<void>(prepare(options, out_)); });
@@ -291,7 +291,7 @@ TEST_F(PrepareFails, NotBesideTheFolderOfAKilledProcess) {
   const fs::path left = folder_.path() / str(".out.", ::getpid(), ".tmp");
   fs::create_directory(left);
   std::ofstream(left / "train.safetensors") << "half";
-  static_cast<void>(prepare(words_of(train), out_));
+  static_cast<void>(prepare(prepare_words_of(train), out_));
   EXPECT_EQ(PreparedFolder::open(out_).corpus(Split::kTrain).size(), 2);
   EXPECT_EQ(read_file(left / "train.safetensors"), "half");
 }
@@ -301,8 +301,8 @@ TEST_F(PrepareFails, OnAFolderWithoutFiles) {
   const TestFolder bare;
   fs::create_directory(bare.path() / "inner");
   expect_error(ErrorKind::kUsage, {"--valid: ", "there is no text to read", "no file in it"},
-               [&] { static_cast<void>(prepare(words_of(train, bare.path()), out_)); });
-  PrepareOptions options = words_of(train);
+               [&] { static_cast<void>(prepare(prepare_words_of(train, bare.path()), out_)); });
+  PrepareOptions options = prepare_words_of(train);
   options.files[0].push_back(bare.path());
   expect_error(ErrorKind::kUsage, {"--train: ", "no file in it"},
                [&] { static_cast<void>(prepare(options, out_)); });
@@ -312,7 +312,7 @@ TEST_F(PrepareFails, OnAFolderWithoutFiles) {
 // JSON cannot hold them, which the end of the work would be too late to find out.
 TEST_F(PrepareFails, OnNamesThatAreNotUtf8) {
   const TestFolder elsewhere;
-  PrepareOptions options = words_of(elsewhere.write("b\xff.txt", "a\n"));
+  PrepareOptions options = prepare_words_of(elsewhere.write("b\xff.txt", "a\n"));
   options.on_work = [](const std::string& work) { FAIL() << work << " before the refusal"; };
   expect_error(ErrorKind::kUsage, {"--train: ", "data.json cannot hold it", "offset"},
                [&] { static_cast<void>(prepare(options, out_)); });
@@ -350,7 +350,7 @@ TEST_F(PrepareFails, WhenItsVocabularyIsInterrupted) {
     EXPECT_EQ(work, "build the vocabulary");
     expect_nothing_left();
   };
-  expect_interrupted(words_of(train));
+  expect_interrupted(prepare_words_of(train));
   PrepareOptions options;
   options.files[0] = {train};
   options.vocabulary = VocabularyKind::kChar;
@@ -363,7 +363,7 @@ TEST_F(PrepareFails, WhenItsVocabularyIsInterrupted) {
 
 TEST_F(PrepareFails, OnAVocabularyOfAnotherKind) {
   const auto train = folder_.write("train.txt", "a\n");
-  PrepareOptions options = words_of(train);
+  PrepareOptions options = prepare_words_of(train);
   options.vocabulary_file = folder_.path() / "v.json";
   Vocabulary::bytes().save(options.vocabulary_file);
   expect_error(ErrorKind::kUsage,

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-PrepareOptions words_of(const fs::path& train) {
+PrepareOptions prepared_words_of(const fs::path& train) {
   PrepareOptions options;
   options.files[0] = {train};
   options.vocabulary = VocabularyKind::kWord;
@@ -28,7 +28,7 @@ class PreparedDamage : public testing::Test {
  protected:
   void SetUp() override {
     const auto train = folder_.write("train.txt", "a b a\nc\n");
-    static_cast<void>(prepare(words_of(train), out_));
+    static_cast<void>(prepare(prepared_words_of(train), out_));
   }
   void refuse(const std::vector<std::string>& parts) const {
     config::DataConfig config;

@@ -82,7 +82,7 @@ TEST(Utf8, KnowsPythonsWhitespace) {
                           0x2008, 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000));
 }
 
-std::vector<std::string> words_of(std::string_view text) {
+std::vector<std::string> utf8_words_of(std::string_view text) {
   std::vector<std::string> words;
   for_each_word(
       {"text.txt", text}, [&](std::string_view word) { words.emplace_back(word); },
@@ -91,16 +91,16 @@ std::vector<std::string> words_of(std::string_view text) {
 }
 
 TEST(Words, CutsLinesAndWords) {
-  EXPECT_THAT(words_of(" a bc \n\n d"), ElementsAre("a", "bc", "|", "|", "d", "|"));
-  EXPECT_THAT(words_of("a\n"), ElementsAre("a", "|"));
-  EXPECT_THAT(words_of("a\r\nb\rc\n\r\n"), ElementsAre("a", "|", "b", "|", "c", "|", "|"));
-  EXPECT_THAT(words_of("a\u00a0b\u3000\u00e9\u2028c"), ElementsAre("a", "b", "\u00e9", "c", "|"));
-  EXPECT_THAT(words_of(""), ElementsAre());
+  EXPECT_THAT(utf8_words_of(" a bc \n\n d"), ElementsAre("a", "bc", "|", "|", "d", "|"));
+  EXPECT_THAT(utf8_words_of("a\n"), ElementsAre("a", "|"));
+  EXPECT_THAT(utf8_words_of("a\r\nb\rc\n\r\n"), ElementsAre("a", "|", "b", "|", "c", "|", "|"));
+  EXPECT_THAT(utf8_words_of("a\u00a0b\u3000\u00e9\u2028c"), ElementsAre("a", "b", "\u00e9", "c", "|"));
+  EXPECT_THAT(utf8_words_of(""), ElementsAre());
 }
 
 TEST(Words, NamesThePlaceOfABadByte) {
   expect_error(ErrorKind::kUsage, {"text.txt:2:3: the text is not UTF-8", "0x80"},
-               [] { static_cast<void>(words_of("a\nb \x80")); });
+               [] { static_cast<void>(utf8_words_of("a\nb \x80")); });
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Decoded decode(run::Runtime& runtime, const DecodeOptions& options) {
 }
 
 // The loss of one next token, by a forward pass over the whole sequence so far.
-double nll_of(run::Runtime& runtime, const Ids& tokens, std::int64_t next) {
+double decode_nll_of(run::Runtime& runtime, const Ids& tokens, std::int64_t next) {
   const at::NoGradGuard no_grad;
   backbone::Batch batch;
   batch.input = torch::tensor(tokens, at::kLong).unsqueeze(0);
@@ -74,7 +74,7 @@ TEST(Decode, TakesTheLikeliestTokenEachTime) {
     for (std::int64_t place = 0; place < kDigits; ++place) {
       std::vector<double> nll;
       for (std::int64_t digit = 0; digit < 6; ++digit) {
-        nll.push_back(nll_of(*runtime, tokens, digit));
+        nll.push_back(decode_nll_of(*runtime, tokens, digit));
       }
       const auto best = std::min_element(nll.begin(), nll.end()) - nll.begin();
       ASSERT_EQ(decoded.predictions[static_cast<std::size_t>(i * kDigits + place)], best);

@@ -238,7 +238,7 @@ TEST_F(ChangedConversation, IsRefusedWhereItsTextIsNone) {
   refuses(error_with(open().to(at::kFloat)), "F32 [1, 3]");
 }
 
-#ifdef MNEME_HAVE_PLUGINS
+#ifdef MNEME_HAS_LAMEMO
 TEST_F(BadConversation, WithKeysThatAreNotTheRows) {
   backbone::MemorySession session =
       session_with({"cache", "[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 9\n"});

@@ -17,7 +17,7 @@ std::vector<Memory> memories() {
       {"infini", "[[memory.tier]]\nplugin = \"test_infini\"\n"},
       {"everything", "[[memory.tier]]\nplugin = \"test_everything\"\n"},
   };
-#ifdef MNEME_HAVE_PLUGINS
+#ifdef MNEME_HAS_LAMEMO
   const std::string cache = "[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 9\n";
   const std::vector<Memory> real = {
       {"xl_cache", cache},

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Milliseconds = std::chrono::duration<double, std::milli>;
+using KillMilliseconds = std::chrono::duration<double, std::milli>;
 
 constexpr int kSteps = 40;
 
@@ -79,10 +79,10 @@ class Kills : public testing::Test {
 
   // Kills in the middle of everything: start, training, evaluation, end.
   void kill_at_some_time(Process& process) {
-    const Milliseconds delay(draw(0.0, 1.1) * Milliseconds(duration_).count());
+    const KillMilliseconds delay(draw(0.0, 1.1) * KillMilliseconds(duration_).count());
     const auto end = std::chrono::steady_clock::now() + delay;
     while (process.is_running() && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(Milliseconds(0.2));
+      std::this_thread::sleep_for(KillMilliseconds(0.2));
     }
     if (process.is_running()) process.kill();
   }
@@ -90,13 +90,13 @@ class Kills : public testing::Test {
   // Kills while a checkpoint is written, synced, renamed or pruned.
   void kill_at_a_checkpoint(Process& process) {
     while (process.is_running() && !fs::exists(run() / "checkpoints")) {
-      std::this_thread::sleep_for(Milliseconds(0.2));
+      std::this_thread::sleep_for(KillMilliseconds(0.2));
     }
     const FolderWatch watch(run() / "checkpoints");
     for (int left = static_cast<int>(draw(1.0, 8.0)); left > 0 && process.is_running();) {
       left -= watch.wait() ? 1 : 0;
     }
-    std::this_thread::sleep_for(Milliseconds(draw(0.0, 1.0) < 0.5 ? 0.0 : draw(0.0, 4.0)));
+    std::this_thread::sleep_for(KillMilliseconds(draw(0.0, 1.0) < 0.5 ? 0.0 : draw(0.0, 4.0)));
     if (process.is_running()) process.kill();
   }
 

@@ -35,7 +35,7 @@ const std::map<std::string, mneme_status> kStatuses = {
     {"device", MNEME_E_DEVICE},
     {"out of memory", MNEME_E_OUT_OF_MEMORY},
 };
-const std::map<std::string, at::ScalarType> kDtypes = {
+const std::map<std::string, at::ScalarType> kOpsErrorDtypes = {
     {"f32", at::kFloat}, {"f64", at::kDouble}, {"i32", at::kInt},
     {"i64", at::kLong},  {"u8", at::kByte},    {"bool", at::kBool},
 };
@@ -52,7 +52,7 @@ Index read_integers(const std::string& text) {
 at::Tensor read_tensor(const std::string& text) {
   if (text == "none") return {};
   const std::size_t open = text.find('['), close = text.find(']');
-  const at::ScalarType dtype = kDtypes.at(text.substr(0, open));
+  const at::ScalarType dtype = kOpsErrorDtypes.at(text.substr(0, open));
   const std::string more = text.substr(close + 1);
   const double value = more.starts_with(':') ? std::stod(more.substr(1)) : 0;
   const at::Tensor tensor =

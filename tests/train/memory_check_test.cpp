@@ -34,7 +34,7 @@ run::RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t
   return options;
 }
 
-std::string training_error(const config::Experiment& experiment, const run::RuntimeOptions& options) {
+std::string memory_check_training_error(const config::Experiment& experiment, const run::RuntimeOptions& options) {
   return error_of([&] {
     SessionOptions session;
     session.runtime = options;
@@ -45,8 +45,8 @@ std::string training_error(const config::Experiment& experiment, const run::Runt
 TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
   const config::Experiment experiment = small_experiment(xl_cache(12) + infini());
   const std::int64_t needed = run::outline_training(experiment, with_free(experiment, 0)).total();
-  EXPECT_EQ(training_error(experiment, with_free(experiment, needed)), "no error");
-  EXPECT_THAT(training_error(experiment, with_free(experiment, needed - 1)),
+  EXPECT_EQ(memory_check_training_error(experiment, with_free(experiment, needed)), "no error");
+  EXPECT_THAT(memory_check_training_error(experiment, with_free(experiment, needed - 1)),
               AllOf(StartsWith("2: training: there is not enough memory; the largest consumers of "
                                "about "),
                     HasSubstr("\n  activations of the layers: about "),
@@ -54,7 +54,7 @@ TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
                     HasSubstr("; lower "), HasSubstr("--force tries it all the same")));
   run::RuntimeOptions silent = with_free(experiment, 0);
   silent.free_memory = [] { return std::optional<FreeMemory>(); };  // the system says nothing
-  EXPECT_EQ(training_error(experiment, silent), "no error");
+  EXPECT_EQ(memory_check_training_error(experiment, silent), "no error");
 }
 
 TEST(MemoryCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
@@ -72,7 +72,7 @@ TEST(MemoryCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
 TEST(MemoryCheck, RefusesBeforeAnythingIsMade) {
   config::Experiment experiment = small_experiment();
   experiment.model.ff = 4000000000000;
-  EXPECT_THAT(training_error(experiment, with_free(experiment, std::int64_t{1} << 40)),
+  EXPECT_THAT(memory_check_training_error(experiment, with_free(experiment, std::int64_t{1} << 40)),
               AllOf(StartsWith("2: training: there is not enough memory"), HasSubstr("model.ff")));
 }
 
@@ -128,7 +128,7 @@ TEST(MemoryCheck, CountsTheLanesOfAGeneration) {
 // What else is wrong is said by what makes the model, with all that plugins log.
 TEST(MemoryCheck, LeavesOtherErrorsToTheRuntime) {
   const config::Experiment experiment = small_experiment("[[memory.tier]]\nplugin = \"absent\"\n");
-  EXPECT_THAT(training_error(experiment, with_free(experiment, 0)),
+  EXPECT_THAT(memory_check_training_error(experiment, with_free(experiment, 0)),
               AllOf(StartsWith("3: "), HasSubstr("absent")));
 }
 

@@ -48,7 +48,7 @@ std::vector<Json> lines_of(const std::filesystem::path& path) {
   return lines;
 }
 
-class Recorder : public run::Observer {
+class RunFolderRecorder : public run::Observer {
  public:
   void on_step(const run::StepReport& report) override { steps.push_back(report); }
   void on_eval(const run::EvalReport& report) override { evaluations.push_back(report); }
@@ -60,9 +60,9 @@ class Recorder : public run::Observer {
   std::vector<std::int64_t> checkpoints;
 };
 
-class StopAt : public run::Observer {
+class RunFolderStopAt : public run::Observer {
  public:
-  explicit StopAt(std::int64_t step) : step_(step) {}
+  explicit RunFolderStopAt(std::int64_t step) : step_(step) {}
   void on_step(const run::StepReport& report) override {
     if (report.step == step_) throw Error(ErrorKind::kRun, "stopped by the test");
   }
@@ -75,7 +75,7 @@ class StopAt : public run::Observer {
 void stopped_run(const config::Experiment& experiment, const std::filesystem::path& path,
                  std::int64_t step) {
   Session session(experiment, in_folder(path));
-  StopAt stop(step);
+  RunFolderStopAt stop(step);
   EXPECT_THAT(error_of([&] { session.train(&stop); }), HasSubstr("stopped by the test"));
 }
 
@@ -84,7 +84,7 @@ TEST(RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
   Session session(
       small_experiment("", {"train.steps=4", "train.eval_every=2", "train.log_every=0"}),
       in_folder(folder / "run"));
-  Recorder recorder;
+  RunFolderRecorder recorder;
   std::string error;
   {
     const test::FileSizeLimit full(0);
@@ -99,7 +99,7 @@ TEST(run::RunFolder, HoldsARun) {
   const test::TemporaryFolder folder;
   const auto experiment =
       small_experiment(xl_cache(12), {"train.eval_every=3", "train.save_every=5"});
-  Recorder recorder;
+  RunFolderRecorder recorder;
   Session session(experiment, in_folder(folder / "run"));
   session.train(&recorder);
   EXPECT_EQ(recorder.steps.size(), 8U);

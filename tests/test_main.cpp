@@ -1,4 +1,4 @@
-// main of the test programs, and the one source of mneme_gtest_pch: a precompiled header has to
+// main of the test programs, and the one source of mneme_test_main: a precompiled header has to
 // belong to a target that compiles something.
 #include <gmock/gmock.h>
 #include <unistd.h>
