@@ -25,7 +25,7 @@
 #include "host/memory/ops/dense_product.hpp"
 #include "host/torch.hpp"
 #include "host/train/device.hpp"
-#include "plugins/compressive/reconstruction.hpp"
+#include "plugins/compressive/kernels/reconstruction.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -34,7 +34,7 @@
 #include "host/memory/ops/dense_product.hpp"
 #include "host/torch.hpp"
 #include "host/train/device.hpp"
-#include "plugins/lamemo/look_ahead.hpp"
+#include "plugins/lamemo/kernels/look_ahead.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -5,13 +5,13 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "expectation.hpp"
+#include "kernels/expectation.hpp"
 #include "finite_rows.hpp"
-#include "histogram.hpp"
+#include "kernels/histogram.hpp"
 #include "mneme/cpp/tier.hpp"
 #include "ridge.hpp"
 #include "settings.hpp"
-#include "signal.hpp"
+#include "kernels/signal.hpp"
 
 namespace continuous_ltm {
 

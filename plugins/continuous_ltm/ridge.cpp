@@ -7,7 +7,6 @@
 namespace continuous_ltm {
 namespace {
 
-constexpr double kInverseRootTwoPi = 0.39894228040143267794;
 // exp(-reach^2 / 2) = 2e-37: what lies beyond is far below a double's rounding of any sum here.
 constexpr double kReach = 13.0;
 constexpr int64_t kBlock = 8;  // right-hand sides solved together: one loop the compiler vectorises

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "grid_options.hpp"
+#include "basis_grid.hpp"
 
 namespace continuous_ltm {
 

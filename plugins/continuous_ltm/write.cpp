@@ -185,7 +185,6 @@ Tensor ContinuousLtm::update(const Group& group, const Tensor& rows, const Tenso
 Tensor ContinuousLtm::basis_at(const Tensor& places, mneme::DType dtype) const {
   const Tensor z =
       (unsqueeze(places, 2) - centres(mneme::DType::kF64)) / widths(mneme::DType::kF64);
-  constexpr double kInverseRootTwoPi = 0.39894228040143267794;
   return cast(exp(-0.5 * square(z)) * kInverseRootTwoPi / widths(mneme::DType::kF64), dtype);
 }
 
