@@ -13,6 +13,7 @@
 #include "host/memory/negotiate.hpp"
 #include "host/memory/note.hpp"
 #include "host/torch.hpp"
+#include "mneme/sdk.h"
 #include "tests/abi/support.hpp"
 
 namespace mneme::memory {

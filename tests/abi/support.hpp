@@ -34,7 +34,7 @@ struct LayerPass {
   at::Tensor merged;     // [B,T,H,d]
   at::Tensor projected;  // [B,T,D] after the OUT site
 };
-// Runs moments 2 to 7 of a segment for one layer; the driver's segment must have begun.
+// Runs stages 2 to 7 of a segment for one layer; the driver's segment must have begun.
 LayerPass pass_layer(HookDriver& driver, PlainLayer& layer, const at::Tensor& x, int64_t index = 0);
 
 // One committed segment of layer 0 with x [B,T,D] as its input; returns what the memory showed in

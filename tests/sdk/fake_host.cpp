@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "mneme/sdk.h"
+
 namespace mneme::test {
 namespace {
 

@@ -1,6 +1,8 @@
 #!/bin/sh
 # header_test.sh ROOT: each header compiles alone. C headers: gcc and clang as C11 with -Wpadded (padding is explicit),
-# g++ and clang++ as C++17. Headers of the C++ layer: g++ and clang++ as C++17.
+# g++ and clang++ as C++17. Headers of the C++ layer: g++ and clang++ as C++17. No header has a line of more than 100
+# columns, and the C headers but for sdk.h, which are the ABI's specification, hold declarations alone and include nothing
+# but each other, stddef.h and stdint.h.
 set -eu
 include=$1/sdk/include
 work=$(mktemp -d)
@@ -56,6 +58,23 @@ if command -v g++ >/dev/null; then
     grep -q "^//.*cpp/$name\.hpp" "$include/mneme/plugin.hpp" || { echo "FAIL: plugin.hpp does not list cpp/$name.hpp"; failures=$((failures + 1)); }
   done
 fi
+
+# breaches FOLDER: what the headers below FOLDER/mneme may not hold, with file and line.
+breaches() {
+  find "$1/mneme" -type f \( -name '*.h' -o -name '*.hpp' \) -exec awk 'length > 100 {
+    print FILENAME ":" FNR ": " length " columns, more than 100" }' {} +
+  for header in "$1"/mneme/*.h; do
+    [ "$(basename "$header")" != sdk.h ] || continue
+    grep -nE 'static inline|__attribute__' "$header" | sed "s|^|$header: code in the specification: |" || true
+    grep -nE '^[[:space:]]*#[[:space:]]*include' "$header" | grep -vE '<std(def|int)\.h>|"mneme/[a-z]+\.h"' |
+      sed "s|^|$header: includes more than stddef.h and stdint.h: |" || true
+  done
+}
+breaches "$include" >"$work/breaches"
+if [ -s "$work/breaches" ]; then
+  cat "$work/breaches"
+  failures=$((failures + 1))
+fi
 if [ "$failures" -gt 0 ]; then exit 1; fi
 
 # The check can fail: padding that nobody wrote down is refused.
@@ -66,4 +85,9 @@ if command -v gcc >/dev/null; then
     exit 1
   fi
 fi
+mkdir -p "$work/bad/mneme"
+printf '#include <string.h>\nstatic inline int f(void) { return 0; }\n/* %0100d */\n' 0 >"$work/bad/mneme/bad.h"
+for words in 'bad.h:3: 106 columns' 'code in the specification: 2:' 'more than stddef.h and stdint.h: 1:'; do
+  breaches "$work/bad" | grep -qF "$words" || { echo "FAIL: no breach '$words'"; exit 1; }
+done
 echo "$checked compilations of single headers passed"

@@ -1,15 +1,68 @@
-/* mneme/abi.h: the words that every other header of the ABI uses.
+/* mneme/abi.h: the types and rules that every other header of the ABI uses.
  *
- * Rules of the whole ABI (architecture.md, section 4):
- *  - Structs that cross the boundary start with `struct_size` (bytes, set by the side that owns the memory) and `flags`. They only ever grow at the end. A field
- *    that lies beyond the other side's struct_size reads as zero, and zero always means "absent" or "the default". `reserved` fields are zero; they, bits that no header defines and values outside an enumeration are refused.
- *    The host gives structs that a plugin fills at least 512 bytes of zeroed room. mneme_view, mneme_shape and mneme_attr lie in plain arrays: their layout is frozen.
- *  - Fixed-width types only; padding is explicit (these headers compile alone under -std=c11 -Wall -Wextra -Wpadded -Werror, and as C++17).
- *  - Arrays of structs carry a count and a stride in bytes.
- *  - Every function that can fail returns a mneme_status (0 = done) and fills the caller's mneme_error. No exception crosses the boundary in either direction.
- *  - Strings are UTF-8, NUL-terminated, and valid for the duration of the call unless a comment says otherwise.
- *  - [setup]: may be called only inside `create`.  [hook]: only inside a hook, with that hook's mneme_ctx, on the thread that runs the hook.  [any]: at any time
- *    after negotiation, from any thread.
+ * The headers of this folder with the ending .h are the specification of the ABI between the host
+ * and a memory plugin; sdk.h alone is no part of it. Sizes have the fixed letters of
+ * docs/notation.md: B lanes, T tokens of a segment, m rows, L layers, H heads, d width of a head,
+ * D model width.
+ *
+ * Marks in comments: when and where a function may be called
+ *   [any]          at any time after negotiation, from any thread
+ *   [setup]        inside `create` alone, with its mneme_setup, on the thread that runs it
+ *   [hook]         inside a hook, with its mneme_ctx, on the thread that runs it
+ *   [layer hook]   as [hook], in hooks that have a layer: stages 2, 3, 5, 6 and 7
+ *   [stage N]      as [hook], in the hook of that stage alone (stages: plugin.h)
+ * and of functions that the plugin gives: from where the host calls them
+ *   [any thread]   from any thread, for one tier never from two at once
+ *   [hook thread]  from the thread that runs the hook in which the call was made
+ *   [stage N]      at that stage, from any thread, for one tier never from two at once
+ *
+ * Structs
+ *   Structs that cross the boundary start with `struct_size` and `flags`. struct_size is set by the
+ *   side that allocates the struct, also when the other side fills it (MNEME_INIT). Structs grow at
+ *   the end only. The receiver reads a field beyond the given size as zero, and zero always means
+ *   "absent" or "the default".
+ *   `reserved` fields are 0. They, bits that no header defines, and values outside an enumeration
+ *   are refused with MNEME_E_INVALID_ARGUMENT and the field's name: only so may a later minor give
+ *   them a meaning.
+ *   The host gives structs that hooks, `create` or negotiation fill at least 512 zeroed bytes, for
+ *   the fields of a newer plugin. Arrays of structs that may grow carry a count and a stride in
+ *   bytes. mneme_view, mneme_shape and mneme_attr lie in plain arrays: their layout is frozen.
+ *   Types have fixed widths and padding is explicit: each header compiles alone under -std=c11
+ *   -Wall -Wextra -Wpadded -Werror, and as C++17.
+ *
+ * Strings are UTF-8, end in NUL, and are valid during the call unless a comment says otherwise.
+ *
+ * Errors
+ *   A function that can fail returns a mneme_status and fills the caller's mneme_error, which may
+ *   be NULL. A hook passes the `error` that it got to the host's functions and returns their status
+ *   unchanged. Every function of the host that takes a mneme_ctx or mneme_setup can fail with
+ *     MNEME_E_INVALID_ARGUMENT   the mneme_ctx or mneme_setup is NULL or of a call that is over; a
+ *                                handle is dead; a pointer that is needed is NULL; struct_size was
+ *                                not set; a field or flag holds a value that is not defined
+ *     MNEME_E_OUT_OF_MEMORY      memory of the host or of the device
+ *     MNEME_E_INTERNAL           an error of the host itself
+ *   which the comments of the functions do not repeat. After an error the values that a function
+ *   was to fill are unspecified.
+ *   No exception and no longjmp crosses the boundary. An exception that leaves a function of the
+ *   plugin all the same is answered as a status is, with its type and text: MNEME_E_OUT_OF_MEMORY
+ *   for std::bad_alloc, else MNEME_E_INTERNAL.
+ *
+ * Who owns what, until when
+ *   handle that a hook was given, or got     the host; until the hook returns
+ *     from a function marked "borrowed"
+ *   handle that another function returned    one reference is the plugin's; until it is released
+ *                                            (mneme_tensor_api.release) or the hook returns, when
+ *                                            the host releases what is left
+ *   handle that a hook gives back            the host takes a reference of its own
+ *   pointers and structs in a hook's input   the host; until the hook returns. Writing into the
+ *                                            segment is an error
+ *   mneme_ctx; mneme_setup                   the host; until the hook, or `create`, returns
+ *   ids of ops                               the host; for the process's life
+ *   ids of parameters, slots, queues,        the host; for the instance's life
+ *     kernels
+ *   parameters, slots, queues, waiting       the host initialises, commits, resets, copies, saves
+ *     rows, draws                            and counts them
+ *   the plugin's table, options, texts       the plugin; for the process's life
  */
 #ifndef MNEME_ABI_H_
 #define MNEME_ABI_H_
@@ -21,7 +74,8 @@
 extern "C" {
 #endif
 
-/* While the major is 0 any minor may change the ABI, so host and plugin must agree on the minor. */
+/* Version of the ABI. While the major is 0 any minor may change anything, so host and plugin must
+ * agree on the minor; 1.0 freezes the ABI. */
 #define MNEME_ABI_MAJOR 0u
 #define MNEME_ABI_MINOR 1u
 #define MNEME_ABI_MAKE(major, minor) (((uint32_t)(major) << 16) | (uint32_t)(minor))
@@ -33,22 +87,33 @@ typedef int32_t mneme_status;
 
 enum {
   MNEME_OK = 0,
-  MNEME_E_INVALID_ARGUMENT = 1, /* a handle, attribute, count or pointer that the callee's contract rules out */
-  MNEME_E_UNSUPPORTED = 2,      /* understood, but not offered by this side */
+  /* A handle, attribute, count, pointer or combination of options that the contract rules out. */
+  MNEME_E_INVALID_ARGUMENT = 1,
+  /* Understood, but not offered: an op that is missing, a position scheme that does not fit. */
+  MNEME_E_UNSUPPORTED = 2,
+  /* A tensor does not fit what the function's comment says. */
   MNEME_E_SHAPE = 3,
   MNEME_E_DTYPE = 4,
   MNEME_E_DEVICE = 5,
   MNEME_E_OUT_OF_MEMORY = 6,
-  MNEME_E_CUDA = 7, /* native_code holds the cudaError_t */
+  /* CUDA failed; where the plugin says so, native_code holds the cudaError_t. */
+  MNEME_E_CUDA = 7,
+  /* For plugins: a number that it cannot work with (of the constants that it makes: a hook sees no
+   * other values). */
   MNEME_E_NUMERIC = 8,
-  MNEME_E_STATE = 9, /* called at a moment at which it may not be called */
+  /* Called at a stage, or under traits, where it may not be called. */
+  MNEME_E_STATE = 9,
+  /* For mneme_negotiate_v1: no common ABI version. */
   MNEME_E_VERSION = 10,
+  /* For plugins: reading or writing a file failed, or the work was given up. */
   MNEME_E_IO = 11,
   MNEME_E_CANCELLED = 12,
+  /* An error of the callee itself, or an exception of unknown kind. */
   MNEME_E_INTERNAL = 13
 };
 
-/* An error, owned by the caller of the function that fills it; no heap, no free function. file and message are always NUL-terminated. */
+/* An error. Owned by the caller of the function that fills it: no heap, nothing to free. The host
+ * adds plugin, tier, hook, layer, op and shapes, so a plugin's message says what failed alone. */
 typedef struct mneme_error {
   uint32_t struct_size;
   uint32_t flags;
@@ -56,12 +121,21 @@ typedef struct mneme_error {
   int32_t native_code; /* an error number of CUDA or of the system, 0 = none */
   int32_t line;
   uint32_t reserved;
-  char file[128];
-  char message[1024];
+  char file[128];     /* ends in NUL; empty = unknown */
+  char message[1024]; /* ends in NUL */
 } mneme_error;
 
-/* Element types. f64 exists on the CPU path of every op and kernel, so that finite differences can check every gradient. */
-enum { MNEME_F32 = 1, MNEME_BF16 = 2, MNEME_F16 = 3, MNEME_F64 = 4, MNEME_I32 = 5, MNEME_I64 = 6, MNEME_BOOL = 7 };
+/* Element types. f64 exists on the CPU path of every op and kernel, so that finite differences can
+ * check every gradient. */
+enum {
+  MNEME_F32 = 1,
+  MNEME_BF16 = 2,
+  MNEME_F16 = 3,
+  MNEME_F64 = 4,
+  MNEME_I32 = 5,
+  MNEME_I64 = 6,
+  MNEME_BOOL = 7 /* one byte, 0 or 1 */
+};
 
 /* Device types, with DLPack's numbers. */
 enum { MNEME_DEVICE_CPU = 1, MNEME_DEVICE_CUDA = 2 };
@@ -73,27 +147,27 @@ enum { MNEME_DEVICE_CPU = 1, MNEME_DEVICE_CUDA = 2 };
 /* In a slot's declared shape: an extent that may change from write to write, 0 at the start. */
 #define MNEME_ANY ((int64_t)-2)
 
-/* A tensor of the host. 0 = no tensor.
- *
- * Every handle belongs to the hook call in which it was obtained and dies when that hook returns: a plugin holds no state. Handles that the host passes in are
- * borrowed. Handles that an op or another host function returns carry one reference; mneme_tensor_api.release gives it back early (which frees memory when no
- * gradient needs it), and whatever is left is released by the host when the hook returns, so that plain C needs no clean-up code. A dead handle is an error with a
- * message, never a crash. */
+/* A tensor of the host; 0 = no tensor. A handle belongs to the hook call in which it was obtained
+ * and dies when that hook returns; plain C needs no clean-up code. Using a dead handle is an error
+ * with a message, never a crash. Which handles carry a reference: "Who owns what" above. */
 typedef uint64_t mneme_tensor;
 
-/* Opaque objects of the host. */
+/* Opaque objects of the host. A mneme_setup or mneme_ctx is a number that the host looks up, and
+ * every call gets its own. */
 typedef struct mneme_host mneme_host;   /* lives as long as the process */
 typedef struct mneme_setup mneme_setup; /* lives during one `create` */
 typedef struct mneme_ctx mneme_ctx;     /* lives during one hook call */
 
-/* A borrowed view of memory with DLTensor's layout (DLPack 1.x). The host sends one normal form: strides in elements and never NULL when ndim > 0, strides of
- * dimensions of extent 1 as if contiguous, byte_offset 0, data NULL when the tensor has no element. */
+/* A borrowed view of memory with the layout of DLPack 1.x's DLTensor. The host sends one normal
+ * form: contiguous, byte_offset 0; shape and strides NULL exactly when ndim is 0; strides in
+ * elements, those of dimensions of extent 1 as if contiguous; data NULL when the tensor has no
+ * element. */
 typedef struct mneme_view {
   void* data;
   int32_t device_type;
   int32_t device_id;
   int32_t ndim;
-  uint8_t dtype_code; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
+  uint8_t dtype_code; /* 0 int, 2 float, 4 bfloat, 6 bool */
   uint8_t dtype_bits;
   uint16_t dtype_lanes; /* 1 */
   int64_t* shape;

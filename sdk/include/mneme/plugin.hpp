@@ -22,9 +22,14 @@
 //   };
 //   MNEME_PLUGIN(DecayedMean, "org.example.decayed_mean", "0.1.0")
 //
-// Nothing here crosses the boundary: what crosses is the C ABI of plugin.h. All names live in an
-// inline namespace of the SDK's version, so that plugins of two SDKs never share code. Include it
-// in any number of files of a plugin; MNEME_PLUGIN stands in exactly one.
+// Nothing here crosses the boundary: what crosses is the C ABI of plugin.h, where stages and hooks
+// are explained. All names live in an inline namespace of the SDK's version, so that plugins of two
+// SDKs never share code. Include it in any number of files of a plugin; MNEME_PLUGIN stands in
+// exactly one.
+//
+// Functions throw mneme::Failure with the host's code and text and the line of the hook or
+// constructor that made the call, operators included; an input that is empty because the tier does
+// not want it names its MNEME_WANT_* bit. What leaves a hook becomes the host's mneme_error.
 //
 //   cpp/failure.hpp        errors                    cpp/tensor.hpp    Tensor, Shape
 //   cpp/ops.hpp            ops as functions          cpp/options.hpp   option schema
@@ -43,9 +48,10 @@
 #include "mneme/cpp/log.hpp"
 #include "mneme/cpp/ops.hpp"
 #include "mneme/cpp/parallel.hpp"
+#include "mneme/sdk.h"
 
-// Host groups that a plugin of this layer is given: those that it always calls, and ("?", where the
-// host has them) those that it can do without. The host gives no group that the note does not list.
+// The host's function groups that this layer uses, for the note: those that it always calls, and
+// with "?" those that it can do without. The host gives no group that the note does not list.
 #define MNEME_PLUGIN_CPP_FEATURES                                        \
   "mneme.tensor/1 mneme.op/1 mneme.state/1 mneme.layer/1 mneme.config/1" \
   " mneme.log/1? mneme.probe/1? mneme.parallel/1?"
@@ -55,8 +61,8 @@
 #define MNEME_PLUGIN(Class, id_text, version_text) \
   MNEME_PLUGIN_WITH_FEATURES(Class, id_text, version_text, MNEME_PLUGIN_CPP_FEATURES)
 
-// As MNEME_PLUGIN, with the host groups that the note lists. A plugin with kernels or random draws
-// says which it uses: MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL " " MNEME_GROUP_RANDOM.
+// As MNEME_PLUGIN, with the list of groups that the note gets. A plugin with kernels or random
+// draws adds theirs: MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL " " MNEME_GROUP_RANDOM.
 #define MNEME_PLUGIN_WITH_FEATURES(Class, id_text, version_text, features_text)          \
   MNEME_PLUGIN_NOTE(id_text, version_text, features_text);                               \
   extern "C" MNEME_EXPORT mneme_status mneme_negotiate_v1(const mneme_host_offer* offer, \

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mneme/plugin.h"
+#include "mneme/sdk.h"
 
 #define TRY(call)                     \
   do {                                \

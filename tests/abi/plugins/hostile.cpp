@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "mneme/plugin.h"
+#include "mneme/sdk.h"
 
 namespace {
 

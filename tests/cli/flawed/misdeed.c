@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mneme/plugin.h"
+#include "mneme/sdk.h"
 
 static int nothing;
 static int* volatile nowhere; /* NULL, which the compiler does not know */

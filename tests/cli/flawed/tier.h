@@ -3,7 +3,7 @@
 #ifndef MNEME_TESTS_CLI_FLAWED_TIER_H_
 #define MNEME_TESTS_CLI_FLAWED_TIER_H_
 
-#include "mneme/plugin.h"
+#include "mneme/sdk.h"
 
 static int instance_of_nothing;
 

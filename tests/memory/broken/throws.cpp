@@ -1,7 +1,7 @@
 // Lets a C++ exception out of the entry point or, with TEST_THROW_IN_INIT, out of init.
 #include <stdexcept>
 
-#include "mneme/plugin.h"
+#include "mneme/sdk.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #ifndef MNEME_TESTS_MEMORY_BROKEN_TIER_H_
 #define MNEME_TESTS_MEMORY_BROKEN_TIER_H_
 
-#include "mneme/plugin.h"
+#include "mneme/sdk.h"
 
 #ifndef TEST_ID
 #define TEST_ID "org.example.tier"

@@ -1,4 +1,5 @@
-// From a tier class to the plugin's table: trampolines that catch everything.
+// From a tier class to the plugin's table: functions that build the C++ views of what the host
+// gives and catch every exception.
 #pragma once
 
 #include <memory>

@@ -8,12 +8,12 @@
 #include <string>
 #include <utility>
 
-#include "mneme/plugin.h"
+#include "mneme/sdk.h"
 
 namespace mneme {
 inline namespace sdk_0_1 {
 
-// Where in the author's source a function of this layer was called: the default argument of its
+// Where in the plugin's source a function of this layer was called: the default argument of its
 // last parameter, so that errors name that place and not the SDK's own.
 struct CallSite {
   const char* file = "";
@@ -25,8 +25,8 @@ struct CallSite {
 };
 
 // What a hook throws, and what a failed call of the host becomes: code and text of the host are
-// carried unchanged, file and line are the author's. Never crosses the boundary; the trampolines
-// turn it into the caller's mneme_error.
+// carried unchanged, file and line are the plugin's. Never crosses the boundary: entry.hpp turns it
+// into the caller's mneme_error.
 class Failure : public std::exception {
  public:
   Failure(mneme_status code, std::string message, std::string file, int32_t line,

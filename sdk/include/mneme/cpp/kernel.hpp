@@ -14,8 +14,8 @@
 // kFlags, backward_cpu, forward_cuda and backward_cuda are optional. The tier keeps a Scale in a
 // member, scale_, and its constructor says s.kernel(scale_).
 //
-// Functions may throw mneme::Failure. mneme::visit_float and visit_bytes choose a template instance
-// by dtype.
+// Functions may throw mneme::Failure; mneme/kernel.h says what each may do. mneme::visit_float and
+// visit_bytes choose a template instance by dtype.
 #pragma once
 
 #include <cstddef>
@@ -81,7 +81,9 @@ class View {
   const mneme_view* raw_;
 };
 
-// What one call works on. Inputs are contiguous.
+// What one call works on (mneme_kernel_call). Views are borrowed for the call; inputs are
+// contiguous, and outputs, saved tensors and workspace are not cleared. integer() and real() fail
+// with MNEME_E_INVALID_ARGUMENT for a scalar that the call was not given.
 class KernelCall {
  public:
   KernelCall(const mneme_kernel_call& raw, const char* name) noexcept : raw_(&raw), name_(name) {}
@@ -124,7 +126,7 @@ struct TypedShape {
   Shape shape;
 };
 
-// Shapes in, shapes out.
+// Shapes in, shapes out: infer fills every output and saved tensor (mneme_kernel_plan).
 class KernelPlan {
  public:
   explicit KernelPlan(mneme_kernel_plan& raw) noexcept : raw_(&raw) {}

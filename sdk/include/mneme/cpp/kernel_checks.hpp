@@ -1,4 +1,4 @@
-// What the kernels' infer functions say about inputs that do not fit.
+// Checks of shapes for kernels' infer functions, and their messages.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// The layer of the backbone that a hook runs in: its context, projections and attention.
+// The layer of the backbone that a hook runs in: its context, projections and attention. Errors of
+// its functions are those of mneme_layer_api (mneme/layer.h).
 #pragma once
 
 #include "mneme/cpp/segment.hpp"
@@ -22,27 +23,27 @@ enum class Weight : uint32_t {
   kContentBias = MNEME_WEIGHT_CONTENT_BIAS,   // [H,d], relative schemes only
   kPositionBias = MNEME_WEIGHT_POSITION_BIAS  // as kContentBias
 };
-// What an offset between a query and a key means to a table of positions.
+// What an offset o of a key from its query means to a table of positions: the distance |o|, or -o.
 enum class Offset : uint32_t { kDistance = 0, kSigned = MNEME_POSITIONS_SIGNED };
 // Whether gradients flow into the layer's weights; into the rows they always do.
 enum class WeightGradient : uint32_t { kFlows = 0, kStops = MNEME_NO_WEIGHT_GRADIENT };
 
-// Where the rows of a block stand, and what is added to their scores.
+// Where the rows of a block stand (MNEME_POSITION_*), and what is added to their scores.
 struct BlockSettings {
   uint32_t position = MNEME_POSITION_PLACE;
   Tensor distance;  // MNEME_POSITION_EXPLICIT: [B|1,m] i64, to the segment's first token
   Tensor bias;      // [B|1,H|1,T|1,m], differentiable; -inf = absent
 };
 
-// What local attention made, in absorb after the segment; empty tensors unless wanted. (read gets
-// the same in Queries.)
+// What the layer's attention made, for absorb at stage 7; tensors are empty unless wanted. (read
+// gets the same in Queries.)
 struct Local {
   Tensor z;               // [B,T,H,d]
   Tensor lse;             // [B,H,T]
   Tensor q;               // [B,T,H,d] without position terms or biases
   Tensor k;               // as q
   Tensor v;               // as q
-  Tensor mass;            // [B,R+T] attention mass per key column
+  Tensor mass;            // [B,R+T] f32, detached: attention mass of each key column
   int64_t mass_rows = 0;  // R, this tier's columns
   Tensor context_k;       // [B,R,H,d] keys of this tier's own blocks, first to last, detached
   Tensor context_v;       // as context_k
@@ -50,7 +51,7 @@ struct Local {
   bool is_own_segment = false;
 };
 
-// One call of the backbone's attention; fields as in mneme_attention (layer.h).
+// One call of the backbone's attention; fields as in mneme_attention (mneme/layer.h).
 struct Attention {
   Tensor q;  // [B,Tq,H,d]
   Tensor k;  // [B,K,H,d]
@@ -64,17 +65,17 @@ struct Attention {
   bool has_positions = false;     // MNEME_ATTENTION_POSITIONS
   bool has_content_bias = false;  // MNEME_ATTENTION_CONTENT_BIAS
   bool has_dropout = false;       // MNEME_ATTENTION_DROPOUT
-  Tensor key_valid;
-  Tensor bias;
-  Tensor content_bias;
-  Tensor position_bias;
-  Tensor virtual_logit;
-  Tensor virtual_value;
-  double scale = 0.0;
+  Tensor key_valid;               // [B,K] bool; empty = all
+  Tensor bias;                    // [B|1,H|1,Tq|1,K] added to the scaled scores
+  Tensor content_bias;            // [H,d] in place of the layer's
+  Tensor position_bias;           // [H,d] in place of the layer's
+  Tensor virtual_logit;           // [B,H,Tq] f32 or f64: one extra key a query ...
+  Tensor virtual_value;           // [B,Tq,H,d]: ... and its value
+  double scale = 0.0;             // 0 = 1/sqrt(d)
 };
 struct AttentionResult {
   Tensor z;    // [B,Tq,H,d]
-  Tensor lse;  // [B,H,Tq]
+  Tensor lse;  // [B,H,Tq], at least f32, before dropout
 };
 
 // A layer during absorb, context, ride or read.
@@ -90,7 +91,8 @@ class Layer : public Segment {
   const Tensor& x() const noexcept { return x_; }
   const Local& local() const noexcept { return local_; }
 
-  // The norm before attention as the layer does it; identity in a post-norm layer.
+  // The norm before attention as the layer does it, [B,m,D] -> [B,m,D]; identity in a post-norm
+  // layer.
   Tensor norm(const Operand& rows, WeightGradient gradient = WeightGradient::kFlows) const {
     const CallSite site = rows.site();
     mneme_tensor out = 0;
@@ -112,6 +114,8 @@ class Layer : public Segment {
         error, site);
     return Tensor::adopt(out);
   }
+  // A weight itself, f32, f64 in f64 runs. Errors: MNEME_E_UNSUPPORTED for a bias that the position
+  // scheme does not have.
   Tensor weight(Weight which, WeightGradient gradient = WeightGradient::kFlows,
                 CallSite site = CallSite::here()) const {
     mneme_tensor out = 0;
@@ -122,7 +126,7 @@ class Layer : public Segment {
     return Tensor::borrow(out);
   }
   // Projected positions of keys that stand least .. least+count-1 places after their query,
-  // [H,count,d] in the compute dtype. Relative schemes only.
+  // [H,count,d] in the compute dtype. Errors: MNEME_E_UNSUPPORTED outside the relative schemes.
   Tensor positions(int64_t least, int64_t count, Offset offset = Offset::kDistance,
                    CallSite site = CallSite::here()) const {
     mneme_tensor out = 0;
@@ -132,6 +136,7 @@ class Layer : public Segment {
                   error, site);
     return Tensor::adopt(out);
   }
+  // The backbone's attention. A query without keys gives z = 0, lse = -inf.
   AttentionResult attention(const Attention& call, CallSite site = CallSite::here()) const {
     mneme_attention raw = MNEME_INIT(mneme_attention);
     raw.flags = (call.has_positions ? MNEME_ATTENTION_POSITIONS : 0U) |
@@ -161,7 +166,7 @@ class Layer : public Segment {
     return {Tensor::adopt(z), Tensor::adopt(lse)};
   }
 
-  // absorb and ride only: lets rows go to the next tier that is fed with released rows.
+  // absorb and ride only: lets rows (kHidden) go to the later tiers that this one feeds, detached.
   // Needs Setup::releases().
   void release(const Rows& rows, CallSite site = CallSite::here()) const {
     const mneme_rows raw = rows.raw(site);

@@ -15,7 +15,8 @@ enum class LogLevel : uint32_t {
   kError = MNEME_LOG_ERROR
 };
 
-// One line; the host adds `plugin_id`. Anywhere but in negotiation; a host without a log drops it.
+// Logs one line; the host puts `plugin_id`, the plugin's own, before it. From any thread, at any
+// time after negotiation. A host without a log drops it.
 inline void log_line(LogLevel level, const char* plugin_id, const std::string& line,
                      CallSite site = CallSite::here()) {
   const mneme_log_api* api = detail::optional_group(detail::groups.log, MNEME_GROUP_LOG, site);

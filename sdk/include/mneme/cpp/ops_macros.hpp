@@ -1,4 +1,4 @@
-// Short forms for the op headers; ops_undefine.hpp takes them away again.
+// Short forms for the op headers; ops_undefine.hpp removes them again.
 // NOLINTBEGIN(readability-identifier-naming)
 
 // The tag of an op: its name as the host knows it.

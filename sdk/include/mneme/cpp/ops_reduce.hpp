@@ -19,7 +19,7 @@ MNEME_SDK_SINGLE_REDUCTION(prod)
 MNEME_SDK_SINGLE_REDUCTION(argmax)
 MNEME_SDK_SINGLE_REDUCTION(argmin)
 MNEME_SDK_OP(var)
-// The divisor is the count less `correction`.
+// The divisor is the number of elements less `correction`.
 template <typename Use = void>
 Tensor var(const Operand& x, const Dims& dims, bool keepdim = false, int64_t correction = 1) {
   return detail::run<detail::op::var, Use>(
@@ -44,7 +44,7 @@ Tensor cumsum(const Operand& x, int64_t dim) {
   return detail::run<detail::op::cumsum, Use>(x.site(), {x.raw()}, {detail::attr("dim", dim)});
 }
 
-// Elements and where they stood (i64).
+// Elements in order, and the index (i64) of each along the dimension.
 struct Ordered {
   Tensor values;
   Tensor indices;
@@ -67,7 +67,8 @@ Ordered topk(const Operand& x, int64_t k, int64_t dim = -1, bool largest = true,
   return {std::move(out[0]), std::move(out[1])};
 }
 MNEME_SDK_OP(searchsorted)
-// Number of elements of `sorted` below each value; at most it when `right`.
+// For each value the number of elements of `sorted` that are less than it; with `right`, less or
+// equal.
 template <typename Use = void>
 Tensor searchsorted(const Operand& sorted, const Operand& values, bool right = false) {
   return detail::run<detail::op::searchsorted, Use>(sorted.site(), {sorted.raw(), values.raw()},

@@ -8,7 +8,7 @@ namespace mneme {
 inline namespace sdk_0_1 {
 
 MNEME_SDK_OP(reshape)
-// One extent may be -1: what is left over.
+// One extent may be -1: it follows from the others.
 template <typename Use = void>
 Tensor reshape(const Operand& x, const Shape& shape) {
   return detail::run<detail::op::reshape, Use>(x.site(), {x.raw()}, {detail::attr("shape", shape)});
@@ -110,7 +110,7 @@ Tensor pad(const Operand& x, const Shape& pads, double value = 0.0) {
       x.site(), {x.raw()}, {detail::attr("pads", pads), detail::attr("value", value)});
 }
 
-// index is i64.
+// index is i64 in all of these; `mneme abi ops` says how its shape relates to that of x.
 MNEME_SDK_OP(gather)
 template <typename Use = void>
 Tensor gather(const Operand& x, const Operand& index, int64_t dim) {

@@ -1,4 +1,4 @@
-// Takes the short forms of ops_macros.hpp away again. No include guard: every op header ends with
+// Removes the short forms of ops_macros.hpp. No include guard: every op header ends with
 // it.
 #undef MNEME_SDK_OP
 #undef MNEME_SDK_UNARY

@@ -10,8 +10,8 @@ inline namespace sdk_0_1 {
 
 // Calls body(begin, end) on disjoint ranges that cover 0 .. count - 1, each of at least `grain`
 // pieces but the last, on the host's own threads; returns when all are done. The body may not throw
-// and may not call the host, and results may not depend on how the ranges are cut. One range where
-// no host is looked up, or an older one without threads to lend.
+// and may not call the host, and results may not depend on how the ranges are cut. Without a host
+// (a kernel that is tested alone), or on one without this group, it calls body once.
 template <typename Body>
 void parallel_for(int64_t count, int64_t grain, const Body& body,
                   CallSite site = CallSite::here()) {

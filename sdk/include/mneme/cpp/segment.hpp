@@ -9,8 +9,9 @@ inline namespace sdk_0_1 {
 
 class Segment;
 
-// A slot's value in the running hook: converts to a Tensor (the newest value, with its graph),
-// assignment writes.
+// A slot's value in the running hook: converts to a Tensor (the newest value, with its graph);
+// assignment writes. Errors of assignment: MNEME_E_SHAPE and MNEME_E_DTYPE against the declaration
+// (nothing is cast).
 class SlotValue {
  public:
   SlotValue(const mneme_state_api& api, Slot slot, CallSite site) noexcept
@@ -37,7 +38,7 @@ class SlotValue {
   CallSite site_;
 };
 
-// Whole numbers of every lane in the running hook, on the CPU.
+// The values of a slot of counts in the running hook: [B] whole numbers, on the CPU.
 class CountsValue {
  public:
   CountsValue(const mneme_state_api& api, Counts counts, int64_t lanes) noexcept
@@ -50,7 +51,8 @@ class CountsValue {
         error, site);
     return values;
   }
-  // One value a lane, which may depend on shapes, configuration and CPU counts alone.
+  // Values may depend on shapes, configuration and CPU counts alone. Errors: MNEME_E_SHAPE for
+  // another number than B.
   void set(const std::vector<int64_t>& values, CallSite site = CallSite::here()) const {
     detail::HostError error;
     detail::check(
@@ -64,10 +66,11 @@ class CountsValue {
   int64_t lanes_;
 };
 
-// A queue's rows in the running hook.
+// A queue's rows in the running hook. Rows that it gives are borrowed until the hook returns.
 class QueueValue {
  public:
   QueueValue(const mneme_state_api& api, Queue queue) noexcept : api_(&api), queue_(queue) {}
+  // Rows, invalid ones included; the same number for all lanes.
   int64_t size(CallSite site = CallSite::here()) const {
     int64_t rows = 0;
     detail::HostError error;
@@ -93,7 +96,8 @@ class QueueValue {
     detail::check(api_->queue_rows(detail::ctx(site), queue_.id, &out, &error.raw), error, site);
     return Rows::borrow(out);
   }
-  // Appends a block, detached and immutable from then on.
+  // Appends a block, detached and immutable from then on. Errors: MNEME_E_INVALID_ARGUMENT for
+  // another kind than the queue's or without an attribute that it keeps; MNEME_E_SHAPE.
   void append(const Rows& rows, CallSite site = CallSite::here()) const {
     const mneme_rows raw = rows.raw(site);
     detail::HostError error;
@@ -107,15 +111,15 @@ class QueueValue {
                   site);
     return Rows::borrow(out);
   }
-  // Removes the n oldest rows without returning, and so without copying, them.
+  // Removes the n oldest rows, at most what is there, without copying them.
   void drop_oldest(int64_t n, CallSite site = CallSite::here()) const {
     detail::HostError error;
     detail::check(api_->queue_pop_oldest(detail::ctx(site), queue_.id, n, nullptr, &error.raw),
                   error, site);
   }
-  // Replaces the content by one block. `carried`: its first rows that are the queue's newest rows,
-  // the others being the newest rows of the layer's x, so that cached projections are kept; -1 = no
-  // such relation.
+  // Replaces the content by one block. `carried` says that its first `carried` rows are the queue's
+  // newest ones and its others the newest rows of the layer's x, so that the keys and values kept
+  // with them stay; -1 = there is no such relation. Errors: as append.
   void assign(const Rows& rows, int64_t carried = -1, CallSite site = CallSite::here()) const {
     const mneme_rows raw = rows.raw(site);
     detail::HostError error;
@@ -140,7 +144,9 @@ class QueueValue {
 };
 
 // The running segment, given to begin and finish; Layer adds what belongs to a layer. Valid during
-// the hook.
+// the hook. Functions throw Failure with the host's code and text; for an object of a layer in
+// begin and finish the code is MNEME_E_STATE, for a name that was not declared
+// MNEME_E_INVALID_ARGUMENT.
 class Segment {
  public:
   Segment(const mneme_segment& raw, const detail::Directory& directory) noexcept
@@ -177,6 +183,7 @@ class Segment {
   DType compute_dtype() const noexcept { return static_cast<DType>(raw_->compute_dtype); }
   const mneme_segment& raw() const noexcept { return *raw_; }
 
+  // The current layer's parameter, or the model's, with gradient in training.
   Tensor parameter(Parameter id, CallSite site = CallSite::here()) const {
     mneme_tensor out = 0;
     detail::HostError error;
@@ -187,6 +194,7 @@ class Segment {
     return parameter(detail::Directory::find(directory_->parameters, "parameter", name, site),
                      site);
   }
+  // State of the current layer, or of the model, to read and to write.
   SlotValue slot(Slot id, CallSite site = CallSite::here()) const {
     return {state(site), id, site};
   }
@@ -204,7 +212,9 @@ class Segment {
     return queue(detail::Directory::find(directory_->queues, "queue", name, site), site);
   }
 
-  // Runs a kernel under autograd.
+  // Runs a kernel under autograd: its outputs. No input may be empty. Errors: what the kernel's
+  // infer and forward give; MNEME_E_INVALID_ARGUMENT for another number of inputs; MNEME_E_DEVICE
+  // where it has no CUDA function.
   std::vector<Tensor> call(KernelId kernel, std::initializer_list<Tensor> inputs,
                            std::initializer_list<int64_t> integers = {},
                            std::initializer_list<double> reals = {},
@@ -234,8 +244,10 @@ class Segment {
                 integers, reals, site);
   }
 
-  // An auxiliary loss: value [B] (or [] for all lanes), weight [B] (empty = 1 for each lane). The
-  // class declares its name in kLosses.
+  // An auxiliary loss: value [B] (or [] for all lanes), weight [B] (empty = 1 for each lane); where
+  // the weight is 0 the value is not looked at. Its mean over lanes and calls, summed over layers,
+  // times the manifest's weight.<name>, is added to the loss. Errors: MNEME_E_INVALID_ARGUMENT for
+  // a name that kLosses does not declare; MNEME_E_SHAPE; MNEME_E_DTYPE.
   void aux(const char* name, const Operand& value, const Operand& weight = {}) const {
     const CallSite site = value.site();
     detail::HostError error;
@@ -251,13 +263,13 @@ class Segment {
         layer_api(site).metric(detail::ctx(site), name, value.raw(), weight.raw(), &error.raw),
         error, site);
   }
-  // Draws [B, ...] in [0,1) that are the same for the same seed, lane, segment and name; f32 or
-  // f64.
+  // Draws [B, ...] in [0,1), f32 or f64, that are the same for the same seed, tier, layer, lane,
+  // segment and name. Errors: MNEME_E_SHAPE when the first extent is not B; MNEME_E_DTYPE.
   Tensor uniform(const char* name, const Shape& shape, DType dtype = DType::kF32,
                  CallSite site = CallSite::here()) const {
     return draw(&mneme_random_api::uniform, name, shape, dtype, site);
   }
-  // As uniform, with mean 0 and deviation 1.
+  // As uniform, from the normal law of mean 0 and standard deviation 1.
   Tensor normal(const char* name, const Shape& shape, DType dtype = DType::kF32,
                 CallSite site = CallSite::here()) const {
     return draw(&mneme_random_api::normal, name, shape, dtype, site);
@@ -270,6 +282,7 @@ class Segment {
         detail::optional_group(detail::groups.probe, MNEME_GROUP_PROBE, site);
     return api != nullptr && api->wanted(detail::ctx(site), name) != 0;
   }
+  // Publishes a tensor, detached; dropped when nobody wants it.
   void probe(const char* name, const Operand& value) const {
     const CallSite site = value.site();
     const auto& api = detail::group(detail::groups.probe, MNEME_GROUP_PROBE, site);

@@ -1,4 +1,4 @@
-// What the constructor of a tier gets: options, the backbone's sizes, and declarations.
+// What the constructor of a tier gets: the backbone's sizes, options, and declarations.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 namespace mneme {
 inline namespace sdk_0_1 {
 
-// Lives during the constructor. Every function throws Failure with the host's text when the host
-// refuses.
+// Lives during the constructor. Functions throw Failure with the host's code and text when the host
+// refuses; the codes stand at mneme_config_api, mneme_state_api and mneme_kernel_api.
 class Setup {
  public:
   Setup(mneme_setup* setup, const mneme_model_info& model, detail::Directory& directory)
@@ -18,7 +18,7 @@ class Setup {
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
 
-  // The backbone.
+  // The backbone, as mneme_model_info describes it.
   int64_t width() const noexcept { return model_->width; }            // D
   int64_t heads() const noexcept { return model_->heads; }            // H
   int64_t head_width() const noexcept { return model_->head_width; }  // d
@@ -28,14 +28,17 @@ class Setup {
     return {model_->served, model_->served + model_->served_count};
   }
   int64_t segment() const noexcept { return model_->segment; }  // T of the run
+  // Segments through which a slot of Gradient::kThrough keeps its graph.
   int64_t bptt_segments() const noexcept { return model_->bptt_segments; }
+  // model.position: "relative", "disentangled", "alibi", "learned", ... Valid in the constructor.
   std::string_view position() const noexcept { return model_->position; }
   double attention_dropout() const noexcept { return model_->attention_dropout; }
   DType compute_dtype() const noexcept { return static_cast<DType>(model_->compute_dtype); }
   bool is_evaluation() const noexcept { return (model_->flags & MNEME_MODEL_EVALUATION) != 0; }
   bool is_pre_norm() const noexcept { return (model_->flags & MNEME_MODEL_PRE_NORM) != 0; }
 
-  // Options of the schema kOptions.
+  // Values of this instance's options, checked against kOptions. Errors: MNEME_E_INVALID_ARGUMENT
+  // for a key that kOptions does not have, or has with another type.
   int64_t integer(const char* key, CallSite site = CallSite::here()) const {
     int64_t value = 0;
     read_option(site, &mneme_config_api::integer, key, &value);
@@ -70,7 +73,8 @@ class Setup {
     return {values, values + count};
   }
 
-  // A learned tensor, one a served layer or one for the model.
+  // Declares a learned tensor of this shape, one for each layer served or one for the model: f32,
+  // f64 in f64 runs. Errors: MNEME_E_INVALID_ARGUMENT for a bad or taken name, MNEME_E_SHAPE.
   Parameter parameter(const char* name, const Shape& shape, Init init = zeros(),
                       const ParameterSettings& settings = {}, CallSite site = CallSite::here()) {
     mneme_parameter_decl decl = MNEME_INIT(mneme_parameter_decl);
@@ -90,7 +94,8 @@ class Setup {
     return out;
   }
 
-  // State in a tensor. The first extent is kLanes for state that belongs to lanes.
+  // Declares state in a tensor. The first extent is kLanes for state that belongs to lanes; kAny is
+  // an extent that changes with what is written. Errors: as parameter.
   Slot slot(const char* name, const Shape& shape, const SlotStart& start = zeros(),
             const SlotSettings& settings = {}, CallSite site = CallSite::here()) {
     mneme_slot_decl decl = MNEME_INIT(mneme_slot_decl);
@@ -113,7 +118,8 @@ class Setup {
     return out;
   }
 
-  // State in whole numbers that stay on the CPU and that hooks read: one a lane, 0 in a fresh lane.
+  // Declares state in whole numbers that stay on the CPU and that hooks read: one for each lane, 0
+  // in a lane that starts afresh. Errors: as parameter.
   Counts counts(const char* name, Scope scope = Scope::kLayer, uint32_t revision = 0,
                 CallSite site = CallSite::here()) {
     SlotSettings settings;
@@ -126,7 +132,7 @@ class Setup {
     return out;
   }
 
-  // State in rows, first in first out.
+  // Declares state in rows, first in first out. Errors: as parameter.
   Queue queue(const char* name, const QueueSettings& settings = {},
               CallSite site = CallSite::here()) {
     mneme_queue_decl decl = MNEME_INIT(mneme_queue_decl);
@@ -144,7 +150,8 @@ class Setup {
     return out;
   }
 
-  // A kernel (kernel.hpp). `kernel` is passed back in every call: keep it in a member of the tier.
+  // Declares a kernel (kernel.hpp). It is used in every call, until the tier is destroyed: keep it
+  // in a member of the tier. Errors: MNEME_E_INVALID_ARGUMENT for a kernel with too many ports.
   template <typename K>
   KernelId kernel(const K& kernel, CallSite site = CallSite::here()) {
     const auto& api = detail::group(detail::groups.kernel, MNEME_GROUP_KERNEL, site);
@@ -157,24 +164,27 @@ class Setup {
     return out;
   }
 
-  // What the tier is. Moments and sites that are not named follow from the hooks that the class
-  // overrides: absorb runs after the segment, read joins at MNEME_SITE_OUT.
+  // What the tier is (mneme_tier_traits). Without these functions absorb runs at stage 7, after the
+  // segment, and read at MNEME_SITE_OUT, where the class overrides them.
   void absorbs_before_reading() noexcept { traits_.absorb = MNEME_ABSORB_BEFORE_READING; }
   void absorbs_after_segment() noexcept { traits_.absorb = MNEME_ABSORB_AFTER_SEGMENT; }
   void reads_at(uint32_t sites) noexcept { traits_.sites |= sites; }
   // Tensors for absorb, read and finish: MNEME_WANT_* bits.
   void wants(uint64_t bits) noexcept { traits_.wants |= bits; }
-  // Most rows that context emits for a layer, riders included; the host holds the tier to it.
+  // Most rows that context emits for a layer, riders included. The host refuses more.
   void context_rows(int64_t rows) noexcept { traits_.context_rows = rows; }
-  // Most rows that read reaches in a layer beside them; where it is given the host holds the tier
-  // to it.
+  // Most rows of queues that read looks at in a layer beside those. The host refuses more; without
+  // it reports give what read was seen to look at.
   void read_rows(int64_t rows) noexcept { traits_.read_rows = rows; }
   // Longest segment that the tier can serve.
   void max_segment(int64_t length) noexcept { traits_.max_segment = length; }
+  // The tier calls Layer::release.
   void releases() noexcept { traits_.flags |= MNEME_TIER_RELEASES; }
+  // The tier calls Layer::emit_token_bias.
   void emits_token_bias() noexcept { traits_.flags |= MNEME_TIER_TOKEN_BIAS; }
   // With these options begin never gives riders, although the class overrides ride.
   void has_no_riders() noexcept { rides_ = false; }
+  // Losses do not depend on how a text is cut into segments, as long as no row is dropped.
   void is_cut_invariant() noexcept { traits_.flags |= MNEME_TIER_CUT_INVARIANT; }
 
   const mneme_tier_traits& traits() const noexcept { return traits_; }

@@ -8,8 +8,8 @@
 namespace mneme {
 inline namespace sdk_0_1 {
 
-// Ids of what a tier declared; ordinary members of a tier class. Looking up by id is a little
-// faster than by name.
+// Ids of what a tier declared, for members of a tier class. A look-up by id is a little faster than
+// one by name.
 struct Parameter {
   mneme_parameter id = 0;
 };
@@ -49,11 +49,12 @@ enum class Scope : uint32_t { kLayer = MNEME_SCOPE_LAYER, kModel = MNEME_SCOPE_M
 enum class Gradient : uint32_t { kStop = MNEME_GRADIENT_STOP, kThrough = MNEME_GRADIENT_THROUGH };
 enum class Lifetime : uint32_t { kRun = MNEME_LIFETIME_RUN, kSegment = MNEME_LIFETIME_SEGMENT };
 
-// What is rarely given; fields are those of mneme_parameter_decl.
+// What is rarely given of a declaration; fields are those of mneme_parameter_decl, mneme_slot_decl
+// and mneme_queue_decl (mneme/state.h).
 struct ParameterSettings {
   Scope scope = Scope::kLayer;
   double lr_factor = 1.0;
-  const char* group = nullptr;  // weight-decay group; "none" = never decayed
+  const char* group = nullptr;  // weight decay: null = the backbone's rule, "none" = never
 };
 
 // The start value of a slot: zeros(), constant_value(x), or a parameter of the slot's shape without
@@ -90,7 +91,7 @@ struct QueueSettings {
   uint32_t attributes = 0;  // MNEME_ATTRIBUTE_*
   uint32_t revision = 0;
   int64_t start_rows = 0;
-  int64_t capacity = 0;  // rows that are kept at most; 0 = unknown, -1 = none
+  int64_t capacity = 0;  // rows that the tier keeps at most; 0 = unknown, -1 = none
 };
 
 namespace detail {

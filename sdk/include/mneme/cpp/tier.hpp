@@ -1,4 +1,5 @@
-// The base class of a memory, and what its hooks get and give.
+// The base class of a memory, and what its hooks get and give. Stages, and the contract of each
+// hook: mneme/plugin.h.
 #pragma once
 
 #include "mneme/cpp/layer.hpp"
@@ -10,13 +11,13 @@
 namespace mneme {
 inline namespace sdk_0_1 {
 
-// begin: rows that pass the layer stack with the tokens. Empty = none.
+// begin: rows that pass the layers with the tokens. Empty = none.
 struct Riders {
   Tensor rows;   // [B,M,D], as embedded: after embedding scale and dropout
   Tensor valid;  // [B,M] bool; empty = all
 };
 
-// ride: what the riders' attention works on.
+// ride: what the riders' attention works on, in the compute dtype.
 struct Ride {
   int64_t riders = 0;    // M
   Tensor q;              // [B,M,H,d] the riders' queries
@@ -27,23 +28,24 @@ struct Ride {
   bool is_last = false;  // the last layer: the result reaches nothing and may be empty
 };
 
-// read: the tokens' queries. Tensors are empty unless wanted; using one that was not says which bit
-// is missing.
+// read: what the layer's attention made for the tokens. Tensors are empty unless wanted; using one
+// that was not wanted fails with the name of the missing bit.
 struct Queries {
   uint32_t site = 0;  // MNEME_SITE_*
   Tensor q;           // [B,T,H,d] without position terms or biases
-  Tensor k;           // as q, token rows only
+  Tensor k;           // [B,offset+T,H,d] likewise: all tokens of the segment so far
   Tensor v;           // as k
   Tensor z;           // [B,T,H,d] local attention's result
   Tensor lse;         // [B,H,T]
   Tensor projected;   // [B,T,D] at MNEME_SITE_OUT
 };
 
-// read: the result and how it joins the local one. Made by the functions below.
+// read: the result and how it joins the local one. Made by the functions below, which fail with
+// MNEME_E_INVALID_ARGUMENT for a tensor that is empty because it was not wanted.
 struct Read {
   uint32_t merge = MNEME_MERGE_NONE;
   Tensor out;   // HEADS [B,T,H,d] or [B,T,H*d]; OUT [B,T,D]; extents of 1 broadcast over B and T
-  Tensor gate;  // broadcastable to out
+  Tensor gate;  // broadcastable to out's whole shape
   Tensor lse;   // [B,H,T]
 };
 
@@ -54,14 +56,14 @@ inline Read add(Tensor out, CallSite site = CallSite::here()) {
   detail::handle_of(out, site);
   return {MNEME_MERGE_ADD, std::move(out), {}, {}};
 }
-// gate * out + (1 - gate) * local.
+// a * out + (1 - a) * local; where a = 0 out is not looked at.
 inline Read gate(Tensor out, Tensor a, CallSite site = CallSite::here()) {
   detail::handle_of(out, site);
   detail::handle_of(a, site);
   return {MNEME_MERGE_GATE, std::move(out), std::move(a), {}};
 }
-// HEADS only: exact joint softmax with the extra keys that out and lse summarise; lse = -inf reads
-// nothing.
+// HEADS only: exact joint softmax with the extra keys that out and log_sum summarise; a query whose
+// log_sum is -inf reads nothing.
 inline Read lse(Tensor out, Tensor log_sum, CallSite site = CallSite::here()) {
   detail::handle_of(out, site);
   detail::handle_of(log_sum, site);
@@ -73,7 +75,8 @@ inline Read replace(Tensor out, CallSite site = CallSite::here()) {
   return {MNEME_MERGE_REPLACE, std::move(out), {}, {}};
 }
 
-// finish: results of the whole segment. Tensors are empty unless wanted.
+// finish: results of the whole segment. Tensors are empty unless wanted; targets and logp also
+// where there are no targets, as in generation.
 struct Finish {
   Tensor top;                  // [B,T,D] the last layer's output
   Tensor targets;              // [B,T] i64; -1 = no target
@@ -82,10 +85,10 @@ struct Finish {
 };
 
 // A memory. Derive from it publicly, take a Setup& in the constructor, and override the hooks that
-// the memory needs: which ones those are is read off the class, so the host calls nothing else.
-// Instances hold configuration and ids of what they declared, never tensors or anything that a hook
-// changes. Hooks may throw mneme::Failure or any std::exception; the host adds plugin, tier, hook
-// and layer.
+// the memory needs: the host calls those that the class overrides and no others. Instances hold
+// configuration and ids of what they declared, never tensors or anything that a hook changes. Hooks
+// may throw mneme::Failure or any std::exception, which ends the run; the host adds plugin, tier,
+// hook and layer.
 //
 // A class may also define:
 //   static constexpr auto kOptions = mneme::options(...);
@@ -99,23 +102,26 @@ class Tier {
   Tier(const Tier&) = delete;
   Tier& operator=(const Tier&) = delete;
 
-  // Moment 1: before the first layer; sees model-scope state only.
+  // Stage 1, once a segment, before the first layer: gives riders [B,M,D]. Sees state of the model
+  // alone.
   virtual Riders begin(Segment& /*segment*/) { return {}; }
-  // Moment 2 or 7: writes memory from the rows that the tier is fed with.
+  // Stage 2 or 7 of each layer served (Setup::absorbs_before_reading): takes into memory the rows
+  // that the tier is fed with, detached, at least one.
   virtual void absorb(Layer& /*layer*/, const Rows& /*rows*/) {}
-  // Moment 3: emits blocks that tokens may attend to.
+  // Stage 3 of each layer served: emits blocks of rows that the tokens may attend to.
   virtual void context(Layer& /*layer*/) {}
-  // Moment 5: attention of the riders, [B,M,H,d].
+  // Stage 5 of each layer, in segments with riders: the result of their attention, [B,M,H,d]; may
+  // be empty in the last layer.
   virtual Tensor ride(Layer& /*layer*/, const Ride& /*in*/) { return {}; }
-  // Moment 6: reads memory for the tokens.
+  // Stage 6 of each layer served, for each site: reads memory for the tokens.
   virtual Read read(Layer& /*layer*/, const Queries& /*queries*/) { return {}; }
-  // Moment 8: after the last layer.
+  // Stage 8, once a segment, after the last layer. Sees state of the model alone.
   virtual void finish(Segment& /*segment*/, const Finish& /*in*/) {}
 
  protected:
-  // Functions of this layer whose arguments may all be lists and numbers, which say nothing of the
-  // namespace they are looked up in: members here, so that hooks name them as they name any op.
-  // Elsewhere say mneme::cat(...).
+  // Functions whose arguments may all be lists and numbers, by which a compiler does not find them
+  // in namespace mneme: members here, so that hooks call them as they call any op. Elsewhere say
+  // mneme::cat(...).
   template <typename Use = void>
   static Tensor cat(const std::vector<Tensor>& parts, int64_t dim,
                     CallSite site = CallSite::here()) {
