@@ -29,8 +29,8 @@
 #include "host/memory/ops/dense_product.hpp"
 #include "host/torch.hpp"
 #include "host/train/device.hpp"
-#include "plugins/continuous_ltm/kernels/expectation.hpp"
 #include "plugins/continuous_ltm/basis_grid.hpp"
+#include "plugins/continuous_ltm/kernels/expectation.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -1,4 +1,4 @@
-// The centres and widths of the Gaussian basis, as the kernels see them.
+// The centres and widths of the Gaussian basis, for the kernels.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace continuous_ltm {
 
-// N(x; mu, v) = exp(-(x - mu)^2 / 2 v) / sqrt(2 pi v) = 2^(-(x - mu)^2 log2(e) / 2 v) sqrt(1 / 2 pi
-// v)
+// Of the normal density N(x; mu, v) = exp(-(x - mu)^2 / (2 v)) / sqrt(2 pi v), which kernels
+// compute as 2^(-(x - mu)^2 log2(e) / (2 v)) sqrt(1 / (2 pi v)).
 inline constexpr double kInverseRootTwoPi = 0.39894228040143267794;
 inline constexpr double kInverseTwoPi = 0.15915494309189533577;
 inline constexpr double kHalfLog2E = 0.72134752044448170368;

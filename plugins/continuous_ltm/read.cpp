@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "constants.hpp"
 #include "continuous_ltm.hpp"
 
 namespace continuous_ltm {

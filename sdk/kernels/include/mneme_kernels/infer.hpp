@@ -12,9 +12,7 @@ namespace mneme {
 inline namespace sdk_0_1 {
 
 // The type that elements of a type are summed in.
-inline DType sum_type(DType element) {
-  return element == DType::kF64 ? DType::kF64 : DType::kF32;
-}
+inline DType sum_type(DType element) { return element == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 // `what`: the input's name. `expected`: the allowed types in words. Errors: Failure(MNEME_E_DTYPE).
 inline void check_dtype(const std::string& what, DType got, std::initializer_list<DType> allowed,

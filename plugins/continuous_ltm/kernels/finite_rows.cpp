@@ -1,9 +1,9 @@
-#include "finite_rows.hpp"
+#include "kernels/finite_rows.hpp"
 
 #include <cmath>
 #include <string>
 
-#include "mneme/cpp/kernel_checks.hpp"
+#include "mneme_kernels/infer.hpp"
 
 namespace continuous_ltm {
 namespace {
@@ -40,14 +40,10 @@ void check_lane(const T* values, int64_t lane, int64_t rows, int64_t width) {
 void FiniteRows::infer(mneme::KernelPlan& plan) const {
   const mneme::TypedShape rows = plan.input(0);
   check_rank("rows", rows.shape, 3, "[B, m, D]");
-  if (rows.dtype != mneme::DType::kF32 && rows.dtype != mneme::DType::kF64) {
-    mneme::fail(MNEME_E_DTYPE, "rows: expected f32 or f64, got dtype code " + code_of(rows.dtype));
-  }
+  mneme::check_dtype("rows", rows.dtype, {mneme::DType::kF32, mneme::DType::kF64}, "f32 or f64");
   const mneme::TypedShape lanes = plan.input(1);
   check_shape("lanes", lanes.shape, {rows.shape[0]});
-  if (lanes.dtype != mneme::DType::kI64) {
-    mneme::fail(MNEME_E_DTYPE, "lanes: expected i64, got dtype code " + code_of(lanes.dtype));
-  }
+  mneme::check_dtype("lanes", lanes.dtype, {mneme::DType::kI64}, "i64");
   plan.output(0, mneme::DType::kF64, {rows.shape[0]});
 }
 

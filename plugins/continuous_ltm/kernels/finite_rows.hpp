@@ -1,4 +1,4 @@
-// The kernel that looks at what is about to be stored.
+// The kernel that checks rows for NaN and infinity before they are stored.
 #pragma once
 
 #include "mneme/cpp/kernel.hpp"
@@ -9,8 +9,8 @@ namespace continuous_ltm {
 // Output   0 [b] f64, all 0
 //
 // Fails with MNEME_E_NUMERIC, naming the lane, at the first value that is NaN or infinite: once
-// regressed it would spread over the lane's whole memory. CPU only; on CUDA, where nobody may wait
-// for a value, the tier reports a metric in place of it.
+// regressed it would spread over the lane's whole memory. CPU only; on CUDA, where a hook must not
+// wait for a value, the tier reports a metric instead.
 struct FiniteRows {
   static constexpr const char* kName = "continuous_ltm_finite_rows";
   static constexpr uint32_t kInputs = 2;

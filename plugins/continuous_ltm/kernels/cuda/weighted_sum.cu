@@ -12,11 +12,15 @@
 //   Bytes          V once a block of queries: B * H * ceil(T / 64) * N * d elements at most, from
 //                  L2; T * d elements written. Flops: 2 B H T N d and B H T N ceil(d / 64)
 //                  exponentials at most
-#pragma once
-
+// Both launches are the same for the same shapes, without allocation or synchronisation, and give
+// the same bits for the same inputs.
 #include "kernels/cuda/order.cuh"
+#include "kernels/expectation.hpp"
+#include "kernels/signal.hpp"
 
-namespace continuous_ltm::device {
+namespace continuous_ltm {
+namespace device {
+namespace {
 
 struct SumShape {
   int64_t heads;    // H
@@ -97,4 +101,52 @@ cudaError_t launch_sum(const BasisGrid& basis, int64_t lanes, const SumShape& s,
   return launch(blocks, kThreads, stream, weighted_sum_kernel<T, E, Mean>, grid, s, p);
 }
 
-}  // namespace continuous_ltm::device
+}  // namespace
+}  // namespace device
+
+void Expectation::forward_cuda(const mneme::KernelCall& call) const {
+  using namespace device;  // NOLINT
+  const ExpectationShape shape = shape_of(call);
+  const ExpectationBuffers buffers = buffers_of(call);
+  mneme::cuda::check_buffers(call, {call.input(0), call.input(1), call.input(2), call.output(0)},
+                             shape.cuda_workspace());
+  const SumShape sizes = {shape.heads,
+                          shape.queries,
+                          shape.head_width,
+                          shape.grid.basis(),
+                          tiles_of(shape.queries, kTile),
+                          tiles_of(shape.head_width, kPanel)};
+  auto* order = static_cast<int32_t*>(call.workspace());
+  check_launch(with_elements(shape.element, [&](auto sum, auto element) {
+    using T = decltype(sum);
+    using E = decltype(element);
+    const SumPointers<T, E, T> pointers = {
+        order, static_cast<const T*>(buffers.mu), static_cast<const T*>(buffers.variance),
+        static_cast<const E*>(buffers.values), static_cast<E*>(buffers.context)};
+    return launch_sum(shape.grid, shape.lanes, sizes, pointers, order, stream_of(call));
+  }));
+}
+
+void Signal::forward_cuda(const mneme::KernelCall& call) const {
+  using namespace device;  // NOLINT
+  const SignalShape shape = shape_of(call);
+  const SignalBuffers buffers = buffers_of(call);
+  check_buffers(call, {call.input(0), call.input(1), call.output(0)}, shape.cuda_workspace());
+  const SumShape sizes = {1,
+                          shape.samples,
+                          shape.width,
+                          shape.grid.basis(),
+                          tiles_of(shape.samples, kTile),
+                          tiles_of(shape.width, kPanel)};
+  auto* order = static_cast<int32_t*>(call.workspace());
+  const auto run = [&](auto element) {
+    using T = decltype(element);
+    const SumPointers<T, T, double> pointers = {order, buffers.positions, nullptr,
+                                                static_cast<const T*>(buffers.coefficients),
+                                                static_cast<T*>(buffers.rows)};
+    return launch_sum(shape.grid, shape.lanes, sizes, pointers, order, stream_of(call));
+  };
+  check_launch(shape.is_f64 ? run(double{}) : run(float{}));
+}
+
+}  // namespace continuous_ltm
