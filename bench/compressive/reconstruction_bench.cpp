@@ -25,7 +25,7 @@
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/device.hpp"
-#include "plugins/compressive/reconstruction.hpp"
+#include "plugins/compressive/kernels/reconstruction.hpp"
 
 namespace mneme::bench {
 namespace {

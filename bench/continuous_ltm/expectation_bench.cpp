@@ -29,8 +29,8 @@
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/device.hpp"
-#include "plugins/continuous_ltm/expectation.hpp"
-#include "plugins/continuous_ltm/grid_options.hpp"
+#include "plugins/continuous_ltm/basis_grid.hpp"
+#include "plugins/continuous_ltm/kernels/expectation.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -34,7 +34,7 @@
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/device.hpp"
-#include "plugins/lamemo/look_ahead.hpp"
+#include "plugins/lamemo/kernels/look_ahead.hpp"
 
 namespace mneme::bench {
 namespace {

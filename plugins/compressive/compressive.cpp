@@ -3,6 +3,7 @@
 #include <string>
 
 #include "mneme/cpp/log.hpp"
+#include "mneme/plugin.hpp"
 
 namespace compressive {
 namespace {
@@ -113,3 +114,6 @@ void Compressive::absorb(mneme::Layer& l, const mneme::Rows& fed) {
 }
 
 }  // namespace compressive
+
+MNEME_PLUGIN_WITH_FEATURES(compressive::Compressive, "org.mneme.compressive", "0.1.0",
+                           MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL)

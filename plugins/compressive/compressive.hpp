@@ -1,10 +1,10 @@
 // The Compressive Transformer's memory as a tier [Rae et al. 2019, algorithms 1 and 2].
 #pragma once
 
+#include "kernels/pool.hpp"
+#include "kernels/reconstruction.hpp"
 #include "lanes.hpp"
 #include "mneme/cpp/tier.hpp"
-#include "pool.hpp"
-#include "reconstruction.hpp"
 #include "settings.hpp"
 
 namespace compressive {

@@ -1,15 +1,21 @@
-// The centres and widths of the Gaussian basis, as the kernels see them. No SDK type, so that .cu
-// files stay free of it.
+// The centres and widths of the Gaussian basis, for the kernels.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace continuous_ltm {
 
+// Of the normal density N(x; mu, v) = exp(-(x - mu)^2 / (2 v)) / sqrt(2 pi v), which kernels
+// compute as 2^(-(x - mu)^2 log2(e) / (2 v)) sqrt(1 / (2 pi v)).
+inline constexpr double kInverseRootTwoPi = 0.39894228040143267794;
+inline constexpr double kInverseTwoPi = 0.15915494309189533577;
+inline constexpr double kHalfLog2E = 0.72134752044448170368;
+
 inline constexpr int32_t kMaxWidths = 16;
 
-// A query or a position reaches so many standard deviations; what lies beyond adds less than
-// exp(-band^2 / 2) of the largest term: 7e-10 for f32, 3e-18 for f64.
+// Functions further from a query or a position than so many standard deviations are skipped: what
+// they add is less than exp(-band^2 / 2) of the largest term, 7e-10 for f32 and 3e-18 for f64.
 inline constexpr double kBandF32 = 6.5;
 inline constexpr double kBandF64 = 9.0;
 inline constexpr double kBandByPrecision = -1.0;
@@ -27,7 +33,16 @@ struct BasisGrid {
   double centre(int64_t c) const {
     return centres > 1 ? static_cast<double>(c) / static_cast<double>(centres - 1) : 0.0;
   }
-  double reach(bool is_f64) const { return band >= 0.0 ? band : is_f64 ? kBandF64 : kBandF32; }
+  // The band in use.
+  double cutoff(bool is_f64) const { return band >= 0.0 ? band : is_f64 ? kBandF64 : kBandF32; }
 };
+
+// `basis` functions of the given widths (in units of the signal's length). `band`: functions
+// further than so many standard deviations from a density's mean are skipped; 0 visits all,
+// kBandByPrecision takes kBandF32 or kBandF64. Errors: Failure(MNEME_E_INVALID_ARGUMENT) when there
+// is no width or more than kMaxWidths, a width is not above 0, basis is not a positive multiple of
+// their number, or band is neither.
+BasisGrid make_grid(int64_t basis, const std::vector<double>& widths,
+                    double band = kBandByPrecision);
 
 }  // namespace continuous_ltm

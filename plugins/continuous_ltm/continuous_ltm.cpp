@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "mneme/cpp/log.hpp"
+#include "mneme/plugin.hpp"
 
 namespace continuous_ltm {
 namespace {
@@ -118,3 +119,6 @@ void ContinuousLtm::warn_of_growth(int64_t length) const {
 }
 
 }  // namespace continuous_ltm
+
+MNEME_PLUGIN_WITH_FEATURES(continuous_ltm::ContinuousLtm, "org.mneme.continuous_ltm", "0.1.0",
+                           MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL " " MNEME_GROUP_RANDOM)

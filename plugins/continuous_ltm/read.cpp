@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "constants.hpp"
 #include "continuous_ltm.hpp"
 
 namespace continuous_ltm {
@@ -103,7 +102,6 @@ Tensor ContinuousLtm::widths(DType dtype) const {
 
 // r [B,H,T,N] = N(mu; mu_n, sigma_n^2 + sigma^2), an integral over the whole line.
 Tensor ContinuousLtm::expectations(const Densities& densities) const {
-  constexpr double kInverseRootTwoPi = 0.39894228040143267794;
   const DType dtype = densities.mean.dtype();
   const Tensor v = unsqueeze(densities.variance, 3) + square(widths(dtype));
   const Tensor off = unsqueeze(densities.mean, 3) - centres(dtype);

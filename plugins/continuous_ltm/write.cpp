@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 
-#include "constants.hpp"
 #include "continuous_ltm.hpp"
 #include "mneme/cpp/log.hpp"
 
@@ -146,8 +145,8 @@ Tensor ContinuousLtm::gated(mneme::Layer& l, const Tensor& rows) const {
   const Tensor windows =
       mneme::cat({slice(padded, 1, 0, count), rows, slice(padded, 1, 2, count + 2)}, 2);
   const Tensor weight = reshape(l.parameter(gate_weight_), {width, 3 * width});
-  const Tensor gate = sigmoid(linear(windows, cast(weight, rows.dtype()),
-                                     cast(l.parameter(gate_bias_), rows.dtype())));
+  const Tensor gate = sigmoid(
+      linear(windows, cast(weight, rows.dtype()), cast(l.parameter(gate_bias_), rows.dtype())));
   if (l.wants_probe("memory.gate")) l.probe("memory.gate", gate);
   return gate * rows;
 }
@@ -185,7 +184,6 @@ Tensor ContinuousLtm::update(const Group& group, const Tensor& rows, const Tenso
 Tensor ContinuousLtm::basis_at(const Tensor& places, mneme::DType dtype) const {
   const Tensor z =
       (unsqueeze(places, 2) - centres(mneme::DType::kF64)) / widths(mneme::DType::kF64);
-  constexpr double kInverseRootTwoPi = 0.39894228040143267794;
   return cast(exp(-0.5 * square(z)) * kInverseRootTwoPi / widths(mneme::DType::kF64), dtype);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mneme/cpp/ops.hpp"
+#include "mneme/plugin.hpp"
 
 namespace lamemo {
 namespace {
@@ -264,3 +265,6 @@ void LaMemo::absorb(Layer& l, const Rows& fed) {
 }
 
 }  // namespace lamemo
+
+MNEME_PLUGIN_WITH_FEATURES(lamemo::LaMemo, "org.mneme.lamemo", "0.1.0",
+                           MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL)

@@ -1,7 +1,7 @@
 // LaMemo's look-ahead memory as a tier [Ji et al. 2022, section 3].
 #pragma once
 
-#include "look_ahead.hpp"
+#include "kernels/look_ahead.hpp"
 #include "mneme/cpp/tier.hpp"
 #include "settings.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mneme/cpp/ops.hpp"
+#include "mneme/plugin.hpp"
 
 namespace xl_cache {
 namespace {
@@ -75,3 +76,6 @@ void XlCache::context(mneme::Layer& l) {
 }
 
 }  // namespace xl_cache
+
+MNEME_PLUGIN_WITH_FEATURES(xl_cache::XlCache, "org.mneme.xl_cache", "0.1.0",
+                           MNEME_PLUGIN_CPP_FEATURES " " MNEME_GROUP_KERNEL)

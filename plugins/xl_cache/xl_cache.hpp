@@ -1,7 +1,7 @@
 // Transformer-XL's segment cache as a tier [Dai et al. 2019, section 3.2].
 #pragma once
 
-#include "cache_update.hpp"
+#include "kernels/cache_update.hpp"
 #include "mneme/cpp/tier.hpp"
 
 namespace xl_cache {

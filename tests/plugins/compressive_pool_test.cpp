@@ -2,7 +2,7 @@
 // reference's gradient against finite differences.
 #include <limits>
 
-#include "plugins/compressive/pool.hpp"
+#include "plugins/compressive/kernels/pool.hpp"
 #include "tests/plugins/compressive_cases.hpp"
 
 namespace mneme::test {
@@ -55,10 +55,10 @@ void compare(Device device, DType dtype, const Windows& w, std::mt19937& random)
   PoolProblem problem(random, device, dtype, w);
   const auto pooled = reference::pool(w, problem.rows);
   const auto gradient = reference::pool_gradient(w, problem.rows, problem.arriving);
-  for (const auto* table : tables_on(device)) {
+  for (const auto set : sets_on(device)) {
     const std::string what =
-        name_of(table) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(w);
-    const Pool kernel(table);
+        name_of(set) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(w);
+    const Pool kernel(set);
     Call run(kernel, device, problem.inputs, {w.rate, w.is_max ? 1 : 0});
     run.forward();
     expect_close(run.outputs[0], pooled, tolerance_of(dtype), what);
@@ -102,15 +102,15 @@ TEST_P(PoolOn, KeepsNaNToItsWindowAndColumn) {
       PoolProblem problem(random_, GetParam(), DType::kF32, w);
       problem.rows[row * 5 + 2] = std::numeric_limits<double>::quiet_NaN();
       problem.inputs[0].write(problem.rows);
-      for (const auto* table : tables_on(GetParam())) {
-        const Pool kernel(table);
+      for (const auto set : sets_on(GetParam())) {
+        const Pool kernel(set);
         Call run(kernel, GetParam(), problem.inputs, {w.rate, is_max ? 1 : 0});
         run.forward();
         const std::vector<double> pooled = run.outputs[0].read();
         for (std::size_t i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(pooled[i]), i == 7) << i;
         run.backward(problem.grad.get());
         expect_close(run.grads[0], reference::pool_gradient(w, problem.rows, problem.arriving),
-                     1e-6, name_of(table) + ", gradient");
+                     1e-6, name_of(set) + ", gradient");
       }
     }
   }

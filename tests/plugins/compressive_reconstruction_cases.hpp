@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plugins/compressive/reconstruction.hpp"
+#include "plugins/compressive/kernels/reconstruction.hpp"
 #include "tests/plugins/compressive_cases.hpp"
 
 namespace mneme::test {

@@ -41,10 +41,10 @@ void compare(Device device, DType dtype, const ReconstructionCase& c, std::mt199
   const auto gradients =
       reference::reconstruction_gradients(c.shape(), problem.in, problem.arriving);
   const double tolerance = tolerance_of(dtype);
-  for (const auto* table : tables_on(device)) {
+  for (const auto set : sets_on(device)) {
     const std::string what =
-        name_of(table) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(c);
-    const Reconstruction kernel(table);
+        name_of(set) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(c);
+    const Reconstruction kernel(set);
     Call run(kernel, device, problem.inputs, {1}, {problem.in.scale});
     run.forward();
     expect_close(run.outputs[0], error, tolerance, what + ", error");
@@ -99,17 +99,17 @@ TEST_P(ReconstructionOn, GivesLanesWithoutRowsNoErrorAndNoGradient) {
   const ReconstructionCase c = {3, 5, 2, 8, 12, 3};
   ReconstructionProblem problem(random_, GetParam(), DType::kF32, c);
   problem.inputs[5].write(std::vector<int64_t>{0, 3, 12, 0, 12, 3});
-  for (const auto* table : tables_on(GetParam())) {
-    const Reconstruction kernel(table);
+  for (const auto set : sets_on(GetParam())) {
+    const Reconstruction kernel(set);
     Call run(kernel, GetParam(), problem.inputs, {1}, {1.0});
     run.forward();
     run.backward(problem.grad.get());
     const std::vector<double> error = run.outputs[0].read();
-    for (std::size_t b = 0; b < 3; ++b) EXPECT_EQ(error[b] == 0.0, b < 2) << name_of(table);
+    for (std::size_t b = 0; b < 3; ++b) EXPECT_EQ(error[b] == 0.0, b < 2) << name_of(set);
     for (const std::size_t i : {3U, 4U}) {
       const std::vector<double> grad = run.grads[i].read();
-      for (std::size_t j = 0; j < 2 * 48; ++j) EXPECT_EQ(grad[j], 0.0) << name_of(table);
-      EXPECT_NE(grad[2 * 48], 0.0) << name_of(table);
+      for (std::size_t j = 0; j < 2 * 48; ++j) EXPECT_EQ(grad[j], 0.0) << name_of(set);
+      EXPECT_NE(grad[2 * 48], 0.0) << name_of(set);
     }
   }
 }
@@ -138,11 +138,11 @@ TEST_P(ReconstructionOn, TakesScoresOfMinusInfinityAsAbsent) {
   problem.inputs[2].write(std::vector<double>{2.0, 100.0});
   problem.inputs[3].write(std::vector<double>{-infinity, 0.0});
   problem.inputs[4].write(std::vector<double>{100.0, 5.0});
-  for (const auto* table : tables_on(GetParam())) {
-    const Reconstruction kernel(table);
+  for (const auto set : sets_on(GetParam())) {
+    const Reconstruction kernel(set);
     Call run(kernel, GetParam(), problem.inputs, {0}, {1.0});
     run.forward();
-    EXPECT_FLOAT_EQ(static_cast<float>(run.outputs[0].read()[0]), 9.0F) << name_of(table);
+    EXPECT_FLOAT_EQ(static_cast<float>(run.outputs[0].read()[0]), 9.0F) << name_of(set);
   }
 }
 
@@ -159,12 +159,12 @@ TEST_P(ReconstructionOn, KeepsNaNToItsLane) {
     std::vector<double> values = problem.inputs[input].read();
     values.back() = std::numeric_limits<double>::quiet_NaN();  // lane 1, head 1
     problem.inputs[input].write(values);
-    for (const auto* table : tables_on(GetParam())) {
-      const Reconstruction kernel(table);
+    for (const auto set : sets_on(GetParam())) {
+      const Reconstruction kernel(set);
       Call run(kernel, GetParam(), problem.inputs, {1}, {0.5});
       run.forward();
       run.backward(problem.grad.get());
-      const std::string what = name_of(table) + ", input " + std::to_string(input);
+      const std::string what = name_of(set) + ", input " + std::to_string(input);
       EXPECT_FALSE(std::isnan(run.outputs[0].read()[0])) << what;
       EXPECT_TRUE(std::isnan(run.outputs[0].read()[1])) << what;
       for (const std::size_t i : {3U, 4U}) {

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "plugins/continuous_ltm/cpu/kernel_table.hpp"
-#include "plugins/continuous_ltm/grid_options.hpp"
-#include "plugins/continuous_ltm/reference/kernels.hpp"
+#include "plugins/continuous_ltm/basis_grid.hpp"
+#include "plugins/continuous_ltm/kernels/reference/kernels.hpp"
 #include "tests/plugins/kernel_compare.hpp"
 #include "tests/plugins/kernel_run.hpp"
 
@@ -55,16 +54,6 @@ inline reference::Densities random_densities(std::mt19937& random, const LtmCase
     p.variance.push_back(i % 7 == 0 && !is_wide ? 1e-6 : std::pow(10.0, exponent));
   }
   return p;
-}
-
-// The CPU's instruction sets that this machine has, or one null for CUDA.
-inline std::vector<const continuous_ltm::cpu::KernelTable*> tables_on(Device device) {
-  if (device == Device::kCuda) return {nullptr};
-  return continuous_ltm::cpu::kernel_tables();
-}
-
-inline std::string name_of(const continuous_ltm::cpu::KernelTable* table) {
-  return table == nullptr ? "cuda" : table->name;
 }
 
 }  // namespace mneme::test

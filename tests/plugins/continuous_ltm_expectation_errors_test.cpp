@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "plugins/continuous_ltm/expectation.hpp"
-#include "plugins/continuous_ltm/grid_options.hpp"
+#include "plugins/continuous_ltm/basis_grid.hpp"
+#include "plugins/continuous_ltm/kernels/expectation.hpp"
 #include "tests/plugins/kernel_run.hpp"
 
 namespace mneme::test {

@@ -2,7 +2,7 @@
 // reference; the reference's gradients against finite differences.
 #include <limits>
 
-#include "plugins/continuous_ltm/expectation.hpp"
+#include "plugins/continuous_ltm/kernels/expectation.hpp"
 #include "tests/plugins/continuous_ltm_cases.hpp"
 
 namespace mneme::test {
@@ -75,10 +75,10 @@ void compare(Device device, DType dtype, const LtmCase& c, std::mt19937& random)
   const auto gradients = reference::expect_backward(basis, problem.densities, problem.values,
                                                     c.head_width, problem.context_grad);
   const double tolerance = tolerance_of(dtype);
-  for (const auto* table : tables_on(device)) {
+  for (const auto set : sets_on(device)) {
     const std::string what =
-        name_of(table) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(c);
-    const Expectation kernel(c.grid(), table);
+        name_of(set) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(c);
+    const Expectation kernel(c.grid(), set);
     KernelRun<Expectation> run(kernel, device, problem.inputs);
     run.forward();
     expect_close(run.outputs[0], context, tolerance, what + ", context");
@@ -122,21 +122,21 @@ TEST_P(ExpectationOn, KeepsNaNToItsQueryAndHead) {
     std::vector<double> densities = problem.inputs[input].read();
     densities[60 + 7] = std::numeric_limits<double>::quiet_NaN();
     problem.inputs[input].write(densities);
-    for (const auto* table : tables_on(GetParam())) {
-      const Expectation kernel(c.grid(), table);
+    for (const auto set : sets_on(GetParam())) {
+      const Expectation kernel(c.grid(), set);
       KernelRun<Expectation> run(kernel, GetParam(), problem.inputs);
       run.forward();
       const std::vector<double> context = run.outputs[0].read();
       for (std::size_t i = 0; i < 60; ++i) {
-        EXPECT_FALSE(has_nan(context, i * 16, 8)) << name_of(table) << ", head 0, query " << i;
-        EXPECT_EQ(has_nan(context, i * 16 + 8, 8), i == 7) << name_of(table) << ", query " << i;
+        EXPECT_FALSE(has_nan(context, i * 16, 8)) << name_of(set) << ", head 0, query " << i;
+        EXPECT_EQ(has_nan(context, i * 16 + 8, 8), i == 7) << name_of(set) << ", query " << i;
       }
       run.backward(problem.grad.get());
       const std::vector<double> mu = run.grads[0].read();
       const std::vector<double> values = run.grads[2].read();
       for (std::size_t i = 0; i < 120; ++i) EXPECT_EQ(std::isnan(mu[i]), i == 67) << i;
-      EXPECT_FALSE(has_nan(values, 0, 8)) << name_of(table);
-      EXPECT_TRUE(has_nan(values, 8, 8)) << name_of(table);
+      EXPECT_FALSE(has_nan(values, 0, 8)) << name_of(set);
+      EXPECT_TRUE(has_nan(values, 8, 8)) << name_of(set);
     }
   }
 }

@@ -2,7 +2,7 @@
 #include <limits>
 #include <numeric>
 
-#include "plugins/continuous_ltm/histogram.hpp"
+#include "plugins/continuous_ltm/kernels/histogram.hpp"
 #include "tests/plugins/continuous_ltm_cases.hpp"
 
 namespace mneme::test {
@@ -61,12 +61,12 @@ TEST_P(HistogramOn, EqualsTheReferenceForEveryShapeAndNumberOfBins) {
       for (const int64_t bins : {1, 7, 16, 63, 128}) {
         HistogramProblem problem(random_, GetParam(), dtype, c);
         const auto expected = reference::histogram(problem.densities, problem.valid, bins);
-        for (const auto* table : tables_on(GetParam())) {
-          const Histogram kernel(bins, table);
+        for (const auto set : sets_on(GetParam())) {
+          const Histogram kernel(bins, set);
           KernelRun<Histogram> run(kernel, GetParam(), problem.inputs);
           run.forward();
           expect_close(run.outputs[0], expected, 1e-13,
-                       name_of(table) + ", bins=" + std::to_string(bins) + ", " + text_of(c));
+                       name_of(set) + ", bins=" + std::to_string(bins) + ", " + text_of(c));
         }
       }
     }
@@ -96,8 +96,8 @@ TEST_P(HistogramOn, KeepsNaNToItsLane) {
     std::vector<double> densities = problem.inputs[input].read();
     densities[30] = std::numeric_limits<double>::quiet_NaN();
     problem.inputs[input].write(densities);
-    for (const auto* table : tables_on(GetParam())) {
-      const Histogram kernel(16, table);
+    for (const auto set : sets_on(GetParam())) {
+      const Histogram kernel(16, set);
       KernelRun<Histogram> run(kernel, GetParam(), problem.inputs);
       run.forward();
       const std::vector<double> mass = run.outputs[0].read();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "plugins/continuous_ltm/signal.hpp"
+#include "plugins/continuous_ltm/kernels/signal.hpp"
 #include "tests/plugins/continuous_ltm_cases.hpp"
 
 namespace mneme::test {
@@ -61,12 +61,12 @@ TEST_P(SignalOn, EqualsTheReferenceForEveryDtypeAndShape) {
         inputs[1].write(random_numbers(random_, static_cast<int64_t>(inputs[1].elements())));
         const auto expected = reference::signal(c.reference_basis(), c.lanes, positions,
                                                 inputs[1].read(), c.head_width);
-        for (const auto* table : tables_on(GetParam())) {
-          const Signal kernel(c.grid(), table);
+        for (const auto set : sets_on(GetParam())) {
+          const Signal kernel(c.grid(), set);
           KernelRun<Signal> run(kernel, GetParam(), inputs);
           run.forward();
           expect_close(run.outputs[0], expected, dtype == DType::kF64 ? 2e-14 : 1e-6,
-                       name_of(table) + ", " + text_of(c));
+                       name_of(set) + ", " + text_of(c));
         }
       }
     }
@@ -83,11 +83,11 @@ TEST_P(SignalOn, KeepsTheDigitsOfPositionsInF32) {
   inputs[0].write(positions);
   inputs[1].write(coefficients);
   const auto expected = reference::signal(c.reference_basis(), 1, positions, coefficients, 1);
-  for (const auto* table : tables_on(GetParam())) {
-    const Signal kernel(c.grid(), table);
+  for (const auto set : sets_on(GetParam())) {
+    const Signal kernel(c.grid(), set);
     KernelRun<Signal> run(kernel, GetParam(), inputs);
     run.forward();
-    expect_close(run.outputs[0], expected, 3e-7, name_of(table));
+    expect_close(run.outputs[0], expected, 3e-7, name_of(set));
   }
 }
 
@@ -98,8 +98,8 @@ TEST_P(SignalOn, KeepsNaNToItsRow) {
   positions[17] = std::numeric_limits<double>::quiet_NaN();
   inputs[0].write(positions);
   inputs[1].write(random_numbers(random_, 128 * 8));
-  for (const auto* table : tables_on(GetParam())) {
-    const Signal kernel(c.grid(), table);
+  for (const auto set : sets_on(GetParam())) {
+    const Signal kernel(c.grid(), set);
     KernelRun<Signal> run(kernel, GetParam(), inputs);
     run.forward();
     const std::vector<double> rows = run.outputs[0].read();
@@ -156,17 +156,17 @@ std::string grid_error(int64_t basis, const std::vector<double>& widths, double 
   return "";
 }
 
-TEST(BasisGrid, PlacesCentresOverBothEndsAndPicksItsReachByPrecision) {
+TEST(BasisGrid, PlacesCentresOverBothEndsAndPicksItsBandByPrecision) {
   const continuous_ltm::BasisGrid grid = make_grid(10, {0.1, 0.2});
   EXPECT_EQ(grid.basis(), 10);
   EXPECT_EQ(grid.centre(0), 0.0);
   EXPECT_EQ(grid.centre(1), 0.25);
   EXPECT_EQ(grid.centre(4), 1.0);
   EXPECT_EQ(make_grid(1, {0.1}).centre(0), 0.0);
-  EXPECT_EQ(grid.reach(false), 6.5);
-  EXPECT_EQ(grid.reach(true), 9.0);
-  EXPECT_EQ(make_grid(10, {0.1}, 0.0).reach(false), 0.0);
-  EXPECT_EQ(make_grid(10, {0.1}, 4.5).reach(true), 4.5);
+  EXPECT_EQ(grid.cutoff(false), 6.5);
+  EXPECT_EQ(grid.cutoff(true), 9.0);
+  EXPECT_EQ(make_grid(10, {0.1}, 0.0).cutoff(false), 0.0);
+  EXPECT_EQ(make_grid(10, {0.1}, 4.5).cutoff(true), 4.5);
 }
 
 TEST(BasisGrid, RefusesNumbersThatMakeNoBasis) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "mneme_kernels/cpu/instruction_sets.hpp"
 #include "tests/plugins/kernel_tensors.hpp"
 
 namespace mneme::test {
@@ -154,6 +155,13 @@ std::string infer_error(const K& kernel, std::vector<TestTensor> tensors,
     return std::to_string(failure.code()) + ": " + failure.what();
   }
   return "";
+}
+
+// What a kernel is made for, one after another: the CPU's instruction sets that this machine has.
+// CUDA kernels do not depend on them.
+inline std::vector<cpu::InstructionSet> sets_on(Device device) {
+  if (device == Device::kCuda) return {cpu::InstructionSet::kPortable};
+  return cpu::usable_instruction_sets();
 }
 
 // Runs every test of a suite on each device.

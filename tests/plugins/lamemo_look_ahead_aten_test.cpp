@@ -68,8 +68,8 @@ TEST(LookAheadBF16, IsAtMostTwiceAsFarFromDoubleAsLibTorch) {
         &out.context,       &out.lse,           &grad.q, &grad.k, &grad.v, &grad.table,
         &grad.content_bias, &grad.position_bias};
     const std::vector<at::Tensor> ops = by_ops(c, problem);
-    for (const auto* table : tables_on(Device::kCpu)) {
-      const LookAhead kernel(table);
+    for (const auto set : sets_on(Device::kCpu)) {
+      const LookAhead kernel(set);
       LookAheadRun run(kernel, Device::kCpu, problem.inputs, integers_of(c), {c.scale});
       run.forward();
       run.backward(problem.both());
@@ -77,7 +77,7 @@ TEST(LookAheadBF16, IsAtMostTwiceAsFarFromDoubleAsLibTorch) {
         const double of_ops = error_of(numbers_of(ops[i]), *expected[i]);
         TestTensor& got = i < 2 ? run.outputs[i] : run.grads[i - 2];
         EXPECT_LE(error_of(got.read(), *expected[i]), 2.0 * of_ops)
-            << name_of(table) << ", " << text_of(c) << ", result " << i;
+            << name_of(set) << ", " << text_of(c) << ", result " << i;
         EXPECT_LT(of_ops, 0.05 * norm(*expected[i])) << "LibTorch, result " << i;
       }
     }

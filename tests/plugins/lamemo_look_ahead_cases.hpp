@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "plugins/lamemo/cpu/kernel_table.hpp"
-#include "plugins/lamemo/look_ahead.hpp"
-#include "plugins/lamemo/reference/kernels.hpp"
+#include "plugins/lamemo/kernels/look_ahead.hpp"
+#include "plugins/lamemo/kernels/reference/kernels.hpp"
 #include "tests/plugins/kernel_compare.hpp"
 #include "tests/plugins/kernel_run.hpp"
 
@@ -117,15 +116,5 @@ struct LookAheadProblem {
 using LookAheadRun = KernelRun<lamemo::LookAhead>;
 
 inline std::vector<int64_t> integers_of(const LookAheadCase& c) { return {c.first, c.least}; }
-
-// The CPU's instruction sets that this machine has, or one null for CUDA.
-inline std::vector<const lamemo::cpu::KernelTable*> tables_on(Device device) {
-  if (device == Device::kCuda) return {nullptr};
-  return lamemo::cpu::kernel_tables();
-}
-
-inline std::string name_of(const lamemo::cpu::KernelTable* table) {
-  return table == nullptr ? "cuda" : table->name;
-}
 
 }  // namespace mneme::test

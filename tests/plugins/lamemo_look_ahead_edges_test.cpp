@@ -16,8 +16,8 @@ TEST_P(LookAheadEdgesOn, ReturnsWhatIsCarriedWhereNoKeyIsAttended) {
   const std::size_t empty = (50 * 2 + 1);
   lse[empty] = -std::numeric_limits<double>::infinity();
   problem.inputs[7].write(lse);
-  for (const auto* table : tables_on(GetParam())) {
-    const LookAhead kernel(table);
+  for (const auto set : sets_on(GetParam())) {
+    const LookAhead kernel(set);
     LookAheadRun run(kernel, GetParam(), problem.inputs, integers_of(c), {c.scale});
     run.forward();
     run.backward(problem.both());
@@ -26,10 +26,10 @@ TEST_P(LookAheadEdgesOn, ReturnsWhatIsCarriedWhereNoKeyIsAttended) {
     const std::vector<double> grad = run.grads[0].read();
     for (std::size_t row = 0; row < lse.size(); ++row) {
       const bool attends = row / 2 % 60 < 39;
-      EXPECT_EQ(got[row] == lse[row], !attends) << name_of(table) << ", row " << row;
+      EXPECT_EQ(got[row] == lse[row], !attends) << name_of(set) << ", row " << row;
       for (std::size_t j = row * 9; j < row * 9 + 9; ++j) {
-        EXPECT_EQ(context[j] == problem.in.context[j], !attends) << name_of(table);
-        EXPECT_EQ(grad[j] == 0.0, !attends) << name_of(table);
+        EXPECT_EQ(context[j] == problem.in.context[j], !attends) << name_of(set);
+        EXPECT_EQ(grad[j] == 0.0, !attends) << name_of(set);
       }
     }
   }
@@ -42,13 +42,13 @@ TEST_P(LookAheadEdgesOn, ReturnsWhatIsCarriedWhereNoKeyExists) {
   lse[7] = -std::numeric_limits<double>::infinity();
   problem.inputs[7].write(lse);
   problem.inputs[6].write(std::vector<uint8_t>(5, 0));
-  for (const auto* table : tables_on(GetParam())) {
-    const LookAhead kernel(table);
+  for (const auto set : sets_on(GetParam())) {
+    const LookAhead kernel(set);
     LookAheadRun run(kernel, GetParam(), problem.inputs, integers_of(c), {c.scale});
     run.forward();
     run.backward(problem.both());
-    EXPECT_EQ(run.outputs[0].read(), problem.in.context) << name_of(table);
-    EXPECT_EQ(run.outputs[1].read(), lse) << name_of(table);
+    EXPECT_EQ(run.outputs[0].read(), problem.in.context) << name_of(set);
+    EXPECT_EQ(run.outputs[1].read(), lse) << name_of(set);
     for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(norm(run.grads[i].read()), 0.0) << i;
   }
 }
@@ -62,11 +62,11 @@ TEST_P(LookAheadEdgesOn, DoesNotReadAContextWithoutALogit) {
   const auto expected = reference::look_ahead(c.shape(), problem.in);
   problem.inputs[8].write(
       std::vector<double>(problem.in.context.size(), std::numeric_limits<double>::quiet_NaN()));
-  for (const auto* table : tables_on(GetParam())) {
-    const LookAhead kernel(table);
+  for (const auto set : sets_on(GetParam())) {
+    const LookAhead kernel(set);
     LookAheadRun run(kernel, GetParam(), problem.inputs, integers_of(c), {c.scale});
     run.forward();
-    expect_close(run.outputs[0], expected.context, 1e-5, name_of(table));
+    expect_close(run.outputs[0], expected.context, 1e-5, name_of(set));
   }
 }
 
@@ -83,8 +83,8 @@ TEST_P(LookAheadEdgesOn, GivesConstantsNoGradient) {
 TEST_P(LookAheadEdgesOn, ReadsAbsentGradientsAsZeros) {
   const LookAheadCase c = {2, 30, 25, 2, 9, 6, 1, true};
   LookAheadProblem problem(random_, GetParam(), DType::kF64, c);
-  for (const auto* table : tables_on(GetParam())) {
-    const LookAhead kernel(table);
+  for (const auto set : sets_on(GetParam())) {
+    const LookAhead kernel(set);
     LookAheadRun run(kernel, GetParam(), problem.inputs, integers_of(c), {c.scale});
     run.forward();
     for (const int present : {0, 1, 2}) {
@@ -94,9 +94,9 @@ TEST_P(LookAheadEdgesOn, ReadsAbsentGradientsAsZeros) {
       const auto expected = reference::look_ahead_gradients(c.shape(), problem.in, arriving);
       run.backward(std::vector<TestTensor*>{present == 1 ? &problem.grads[0] : nullptr,
                                             present == 2 ? &problem.grads[1] : nullptr});
-      expect_close(run.grads[0], expected.q, 1e-12, name_of(table) + ", q");
-      expect_close(run.grads[2], expected.v, 1e-12, name_of(table) + ", v");
-      expect_close(run.grads[3], expected.table, 1e-12, name_of(table) + ", table");
+      expect_close(run.grads[0], expected.q, 1e-12, name_of(set) + ", q");
+      expect_close(run.grads[2], expected.v, 1e-12, name_of(set) + ", v");
+      expect_close(run.grads[3], expected.table, 1e-12, name_of(set) + ", table");
     }
   }
 }
@@ -131,12 +131,12 @@ TEST_P(LookAheadEdgesOn, KeepsNaNToItsLane) {
     std::vector<double> values = problem.inputs[input].read();
     values.back() = std::numeric_limits<double>::quiet_NaN();  // lane 1, head 1
     problem.inputs[input].write(values);
-    for (const auto* table : tables_on(GetParam())) {
-      const LookAhead kernel(table);
+    for (const auto set : sets_on(GetParam())) {
+      const LookAhead kernel(set);
       LookAheadRun run(kernel, GetParam(), problem.inputs, integers_of(c), {0.5});
       run.forward();
       run.backward(problem.both());
-      const std::string what = name_of(table) + ", input " + std::to_string(input);
+      const std::string what = name_of(set) + ", input " + std::to_string(input);
       const auto expect_lane = [&](TestTensor& tensor) {
         const std::vector<double> got = tensor.read();
         EXPECT_FALSE(has_nan(got, 0, got.size() / 2)) << what;

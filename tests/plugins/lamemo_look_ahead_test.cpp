@@ -82,10 +82,10 @@ void compare(Device device, DType dtype, const LookAheadCase& c, std::mt19937& r
       &grad.q, &grad.k, &grad.v, &grad.table, &grad.content_bias, &grad.position_bias};
   const double tolerance = tolerance_of(dtype);
   const double scale = norm(problem.arriving.context) + norm(problem.arriving.lse);
-  for (const auto* table : tables_on(device)) {
+  for (const auto set : sets_on(device)) {
     const std::string what =
-        name_of(table) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(c);
-    const LookAhead kernel(table);
+        name_of(set) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(c);
+    const LookAhead kernel(set);
     LookAheadRun run(kernel, device, problem.inputs, integers_of(c), {c.scale});
     run.forward();
     expect_close(run.outputs[0], expected.context, tolerance, what + ", context");

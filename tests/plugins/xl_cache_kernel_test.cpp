@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "plugins/xl_cache/cache_update.hpp"
-#include "plugins/xl_cache/reference/cache_update.hpp"
+#include "plugins/xl_cache/kernels/cache_update.hpp"
+#include "plugins/xl_cache/kernels/reference/kernels.hpp"
 #include "tests/plugins/kernel_run.hpp"
 
 namespace {

@@ -37,7 +37,7 @@ breach_unless_listed() {
 # ---- 1 ----
 for folder in "$root"/plugins/*/; do
   name=$(basename "$folder")
-  [ -f "$folder/plugin.cpp" ] || continue
+  [ -f "$folder/CMakeLists.txt" ] || continue
   echo "org.mneme.$name" >>"$work/ids"
   grep -rhoE 'parameter\("[a-z0-9_]+"' "$folder" | sed "s/parameter(\"\\(.*\\)\"/org.mneme.$name \\1/" >>"$work/parameters"
   # Without its first word an id is somebody else's.

@@ -19,7 +19,7 @@ expect_breach() {
   grep -qF "page.md:3: $2" "$work/out" || { echo "FAIL: expected '$2', got:"; cat "$work/out"; exit 1; }
 }
 
-plugin=$(for folder in "$root"/plugins/*/; do if [ -f "$folder/plugin.cpp" ]; then basename "$folder"; fi; done | head -1)
+plugin=$(for folder in "$root"/plugins/*/; do if [ -f "$folder/CMakeLists.txt" ]; then basename "$folder"; fi; done | head -1)
 if [ -n "$plugin" ]; then
   expect_breach "\`mneme.$plugin\`" "the id is org.mneme.$plugin, not"
   expect_breach "memory.0.org.mneme.$plugin.1.no_such_parameter" "no plugin org.mneme.$plugin declares the parameter of"

@@ -5,6 +5,7 @@
 # but each other, stddef.h and stdint.h.
 set -eu
 include=$1/sdk/include
+kernels=$1/sdk/kernels/include
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -13,11 +14,14 @@ checked=0
 # compile COMPILER FLAGS HEADER SUFFIX
 compile() {
   command -v "$1" >/dev/null || return 0
-  printf '#include "mneme/%s"\n' "$3" >"$work/alone.$4"
+  case $3 in
+    mneme_kernels/*) printf '#include "%s"\n' "$3" >"$work/alone.$4" ;;
+    *) printf '#include "mneme/%s"\n' "$3" >"$work/alone.$4" ;;
+  esac
   checked=$((checked + 1))
   # shellcheck disable=SC2086
-  if ! "$1" $2 -Wall -Wextra -Werror -I"$include" -fsyntax-only "$work/alone.$4" >"$work/log" 2>&1; then
-    echo "FAIL: mneme/$3 does not compile alone with $1 $2"
+  if ! "$1" $2 -Wall -Wextra -Werror -I"$include" -I"$kernels" -fsyntax-only "$work/alone.$4" >"$work/log" 2>&1; then
+    echo "FAIL: $3 does not compile alone with $1 $2"
     head -20 "$work/log"
     failures=$((failures + 1))
   fi
@@ -33,14 +37,17 @@ done
 for header in plugin.hpp cpp/failure.hpp cpp/host.hpp cpp/options.hpp cpp/tensor.hpp cpp/op_call.hpp cpp/ops.hpp \
     cpp/ops_math.hpp cpp/ops_reduce.hpp cpp/ops_shape.hpp cpp/ops_network.hpp cpp/rows.hpp cpp/state.hpp cpp/setup.hpp \
     cpp/segment.hpp cpp/layer.hpp cpp/kernel.hpp cpp/half.hpp cpp/tier.hpp cpp/entry.hpp cpp/element.hpp \
-    cpp/kernel_checks.hpp cpp/parallel.hpp cpp/log.hpp cpu/inline.hpp cpu/instruction_sets.hpp cpu/strands.hpp; do
+    cpp/kernel_checks.hpp cpp/parallel.hpp cpp/log.hpp mneme_kernels/infer.hpp mneme_kernels/cpu/arena.hpp \
+    mneme_kernels/cpu/instruction_sets.hpp mneme_kernels/cpu/strands.hpp; do
   compile g++ "-std=c++17 -Wconversion -Wshadow" "$header" cpp
 done
 # What is compiled for one instruction set after another; GCC says nothing of functions that are inline and not used.
-for header in cpu/scratch.inl cpu/simd.inl cpu/elements.inl cpu/product.inl; do
-  for bytes in 16 32; do
-    compile g++ "-std=c++17 -mavx2 -mfma -DMNEME_VECTOR_BYTES=$bytes -Wconversion -Wshadow" "$header" cpp
-  done
+for bits in 128 256 512; do
+  compile g++ "-std=c++17 -DMNEME_VECTOR_BITS=$bits -Wconversion -Wshadow" mneme_kernels/cpu/begin.inl cpp
+done
+for header in simd.inl elements.inl product.inl; do
+  compile g++ "-std=c++17 -mavx2 -mfma -DMNEME_VECTOR_BYTES=32 -Wconversion -Wshadow" "mneme_kernels/cpu/$header" cpp
+  compile g++ "-std=c++17 -DMNEME_VECTOR_BYTES=16 -Wconversion -Wshadow" "mneme_kernels/cpu/$header" cpp
 done
 compile clang++ "-std=c++17 -Wconversion -Wshadow" plugin.hpp cpp
 [ "$checked" -gt 0 ] || { echo "FAIL: no compiler found"; exit 1; }
@@ -60,9 +67,11 @@ if command -v g++ >/dev/null; then
 fi
 
 # breaches FOLDER: what the headers below FOLDER/mneme may not hold, with file and line.
+long_lines() {
+  find "$1" -type f -exec awk 'length > 100 { print FILENAME ":" FNR ": " length " columns, more than 100" }' {} +
+}
 breaches() {
-  find "$1/mneme" -type f \( -name '*.h' -o -name '*.hpp' \) -exec awk 'length > 100 {
-    print FILENAME ":" FNR ": " length " columns, more than 100" }' {} +
+  long_lines "$1/mneme"
   for header in "$1"/mneme/*.h; do
     [ "$(basename "$header")" != sdk.h ] || continue
     grep -nE 'static inline|__attribute__' "$header" | sed "s|^|$header: code in the specification: |" || true
@@ -70,7 +79,7 @@ breaches() {
       sed "s|^|$header: includes more than stddef.h and stdint.h: |" || true
   done
 }
-breaches "$include" >"$work/breaches"
+{ breaches "$include"; long_lines "$kernels/mneme_kernels"; } >"$work/breaches"
 if [ -s "$work/breaches" ]; then
   cat "$work/breaches"
   failures=$((failures + 1))

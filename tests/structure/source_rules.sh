@@ -2,8 +2,8 @@
 # source_rules.sh ROOT: what the sources below ROOT may say. Prints every breach with file and line; exit code 1 if there
 # is one. Needs no git and no build.
 #   1. host/ names no plugin: no name of a folder of plugins/, as a word
-#   2. plugins/ and examples/ include nothing but the SDK (mneme/...), files of their own, and the C and C++ standard
-#      library; .cu, .cuh and what a .cuh is for, CUDA's headers as well
+#   2. plugins/ and examples/ include nothing but the SDK (mneme/..., mneme_kernels/...), files of their own, the C and C++
+#      standard library, and Eigen, which is headers alone; .cu and .cuh, CUDA's headers as well
 #   3. every struct of the C headers that crosses starts with struct_size and flags
 set -eu
 root=$1
@@ -61,6 +61,8 @@ may_include() {
   case $2 in
     *..*) return 1 ;;
     mneme/*) [ -f "$root/sdk/include/$2" ]; return ;;
+    mneme_kernels/*) [ -f "$root/sdk/kernels/include/$2" ]; return ;;
+    Eigen/*) return 0 ;;
   esac
   if [ -f "$(dirname "$1")/$2" ] || [ -f "$3/$2" ]; then return 0; fi
   if is_standard "$2" || is_intrinsics "$2"; then return 0; fi

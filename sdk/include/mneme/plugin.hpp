@@ -39,7 +39,7 @@
 //   cpp/kernel_checks.hpp  errors of their shapes    cpp/element.hpp   element types for .cu files
 //   cpp/parallel.hpp       the host's threads        cpp/log.hpp       lines for the host's log
 //
-// Apart from it stand mneme/cpu and mneme/cuda, for the inner parts of kernels.
+// Apart from it stands mneme_kernels (sdk/kernels), for the inner parts of kernels.
 #ifndef MNEME_PLUGIN_HPP_
 #define MNEME_PLUGIN_HPP_
 

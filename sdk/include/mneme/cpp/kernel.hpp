@@ -71,7 +71,7 @@ class View {
     if (!has_data()) return nullptr;
     return reinterpret_cast<T*>(static_cast<unsigned char*>(raw_->data) + raw_->byte_offset);
   }
-  // Zeros, on the CPU (mneme/cuda/views.hpp has CUDA's); nothing to do where has_data() is false.
+  // Zeros, on the CPU; nothing to do where has_data() is false.
   void clear() const noexcept {
     if (has_data()) std::memset(data<void>(), 0, static_cast<std::size_t>(bytes()));
   }

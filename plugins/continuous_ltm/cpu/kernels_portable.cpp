@@ -1,9 +1,0 @@
-// The kernels for any processor.
-#include "cpu/kernel_table.hpp"
-#include "mneme/cpu/portable.inl"
-// Compiled for what was just chosen:
-#include "cpu/kernel_table.inl"
-
-namespace continuous_ltm::cpu {
-const KernelTable kPortableKernels = make_table("portable");
-}  // namespace continuous_ltm::cpu

@@ -1,0 +1,102 @@
+// Small matrix products that live in the caches: C [rows, columns] (+)= A [rows, k] B [k, columns].
+#pragma once
+
+#include "mneme_kernels/cpu/simd.inl"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+namespace cpu {
+namespace {
+
+// A register tile has kRowsOf<columns> rows of `columns` vectors: 24 of AVX-512's 32 registers, 12
+// of 16 otherwise, hold sums. All row counts divide kTile.
+#ifdef MNEME_USE_AVX512
+constexpr int kMostColumns = 4;
+template <int columns>
+constexpr int kRowsOf = columns == 4   ? 6
+                        : columns == 3 ? 8
+                                       : 12;
+#else
+constexpr int kMostColumns = 2;
+template <int columns>
+constexpr int kRowsOf = columns == 2 ? 6 : 12;
+#endif
+constexpr int64_t kSpareRows = 12;  // the largest kRowsOf
+
+// Rows of A are a_row elements apart, its columns a_k; one of the two is 1. A, B and C may be read
+// up to 11 rows beyond the last; B's and C's rows hold whole vectors.
+template <typename T>
+struct Product {
+  const T* a;
+  int64_t a_row;
+  int64_t a_k;
+  const T* b;
+  int64_t b_row;
+  T* c;
+  int64_t c_row;
+  int64_t rows;
+  int64_t vectors;  // columns / kLanes
+  int64_t k;
+  bool is_fresh = false;  // C = A B, whatever C held; else C += A B
+};
+
+template <int rows, int columns, typename T>
+MNEME_INLINE void multiply_registers(const Product<T>& p, const T* a, const T* b, T* c) {
+  Vec<T> sum[rows][columns];
+  MNEME_UNROLL for (int i = 0; i < rows; ++i) {
+    MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] =
+        p.is_fresh ? Vec<T>{} : load(c + i * p.c_row + j * kLanes<T>);
+  }
+  for (int64_t k = 0; k < p.k; ++k) {
+    Vec<T> row[columns];
+    MNEME_UNROLL for (int j = 0; j < columns; ++j) row[j] = load(b + j * kLanes<T>);
+    MNEME_UNROLL for (int i = 0; i < rows; ++i) {
+      const Vec<T> factor = splat(a[i * p.a_row]);
+      MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] += factor * row[j];
+    }
+    a += p.a_k;
+    b += p.b_row;
+  }
+  MNEME_UNROLL for (int i = 0; i < rows; ++i) {
+    MNEME_UNROLL for (int j = 0; j < columns; ++j)
+        store(c + i * p.c_row + j * kLanes<T>, sum[i][j]);
+  }
+}
+
+template <int columns, typename T>
+MNEME_INLINE void multiply_columns(const Product<T>& p, int64_t first) {
+  constexpr int kRows = kRowsOf<columns>;
+  for (int64_t i = 0; i < p.rows; i += kRows) {
+    multiply_registers<kRows, columns>(p, p.a + i * p.a_row, p.b + first * kLanes<T>,
+                                       p.c + i * p.c_row + first * kLanes<T>);
+  }
+}
+
+// Works on rows rounded up to a register tile: the caller's buffers have room for them.
+template <typename T>
+MNEME_INLINE void multiply(const Product<T>& p) {
+  const int64_t panels = (p.vectors + kMostColumns - 1) / kMostColumns;
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const int64_t first = panel * p.vectors / panels;
+    switch ((panel + 1) * p.vectors / panels - first) {
+#ifdef MNEME_USE_AVX512
+      case 4:
+        multiply_columns<4>(p, first);
+        break;
+      case 3:
+        multiply_columns<3>(p, first);
+        break;
+#endif
+      case 2:
+        multiply_columns<2>(p, first);
+        break;
+      default:
+        multiply_columns<1>(p, first);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cpu
+}  // namespace sdk_0_1
+}  // namespace mneme

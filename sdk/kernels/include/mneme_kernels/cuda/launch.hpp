@@ -1,0 +1,64 @@
+// Launches of a plugin's CUDA kernels: how many blocks, and what failed.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "mneme/cpp/kernel.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+namespace cuda {
+
+inline constexpr int64_t kMostBlocks = 2147483647;  // of one launch
+
+inline int64_t tiles_of(int64_t count, int64_t tile) { return (count + tile - 1) / tile; }
+
+inline cudaStream_t stream_of(const KernelCall& call) {
+  return static_cast<cudaStream_t>(call.stream());
+}
+
+#ifdef __CUDACC__
+// Launches `kernel` with `blocks` blocks of `threads` threads, if any; cudaErrorInvalidValue for
+// more blocks than there can be.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(int64_t blocks, int threads, cudaStream_t stream, void (*kernel)(Parameters...),
+                   const Arguments&... arguments) {
+  if (blocks > kMostBlocks) return cudaErrorInvalidValue;
+  if (blocks == 0) return cudaSuccess;
+  kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(arguments...);
+  return cudaGetLastError();
+}
+#endif
+
+// Errors: Failure(MNEME_E_CUDA) with the runtime's own code when a launch failed.
+inline void check_launch(cudaError_t status, CallSite site = CallSite::here()) {
+  if (status == cudaSuccess) return;
+  throw Failure(MNEME_E_CUDA, std::string("launch failed: ") + cudaGetErrorString(status),
+                site.file, site.line, static_cast<int32_t>(status));
+}
+
+// Refuses a call in which one of `buffers` has elements and no data, or whose workspace is too
+// small, before a kernel follows the null pointer: that would end CUDA for the whole process.
+// Errors: as check_launch with cudaErrorInvalidValue.
+inline void check_buffers(const KernelCall& call, std::initializer_list<View> buffers,
+                          uint64_t workspace_bytes = 0, CallSite site = CallSite::here()) {
+  bool fits = call.workspace_bytes() >= workspace_bytes;
+  for (const View& view : buffers) fits = fits && (view.has_data() || view.elements() == 0);
+  if (!fits) check_launch(cudaErrorInvalidValue, site);
+}
+
+// Zeros, on the stream; nothing to do where has_data() is false. Errors: as check_launch.
+inline void clear(const View& view, cudaStream_t stream, CallSite site = CallSite::here()) {
+  if (!view.has_data()) return;
+  check_launch(
+      cudaMemsetAsync(view.data<void>(), 0, static_cast<std::size_t>(view.bytes()), stream), site);
+}
+
+}  // namespace cuda
+}  // namespace sdk_0_1
+}  // namespace mneme

@@ -1,0 +1,34 @@
+// What the infer functions of kernels check besides ranks and shapes (mneme/cpp/kernel_checks.hpp).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "mneme/cpp/kernel_checks.hpp"
+
+namespace mneme {
+inline namespace sdk_0_1 {
+
+// The type that elements of a type are summed in.
+inline DType sum_type(DType element) { return element == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+// `what`: the input's name. `expected`: the allowed types in words. Errors: Failure(MNEME_E_DTYPE).
+inline void check_dtype(const std::string& what, DType got, std::initializer_list<DType> allowed,
+                        const std::string& expected, CallSite site = CallSite::here()) {
+  for (const DType dtype : allowed) {
+    if (got == dtype) return;
+  }
+  fail(MNEME_E_DTYPE, what + ": expected " + expected + ", got dtype code " + code_of(got), site);
+}
+
+// Errors: Failure(MNEME_E_INVALID_ARGUMENT).
+inline void check_finite(const char* what, double value, CallSite site = CallSite::here()) {
+  if (std::isfinite(value)) return;
+  fail(MNEME_E_INVALID_ARGUMENT,
+       std::string(what) + ": expected a finite number, got " + std::to_string(value), site);
+}
+
+}  // namespace sdk_0_1
+}  // namespace mneme
