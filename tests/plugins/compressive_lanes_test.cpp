@@ -35,7 +35,7 @@ Events events() {
   return out;
 }
 
-at::Tensor ids_of(uint64_t s) { return random_ids(300 + s, 3, 7, 11); }
+at::Tensor compressive_lanes_ids_of(uint64_t s) { return random_ids(300 + s, 3, 7, 11); }
 
 struct Alone {
   MemorySession run;
@@ -57,12 +57,12 @@ void expect_lanes_alone(const std::string& tiers, Phase phase = Phase::kTraining
     alone.back()->state.set_streams({b});
   }
   for (uint64_t s = 0; s < kSegments; ++s) {
-    const auto together = run_segment(all, state, ids_of(s), s, events(), kAll);
+    const auto together = run_segment(all, state, compressive_lanes_ids_of(s), s, events(), kAll);
     double losses = 0.0;
     int64_t lanes = 0;
     for (int64_t b = 0; b < 3; ++b) {
       Alone& lane = *alone[static_cast<std::size_t>(b)];
-      lane.seen = run_segment(lane.run, lane.state, ids_of(s), s, events(), {b});
+      lane.seen = run_segment(lane.run, lane.state, compressive_lanes_ids_of(s), s, events(), {b});
       const int64_t valid = events().valid(b, s);
       EXPECT_LE(largest_difference(together.nll[b].narrow(0, 0, valid),
                                    lane.seen.nll[0].narrow(0, 0, valid)),
@@ -151,8 +151,8 @@ TEST(CompressiveLanesOf, ABatchMayBeInAnyOrder) {
     MemorySession a = session(tiers), b = session(tiers);
     StackState of_a = a.fresh(3), of_b = b.fresh(3);
     for (uint64_t s = 0; s < kSegments; ++s) {
-      const auto straight = run_segment(a, of_a, ids_of(s), s, events(), kAll);
-      const auto moved = run_segment(b, of_b, ids_of(s), s, events(), order);
+      const auto straight = run_segment(a, of_a, compressive_lanes_ids_of(s), s, events(), kAll);
+      const auto moved = run_segment(b, of_b, compressive_lanes_ids_of(s), s, events(), order);
       EXPECT_LE(
           largest_difference(moved.nll, straight.nll.index_select(0, at::tensor(order, at::kLong))),
           1e-12)
@@ -171,8 +171,8 @@ TEST(CompressiveLanesOf, ANanStaysInItsLane) {
     MemorySession run = session(tiers);
     StackState clean = run.fresh(3), dirty = run.fresh(3);
     for (uint64_t s = 0; s < kSegments; ++s) {
-      const auto a = run_segment(run, clean, ids_of(s), s, events(), kAll);
-      const auto b = run_segment(run, dirty, ids_of(s), s, events(), kAll);
+      const auto a = run_segment(run, clean, compressive_lanes_ids_of(s), s, events(), kAll);
+      const auto b = run_segment(run, dirty, compressive_lanes_ids_of(s), s, events(), kAll);
       for (const int64_t lane : {0, 2})
         EXPECT_TRUE(at::equal(a.nll[lane], b.nll[lane])) << "lane " << lane << ", segment " << s;
       EXPECT_EQ(b.nll[1].isfinite().all().item<bool>(), s <= 4) << s;

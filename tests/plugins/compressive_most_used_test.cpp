@@ -20,7 +20,7 @@ using mneme::backbone::random_ids;
 
 constexpr int64_t kVocabulary = 499;
 // No token comes twice in a lane, so that no two rows are attended to alike. [2,7]
-at::Tensor ids_of(uint64_t s) {
+at::Tensor compressive_most_used_ids_of(uint64_t s) {
   const at::Tensor place = torch::arange(7, at::kLong) + static_cast<int64_t>(6 * s);
   return torch::stack({place * 131, place * 57 + 5}).remainder(kVocabulary);
 }
@@ -77,13 +77,13 @@ at::Tensor before(const Held& seen, int64_t lane, bool is_reset) {
   return seen.lane(lane);
 }
 
-struct Case {
+struct CompressiveMostUsedCase {
   int64_t rows, compressed_rows, rate;
   bool is_padded;
 };
 
 // One layer and lane after a segment. `held_before`: its compressed rows and memory.
-void expect_choice(const Case& c, const MemorySession& run, const MemorySession::Result& seen,
+void expect_choice(const CompressiveMostUsedCase& c, const MemorySession& run, const MemorySession::Result& seen,
                    const StackState& state, int64_t layer, int64_t lane,
                    const std::pair<at::Tensor, at::Tensor>& held_before, const at::Tensor& x) {
   const auto& [compressed, memory] = held_before;
@@ -108,7 +108,7 @@ void expect_choice(const Case& c, const MemorySession& run, const MemorySession:
       1e-13);
 }
 
-void expect_choices(const Case& c) {
+void expect_choices(const CompressiveMostUsedCase& c) {
   SCOPED_TRACE(str("rows ", c.rows, ", rate ", c.rate, c.is_padded ? ", pad" : ""));
   MemorySession run =
       session(compressive(str("rows = ", c.rows, "\ncompressed_rows = ", c.compressed_rows,
@@ -125,7 +125,7 @@ void expect_choices(const Case& c) {
     state.reset(reset);
     mneme::backbone::ForwardOptions::Tap tap;
     const auto seen = run.run(
-        state, ids_of(s),
+        state, compressive_most_used_ids_of(s),
         {.probes = {"memory.compressed", "memory.kept_index", "memory.usage"}, .tap = &tap});
     for (std::size_t layer = 0; layer < 2; ++layer) {
       const at::Tensor x = layer == 0 ? tap.embedded : tap.layer_out[0];

@@ -10,7 +10,7 @@ namespace {
 
 using compressive::Pool;
 using reference::Windows;
-using Call = KernelRun<Pool>;
+using CompressivePoolCall = KernelRun<Pool>;
 
 const std::vector<Windows>& cases() {
   static const std::vector<Windows> all = {
@@ -59,7 +59,7 @@ void compare(Device device, DType dtype, const Windows& w, std::mt19937& random)
     const std::string what =
         name_of(set) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(w);
     const Pool kernel(set);
-    Call run(kernel, device, problem.inputs, {w.rate, w.is_max ? 1 : 0});
+    CompressivePoolCall run(kernel, device, problem.inputs, {w.rate, w.is_max ? 1 : 0});
     run.forward();
     expect_close(run.outputs[0], pooled, tolerance_of(dtype), what);
     run.backward(problem.grad.get());
@@ -87,7 +87,7 @@ TEST_P(PoolOn, SumsNarrowTypesInSingle) {
     inputs.emplace_back(GetParam(), dtype, std::vector<int64_t>{1, 1024, 1});
     inputs[0].write(std::vector<double>(1024, dtype == DType::kF16 ? 60000.0 : 1.0));
     const Pool kernel;
-    Call run(kernel, GetParam(), inputs, {1024, 0});
+    CompressivePoolCall run(kernel, GetParam(), inputs, {1024, 0});
     run.forward();
     EXPECT_EQ(run.outputs[0].read(), inputs[0].read().front() == 1.0
                                          ? std::vector<double>{1.0}
@@ -104,7 +104,7 @@ TEST_P(PoolOn, KeepsNaNToItsWindowAndColumn) {
       problem.inputs[0].write(problem.rows);
       for (const auto set : sets_on(GetParam())) {
         const Pool kernel(set);
-        Call run(kernel, GetParam(), problem.inputs, {w.rate, is_max ? 1 : 0});
+        CompressivePoolCall run(kernel, GetParam(), problem.inputs, {w.rate, is_max ? 1 : 0});
         run.forward();
         const std::vector<double> pooled = run.outputs[0].read();
         for (std::size_t i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(pooled[i]), i == 7) << i;
@@ -119,7 +119,7 @@ TEST_P(PoolOn, KeepsNaNToItsWindowAndColumn) {
 TEST_P(PoolOn, ReadsAnAbsentGradientAsZeros) {
   PoolProblem problem(random_, GetParam(), DType::kF32, {2, 7, 5, 3});
   const Pool kernel;
-  Call run(kernel, GetParam(), problem.inputs, {3, 0});
+  CompressivePoolCall run(kernel, GetParam(), problem.inputs, {3, 0});
   run.backward(nullptr);
   EXPECT_EQ(norm(run.grads[0].read()), 0.0);
 }
@@ -127,7 +127,7 @@ TEST_P(PoolOn, ReadsAnAbsentGradientAsZeros) {
 TEST_P(PoolOn, WritesNothingWhereNoGradientIsWanted) {
   PoolProblem problem(random_, GetParam(), DType::kF32, {2, 7, 5, 3});
   const Pool kernel;
-  Call run(kernel, GetParam(), problem.inputs, {3, 1});
+  CompressivePoolCall run(kernel, GetParam(), problem.inputs, {3, 1});
   run.backward(problem.grad.get(), 0U);
   TestTensor untouched(GetParam(), DType::kF32, {2, 7, 5});
   EXPECT_EQ(run.grads[0].read(), untouched.read());
@@ -140,7 +140,7 @@ TEST(Pool, GivesTheSameBitsHoweverTheWorkIsCut) {
   std::mt19937 random(test_seed());
   PoolProblem problem(random, Device::kCpu, DType::kF32, {3, 40, 70, 3});
   const Pool kernel;
-  Call run(kernel, Device::kCpu, problem.inputs, {3, 0});
+  CompressivePoolCall run(kernel, Device::kCpu, problem.inputs, {3, 0});
   run.forward();
   run.backward(problem.grad.get());
   const std::vector<double> pooled = run.outputs[0].read();

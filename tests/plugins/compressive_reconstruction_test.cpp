@@ -8,7 +8,7 @@ namespace {
 using compressive::Reconstruction;
 using Call = KernelRun<Reconstruction>;
 
-const std::vector<ReconstructionCase>& cases() {
+const std::vector<ReconstructionCase>& compressive_reconstruction_cases() {
   static const std::vector<ReconstructionCase> all = {
       {1, 1, 1, 1, 1, 1},  // everything is one
       {2, 3, 1, 1, 5, 2},
@@ -33,14 +33,14 @@ const std::vector<ReconstructionCase>& cases() {
   return all;
 }
 
-double tolerance_of(DType dtype) { return dtype == DType::kF64 ? 1e-12 : 1e-5; }
+double compressive_reconstruction_tolerance_of(DType dtype) { return dtype == DType::kF64 ? 1e-12 : 1e-5; }
 
 void compare(Device device, DType dtype, const ReconstructionCase& c, std::mt19937& random) {
   ReconstructionProblem problem(random, device, dtype, c);
   const auto error = reference::reconstruction_error(c.shape(), problem.in);
   const auto gradients =
       reference::reconstruction_gradients(c.shape(), problem.in, problem.arriving);
-  const double tolerance = tolerance_of(dtype);
+  const double tolerance = compressive_reconstruction_tolerance_of(dtype);
   for (const auto set : sets_on(device)) {
     const std::string what =
         name_of(set) + ", dtype " + std::to_string(static_cast<int>(dtype)) + ", " + text_of(c);
@@ -66,7 +66,7 @@ class ReconstructionOn : public OnDevice {};
 
 TEST_P(ReconstructionOn, EqualsTheReferenceForEveryDtypeAndShape) {
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
-    for (const ReconstructionCase& c : cases()) compare(GetParam(), dtype, c, random_);
+    for (const ReconstructionCase& c : compressive_reconstruction_cases()) compare(GetParam(), dtype, c, random_);
   }
 }
 

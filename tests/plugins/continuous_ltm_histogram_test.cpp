@@ -40,7 +40,7 @@ struct HistogramProblem {
   }
 };
 
-const std::vector<LtmCase>& cases() {
+const std::vector<LtmCase>& continuous_ltm_histogram_cases() {
   static const std::vector<LtmCase> all = {
       {1, 1, 1, 0, 1, {0.1}, Spread::kWide},
       {2, 3, 13, 0, 1, {0.1}, Spread::kMixed},
@@ -57,7 +57,7 @@ class HistogramOn : public OnDevice {};
 
 TEST_P(HistogramOn, EqualsTheReferenceForEveryShapeAndNumberOfBins) {
   for (const DType dtype : {DType::kF32, DType::kF64}) {
-    for (const LtmCase& c : cases()) {
+    for (const LtmCase& c : continuous_ltm_histogram_cases()) {
       for (const int64_t bins : {1, 7, 16, 63, 128}) {
         HistogramProblem problem(random_, GetParam(), dtype, c);
         const auto expected = reference::histogram(problem.densities, problem.valid, bins);

@@ -7,8 +7,8 @@
 namespace continuous_ltm_test {
 namespace {
 
-const std::string kLinear = "basis = 12\nwidths = [0.05, 0.2]\nsamples = 9\n";
-const std::string kSticky = kLinear + "sticky = true\nbins = 16\n";
+const std::string kContinuousLtmSignalRunLinear = "basis = 12\nwidths = [0.05, 0.2]\nsamples = 9\n";
+const std::string kSticky = kContinuousLtmSignalRunLinear + "sticky = true\nbins = 16\n";
 
 // psi(t) B for one lane: the stored signal at `places` [P] -> [P,D], by the definition.
 at::Tensor signal_at(const at::Tensor& coefficients, const std::vector<double>& widths,
@@ -131,7 +131,7 @@ TEST(ContinuousLtmSignal, RepeatsWithTheSameSeed) {
 
 class Saved : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(ContinuousLtm, Saved,
-                         testing::Values(kLinear, kSticky, kSticky + "reset_tokens = 20\n"));
+                         testing::Values(kContinuousLtmSignalRunLinear, kSticky, kSticky + "reset_tokens = 20\n"));
 
 TEST_P(Saved, ContinuesBitForBit) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {

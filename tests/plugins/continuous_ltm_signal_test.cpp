@@ -13,7 +13,7 @@ using continuous_ltm::make_grid;
 using continuous_ltm::Signal;
 
 // Here `queries` counts samples and `head_width` is D.
-const std::vector<LtmCase>& cases() {
+const std::vector<LtmCase>& continuous_ltm_signal_cases() {
   static const std::vector<double> two = {0.005, 0.01};
   static const std::vector<LtmCase> all = {
       {1, 1, 1, 1, 1, {0.5}, Spread::kWide, 0.0},
@@ -53,7 +53,7 @@ class SignalOn : public OnDevice {};
 
 TEST_P(SignalOn, EqualsTheReferenceForEveryDtypeAndShape) {
   for (const DType dtype : {DType::kF32, DType::kF64}) {
-    for (const LtmCase& c : cases()) {
+    for (const LtmCase& c : continuous_ltm_signal_cases()) {
       for (const bool is_sorted : {true, false}) {
         std::vector<TestTensor> inputs = inputs_of(GetParam(), dtype, c);
         const std::vector<double> positions = random_positions(random_, c, is_sorted);

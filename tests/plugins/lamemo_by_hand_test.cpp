@@ -15,7 +15,7 @@ using mneme::str;
 using mneme::backbone::largest_difference;
 using mneme::backbone::random_ids;
 
-constexpr double kSame = 1e-12;
+constexpr double kLamemoByHandSame = 1e-12;
 
 struct Shape {
   const char* name;
@@ -43,10 +43,10 @@ INSTANTIATE_TEST_SUITE_P(
 void expect_state(const MemorySession::Result& seen, const StackState& state, const ByHand& by_hand,
                   int64_t layer) {
   SCOPED_TRACE(str("layer ", layer));
-  EXPECT_LE(largest_difference(context_of(state, layer), by_hand.context(layer)), kSame);
-  EXPECT_LE(largest_difference(lse_of(state, layer), by_hand.lse(layer)), kSame);
+  EXPECT_LE(largest_difference(context_of(state, layer), by_hand.context(layer)), kLamemoByHandSame);
+  EXPECT_LE(largest_difference(lse_of(state, layer), by_hand.lse(layer)), kLamemoByHandSame);
   if (!by_hand.alpha(layer).defined()) return;
-  EXPECT_LE(largest_difference(tier_test::probe(seen, kAlpha, layer), by_hand.alpha(layer)), kSame);
+  EXPECT_LE(largest_difference(tier_test::probe(seen, kAlpha, layer), by_hand.alpha(layer)), kLamemoByHandSame);
 }
 
 void expect_by_hand(const Shape& shape, const Variant& variant, Norm norm, Phase phase) {
@@ -64,7 +64,7 @@ void expect_by_hand(const Shape& shape, const Variant& variant, Norm norm, Phase
     mneme::backbone::ForwardOptions::Tap tap;
     const auto seen = run.run(state, random_ids(500 + s, shape.lanes, shape.lengths[s] + 1, 11),
                               {.probes = {kAlpha}, .tap = &tap});
-    EXPECT_LE(largest_difference(seen.top, by_hand.forward(tap.embedded)), kSame);
+    EXPECT_LE(largest_difference(seen.top, by_hand.forward(tap.embedded)), kLamemoByHandSame);
     for (int64_t l = 0; l < shape.layers; ++l) expect_state(seen, state, by_hand, l);
   }
 }

@@ -17,7 +17,7 @@ namespace {
 using mneme::str;
 using mneme::backbone::random_ids;
 
-constexpr int64_t kLanes = 3;
+constexpr int64_t kLamemoCountLanes = 3;
 constexpr int64_t kLayers = 3;
 
 // Scores of 0 everywhere, the look-ahead's included.
@@ -128,8 +128,8 @@ class LaMemoCounts : public testing::TestWithParam<Text> {
     const auto has = [&](const char* key) { return options.find(key) != std::string::npos; };
     MemorySession run = session(lamemo(str("rows = ", text.rows, "\n", options)), variant.config());
     make_indifferent(run, variant.config());
-    StackState state = run.fresh(kLanes, phase);
-    std::vector<Lane> lanes(kLanes, Lane(text.rows));
+    StackState state = run.fresh(kLamemoCountLanes, phase);
+    std::vector<Lane> lanes(kLamemoCountLanes, Lane(text.rows));
     int64_t columns = 0;
     const at::NoGradGuard no_grad;
     for (uint64_t s = 0; s < text.lengths.size(); ++s) {
@@ -140,10 +140,10 @@ class LaMemoCounts : public testing::TestWithParam<Text> {
       events.valid = [&](int64_t b, uint64_t at) {
         return b == 2 && at == 1 ? (length + 1) / 2 : length;
       };
-      tier_test::run_segment(run, state, random_ids(s, kLanes, length + 1, 11), s, events,
+      tier_test::run_segment(run, state, random_ids(s, kLamemoCountLanes, length + 1, 11), s, events,
                              {0, 1, 2}, {.probes = {kAlpha}});
       const int64_t before = s > 0 ? text.lengths[s - 1] : 0;
-      for (int64_t b = 0; b < kLanes; ++b) {
+      for (int64_t b = 0; b < kLamemoCountLanes; ++b) {
         Lane& lane = lanes[static_cast<std::size_t>(b)];
         if (events.is_reset(b, s)) lane.reset();
         const int64_t valid = events.valid(b, s);

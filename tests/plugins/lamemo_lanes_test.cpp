@@ -17,7 +17,7 @@ using mneme::backbone::largest_difference;
 using mneme::backbone::random_ids;
 
 constexpr uint64_t kSegments = 9;
-const std::vector<int64_t> kLengths = {6, 6, 4, 6, 6, 1, 5, 6, 3};
+const std::vector<int64_t> kLamemoLanesLengths = {6, 6, 4, 6, 6, 1, 5, 6, 3};
 const std::vector<int64_t> kAll = {0, 1, 2};
 
 // Lanes start afresh before segments of their own, with and without padding in the segment before.
@@ -30,12 +30,12 @@ Events events() {
     if (lane == 0 && s == 4) return int64_t{2};
     if (lane == 2 && s == 3) return int64_t{1};
     if (lane == 2 && s == 6) return int64_t{3};
-    return kLengths[s];
+    return kLamemoLanesLengths[s];
   };
   return out;
 }
 
-at::Tensor ids_of(uint64_t s) { return random_ids(800 + s, 3, kLengths[s] + 1, 11); }
+at::Tensor lamemo_lanes_ids_of(uint64_t s) { return random_ids(800 + s, 3, kLamemoLanesLengths[s] + 1, 11); }
 
 struct Alone {
   MemorySession run;
@@ -54,10 +54,10 @@ void expect_lanes_alone(const std::string& tiers, const ModelConfig& config, Pha
     alone.back()->state.set_streams({b});
   }
   for (uint64_t s = 0; s < kSegments; ++s) {
-    const auto together = tier_test::run_segment(all, state, ids_of(s), s, events(), kAll);
+    const auto together = tier_test::run_segment(all, state, lamemo_lanes_ids_of(s), s, events(), kAll);
     for (int64_t b = 0; b < 3; ++b) {
       Alone& lane = *alone[static_cast<std::size_t>(b)];
-      const auto own = tier_test::run_segment(lane.run, lane.state, ids_of(s), s, events(), {b});
+      const auto own = tier_test::run_segment(lane.run, lane.state, lamemo_lanes_ids_of(s), s, events(), {b});
       const int64_t valid = events().valid(b, s);
       EXPECT_LE(
           largest_difference(together.nll[b].narrow(0, 0, valid), own.nll[0].narrow(0, 0, valid)),
@@ -112,8 +112,8 @@ TEST_P(LaMemoLanes, MayBeInAnyOrder) {
     MemorySession run = session(text, GetParam().config());
     StackState a = run.fresh(3), b = run.fresh(3);
     for (uint64_t s = 0; s < kSegments; ++s) {
-      const auto straight = tier_test::run_segment(run, a, ids_of(s), s, events(), kAll);
-      const auto moved = tier_test::run_segment(run, b, ids_of(s), s, events(), order);
+      const auto straight = tier_test::run_segment(run, a, lamemo_lanes_ids_of(s), s, events(), kAll);
+      const auto moved = tier_test::run_segment(run, b, lamemo_lanes_ids_of(s), s, events(), order);
       EXPECT_LE(
           largest_difference(moved.nll, straight.nll.index_select(0, at::tensor(order, at::kLong))),
           1e-12)
@@ -129,7 +129,7 @@ TEST_P(LaMemoLanes, KeepANanToThemselves) {
     MemorySession run = session(text, GetParam().config());
     StackState clean = run.fresh(3), dirty = run.fresh(3);
     for (uint64_t s = 0; s < kSegments; ++s) {
-      const at::Tensor a = run.nll(clean, ids_of(s)), b = run.nll(dirty, ids_of(s));
+      const at::Tensor a = run.nll(clean, lamemo_lanes_ids_of(s)), b = run.nll(dirty, lamemo_lanes_ids_of(s));
       for (const int64_t lane : {0, 2})
         EXPECT_TRUE(at::equal(a[lane], b[lane])) << "lane " << lane << ", segment " << s;
       // Rows that forget are well again once those of the NaN have left.

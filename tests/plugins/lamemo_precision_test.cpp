@@ -15,7 +15,7 @@ using mneme::str;
 using mneme::backbone::largest_difference;
 using mneme::backbone::random_ids;
 
-at::Tensor ids_of(uint64_t s, int64_t length = 6) {
+at::Tensor lamemo_precision_ids_of(uint64_t s, int64_t length = 6) {
   return random_ids(1000 + s, 2, length + 1, 11);
 }
 
@@ -48,7 +48,7 @@ class BothPrecisions {
         of_low_.reset({1, 0});
         of_full_.reset({1, 0});
       }
-      const at::Tensor ids = ids_of(s, s == 3 ? 2 : 6);
+      const at::Tensor ids = lamemo_precision_ids_of(s, s == 3 ? 2 : 6);
       const auto ours = low_.run(of_low_, ids), theirs = full_.run(of_full_, ids);
       sum += (ours.nll - theirs.nll).square().sum().item<double>();
       count += ours.nll.numel();
@@ -95,7 +95,7 @@ TEST(LaMemoPrecision, OfWhatIsCarriedIsAtLeastF32) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
     MemorySession run = session(lamemo("rows = 8"), model_config(), setup_of(dtype, false));
     StackState state = run.fresh(2);
-    run.nll(state, ids_of(0));
+    run.nll(state, lamemo_precision_ids_of(0));
     EXPECT_EQ(context_of(state, 1).scalar_type(), dtype);
     EXPECT_EQ(lse_of(state, 1).scalar_type(), dtype);
   }
@@ -125,7 +125,7 @@ TEST(LaMemoDropout, WhereNothingIsDroppedGivesTheKernelsNumbers) {
             a.reset({0, 1});
             b.reset({0, 1});
           }
-          const at::Tensor ids = ids_of(s, s == 2 ? 3 : 6);
+          const at::Tensor ids = lamemo_precision_ids_of(s, s == 2 ? 3 : 6);
           const auto ours = run.run(a, ids, {.probes = {kAlpha}});
           const auto theirs = kernel.run(b, ids, {.probes = {kAlpha}});
           EXPECT_LE(largest_difference(ours.nll, theirs.nll), 1e-12) << s;
@@ -157,7 +157,7 @@ struct Refreshed {
 };
 Refreshed refreshed(MemorySession& run, const StackState& state) {
   StackState after = state.clone();
-  const auto seen = run.run(after, ids_of(9), {.probes = {kAlpha}});
+  const auto seen = run.run(after, lamemo_precision_ids_of(9), {.probes = {kAlpha}});
   // 12 rows and 6 tokens: 6 rows stay.
   return {context_of(state, 0).narrow(1, 6, 6), context_of(after, 0).narrow(1, 0, 6),
           tier_test::probe(seen, kAlpha).narrow(1, 6, 6)};
@@ -171,7 +171,7 @@ TEST(LaMemoDropout, DropsKeysAndNeverWhatIsCarried) {
   MemorySession run = session(lamemo("rows = 12"), config);
   const at::NoGradGuard no_grad;
   StackState state = run.fresh(2);
-  for (uint64_t s = 0; s < 2; ++s) run.nll(state, ids_of(s));
+  for (uint64_t s = 0; s < 2; ++s) run.nll(state, lamemo_precision_ids_of(s));
   const Refreshed expected = refreshed(run, state);
   const at::Tensor carried = expected.alpha.unsqueeze(-1) * expected.before;
   run.model->train(true);
@@ -201,7 +201,7 @@ TEST(LaMemoDropout, TrainsInEveryPrecision) {
       run.model->train(true);
       StackState state = run.fresh(2);
       for (uint64_t s = 0; s < 5; ++s) {
-        const auto seen = run.run(state, ids_of(s));
+        const auto seen = run.run(state, lamemo_precision_ids_of(s));
         EXPECT_TRUE(is_finite(seen.nll)) << s;
         seen.loss.backward();
       }
@@ -224,8 +224,8 @@ TEST(LaMemoAlpha, IsTheShareOfWhatWasSeenBefore) {
     StackState state = run.fresh(2), silent = run.fresh(2);
     for (uint64_t s = 0; s < 3; ++s) {
       const StackState before = state.clone();
-      const auto seen = run.run(state, ids_of(s), {.probes = {kAlpha}});
-      EXPECT_TRUE(at::equal(seen.nll, run.nll(silent, ids_of(s)))) << s;
+      const auto seen = run.run(state, lamemo_precision_ids_of(s), {.probes = {kAlpha}});
+      EXPECT_TRUE(at::equal(seen.nll, run.nll(silent, lamemo_precision_ids_of(s)))) << s;
       if (s == 0) {
         EXPECT_TRUE(seen.probes.empty());
         continue;
@@ -252,10 +252,10 @@ TEST(LaMemoAlpha, IsTheShareOfWhatWasSeenBefore) {
 TEST(LaMemoAlpha, IsNoNumberWhereALaneHasNoRow) {
   MemorySession run = session(lamemo("rows = 20"), kVariants[0].config());
   StackState state = run.fresh(2);
-  run.nll(state, ids_of(0));
+  run.nll(state, lamemo_precision_ids_of(0));
   state.reset({0, 1});
-  run.nll(state, ids_of(1));
-  const auto seen = run.run(state, ids_of(2), {.probes = {kAlpha}});
+  run.nll(state, lamemo_precision_ids_of(1));
+  const auto seen = run.run(state, lamemo_precision_ids_of(2), {.probes = {kAlpha}});
   for (const int64_t layer : {0, 1, 2}) {
     const at::Tensor is_number = tier_test::probe(seen, kAlpha, layer).isnan().logical_not();
     EXPECT_TRUE(is_number[0].all().item<bool>()) << "12 rows";

@@ -15,7 +15,7 @@ using mneme::backbone::largest_difference;
 using mneme::backbone::random_ids;
 using Tap = mneme::backbone::ForwardOptions::Tap;
 
-constexpr int64_t kLayers = 3;
+constexpr int64_t kLamemoReleaseLayers = 3;
 constexpr int64_t kLanes = 2;
 
 // A tier behind the look-ahead, and where it (or the host for it) keeps what it is fed with.
@@ -65,7 +65,7 @@ void expect_released(const Behind& behind, int64_t rows, const std::vector<int64
   StackState state = run.fresh(kLanes);
   // [layer][lane], oldest first: all of it, or what waits since the last segment.
   std::vector<std::vector<at::Tensor>> expected(
-      kLayers, std::vector<at::Tensor>(kLanes, at::zeros({0, 12}, at::kDouble)));
+      kLamemoReleaseLayers, std::vector<at::Tensor>(kLanes, at::zeros({0, 12}, at::kDouble)));
   const bool is_waiting = std::string(behind.queue) == "waiting";
   for (uint64_t s = 0; s < lengths.size(); ++s) {
     const at::Tensor embedded = held_at(state, "model.embedded").rows;
@@ -74,7 +74,7 @@ void expect_released(const Behind& behind, int64_t rows, const std::vector<int64
     run.run(state, random_ids(s, kLanes, lengths[s] + 1, 11), {.tap = &tap});
     int64_t since = 0;  // tokens of lane 1 since its start
     for (uint64_t i = 3; i <= s; ++i) since += lengths[i];
-    for (int64_t l = 0; l < kLayers; ++l) {
+    for (int64_t l = 0; l < kLamemoReleaseLayers; ++l) {
       const at::Tensor gone = leaving(tap, embedded, l, rows);
       const Held held = held_at(state, str(l, ".", behind.queue), 1);
       for (int64_t b = 0; b < kLanes; ++b) {

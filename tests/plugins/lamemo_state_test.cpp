@@ -18,7 +18,7 @@ const std::vector<int64_t> kLengths = {6, 4, 6, 1, 5, 6, 2, 6};
 
 at::Tensor ids_of(uint64_t s) { return random_ids(900 + s, 2, kLengths[s] + 1, 11); }
 
-std::string with(int64_t rows, const Variant& variant, const std::string& more = "") {
+std::string lamemo_state_with(int64_t rows, const Variant& variant, const std::string& more = "") {
   return lamemo(str("rows = ", rows, "\n", variant.options, more));
 }
 
@@ -28,7 +28,7 @@ TEST(LaMemoState, SavedAndLoadedGoesOnBitForBit) {
       for (const Phase phase : {Phase::kTraining, Phase::kEvaluation}) {
         for (const int64_t rows : {4, 11}) {
           SCOPED_TRACE(str(variant.name, ", ", rows, " rows"));
-          MemorySession run = session(with(rows, variant), variant.config(norm));
+          MemorySession run = session(lamemo_state_with(rows, variant), variant.config(norm));
           StackState whole = run.fresh(2, phase), cut = run.fresh(2, phase);
           for (uint64_t s = 0; s < kLengths.size(); ++s) {
             if (s == 4) {
@@ -46,7 +46,7 @@ TEST(LaMemoState, SavedAndLoadedGoesOnBitForBit) {
 
 // What lives for a segment is neither counted nor held behind it.
 TEST(LaMemoState, HasTheBytesOfWhatIsSaved) {
-  MemorySession run = session(with(4, kVariants[0]), model_config());
+  MemorySession run = session(lamemo_state_with(4, kVariants[0]), model_config());
   StackState state = run.fresh(2);
   for (uint64_t s = 0; s < 3; ++s) run.nll(state, ids_of(s));
   int64_t saved = 0;
@@ -70,8 +70,8 @@ tier_test::Edit shortened(int64_t rows) {
 TEST(LaMemoState, KeepsTheNewestRowsWhereEvaluationHasFewer) {
   for (const Variant& variant : kVariants) {
     SCOPED_TRACE(variant.name);
-    MemorySession run = session(with(9, variant, "eval_rows = 4\n"), variant.config());
-    MemorySession small = session(with(4, variant), variant.config());
+    MemorySession run = session(lamemo_state_with(9, variant, "eval_rows = 4\n"), variant.config());
+    MemorySession small = session(lamemo_state_with(4, variant), variant.config());
     for (const auto& parameter : run.stack.parameters()) {
       const at::NoGradGuard no_grad;
       const std::string name = parameter.name.substr(parameter.name.find("model."));
@@ -98,7 +98,7 @@ TEST(LaMemoState, KeepsTheNewestRowsWhereEvaluationHasFewer) {
 TEST(LaMemoState, FillsUpWhereEvaluationHasRoomForMore) {
   for (const Variant& variant : kVariants) {
     SCOPED_TRACE(variant.name);
-    MemorySession run = session(with(5, variant, "eval_rows = 17\n"), variant.config());
+    MemorySession run = session(lamemo_state_with(5, variant, "eval_rows = 17\n"), variant.config());
     StackState small = run.fresh(2);
     for (uint64_t s = 0; s < 3; ++s) run.nll(small, ids_of(s));
     StackState large = reloaded(run, small, Phase::kEvaluation);
@@ -124,7 +124,7 @@ TEST(LaMemoState, GivesTheNumbersOfTrainingAtEvaluation) {
   for (const Variant& variant : kVariants) {
     for (const Norm norm : {Norm::kPost, Norm::kPre}) {
       SCOPED_TRACE(variant.name);
-      MemorySession run = session(with(9, variant), variant.config(norm));
+      MemorySession run = session(lamemo_state_with(9, variant), variant.config(norm));
       StackState a = run.fresh(2), b = run.fresh(2, Phase::kEvaluation);
       for (uint64_t s = 0; s < kLengths.size(); ++s) {
         const at::Tensor expected = run.nll(a, ids_of(s)).detach();
@@ -161,7 +161,7 @@ TEST(LaMemoState, OfAnOpenSegmentIsThatOfAWholeOne) {
   for (const Variant& variant : kVariants) {
     SCOPED_TRACE(variant.name);
     const bool is_official = std::string(variant.name) == "official_window";
-    MemorySession run = session(with(9, variant), variant.config());
+    MemorySession run = session(lamemo_state_with(9, variant), variant.config());
     StackState whole = run.fresh(2, Phase::kEvaluation), open = run.fresh(2, Phase::kEvaluation);
     const at::NoGradGuard no_grad;
     for (uint64_t s = 0; s < 4; ++s) {

@@ -20,7 +20,7 @@ using mneme::backbone::random_tensor;
 constexpr double kSame = 1e-12;
 const std::vector<int64_t> kUneven = {6, 4, 6, 1, 1, 5, 2, 6};
 
-at::Tensor ids_of(uint64_t s, int64_t length) { return random_ids(700 + s, 2, length + 1, 11); }
+at::Tensor lamemo_tier_ids_of(uint64_t s, int64_t length) { return random_ids(700 + s, 2, length + 1, 11); }
 
 // Every row of these slots (of every layer, or of one) has the value.
 tier_test::Edit filled(const std::string& slot, double value) {
@@ -45,7 +45,7 @@ TEST(LaMemo, WhereAlphaIsOneEqualsTransformerXl) {
             a.reset({0, 1});
             b.reset({0, 1});
           }
-          const at::Tensor ids = ids_of(s, kUneven[s]);
+          const at::Tensor ids = lamemo_tier_ids_of(s, kUneven[s]);
           const auto seen = ahead.run(a, ids, {.probes = {kAlpha}}), expected = cache.run(b, ids);
           EXPECT_LE(largest_difference(seen.top, expected.top), kSame) << s;
           EXPECT_LE(largest_difference(seen.nll, expected.nll), kSame) << s;
@@ -66,7 +66,7 @@ TEST(LaMemo, WhereNothingIsCarriedIsTheLookAheadAlone) {
   MemorySession alone = session(lamemo("rows = 7\ninterpolation = false"), model_config());
   StackState a = merged.fresh(2), b = alone.fresh(2);
   for (uint64_t s = 0; s < kUneven.size(); ++s) {
-    const at::Tensor ids = ids_of(s, kUneven[s]);
+    const at::Tensor ids = lamemo_tier_ids_of(s, kUneven[s]);
     EXPECT_LE(largest_difference(merged.nll(a, ids), alone.nll(b, ids)), kSame) << s;
     a = reloaded(merged, a, Phase::kTraining, [&](const std::string& name, at::Tensor& tensor) {
       if (name.ends_with(".lse")) tensor.fill_(-std::numeric_limits<double>::infinity());
@@ -102,7 +102,7 @@ TEST(LaMemo, WithoutLookAheadIsTransformerXlsCache) {
           a.reset({1, 0});
           b.reset({1, 0});
         }
-        const at::Tensor ids = ids_of(s, kUneven[s]);
+        const at::Tensor ids = lamemo_tier_ids_of(s, kUneven[s]);
         const auto ours = without.run(a, ids), theirs = cache.run(b, ids);
         EXPECT_TRUE(at::equal(ours.top, theirs.top)) << s;
         EXPECT_TRUE(at::equal(ours.nll, theirs.nll)) << s;
@@ -131,9 +131,9 @@ void expect_causal(const Variant& variant, Norm norm, int64_t rows, int64_t plac
   MemorySession run =
       session(lamemo(str("rows = ", rows, "\n", variant.options)), variant.config(norm));
   StackState before = run.fresh(2);
-  for (uint64_t s = 0; s < 2; ++s) run.nll(before, ids_of(s, 6));
+  for (uint64_t s = 0; s < 2; ++s) run.nll(before, lamemo_tier_ids_of(s, 6));
   StackState a = before.clone(), b = before.clone();
-  const at::Tensor ids = ids_of(2, 6);
+  const at::Tensor ids = lamemo_tier_ids_of(2, 6);
   at::Tensor changed = ids.clone();
   changed.select(1, place).copy_(at::remainder(ids.select(1, place) + 1, 11));
   const auto seen = run.run(a, ids), other = run.run(b, changed);
@@ -142,7 +142,7 @@ void expect_causal(const Variant& variant, Norm norm, int64_t rows, int64_t plac
   expect_first_difference(seen.nll, other.nll, std::max<int64_t>(place - 1, 0), "nll");
   // Rows that forget have nothing of a token that left the memory.
   if (std::string(variant.options) == "interpolation = false\n" && place < 6 - rows) return;
-  EXPECT_GT(largest_difference(run.nll(a, ids_of(3, 6)), run.nll(b, ids_of(3, 6))), 1e-9);
+  EXPECT_GT(largest_difference(run.nll(a, lamemo_tier_ids_of(3, 6)), run.nll(b, lamemo_tier_ids_of(3, 6))), 1e-9);
 }
 
 TEST(LaMemo, ShowsNoTokenALaterOne) {
@@ -168,7 +168,7 @@ TEST(LaMemo, NeverReadsWhatTheLastLayerCarries) {
       StackState clean = run.fresh(2), scrambled = run.fresh(2);
       double most = 0.0;
       for (uint64_t s = 0; s < kUneven.size(); ++s) {
-        const at::Tensor ids = ids_of(s, kUneven[s]);
+        const at::Tensor ids = lamemo_tier_ids_of(s, kUneven[s]);
         const at::Tensor expected = run.nll(clean, ids), nll = run.nll(scrambled, ids);
         most = std::max(most, largest_difference(nll, expected));
         scrambled = reloaded(run, scrambled, Phase::kTraining,
@@ -198,11 +198,11 @@ TEST(LaMemo, OfBothWindowsIsTheSameWhileSegmentsAreEven) {
       MemorySession official = session(tier + "window = \"official\"\n", model_config(norm));
       StackState a = previous.fresh(2), b = official.fresh(2);
       for (uint64_t s = 0; s < 4; ++s) {
-        const at::Tensor ids = ids_of(s, 5);
+        const at::Tensor ids = lamemo_tier_ids_of(s, 5);
         EXPECT_TRUE(at::equal(previous.nll(a, ids), official.nll(b, ids))) << s;
       }
       // After 5 tokens one: 4 keys are lost where only the current length counts.
-      const at::Tensor ids = ids_of(4, 1);
+      const at::Tensor ids = lamemo_tier_ids_of(4, 1);
       EXPECT_GT(largest_difference(previous.nll(a, ids), official.nll(b, ids)), 1e-9);
     }
   }
@@ -215,7 +215,7 @@ TEST(LaMemo, OfAFirstSegmentIsNoMemory) {
     MemorySession run = session(lamemo(str("rows = 4\n", variant.options)), variant.config());
     MemorySession none = session("", variant.config());
     StackState a = run.fresh(2), b = none.fresh(2);
-    const at::Tensor ids = ids_of(1, 6);
+    const at::Tensor ids = lamemo_tier_ids_of(1, 6);
     EXPECT_LE(largest_difference(run.nll(a, ids), none.nll(b, ids)), kSame);
     a.reset_all();
     b.reset_all();
