@@ -111,13 +111,13 @@ TEST_F(CompareRun, RunsSeveralSeeds) {
 }
 
 TEST_F(CompareRun, ShowsWhatWasDoneWhenASignalStopsIt) {
-  const std::vector<std::string> more{"--run",  file("runs"),    "--set", "train.steps=3000",
+  const std::vector<std::string> more{"--run",  file("runs"),    "--set", "train.steps=1000",
                                       "--json", file("out.json")};
   std::vector<std::string> arguments{"compare", experiment(tiny()), "--memory",
                                      none_,     "--memory",         cache_};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const ProgramResult result = run_mneme(
-      arguments, {.signal = SIGTERM, .signal_after = "train cache (seed 1) run 2 of 2: 1/3000"});
+      arguments, {.signal = SIGTERM, .signal_after = "train cache (seed 1) run 2 of 2: 1/1000"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_EQ(result.signal, 0);
   EXPECT_THAT(result.err,

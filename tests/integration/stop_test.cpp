@@ -278,7 +278,7 @@ period_max = 24
 [train]
 segment = 64
 lanes = 16
-steps = 6
+steps = 3
 lr = 1e-3
 log_every = 1
 [eval]

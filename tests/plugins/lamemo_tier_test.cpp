@@ -125,35 +125,36 @@ void expect_first_difference(const at::Tensor& a, const at::Tensor& b, int64_t n
   EXPECT_GT(largest_difference(a.narrow(1, n, 1), b.narrow(1, n, 1)), 1e-9) << what;
 }
 
-// Token `place` of segment 2 is another one: what comes before it does not notice, although memory
-// rows look ahead.
-void expect_causal(const Variant& variant, Norm norm, int64_t rows, int64_t place) {
+// A token of segment 2 is another one: what comes before it does not notice, although memory rows
+// look ahead.
+void expect_causal(const Variant& variant, Norm norm, int64_t rows) {
   MemorySession run =
       session(lamemo(str("rows = ", rows, "\n", variant.options)), variant.config(norm));
   StackState before = run.fresh(2);
   for (uint64_t s = 0; s < 2; ++s) run.nll(before, lamemo_tier_ids_of(s, 6));
-  StackState a = before.clone(), b = before.clone();
+  StackState a = before.clone();
   const at::Tensor ids = lamemo_tier_ids_of(2, 6);
-  at::Tensor changed = ids.clone();
-  changed.select(1, place).copy_(at::remainder(ids.select(1, place) + 1, 11));
-  const auto seen = run.run(a, ids), other = run.run(b, changed);
-  expect_first_difference(seen.top, other.top, place, "top");
-  // The token is also what the row before it predicts.
-  expect_first_difference(seen.nll, other.nll, std::max<int64_t>(place - 1, 0), "nll");
-  // Rows that forget have nothing of a token that left the memory.
-  if (std::string(variant.options) == "interpolation = false\n" && place < 6 - rows) return;
-  EXPECT_GT(largest_difference(run.nll(a, lamemo_tier_ids_of(3, 6)), run.nll(b, lamemo_tier_ids_of(3, 6))), 1e-9);
+  const auto seen = run.run(a, ids);
+  const at::Tensor next = run.nll(a, lamemo_tier_ids_of(3, 6));
+  for (const int64_t place : {0, 1, 5}) {
+    SCOPED_TRACE(str(variant.name, ", ", rows, " rows, token ", place));
+    StackState b = before.clone();
+    at::Tensor changed = ids.clone();
+    changed.select(1, place).copy_(at::remainder(ids.select(1, place) + 1, 11));
+    const auto other = run.run(b, changed);
+    expect_first_difference(seen.top, other.top, place, "top");
+    // The token is also what the row before it predicts.
+    expect_first_difference(seen.nll, other.nll, std::max<int64_t>(place - 1, 0), "nll");
+    // Rows that forget have nothing of a token that left the memory.
+    if (std::string(variant.options) == "interpolation = false\n" && place < 6 - rows) continue;
+    EXPECT_GT(largest_difference(next, run.nll(b, lamemo_tier_ids_of(3, 6))), 1e-9);
+  }
 }
 
 TEST(LaMemo, ShowsNoTokenALaterOne) {
   for (const Variant& variant : kVariants) {
     for (const Norm norm : {Norm::kPost, Norm::kPre}) {
-      for (const int64_t rows : {4, 9}) {
-        for (const int64_t place : {0, 1, 5}) {
-          SCOPED_TRACE(str(variant.name, ", ", rows, " rows, token ", place));
-          expect_causal(variant, norm, rows, place);
-        }
-      }
+      for (const int64_t rows : {4, 9}) expect_causal(variant, norm, rows);
     }
   }
 }
