@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "host/base/json.hpp"
 #include "host/cli/streams.hpp"
 
