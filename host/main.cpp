@@ -3,7 +3,6 @@
 #include <csignal>
 
 #include "host/cli/cli.hpp"
-#include "host/cli/crash.hpp"
 #include "host/cli/interrupt.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include "host/base/signal_sets.hpp"
+#include "host/base/process.hpp"
 
 // The sanitizers put their own function here.
 #if defined(__has_feature)

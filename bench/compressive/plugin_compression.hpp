@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bench/compressive/sizes.hpp"
-#include "host/memory/host_groups.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/plugin/loader.hpp"
 

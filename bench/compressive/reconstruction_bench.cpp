@@ -21,10 +21,10 @@
 
 #include "bench/measure/rounds.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/kernel_view.hpp"
+#include "host/memory/abi/kernel_function.hpp"
 #include "host/tensor/dense_product.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
 #include "plugins/compressive/kernels/reconstruction.hpp"
 
 namespace mneme::bench {

@@ -1,8 +1,8 @@
 #include "bench/compressive/whole_step.hpp"
 
 #include "host/base/text.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/run/runtime.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -25,10 +25,10 @@
 
 #include "bench/measure/rounds.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/kernel_view.hpp"
+#include "host/memory/abi/kernel_function.hpp"
 #include "host/tensor/dense_product.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
 #include "plugins/continuous_ltm/basis_grid.hpp"
 #include "plugins/continuous_ltm/kernels/expectation.hpp"
 

@@ -26,8 +26,8 @@
 #include "bench/measure/allocations.hpp"
 #include "bench/measure/peak.hpp"
 #include "bench/measure/rounds.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

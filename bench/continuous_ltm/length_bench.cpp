@@ -14,8 +14,8 @@
 
 #include "bench/continuous_ltm/plugin_ltm.hpp"
 #include "bench/measure/rounds.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

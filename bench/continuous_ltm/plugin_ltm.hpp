@@ -4,7 +4,7 @@
 #include <string>
 
 #include "bench/continuous_ltm/settings.hpp"
-#include "host/memory/host_groups.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/plugin/loader.hpp"
 

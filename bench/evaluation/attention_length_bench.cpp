@@ -20,9 +20,9 @@
 #include "bench/measure/rounds.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
-#include "host/tensor/torch.hpp"
-#include "host/tensor/device.hpp"
 #include "host/run/runtime.hpp"
+#include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -11,8 +11,8 @@
 #include "bench/measure/rounds.hpp"
 #include "host/base/text.hpp"
 #include "host/eval/decode.hpp"
-#include "host/tensor/device.hpp"
 #include "host/run/runtime.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -31,10 +31,10 @@
 #include "bench/measure/rounds.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
-#include "host/generate/session.hpp"
-#include "host/tensor/torch.hpp"
-#include "host/tensor/device.hpp"
+#include "host/generate/conversation.hpp"
 #include "host/run/runtime.hpp"
+#include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "host/memory/host_groups.hpp"
 #include "host/backbone/model.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"
@@ -26,10 +26,10 @@ namespace {
 
 using mneme::memory::LocalAttention;
 using mneme::memory::Phase;
-using plugin::PluginLoader;
 using mneme::memory::SegmentRun;
 using mneme::memory::Stack;
 using mneme::memory::StackState;
+using plugin::PluginLoader;
 
 constexpr int64_t kLayers = 4;
 constexpr int kHooks = 2 * kLayers;

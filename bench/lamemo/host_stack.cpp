@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "host/base/text.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/run/runtime.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::bench {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kVocabulary = 256;
 
 std::unique_ptr<run::Runtime> make_runtime(const StackSizes& s, at::ScalarType dtype,
-                                             double epsilon) {
+                                           double epsilon) {
   const std::string text =
       str("[model]\nlayers = ", s.layers, "\nheads = ", s.heads, "\nhead_width = ", s.head_width,
           "\nwidth = ", s.width, "\nff = ", s.ff,
@@ -23,7 +23,7 @@ std::unique_ptr<run::Runtime> make_runtime(const StackSizes& s, at::ScalarType d
           MNEME_PLUGIN_DIR, "\"]\n[[memory.tier]]\nplugin = \"lamemo\"\nrows = ", s.rows,
           epsilon > 0.0 ? str("\nepsilon = ", epsilon) : std::string(), "\n");
   return std::make_unique<run::Runtime>(config::parse_experiment_text(text, "lamemo_bench.toml"),
-                                          run::RuntimeOptions{});
+                                        run::RuntimeOptions{});
 }
 
 }  // namespace

@@ -30,10 +30,10 @@
 #include "bench/measure/allocations.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/kernel_view.hpp"
+#include "host/memory/abi/kernel_function.hpp"
 #include "host/tensor/dense_product.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
 #include "plugins/lamemo/kernels/look_ahead.hpp"
 
 namespace mneme::bench {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "host/base/clock.hpp"
+#include "host/base/progress.hpp"
 
 namespace mneme::bench {
 

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "host/ops/ops.hpp"
+#include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {

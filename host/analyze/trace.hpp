@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "host/analyze/measures/density.hpp"
-#include "host/analyze/measures/space.hpp"
+#include "host/analyze/measures/attention.hpp"
+#include "host/analyze/measures/memory_cells.hpp"
 #include "host/data/stream.hpp"
 
 namespace mneme::analyze {

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
-#include "host/backbone/linear.hpp"
+#include "host/backbone/attention/attention.hpp"
+#include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/tensor/torch_function.hpp"
 
 namespace mneme::backbone {
 
@@ -96,6 +101,262 @@ at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute) con
     out = out.view({ids.size(0), ids.size(1), plan_.width});
   }
   return scale_ == 1.0 ? out : out * scale_;
+}
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The largest of each row of x [n,m] and its first place. LibTorch's own goes entry by entry; its
+// largest of a short piece does not.
+std::pair<at::Tensor, at::Tensor> max_of_rows(const at::Tensor& x) {
+  constexpr int64_t kPiece = 128;
+  const int64_t pieces = x.size(1) / kPiece, rest = x.size(1) % kPiece;
+  if (pieces < 2) {
+    auto [value, place] = x.max(1);
+    return {value, place};
+  }
+  const at::Tensor whole = x.narrow(1, 0, pieces * kPiece).unflatten(1, {pieces, kPiece});
+  const at::Tensor piece = std::get<1>(whole.amax(2).max(1)).view({-1, 1, 1});
+  auto [value, place] = whole.gather(1, piece.expand({-1, 1, kPiece})).squeeze(1).max(1);
+  place += piece.view(-1) * kPiece;
+  if (rest > 0) {
+    const auto [last, last_place] = x.narrow(1, pieces * kPiece, rest).max(1);
+    place = at::where(last > value, last_place + pieces * kPiece, place);
+    value = at::maximum(value, last);
+  }
+  return {value, place};
+}
+
+class LinearNll : public torch::autograd::Function<LinearNll> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
+                            int64_t kept_logits) {
+    const int64_t rows = x.size(0);
+    const int64_t block = std::max<int64_t>(1, kept_logits / weight.size(0));
+    const at::ScalarType type = score_dtype(x.scalar_type());
+    at::Tensor nll = at::empty({rows}, x.options().dtype(type));
+    if (best != nullptr) *best = at::empty({rows}, target.options());
+    at::Tensor kept;
+    for (int64_t from = 0; from < rows; from += block) {
+      const int64_t n = std::min(block, rows - from);
+      const at::Tensor logits = logits_of(x.narrow(0, from, n), weight, bias);
+      if (best != nullptr) best->narrow(0, from, n).copy_(max_of_rows(logits).second);
+      const at::Tensor logp = at::log_softmax(logits, 1);
+      const at::Tensor part = target.narrow(0, from, n);
+      const at::Tensor picked = logp.gather(1, part.clamp_min(0).unsqueeze(1)).squeeze(1).neg();
+      nll.narrow(0, from, n).copy_(picked.masked_fill(part < 0, 0.0));
+      if (rows <= block) kept = logp;
+    }
+    ctx->save_for_backward({x, weight, bias, target, kept});
+    ctx->saved_data["block"] = block;
+    return nll;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &target = saved[3];
+    const at::Tensor& kept = saved[4];
+    const int64_t rows = x.size(0);
+    const int64_t block = ctx->saved_data["block"].toInt();
+    const at::Tensor grad = grads[0].masked_fill(target < 0, 0.0);
+    at::Tensor grad_x, grad_weight, grad_bias;
+    for (int64_t from = 0; from < rows; from += block) {
+      const int64_t n = std::min(block, rows - from);
+      const at::Tensor x_part = x.narrow(0, from, n);
+      const at::Tensor index = target.narrow(0, from, n).clamp_min(0).unsqueeze(1);
+      const at::Tensor scale = grad.narrow(0, from, n).unsqueeze(1);
+      at::Tensor p = kept.defined() ? kept.exp() : at::softmax(logits_of(x_part, weight, bias), 1);
+      p.mul_(scale).scatter_add_(1, index, -scale);  // d nll / d logits
+      const at::Tensor sum = p.sum(0);
+      const at::Tensor low = p.to(x.scalar_type());
+      const at::Tensor to_x = ctx->needs_input_grad(0) ? at::mm(low, weight) : at::Tensor();
+      const bool is_only = rows <= block;
+      if (is_only) {
+        grad_x = to_x;
+        grad_weight = at::mm(low.t(), x_part);
+        grad_bias = sum;
+        break;
+      }
+      if (from == 0) {
+        grad_x = at::empty_like(x);
+        grad_weight = at::zeros(weight.sizes(), weight.options().dtype(p.scalar_type()));
+        grad_bias = at::zeros_like(sum);
+      }
+      if (to_x.defined()) grad_x.narrow(0, from, n).copy_(to_x);
+      grad_weight.add_(at::mm(low.t(), x_part));
+      grad_bias.add_(sum);
+    }
+    if (!grad_weight.defined())
+      return {at::zeros_like(x), at::zeros_like(weight), at::zeros_like(bias), {}, {}, {}};
+    return {grad_x, grad_weight.to(weight.scalar_type()), grad_bias.to(bias.scalar_type()), {}, {},
+            {}};
+  }
+
+ private:
+  static at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& bias) {
+    return linear(x, weight, bias, x.scalar_type()).to(score_dtype(x.scalar_type()));
+  }
+};
+
+}  // namespace
+
+at::Tensor linear_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const at::Tensor& target, at::Tensor* best, int64_t kept_logits) {
+  return LinearNll::apply(x, weight, bias, target, best, kept_logits);
+}
+
+Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
+                 const Embedding& embedding, const InitScheme& init, ParameterStore& store)
+    : plan_(plan) {
+  for (int64_t i = 0; i < plan.tables(); ++i) {
+    const int64_t rows = embedding.tables()[static_cast<size_t>(i)].size(0);
+    const int64_t width = plan.embedding(i);
+    const std::string name = str("softmax.", i);
+    weights_.push_back(config.tie_embedding
+                           ? embedding.tables()[static_cast<size_t>(i)]
+                           : store.make(name + ".weight", {rows, width}, init.linear(width)));
+    biases_.push_back(store.make(name + ".bias", {rows}, init.linear_bias(width), false));
+  }
+  for (int64_t i = 0; plan.has_projection && i < plan.clusters(); ++i) {
+    const size_t table = plan.div > 1 ? static_cast<size_t>(i) : 0;
+    projections_.push_back(plan.tie_projection[static_cast<size_t>(i)]
+                               ? embedding.projections()[table]
+                               : store.make(str("softmax.", i, ".projection"),
+                                            {plan.width, plan.embedding(plan.div > 1 ? i : 0)},
+                                            init.projection(plan.width)));
+  }
+  if (plan.clusters() > 1) {
+    const int64_t width = plan.embedding(0);
+    cluster_weight_ =
+        store.make("softmax.cluster.weight", {plan.clusters() - 1, width}, init.linear(width));
+    cluster_bias_ =
+        store.make("softmax.cluster.bias", {plan.clusters() - 1}, init.linear_bias(width), false);
+  }
+}
+
+at::Tensor Softmax::projected(const at::Tensor& hidden, int64_t cluster,
+                              at::ScalarType compute) const {
+  const at::Tensor low = hidden.to(compute);
+  if (projections_.empty()) return low;
+  return at::mm(low, projections_[static_cast<size_t>(cluster)].to(compute));
+}
+
+Softmax::Part Softmax::part(int64_t cluster) const {
+  Part out;
+  if (plan_.div > 1 || plan_.clusters() == 1) {
+    out = {weights_[static_cast<size_t>(cluster)], biases_[static_cast<size_t>(cluster)]};
+  } else {
+    const int64_t n = plan_.end(cluster) - plan_.begin(cluster);
+    out = {weights_[0].narrow(0, plan_.begin(cluster), n),
+           biases_[0].narrow(0, plan_.begin(cluster), n)};
+  }
+  if (cluster == 0 && cluster_weight_.defined()) {
+    out = {at::cat({out.weight, cluster_weight_}), at::cat({out.bias, cluster_bias_})};
+  }
+  return out;
+}
+
+Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& target,
+                                 bool wants_best, at::ScalarType compute) const {
+  if (wants_best && plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
+    return score(hidden, target, compute);
+  }
+  const Part head = part(0);
+  const at::Tensor head_hidden = projected(hidden, 0, compute);
+  const at::Tensor head_weight = head.weight.to(compute);
+  if (plan_.clusters() == 1) {
+    at::Tensor best;
+    const at::Tensor nll =
+        linear_nll(head_hidden, head_weight, head.bias, target, wants_best ? &best : nullptr);
+    return {nll, best, best.defined() ? best.eq(target) : at::Tensor()};
+  }
+  const int64_t head_size = head.weight.size(0);
+  at::Tensor head_target = target.clone();
+  std::vector<at::Tensor> members(1);
+  for (int64_t i = 1; i < plan_.clusters(); ++i) {
+    const at::Tensor is_member = target.ge(plan_.begin(i)).logical_and_(target.lt(plan_.end(i)));
+    head_target.masked_fill_(is_member, head_size - i);
+    members.push_back(at::nonzero(is_member).squeeze(1));
+  }
+  at::Tensor nll = linear_nll(head_hidden, head_weight, head.bias, head_target);
+  for (int64_t i = 1; i < plan_.clusters(); ++i) {
+    const at::Tensor& index = members[static_cast<size_t>(i)];
+    if (index.size(0) == 0) continue;
+    const Part tail = part(i);
+    const at::Tensor tail_nll =
+        linear_nll(projected(hidden.index_select(0, index), i, compute), tail.weight.to(compute),
+                   tail.bias, target.index_select(0, index) - plan_.begin(i));
+    nll = nll.index_add(0, index, tail_nll);
+  }
+  if (!wants_best) return {nll, {}, {}};
+  const Result scored = score(hidden, target, compute);
+  return {nll, scored.best, scored.correct};
+}
+
+Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& target,
+                               at::ScalarType compute) const {
+  const at::NoGradGuard no_grad;
+  const int64_t rows = hidden.size(0);
+  const int64_t block = std::max<int64_t>(1, kKeptLogits / plan_.ends.back());
+  Result out{at::empty({rows}, hidden.options().dtype(score_dtype(compute))),
+             at::empty({rows}, target.options()),
+             {}};
+  for (int64_t from = 0; from < rows; from += block) {
+    const int64_t n = std::min(block, rows - from);
+    score_block(hidden.narrow(0, from, n), target.narrow(0, from, n), compute,
+                out.nll.narrow(0, from, n), out.best.narrow(0, from, n));
+  }
+  out.correct = out.best.eq(target);
+  return out;
+}
+
+void Softmax::score_block(const at::Tensor& hidden, const at::Tensor& target,
+                          at::ScalarType compute, at::Tensor nll, at::Tensor best) const {
+  at::Tensor entries;  // [n,clusters-1]: log-probabilities of the clusters, the last one's first
+  at::Tensor highest;  // [n]: of the best id so far
+  nll.zero_();
+  for (int64_t i = 0; i < plan_.clusters(); ++i) {
+    const Part own = part(i);
+    const at::Tensor logp = at::log_softmax(
+        linear(projected(hidden, i, compute), own.weight, own.bias, compute).to(nll.scalar_type()),
+        1);
+    const int64_t begin = plan_.begin(i), count = plan_.end(i) - begin;
+    auto [most, id] = max_of_rows(logp.narrow(1, 0, count));
+    const at::Tensor index = (target - begin).clamp(0, count - 1).unsqueeze(1);
+    at::Tensor picked = logp.gather(1, index).squeeze(1);
+    if (i == 0) {
+      entries = logp.narrow(1, count, plan_.clusters() - 1);
+      best.copy_(id);
+      highest = most;
+    } else {
+      const at::Tensor entry = entries.select(1, plan_.clusters() - 1 - i);
+      picked += entry;
+      most += entry;
+      best.copy_(at::where(most > highest, id + begin, best));
+      highest = at::maximum(most, highest);
+    }
+    nll.copy_(at::where(target.ge(begin).logical_and(target.lt(begin + count)), -picked, nll));
+  }
+}
+
+at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const {
+  const at::ScalarType type = score_dtype(compute);
+  const Part head = part(0);
+  const at::Tensor head_logp = at::log_softmax(
+      linear(projected(hidden, 0, compute), head.weight, head.bias, compute).to(type), 1);
+  if (plan_.clusters() == 1) return head_logp;
+  std::vector<at::Tensor> parts = {head_logp.narrow(1, 0, plan_.end(0))};
+  for (int64_t i = 1; i < plan_.clusters(); ++i) {
+    const Part tail = part(i);
+    const at::Tensor tail_logp = at::log_softmax(
+        linear(projected(hidden, i, compute), tail.weight, tail.bias, compute).to(type), 1);
+    parts.push_back(tail_logp + head_logp.narrow(1, head_logp.size(1) - i, 1));
+  }
+  return at::cat(parts, 1);
 }
 
 }  // namespace mneme::backbone

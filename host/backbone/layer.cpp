@@ -5,9 +5,9 @@
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/attention/columns.hpp"
-#include "host/backbone/linear.hpp"
+#include "host/backbone/model.hpp"
 #include "host/backbone/open_layer.hpp"
-#include "host/backbone/services.hpp"
+#include "host/backbone/parameters.hpp"
 #include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 

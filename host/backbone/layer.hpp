@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "host/backbone/model.hpp"
-#include "host/backbone/noise.hpp"
-#include "host/backbone/parameters.hpp"
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/dropout.hpp"
+#include "host/backbone/model.hpp"
+#include "host/backbone/parameters.hpp"
 
 namespace mneme::backbone {
 
@@ -49,7 +49,7 @@ struct SegmentScope {
   at::Tensor rider_valid{};  // [B,M] bool; undefined = all
   at::Tensor token_valid{};  // [B,T] bool; undefined = all
   ForwardOptions::Tap* tap = nullptr;
-  AttentionReach* reach = nullptr;  // takes in every layer's probabilities
+  AttentionReach* reach = nullptr;         // takes in every layer's probabilities
   std::vector<OpenLayer>* open = nullptr;  // of an open segment, by layer
   int64_t past = 0;                        // its tokens before this step
 

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "host/backbone/attention/reach.hpp"
+#include "host/backbone/attention/positions.hpp"
+#include "host/backbone/layer.hpp"
 #include "host/config/experiment.hpp"
+#include "host/memory/layer_services.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::backbone {
@@ -31,11 +33,11 @@ struct Batch {
 
 // What a segment gave.
 struct Output {
-  at::Tensor nll;      // [B,T] negative log-likelihood in nats, token order, 0 where target is -1;
-                       // undefined without targets
-  at::Tensor top;      // [B,T,D] the last layer's output, before the final dropout
-  at::Tensor best;     // [B,T] i64: the arg max, also where the target is -1; undefined unless asked
-                       // for, and without targets
+  at::Tensor nll;   // [B,T] negative log-likelihood in nats, token order, 0 where target is -1;
+                    // undefined without targets
+  at::Tensor top;   // [B,T,D] the last layer's output, before the final dropout
+  at::Tensor best;  // [B,T] i64: the arg max, also where the target is -1; undefined unless asked
+                    // for, and without targets
   at::Tensor correct;  // [B,T] bool: the arg max is the target; undefined as `best`
 };
 
@@ -49,7 +51,7 @@ struct ForwardOptions {
     std::vector<at::Tensor> layer_out;      // per layer [B,T,D]
     // Of riders [B,M,D], as the two above, for every layer but the last; empty without riders.
     std::vector<at::Tensor> rider_attention_out, rider_layer_out;
-    at::Tensor embedded;                    // [B,T,D] input of layer 0
+    at::Tensor embedded;  // [B,T,D] input of layer 0
   };
   Tap* tap = nullptr;
   AttentionReach* reach = nullptr;  // takes in every layer's attention of the tokens
@@ -127,5 +129,27 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
 // of the phase; set before the first forward of a phase. Errors: Error(kUsage) when same_length is
 // on and rows is 0.
 void set_context_window(Model& model, int64_t rows);
+
+// What a layer does for hooks: norm, projections, weights, attention.
+
+// One layer during one segment; lives as long as the layer's forward pass.
+class XlLayerServices final : public memory::LayerServices {
+ public:
+  XlLayerServices(Layer& layer, SegmentScope& scope) : layer_(layer), scope_(scope) {}
+
+  at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
+  at::Tensor project(memory::Projector which, const at::Tensor& rows,
+                     bool weight_gradient) override;
+  at::Tensor weight(memory::LayerWeight which) override;
+  at::Tensor positions(int64_t least, int64_t count, bool is_signed) override;
+  // Positions follow the layer's scheme (relative, alibi; none and learned have no term). Errors:
+  // Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere, half a
+  // virtual key.
+  memory::AttentionResult attention(const memory::AttentionCall& call) override;
+
+ private:
+  Layer& layer_;
+  SegmentScope& scope_;
+};
 
 }  // namespace mneme::backbone

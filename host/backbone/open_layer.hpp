@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/backbone/attention/columns.hpp"
+#include "host/backbone/xl.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::backbone {
@@ -59,6 +60,29 @@ class OpenLayer {
   at::Tensor mass_;           // [B,K], summed over steps
   int64_t mass_context_ = 0;  // context rows in it
   std::vector<at::Tensor> context_k_, context_v_;
+};
+
+// An open segment of backbone `xl`.
+
+class XlOpenSegment final : public OpenSegment {
+ public:
+  // Both outlive the segment.
+  XlOpenSegment(Xl& model, memory::SegmentRun& run);
+
+  at::Tensor step(const at::Tensor& ids) override;
+  void close() override;
+  void select(const std::vector<int64_t>& lanes) override;
+
+ private:
+  // The scope of the step that follows `past` tokens.
+  SegmentScope scope(int64_t past);
+
+  Xl& model_;
+  memory::SegmentRun& run_;
+  std::vector<OpenLayer> layers_;
+  int64_t tokens_ = 0;                            // of all steps
+  std::vector<at::Tensor> tops_;                  // by step
+  std::vector<std::vector<at::Tensor>> outputs_;  // by layer, by step; when a tier wants them
 };
 
 }  // namespace mneme::backbone

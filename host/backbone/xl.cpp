@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open_layer.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 

@@ -5,13 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "host/backbone/attention/positions.hpp"
+#include "host/backbone/dropout.hpp"
 #include "host/backbone/embedding.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/backbone/model.hpp"
-#include "host/backbone/noise.hpp"
 #include "host/backbone/parameters.hpp"
-#include "host/backbone/attention/positions.hpp"
-#include "host/backbone/softmax.hpp"
 
 namespace mneme::backbone {
 

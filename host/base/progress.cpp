@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "host/base/text.hpp"
-#include "host/base/wrap.hpp"
 
 namespace mneme {
 

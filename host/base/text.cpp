@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <iomanip>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
 
 namespace mneme {
 
@@ -138,5 +144,229 @@ std::string format_count(double value) {
   }
   return (value < 0 ? "-" : "") + three_digits(std::fabs(value)) + kUnits[unit];
 }
+
+namespace {
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+
+// Whether a line may end between text[at - 1] and text[at], neither of them a blank. Numbers
+// ("-0.5", "1/2") stay whole.
+bool may_break(const std::string& text, std::size_t at) {
+  const char before = text[at - 1];
+  if (!is_letter(text[at]) && text[at] != '.') return false;
+  if (before == '_') return true;
+  if (before == '/' || before == '-') return at >= 2 && is_letter(text[at - 2]);
+  return text[at] == '.' && at + 1 < text.size() && is_letter(text[at + 1]) && is_letter(before);
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+// A word at its joints.
+std::vector<std::string> parts_of(const std::string& word) {
+  std::vector<std::string> parts{""};
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    if (i > 0 && may_break(word, i)) parts.emplace_back();
+    parts.back() += word[i];
+  }
+  return parts;
+}
+
+// The first `width` characters are taken off `text`.
+std::string take(std::string& text, std::size_t width) {
+  std::size_t end = 0;
+  for (std::size_t taken = 0; end < text.size(); ++end) {
+    if (!is_continuation(text[end]) && taken++ == width) break;
+  }
+  std::string head = text.substr(0, end);
+  text.erase(0, end);
+  return head;
+}
+
+}  // namespace
+
+std::size_t text_width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
+}
+
+std::size_t longest_word(const std::string& text) {
+  std::size_t longest = 0;
+  for (const std::string& word : words_of(text)) longest = std::max(longest, text_width(word));
+  return longest;
+}
+
+std::string shortened(std::string text, std::size_t width) {
+  return text_width(text) <= width ? text : take(text, width - 2) + "..";
+}
+
+std::vector<std::string> wrap_text(const std::string& text, std::size_t width, std::size_t indent) {
+  std::vector<std::string> lines{""};
+  std::size_t used = 0;
+  bool begins_line = true;
+  const auto next_line = [&] {
+    lines.emplace_back(indent, ' ');
+    used = indent;
+    begins_line = true;
+  };
+  const auto put = [&](const std::string& piece) {
+    lines.back() += piece;
+    used += text_width(piece);
+    begins_line = false;
+  };
+  for (const std::string& word : words_of(text)) {
+    if (!begins_line && used + 1 + text_width(word) > width) {
+      next_line();
+    } else if (!begins_line) {
+      put(" ");
+    }
+    if (used + text_width(word) <= width) {
+      put(word);
+      continue;
+    }
+    for (std::string part : parts_of(word)) {
+      if (!begins_line && used + text_width(part) > width) next_line();
+      while (used + text_width(part) > width) {
+        put(take(part, width - used));
+        next_line();
+      }
+      put(part);
+    }
+  }
+  return lines;
+}
+
+namespace {
+
+constexpr std::size_t kGap = 2;         // blanks between columns
+constexpr std::size_t kIndent = 2;      // of a first cell's further lines
+constexpr std::size_t kWholeCell = 24;  // cells up to here are never broken: numbers
+constexpr std::size_t kFirst = 20;      // columns that the first column keeps if it needs them
+
+// Columns side by side, the first one of the table among them.
+struct Block {
+  std::vector<std::size_t> columns;
+  std::vector<std::size_t> widths;
+};
+
+std::size_t total(const std::vector<std::size_t>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), kGap * (widths.size() - 1));
+}
+
+// The cells of one row, each broken into the lines of its column; headings stand at the bottom.
+std::string lines_of(const Block& block, const std::vector<std::string>& cells, bool is_heading) {
+  std::vector<std::vector<std::string>> wrapped;
+  std::size_t height = 1;
+  for (std::size_t i = 0; i < block.columns.size(); ++i) {
+    const std::size_t width = std::max<std::size_t>(1, block.widths[i]);
+    const std::size_t indent = i == 0 && width > 2 * kIndent ? kIndent : 0;
+    wrapped.push_back(wrap_text(cells[block.columns[i]], width, indent));
+    height = std::max(height, wrapped.back().size());
+  }
+  std::string text;
+  for (std::size_t at = 0; at < height; ++at) {
+    std::string line;
+    for (std::size_t i = 0; i < wrapped.size(); ++i) {
+      const std::size_t above = is_heading ? height - wrapped[i].size() : 0;
+      const std::string part =
+          at >= above && at - above < wrapped[i].size() ? wrapped[i][at - above] : "";
+      const std::string blanks(block.widths[i] - text_width(part), ' ');
+      line += i == 0 ? part + blanks : std::string(kGap, ' ') + blanks + part;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+// Whether a row has a cell in a block, its name aside.
+bool has_any(const Block& block, const std::vector<std::string>& cells) {
+  return std::any_of(block.columns.begin(), block.columns.end(),
+                     [&](std::size_t column) { return column > 0 && !cells[column].empty(); });
+}
+
+// Raises a width to `wanted` as far as `room` goes, which shrinks.
+void widen(std::size_t& width, std::size_t wanted, std::size_t& room) {
+  const std::size_t more = std::min(room, wanted > width ? wanted - width : 0);
+  width += more;
+  room -= more;
+}
+
+// Blocks of at most `width` columns with as many columns in each as fit.
+std::vector<Block> fitted(const std::vector<std::size_t>& natural,
+                          const std::vector<std::size_t>& narrowest, std::size_t width) {
+  // What is longer than this is broken anywhere.
+  const std::size_t first = std::min(narrowest[0], width / 2);
+  const std::size_t most = width - std::min(width - 1, first + kGap);
+  std::vector<Block> blocks;
+  for (std::size_t i = 1; i < narrowest.size(); ++i) {
+    const std::size_t own = std::min(narrowest[i], most);
+    if (blocks.empty() || total(blocks.back().widths) + kGap + own > width) {
+      blocks.push_back({{0}, {first}});
+    }
+    blocks.back().columns.push_back(i);
+    blocks.back().widths.push_back(own);
+  }
+  if (blocks.empty()) blocks.push_back({{0}, {std::min(natural[0], width)}});
+  for (Block& block : blocks) {
+    std::size_t room = width - std::min(width, total(block.widths));
+    for (std::size_t i = 0; i < block.columns.size(); ++i) {
+      widen(block.widths[i], natural[block.columns[i]], room);
+    }
+  }
+  return blocks;
+}
+
+}  // namespace
+
+Table::Table(std::vector<std::string> headings) : headings_(std::move(headings)) {}
+
+void Table::add_row(std::vector<std::string> cells) {
+  if (cells.size() > headings_.size()) throw std::logic_error("a table row is too long");
+  cells.resize(headings_.size());
+  rows_.push_back(std::move(cells));
+}
+
+void Table::add_gap() { rows_.emplace_back(headings_.size()); }
+
+std::string Table::text(std::size_t width) const {
+  std::vector<std::size_t> natural;    // with every cell on one line
+  std::vector<std::size_t> narrowest;  // with headings and long cells broken at blanks
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < headings_.size(); ++i) {
+    all.push_back(i);
+    natural.push_back(text_width(headings_[i]));
+    narrowest.push_back(longest_word(headings_[i]));
+    for (const auto& row : rows_) {
+      const std::size_t cell = text_width(row[i]);
+      const std::size_t word = longest_word(row[i]) + (i == 0 ? kIndent : 0);
+      natural[i] = std::max(natural[i], cell);
+      narrowest[i] = std::max({narrowest[i], word, std::min(cell, i == 0 ? kFirst : kWholeCell)});
+    }
+    narrowest[i] = std::min(narrowest[i], natural[i]);
+  }
+  const Block whole{all, natural};
+  std::vector<Block> blocks{whole};
+  if (width > 0 && total(natural) > width) blocks = fitted(natural, narrowest, width);
+
+  std::string text;
+  for (const Block& block : blocks) {
+    if (!text.empty()) text += '\n';
+    text += lines_of(block, headings_, true);
+    for (const auto& row : rows_) {
+      if (blocks.size() > 1 && !has_any(block, row) && has_any(whole, row)) continue;
+      text += lines_of(block, row, false);
+    }
+  }
+  return text;
+}
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 }  // namespace mneme

@@ -1,8 +1,10 @@
 // Text helpers: concatenation, nearest names for "did you mean", and numbers as people read them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <nlohmann/json_fwd.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -56,5 +58,67 @@ template <typename... Args>
 
 // A count with a decimal unit: "950", "12.3k", "4.56M".
 [[nodiscard]] std::string format_count(double value);
+
+// Words of commands that messages tell people to type.
+
+// The text as one word of a shell's command: quoted where the shell would take it apart.
+[[nodiscard]] inline std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+// Text in lines of a limited width, counted in characters (code points of UTF-8).
+
+// Columns that a text takes.
+[[nodiscard]] std::size_t text_width(const std::string& text);
+
+// Columns of the longest part without a blank.
+[[nodiscard]] std::size_t longest_word(const std::string& text);
+
+// The text, or its beginning and ".." in `width` columns (at least 2) where it is longer.
+[[nodiscard]] std::string shortened(std::string text, std::size_t width);
+
+// Breaks a text into lines of at most `width` columns (at least 1), the lines after the first
+// indented by `indent` (less than width): at blanks; a word that is longer than a line also after
+// '_', '/' and '-', before a '.' of a dotted name, and, where that is not enough, anywhere. At
+// least one line.
+[[nodiscard]] std::vector<std::string> wrap_text(const std::string& text, std::size_t width,
+                                                 std::size_t indent = 0);
+
+// Text tables.
+
+// Rows of cells under headings, padded to equal widths (counted in characters). The first column is
+// aligned to the left, all others to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> headings);
+
+  // A row with more cells than headings is a mistake of ours (std::logic_error); missing cells are
+  // empty.
+  void add_row(std::vector<std::string> cells);
+  // An empty line.
+  void add_gap();
+  // Lines ending in '\n', without blanks at their ends, of at most `width` columns (0 = as wide as
+  // the table is). A table that is wider gets headings and first cells of several lines; where that
+  // is not enough, its columns come in blocks one below the other, each with the first column and
+  // the rows that have cells in it.
+  [[nodiscard]] std::string text(std::size_t width = 0) const;
+
+ private:
+  std::vector<std::string> headings_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// The JSON type of the project: keys keep their order, so written files are deterministic. Files
+// that read or make values include <nlohmann/json.hpp>, which costs seconds, for themselves.
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no NaN and no infinity: they become null.
+[[nodiscard]] Json number_or_null(double value);
 
 }  // namespace mneme

@@ -1,17 +1,21 @@
 #include "host/cli/arguments.hpp"
 
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/file/output_place.hpp"
-#include "host/base/shell_word.hpp"
-#include "host/cli/input.hpp"
-#include "host/cli/ranges.hpp"
+#include "host/base/file/write_file.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/streams.hpp"
+#include "host/config/toml/schema.hpp"
+#include "host/plugin/plugin_search.hpp"
 
 namespace mneme::cli {
 
@@ -125,6 +129,50 @@ void MachineArguments::add(CLI::App& command) {
 FreeMemorySource MachineArguments::free_memory() const {
   if (is_forced) return nullptr;
   return [] { return mneme::free_memory(); };
+}
+
+CLI::Validator between(std::int64_t least, std::int64_t most) {
+  const config::IntegerRange range{least, most};
+  const auto check = [range](std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool is_integer = error == std::errc() && stop == end;
+    if (is_integer && value >= range.min && value <= range.max) return "";
+    return str("expected ", config::range_text(range), ", got ", text);
+  };
+  return {check, ""};
+}
+
+CLI::Validator at_least(std::int64_t least) {
+  return between(least, std::numeric_limits<std::int64_t>::max());
+}
+
+namespace fs = std::filesystem;
+
+void add_plugin_folders(CLI::App& command, std::vector<fs::path>& folders) {
+  command
+      .add_option("--plugins", folders,
+                  "Folder to look in, instead of the program's own plugins; may be given several "
+                  "times")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
+std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {
+  std::vector<fs::path> folders;
+  for (const fs::path& folder : given) folders.push_back(fs::absolute(folder).lexically_normal());
+  if (!folders.empty()) return folders;
+  const fs::path& folder = plugin::default_plugin_folder();
+  std::error_code ignored;
+  if (folder.empty() || !fs::is_directory(folder, ignored)) {
+    throw_usage({.where = "plugins",
+                 .failed = "no folder to look in",
+                 .expected = "a folder " + folder.string(),
+                 .got = "none",
+                 .hint = "name one with --plugins DIR"});
+  }
+  return {folder};
 }
 
 }  // namespace mneme::cli

@@ -1,6 +1,7 @@
 // Arguments that several subcommands share.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -8,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "host/base/free_memory.hpp"
-#include "host/base/json.hpp"
+#include "host/base/process.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml/toml.hpp"
 
@@ -72,5 +73,35 @@ struct MachineArguments {
   // For train::RuntimeOptions: asks nobody with --force.
   [[nodiscard]] FreeMemorySource free_memory() const;
 };
+
+// Ranges of numbers on the command line, whose messages and help fit on a line. Not for other
+// folders. CLI11 is included: for the .cpp files that add options.
+
+inline constexpr std::int64_t kMostExtent = 1'048'576;     // of a tensor, as in an experiment
+inline constexpr std::int64_t kMostCount = 1'000'000'000;  // of steps and the like
+
+// An integer in [least, most]: "--lanes: expected an integer in [1, 1048576], got 0".
+[[nodiscard]] CLI::Validator between(std::int64_t least, std::int64_t most);
+// An integer of at least `least`.
+[[nodiscard]] CLI::Validator at_least(std::int64_t least);
+
+}  // namespace mneme::cli
+
+namespace CLI {
+
+// The folders in which the commands about plugins look.
+
+class App;
+}  // namespace CLI
+
+namespace mneme::cli {
+
+// --plugins DIR, repeatable.
+void add_plugin_folders(CLI::App& command, std::vector<std::filesystem::path>& folders);
+
+// The given folders, absolute, or the program's own (memory::default_plugin_folder()) when none is
+// given. Error (kUsage) when that does not exist.
+[[nodiscard]] std::vector<std::filesystem::path> plugin_folders(
+    const std::vector<std::filesystem::path>& given);
 
 }  // namespace mneme::cli

@@ -10,9 +10,9 @@
 #include <mutex>
 #include <thread>
 
-#include "host/base/signal_sets.hpp"
+#include "host/base/process.hpp"
 #include "host/base/text.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/host_object.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -2,9 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "host/base/error.hpp"
 #include "host/base/progress.hpp"
+#include "host/base/text.hpp"
+#include "host/data/dataset.hpp"
+#include "host/eval/result.hpp"
+#include "host/run/record/observer.hpp"
 
 namespace mneme::cli {
 
@@ -25,5 +36,85 @@ struct Streams {
 // Options of a progress display on `streams.err`.
 [[nodiscard]] ProgressOptions progress_options(const Streams& streams, std::string title,
                                                std::int64_t total_steps);
+
+// Progress of trainings and evaluations on stderr.
+
+// One phase of work after another, each a bar on a terminal and lines elsewhere. Silent when quiet.
+class Display {
+ public:
+  Display(const Streams& streams, bool is_quiet, const Clock& clock = steady_clock())
+      : streams_(streams), is_quiet_(is_quiet), clock_(clock) {}
+
+  // Says that so many runs alike follow, and begins each: its phases show which it is, and the time
+  // that all still need.
+  void count_runs(std::int64_t runs) { run_ = {.number = 0, .of = runs, .seconds = {}}; }
+  void next_run();
+  // Begins a phase; the one before ends. `steps` and `tokens` of a resumed run are already done.
+  void begin(const std::string& title, std::int64_t total_steps, std::int64_t steps = 0,
+             std::int64_t tokens = 0);
+  void update(const run::StepReport& report);
+  void update(std::int64_t segments, std::int64_t tokens);
+  // A whole line, without damage to the bar.
+  void note(const std::string& line);
+  void end();
+
+ private:
+  [[nodiscard]] double seconds_of_runs() const;  // since the first one began
+
+  const Streams& streams_;
+  bool is_quiet_;
+  const Clock& clock_;
+  ProgressRun run_;
+  double first_run_ = 0.0;       // when it began
+  bool is_later_phase_ = false;  // of the run
+  std::unique_ptr<Progress> progress_;
+};
+
+// A line for each split that was read: its tokens, documents and words, and how many words the
+// vocabulary lacks.
+void note_data(Display& display, const data::Dataset& dataset);
+
+// "loss 1.2345  perplexity 3.437  accuracy 0.8123 ...": the numbers of an evaluation on one line.
+[[nodiscard]] std::string result_line(const eval::Result& result);
+
+// Writing what long work gave.
+
+// Several files, each of which is tried whatever became of the others: a full disk under one of
+// them takes no other.
+class Outputs {
+ public:
+  // `write` may throw an Error, which finish() tells.
+  template <typename Write>
+  void add(Write&& write) {
+    try {
+      std::forward<Write>(write)();
+    } catch (const Error& error) {
+      if (!kind_) kind_ = error.kind();
+      messages_.emplace_back(error.what());
+    }
+  }
+  // Error of the first one's kind with all messages, a line each; nothing when none failed.
+  void finish() const {
+    if (kind_) throw Error(*kind_, join(messages_, "\n"));
+  }
+
+ private:
+  std::optional<ErrorKind> kind_;
+  std::vector<std::string> messages_;
+};
+
+// What the user handed in.
+
+// Runs `read`, in which every failure is one of the files or arguments given: a missing or damaged
+// file is then wrong use (exit code 2), not a failed run.
+template <typename Read>
+auto read_input(Read&& read) {
+  try {
+    return std::forward<Read>(read)();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kRun) throw;
+    throw Error(ErrorKind::kUsage, error.what());
+  }
+}
 
 }  // namespace mneme::cli

@@ -1,17 +1,19 @@
-#include "host/memory/host_groups.hpp"
 #include "host/compare/compare.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/compare/fingerprint.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/run/footprint.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
-#include "host/run/failure.hpp"
-#include "host/run/footprint/memory_check.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::compare {
@@ -157,7 +159,7 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared,
     measure(session, setup.name, shared, first, out);
   } catch (const std::exception& error) {
     out.error = run::failure_of(error, str("after step ", out.steps),
-                                  "lower train.lanes, train.segment or the size of the memory");
+                                "lower train.lanes, train.segment or the size of the memory");
   } catch (...) {
     std::error_code ignored;
     if (!out.folder.empty()) fs::remove_all(folder, ignored);
@@ -259,6 +261,38 @@ Comparison compare(const std::vector<ArmSetup>& arms, const Options& options, Ob
   Comparison out;
   compare(arms, options, observer, out);
   return out;
+}
+
+Fingerprint fingerprint(const backbone::Model& model) {
+  Fingerprint out;
+  for (const backbone::Parameter& parameter : model.parameters()) {
+    const at::Tensor tensor = parameter.tensor.detach().cpu().contiguous();
+    Sha256 sha;
+    sha.update(str(c10::toString(tensor.scalar_type()), ' ', list_text(tensor.sizes().vec()), ' '));
+    sha.update(std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()));
+    out.emplace_back(parameter.name, sha.hex());
+  }
+  return out;
+}
+
+std::string digest(const Fingerprint& fingerprint) {
+  Sha256 sha;
+  for (const auto& [name, hex] : fingerprint) sha.update(str(name, ' ', hex, '\n'));
+  return sha.hex();
+}
+
+void check_equal(const Fingerprint& first, const std::string& first_arm, const Fingerprint& other,
+                 const std::string& other_arm) {
+  if (first == other) return;
+  const auto [a, b] = std::ranges::mismatch(first, other);
+  const std::string a_text = a == first.end() ? "no parameter" : str(a->first, ' ', a->second);
+  const std::string b_text = b == other.end() ? "no parameter" : str(b->first, ' ', b->second);
+  throw_run({.where = str(first_arm, " and ", other_arm),
+             .failed = "their backbones do not start from the same weights, so that the memories "
+                       "cannot be compared",
+             .expected = a_text,
+             .got = b_text,
+             .hint = "give the arms the same [model] and train.seed"});
 }
 
 }  // namespace mneme::compare

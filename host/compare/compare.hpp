@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "host/base/free_memory.hpp"
+#include "host/backbone/model.hpp"
+#include "host/base/process.hpp"
 #include "host/compare/comparison.hpp"
 #include "host/config/experiment.hpp"
-#include "host/run/observer.hpp"
+#include "host/run/record/observer.hpp"
 
 namespace mneme::compare {
 
@@ -35,7 +37,7 @@ struct Options {
   // Where every arm and seed gets a run folder: <arm>-seed<seed>, with a number after it when that
   // is there. "" = none.
   std::filesystem::path folder = {};
-  std::filesystem::path experiment = {};  // the experiment's file, for the record
+  std::filesystem::path experiment = {};   // the experiment's file, for the record
   FreeMemorySource free_memory = nullptr;  // see train::RuntimeOptions
 };
 
@@ -71,5 +73,17 @@ void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer
              Comparison& out);
 [[nodiscard]] Comparison compare(const std::vector<ArmSetup>& arms, const Options& options,
                                  Observer& observer);
+
+// Telling whether two models start from the same weights.
+
+// SHA-256 of each backbone parameter's dtype, shape and bytes, by name, in the model's order.
+using Fingerprint = std::vector<std::pair<std::string, std::string>>;
+
+[[nodiscard]] Fingerprint fingerprint(const backbone::Model& model);
+// One digest of all.
+[[nodiscard]] std::string digest(const Fingerprint& fingerprint);
+// Error (kRun) naming the arms and the first parameter that differs.
+void check_equal(const Fingerprint& first, const std::string& first_arm, const Fingerprint& other,
+                 const std::string& other_arm);
 
 }  // namespace mneme::compare

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "host/data/dataset.hpp"
 #include "host/eval/result.hpp"
 #include "host/memory/stack.hpp"
-#include "host/run/observer.hpp"
+#include "host/run/record/observer.hpp"
 
 namespace mneme::compare {
 
@@ -38,8 +38,8 @@ struct SeedResult {
   std::uint64_t seed = 0;
   std::string initial_sha256 = {};  // of the backbone's initial parameters, names and bytes
   std::int64_t steps = 0;
-  std::int64_t tokens = 0;                    // targets trained on
-  double seconds = 0.0;                       // of training, evaluations and saving apart
+  std::int64_t tokens = 0;                  // targets trained on
+  double seconds = 0.0;                     // of training, evaluations and saving apart
   std::vector<run::StepReport> curve = {};  // every train.log_every steps, and the last
   std::vector<SplitResult> splits = {};
   std::filesystem::path folder = {};  // of its run; "" = none is kept

@@ -1,10 +1,15 @@
 #include "host/data/corpus.hpp"
 
+#include <cstring>
+#include <limits>
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/base/log.hpp"
-#include "host/base/file/sha256.hpp"
+#include "host/base/text.hpp"
+#include "host/data/id_file.hpp"
 
 namespace mneme::data {
 namespace {
@@ -121,6 +126,174 @@ Corpus encode_corpus(std::vector<std::filesystem::path> files, std::string key,
 Corpus encode_files(const TextFiles& files, const Vocabulary& vocabulary,
                     const DocumentOptions& options) {
   return encode_corpus(files.paths(), files.key(), files.texts(), vocabulary, options);
+}
+
+std::string_view to_word(Split split) {
+  switch (split) {
+    case Split::kTrain:
+      return "train";
+    case Split::kValid:
+      return "valid";
+    case Split::kTest:
+      return "test";
+  }
+  return "?";
+}
+
+std::string key_of(Split split) { return str("data.", to_word(split)); }
+
+// Ids that somebody else made, in safetensors files.
+
+namespace {
+
+constexpr std::int64_t kMaxId = std::numeric_limits<std::int32_t>::max();
+
+// An id tensor of any integer type; the bytes need not be aligned.
+class IdView {
+ public:
+  explicit IdView(const TensorView& tensor) : tensor_(tensor) {}
+
+  [[nodiscard]] static bool takes(DType dtype) {
+    return dtype == DType::U8 || dtype == DType::U16 || dtype == DType::U32 ||
+           dtype == DType::I32 || dtype == DType::I64;
+  }
+  [[nodiscard]] std::int64_t operator[](std::int64_t index) const {
+    switch (tensor_.dtype) {
+      case DType::U8:
+        return load<std::uint8_t>(index);
+      case DType::U16:
+        return load<std::uint16_t>(index);
+      case DType::U32:
+        return load<std::uint32_t>(index);
+      case DType::I32:
+        return load<std::int32_t>(index);
+      default:
+        return load<std::int64_t>(index);
+    }
+  }
+
+ private:
+  template <typename T>
+  [[nodiscard]] std::int64_t load(std::int64_t index) const {
+    T value{};
+    std::memcpy(&value, tensor_.data + static_cast<std::size_t>(index) * sizeof value,
+                sizeof value);
+    return value;
+  }
+
+  const TensorView& tensor_;
+};
+
+// The ids that are allowed.
+struct IdRange {
+  std::int64_t least;
+  std::int64_t vocabulary_size;      // 0 = any that fits
+  bool is_vocabulary_fixed = false;  // a model's, which no key of an experiment changes
+
+  [[nodiscard]] std::int64_t most() const {
+    return vocabulary_size == 0 ? kMaxId - 1 : vocabulary_size - 1;
+  }
+  [[nodiscard]] bool contains(std::int64_t id) const { return id >= least && id <= most(); }
+  [[nodiscard]] std::string text() const {
+    const std::string bounds = str(least, " to ", most());
+    return vocabulary_size == 0 ? bounds : str(bounds, " (vocabulary size ", vocabulary_size, ")");
+  }
+};
+
+// What helps against an id outside the range.
+std::string advice(std::int64_t id, const IdRange& range) {
+  if (id < range.least) return str("correct the ids: the least one is ", range.least);
+  if (id >= kMaxId) return str("correct the ids: no vocabulary has ids beyond ", kMaxId - 1);
+  if (range.is_vocabulary_fixed) return "correct the ids: the model's vocabulary is fixed";
+  return "set data.vocabulary_size to at least the largest id + 1, or correct the ids";
+}
+
+[[noreturn]] void refuse_id(const std::string& where, std::int64_t id, const IdRange& range) {
+  throw_usage({.where = where,
+               .failed = "a token id out of range",
+               .expected = range.text(),
+               .got = str(id),
+               .hint = advice(id, range)});
+}
+
+// "[5]" or "[1, 5]" of element `index`.
+std::string place_text(const TensorView& tensor, std::int64_t index) {
+  if (tensor.shape.size() == 1) return list_text({index});
+  return list_text({index / tensor.shape[1], index % tensor.shape[1]});
+}
+
+// The tensor, when it is one of ids and each of them is in range.
+const TensorView& checked_ids(const SafetensorsFile& file, std::string_view tensor,
+                              const IdRange& range) {
+  const TensorView& view = file.at(tensor);
+  const std::string where = str(file.path().string(), ": tensor ", tensor);
+  if (!IdView::takes(view.dtype)) {
+    throw_usage({.where = where,
+                 .failed = "it does not hold token ids",
+                 .expected = "U8, U16, U32, I32 or I64",
+                 .got = std::string(dtype_name(view.dtype))});
+  }
+  if ((view.shape.size() != 1 && view.shape.size() != 2) || view.elements() == 0) {
+    throw_usage({.where = where,
+                 .failed = "it does not hold lanes of token ids",
+                 .expected = "the shape [n] or [lanes, n] with at least one id",
+                 .got = list_text(view.shape)});
+  }
+  const IdView ids(view);
+  for (std::int64_t i = 0; i < view.elements(); ++i) {
+    if (!range.contains(ids[i])) refuse_id(str(where, place_text(view, i)), ids[i], range);
+  }
+  return view;
+}
+
+SafetensorsFile open_ids(const std::filesystem::path& path, const std::string& key) {
+  try {
+    return SafetensorsFile::open(path);
+  } catch (const Error& error) {  // the user's input, so wrong use rather than a failed run
+    throw Error(ErrorKind::kUsage, str(key, ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+IdRows read_ids(const SafetensorsFile& file, std::string_view tensor, std::int64_t vocabulary_size,
+                std::int32_t least) {
+  const TensorView& view = checked_ids(
+      file, tensor,
+      {.least = least, .vocabulary_size = vocabulary_size, .is_vocabulary_fixed = true});
+  IdRows rows;
+  rows.rows = view.shape.size() == 1 ? 1 : view.shape[0];
+  rows.columns = view.shape.back();
+  rows.ids.reserve(static_cast<std::size_t>(view.elements()));
+  const IdView ids(view);
+  for (std::int64_t i = 0; i < view.elements(); ++i) {
+    rows.ids.push_back(static_cast<std::int32_t>(ids[i]));
+  }
+  return rows;
+}
+
+Corpus read_id_corpus(const std::filesystem::path& path, const std::string& key,
+                      std::int64_t vocabulary_size) {
+  check_data_file(path, key, "a safetensors file");
+  const auto file = std::make_shared<const SafetensorsFile>(open_ids(path, key));
+  const bool has_input = file->contains("input");
+  if (has_input == file->contains("tokens")) {
+    throw_usage({.where = str(key, ": ", path.string()),
+                 .failed = "no token ids",
+                 .expected = "one tensor \"input\" or \"tokens\"",
+                 .got = has_input ? "both" : "the tensors [" + join(file->names(), ", ") + "]"});
+  }
+  const TensorView& view = checked_ids(*file, has_input ? "input" : "tokens",
+                                       {.least = 0, .vocabulary_size = vocabulary_size});
+  Corpus corpus;
+  corpus.key = key;
+  corpus.files = {path};
+  corpus.tokens = {file, view.data, view.elements(), static_cast<int>(dtype_size(view.dtype))};
+  for (std::int64_t first = 0; first < corpus.size(); first += view.shape.back()) {
+    corpus.documents.push_back(first);
+  }
+  corpus.sha256 = sha256_file(path);
+  return corpus;
 }
 
 }  // namespace mneme::data

@@ -1,6 +1,7 @@
 // Token ids of text files and safetensors files.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -8,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "host/data/data_file.hpp"
+#include "host/data/id_file.hpp"
+#include "host/data/stream.hpp"
 #include "host/data/text/documents.hpp"
-#include "host/data/token_array.hpp"
 #include "host/data/text/vocabulary.hpp"
 
 namespace mneme {
@@ -92,5 +93,15 @@ struct IdRows {
 // (kUsage) when the file is missing, no safetensors file, or has neither tensor or both.
 [[nodiscard]] Corpus read_id_corpus(const std::filesystem::path& path, const std::string& key,
                                     std::int64_t vocabulary_size);
+
+// The parts of an experiment's data.
+
+enum class Split { kTrain, kValid, kTest };
+inline constexpr std::array<Split, 3> kSplits = {Split::kTrain, Split::kValid, Split::kTest};
+
+// "train", "valid", "test".
+[[nodiscard]] std::string_view to_word(Split split);
+// "data.train" and so on, for messages.
+[[nodiscard]] std::string key_of(Split split);
 
 }  // namespace mneme::data

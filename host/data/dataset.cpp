@@ -1,12 +1,14 @@
 #include "host/data/dataset.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/data/tasks/answer_stream.hpp"
 #include "host/data/lanes.hpp"
-#include "host/data/tasks/motif.hpp"
+#include "host/data/prepare/prepared.hpp"
+#include "host/data/tasks/answer_task.hpp"
+#include "host/data/tasks/sequence_tasks.hpp"
 
 namespace mneme::data {
 namespace {
@@ -117,6 +119,182 @@ Json Dataset::describe() const {
     if (has(split)) json[std::string(to_word(split))] = describe_corpus(*corpus(split));
   }
   return json;
+}
+
+// [data] task = "tokens"
+
+namespace {
+
+std::int64_t largest_id(const TokenArray& ids) {
+  std::int64_t largest = 0;
+  for (std::int64_t i = 0; i < ids.size(); ++i) largest = std::max(largest, ids[i]);
+  return largest;
+}
+
+}  // namespace
+
+void Dataset::open_ids(const DatasetOptions& options) {
+  vocabulary_size_ = config_.vocabulary_size;
+  const auto wants = [&](Split split) {
+    return !path(split).empty() &&
+           std::find(options.splits.begin(), options.splits.end(), split) != options.splits.end();
+  };
+  if (!config_.train.empty() && (wants(Split::kTrain) || vocabulary_size_ == 0)) {
+    auto train = std::make_shared<const Corpus>(
+        read_id_corpus(config_.train, key_of(Split::kTrain), vocabulary_size_));
+    if (vocabulary_size_ == 0) vocabulary_size_ = largest_id(train->tokens) + 1;
+    if (wants(Split::kTrain)) slot(Split::kTrain) = std::move(train);
+  }
+  if (vocabulary_size_ == 0) {
+    throw_usage({.where = "data.vocabulary_size",
+                 .failed = "the number of token ids is not known",
+                 .expected = "data.vocabulary_size, or data.train to take it from",
+                 .got = "neither"});
+  }
+  for (const Split split : {Split::kValid, Split::kTest}) {
+    if (!wants(split)) continue;
+    slot(split) = std::make_shared<const Corpus>(
+        read_id_corpus(path(split), key_of(split), vocabulary_size_));
+  }
+}
+
+// [data] task = "text"
+
+namespace {
+
+// The texts of the splits: a file each, or parts of the training file.
+class SplitTexts {
+ public:
+  SplitTexts(const config::DataConfig& config, VocabularyKind kind)
+      : config_(config), kind_(kind) {}
+
+  [[nodiscard]] bool has(Split split) const {
+    if (config_.split.empty()) return !path(split).empty();
+    return config_.split[static_cast<std::size_t>(split)] > 0.0;
+  }
+  [[nodiscard]] const std::filesystem::path& path(Split split) const {
+    if (split == Split::kTrain || !config_.split.empty()) return config_.train;
+    return split == Split::kValid ? config_.valid : config_.test;
+  }
+  // The split's text, mapped until the next call.
+  const std::vector<NamedText>& open(Split split) {
+    const bool is_cut = !config_.split.empty();
+    const std::filesystem::path& file = path(split);
+    files_.emplace(file.empty() ? std::vector<std::filesystem::path>{} : std::vector{file},
+                   key_of(is_cut ? Split::kTrain : split));
+    texts_ = files_->texts();
+    if (is_cut) {
+      const auto parts = cut_shares(texts_.front(), config_.split, kind_, documents());
+      texts_ = {parts[static_cast<std::size_t>(split)]};
+    }
+    return texts_;
+  }
+  [[nodiscard]] DocumentOptions documents() const {
+    return {.unit = config_.documents, .mark = config_.document_mark};
+  }
+
+ private:
+  const config::DataConfig& config_;
+  VocabularyKind kind_;
+  std::optional<TextFiles> files_;
+  std::vector<NamedText> texts_;
+};
+
+VocabularyKind kind_of(config::Vocabulary vocabulary) {
+  switch (vocabulary) {
+    case config::Vocabulary::kByte:
+      return VocabularyKind::kByte;
+    case config::Vocabulary::kChar:
+      return VocabularyKind::kChar;
+    case config::Vocabulary::kWord:
+      return VocabularyKind::kWord;
+    case config::Vocabulary::kGpt2:
+      break;
+  }
+  throw_usage({.where = "data.vocabulary",
+               .failed = "this vocabulary is not available",
+               .expected = quoted_list({"byte", "char", "word"}),
+               .got = str("\"", config::to_word(vocabulary), "\"")});
+}
+
+// `owner` says whose vocabulary it is.
+void check_kind(const config::DataConfig& config, const Vocabulary& vocabulary,
+                const std::string& owner) {
+  if (to_word(vocabulary.kind()) != config::to_word(config.vocabulary)) {
+    throw_usage({.where = "data.vocabulary",
+                 .failed = str("it differs from ", owner),
+                 .expected = str("\"", to_word(vocabulary.kind()), "\""),
+                 .got = str("\"", config::to_word(config.vocabulary), "\"")});
+  }
+  if (vocabulary.kind() == VocabularyKind::kWord && vocabulary.adds_eos() != config.add_eos) {
+    throw_usage({.where = "data.add_eos",
+                 .failed = str("it differs from ", owner),
+                 .expected = vocabulary.adds_eos() ? "true" : "false",
+                 .got = config.add_eos ? "true" : "false"});
+  }
+}
+
+Vocabulary build_vocabulary(const config::DataConfig& config, SplitTexts& texts) {
+  if (!config.vocabulary_file.empty()) {
+    check_data_file(config.vocabulary_file, "data.vocabulary_file", "a vocabulary.json");
+    Vocabulary vocabulary = Vocabulary::load(config.vocabulary_file);
+    check_kind(config, vocabulary, str("data.vocabulary_file, ", config.vocabulary_file.string()));
+    return vocabulary;
+  }
+  switch (kind_of(config.vocabulary)) {
+    case VocabularyKind::kByte:
+      break;
+    case VocabularyKind::kChar:
+      return Vocabulary::characters(texts.open(Split::kTrain));
+    case VocabularyKind::kWord:
+      return Vocabulary::words(texts.open(Split::kTrain), {.add_eos = config.add_eos,
+                                                           .min_count = config.min_count,
+                                                           .max_size = config.vocabulary_size});
+  }
+  return Vocabulary::bytes();
+}
+
+}  // namespace
+
+const std::filesystem::path& Dataset::path(Split split) const {
+  if (split == Split::kTrain) return config_.train;
+  return split == Split::kValid ? config_.valid : config_.test;
+}
+
+void Dataset::open_prepared(const DatasetOptions& options) {
+  const PreparedFolder folder = PreparedFolder::open(config_.prepared);
+  if (options.vocabulary && !(*options.vocabulary == folder.vocabulary())) {
+    throw_usage({.where = str("data.prepared: ", config_.prepared.string()),
+                 .failed = "the data were prepared with another vocabulary than the run's",
+                 .expected = str("the ", options.vocabulary->summary()),
+                 .got = str("a ", folder.vocabulary().summary()),
+                 .hint = str("prepare the text with the run's vocabulary: mneme data prepare "
+                             "--train FILE --vocabulary ",
+                             to_word(options.vocabulary->kind()),
+                             " --vocabulary-file RUN/vocabulary.json --out DIR")});
+  }
+  vocabulary_ = folder.vocabulary();
+  vocabulary_size_ = vocabulary_->size();
+  for (const Split split : options.splits) {
+    if (folder.has(split)) slot(split) = std::make_shared<const Corpus>(folder.corpus(split));
+  }
+}
+
+void Dataset::open_text(const DatasetOptions& options) {
+  if (!config_.prepared.empty()) return open_prepared(options);
+  SplitTexts texts(config_, kind_of(config_.vocabulary));
+  if (options.vocabulary) {
+    vocabulary_ = options.vocabulary;
+    check_kind(config_, *vocabulary_, "the run's stored vocabulary");
+  } else {
+    vocabulary_ = build_vocabulary(config_, texts);
+  }
+  vocabulary_size_ = vocabulary_->size();
+  for (const Split split : options.splits) {
+    if (!texts.has(split)) continue;
+    slot(split) = std::make_shared<const Corpus>(encode_corpus(
+        {texts.path(split)}, key_of(split), texts.open(split), *vocabulary_, texts.documents()));
+  }
 }
 
 }  // namespace mneme::data

@@ -8,12 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/data/tasks/answer_task.hpp"
 #include "host/data/corpus.hpp"
-#include "host/data/split.hpp"
 #include "host/data/stream.hpp"
+#include "host/data/tasks/answer_task.hpp"
 #include "host/data/text/vocabulary.hpp"
 
 namespace mneme::data {

@@ -2,17 +2,17 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 
 namespace mneme::data {
 namespace {
@@ -34,7 +34,7 @@ int width_of(DType dtype) {
 }
 
 [[noreturn]] void refuse_tensor(const std::filesystem::path& path, const std::string& tensor,
-                         const std::string& expected, const std::string& got) {
+                                const std::string& expected, const std::string& got) {
   throw_usage({.where = str(path.string(), ": tensor ", tensor),
                .failed = "the prepared file is damaged",
                .expected = expected,
@@ -51,7 +51,7 @@ std::vector<std::int64_t> read_documents(const std::filesystem::path& path, cons
     const bool is_first_wrong = i == 0 && documents[i] != 0;
     if (documents[i] < least || documents[i] >= tokens || is_first_wrong) {
       refuse_tensor(path, str("documents[", i, "]"),
-             i == 0 ? "0" : str("from ", least, " to ", tokens - 1), str(documents[i]));
+                    i == 0 ? "0" : str("from ", least, " to ", tokens - 1), str(documents[i]));
     }
     least = documents[i] + 1;
   }
@@ -137,20 +137,74 @@ Corpus read_id_file(const std::filesystem::path& path) {
   const TensorView* const documents = file->find("documents");
   if (tokens == nullptr || tokens->shape.size() != 1 || width_of(tokens->dtype) == 0 ||
       tokens->elements() == 0) {
-    refuse_tensor(path, "tokens", "[n] of U8, U16 or I32 with at least one id",
-           tokens == nullptr ? "none" : str(dtype_name(tokens->dtype), list_text(tokens->shape)));
+    refuse_tensor(
+        path, "tokens", "[n] of U8, U16 or I32 with at least one id",
+        tokens == nullptr ? "none" : str(dtype_name(tokens->dtype), list_text(tokens->shape)));
   }
   if (documents == nullptr || documents->shape.size() != 1 || documents->dtype != DType::I64 ||
       documents->elements() == 0) {
     refuse_tensor(path, "documents", "[d] of I64 with at least one place",
-           documents == nullptr ? "none"
-                                : str(dtype_name(documents->dtype), list_text(documents->shape)));
+                  documents == nullptr
+                      ? "none"
+                      : str(dtype_name(documents->dtype), list_text(documents->shape)));
   }
   Corpus corpus;
   corpus.files = {path};
   corpus.tokens = {file, tokens->data, tokens->elements(), width_of(tokens->dtype)};
   corpus.documents = read_documents(path, *documents, corpus.size());
   return corpus;
+}
+
+namespace {
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+}  // namespace
+
+void check_data_file(const std::filesystem::path& path, const std::string& key,
+                     std::string_view what) {
+  const auto refuse = [&](const std::string& got, const std::string& hint) {
+    throw_usage({.where = str(key, ": ", path.string()),
+                 .failed = "the data cannot be read",
+                 .expected = std::string(what),
+                 .got = got,
+                 .hint = hint});
+  };
+  std::error_code failure;
+  const std::filesystem::file_status status = std::filesystem::status(path, failure);
+  if (path.empty()) refuse("no path", str("set ", key));
+  if (!std::filesystem::exists(status)) {
+    refuse("no such file", str("correct ", key, "; a relative path starts at the experiment file"));
+  }
+  if (std::filesystem::is_directory(status)) refuse("a folder", str("name one file in ", key));
+  if (!std::filesystem::is_regular_file(status)) {
+    refuse("something that is no regular file", str("copy it into a file and name that in ", key));
+  }
+}
+
+TextFiles::TextFiles(std::vector<std::filesystem::path> paths, std::string key)
+    : paths_(std::move(paths)), key_(std::move(key)) {
+  if (paths_.empty()) {
+    throw_usage({.where = key_,
+                 .failed = "there is no text to read",
+                 .expected = "the path of a text file",
+                 .got = "none",
+                 .hint = str("set ", key_)});
+  }
+  for (const std::filesystem::path& path : paths_) {
+    check_data_file(path, key_, "a text file");
+    maps_.emplace_back(path);
+    texts_.push_back(text_of_file(path.string(), text_of(maps_.back())));
+    if (texts_.back().text.empty()) {
+      throw_usage({.where = str(key_, ": ", path.string()),
+                   .failed = "the file is empty",
+                   .expected = "a text",
+                   .got = str(maps_.back().bytes().size(), " bytes"),
+                   .hint = str("name another file in ", key_)});
+    }
+  }
 }
 
 }  // namespace mneme::data

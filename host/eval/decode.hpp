@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/base/clock.hpp"
-#include "host/base/json.hpp"
+#include "host/base/progress.hpp"
+#include "host/base/text.hpp"
 #include "host/data/tasks/answer_task.hpp"
 #include "host/memory/stack.hpp"
 

@@ -5,8 +5,7 @@
 #include <optional>
 
 #include "host/base/error.hpp"
-#include "host/eval/batch.hpp"
-#include "host/eval/not_finite.hpp"
+#include "host/eval/protocol.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/base/clock.hpp"
+#include "host/base/progress.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/stream.hpp"
 #include "host/eval/result.hpp"

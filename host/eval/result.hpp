@@ -6,12 +6,79 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "host/base/json.hpp"
-#include "host/eval/breakdown.hpp"
+#include "host/base/text.hpp"
 #include "host/eval/protocol.hpp"
 
 namespace mneme::eval {
+
+// Where in a text the loss arises: sums by place and by frequency.
+
+// Sums over target tokens. The means are 0 when there is no token.
+struct Score {
+  std::int64_t tokens = 0;   // targets
+  double nll = 0.0;          // sum, nats
+  std::int64_t correct = 0;  // targets that were the arg max
+
+  [[nodiscard]] double loss() const;        // nats per target
+  [[nodiscard]] double perplexity() const;  // exp(loss)
+  [[nodiscard]] double accuracy() const;    // in 0 .. 1
+  void add(const Score& other);
+};
+
+// The means and the sums that they are made of; numbers that are not finite become null.
+[[nodiscard]] Json to_json(const Score& score);
+
+// Targets with something in common.
+struct Bucket {
+  std::string name;
+  std::int64_t from = 0;  // the smallest value that falls into it
+  Score score;
+};
+
+// A text's targets, three times over. Only buckets that hold a target are listed, by rising `from`.
+struct Breakdown {
+  // By place of the predicting token in its segment, from 0 to T-1.
+  std::vector<Bucket> position;
+  // By the tokens of the target's own document before it, at least 1, in powers of two: 1, 2-3,
+  // 4-7, ... Targets of streams that do not know their documents, and targets that begin a
+  // document, are in none.
+  std::vector<Bucket> distance;
+  // By the times the target's id occurs in the training data, in powers of ten: 1-9, 10-99, ...;
+  // "<unk>" and "unseen" (never, or too rare to be counted) stand first with from = -1 and 0. Empty
+  // when the counts are not known.
+  std::vector<Bucket> frequency;
+};
+
+// {"position": {...}, "distance": {...}, "frequency": {...}}: of each the arrays name, from,
+// tokens, nll, correct, equally long; an empty list is left out.
+[[nodiscard]] Json to_json(const Breakdown& breakdown);
+
+// Collects a breakdown target by target.
+class BreakdownSums {
+ public:
+  BreakdownSums() = default;
+  // `training_counts`: of every id in the training data; empty = unknown. `unknown_id`: of <unk>,
+  // -1 = none.
+  BreakdownSums(std::vector<std::int64_t> training_counts, std::int64_t unknown_id)
+      : training_counts_(std::move(training_counts)), unknown_id_(unknown_id) {}
+
+  // One target: its place in the segment, the tokens of its document before it (below 1 = not
+  // known), its id.
+  void add(std::int64_t position, std::int64_t distance, std::int64_t id, const Score& score);
+  [[nodiscard]] Breakdown breakdown() const;
+
+ private:
+  [[nodiscard]] std::size_t frequency_bucket(std::int64_t id) const;
+
+  std::vector<std::int64_t> training_counts_;
+  std::int64_t unknown_id_ = -1;
+  std::vector<Score> position_;
+  std::vector<Score> distance_;   // [k]: 2^k to 2^(k+1) - 1
+  std::vector<Score> frequency_;  // <unk>, unseen, then [k + 2]: 10^k to 10^(k+1) - 1
+};
 
 // An evaluation of one stream from an empty memory.
 struct Result {

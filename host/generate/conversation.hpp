@@ -1,19 +1,77 @@
+// A text on its way through a model and its memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+#include "host/generate/generator.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::generate {
+
+// Committed segments in the memory's state, and the open segment behind them. Not movable: the open
+// segment refers to the state. One thread at a time. After an error it is dropped.
+class Session {
+ public:
+  // What a session can be continued from: the committed state, and the open segment's tokens in the
+  // steps in which they were fed. Fed again in the same steps they give the same bits on the CPU.
+  struct Saved {
+    memory::StackState::Saved state;  // with the keys and values that blocks keep
+    std::vector<at::Tensor> steps;    // i64 [B,n]
+    std::int64_t lanes = 1;
+    std::int64_t tokens = 0;
+  };
+
+  // An empty text in one lane. Both outlive the session. Puts the model into evaluation mode.
+  Session(backbone::Model& model, memory::Stack& stack);
+  // Errors: Error (kUsage) as Stack::restore.
+  Session(backbone::Model& model, memory::Stack& stack, const Saved& saved);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  [[nodiscard]] std::int64_t lanes() const { return state_.lanes(); }
+  // Tokens fed, of each lane.
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  // Those of them in the open segment.
+  [[nodiscard]] std::int64_t held() const;
+  [[nodiscard]] const memory::StackState& state() const { return state_; }
+
+  // Feeds ids [B,n] in steps that end where a segment has `segment` tokens; there it is closed. An
+  // open segment that has as many already is closed first. Returns the last layer's output after
+  // the newest token, [B,D]. Errors: what the model and hooks throw.
+  at::Tensor feed(const at::Tensor& ids, std::int64_t segment);
+  // One lane becomes `lanes` equal ones, lane i with stream i of random numbers: what follows in a
+  // lane does not depend on how many there are.
+  void multiply(std::int64_t lanes);
+  [[nodiscard]] Saved save() const;
+
+ private:
+  at::Tensor step(const at::Tensor& ids);
+  void close();
+
+  backbone::Model& model_;
+  memory::Stack& stack_;
+  memory::StackState state_;
+  std::unique_ptr<memory::SegmentRun> run_;  // of the open segment; null = none
+  std::unique_ptr<backbone::OpenSegment> open_;
+  std::vector<at::Tensor> steps_;
+  std::int64_t tokens_ = 0;
+};
+
 // Conversations on disk: a text that another process continues.
 //
 // A safetensors file: state/<name> (the memory's slots, queues, and the keys and values that are
 // kept of them), open (i64 [1,n], the open segment's tokens). Metadata: format, revision,
 // identity.<key>, state (JSON: counters), steps (JSON: lengths in which the open segment was fed),
 // lanes, tokens, pending, seed, checksums as a checkpoint's.
-#pragma once
-
-#include <cstdint>
-#include <filesystem>
-#include <map>
-#include <string>
-
-#include "host/generate/generator.hpp"
-
-namespace mneme::generate {
 
 // What a text depends on besides its file: keys such as "weights" or "vocabulary" with values to
 // compare.

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/plugin/plugin_folder.hpp"
-#include "host/memory/tier.hpp"
 #include "host/memory/state/tier_state.hpp"
+#include "host/memory/tier.hpp"
+#include "host/plugin/plugin_search.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -99,7 +99,8 @@ StackState::Saved StackState::save() const {
     saved.metadata["tier." + name] = state_signature(tier->tier(), phase_);
     const config::Value options =
         plugin::trained_options(tier->tier().option_specs(), tier->tier().options());
-    if (!options.members().empty()) saved.metadata[plugin::kSavedOptions + name] = plugin::to_text(options);
+    if (!options.members().empty())
+      saved.metadata[plugin::kSavedOptions + name] = plugin::to_text(options);
     tier->save(name, saved.tensors);
   }
   return saved;
@@ -132,7 +133,8 @@ void check_together(const config::MemoryConfig& memory, const BackboneInfo& back
 
 }  // namespace
 
-Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, plugin::PluginLoader& loader)
+Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone,
+             plugin::PluginLoader& loader)
     : backbone_(backbone) {
   const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
   for (std::size_t i = 0; i < memory.tiers.size(); ++i) {

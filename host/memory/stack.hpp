@@ -25,8 +25,8 @@
 #include "host/config/options.hpp"
 #include "host/memory/layer_services.hpp"
 #include "host/memory/state/rows.hpp"
-#include "host/memory/state/state_carry.hpp"
-#include "host/plugin/trained_options.hpp"
+#include "host/memory/state/tier_state.hpp"
+#include "host/plugin/plugin_options.hpp"
 
 namespace mneme::plugin {
 class PluginLoader;  // loader.hpp
@@ -133,7 +133,8 @@ class Stack {
   // Loads the plugins, creates the instances and initialises the parameters (unless
   // backbone.draws_parameters is false). Errors: Error(kPlugin | kUsage) naming file, line and what
   // to do.
-  Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone, plugin::PluginLoader& loader);
+  Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone,
+        plugin::PluginLoader& loader);
   ~Stack();
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;

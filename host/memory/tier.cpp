@@ -8,14 +8,13 @@
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
-#include "host/memory/abi/call_error.hpp"
+#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/live_call.hpp"
 #include "host/memory/abi/normalise.hpp"
+#include "host/ops/op_table.hpp"
+#include "host/plugin/host_object.hpp"
 #include "host/plugin/known_fields.hpp"
-#include "host/ops/ops.hpp"
-#include "host/memory/abi/plugin_call.hpp"
 #include "host/plugin/plugin_options.hpp"
-#include "host/plugin/running_call.hpp"
-#include "host/memory/abi/setup.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {

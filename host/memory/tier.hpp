@@ -12,9 +12,9 @@
 
 #include "host/base/log.hpp"
 #include "host/config/options.hpp"
-#include "host/plugin/loader.hpp"
-#include "host/plugin/plugin_losses.hpp"
 #include "host/memory/stack.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/plugin/plugin_options.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
@@ -74,8 +74,9 @@ class Instance : public std::enable_shared_from_this<Instance> {
  public:
   // Calls `create`. `where` is the tier's place in the manifest. Errors: Error(kPlugin) with the
   // plugin's own text.
-  Instance(const plugin::LoadedPlugin& plugin, config::OptionMap options, const BackboneInfo& backbone,
-           const std::vector<int64_t>& served, Phase phase, const std::string& where);
+  Instance(const plugin::LoadedPlugin& plugin, config::OptionMap options,
+           const BackboneInfo& backbone, const std::vector<int64_t>& served, Phase phase,
+           const std::string& where);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;

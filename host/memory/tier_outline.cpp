@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "host/base/text.hpp"
-#include "host/ops/ops.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/tier_state.hpp"
-#include "host/plugin/wants.hpp"
+#include "host/ops/op_table.hpp"
+#include "host/plugin/negotiate.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -153,6 +153,45 @@ std::vector<TierOutline> Stack::outlines(int64_t train_lanes, int64_t eval_lanes
     out.push_back(std::move(outline));
   }
   return out;
+}
+
+namespace {
+
+using Memories = std::vector<std::vector<TierIdentity>>;
+
+bool any_plugin(const Memories& memories, const auto& predicate) {
+  return std::ranges::any_of(
+      memories, [&](const auto& plugins) { return std::ranges::any_of(plugins, predicate); });
+}
+
+std::string label(const TierIdentity& plugin, const Memories& memories) {
+  constexpr std::size_t kShown = 8;  // digits of the checksum, as Git shows of a commit
+  const bool has_twin = any_plugin(memories, [&](const TierIdentity& other) {
+    return other.id == plugin.id && other.version == plugin.version &&
+           other.sha256 != plugin.sha256;
+  });
+  const std::string name = str(plugin.id, '@', plugin.version);
+  return has_twin ? str(name, " [", plugin.sha256.substr(0, kShown), ']') : name;
+}
+
+}  // namespace
+
+std::vector<std::string> plugin_labels(const Memories& memories) {
+  std::vector<std::string> out;
+  for (const auto& plugins : memories) {
+    std::vector<std::string> parts;
+    for (const TierIdentity& plugin : plugins) parts.push_back(label(plugin, memories));
+    out.push_back(parts.empty() ? "no tier" : join(parts, " + "));
+  }
+  return out;
+}
+
+bool has_builds(const Memories& memories) {
+  return any_plugin(memories, [&](const TierIdentity& plugin) {
+    return any_plugin(memories, [&](const TierIdentity& other) {
+      return other.id == plugin.id && other.sha256 != plugin.sha256;
+    });
+  });
 }
 
 }  // namespace mneme::memory

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "host/memory/stack.hpp"
 #include "host/memory/tier.hpp"
 
 namespace mneme::memory {
@@ -53,14 +54,25 @@ struct InstanceOutline {
 };
 
 struct TierOutline {
-  std::string name;                      // "<index>.<plugin id>"
-  std::string place;                     // "file:line:column" of the [[memory.tier]]
-  std::string called;                    // the plugin, as the manifest names it
+  std::string name;                              // "<index>.<plugin id>"
+  std::string place;                             // "file:line:column" of the [[memory.tier]]
+  std::string called;                            // the plugin, as the manifest names it
   const plugin::LoadedPlugin* plugin = nullptr;  // lives as long as its loader
-  std::vector<int64_t> served;           // layers
+  std::vector<int64_t> served;                   // layers
   std::vector<ParameterOutline> parameters;
   InstanceOutline training;
   std::optional<InstanceOutline> evaluation;  // absent when training's serves evaluation too
 };
+
+// What plugins are called in reports.
+
+// One text a memory, from the plugins of its tiers: "org.example.cache@1.0.0 + ...", "no tier". Two
+// builds that would read alike get the start of their checksum: "org.example.cache@1.0.0
+// [3f2a9c1b]".
+[[nodiscard]] std::vector<std::string> plugin_labels(
+    const std::vector<std::vector<TierIdentity>>& memories);
+
+// Whether one plugin occurs in several builds, of one version or of several.
+[[nodiscard]] bool has_builds(const std::vector<std::vector<TierIdentity>>& memories);
 
 }  // namespace mneme::memory

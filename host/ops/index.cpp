@@ -1,4 +1,5 @@
 // Reading and adding by index.
+
 #include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -125,6 +126,216 @@ void add_index_ops(OpList& list) {
                       out_of_range)},
          run_scatter_add);
   add_one_hot_op(list);
+}
+
+// Choosing elements by masks and limits, and changing how a tensor is stored.
+
+namespace {
+
+void check_operand(const OpCall& c, std::size_t input, std::size_t attr) {
+  if (c.has_input(input) != c.has(attr)) return;
+  c.fail(MNEME_E_INVALID_ARGUMENT, "wrong operands",
+         str("either input \"", c.input_name(input), "\" or attribute \"", c.attr_name(attr), '"'));
+}
+
+void run_where(OpCall& c) {
+  check_operand(c, 1, 0);
+  check_operand(c, 2, 1);
+  const bool has_a = c.has_input(1);
+  const bool has_b = c.has_input(2);
+  if (!has_a && !has_b) {
+    c.fail(MNEME_E_INVALID_ARGUMENT, "wrong operands", "a tensor for \"a\" or for \"b\"");
+  }
+  if (has_a) c.check_broadcast(0, 1);
+  if (has_b) c.check_broadcast(0, 2);
+  if (has_a && has_b) {
+    c.check_broadcast(1, 2);
+    c.out() = at::where(c.in(0), c.in(1), c.in(2));
+  } else if (has_a) {
+    c.out() = at::where(c.in(0), c.in(1), c.scalar(1, c.in(1).scalar_type(), 0.0));
+  } else {
+    c.out() = at::where(c.in(0), c.scalar(0, c.in(2).scalar_type(), 0.0), c.in(2));
+  }
+}
+
+void run_clamp(OpCall& c) {
+  if (!c.has(0) && !c.has(1)) {
+    c.fail(MNEME_E_INVALID_ARGUMENT, "no limit", "attribute \"min\", \"max\" or both");
+  }
+  const at::ScalarType type = c.in(0).scalar_type();
+  std::optional<at::Scalar> low;
+  std::optional<at::Scalar> high;
+  if (c.has(0)) low = c.scalar(0, type, 0.0);
+  if (c.has(1)) high = c.scalar(1, type, 0.0);
+  if (low && high && !(c.real(0, 0.0) <= c.real(1, 0.0))) {
+    c.fail_attr(0, str("at most max, ", c.real(1, 0.0)), str(c.real(0, 0.0)));
+  }
+  c.out() = at::clamp(c.in(0), low, high);
+}
+
+void run_masked_fill(OpCall& c) {
+  c.check_broadcasts_to(1, 0);
+  c.out() = at::masked_fill(c.in(0), c.in(1), c.scalar(0, c.in(0).scalar_type(), 0.0));
+}
+
+void add_where_op(OpList& list) {
+  InputSchema a = optional_input("a");
+  InputSchema b = optional_input("b");
+  add_op(list,
+         {.name = "where/1",
+          .inputs = {mask_input("condition"), a, b},
+          .outputs = {data_output()},
+          .attrs = {optional_attr("a", AttrType::kReal, "", "stands for input a"),
+                    optional_attr("b", AttrType::kReal, "", "stands for input b")},
+          .dtypes = "any",
+          .help = "a where condition is true, else b; broadcasts. The side that is not chosen has "
+                  "gradient 0."},
+         run_where);
+}
+
+}  // namespace
+
+void add_selection_ops(OpList& list) {
+  add_where_op(list);
+  add_op(list,
+         {.name = "clamp/1",
+          .inputs = {data_input("x")},
+          .outputs = {data_output()},
+          .attrs = {optional_attr("min", AttrType::kReal, "", "lower limit; absent = none"),
+                    optional_attr("max", AttrType::kReal, "", "upper limit; absent = none")},
+          .dtypes = "number",
+          .help = "x limited to [min, max]; gradient 0 outside, 1 on the limits."},
+         run_clamp);
+  add_op(list,
+         {.name = "masked_fill/1",
+          .inputs = {data_input("x"), mask_input("mask")},
+          .outputs = {data_output()},
+          .attrs = {required_attr("value", AttrType::kReal, "written where mask is true")},
+          .dtypes = "any",
+          .help = "x with value where mask is true; mask broadcasts to x, gradient 0 there."},
+         run_masked_fill);
+  add_op(list,
+         {.name = "cast/1",
+          .inputs = {data_input("x")},
+          .outputs = {typed_output()},
+          .attrs = {required_attr("dtype", AttrType::kInteger, "MNEME_F32 ... of the result")},
+          .dtypes = "any",
+          .help = "x in another dtype; towards integers rounds to zero, towards bool x != 0. "
+                  "Gradients flow between float dtypes."},
+         [](OpCall& c) { c.out() = c.in(0).to(c.dtype(0, 0)); });
+  add_op(list,
+         {.name = "detach/1",
+          .inputs = {data_input("x")},
+          .outputs = {data_output()},
+          .attrs = {},
+          .dtypes = "any",
+          .is_differentiable = false,
+          .help = "x without its gradient; shares x's memory."},
+         [](OpCall& c) { c.out() = c.in(0).detach(); });
+  add_op(list,
+         {.name = "contiguous/1",
+          .inputs = {data_input("x")},
+          .outputs = {data_output()},
+          .attrs = {},
+          .dtypes = "any",
+          .help = "x in row-major order; x itself when it is."},
+         [](OpCall& c) { c.out() = c.in(0).contiguous(); });
+}
+
+// Joining, repeating and padding.
+
+namespace {
+
+void check_same_shapes(const OpCall& c, int64_t free_dim) {
+  const at::TensorList parts = c.list(0);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    bool fits = parts[i].dim() == parts[0].dim();
+    for (int64_t d = 0; fits && d < parts[0].dim(); ++d) {
+      fits = d == free_dim || parts[i].size(d) == parts[0].size(d);
+    }
+    if (fits) continue;
+    const std::string but = free_dim < 0 ? "" : str(" outside dimension ", free_dim);
+    c.fail_shape(str("the shape of ", c.input_name(0), but, ", ", shape_text(parts[0].sizes())),
+                 str(shape_text(parts[i].sizes()), " for ", c.input_name(i)));
+  }
+}
+
+void run_cat(OpCall& c) {
+  const int64_t dim = c.dim(0, c.in(0).dim(), 0);
+  check_same_shapes(c, dim);
+  c.out() = at::cat(c.list(0), dim);
+}
+
+void run_stack(OpCall& c) {
+  const int64_t dim = c.dim(0, c.in(0).dim() + 1, 0);
+  check_same_shapes(c, -1);
+  c.out() = at::stack(c.list(0), dim);
+}
+
+void check_not_negative(const OpCall& c, std::size_t attr) {
+  for (const int64_t n : c.integers(attr)) {
+    if (n < 0) c.fail_attr(attr, "no negative number", shape_text(c.integers(attr)));
+  }
+}
+
+void run_repeat(OpCall& c) {
+  check_not_negative(c, 0);
+  if (static_cast<int64_t>(c.integers(0).size()) != c.in(0).dim()) {
+    c.fail_attr(0, str("one number a dimension, ", c.in(0).dim()), shape_text(c.integers(0)));
+  }
+  c.out() = c.in(0).repeat(c.integers(0));
+}
+
+void run_repeat_interleave(OpCall& c) {
+  const int64_t repeats = c.at_least(0, 0, 0);
+  const int64_t dim = c.dim(1, c.in(0).dim(), 0);
+  c.out() = at::repeat_interleave(c.in(0), repeats, dim);
+}
+
+void run_pad(OpCall& c) {
+  check_not_negative(c, 0);
+  const std::size_t count = c.integers(0).size();
+  if (count % 2 != 0 || static_cast<int64_t>(count) > 2 * c.in(0).dim()) {
+    c.fail_attr(0, str("pairs (before, after), last dimension first, at most ", c.in(0).dim()),
+                shape_text(c.integers(0)));
+  }
+  const at::Scalar value = c.scalar(1, c.in(0).scalar_type(), 0.0);
+  c.out() = at::constant_pad_nd(c.in(0), c.integers(0), value);
+}
+
+void add_join(OpList& list, const char* name, InputSchema input, std::vector<AttrSchema> attrs,
+              const char* help, RunFunction run) {
+  add_op(list,
+         {.name = name,
+          .inputs = {std::move(input)},
+          .outputs = {data_output()},
+          .attrs = std::move(attrs),
+          .dtypes = "any",
+          .help = help},
+         run);
+}
+
+}  // namespace
+
+void add_join_ops(OpList& list) {
+  using enum AttrType;
+  add_join(list, "cat/1", list_input("parts"),
+           {required_attr("dim", kInteger, "dimension to join along")},
+           "The parts one after the other along dim; their other extents are equal.", run_cat);
+  add_join(list, "stack/1", list_input("parts"),
+           {required_attr("dim", kInteger, "place of the new dimension")},
+           "Parts of one shape along a new dimension.", run_stack);
+  add_join(list, "repeat/1", data_input("x"),
+           {required_attr("repeats", kIntegers, "how often, one number a dimension")},
+           "x repeated as a whole along each dimension.", run_repeat);
+  add_join(list, "repeat_interleave/1", data_input("x"),
+           {required_attr("repeats", kInteger, "how often"),
+            required_attr("dim", kInteger, "dimension")},
+           "Each slice of x along dim repeated in place: a a b b.", run_repeat_interleave);
+  add_join(list, "pad/1", data_input("x"),
+           {required_attr("pads", kIntegers, "(before, after) pairs, last dimension first"),
+            optional_attr("value", kReal, "0.0", "what the new places hold")},
+           "x with constant places added at its ends.", run_pad);
 }
 
 }  // namespace mneme::ops

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "host/ops/ops.hpp"
+#include "host/ops/op_table.hpp"
 
 namespace mneme::ops {
 

@@ -1,8 +1,12 @@
 #include "host/ops/op_table.hpp"
 
 #include <algorithm>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <ostream>
 #include <stdexcept>
 
+#include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::ops {
@@ -92,6 +96,248 @@ AttrSchema optional_attr(const char* name, AttrType type, const char* default_te
 const OpList& op_table() {
   static const OpList table = build_table();
   return table;
+}
+
+namespace {
+
+bool mentions(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+// LibTorch's own message, without its stack of C++ frames.
+[[noreturn]] void rethrow_libtorch(const OpCall& call, const c10::Error& error) {
+  const std::string cause = error.what_without_backtrace();
+  // The CPU allocator throws a plain c10::Error.
+  const bool is_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+                         mentions(cause, "DefaultCPUAllocator");
+  if (is_memory) call.fail(MNEME_E_OUT_OF_MEMORY, "out of memory: " + cause);
+  if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) {
+    call.fail(MNEME_E_CUDA, "the accelerator failed: " + cause);
+  }
+  call.fail(MNEME_E_INVALID_ARGUMENT, "LibTorch refused the call: " + cause);
+}
+
+void run_checked(const Op& op, OpCall& call) {
+  try {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    op.run(call);
+  } catch (const OpError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    rethrow_libtorch(call, error);
+  } catch (const std::bad_alloc&) {
+    call.fail(MNEME_E_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    call.fail(MNEME_E_INTERNAL, str("LibTorch failed: ", error.what()));
+  }
+}
+
+const Op& op_at(mneme_op op) {
+  const OpList& table = op_table();
+  if (op == 0 || op > table.size()) {
+    throw OpError(MNEME_E_INVALID_ARGUMENT,
+                  {.failed = "no such op handle",
+                   .expected = str("1 .. ", table.size()),
+                   .got = str(op),
+                   .hint = "use a handle that resolve gave for a name of `mneme abi ops`"});
+  }
+  return table[op - 1];
+}
+
+}  // namespace
+
+const std::vector<OpSchema>& op_schemas() {
+  static const std::vector<OpSchema> schemas = [] {
+    std::vector<OpSchema> all;
+    for (const Op& op : op_table()) all.push_back(op.schema);
+    return all;
+  }();
+  return schemas;
+}
+
+mneme_op find_op(std::string_view name) {
+  const OpList& table = op_table();
+  const auto found =
+      std::lower_bound(table.begin(), table.end(), name,
+                       [](const Op& op, std::string_view n) { return op.schema.name < n; });
+  if (found == table.end() || found->schema.name != name) return 0;
+  return static_cast<mneme_op>(found - table.begin()) + 1;
+}
+
+std::string nearest_op(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Op& op : op_table()) names.push_back(op.schema.name);
+  return nearest(name, names);
+}
+
+bool op_supports(mneme_op op, uint32_t dtype, uint32_t device_type) {
+  const OpList& table = op_table();
+  if (op == 0 || op > table.size() || dtype == 0 || dtype > MNEME_BOOL) return false;
+  if (device_type != MNEME_DEVICE_CPU && device_type != MNEME_DEVICE_CUDA) return false;
+  return (table[op - 1].dtypes >> dtype & 1U) != 0;
+}
+
+void run_op(mneme_op op, std::span<const at::Tensor> inputs, std::span<const mneme_attr> attrs,
+            at::Device device, std::span<at::Tensor> outputs) {
+  const Op& entry = op_at(op);
+  OpCall call(entry, inputs, attrs, device, outputs);
+  call.check();
+  run_checked(entry, call);
+  for (const at::Tensor& output : outputs) {
+    if (output.dim() > MNEME_MAX_RANK) {
+      call.fail(MNEME_E_SHAPE, "the result has too many dimensions",
+                str("at most ", MNEME_MAX_RANK), shape_text(output.sizes()));
+    }
+  }
+}
+
+std::vector<at::Tensor> run_op(mneme_op op, std::span<const at::Tensor> inputs,
+                               std::span<const mneme_attr> attrs, at::Device device) {
+  std::vector<at::Tensor> outputs(op_at(op).schema.outputs.size());
+  run_op(op, inputs, attrs, device, outputs);
+  return outputs;
+}
+
+namespace {
+
+const char* type_text(AttrType type) {
+  switch (type) {
+    case AttrType::kInteger:
+      return "integer";
+    case AttrType::kReal:
+      return "real";
+    case AttrType::kIntegers:
+      return "integers";
+    case AttrType::kText:
+      return "text";
+  }
+  return "?";
+}
+
+Json json_of(const OpSchema& op) {
+  Json inputs = Json::array();
+  for (const InputSchema& input : op.inputs) {
+    inputs.push_back({{"name", input.name},
+                      {"dtype", input.dtypes},
+                      {"optional", input.is_optional},
+                      {"list", input.is_list}});
+  }
+  Json outputs = Json::array();
+  for (const OutputSchema& output : op.outputs) {
+    outputs.push_back({{"name", output.name}, {"dtype", output.dtype}});
+  }
+  Json attrs = Json::array();
+  for (const AttrSchema& attr : op.attrs) {
+    attrs.push_back({{"name", attr.name},
+                     {"type", type_text(attr.type)},
+                     {"required", attr.is_required},
+                     {"default", attr.default_text},
+                     {"help", attr.help}});
+  }
+  return {{"name", op.name},
+          {"inputs", std::move(inputs)},
+          {"outputs", std::move(outputs)},
+          {"attributes", std::move(attrs)},
+          {"dtypes", op.dtypes},
+          {"differentiable", op.is_differentiable},
+          {"help", op.help}};
+}
+
+std::string signature(const OpSchema& op) {
+  std::vector<std::string> inputs;
+  for (const InputSchema& input : op.inputs) {
+    std::string text = input.name + (input.is_list ? "*" : input.is_optional ? "?" : "");
+    if (input.dtypes != "data") text += ":" + input.dtypes;
+    inputs.push_back(std::move(text));
+  }
+  std::vector<std::string> outputs;
+  for (const OutputSchema& output : op.outputs) {
+    const bool is_plain = output.dtype == "data";
+    outputs.push_back(output.name + (is_plain                      ? ""
+                                     : output.dtype == "attribute" ? ":dtype"
+                                                                   : ":" + output.dtype));
+  }
+  return str(op.name, " (", join(inputs, ", "), ") -> ", join(outputs, ", "));
+}
+
+void print_text(std::ostream& out, const OpSchema& op) {
+  out << signature(op) << "  [" << op.dtypes << (op.is_differentiable ? "" : ", no gradient")
+      << "]\n    " << op.help << '\n';
+  for (const AttrSchema& attr : op.attrs) {
+    out << "    " << attr.name << ": " << type_text(attr.type);
+    if (attr.is_required) {
+      out << ", required";
+    } else if (!attr.default_text.empty()) {
+      out << " = " << attr.default_text;
+    } else {
+      out << ", optional";
+    }
+    out << "; " << attr.help << '\n';
+  }
+}
+
+}  // namespace
+
+void print_ops(std::ostream& out, bool json) {
+  if (json) {
+    Json all = Json::array();
+    for (const OpSchema& op : op_schemas()) all.push_back(json_of(op));
+    out << all.dump(2) << '\n';
+    return;
+  }
+  out << op_schemas().size()
+      << " ops. name (inputs) -> outputs  [dtypes of the data]; ? optional, * one or more, :bool "
+         ":i64 :dtype another dtype than the data\n";
+  for (const OpSchema& op : op_schemas()) print_text(out, op);
+}
+
+at::ScalarType scalar_type_of(uint32_t dtype) {
+  switch (dtype) {
+    case MNEME_F32:
+      return at::kFloat;
+    case MNEME_BF16:
+      return at::kBFloat16;
+    case MNEME_F16:
+      return at::kHalf;
+    case MNEME_F64:
+      return at::kDouble;
+    case MNEME_I32:
+      return at::kInt;
+    case MNEME_I64:
+      return at::kLong;
+    case MNEME_BOOL:
+      return at::kBool;
+    default:
+      throw OpError(MNEME_E_DTYPE, {.failed = "unknown dtype code",
+                                    .expected = "MNEME_F32 (1) .. MNEME_BOOL (7)",
+                                    .got = str(dtype)});
+  }
+}
+
+uint32_t dtype_code_of(at::ScalarType type) noexcept {
+  switch (type) {
+    case at::kFloat:
+      return MNEME_F32;
+    case at::kBFloat16:
+      return MNEME_BF16;
+    case at::kHalf:
+      return MNEME_F16;
+    case at::kDouble:
+      return MNEME_F64;
+    case at::kInt:
+      return MNEME_I32;
+    case at::kLong:
+      return MNEME_I64;
+    case at::kBool:
+      return MNEME_BOOL;
+    default:
+      return 0;
+  }
+}
+
+const char* dtype_name(uint32_t dtype) noexcept {
+  static constexpr const char* kNames[] = {"?", "f32", "bf16", "f16", "f64", "i32", "i64", "bool"};
+  return dtype <= MNEME_BOOL ? kNames[dtype] : kNames[0];
 }
 
 }  // namespace mneme::ops

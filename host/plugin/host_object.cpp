@@ -1,6 +1,15 @@
 #include "host/plugin/host_object.hpp"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
 
 #include "host/plugin/file/note.hpp"
 
@@ -16,6 +25,123 @@ mneme_host host_of(const mneme_note& note, FindGroup find_group) {
 const void* host_group(const mneme_host* host, const char* id) {
   if (host == nullptr || id == nullptr) return nullptr;
   return std::ranges::find(host->groups, id) == host->groups.end() ? nullptr : host->find_group(id);
+}
+
+namespace {
+
+// The text lies in words that any thread may read while another writes them. Whoever reads a word
+// of a new text sees after it that the serial is another one (release, acquire): it read no one
+// text. Nothing here needs to be made or ended: it serves from the process's first instruction to
+// its last.
+constexpr std::size_t kWords = RunningCall::kMostText / sizeof(uint64_t);
+constinit std::atomic<uint64_t> g_calls{0};
+constinit std::atomic<uint64_t> g_serial{0};
+constinit std::atomic<std::size_t> g_size{0};
+constinit std::array<std::atomic<uint64_t>, kWords> g_words{};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "read in signal handlers");
+
+std::size_t words_of(std::size_t size) { return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t); }
+
+void publish(const RunningCall::Text& text, uint64_t serial) noexcept {
+  g_serial.store(0, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < words_of(text.size); ++i) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.characters.data() + i * sizeof word, sizeof word);
+    g_words[i].store(word, std::memory_order_release);
+  }
+  g_size.store(text.size, std::memory_order_release);
+  g_serial.store(serial, std::memory_order_release);
+}
+
+void append(RunningCall::Text& text, std::string_view more) noexcept {
+  const std::size_t size = std::min(more.size(), text.characters.size() - text.size);
+  std::memcpy(text.characters.data() + text.size, more.data(), size);
+  text.size += size;
+}
+
+void append(RunningCall::Text& text, int64_t number) noexcept {
+  std::array<char, 24> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  append(text, {digits.data(), static_cast<std::size_t>(end - digits.data())});
+}
+
+}  // namespace
+
+RunningCall::RunningCall(std::string_view plugin, int64_t tier, std::string_view hook,
+                         int64_t layer) noexcept {
+  Text text;
+  append(text, "plugin ");
+  append(text, plugin);
+  append(text, ", tier ");
+  append(text, tier);
+  append(text, ", hook ");
+  append(text, hook);
+  if (layer >= 0) {
+    append(text, ", layer ");
+    append(text, layer);
+  }
+  begin(text);
+}
+
+RunningCall::RunningCall(std::string_view where, std::string_view function) noexcept {
+  Text text;
+  append(text, where);
+  append(text, ", ");
+  append(text, function);
+  begin(text);
+}
+
+void RunningCall::begin(const Text& text) noexcept {
+  outer_serial_ = serial();
+  if (outer_serial_ != 0) outer_ = RunningCall::text();
+  publish(text, g_calls.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+RunningCall::~RunningCall() { publish(outer_, outer_serial_); }
+
+uint64_t RunningCall::serial() noexcept { return g_serial.load(std::memory_order_acquire); }
+
+RunningCall::Text RunningCall::text() noexcept {
+  Text text;
+  const uint64_t before = serial();
+  if (before == 0) return text;
+  const std::size_t size = std::min(g_size.load(std::memory_order_acquire), kMostText);
+  for (std::size_t i = 0; i < words_of(size); ++i) {
+    const uint64_t word = g_words[i].load(std::memory_order_acquire);
+    std::memcpy(text.characters.data() + i * sizeof word, &word, sizeof word);
+  }
+  if (g_serial.load(std::memory_order_relaxed) == before) text.size = size;
+  return text;
+}
+
+bool read_plugin_bytes(const void* from, std::span<std::byte> to) {
+  if (from == nullptr) return false;
+  const iovec local{.iov_base = to.data(), .iov_len = to.size()};
+  const iovec remote{.iov_base = const_cast<void*>(from), .iov_len = to.size()};
+  const ssize_t count = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
+  if (count >= 0) return static_cast<std::size_t>(count) == to.size();
+  if (errno == EFAULT) return false;
+  std::memcpy(to.data(), from, to.size());  // a sandbox without this system call
+  return true;
+}
+
+std::optional<std::string> read_plugin_text(const char* from, std::size_t limit) {
+  // Pieces end at multiples of their size, so that none reaches into a page that the text does not.
+  constexpr std::size_t kPiece = 64;
+  std::array<std::byte, kPiece> piece{};
+  std::string text;
+  while (text.size() <= limit) {
+    const char* const at = from + text.size();
+    const std::size_t size = kPiece - reinterpret_cast<std::uintptr_t>(at) % kPiece;
+    const std::span<std::byte> part(piece.data(), size);
+    if (from == nullptr || !read_plugin_bytes(at, part)) return std::nullopt;
+    const auto end = std::ranges::find(part, std::byte{0});
+    text.append(reinterpret_cast<const char*>(part.data()),
+                static_cast<std::size_t>(end - part.begin()));
+    if (end != part.end()) return text.size() <= limit ? std::optional(text) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace mneme::plugin

@@ -3,18 +3,25 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "mneme/abi.h"
 #include "mneme/plugin.h"
 
 namespace mneme::plugin {
 
 // The ids of the function groups that this host has.
 inline constexpr std::array<std::string_view, 10> kHostGroups = {
-    MNEME_GROUP_TENSOR, MNEME_GROUP_OP,  MNEME_GROUP_KERNEL, MNEME_GROUP_STATE, MNEME_GROUP_LAYER,
-    MNEME_GROUP_CONFIG, MNEME_GROUP_LOG, MNEME_GROUP_RANDOM, MNEME_GROUP_PROBE, MNEME_GROUP_PARALLEL};
+    MNEME_GROUP_TENSOR, MNEME_GROUP_OP,      MNEME_GROUP_KERNEL, MNEME_GROUP_STATE,
+    MNEME_GROUP_LAYER,  MNEME_GROUP_CONFIG,  MNEME_GROUP_LOG,    MNEME_GROUP_RANDOM,
+    MNEME_GROUP_PROBE,  MNEME_GROUP_PARALLEL};
 
 // The functions of a group of kHostGroups; nullptr for any other id. The loader is given one
 // (memory/host_groups.hpp), because the functions work on what rooms above this one hold.
@@ -35,5 +42,64 @@ mneme_host host_of(const mneme_note& note, FindGroup find_group);
 
 // mneme_host_offer::get_group: nullptr for an unknown id and for one that the note does not list.
 const void* host_group(const mneme_host* host, const char* id);
+
+// How a function of the host refuses a call of a plugin.
+
+// Thrown inside a function of a host group; becomes the mneme_status and text that the plugin gets.
+class CallError : public std::runtime_error {
+ public:
+  CallError(mneme_status code, const std::string& message)
+      : std::runtime_error(message), code_(code) {}
+  mneme_status code() const { return code_; }
+
+ private:
+  mneme_status code_;
+};
+
+// Which call into a plugin runs now: what is said when one never returns, faults or ends the
+// process.
+
+// Lives while a plugin's function runs. Calls nest (a kernel inside a hook) and end in the reverse
+// order; of calls on several threads the newest is told. Making one costs less than a tenth of a
+// microsecond.
+class RunningCall {
+ public:
+  static constexpr std::size_t kMostText = 256;  // longer texts are cut
+
+  // A hook; layer -1: it has none. Told as in errors: "plugin P, tier 0, hook read, layer 1".
+  RunningCall(std::string_view plugin, int64_t tier, std::string_view hook, int64_t layer) noexcept;
+  // Another function: `function` of what `where` names.
+  RunningCall(std::string_view where, std::string_view function) noexcept;
+  ~RunningCall();
+  RunningCall(const RunningCall&) = delete;
+  RunningCall& operator=(const RunningCall&) = delete;
+
+  // The running call's number, which no other call has; 0 = none runs. Any thread, any signal
+  // handler.
+  static uint64_t serial() noexcept;
+  // Its text; "" = none runs, or it changes at this moment. Any thread, any signal handler.
+  struct Text {
+    std::array<char, kMostText> characters{};
+    std::size_t size = 0;
+    [[nodiscard]] std::string_view view() const noexcept { return {characters.data(), size}; }
+  };
+  static Text text() noexcept;
+
+ private:
+  void begin(const Text& text) noexcept;
+
+  uint64_t outer_serial_ = 0;
+  Text outer_;
+};
+
+// Reading what a plugin's pointers point to without trusting the pointers.
+
+// Copies to.size() bytes from an address that a plugin gave. False when the memory is not readable;
+// the process does not fault. (Where the system forbids asking, the bytes are copied directly.)
+[[nodiscard]] bool read_plugin_bytes(const void* from, std::span<std::byte> to);
+
+// The NUL-terminated text at an address, at most `limit` bytes long; nothing when the address is
+// not readable or the text is longer.
+[[nodiscard]] std::optional<std::string> read_plugin_text(const char* from, std::size_t limit);
 
 }  // namespace mneme::plugin

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "host/base/text.hpp"
-#include "host/plugin/wants.hpp"
+#include "host/plugin/negotiate.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::plugin {

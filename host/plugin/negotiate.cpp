@@ -8,14 +8,11 @@
 #include <string_view>
 
 #include "host/base/error.hpp"
-#include "host/plugin/host_object.hpp"
-#include "host/plugin/known_fields.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
-#include "host/plugin/plugin_losses.hpp"
-#include "host/plugin/plugin_memory.hpp"
+#include "host/plugin/host_object.hpp"
+#include "host/plugin/known_fields.hpp"
 #include "host/plugin/plugin_options.hpp"
-#include "host/plugin/running_call.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -136,7 +133,7 @@ mneme_plugin read_table(const mneme_plugin* theirs, const std::string& where) {
 }
 
 void check_table_text(const char* text, const char* name, const std::string& expected,
-                const std::string& where) {
+                      const std::string& where) {
   const auto found = read_plugin_text(text, kMaxTextBytes);
   const std::string failed = str("bad table of functions: its ", name);
   const std::string wanted = expected.empty() ? "a text" : str("\"", expected, "\" as in its note");

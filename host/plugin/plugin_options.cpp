@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/config/toml/schema.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/plugin/host_object.hpp"
 #include "host/plugin/known_fields.hpp"
-#include "host/plugin/plugin_memory.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -28,7 +30,7 @@ constexpr std::size_t kMaxOptionText = 4096;
 constexpr std::size_t kMostKey = 64;
 
 [[noreturn]] void refuse_schema(const std::string& where, const std::string& failed,
-                         const std::string& expected, const std::string& got) {
+                                const std::string& expected, const std::string& got) {
   throw_plugin({.where = where,
                 .failed = "bad option schema: " + failed,
                 .expected = expected,
@@ -37,9 +39,10 @@ constexpr std::size_t kMostKey = 64;
 }
 
 void check_option_text(const char* text, const std::string& what, std::size_t limit,
-                const std::string& where) {
+                       const std::string& where) {
   if (text == nullptr || read_plugin_text(text, limit)) return;
-  refuse_schema(where, what, str("a text of at most ", limit, " bytes"), "an address that is no text");
+  refuse_schema(where, what, str("a text of at most ", limit, " bytes"),
+                "an address that is no text");
 }
 
 bool is_key(const std::string& key) {
@@ -57,7 +60,7 @@ mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::s
   }
   if (size < kOptionSizeV1 || size > stride) {
     refuse_schema(where, name + " has a struct_size out of range",
-           str(kOptionSizeV1, " to ", stride, " (the stride)"), str(size));
+                  str(kOptionSizeV1, " to ", stride, " (the stride)"), str(size));
   }
   mneme_option option{};
   const auto mine = std::as_writable_bytes(std::span(&option, 1));
@@ -67,17 +70,20 @@ mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::s
   option.struct_size = sizeof(option);
   const auto key = read_plugin_text(option.key, kMostKey);
   if (!key || !is_key(*key)) {
-    refuse_schema(where, name + " has a bad key", "small letters, digits and '_', starting with a letter",
-           key ? '"' + *key + '"' : "an address that is no text");
+    refuse_schema(where, name + " has a bad key",
+                  "small letters, digits and '_', starting with a letter",
+                  key ? '"' + *key + '"' : "an address that is no text");
   }
   if (option.reserved != 0) {
     refuse_schema(where, str("option \"", *key, "\", reserved field"), "0", str(option.reserved));
   }
   if (const auto unknown = unknown_value(option)) {
-    refuse_schema(where, str("option \"", *key, "\", ", unknown->field), unknown->expected, unknown->got);
+    refuse_schema(where, str("option \"", *key, "\", ", unknown->field), unknown->expected,
+                  unknown->got);
   }
   check_option_text(option.help, str("option \"", *key, "\", help"), kMaxOptionText, where);
-  check_option_text(option.default_text, str("option \"", *key, "\", default"), kMaxOptionText, where);
+  check_option_text(option.default_text, str("option \"", *key, "\", default"), kMaxOptionText,
+                    where);
   check_option_text(option.choices, str("option \"", *key, "\", choices"), kMaxOptionText, where);
   return option;
 }
@@ -141,7 +147,7 @@ OptionValue whole_number(const mneme_option& option, const std::string& where) {
   const double number = option.default_number;
   if (number != std::floor(number) || std::abs(number) > kExact) {
     refuse_schema(where, str("option \"", option.key, "\", default"),
-           "a whole number of at most 2^53 in absolute value", format_exact(number));
+                  "a whole number of at most 2^53 in absolute value", format_exact(number));
   }
   return static_cast<std::int64_t>(number);
 }
@@ -149,7 +155,7 @@ OptionValue whole_number(const mneme_option& option, const std::string& where) {
 OptionValue flag(const mneme_option& option, const std::string& where) {
   if (option.default_number != 0.0 && option.default_number != 1.0) {
     refuse_schema(where, str("option \"", option.key, "\", default"), "0 or 1",
-           format_exact(option.default_number));
+                  format_exact(option.default_number));
   }
   return option.default_number == 1.0;
 }
@@ -161,7 +167,8 @@ OptionValue list_default(const mneme_option& option, const std::string& expected
   for (const config::Value& item : list_items(option, where)) {
     const std::optional<Number> number = read(item);
     if (!number) {
-      refuse_schema(where, str("option \"", option.key, "\", default"), expected, option.default_text);
+      refuse_schema(where, str("option \"", option.key, "\", default"), expected,
+                    option.default_text);
     }
     numbers.push_back(*number);
   }
@@ -200,7 +207,7 @@ OptionSpec spec_of(const mneme_option& option, const std::string& where) {
   const auto type = type_of(option.type);
   if (!type) {
     refuse_schema(where, str("option \"", option.key, "\", type"), "1 to 7 (MNEME_OPTION_*)",
-           str(option.type));
+                  str(option.type));
   }
   OptionSpec spec;
   spec.key = option.key;
@@ -228,12 +235,13 @@ std::vector<mneme_option> read_options(const mneme_plugin& table, const std::str
     refuse_schema(where, "no array", str(table.option_count, " options"), "NULL");
   }
   if (table.option_count > kMostOptions) {
-    refuse_schema(where, "too many options", str("at most ", kMostOptions), str(table.option_count));
+    refuse_schema(where, "too many options", str("at most ", kMostOptions),
+                  str(table.option_count));
   }
   const std::uint32_t stride = table.option_stride;
   if (stride < kOptionSizeV1 || stride > kMaxOptionBytes || stride % 8 != 0) {
     refuse_schema(where, "option_stride is out of range",
-           str(kOptionSizeV1, " to ", kMaxOptionBytes, ", a multiple of 8"), str(stride));
+                  str(kOptionSizeV1, " to ", kMaxOptionBytes, ", a multiple of 8"), str(stride));
   }
   const auto* const first = reinterpret_cast<const std::byte*>(table.options);
   for (std::size_t i = 0; i < table.option_count; ++i) {
@@ -249,6 +257,155 @@ std::vector<OptionSpec> option_specs(const mneme_plugin& table, const std::strin
   }
   config::check_schema(where, specs);
   return specs;
+}
+
+namespace {
+
+// The value of one option as TOML.
+std::string value_text(const config::Value& options, const config::OptionSpec& spec) {
+  const config::Value* const given = options.find(spec.key);
+  if (given == nullptr) {
+    return spec.default_value ? config::option_text(*spec.default_value) : "no value";
+  }
+  config::TierConfig tier;
+  tier.options.set(spec.key, given->position(), *given);
+  config::OptionSpec unbounded = spec;
+  unbounded.min.reset();
+  unbounded.max.reset();
+  config::Problems problems;
+  const config::OptionValues values = config::resolve_options(tier, {unbounded}, problems);
+  // What cannot be read, of another type, say, differs in any case.
+  return problems.empty() ? config::option_text(*values.training.find(spec.key)) : given->toml();
+}
+
+}  // namespace
+
+std::string OptionChange::text() const {
+  return str(option, " = ", now, ", trained with ", trained);
+}
+
+config::Value trained_options(const std::vector<config::OptionSpec>& specs,
+                              const config::OptionMap& values) {
+  std::string lines;
+  for (const config::OptionSpec& spec : specs) {
+    if (!spec.is_trained) continue;
+    lines +=
+        str(config::toml_key(spec.key), " = ", config::option_text(*values.find(spec.key)), '\n');
+  }
+  return config::parse_toml(lines, "options");
+}
+
+std::vector<OptionChange> changed_options(const std::string& tier,
+                                          const std::vector<config::OptionSpec>& specs,
+                                          const config::Value& trained,
+                                          const config::OptionMap& now) {
+  std::vector<OptionChange> changes;
+  for (const config::OptionSpec& spec : specs) {
+    if (!spec.is_trained) continue;
+    OptionChange change{.tier = tier,
+                        .option = spec.key,
+                        .trained = value_text(trained, spec),
+                        .now = config::option_text(*now.find(spec.key))};
+    if (change.trained != change.now) changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+std::string to_text(const config::Value& options) { return options.toml(); }
+
+config::Value parse_options(const std::string& text, const std::string& source) {
+  return *config::parse_toml("options = " + text, source).find("options");
+}
+
+bool is_changed(const std::vector<OptionChange>& changes, const std::string& tier) {
+  return std::ranges::any_of(changes,
+                             [&](const OptionChange& change) { return change.tier == tier; });
+}
+
+void throw_changed_options(const std::string& where, const std::vector<OptionChange>& changes,
+                           const std::string& hint) {
+  std::string lines;
+  for (const OptionChange& change : changes) {
+    lines += str("\n  tier ", change.tier, ": ", change.text());
+  }
+  throw_usage({.where = where,
+               .failed = str("the memory was trained with other options:", lines, "\n"),
+               .hint = hint});
+}
+
+namespace {
+
+constexpr std::size_t kMaxLossesText = 4096;
+
+[[noreturn]] void refuse_losses(const std::string& where, const std::string& expected,
+                                const std::string& got) {
+  throw_plugin({.where = where,
+                .failed = "bad table of functions: its losses",
+                .expected = expected,
+                .got = got,
+                .hint = "report it to the plugin's author"});
+}
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
+    const std::size_t end = std::min(text.find('|', begin), text.size());
+    names.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+std::string declared_text(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : quoted_list(names);
+}
+
+}  // namespace
+
+LossNames read_loss_names(const mneme_plugin& table, const std::string& where) {
+  if (table.losses == nullptr) return std::nullopt;
+  const auto text = read_plugin_text(table.losses, kMaxLossesText);
+  if (!text) refuse_losses(where, "names separated by '|'", "an address that is no text");
+  std::vector<std::string> names = split_names(*text);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) refuse_losses(where, "names separated by '|'", '"' + *text + '"');
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(i)) {
+      refuse_losses(where, "each name once", '"' + *text + '"');
+    }
+  }
+  return names;
+}
+
+void check_weights(const config::TierConfig& tier, const LossNames& names,
+                   config::Problems& problems) {
+  for (const auto& weight : tier.weights) {
+    const std::string& name = weight.first;
+    if (!names) {
+      log_warning(tier.position.text(), ": the plugin ", tier.plugin,
+                  " does not declare its auxiliary losses: weight.", name,
+                  " is taken unchecked, and does nothing when no loss has this name");
+      continue;
+    }
+    if (std::ranges::find(*names, name) != names->end()) continue;
+    const config::Value* const written = tier.weight_table.find(name);
+    problems.add(
+        written == nullptr ? tier.position : written->position(),
+        written == nullptr ? "weight." + config::toml_key(name) : written->path(),
+        {.failed = str("the plugin ", tier.plugin, " gives no auxiliary loss \"", name, '"',
+                       did_you_mean(name, *names)),
+         .expected = names->empty() ? "no weight.<loss>" : "weight.<loss> of " + join(*names, ", "),
+         .hint = names->empty() && written != nullptr ? config::removal_of(*written) : ""});
+  }
+}
+
+void check_declared(const LossNames& names, const std::string& name) {
+  if (!names || std::ranges::find(*names, name) != names->end()) return;
+  throw CallError(
+      MNEME_E_INVALID_ARGUMENT,
+      str("aux: the plugin does not declare the auxiliary loss \"", name, '"',
+          did_you_mean(name, *names), "; declared: ", declared_text(*names),
+          "; add it to mneme_plugin.losses (C++: static constexpr const char* kLosses)"));
 }
 
 }  // namespace mneme::plugin

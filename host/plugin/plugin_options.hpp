@@ -2,10 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "host/config/experiment.hpp"
 #include "host/config/options.hpp"
+#include "host/config/toml/schema.hpp"
+#include "host/config/toml/toml.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::plugin {
@@ -23,5 +28,70 @@ inline constexpr std::uint32_t kOptionSizeV1 = 72;
 // types, bounds, defaults, choices. Errors: Error(kPlugin) that names `where` and the option.
 [[nodiscard]] std::vector<config::OptionSpec> option_specs(const mneme_plugin& table,
                                                            const std::string& where);
+
+// Options that trained parameters and state mean something with (MNEME_OPTION_TRAINED): what a tier
+// had when they were made, against what it has now.
+
+// Tables of options by the tier's name, "<place>.<plugin id>". What a table leaves out has the
+// default of its schema.
+using TierOptions = std::map<std::string, config::Value>;
+
+// Metadata of a saved state: this and a tier's name before the tier's table.
+inline const std::string kSavedOptions = "options.";
+
+inline const std::string kCarryHint =
+    "use the trained values, or train a new run; memory.carry = \"reset\" starts the tier's "
+    "parameters and state afresh";
+
+// An option that has another value than the one that a tier was trained with; values as TOML.
+struct OptionChange {
+  std::string tier;  // "<place>.<plugin id>"
+  std::string option;
+  std::string trained;
+  std::string now;
+
+  // "tau = 0.5, trained with 0.75".
+  [[nodiscard]] std::string text() const;
+};
+
+// The table of the options in `values` that the schema marks as trained.
+[[nodiscard]] config::Value trained_options(const std::vector<config::OptionSpec>& specs,
+                                            const config::OptionMap& values);
+
+// The options that the schema marks as trained and that `trained` and `now` resolve to different
+// values. `trained` may come from another version of the plugin: keys that the schema lacks do not
+// count, bounds do not either.
+[[nodiscard]] std::vector<OptionChange> changed_options(
+    const std::string& tier, const std::vector<config::OptionSpec>& specs,
+    const config::Value& trained, const config::OptionMap& now);
+
+// A table as text for metadata, and back. Error (kUsage) naming `source` for other text.
+[[nodiscard]] std::string to_text(const config::Value& options);
+[[nodiscard]] config::Value parse_options(const std::string& text, const std::string& source);
+
+// True when one of the changes is the tier's.
+[[nodiscard]] bool is_changed(const std::vector<OptionChange>& changes, const std::string& tier);
+
+// Throws Error (kUsage) naming `where`, every tier, option and both values.
+[[noreturn]] void throw_changed_options(const std::string& where,
+                                        const std::vector<OptionChange>& changes,
+                                        const std::string& hint = kCarryHint);
+
+// The auxiliary losses that a plugin declares, and a tier's weights checked against them.
+
+// Names that the plugin's hooks may give to aux; absent = it does not declare them.
+using LossNames = std::optional<std::vector<std::string>>;
+
+// The declaration of a table, whose text need not be readable. Error(kPlugin) that starts with
+// `where` for a text that is none, an empty name or one given twice.
+[[nodiscard]] LossNames read_loss_names(const mneme_plugin& table, const std::string& where);
+
+// The place of each weight.<loss> of a tier that its plugin never gives goes to `problems`. Of a
+// plugin without declaration nothing is known: a warning says so.
+void check_weights(const config::TierConfig& tier, const LossNames& names,
+                   config::Problems& problems);
+
+// Throws CallError for a name that is declared neither by the plugin nor left open by it.
+void check_declared(const LossNames& names, const std::string& name);
 
 }  // namespace mneme::plugin

@@ -1,12 +1,19 @@
 #include "host/run/run_description.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
 
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/eval/result.hpp"
-#include "host/tensor/device.hpp"
 #include "host/run/host_commit.hpp"
+#include "host/tensor/device.hpp"
 #include "mneme/abi.h"
 
 namespace mneme::run {
@@ -117,6 +124,241 @@ Json to_json(const EvalReport& report) {
   json["best"] = report.is_best;
   json["result"] = eval::to_json(report.result);
   return json;
+}
+
+// A run that is continued or used: on the same data, with the same plugins, on what machine.
+
+namespace {
+
+// What a run's numbers may depend on besides its experiment, data and plugins.
+constexpr std::array kSurroundings = {"mneme",     "commit", "dirty",  "torch",
+                                      "processor", "device", "threads"};
+
+// Keys whose values may differ between equal data.
+const std::set<std::string> kPlaces = {"files", "file", "path", "prepared", "vocabulary_file"};
+
+// Keys that runs of older versions may lack.
+const std::set<std::string> kChecksums = {"sha256", "vocabulary_sha256"};
+
+struct Difference {
+  std::vector<std::string> keys;  // empty = none
+  Json before, now;
+};
+
+// The first difference, in the order of the keys.
+Difference first_difference(const Json& before, const Json& now) {
+  if (before == now) return {};
+  if (!before.is_object() || !now.is_object()) return {{""}, before, now};
+  Json all = before;
+  all.update(now);
+  for (const auto& [key, value] : all.items()) {
+    if (kPlaces.contains(key)) continue;
+    if (kChecksums.contains(key) && !before.contains(key)) continue;
+    const Json nothing;
+    Difference found = first_difference(before.value(key, nothing), now.value(key, nothing));
+    if (found.keys.empty()) continue;
+    found.keys.insert(found.keys.begin(), key);
+    return found;
+  }
+  return {};
+}
+
+std::string text_of(const std::string& name, const Json& value) {
+  return str(name, " = ", value.is_null() ? "nothing" : value.dump());
+}
+
+// Of an object; null for another value and for a key that is not there.
+Json member(const Json& json, const std::string& key) {
+  return json.is_object() ? json.value(key, Json()) : Json();
+}
+
+// "sha256 0123..." of a split, "alphabet = 8" of a setting.
+std::string value_text(const std::string& key, const Json& value) {
+  const Json sum = member(value, "sha256");
+  return sum.is_null() ? text_of(key, value) : str("sha256 ", sum.get<std::string>());
+}
+
+std::string part_of(const std::string& key, const Json& value) {
+  const Json files = member(value, "files");
+  if (!files.is_array() || files.empty()) return "data." + key;
+  return str("data.", key, " (", files[0].get<std::string>(), ')');
+}
+
+// One entry of Dataset::describe() against the run's; a split's checksum comes first.
+std::optional<RunDifference> data_difference(const std::string& key, const Json& before,
+                                             const Json& now) {
+  const std::string part = part_of(key, now);
+  // A split that the run did not have, or weights that were imported.
+  if (before.is_null()) return RunDifference{part, "", value_text(key, now), /*is_chosen=*/true};
+  const Json sum = member(now, "sha256");
+  if (!sum.is_null() && !before.contains("sha256")) {
+    return RunDifference{part, "", value_text(key, now)};
+  }
+  if (!sum.is_null() && sum != before.at("sha256")) {
+    return RunDifference{part, value_text(key, before), value_text(key, now)};
+  }
+  const Difference found = first_difference(before, now);
+  if (found.keys.empty()) return std::nullopt;
+  const std::string& name = found.keys.size() > 1 ? found.keys[found.keys.size() - 2] : key;
+  return RunDifference{part, text_of(name, found.before), text_of(name, found.now)};
+}
+
+std::string plugin_text(const memory::TierIdentity& plugin) {
+  return str(plugin.version, ", sha256 ", plugin.sha256);
+}
+
+std::optional<RunDifference> plugin_difference(const std::vector<memory::TierIdentity>& trained,
+                                               const memory::TierIdentity& used) {
+  const std::string part = str("plugin ", used.id, " (", used.path, ')');
+  std::vector<std::string> others;
+  bool is_recorded = true;
+  for (const memory::TierIdentity& one : trained) {
+    if (one.id != used.id) continue;
+    if (one.sha256 == used.sha256) return std::nullopt;
+    is_recorded = is_recorded && !one.sha256.empty();
+    others.push_back(plugin_text(one));
+  }
+  if (!others.empty()) {
+    return RunDifference{part, is_recorded ? others.front() : "", plugin_text(used)};
+  }
+  std::vector<std::string> ids;
+  for (const memory::TierIdentity& one : trained) ids.push_back(one.id);
+  return RunDifference{part, ids.empty() ? "no memory" : join(ids, ", "), plugin_text(used),
+                       /*is_chosen=*/true};
+}
+
+}  // namespace
+
+std::string RunDifference::text() const {
+  if (expected.empty()) {
+    return str(part, ": the run has no record of it, it cannot be checked; it has ", got);
+  }
+  return str(part, " is not what the run was trained with: expected ", expected, ", got ", got);
+}
+
+Json to_json(const std::vector<RunDifference>& differences) {
+  Json json = Json::array();
+  for (const RunDifference& one : differences) {
+    json.push_back({{"part", one.part},
+                    {"expected", one.expected.empty() ? Json() : Json(one.expected)},
+                    {"got", one.got},
+                    {"chosen", one.is_chosen}});
+  }
+  return json;
+}
+
+void say_differences(const std::string& where, const std::vector<RunDifference>& differences) {
+  for (const RunDifference& one : differences) {
+    log(one.is_chosen ? LogLevel::kInfo : LogLevel::kWarning, str(where, ": ", one.text()));
+  }
+}
+
+void check_vocabulary(const std::string& where, const Json& info, const std::string& sha256) {
+  const Json recorded = member(member(info, "data"), "vocabulary_sha256");
+  if (recorded.is_null()) {
+    log_warning(where, ": run.json has no checksum of the vocabulary, it cannot be checked");
+    return;
+  }
+  if (recorded == sha256) return;
+  throw_usage({.where = where,
+               .failed = "the vocabulary is not the one that the run was trained with: its ids "
+                         "mean other symbols",
+               .expected = str("sha256 ", recorded.get<std::string>()),
+               .got = str("sha256 ", sha256),
+               .hint = "restore the run's vocabulary.json, or remove it: it is then made from "
+                       "[data] again"});
+}
+
+std::vector<RunDifference> data_differences(const Json& info, const Json& data) {
+  std::vector<RunDifference> out;
+  const Json recorded = member(info, "data");
+  for (const auto& [key, value] : data.items()) {
+    if (kPlaces.contains(key)) continue;
+    if (key == "vocabulary_sha256") {
+      // Without a record whoever read the vocabulary has warned.
+      if (member(recorded, key).is_null()) continue;
+      check_vocabulary("data.vocabulary", info, value.get<std::string>());
+    } else if (auto difference = data_difference(key, member(recorded, key), value)) {
+      out.push_back(std::move(*difference));
+    }
+  }
+  return out;
+}
+
+std::vector<RunDifference> plugin_differences(const std::vector<memory::TierIdentity>& trained,
+                                              const std::vector<memory::TierIdentity>& used) {
+  std::vector<RunDifference> out;
+  for (const memory::TierIdentity& one : used) {
+    if (auto difference = plugin_difference(trained, one)) out.push_back(std::move(*difference));
+  }
+  for (const memory::TierIdentity& one : trained) {
+    if (std::ranges::any_of(used, [&](const auto& other) { return other.id == one.id; })) continue;
+    out.push_back({str("plugin ", one.id), plugin_text(one), "a memory without it", true});
+  }
+  return out;
+}
+
+void check_data(const Json& info, const Json& data) {
+  for (const auto& [key, value] : data.items()) {
+    const Json before = member(info.at("data"), key);
+    if (!value.contains("sha256") || !before.is_object() || before.contains("sha256")) continue;
+    log_warning(RunDifference{part_of(key, value), "", value_text(key, value)}.text());
+  }
+  const Difference found = first_difference(info.at("data"), data);
+  if (found.keys.empty()) return;
+  // keys: the split, the number's name, "".
+  const std::string& split = found.keys.front();
+  const Json files =
+      data.value(split, Json()).is_object() ? data[split].value("files", Json()) : Json();
+  std::string where = "data." + split;
+  if (files.is_array() && !files.empty()) where += str(" (", files[0].get<std::string>(), ")");
+  const std::string& name = found.keys.size() > 2 ? found.keys[found.keys.size() - 2] : split;
+  throw_usage({.where = where,
+               .failed = "the data have changed since the run began",
+               .expected = text_of(name, found.before),
+               .got = text_of(name, found.now),
+               .hint = "restore the data, or start a new run"});
+}
+
+void check_plugins(const std::vector<memory::TierIdentity>& before,
+                   const std::vector<memory::TierIdentity>& now) {
+  for (std::size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
+    if (before[i].id == now[i].id && before[i].sha256 == now[i].sha256) continue;
+    if (before[i].id == now[i].id && before[i].sha256.empty()) {
+      log_warning("tier ", i, ", ", now[i].path,
+                  ": the run has no checksum of the plugin, it "
+                  "cannot be checked");
+      continue;
+    }
+    throw_plugin(
+        {.where = str("tier ", i, ", ", now[i].path),
+         .failed = "the plugin has changed since the run was saved",
+         .expected = str(before[i].id, ' ', before[i].version, ", sha256 ", before[i].sha256),
+         .got = str(now[i].id, ' ', now[i].version, ", sha256 ", now[i].sha256),
+         .hint = "restore the file, or continue with --allow-changed-plugin: the numbers "
+                 "may differ from those of an unbroken run"});
+  }
+}
+
+void add_continuation(Json& info, const Json& now, std::int64_t step) {
+  Json entry = {{"step", step}, {"time", utc_now()}};
+  for (const char* const key : kSurroundings) entry[key] = now.at(key);
+  entry["plugins"] = now.at("plugins");
+  info["continued"].push_back(std::move(entry));
+}
+
+void warn_of_changes(const std::string& run, const Json& info, const Json& now) {
+  const bool is_first = !info.contains("continued");
+  const Json& before = is_first ? info : info.at("continued").back();
+  std::vector<std::string> changes;
+  for (const char* const key : kSurroundings) {
+    if (before.value(key, Json()) == now.at(key)) continue;
+    changes.push_back(
+        str(key, " was ", before.value(key, Json()).dump(), " and is ", now.at(key).dump()));
+  }
+  if (changes.empty()) return;
+  log_warning(run, ": ", join(changes, ", "),
+              ": the numbers may differ in their last bits from those of an unbroken run");
 }
 
 }  // namespace mneme::run

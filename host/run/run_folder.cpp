@@ -1,15 +1,25 @@
-#include "host/memory/host_groups.hpp"
 #include "host/run/run_folder.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/shell_word.hpp"
-#include "host/run/footprint/memory_check.hpp"
-#include "host/run/run_changes.hpp"
+#include "host/base/text.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/run/footprint.hpp"
+#include "host/run/record/metrics.hpp"
+#include "host/run/run_description.hpp"
 
 namespace mneme::run {
 namespace {
@@ -168,7 +178,8 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
     data.vocabulary = folder.vocabulary();
     with_data.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
   }
-  if (!with_data.loader) with_data.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  if (!with_data.loader)
+    with_data.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   check_evaluation_fits(experiment, with_data);
   const std::string name = folder.path().string();
   say_differences(name, data_differences(folder.raw_info(), with_data.dataset->describe()));
@@ -176,6 +187,68 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
   say_differences(name, plugin_differences(checkpoint.plugins(), runtime->stack().identities()));
   static_cast<void>(checkpoint.load_weights(*runtime, experiment.memory.carry));
   return runtime;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, int code) {
+  throw_run(
+      {.where = path.string(),
+       .failed = str("the run's folder cannot be locked: ", std::generic_category().message(code)),
+       .hint = "name a folder that this user may write, on a file system with locks"});
+}
+
+// What the holder wrote; it may be about to.
+std::string holder(int descriptor) {
+  std::array<char, 256> text{};
+  const ssize_t count = ::pread(descriptor, text.data(), text.size(), 0);
+  const std::string line(text.data(), static_cast<std::size_t>(count > 0 ? count : 0));
+  const std::size_t space = line.find(' ');
+  if (space == std::string::npos) return "another process";
+  const std::size_t end = line.find('\n');
+  return str("process ", line.substr(0, space), " on ", line.substr(space + 1, end - space - 1));
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& folder) {
+  const fs::path path = folder / "lock";
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail(path, errno);
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const int code = errno;
+    const std::string who = holder(descriptor_);
+    ::close(descriptor_);
+    if (code != EWOULDBLOCK) fail(path, code);
+    throw_usage({.where = folder.string(),
+                 .failed = "the run's folder is in use",
+                 .expected = "a folder that no other process writes",
+                 .got = who,
+                 .hint = "wait for it, stop it, or name another folder"});
+  }
+  const std::string text = str(::getpid(), ' ', host_name(), '\n');
+  // Who holds the lock is told for messages only: a full disk is no reason to refuse it.
+  static_cast<void>(::ftruncate(descriptor_, 0));
+  static_cast<void>(!::pwrite(descriptor_, text.data(), text.size(), 0));
+}
+
+RunLock::~RunLock() {
+  static_cast<void>(::ftruncate(descriptor_, 0));
+  ::close(descriptor_);
+}
+
+Error failure_of(const std::exception& error, const std::string& where,
+                 const std::string& memory_hint) {
+  if (const auto* const ours = dynamic_cast<const Error*>(&error)) return *ours;
+  const std::string text = error.what();
+  ErrorText message{.where = where, .failed = text.substr(0, text.find('\n'))};
+  if (is_out_of_memory(error)) {
+    message.got = std::exchange(message.failed, "out of memory");
+    message.hint = memory_hint;
+  }
+  return {ErrorKind::kRun, message};
 }
 
 }  // namespace mneme::run

@@ -10,13 +10,15 @@
 //   lock              see run_lock.hpp
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "host/base/json.hpp"
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/text/vocabulary.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
@@ -78,5 +80,29 @@ class RunFolder {
     const std::filesystem::path& folder, const RuntimeOptions& options,
     const std::optional<config::MemoryConfig>& memory = std::nullopt,
     const std::string& checkpoint = "last");
+
+// One writer a run folder.
+
+// Holds the file `lock` of a folder locked (flock) while it lives: the kernel releases it however
+// the process ends. The file stays, empty; while somebody holds it, it says who: "<pid> <host>".
+class RunLock {
+ public:
+  // Error (kUsage) naming process and machine when another process, or another RunLock of this
+  // one, holds it; Error (kRun) when the file cannot be made or locked.
+  explicit RunLock(const std::filesystem::path& folder);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+// What ended an evaluation or a training, as an error of ours.
+
+// An Error as it is. What LibTorch throws becomes an Error (kRun) of `where` with its first line,
+// and with `memory_hint`, what to lower, when memory ran out.
+[[nodiscard]] Error failure_of(const std::exception& error, const std::string& where,
+                               const std::string& memory_hint);
 
 }  // namespace mneme::run

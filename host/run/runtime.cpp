@@ -1,15 +1,16 @@
-#include "host/memory/host_groups.hpp"
 #include "host/run/runtime.hpp"
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/optim/optimizer.hpp"
+#include "host/run/footprint.hpp"
+#include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/tensor/bf16.hpp"
-#include "host/run/footprint/memory_estimate.hpp"
-#include "host/run/stream_options.hpp"
 
 namespace mneme::run {
 backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int64_t vocabulary,
@@ -28,8 +29,8 @@ backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int6
 
 namespace {
 
-std::int64_t count_numbers(const std::vector<optim::TrainableParameter>& parameters, std::size_t from,
-                           std::size_t to) {
+std::int64_t count_numbers(const std::vector<optim::TrainableParameter>& parameters,
+                           std::size_t from, std::size_t to) {
   std::int64_t count = 0;
   for (std::size_t i = from; i < to; ++i) count += parameters[i].tensor.numel();
   return count;
@@ -63,7 +64,8 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
 }
 
 void Runtime::collect_parameters() {
-  parameters_ = optim::group_parameters(experiment_.train, model_->parameters(), stack_->parameters());
+  parameters_ =
+      optim::group_parameters(experiment_.train, model_->parameters(), stack_->parameters());
 }
 
 std::int64_t Runtime::backbone_parameter_count() const {
@@ -130,6 +132,121 @@ std::int64_t Runtime::evaluation_segments(data::Split split) const {
   const std::int64_t all = dataset_->make_stream(split, options)->segments_per_epoch();
   if (options.max_segments == 0) return all;
   return all == 0 ? options.max_segments : std::min(all, options.max_segments);
+}
+
+data::StreamOptions training_options(const config::TrainConfig& train) {
+  data::StreamOptions options;
+  options.lanes = train.lanes;
+  options.segment = train.segment;
+  options.is_training = true;
+  options.seed = train.seed;
+  return options;
+}
+
+data::StreamOptions evaluation_options(const config::Experiment& experiment,
+                                       const data::Dataset& dataset) {
+  data::StreamOptions options;
+  options.lanes = experiment.eval.lanes;
+  options.segment = experiment.eval.segment;
+  options.max_segments = experiment.eval.steps;
+  options.epochs = dataset.is_endless() ? 0 : 1;
+  // One evaluation set for all seeds: only data.seed chooses it.
+  options.seed = 0;
+  if (dataset.is_endless() && experiment.eval.steps == 0) {
+    throw_usage({.where = "eval.steps",
+                 .failed = "the task generates data without end",
+                 .expected = "at least 1",
+                 .got = "0"});
+  }
+  return options;
+}
+
+void check_valid_split(const config::Experiment& experiment, const data::Dataset& dataset) {
+  if (!dataset.corpus(data::Split::kValid)) return;
+  static_cast<void>(
+      dataset.make_stream(data::Split::kValid, evaluation_options(experiment, dataset)));
+}
+
+// Swapping the memory of a running model (architecture.md, section 5).
+
+namespace {
+
+// The memory that runs.
+TrainedMemory trained_by(const memory::Stack& stack) {
+  const auto parameter = [&stack](const std::string& name) {
+    for (const memory::TierParameter& one : stack.parameters()) {
+      if (one.name == name) return one.tensor.detach();
+    }
+    return at::Tensor();
+  };
+  return {parameter, stack.trained_options()};
+}
+
+// "" when the value fits the parameter.
+std::string misfit(const memory::TierParameter& parameter, const at::Tensor& value,
+                   const std::vector<plugin::OptionChange>& changes) {
+  for (const plugin::OptionChange& change : changes) {
+    if (parameter.tier == change.tier) return change.text();
+  }
+  if (!value.defined()) return "there is none of this name";
+  if (value.sizes() == parameter.tensor.sizes()) return "";
+  return str("shape ", list_text(value.sizes().vec()), " in place of ",
+             list_text(parameter.tensor.sizes().vec()));
+}
+
+// Copies what fits into the new memory's parameters and draws the others, which it returns. Throws
+// before anything is copied when `policy` forbids that there are others.
+std::vector<std::string> carry_parameters(memory::Stack& next, const TrainedMemory& trained,
+                                          config::Carry policy) {
+  const auto changes = next.changed_options(trained.options);
+  if (policy == config::Carry::kRefuse && !changes.empty()) {
+    plugin::throw_changed_options("memory", changes);
+  }
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+  std::vector<std::string> reset, fresh;
+  for (const memory::TierParameter& parameter : next.parameters()) {
+    const at::Tensor value = trained.parameter(parameter.name);
+    const std::string reason = misfit(parameter, value, changes);
+    if (reason.empty()) {
+      copies.emplace_back(parameter.tensor, value);
+    } else {
+      reset.push_back(str(parameter.name, ": ", reason));
+      fresh.push_back(parameter.name);
+    }
+  }
+  if (policy == config::Carry::kRefuse && !reset.empty()) {
+    throw_usage({.where = "memory",
+                 .failed = str("parameters of the new memory have no trained values:\n  ",
+                               join(reset, "\n  "), "\n"),
+                 .hint = "memory.carry = \"reset\" starts them afresh"});
+  }
+  const at::NoGradGuard no_grad;
+  for (auto& [to, from] : copies) to.copy_(from);
+  next.draw_parameters(fresh);
+  return reset;
+}
+
+}  // namespace
+
+MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
+                                const std::optional<TrainedMemory>& trained) {
+  config::Experiment experiment = config::with_memory(experiment_, memory);
+  memory::BackboneInfo backbone = stack_->backbone();
+  backbone.draws_parameters = false;  // values are carried, or drawn where there are none
+  auto next = std::make_unique<memory::Stack>(memory, backbone, *loader_);
+  MemorySwap swap;
+  swap.reset = carry_parameters(*next, trained ? *trained : trained_by(*stack_), memory.carry);
+  auto parameters =
+      optim::group_parameters(experiment.train, model_->parameters(), next->parameters());
+  next->succeed(*stack_);
+
+  // Nothing fails from here on.
+  experiment_ = std::move(experiment);
+  parameters_ = std::move(parameters);
+  std::swap(stack_, next);
+  model_->weights_changed();
+  swap.retired = std::move(next);
+  return swap;
 }
 
 }  // namespace mneme::run

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/base/free_memory.hpp"
+#include "host/base/process.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
 #include "host/eval/evaluator.hpp"
-#include "host/plugin/loader.hpp"
 #include "host/memory/stack.hpp"
-#include "host/optim/parameter_groups.hpp"
+#include "host/optim/optimizer.hpp"
+#include "host/plugin/loader.hpp"
 
 namespace mneme::run {
 
@@ -134,5 +134,18 @@ class Runtime {
   std::vector<optim::TrainableParameter> parameters_;
   std::optional<WeightsSource> weights_source_;
 };
+
+// How an experiment cuts its data.
+
+// Of the training split: endless, by [train].
+[[nodiscard]] data::StreamOptions training_options(const config::TrainConfig& train);
+// Of an evaluation: one epoch, or eval.steps segments, by [eval]. Error (kUsage) when the task has
+// no end and eval.steps gives none.
+[[nodiscard]] data::StreamOptions evaluation_options(const config::Experiment& experiment,
+                                                     const data::Dataset& dataset);
+
+// Error (kUsage) when the valid split is a text that is too short for its lanes: found out before
+// the training, not after it.
+void check_valid_split(const config::Experiment& experiment, const data::Dataset& dataset);
 
 }  // namespace mneme::run

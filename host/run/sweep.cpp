@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "host/config/options.hpp"
-#include "host/run/failure.hpp"
+#include "host/run/run_folder.hpp"
 
 namespace mneme::run {
 namespace {

@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "host/memory/host_groups.hpp"
 #include "host/base/error.hpp"
 #include "host/config/experiment.hpp"
 #include "host/eval/result.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
-#include "host/run/footprint/memory_check.hpp"
-#include "host/run/run_changes.hpp"
+#include "host/run/footprint.hpp"
+#include "host/run/run_description.hpp"
 #include "host/run/runtime.hpp"
 
 namespace mneme::run {
@@ -55,7 +55,8 @@ class Sweep {
         experiment_(std::move(experiment)),
         options_(std::move(options)),
         extents_(extents) {
-    if (!options_.loader) options_.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+    if (!options_.loader)
+      options_.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   }
 
   // Puts a memory behind the backbone; returns its parameters that the checkpoint has no values

@@ -4,6 +4,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <string>
+
+#include "host/config/experiment.hpp"
 
 namespace mneme::tensor {
 
@@ -14,5 +19,15 @@ at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tens
 // a b as at::matmul. Two matrices, or one that is expanded over a batch of others; whatever else is
 // left to LibTorch.
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b);
+
+// Whether bf16 is worth it on the processor that computes.
+
+// Whether the processor has instructions for products of bf16 numbers (AVX512_BF16, AMX_BF16); true
+// where it is no x86-64 one, of which nothing is known.
+[[nodiscard]] bool has_bf16_units();
+
+// What to warn of when a model computes in this precision on this device; "" = nothing.
+[[nodiscard]] std::string slow_bf16_text(config::Precision precision, c10::Device device,
+                                         bool has_units);
 
 }  // namespace mneme::tensor

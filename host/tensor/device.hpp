@@ -1,10 +1,15 @@
 // Choosing and describing the device that computes.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <signal.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
+
+#include "host/base/file/safetensors.hpp"
 
 namespace mneme::tensor {
 
@@ -27,9 +32,44 @@ void set_threads(std::int64_t threads);
 [[nodiscard]] std::string describe(c10::Device device);
 // The processor's name as the system gives it, or "unknown processor".
 [[nodiscard]] std::string processor_name();
-// The vector instructions that LibTorch computes with here: "AVX512", "AVX2", or "DEFAULT" for none.
+// The vector instructions that LibTorch computes with here: "AVX512", "AVX2", or "DEFAULT" for
+// none.
 [[nodiscard]] std::string cpu_capability();
 // LibTorch's version, "2.11.0".
 [[nodiscard]] std::string torch_version();
+
+// Tensors to and from safetensors files.
+
+// A copy of the view's values on the CPU.
+[[nodiscard]] at::Tensor to_tensor(const TensorView& view);
+// Error (kRun) for dtypes that the format lacks.
+[[nodiscard]] DType to_dtype(at::ScalarType type);
+
+// Work on LibTorch's own threads, so that the host, its products and the plugins' kernels do not
+// crowd each other out.
+
+// Calls body(begin, end) for pieces that together are 0 .. count-1, each of `grain` or more but for
+// the last, and returns when all are done. The pieces depend on the number of threads.
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+// Keeps signal handlers away from code that moves the stack pointer.
+
+// While one lives, its thread takes no signal but those of its own faults; what arrives waits. The
+// program's other threads take none at all (host/thread_birth.cpp).
+//
+// oneDNN's AVX-512 product of f32 matrices (implementation "x64:gemm:jit", which it takes for many
+// shapes and layouts) keeps a matrix's address in the stack pointer while it runs: a handler
+// without a stack of its own (SA_ONSTACK) would be entered there and write its frame into the heap.
+// A pair of calls costs .4 microseconds, a product 25 and more.
+class SignalShield {
+ public:
+  SignalShield();
+  ~SignalShield();
+  SignalShield(const SignalShield&) = delete;
+  SignalShield& operator=(const SignalShield&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 }  // namespace mneme::tensor

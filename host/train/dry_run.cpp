@@ -1,4 +1,3 @@
-#include "host/memory/host_groups.hpp"
 #include "host/train/dry_run.hpp"
 
 #include <algorithm>
@@ -8,10 +7,18 @@
 #include <set>
 
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/config/options.hpp"
+#include "host/data/id_file.hpp"
+#include "host/data/prepare/prepared.hpp"
+#include "host/eval/protocol.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
+#include "host/plugin/plugin_options.hpp"
+#include "host/plugin/plugin_search.hpp"
+#include "host/run/runtime.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/optim/schedule.hpp"
-#include "host/run/stream_options.hpp"
 
 namespace mneme::train {
 namespace {
@@ -32,12 +39,13 @@ bool has_training_data(const config::DataConfig& data) {
 // What the vocabulary is without the data that would tell it.
 void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
   if (!data.prepared.empty()) {  // the folder decides everything
-    throw_usage({.where = "data.prepared",
-                 .failed = str(data.prepared.string(),
-                               " is not there, and without it the vocabulary is not known"),
-                 .expected = "a folder that mneme data prepare wrote",
-                 .got = "no such folder",
-                 .hint = "make it with mneme data prepare --train FILE --out DIR, or correct the path"});
+    throw_usage(
+        {.where = "data.prepared",
+         .failed = str(data.prepared.string(),
+                       " is not there, and without it the vocabulary is not known"),
+         .expected = "a folder that mneme data prepare wrote",
+         .got = "no such folder",
+         .hint = "make it with mneme data prepare --train FILE --out DIR, or correct the path"});
   }
   if (data.vocabulary_size > 0) {
     plan.vocabulary = data.vocabulary_size;
@@ -119,14 +127,16 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   for (const memory::TierParameter& parameter : stack->parameters()) {
     add_part(plan.memory, tier_part(parameter, *stack), parameter.tensor.numel());
   }
-  plan.parameters = optim::group_parameters(experiment.train, model->parameters(), stack->parameters());
+  plan.parameters =
+      optim::group_parameters(experiment.train, model->parameters(), stack->parameters());
   optim::check_groups(experiment.train, plan.parameters);
   for (const optim::TrainableParameter& parameter : plan.parameters) {
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   sizes.backbone_parameters = plan.backbone_count();
   sizes.memory_parameters = plan.memory_count();
-  sizes.state_bytes = run::fresh_state_bytes(*stack, memory::Phase::kTraining, experiment.train.lanes);
+  sizes.state_bytes =
+      run::fresh_state_bytes(*stack, memory::Phase::kTraining, experiment.train.lanes);
   plan.estimate = run::estimate_memory(experiment, sizes);
 }
 
@@ -220,6 +230,155 @@ Json to_json(const TrainingPlan& plan) {
                                   {"weight_decay", parameter.weight_decay}});
   }
   return json;
+}
+
+namespace {
+
+std::string bad_parameter(const run::Runtime& runtime) {
+  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
+    if (!at::isfinite(parameter.tensor).all().item<bool>()) {
+      return str("parameter ", parameter.name);
+    }
+  }
+  return "";
+}
+
+eval::NotFinite run_segment(run::Runtime& runtime, memory::StackState& state,
+                            const data::Segment& segment) {
+  const backbone::Batch batch =
+      eval::make_batch(segment, runtime.model().vocabulary(), runtime.device());
+  if (std::find(segment.reset.begin(), segment.reset.end(), 1) != segment.reset.end()) {
+    state.reset(segment.reset);
+  }
+  memory::FiniteWatch watch;
+  memory::SegmentInput input;
+  input.length = segment.length;
+  input.valid_count = batch.valid_count;
+  input.watch = &watch;
+  memory::SegmentRun run(runtime.stack(), state, input);
+  eval::NotFinite found = eval::find_not_finite(runtime.model(), batch, run, watch);
+  run.commit();
+  return found;
+}
+
+}  // namespace
+
+eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
+                                const std::vector<data::Segment>& segments) {
+  const at::NoGradGuard no_grad;
+  if (std::string found = bad_parameter(runtime); !found.empty()) return {found};
+  if (eval::NotFinite found = eval::find_in_state(state); !found.place.empty()) return found;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    eval::NotFinite found = run_segment(runtime, state, segments[i]);
+    if (found.place.empty()) continue;
+    found.place += str(", segment ", i + 1, " of the step");
+    return found;
+  }
+  return {};
+}
+
+namespace {
+
+// Runs `check`; an Error of it becomes a problem.
+template <typename Check>
+void collect(config::Problems& problems, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    problems.add(error);
+  }
+}
+
+// The tier's table with every option, in the order of the plugin's schema.
+config::Value all_options(const std::vector<config::OptionSpec>& specs,
+                          const config::OptionMap& values) {
+  std::string text;
+  for (const config::OptionSpec& spec : specs) {
+    text +=
+        str(config::toml_key(spec.key), " = ", config::option_text(*values.find(spec.key)), '\n');
+  }
+  return config::parse_toml(text, "options");
+}
+
+// Checks a tier's options and weights and fills its options in. Errors: as PluginLoader::load.
+void resolve_tier(config::TierConfig& tier, const std::vector<std::string>& folders,
+                  plugin::PluginLoader& loader, config::Problems& problems) {
+  const std::string where = tier.position.text();
+  const plugin::LoadedPlugin& plugin = loader.load(tier.plugin, folders, tier.sha256, where);
+  const auto specs = plugin::option_specs(plugin.table, where);
+  const std::size_t before = problems.size();
+  const config::OptionValues values = config::resolve_options(tier, specs, problems);
+  plugin::check_weights(tier, plugin::read_loss_names(plugin.table, where), problems);
+  if (problems.size() == before) tier.options = all_options(specs, values.training);
+}
+
+void check_data(const config::DataConfig& data, config::Problems& problems) {
+  if (!data.prepared.empty()) {
+    collect(problems, [&] { static_cast<void>(data::PreparedFolder::open(data.prepared)); });
+    return;
+  }
+  const std::pair<const char*, const std::filesystem::path*> files[] = {
+      {"data.train", &data.train},
+      {"data.valid", &data.valid},
+      {"data.test", &data.test},
+      {"data.vocabulary_file", &data.vocabulary_file}};
+  for (const auto& [key, path] : files) {
+    if (path->empty()) continue;
+    collect(problems, [&] { data::check_data_file(*path, key, "a file"); });
+  }
+}
+
+// One line for the keys, one a tier, one for the data.
+std::vector<std::string> checked_lines(const config::Experiment& experiment) {
+  std::vector<std::string> lines = {
+      "keys: [model], [memory], [data], [train], [eval], [generate]: known, in range, fit "
+      "together"};
+  for (std::size_t i = 0; i < experiment.memory.tiers.size(); ++i) {
+    const config::TierConfig& tier = experiment.memory.tiers[i];
+    lines.push_back(str("tier ", i, ": the plugin ", tier.plugin, " loads and makes it, with ",
+                        tier.options.members().size(), " options and ", tier.weights.size(),
+                        " weights of losses"));
+  }
+  const config::DataConfig& data = experiment.data;
+  const bool has_files = data.task == config::Task::kText || data.task == config::Task::kTokens;
+  lines.push_back(has_files ? "data: the files are there; they were not read"
+                            : str("data: \"", config::to_word(data.task), "\" is generated"));
+  return lines;
+}
+
+}  // namespace
+
+ExperimentCheck check_experiment(const ExperimentSource& source) {
+  config::Problems problems;
+  ExperimentCheck check;
+  check.experiment =
+      config::parse_experiment(source.path, source.overrides, source.memory, problems);
+  config::MemoryConfig& memory = check.experiment.memory;
+  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
+  plugin::PluginLoader loader{memory::find_group};
+  for (config::TierConfig& tier : memory.tiers) {
+    if (tier.plugin.empty()) continue;  // a problem already
+    collect(problems, [&] { resolve_tier(tier, folders, loader, problems); });
+  }
+  check_data(check.experiment.data, problems);
+  if (problems.empty()) {
+    collect(problems, [&] { static_cast<void>(outline_memory(check.experiment, loader)); });
+  }
+  problems.throw_if_any();
+  check.checked = checked_lines(check.experiment);
+  return check;
+}
+
+config::Experiment resolve_experiment(const ExperimentSource& source) {
+  config::Experiment experiment =
+      config::parse_experiment(source.path, source.overrides, source.memory);
+  plugin::PluginLoader loader{memory::find_group};
+  config::Problems problems;
+  for (config::TierConfig& tier : experiment.memory.tiers) {
+    resolve_tier(tier, plugin::folders_to_search(experiment.memory.plugins), loader, problems);
+  }
+  problems.throw_if_any();
+  return experiment;
 }
 
 }  // namespace mneme::train

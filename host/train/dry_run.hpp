@@ -2,18 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/plugin/loader.hpp"
+#include "host/data/stream.hpp"
+#include "host/eval/protocol.hpp"
 #include "host/memory/stack.hpp"
-#include "host/run/footprint/memory_estimate.hpp"
-#include "host/optim/parameter_groups.hpp"
+#include "host/optim/optimizer.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/run/footprint.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::train {
 
@@ -33,7 +37,7 @@ struct SchedulePoint {
 struct TrainingPlan {
   config::Experiment experiment;
   std::int64_t vocabulary = 0;
-  std::string vocabulary_source;               // for people: "the training data", "the task"
+  std::string vocabulary_source;                      // for people: "the training data", "the task"
   std::vector<optim::TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
   run::MemoryEstimate estimate;
@@ -61,5 +65,37 @@ struct TrainingPlan {
 // the vocabulary is not known.
 [[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment);
 [[nodiscard]] Json to_json(const TrainingPlan& plan);
+
+// Where a step left the finite numbers.
+
+// Runs the segments of a failed step once more, without gradient and from the state that the step
+// began with, and names the first thing that is not finite: a parameter, the state, or what
+// eval::find_not_finite names, with the segment ("..., segment 2 of the step"). Nothing is found
+// when every forward pass is finite: then only the backward pass left the finite numbers. `state`
+// and the model's noise position are the step's first ones; both are changed.
+[[nodiscard]] eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
+                                              const std::vector<data::Segment>& segments);
+
+// What an experiment file says, checked and with every default filled in.
+
+// An experiment file as the command line names it.
+struct ExperimentSource {
+  std::filesystem::path path;
+  std::optional<std::filesystem::path> memory = std::nullopt;  // in place of its [memory]
+  std::vector<config::Override> overrides = {};
+};
+
+struct ExperimentCheck {
+  config::Experiment experiment;     // every default filled in, the plugins' options too
+  std::vector<std::string> checked;  // "the keys of ...", a line each
+};
+
+// Checks the keys, each tier's plugin with its options and weights, then that the data files are
+// there and the plugins make their tiers; no data are read. Error (kUsage) with every problem.
+[[nodiscard]] ExperimentCheck check_experiment(const ExperimentSource& source);
+
+// The experiment with every default filled in, the plugins' options too. Errors: as
+// parse_experiment, PluginLoader and config::resolve_options give them.
+[[nodiscard]] config::Experiment resolve_experiment(const ExperimentSource& source);
 
 }  // namespace mneme::train

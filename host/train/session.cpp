@@ -1,19 +1,19 @@
-#include "host/memory/host_groups.hpp"
 #include "host/train/session.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "host/base/clock.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
+#include "host/base/progress.hpp"
+#include "host/eval/protocol.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/optim/optimizer.hpp"
+#include "host/run/footprint.hpp"
+#include "host/run/runtime.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/diagnosis.hpp"
-#include "host/weights/initial_weights.hpp"
-#include "host/run/footprint/memory_check.hpp"
-#include "host/run/footprint/memory_estimate.hpp"
-#include "host/train/session_pass.hpp"
-#include "host/run/stream_options.hpp"
+#include "host/train/dry_run.hpp"
+#include "host/weights/official_weights.hpp"
 
 namespace mneme::train {
 namespace {
@@ -21,14 +21,15 @@ namespace {
 // What is optimised at which base rate; empty when all have the same.
 std::map<std::string, double> rates_of(const std::vector<optim::TrainableParameter>& parameters) {
   std::map<std::string, double> rates;
-  for (const optim::TrainableParameter& parameter : parameters) rates[parameter.rate] = parameter.lr;
+  for (const optim::TrainableParameter& parameter : parameters)
+    rates[parameter.rate] = parameter.lr;
   return rates.size() > 1 ? rates : std::map<std::string, double>();
 }
 
 // A runtime, or an error that says what took the memory. The data are read before, so that the
 // vocabulary is known by then.
 std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
-                                      run::RuntimeOptions options) {
+                                           run::RuntimeOptions options) {
   if (!options.dataset) options.dataset = std::make_shared<const data::Dataset>(experiment.data);
   if (!options.loader) options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   run::check_training_fits(experiment, options);
@@ -37,7 +38,8 @@ std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
   } catch (const std::exception& error) {
     if (!run::is_out_of_memory(error)) throw;
     const std::int64_t vocabulary = options.dataset->vocabulary_size();
-    run::throw_out_of_memory("making the model", run::estimate_memory(experiment, vocabulary), error);
+    run::throw_out_of_memory("making the model", run::estimate_memory(experiment, vocabulary),
+                             error);
   }
 }
 
@@ -63,10 +65,12 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
   rates_ = rates_of(runtime_->parameters());
   const bool has_initial = !options.initial_weights.empty();
   // Before the state: slots may start from a parameter.
-  if (has_initial) static_cast<void>(weights::load_initial_weights(*runtime_, options.initial_weights));
+  if (has_initial)
+    static_cast<void>(weights::load_initial_weights(*runtime_, options.initial_weights));
   try {
     optimizer_ = std::make_unique<optim::Adam>(
-        runtime_->parameters(), optim::AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
+        runtime_->parameters(),
+        optim::AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
     state_ = runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
   } catch (const std::exception& error) {
     if (!run::is_out_of_memory(error)) throw;
@@ -119,7 +123,8 @@ run::StepReport Session::train_step() {
     update(report, pass);
   } catch (const std::exception& error) {
     go_back(std::move(begin));
-    if (run::is_out_of_memory(error)) run::throw_out_of_memory(str("step ", step_ + 1), estimate(), error);
+    if (run::is_out_of_memory(error))
+      run::throw_out_of_memory(str("step ", step_ + 1), estimate(), error);
     throw;
   } catch (...) {
     go_back(std::move(begin));
@@ -215,5 +220,199 @@ void Session::fail_not_finite(const run::StepReport& report, const Pass& pass, c
 }
 
 run::MemoryEstimate Session::estimate() const { return run::estimate_memory(*runtime_); }
+
+// The forward and backward passes of a step.
+
+namespace {
+
+void add_reported(ReportSums& sums, const std::map<std::string, memory::Reported>& reported,
+                  double weight) {
+  for (const auto& [name, value] : reported) {
+    const at::Tensor term = value.value.detach().to(at::kDouble) * weight;
+    at::Tensor& sum = sums[name];
+    sum = sum.defined() ? sum + term : term;
+  }
+}
+
+}  // namespace
+
+Session::Pass Session::run_passes() {
+  Pass pass;
+  const std::int64_t count = optim::accumulation(experiment().train, step_);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::vector<data::Segment> window = read_window(pass);
+    const auto asked = std::count_if(window.begin(), window.end(),
+                                     [](const data::Segment& s) { return s.target_count() > 0; });
+    const double weight = 1.0 / static_cast<double>(asked * count);
+    for (const data::Segment& segment : window) run_segment(pass, segment, weight);
+    pass.graph.backward();
+    pass.graph = at::Tensor();
+    state_.cut_graph();
+  }
+  for (auto& [name, sum] : pass.metrics) sum = sum / pass.metric_weight.at(name);
+  return pass;
+}
+
+// With all segments asking for something, the next bptt_segments of them. Where only some ask (a
+// task with an answer), a window ends with the ones that ask and holds as many before them as fit:
+// those that gradient can reach. Segments before these fill the memory without gradient.
+std::vector<data::Segment> Session::read_window(Pass& pass) {
+  const auto size = static_cast<std::size_t>(experiment().train.bptt_segments);
+  std::vector<data::Segment> window;
+  bool has_target = false;
+  for (std::int64_t passed = 0; window.size() < size;) {
+    const std::vector<std::int64_t> before = stream_->position();
+    data::Segment segment;
+    if (!stream_->next(segment)) {
+      if (has_target) break;
+      throw_run({.where = "training data",
+                 .failed = str("they ended at step ", step_ + 1, " of ", total_steps_)});
+    }
+    if (segment.target_count() > 0) {
+      has_target = true;
+    } else if (has_target) {
+      stream_->seek(before);
+      break;
+    }
+    window.push_back(std::move(segment));
+    if (has_target || window.size() < size) continue;
+    check_has_targets(++passed);
+    const at::NoGradGuard no_grad;
+    run_segment(pass, window.front(), 0.0);
+    window.erase(window.begin());
+  }
+  return window;
+}
+
+void Session::check_has_targets(std::int64_t passed) const {
+  const std::int64_t epoch = stream_->segments_per_epoch();
+  if (epoch == 0 || passed <= epoch) return;
+  throw_run({.where = str("step ", step_ + 1),
+             .failed = "the training data have nothing to predict",
+             .expected = "a segment with a target in every epoch",
+             .got = str(passed, " segments without one")});
+}
+
+void Session::run_segment(Pass& pass, const data::Segment& segment, double weight) {
+  pass.segments.push_back(segment);
+  backbone::Model& model = runtime_->model();
+  const backbone::Batch batch = eval::make_batch(segment, model.vocabulary(), runtime_->device());
+  if (std::find(segment.reset.begin(), segment.reset.end(), 1) != segment.reset.end()) {
+    state_.reset(segment.reset);
+  }
+  memory::SegmentInput input;
+  input.length = segment.length;
+  input.valid_count = batch.valid_count;
+  input.watch = watch_;
+  memory::SegmentRun run(runtime_->stack(), state_, input);
+  const backbone::Output out = model.forward(batch, run);
+  if (const std::int64_t targets = segment.target_count(); targets > 0) {
+    const at::Tensor nll = out.nll.sum() / static_cast<double>(targets);
+    const at::Tensor auxiliary = run.total_loss();
+    const at::Tensor total = (auxiliary.defined() ? nll + auxiliary : nll) * weight;
+    pass.graph = pass.graph.defined() ? pass.graph + total : total;
+    const at::Tensor value = nll.detach().to(at::kDouble) * weight;
+    pass.loss = pass.loss.defined() ? pass.loss + value : value;
+    pass.tokens += targets;
+    const auto metrics = run.metrics();
+    add_reported(pass.losses, run.losses(), weight);
+    add_reported(pass.metrics, metrics, weight);
+    for (const auto& [name, metric] : metrics) pass.metric_weight[name] += weight;
+  }
+  run.commit();
+}
+
+// The loop around the steps of a session: evaluations, early stop, saving.
+
+namespace {
+
+// The step of the first line of the log that can tell what is not trained: in the first steps a
+// memory may have nothing to read yet.
+std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
+  constexpr std::int64_t kSettled = 10;
+  if (log_every <= 0) return total;
+  return std::min((kSettled + log_every - 1) / log_every * log_every, total);
+}
+
+}  // namespace
+
+eval::Result Session::evaluate(data::Split split, eval::Options options) {
+  if (experiment().eval.precision == runtime_->precision()) {
+    is_training_mode_ = false;
+    return runtime_->evaluate(split, std::move(options));
+  }
+  if (!eval_runtime_) {
+    run::RuntimeOptions with;
+    with.device = runtime_->device();
+    with.precision = experiment().eval.precision;
+    with.dataset = runtime_->dataset();
+    with.loader = runtime_->loader();
+    with.weights_follow = true;
+    eval_runtime_ = std::make_unique<run::Runtime>(experiment(), with);
+  }
+  eval_runtime_->copy_parameters(*runtime_);
+  return eval_runtime_->evaluate(split, std::move(options));
+}
+
+bool Session::is_finished() const {
+  const std::int64_t patience = experiment().train.early_stop;
+  return step_ >= total_steps_ || (patience > 0 && valid_.evaluations_since_best >= patience);
+}
+
+bool Session::is_evaluation_due() const {
+  const std::int64_t every = experiment().train.eval_every;
+  if (step_ == 0 || valid_.last_step == step_) return false;
+  if (!runtime_->dataset()->has(data::Split::kValid)) return false;
+  return step_ == total_steps_ || (every > 0 && step_ % every == 0);
+}
+
+void Session::train(run::Observer* observer) {
+  const config::TrainConfig& train = experiment().train;
+  const auto is_due = [&](std::int64_t every) {
+    return is_finished() || (every > 0 && step_ % every == 0);
+  };
+  if (is_evaluation_due() && (evaluate_valid(observer) || is_finished())) {
+    save_to_folder(observer);
+  }
+  while (!is_finished()) {
+    const run::StepReport report = train_step();
+    if (writer_ && train.log_every > 0 && is_due(train.log_every)) writer_->append(report);
+    if (step_ == first_settled_log(train.log_every, total_steps_)) say_untrained();
+    if (observer != nullptr) observer->on_step(report);
+    const bool is_best = is_evaluation_due() && evaluate_valid(observer);
+    if (is_best || is_due(train.save_every)) save_to_folder(observer);
+  }
+}
+
+void Session::say_untrained() const {
+  for (const std::string& line : optim::untrained_lines(*optimizer_, runtime_->stack(), step_)) {
+    log_warning(line);
+  }
+}
+
+bool Session::evaluate_valid(run::Observer* observer) {
+  run::EvalReport report;
+  report.step = step_;
+  report.split = data::Split::kValid;
+  eval::Options options;
+  if (observer != nullptr) {
+    options.on_progress = [observer](std::int64_t segments, std::int64_t tokens) {
+      observer->on_eval_progress(segments, tokens);
+    };
+  }
+  report.result = evaluate(report.split, std::move(options));
+  report.is_best = valid_.add(step_, report.result.loss());
+  // First: a full disk does not take the result.
+  if (observer != nullptr) observer->on_eval(report);
+  if (writer_) writer_->append(report);
+  // An evaluation at the end only has nothing to be better than.
+  return report.is_best && experiment().train.eval_every > 0;
+}
+
+void Session::save_to_folder(run::Observer* observer) {
+  if (!writer_) return;
+  save();
+  if (observer != nullptr) observer->on_checkpoint(step_, last_checkpoint_);
+}
 
 }  // namespace mneme::train

@@ -1,6 +1,8 @@
 // A training run: experiment, model, memory, optimiser, data stream and the state of all of them.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,19 +10,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "host/config/experiment.hpp"
 #include "host/data/stream.hpp"
 #include "host/eval/evaluator.hpp"
-#include "host/eval/not_finite.hpp"
+#include "host/eval/protocol.hpp"
 #include "host/memory/stack.hpp"
-#include "host/run/footprint/memory_estimate.hpp"
-#include "host/run/observer.hpp"
 #include "host/optim/optimizer.hpp"
-#include "host/run/run_writer.hpp"
+#include "host/run/footprint.hpp"
+#include "host/run/record/observer.hpp"
+#include "host/run/record/run_writer.hpp"
 #include "host/run/runtime.hpp"
-#include "host/optim/schedule.hpp"
-#include "host/run/valid_record.hpp"
 
 namespace mneme::train {
 
@@ -137,7 +138,8 @@ class Session {
   void go_back(Place place);
   void report_numbers(run::StepReport& report, const Pass& pass) const;
   void update(run::StepReport& report, const Pass& pass);
-  [[noreturn]] void fail_not_finite(const run::StepReport& report, const Pass& pass, const Place& begin);
+  [[noreturn]] void fail_not_finite(const run::StepReport& report, const Pass& pass,
+                                    const Place& begin);
   // What the backward passes of plugins' kernels left not finite.
   [[nodiscard]] eval::NotFinite find_in_backward(const Place& begin);
   // session_pass.cpp: the forward and backward passes of a step
@@ -170,6 +172,24 @@ class Session {
   double seconds_ = 0.0;
   bool is_training_mode_ = false;
   memory::FiniteWatch* watch_ = nullptr;  // while a failed step runs once more
+};
+
+// What a step of a session gathers. Included by the session's own files only.
+
+using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
+
+// Sums over the segments of one step. Tensors stay on the device: all numbers of a step come to the
+// CPU in one transfer.
+struct Session::Pass {
+  at::Tensor graph;  // loss of the segments since the last backward pass
+  at::Tensor loss;   // mean of the segments' mean nll, f64 []
+  // What entered the loss of each auxiliary one, before its weight of the manifest: segments that
+  // did not report it count as 0.
+  ReportSums losses;
+  ReportSums metrics;                           // means over the segments that reported them
+  std::map<std::string, double> metric_weight;  // of these segments
+  std::int64_t tokens = 0;
+  std::vector<data::Segment> segments;  // in the order in which they ran
 };
 
 }  // namespace mneme::train

@@ -1,12 +1,12 @@
 // Saving, loading and resuming a session.
-#include "host/base/error.hpp"
-
 #include <nlohmann/json.hpp>
+
+#include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/shell_word.hpp"
-#include "host/tensor/torch.hpp"
+#include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/run_description.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
 
 namespace mneme::train {
@@ -57,8 +57,8 @@ std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
   const Json info = run.info();
   std::optional<run::Checkpoint> checkpoint;
   if (!run.checkpoints().steps().empty() || options.checkpoint != "last") {
-    checkpoint.emplace(
-        run.open_checkpoint(options.checkpoint, str("mneme train --resume ", shell_word(folder.string()))));
+    checkpoint.emplace(run.open_checkpoint(
+        options.checkpoint, str("mneme train --resume ", shell_word(folder.string()))));
     checkpoint->check_whole_run();
   } else if (info.contains("initial_weights")) {
     throw_usage({.where = folder.string(),
@@ -77,7 +77,7 @@ std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
   auto session = std::make_unique<Session>(experiment, std::move(options));
   if (!may_change) {
     run::check_plugins(checkpoint ? checkpoint->plugins() : run::read_plugins(info),
-                  session->runtime().stack().identities());
+                       session->runtime().stack().identities());
   }
   run::RunProgress progress;
   if (checkpoint) {

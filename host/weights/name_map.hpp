@@ -7,9 +7,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
 
 namespace mneme::weights {
@@ -87,5 +88,19 @@ class NameMap {
   std::vector<UnusedTensor> unused_;
   std::vector<OfficialArgument> arguments_;
 };
+
+// Names of tensors with a mark in place of a layer's number.
+
+inline constexpr std::string_view kLayerMark = "{layer}";
+
+// How often the mark stands in a name. Patterns have it once, or never.
+int layer_marks(std::string_view name);
+
+// The pattern with a number in place of its mark.
+std::string filled(const std::string& pattern, std::string_view layer);
+
+// The layer's number in a name that the pattern fits, "" for a pattern without a mark; absent when
+// it does not fit.
+std::optional<std::string> layer_in(const std::string& name, const std::string& pattern);
 
 }  // namespace mneme::weights

@@ -4,9 +4,9 @@
 #include <array>
 #include <string_view>
 
-#include "host/weights/name_pattern.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/name_map.hpp"
 
 namespace mneme::weights {
 namespace {
@@ -162,8 +162,9 @@ std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
   return problems;
 }
 
-const backbone::Parameter* find_official(const backbone::Model& model, const config::ModelConfig& config,
-                               const std::string& official) {
+const backbone::Parameter* find_official(const backbone::Model& model,
+                                         const config::ModelConfig& config,
+                                         const std::string& official) {
   for (const backbone::Parameter& parameter : model.parameters()) {
     const std::vector<std::string> names = official_names(parameter.name, config);
     if (std::find(names.begin(), names.end(), official) != names.end()) return &parameter;

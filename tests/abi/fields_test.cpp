@@ -9,10 +9,9 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/host_groups.hpp"
+#include "host/plugin/file/note.hpp"
 #include "host/plugin/host_object.hpp"
 #include "host/plugin/negotiate.hpp"
-#include "host/plugin/file/note.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/sdk.h"
 #include "tests/abi/support.hpp"
@@ -109,7 +108,8 @@ std::string read_note_with(const std::string& /*field*/, uint64_t value) {
   record.note = good_note();
   record.note.flags = static_cast<uint32_t>(value);
   return fields_message_of([&] {
-    static_cast<void>(plugin::parse_note({std::as_bytes(std::span(&record, 1))}, "plugin test.fields"));
+    static_cast<void>(
+        plugin::parse_note({std::as_bytes(std::span(&record, 1))}, "plugin test.fields"));
   });
 }
 

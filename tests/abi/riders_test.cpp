@@ -87,8 +87,7 @@ std::string message_of(const config::MemoryConfig& memory, int64_t index) {
 TEST(Riders, RefusesThoseOfATierThatDeclaredNone) {
   const std::string said = message_of(manifest("faulty", "fault = \"riders_undeclared\""), 0);
   EXPECT_THAT(said, testing::HasSubstr("hook begin"));
-  EXPECT_THAT(said,
-              testing::HasSubstr("riders need MNEME_TIER_RIDERS in the tier's traits"));
+  EXPECT_THAT(said, testing::HasSubstr("riders need MNEME_TIER_RIDERS in the tier's traits"));
 }
 
 TEST(Riders, RefusesAResultOfAnotherShape) {
@@ -100,10 +99,11 @@ TEST(Riders, RefusesAResultOfAnotherShape) {
 TEST(Riders, RefusesATierThatServesSomeLayersOnly) {
   const config::MemoryConfig memory = manifest("riders", "rows = 2\nlayers = [0]");
   EXPECT_EQ(message_of(memory, 0), "");
-  EXPECT_THAT(message_of(memory, 1),
-              testing::AllOf(testing::HasSubstr("a memory with riders must serve every layer; layer "
-                                                "1 is left out"),
-                             testing::HasSubstr("remove the tier's key `layers`")));
+  EXPECT_THAT(
+      message_of(memory, 1),
+      testing::AllOf(testing::HasSubstr("a memory with riders must serve every layer; layer "
+                                        "1 is left out"),
+                     testing::HasSubstr("remove the tier's key `layers`")));
 }
 
 // What the stack of these tiers says.

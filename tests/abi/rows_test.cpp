@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/memory/segment/merge.hpp"
+#include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/plugin.h"
 

@@ -1,8 +1,8 @@
 #include "tests/abi/support.hpp"
 
-#include "host/memory/host_groups.hpp"
 #include "host/base/random.hpp"
 #include "host/config/experiment.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {

@@ -1,10 +1,9 @@
-#include "host/analyze/measures/alpha.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "host/analyze/measures/attention.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"

@@ -1,8 +1,7 @@
-#include "host/analyze/measures/better.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host/analyze/measures/loss_differences.hpp"
 #include "tests/analyze/views.hpp"
 #include "tests/base/temporary_folder.hpp"
 

@@ -1,8 +1,7 @@
-#include "host/analyze/measures/regions.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host/analyze/measures/attention.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"

@@ -1,13 +1,12 @@
 // Files of the analyses of rows: alpha, regions, attention by distance, extrapolation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "host/analyze/report/extrapolation_report.hpp"
-#include "host/analyze/report/reach_report.hpp"
 #include "host/analyze/report/report.hpp"
+#include "host/analyze/report/run_reports.hpp"
 #include "host/base/file/file.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"

@@ -1,8 +1,7 @@
-#include "host/analyze/measures/space.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host/analyze/measures/memory_cells.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {

@@ -1,5 +1,3 @@
-#include "host/analyze/report/svg.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

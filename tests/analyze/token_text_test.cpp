@@ -1,7 +1,6 @@
-#include "host/analyze/token_text.hpp"
-
 #include <gtest/gtest.h>
 
+#include "host/analyze/memory_analyses.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {

@@ -1,10 +1,8 @@
-#include "host/backbone/dropout_mask.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "host/backbone/noise.hpp"
+#include "host/backbone/dropout.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {

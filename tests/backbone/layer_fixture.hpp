@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "host/memory/host_groups.hpp"
 #include "host/backbone/layer.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/plugin/loader.hpp"
 #include "tests/backbone/support.hpp"
 

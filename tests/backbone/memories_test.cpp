@@ -17,7 +17,9 @@ struct MemoriesCase {
   std::string options;
   std::vector<std::string> parameters;  // of the memory, by the end of the name
 
-  friend std::ostream& operator<<(std::ostream& out, const MemoriesCase& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const MemoriesCase& c) {
+    return out << c.name;
+  }
 };
 
 class Memories : public testing::TestWithParam<std::tuple<config::Norm, MemoriesCase>> {
@@ -61,18 +63,18 @@ TEST_P(Memories, GradientsWithinASegmentAgreeWithDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, Memories,
-    testing::Combine(testing::Values(config::Norm::kPost, config::Norm::kPre),
-                     testing::Values(MemoriesCase{"knn", "test_knn", "rows = 9\nneighbours = 3", {}},
-                                     MemoriesCase{"infini", "test_infini", "", {"0.beta", "1.beta"}},
-                                     MemoriesCase{"everything",
-                                          "test_everything",
-                                          "",
-                                          {"0.start", "1.start", "model.shared"}},
-                                     MemoriesCase{"everything_before",
-                                          "test_everything",
-                                          "before = true",
-                                          {"0.start", "1.start", "model.shared"}},
-                                     MemoriesCase{"riders", "test_riders", "rows = 4", {}})),
+    testing::Combine(
+        testing::Values(config::Norm::kPost, config::Norm::kPre),
+        testing::Values(
+            MemoriesCase{"knn", "test_knn", "rows = 9\nneighbours = 3", {}},
+            MemoriesCase{"infini", "test_infini", "", {"0.beta", "1.beta"}},
+            MemoriesCase{
+                "everything", "test_everything", "", {"0.start", "1.start", "model.shared"}},
+            MemoriesCase{"everything_before",
+                         "test_everything",
+                         "before = true",
+                         {"0.start", "1.start", "model.shared"}},
+            MemoriesCase{"riders", "test_riders", "rows = 4", {}})),
     [](const auto& made) {
       const bool is_post = std::get<0>(made.param) == config::Norm::kPost;
       return std::get<1>(made.param).name + (is_post ? "_post" : "_pre");

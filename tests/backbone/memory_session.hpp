@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "host/memory/host_groups.hpp"
 #include "host/backbone/model.hpp"
-#include "host/plugin/loader.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/memory/stack.hpp"
+#include "host/plugin/loader.hpp"
 
 namespace mneme::backbone {
 

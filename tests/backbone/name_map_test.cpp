@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
-#include "host/weights/names.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/weights/names.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/base/temporary_folder.hpp"
 

@@ -1,5 +1,3 @@
-#include "host/weights/official_weights.hpp"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,6 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {
@@ -18,7 +17,8 @@ TEST(Names, MapsOfficialNames) {
   EXPECT_EQ(weights::name_of_official("layers.11.dec_attn.qkv_net.weight"),
             "layers.11.attention.qkv.weight");
   EXPECT_EQ(weights::name_of_official("layers.0.pos_ff.CoreNet.3.bias"), "layers.0.ff.out.bias");
-  EXPECT_EQ(weights::name_of_official("layers.1.dec_attn.r_w_bias"), "layers.1.attention.content_bias");
+  EXPECT_EQ(weights::name_of_official("layers.1.dec_attn.r_w_bias"),
+            "layers.1.attention.content_bias");
   EXPECT_EQ(weights::name_of_official("r_r_bias"), "attention.position_bias");
   EXPECT_EQ(weights::name_of_official("crit.cluster_bias"), "softmax.cluster.bias");
   EXPECT_EQ(weights::name_of_official("crit.out_projs.1"), "softmax.1.projection");
@@ -44,10 +44,12 @@ TEST(Names, TiedNamesGiveTheTensorThatIsThere) {
   c.adaptive->div = 1;
   c.adaptive->tie_projection = {false, true};
   const auto one_table = make_model(c, small_setup());
-  EXPECT_EQ(weights::find_official(*one_table, c, "crit.out_projs.1")->name, "embedding.0.projection");
+  EXPECT_EQ(weights::find_official(*one_table, c, "crit.out_projs.1")->name,
+            "embedding.0.projection");
   c.tie_embedding = false;
   const auto untied = make_model(c, small_setup());
-  EXPECT_EQ(weights::find_official(*untied, c, "crit.out_layers.0.weight")->name, "softmax.0.weight");
+  EXPECT_EQ(weights::find_official(*untied, c, "crit.out_layers.0.weight")->name,
+            "softmax.0.weight");
 }
 
 TEST(Names, ListsEveryOfficialNameOfAParameter) {
@@ -56,7 +58,8 @@ TEST(Names, ListsEveryOfficialNameOfAParameter) {
   EXPECT_EQ(weights::official_names("embedding.0.weight", c),
             (Names{"word_emb.emb_layers.0.weight", "crit.out_layers.0.weight"}));
   EXPECT_EQ(weights::official_names("attention.content_bias", c), Names{"r_w_bias"});
-  EXPECT_EQ(weights::official_names("layers.1.ff.out.bias", c), Names{"layers.1.pos_ff.CoreNet.3.bias"});
+  EXPECT_EQ(weights::official_names("layers.1.ff.out.bias", c),
+            Names{"layers.1.pos_ff.CoreNet.3.bias"});
   EXPECT_EQ(weights::official_names("position.embedding", c), Names{});
   c.adaptive = config::AdaptiveConfig{{4, 8}, 1, 8, {false, true, true}};
   EXPECT_EQ(weights::official_names("embedding.0.projection", c),
@@ -66,7 +69,8 @@ TEST(Names, ListsEveryOfficialNameOfAParameter) {
   c.tie_embedding = false;
   EXPECT_EQ(weights::official_names("embedding.2.projection", c),
             (Names{"word_emb.emb_projs.2", "crit.out_projs.2"}));
-  EXPECT_EQ(weights::official_names("embedding.1.weight", c), Names{"word_emb.emb_layers.1.weight"});
+  EXPECT_EQ(weights::official_names("embedding.1.weight", c),
+            Names{"word_emb.emb_layers.1.weight"});
   EXPECT_EQ(weights::official_names("softmax.1.weight", c), Names{"crit.out_layers.1.weight"});
 }
 
@@ -106,7 +110,8 @@ class LoadOfficial : public testing::Test {
     }
     for (const std::string& name : names)
       out.emplace_back(
-          name, random_tensor(seed++, weights::find_official(*model, small_config(), name)->tensor.sizes()));
+          name, random_tensor(
+                    seed++, weights::find_official(*model, small_config(), name)->tensor.sizes()));
     return out;
   }
 
@@ -141,8 +146,8 @@ TEST_F(LoadOfficial, ListsAllThatDoesNotFitAndCopiesNothing) {
   write(tensors);
   const auto model = make_model(small_config(), small_setup());
   const at::Tensor before = model->parameters()[0].tensor.clone();
-  const std::string message =
-      error_of([&] { weights::load_official(*model, small_config(), SafetensorsFile::open(path_)); });
+  const std::string message = error_of(
+      [&] { weights::load_official(*model, small_config(), SafetensorsFile::open(path_)); });
   for (const char* line : {"pos_emb.inv_freq: other position frequencies",
                            "crit.out_layers.0.bias: wrong shape: expected [11], got [7]",
                            "layers.1.pos_ff.layer_norm.bias: missing in the file",
@@ -201,7 +206,8 @@ TEST_F(LoadOfficial, ReadsOnlyNamesWithThePrefix) {
   write(tensors);
   const auto model = make_model(small_config(), small_setup());
   weights::load_official(*model, small_config(), SafetensorsFile::open(path_), "module.");
-  EXPECT_TRUE(weights::find_official(*model, small_config(), "r_w_bias")->tensor.equal(tensors[3].second));
+  EXPECT_TRUE(
+      weights::find_official(*model, small_config(), "r_w_bias")->tensor.equal(tensors[3].second));
 }
 
 }  // namespace

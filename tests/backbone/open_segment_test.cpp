@@ -84,7 +84,9 @@ struct OpenSegmentCase {
   std::string tiers;
   bool is_disentangled_only = false;
 
-  friend std::ostream& operator<<(std::ostream& out, const OpenSegmentCase& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const OpenSegmentCase& c) {
+    return out << c.name;
+  }
 };
 
 class OpenSegments : public testing::TestWithParam<OpenSegmentCase> {
@@ -175,7 +177,8 @@ TEST_P(OpenSegments, LanesMultiplyBetweenSteps) {
     const at::Tensor first = whole(session, one, ids.narrow(1, 0, kLength));
     const at::Tensor second = whole(session, one, ids.narrow(1, kLength, kLength));
     const at::Tensor expected = at::cat({first.narrow(1, 3, 3), second}, 1);
-    EXPECT_LT(largest_difference(tops.narrow(0, lane, 1), expected), kOpenSegmentSame) << "lane " << lane;
+    EXPECT_LT(largest_difference(tops.narrow(0, lane, 1), expected), kOpenSegmentSame)
+        << "lane " << lane;
   }
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "host/backbone/attention/lane_order.hpp"
+#include "host/backbone/attention/columns.hpp"
 #include "host/backbone/open_layer.hpp"
 #include "host/base/random.hpp"
 #include "host/tensor/torch.hpp"
@@ -71,7 +71,8 @@ ContextBlock any_block(Random& random, int64_t lanes, int64_t tokens) {
     block.rows.valid = any_validity(random, lanes, rows);
     block.rows.counts = memory::count_valid(block.rows.valid);
   }
-  if (random.between(0, 2) == 0) block.bias = random_tensor(77, {lanes, kPlacesHeads, tokens, rows});
+  if (random.between(0, 2) == 0)
+    block.bias = random_tensor(77, {lanes, kPlacesHeads, tokens, rows});
   return block;
 }
 
@@ -179,7 +180,8 @@ naive::Result expected(const LayerCase& c, const Places& p) {
     const Column& column = columns[static_cast<size_t>(b)][static_cast<size_t>(j)];
     if (!column.is_there) return -kPlacesInf;
     int64_t distance = i - column.place;
-    if (column.has_place && (distance < 0 || (p.window > 0 && distance >= p.window))) return -kPlacesInf;
+    if (column.has_place && (distance < 0 || (p.window > 0 && distance >= p.window)))
+      return -kPlacesInf;
     const bool is_explicit =
         column.block != nullptr && column.block->position == PositionKind::kExplicit;
     if (is_explicit) distance = column.block->distance[b][column.row].item<int64_t>() + i;

@@ -1,7 +1,6 @@
-#include "host/backbone/attention/reach.hpp"
-
 #include <gtest/gtest.h>
 
+#include "host/backbone/attention/positions.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"

@@ -1,10 +1,10 @@
 // The backbone with a real segment cache: properties that hold whatever the weights are.
 #include <gtest/gtest.h>
 
-#include "host/memory/host_groups.hpp"
 #include "host/backbone/model.hpp"
-#include "host/plugin/loader.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/memory/stack.hpp"
+#include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"

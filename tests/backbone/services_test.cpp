@@ -1,11 +1,10 @@
 // What a layer does for hooks, against double loops and direct products.
-#include "host/backbone/services.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
+#include "host/backbone/model.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/layer_fixture.hpp"

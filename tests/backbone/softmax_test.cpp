@@ -1,7 +1,6 @@
-#include "host/backbone/softmax.hpp"
-
 #include <gtest/gtest.h>
 
+#include "host/backbone/embedding.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"

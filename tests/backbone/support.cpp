@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "host/memory/host_groups.hpp"
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"
 

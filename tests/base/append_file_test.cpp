@@ -1,9 +1,8 @@
-#include "host/base/file/append_file.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "host/base/file/file.hpp"
+#include "host/base/file/write_file.hpp"
 #include "tests/base/file_size_limit.hpp"
 #include "tests/base/temporary_folder.hpp"
 

@@ -1,8 +1,8 @@
-#include "host/base/file/crc32c.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "host/base/file/checksum.hpp"
 
 namespace mneme {
 namespace {

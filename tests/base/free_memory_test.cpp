@@ -1,7 +1,6 @@
-#include "host/base/free_memory.hpp"
-
 #include <gtest/gtest.h>
 
+#include "host/base/process.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {

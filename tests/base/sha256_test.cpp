@@ -1,9 +1,8 @@
-#include "host/base/file/sha256.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "host/base/file/checksum.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {

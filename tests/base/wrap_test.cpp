@@ -1,7 +1,7 @@
-#include "host/base/wrap.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "host/base/text.hpp"
 
 namespace mneme {
 namespace {

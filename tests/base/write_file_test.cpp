@@ -1,4 +1,6 @@
 // Writing to what is no regular file, and through links.
+#include "host/base/file/write_file.hpp"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +17,6 @@
 #include <thread>
 
 #include "host/base/file/file.hpp"
-#include "host/base/file/output_place.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {

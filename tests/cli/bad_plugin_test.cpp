@@ -1,8 +1,9 @@
 #include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "tests/base/wordings.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/memory/broken/broken_plugin.hpp"

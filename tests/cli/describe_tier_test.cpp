@@ -1,8 +1,8 @@
 // mneme plugins describe NAME --in EXP: what a tier declares and logs in an experiment.
-#include "host/base/file/file.hpp"
-
 #include <nlohmann/json.hpp>
-#include "host/base/json.hpp"
+
+#include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

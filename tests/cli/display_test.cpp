@@ -1,8 +1,8 @@
-#include "host/cli/display.hpp"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
+
+#include "host/cli/streams.hpp"
 
 namespace mneme::cli {
 namespace {

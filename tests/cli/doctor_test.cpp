@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/memory/broken/broken_plugin.hpp"
 

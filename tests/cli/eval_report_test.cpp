@@ -1,7 +1,7 @@
-#include "host/cli/eval/eval_report.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "host/cli/eval/eval.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -12,7 +12,7 @@ using ::testing::Not;
 constexpr std::size_t kColumns = 80;
 
 run::SweepResult memory_of(const std::string& name, const std::string& version,
-                             const std::string& sha256) {
+                           const std::string& sha256) {
   run::SweepResult result;
   result.name = name;
   memory::TierIdentity& plugin = result.plugins.emplace_back();

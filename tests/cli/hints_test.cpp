@@ -2,7 +2,7 @@
 #include <fstream>
 
 #include "host/base/file/file.hpp"
-#include "host/base/shell_word.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -92,7 +92,8 @@ TEST_F(Import, MakesARunThatExportsTheSameTensors) {
   const ProgramResult exported =
       tool("export", {file("out.safetensors"), "--format", "transformer_xl", "--json", "-"});
   expect_done(exported);
-  EXPECT_EQ(Json::parse(exported.out).at("tensors"), kImportWeights.size() + 1);  // pos_emb.inv_freq
+  EXPECT_EQ(Json::parse(exported.out).at("tensors"),
+            kImportWeights.size() + 1);  // pos_emb.inv_freq
   const SafetensorsFile in = SafetensorsFile::open(folder_ / "weights.safetensors");
   const SafetensorsFile out = SafetensorsFile::open(folder_ / "out.safetensors");
   for (const std::string& name : in.names()) {

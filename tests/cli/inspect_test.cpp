@@ -2,8 +2,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 #include "tests/base/cases.hpp"
 #include "tests/cli/program.hpp"
 

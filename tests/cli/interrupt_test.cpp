@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "host/base/signal_sets.hpp"
+#include "host/base/process.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"

@@ -3,14 +3,14 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

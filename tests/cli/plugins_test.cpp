@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/memory/broken/broken_plugin.hpp"
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
-#include "host/base/file/sha256.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

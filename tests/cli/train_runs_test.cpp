@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

@@ -1,10 +1,11 @@
-// mneme train: dry runs, groups of parameters, too little memory, memory that is reused, signals while evaluating.
+// mneme train: dry runs, groups of parameters, too little memory, memory that is reused, signals
+// while evaluating.
 #include <signal.h>
 #include <sys/resource.h>
+
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 

@@ -1,11 +1,11 @@
-#include "host/base/table.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+
+#include "host/base/text.hpp"
 
 namespace mneme::compare {
 namespace {

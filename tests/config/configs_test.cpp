@@ -137,18 +137,18 @@ TEST(Configs, ContinuousMemoriesAreThoseOfThePaper) {
     bool is_sticky;
   };
   for (const Expected& expected : {
-           Expected{"sorting/8000.toml", "sorting/memory/continuous_ltm.toml", 1024, 1024, 512, 0, 0.75,
-                    0.05, false},
-           Expected{"sorting/16000.toml", "sorting/memory/continuous_ltm_sticky.toml", 1024, 1024, 512, 0,
-                    0.75, 0.05, true},
-           Expected{"sorting/small_1000.toml", "sorting/memory/small_continuous_ltm.toml", 130, 130, 130,
-                    0, 0.75, 0.05, false},
-           Expected{"wikitext103/infinity_former.toml", "wikitext103/memory/continuous_ltm_sticky.toml",
-                    150, 150, 150, 900, 0.5, 0.1, true},
+           Expected{"sorting/8000.toml", "sorting/memory/continuous_ltm.toml", 1024, 1024, 512, 0,
+                    0.75, 0.05, false},
+           Expected{"sorting/16000.toml", "sorting/memory/continuous_ltm_sticky.toml", 1024, 1024,
+                    512, 0, 0.75, 0.05, true},
+           Expected{"sorting/small_1000.toml", "sorting/memory/small_continuous_ltm.toml", 130, 130,
+                    130, 0, 0.75, 0.05, false},
+           Expected{"wikitext103/infinity_former.toml",
+                    "wikitext103/memory/continuous_ltm_sticky.toml", 150, 150, 150, 900, 0.5, 0.1,
+                    true},
        }) {
     SCOPED_TRACE(expected.memory);
-    const Experiment e =
-        parse_experiment(kConfigs / expected.file, {}, kConfigs / expected.memory);
+    const Experiment e = parse_experiment(kConfigs / expected.file, {}, kConfigs / expected.memory);
     ASSERT_EQ(e.memory.tiers.size(), 2U);
     EXPECT_EQ(e.memory.tiers[0].options.find("rows")->as_integer(), expected.rows);
     const auto& options = e.memory.tiers[1].options;
@@ -170,8 +170,8 @@ TEST(Configs, ContinuousMemoriesAreThoseOfThePaper) {
 
 // [infinity-former, 4.1 and C.1].
 TEST(Configs, SortingIsThatOfThePaper) {
-  const Experiment e =
-      parse_experiment(kConfigs / "sorting/4000.toml", {}, kConfigs / "sorting/memory/xl_cache.toml");
+  const Experiment e = parse_experiment(kConfigs / "sorting/4000.toml", {},
+                                        kConfigs / "sorting/memory/xl_cache.toml");
   const std::vector<std::int64_t> got = {e.model.layers,
                                          e.model.heads,
                                          e.train.segment,
@@ -297,11 +297,11 @@ TEST(Configs, LaMemoIsTrainedAsPublished) {
     const Experiment e = parse_experiment(folder / (expected.file + ".toml"), {},
                                           folder / "memory" / (expected.memory + ".toml"));
     ASSERT_EQ(e.memory.tiers.size(), 1U);
-    EXPECT_EQ((std::vector<std::int64_t>{e.model.layers, e.model.width, e.model.heads,
-                                         e.model.head_width, e.model.ff, e.train.segment,
-                                         integer_of(e.memory.tiers[0], "rows"), e.train.lanes,
-                                         e.train.steps}),
-              expected.sizes);
+    EXPECT_EQ(
+        (std::vector<std::int64_t>{
+            e.model.layers, e.model.width, e.model.heads, e.model.head_width, e.model.ff,
+            e.train.segment, integer_of(e.memory.tiers[0], "rows"), e.train.lanes, e.train.steps}),
+        expected.sizes);
     EXPECT_EQ(e.model.position, PositionScheme::kDisentangled);
     EXPECT_EQ(e.model.norm, Norm::kPost);
     EXPECT_EQ(e.model.dropout, 0.1);

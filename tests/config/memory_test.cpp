@@ -89,9 +89,10 @@ plugin = "b"
 }
 
 TEST(Memory, TextAndBackGivesAnEqualMemory) {
-  const MemoryConfig first = memory_parse(kPlugins +
-                                   "[[memory.tier]]\nplugin = \"a\"\nlayers = [1]\nweight.\"x y\" "
-                                   "= 3\nrows = 64\neval_rows = 5\nt = { k = [1.5] }\n");
+  const MemoryConfig first =
+      memory_parse(kPlugins +
+                   "[[memory.tier]]\nplugin = \"a\"\nlayers = [1]\nweight.\"x y\" "
+                   "= 3\nrows = 64\neval_rows = 5\nt = { k = [1.5] }\n");
   EXPECT_EQ(memory_parse(to_toml(first)), first) << to_toml(first);
   EXPECT_EQ(memory_parse(to_toml(MemoryConfig{})), MemoryConfig{});
 }
@@ -232,7 +233,8 @@ TEST(Memory, AnotherMemoryIsCheckedAgainstTheModel) {
   const std::string text = "[model]\nlayers = 2\nsame_length = true\n" + kPlugins +
                            "[[memory.tier]]\nplugin = \"a\"\n" + kRest;
   const Experiment e = parse_experiment_text(text, "e");
-  const MemoryConfig other = memory_parse(kPlugins + "[[memory.tier]]\nplugin = \"b\"\nlayers = [1]\n");
+  const MemoryConfig other =
+      memory_parse(kPlugins + "[[memory.tier]]\nplugin = \"b\"\nlayers = [1]\n");
   const Experiment swapped = with_memory(e, other);
   EXPECT_EQ(swapped.memory, other);
   EXPECT_EQ(swapped.model, e.model);

@@ -1,6 +1,4 @@
 // How sequences with an answer become segments.
-#include "host/data/tasks/answer_stream.hpp"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "host/data/dataset.hpp"
+#include "host/data/tasks/answer_task.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -120,7 +119,8 @@ TEST(AnswerStream, AsksForTheAnswerInTheLastSegmentOnly) {
 // comes before it.
 TEST(AnswerStream, DoesNotDependOnTheCut) {
   for (const Task kind : {Task::kSorting, Task::kDigitSorting}) {
-    const std::shared_ptr<const AnswerTask> task = make_answer_task(answer_stream_settings(kind, 20, 6));
+    const std::shared_ptr<const AnswerTask> task =
+        make_answer_task(answer_stream_settings(kind, 20, 6));
     const auto answer = task->answer_length();
     for (const std::int64_t segment : {20, 23, 26, 64}) {
       for (const std::int64_t lanes : {1, 2, 7}) {

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "host/base/random.hpp"
-#include "host/data/tasks/digit_sorting.hpp"
-#include "host/data/tasks/sorting.hpp"
+#include "host/data/tasks/sequence_tasks.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -55,11 +54,13 @@ AnswerTaskIds naive_order(const AnswerTaskIds& tokens, std::int64_t alphabet) {
 }
 
 TEST(SymbolsByFrequency, OrdersThePapersExample) {
-  EXPECT_EQ(symbols_by_frequency(AnswerTaskIds{1, 2, 1, 3, 1, 0, 3, 1, 3, 2}, 4), (AnswerTaskIds{1, 3, 2, 0}));
+  EXPECT_EQ(symbols_by_frequency(AnswerTaskIds{1, 2, 1, 3, 1, 0, 3, 1, 3, 2}, 4),
+            (AnswerTaskIds{1, 3, 2, 0}));
 }
 
 TEST(SymbolsByFrequency, PutsTheFirstSeenFirstAndTheAbsentLast) {
-  EXPECT_EQ(symbols_by_frequency(AnswerTaskIds{3, 1, 1, 3, 2}, 6), (AnswerTaskIds{3, 1, 2, 0, 4, 5}));
+  EXPECT_EQ(symbols_by_frequency(AnswerTaskIds{3, 1, 1, 3, 2}, 6),
+            (AnswerTaskIds{3, 1, 2, 0, 4, 5}));
   EXPECT_EQ(symbols_by_frequency(AnswerTaskIds{}, 3), (AnswerTaskIds{0, 1, 2}));
 }
 

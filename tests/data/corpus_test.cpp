@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "host/base/file/checksum.hpp"
 #include "host/base/log.hpp"
-#include "host/base/file/sha256.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/data/data_files.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "host/base/file/sha256.hpp"
+#include "host/base/file/checksum.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -1,11 +1,10 @@
-#include "host/data/tasks/motif.hpp"
-
 #include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "host/data/tasks/sequence_tasks.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -2,19 +2,18 @@
 
 #include <sys/resource.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/file/sha256.hpp"
 #include "host/data/dataset.hpp"
 #include "host/data/prepare/prepared.hpp"
-#include "host/data/prepare/published.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -270,7 +269,8 @@ TEST_F(PrepareFails, WhereSomethingIs) {
   expect_error(ErrorKind::kUsage, {"the place is taken", "got a file"},
                [&] { static_cast<void>(prepare(prepare_words_of(train), train)); });
   fs::create_directory(out_);
-  static_cast<void>(prepare(prepare_words_of(train), out_.string() + "/"));  // an empty folder may be there
+  static_cast<void>(
+      prepare(prepare_words_of(train), out_.string() + "/"));  // an empty folder may be there
   EXPECT_FALSE(names_in(out_).empty());
 }
 

@@ -1,9 +1,8 @@
-#include "host/data/token_array.hpp"
-
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "host/data/stream.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -1,9 +1,7 @@
-#include "host/data/text/utf8.hpp"
-
 #include <string>
 #include <vector>
 
-#include "host/data/text/words.hpp"
+#include "host/data/text/text.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -94,7 +92,8 @@ TEST(Words, CutsLinesAndWords) {
   EXPECT_THAT(utf8_words_of(" a bc \n\n d"), ElementsAre("a", "bc", "|", "|", "d", "|"));
   EXPECT_THAT(utf8_words_of("a\n"), ElementsAre("a", "|"));
   EXPECT_THAT(utf8_words_of("a\r\nb\rc\n\r\n"), ElementsAre("a", "|", "b", "|", "c", "|", "|"));
-  EXPECT_THAT(utf8_words_of("a\u00a0b\u3000\u00e9\u2028c"), ElementsAre("a", "b", "\u00e9", "c", "|"));
+  EXPECT_THAT(utf8_words_of("a\u00a0b\u3000\u00e9\u2028c"),
+              ElementsAre("a", "b", "\u00e9", "c", "|"));
   EXPECT_THAT(utf8_words_of(""), ElementsAre());
 }
 

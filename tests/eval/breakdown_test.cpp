@@ -1,11 +1,11 @@
-#include "host/eval/breakdown.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
+
+#include "host/eval/result.hpp"
 
 namespace mneme::eval {
 namespace {

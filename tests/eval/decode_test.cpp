@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"

@@ -252,8 +252,7 @@ TEST(Evaluate, SplitsScoresBySource) {
 }
 
 TEST(Evaluate, MeasuresTheRowsThatAMemoryReads) {
-  run::Runtime runtime(small_experiment("[[memory.tier]]\nplugin = \"test_knn\"\nrows = 9\n"),
-                         {});
+  run::Runtime runtime(small_experiment("[[memory.tier]]\nplugin = \"test_knn\"\nrows = 9\n"), {});
   const Result result = runtime.evaluate(data::Split::kTest);
   EXPECT_EQ(result.protocol.context_rows, 0);
   EXPECT_EQ(result.protocol.read_rows, 9);

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/base/random.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/random.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/tensor/tensor_bytes.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 

@@ -6,9 +6,9 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/run/checkpoint/checkpoint_files.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/run/checkpoint/checkpoint_checksum.hpp"
-#include "host/tensor/tensor_bytes.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/generate/support.hpp"
 

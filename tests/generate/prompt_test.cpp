@@ -1,8 +1,7 @@
-#include "host/generate/prompt.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host/generate/text.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::generate {

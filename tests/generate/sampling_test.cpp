@@ -1,5 +1,3 @@
-#include "host/generate/sampling.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <numeric>
 
 #include "host/base/random.hpp"
+#include "host/generate/generator.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 

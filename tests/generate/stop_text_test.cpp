@@ -1,8 +1,8 @@
-#include "host/generate/stop_text.hpp"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "host/generate/text.hpp"
 
 namespace mneme::generate {
 namespace {

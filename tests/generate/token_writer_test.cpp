@@ -1,9 +1,8 @@
-#include "host/generate/token_writer.hpp"
-
 #include <gtest/gtest.h>
 
-#include "host/data/text/utf8.hpp"
+#include "host/data/text/text.hpp"
 #include "host/data/text/vocabulary.hpp"
+#include "host/generate/text.hpp"
 
 namespace mneme::generate {
 namespace {

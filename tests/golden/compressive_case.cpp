@@ -4,11 +4,11 @@
 #include <sstream>
 #include <vector>
 
-#include "host/memory/host_groups.hpp"
-#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "tests/golden/official_settings.hpp"
 
 namespace mneme::golden {

@@ -2,10 +2,10 @@
 // is fed, and keeps its graph.
 #include <map>
 
-#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "tests/golden/compressive_case.hpp"
 
 namespace mneme::golden {

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "host/backbone/model.hpp"
-#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "tests/golden/compressive_case.hpp"
 #include "tests/golden/official_settings.hpp"
 

@@ -1,8 +1,8 @@
 #include "tests/golden/compressive_peer_case.hpp"
 
-#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "tests/golden/official_settings.hpp"
 
 namespace mneme::golden {

@@ -2,9 +2,9 @@
 // takes in the rows that the file's next memories end with.
 #include <map>
 
-#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "tests/golden/compressive_peer_case.hpp"
 
 namespace mneme::golden {

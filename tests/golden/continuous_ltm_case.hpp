@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
 

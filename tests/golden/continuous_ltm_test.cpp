@@ -7,12 +7,12 @@
 #include <iostream>
 #include <map>
 
-#include "host/memory/host_groups.hpp"
-#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "plugins/continuous_ltm/ridge.hpp"
 #include "tests/golden/continuous_ltm_case.hpp"
 #include "tests/golden/golden.hpp"

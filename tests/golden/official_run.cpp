@@ -4,9 +4,9 @@
 
 #include <iostream>
 
-#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "tests/golden/official_settings.hpp"
 
 namespace mneme::golden {
@@ -41,7 +41,7 @@ OfficialRun::OfficialRun(const SafetensorsFile& file, const config::ModelConfig&
       std::make_unique<memory::Stack>(memory_, backbone::backbone_info(config_, setup), loader_);
   names_ = weights::find_names(*stack_, file, "param/");
   weights::load_official({*model_, config_, stack_.get(), names_ ? &*names_ : nullptr, &memory_},
-                          file, "param/");
+                         file, "param/");
   if (config_.same_length) backbone::set_context_window(*model_, stack_->context_rows(phase));
   state_ = stack_->new_state(phase, setting(file, "batch").get<int64_t>());
   model_->train(phase == memory::Phase::kTraining);

@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-#include "host/memory/host_groups.hpp"
 #include "host/backbone/model.hpp"
-#include "host/weights/name_map.hpp"
 #include "host/base/file/safetensors.hpp"
-#include "host/plugin/loader.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/memory/stack.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/weights/name_map.hpp"
 #include "tests/golden/golden.hpp"
 
 namespace mneme::golden {

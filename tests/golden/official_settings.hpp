@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 
 namespace mneme::golden {

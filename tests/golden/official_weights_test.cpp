@@ -11,10 +11,9 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/tensor/torch.hpp"
-#include "host/weights/export.hpp"
-#include "host/weights/import.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/weights/weight_files.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/golden/golden.hpp"
 #include "tests/golden/official_settings.hpp"
@@ -74,8 +73,9 @@ std::size_t expect_equal(const SafetensorsFile& ours, const SafetensorsFile& the
 }
 
 // Makes a run of the tensors and writes out.safetensors of it.
-weights::ExportReport import_and_export(const Tensors& tensors, const config::Experiment& experiment,
-                                      const test::TemporaryFolder& folder) {
+weights::ExportReport import_and_export(const Tensors& tensors,
+                                        const config::Experiment& experiment,
+                                        const test::TemporaryFolder& folder) {
   write(tensors, folder / "in.safetensors");
   weights::ImportOptions options;
   options.folder = folder / "run";
@@ -85,7 +85,7 @@ weights::ExportReport import_and_export(const Tensors& tensors, const config::Ex
   EXPECT_FALSE(report.weights.is_rounded);
   const run::RunFolder run = run::RunFolder::open(folder / "run");
   return weights::export_official(run::Checkpoint::open(run.checkpoint()),
-                                folder / "out.safetensors");
+                                  folder / "out.safetensors");
 }
 
 std::size_t round_trip(const Tensors& tensors, const config::Experiment& experiment) {

@@ -7,10 +7,10 @@
 
 #include <iostream>
 
-#include "host/weights/official_weights.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
+#include "host/weights/official_weights.hpp"
 #include "tests/golden/golden.hpp"
 #include "tests/golden/official_settings.hpp"
 

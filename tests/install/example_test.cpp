@@ -2,15 +2,15 @@
 // install_test.sh runs this program once for every plugin that it built: MNEME_EXAMPLE_FOLDER holds
 // the library MNEME_EXAMPLE_PLUGIN.so.
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"

@@ -1,8 +1,8 @@
 // Training on a task with an answer and decoding it, through the real binary.
-#include "host/base/file/file.hpp"
-
 #include <nlohmann/json.hpp>
-#include "host/base/json.hpp"
+
+#include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

@@ -6,18 +6,18 @@
 #include <sys/inotify.h>
 #include <sys/poll.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
-#include "host/tensor/torch.hpp"
+#include "host/base/text.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/integration/process.hpp"
 #include "tests/train/run_compare.hpp"

@@ -7,7 +7,6 @@
 // (default 2; 20). MNEME_SEED: of the moments.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,11 +14,12 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/integration/process.hpp"
 #include "tests/train/run_compare.hpp"

@@ -1,8 +1,8 @@
 // A trained memory and a value of a trained option that is not the run's, through the real binary.
-#include "host/base/file/file.hpp"
-
 #include <nlohmann/json.hpp>
-#include "host/base/json.hpp"
+
+#include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {

@@ -99,8 +99,9 @@ TEST_F(DenseProduct, IsDifferentiableTwice) {
     const auto first = torch::autograd::grad({product.square().sum()}, {p}, {}, true, true);
     return torch::autograd::grad({first[0].square().sum()}, {q})[0];
   };
-  EXPECT_LT(difference(second(a, b, tensor::dense_matmul(a, b)), second(a64, b64, at::matmul(a64, b64))),
-            1e-5);
+  EXPECT_LT(
+      difference(second(a, b, tensor::dense_matmul(a, b)), second(a64, b64, at::matmul(a64, b64))),
+      1e-5);
 }
 
 // The gradient of the second factor is summed by 1024 rows.
@@ -138,8 +139,8 @@ TEST_F(DenseProduct, LeavesOtherTypesAndSmallProductsToLibTorch) {
 TEST_F(DenseProduct, TakesExtentsOfZero) {
   EXPECT_EQ(tensor::dense_matmul(torch::randn({0, 5}), torch::randn({5, 2})).sizes(),
             (std::vector<int64_t>{0, 2}));
-  EXPECT_TRUE(
-      at::equal(tensor::dense_matmul(torch::randn({3, 0}), torch::randn({0, 2})), torch::zeros({3, 2})));
+  EXPECT_TRUE(at::equal(tensor::dense_matmul(torch::randn({3, 0}), torch::randn({0, 2})),
+                        torch::zeros({3, 2})));
 }
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 // The host's groups as the loader's tests need them: a host that has mneme.op/1 and nothing else.
-#include "host/memory/host_groups.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {

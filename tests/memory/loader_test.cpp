@@ -1,4 +1,3 @@
-#include "host/memory/host_groups.hpp"
 #include "host/plugin/loader.hpp"
 
 #include <dlfcn.h>
@@ -10,8 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "host/base/file/sha256.hpp"
-#include "host/plugin/file/link_check.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/plugin/file/note.hpp"
 #include "tests/base/cases.hpp"
 #include "tests/memory/loader_support.hpp"
 
@@ -320,7 +320,8 @@ TEST_F(LoaderTest, LoadsALibraryThatNeedsTheCRuntime) {
 TEST_F(LoaderTest, RefusesSymbolVersionsNewerThanThisMachines) {
   const std::string bytes = test::broken_plugin("needs_libc");
   const plugin::ElfFile elf = plugin::read_elf(std::as_bytes(std::span(bytes)), "");
-  const auto need = std::ranges::find(elf.version_needs, "libc.so.6", &plugin::SymbolVersion::library);
+  const auto need =
+      std::ranges::find(elf.version_needs, "libc.so.6", &plugin::SymbolVersion::library);
   ASSERT_NE(need, elf.version_needs.end());
   std::string newer = need->version;
   newer.replace(6, 1, "9");  // GLIBC_2.2.5 becomes GLIBC_9.2.5

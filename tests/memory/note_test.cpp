@@ -59,7 +59,8 @@ TEST(Note, IsReadWhenWellFormed) {
   EXPECT_THAT(plugin::note_words(note.features), ElementsAre("mneme.op/1", "mneme.state/1"));
   mneme_note_record optional = good_record();
   std::strcpy(optional.note.features, "mneme.op/1 mneme.log/1?");
-  const std::vector<plugin::NoteFeature> features = plugin::note_features(parse(bytes_of(optional)));
+  const std::vector<plugin::NoteFeature> features =
+      plugin::note_features(parse(bytes_of(optional)));
   ASSERT_EQ(features.size(), 2U);
   EXPECT_EQ(features[0].id, "mneme.op/1");
   EXPECT_FALSE(features[0].is_optional);

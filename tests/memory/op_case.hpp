@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "host/ops/ops.hpp"
+#include "host/ops/op_table.hpp"
 #include "tests/memory/naive_array.hpp"
 
 namespace mneme::memory::test {

@@ -236,7 +236,9 @@ void softmax(CaseList& list, const char* op, Row (*f)(const Row&)) {
   list.add1(op, "middle", {noise({2, 3, 4}, 42)}, {integer("dim", 1)}, golden(1)).slack = 4;
   list.add1(op, "one column", {noise({3, 1}, 43)}, {integer("dim", 1)}, golden(1));
   list.add1(op, "large", {vector({200, 199, -200})}, {}, golden(-1)).slack = 4;
-  list.add1(op, "absent keys", {array({3, 2}, {-kOpCasesReduceInf, 1, -kOpCasesReduceInf, -kOpCasesReduceInf, 0, 0})}, {}, golden(-1))
+  list.add1(op, "absent keys",
+            {array({3, 2}, {-kOpCasesReduceInf, 1, -kOpCasesReduceInf, -kOpCasesReduceInf, 0, 0})},
+            {}, golden(-1))
       .has_gradient = false;
   list.add1(op, "no columns", {array({2, 0}, {})}, {}, golden(-1));
 }
@@ -342,7 +344,9 @@ void add_softmax_cases(CaseList& list) {
   reduction(list, "logsumexp/1", logsumexp_of, noise({2, 3, 4}, 44));
   empty_reduction(list, "logsumexp/1", logsumexp_of);
   list.add1("logsumexp/1", "infinities",
-            {array({4, 2}, {-kOpCasesReduceInf, -kOpCasesReduceInf, -kOpCasesReduceInf, 1, kOpCasesReduceInf, 0, 300, 300})}, {integers("dims", {1})},
+            {array({4, 2}, {-kOpCasesReduceInf, -kOpCasesReduceInf, -kOpCasesReduceInf, 1,
+                            kOpCasesReduceInf, 0, 300, 300})},
+            {integers("dims", {1})},
             [](const Arrays& in) { return fold_dims(in[0], {1}, false, logsumexp_of); })
       .has_gradient = false;
   list.add1("logsumexp/1", "scalar", {scalar(0.75)}, {}, [](const Arrays& in) { return in[0]; });
@@ -361,9 +365,11 @@ void add_order_cases(CaseList& list) {
   list.add("sort/1", "equal elements", {vector({2, 1, 2, 1, 0})}, {integer("descending", 1)},
            sorted(-1, true))
       .has_gradient = false;
-  list.add("sort/1", "nan", {vector({kOpCasesReduceNan, 1, -kOpCasesReduceInf, kOpCasesReduceInf})}, {},
+  list.add("sort/1", "nan", {vector({kOpCasesReduceNan, 1, -kOpCasesReduceInf, kOpCasesReduceInf})},
+           {},
            [](const Arrays&) {
-             return Arrays{vector({-kOpCasesReduceInf, 1, kOpCasesReduceInf, kOpCasesReduceNan}), vector({2, 1, 3, 0})};
+             return Arrays{vector({-kOpCasesReduceInf, 1, kOpCasesReduceInf, kOpCasesReduceNan}),
+                           vector({2, 1, 3, 0})};
            })
       .has_gradient = false;
   list.add("topk/1", "largest", {noise({2, 5}, 55)}, {integer("k", 3)}, sorted(-1, true, 3));

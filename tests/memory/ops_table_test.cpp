@@ -1,14 +1,14 @@
 // The table itself: names, lookup, supports, dtype codes, and how it is printed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 
-#include "host/base/json.hpp"
-#include "host/ops/ops_print.hpp"
+#include "host/base/text.hpp"
+#include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
@@ -112,7 +112,8 @@ TEST(OpPrint, TextNamesEveryOpWithItsAttributes) {
   const std::string text = out.str();
   for (const ops::OpSchema& schema : ops::op_schemas()) {
     EXPECT_THAT(text, HasSubstr("\n" + schema.name + " ("));
-    for (const ops::AttrSchema& attr : schema.attrs) EXPECT_THAT(text, HasSubstr("\n    " + attr.name));
+    for (const ops::AttrSchema& attr : schema.attrs)
+      EXPECT_THAT(text, HasSubstr("\n    " + attr.name));
   }
   EXPECT_THAT(text, HasSubstr("linear/1 (x, w, b?) -> y  [float]"));
   EXPECT_THAT(text, HasSubstr("cat/1 (parts*) -> y  [any]\n"));

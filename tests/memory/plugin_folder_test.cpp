@@ -1,5 +1,4 @@
-#include "host/plugin/plugin_folder.hpp"
-
+#include "host/plugin/plugin_search.hpp"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {
@@ -8,7 +7,8 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(PluginFolder, OfABuildLiesBesideTheProgramsFolder) {
-  EXPECT_EQ(plugin::plugin_folder_of("/nowhere/build/release/bin/mneme"), "/nowhere/build/release/plugins");
+  EXPECT_EQ(plugin::plugin_folder_of("/nowhere/build/release/bin/mneme"),
+            "/nowhere/build/release/plugins");
 }
 
 TEST(PluginFolder, OfAnInstallationLiesWhereItWasInstalled) {
@@ -24,7 +24,8 @@ TEST(PluginFolder, OfAnInstallationLiesWhereItWasInstalled) {
 TEST(PluginFolder, OfThisProgramIsSearchedWhereNoneIsGiven) {
   const fs::path executable = fs::read_symlink("/proc/self/exe");
   EXPECT_EQ(plugin::default_plugin_folder(), plugin::plugin_folder_of(executable));
-  EXPECT_EQ(plugin::folders_to_search({}), std::vector<std::string>{plugin::default_plugin_folder().string()});
+  EXPECT_EQ(plugin::folders_to_search({}),
+            std::vector<std::string>{plugin::default_plugin_folder().string()});
   EXPECT_EQ(plugin::folders_to_search({"/a", "/b"}), (std::vector<std::string>{"/a", "/b"}));
 }
 

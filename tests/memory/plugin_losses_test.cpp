@@ -1,7 +1,6 @@
-#include "host/plugin/plugin_losses.hpp"
-
 #include "host/base/log.hpp"
-#include "host/memory/abi/call_error.hpp"
+#include "host/memory/abi/live_call.hpp"
+#include "host/plugin/plugin_options.hpp"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {
@@ -16,7 +15,9 @@ mneme_plugin table_of(const char* losses) {
   return table;
 }
 
-plugin::LossNames names_of(const char* losses) { return plugin::read_loss_names(table_of(losses), "here"); }
+plugin::LossNames names_of(const char* losses) {
+  return plugin::read_loss_names(table_of(losses), "here");
+}
 
 std::string names_refusal(const char* losses) {
   return refusal([&] { static_cast<void>(names_of(losses)); });

@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-#include "host/base/file/sha256.hpp"
+#include "host/base/file/checksum.hpp"
 #include "host/plugin/file/plugin_file.hpp"
 #include "tests/memory/loader_support.hpp"
 
@@ -17,7 +17,8 @@ using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
 std::string refusal_of(const std::string& name, const std::vector<std::string>& folders) {
-  return refusal([&] { static_cast<void>(plugin::find_plugin(name, folders, "", "m.toml:3:5: plugin")); });
+  return refusal(
+      [&] { static_cast<void>(plugin::find_plugin(name, folders, "", "m.toml:3:5: plugin")); });
 }
 
 TEST(PluginSearch, FindsAFileByNameAndById) {
@@ -69,9 +70,10 @@ TEST(PluginSearch, TakesTheBuildThatIsPinned) {
   EXPECT_EQ(plugin::find_plugin("org.example.tier", both, sha256_file(one), ""), one);
   for (char& letter : pin) letter = static_cast<char>(std::toupper(letter));
   EXPECT_EQ(plugin::find_plugin("tier", both, pin, ""), other);
-  EXPECT_THAT(
-      refusal([&] { static_cast<void>(plugin::find_plugin("tier", both, sha256_hex("another"), "here")); }),
-      HasSubstr("several files are meant, and sha256 pins none of them"));
+  EXPECT_THAT(refusal([&] {
+                static_cast<void>(plugin::find_plugin("tier", both, sha256_hex("another"), "here"));
+              }),
+              HasSubstr("several files are meant, and sha256 pins none of them"));
 }
 
 TEST(PluginSearch, PassesOverAFolderOfTheSameName) {

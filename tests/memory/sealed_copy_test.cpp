@@ -1,5 +1,3 @@
-#include "host/plugin/file/sealed_copy.hpp"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +6,8 @@
 #include <cerrno>
 #include <thread>
 
-#include "host/base/file/sha256.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/plugin/file/plugin_file.hpp"
 #include "tests/base/ordinary_user.hpp"
 #include "tests/memory/loader_support.hpp"
 

@@ -1,9 +1,8 @@
-#include "host/plugin/trained_options.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
+#include "host/plugin/plugin_options.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -79,7 +78,8 @@ TEST(TrainedOptions, MayComeFromAnotherVersionOfThePlugin) {
 }
 
 TEST(TrainedOptions, AreWrittenWithEveryDefault) {
-  const config::Value options = plugin::trained_options(schema(), resolved("must = true\nfree = 2"));
+  const config::Value options =
+      plugin::trained_options(schema(), resolved("must = true\nfree = 2"));
   EXPECT_EQ(options, table("tau = 0.5\nwidths = [0.25, 1.0]\nbasis = 8\nunit = \"mean\"\n"
                            "must = true"));
   EXPECT_EQ(plugin::parse_options(plugin::to_text(options), "there"), options);

@@ -83,9 +83,10 @@ struct CompressiveMostUsedCase {
 };
 
 // One layer and lane after a segment. `held_before`: its compressed rows and memory.
-void expect_choice(const CompressiveMostUsedCase& c, const MemorySession& run, const MemorySession::Result& seen,
-                   const StackState& state, int64_t layer, int64_t lane,
-                   const std::pair<at::Tensor, at::Tensor>& held_before, const at::Tensor& x) {
+void expect_choice(const CompressiveMostUsedCase& c, const MemorySession& run,
+                   const MemorySession::Result& seen, const StackState& state, int64_t layer,
+                   int64_t lane, const std::pair<at::Tensor, at::Tensor>& held_before,
+                   const at::Tensor& x) {
   const auto& [compressed, memory] = held_before;
   const at::Tensor all = at::cat({memory, x}, 0);
   const int64_t leaving = std::max<int64_t>(0, all.size(0) - c.rows);

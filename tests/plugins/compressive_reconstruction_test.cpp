@@ -33,7 +33,9 @@ const std::vector<ReconstructionCase>& compressive_reconstruction_cases() {
   return all;
 }
 
-double compressive_reconstruction_tolerance_of(DType dtype) { return dtype == DType::kF64 ? 1e-12 : 1e-5; }
+double compressive_reconstruction_tolerance_of(DType dtype) {
+  return dtype == DType::kF64 ? 1e-12 : 1e-5;
+}
 
 void compare(Device device, DType dtype, const ReconstructionCase& c, std::mt19937& random) {
   ReconstructionProblem problem(random, device, dtype, c);
@@ -66,7 +68,8 @@ class ReconstructionOn : public OnDevice {};
 
 TEST_P(ReconstructionOn, EqualsTheReferenceForEveryDtypeAndShape) {
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
-    for (const ReconstructionCase& c : compressive_reconstruction_cases()) compare(GetParam(), dtype, c, random_);
+    for (const ReconstructionCase& c : compressive_reconstruction_cases())
+      compare(GetParam(), dtype, c, random_);
   }
 }
 

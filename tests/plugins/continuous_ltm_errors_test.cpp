@@ -14,7 +14,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::string kContinuousLtmErrorsSticky = "basis = 12\nwidths = [0.02, 0.1]\nsticky = true\nbins = 16\n";
+const std::string kContinuousLtmErrorsSticky =
+    "basis = 12\nwidths = [0.02, 0.1]\nsticky = true\nbins = 16\n";
 
 std::string refusal(const std::string& options) {
   try {

@@ -10,11 +10,14 @@
 namespace continuous_ltm_test {
 namespace {
 
-const std::string kContinuousLtmLanesLinear = "basis = 12\nwidths = [0.02, 0.1, 0.3]\nsamples = 9\nlambda_kl = 0.3\n";
-const std::string kContinuousLtmLanesSticky = kContinuousLtmLanesLinear + "sticky = true\nbins = 16\ntau = 0.5\n";
+const std::string kContinuousLtmLanesLinear =
+    "basis = 12\nwidths = [0.02, 0.1, 0.3]\nsamples = 9\nlambda_kl = 0.3\n";
+const std::string kContinuousLtmLanesSticky =
+    kContinuousLtmLanesLinear + "sticky = true\nbins = 16\ntau = 0.5\n";
 
 class Lanes : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(ContinuousLtm, Lanes, testing::Values(kContinuousLtmLanesLinear, kContinuousLtmLanesSticky),
+INSTANTIATE_TEST_SUITE_P(ContinuousLtm, Lanes,
+                         testing::Values(kContinuousLtmLanesLinear, kContinuousLtmLanesSticky),
                          [](const auto& options) {
                            return options.param == kContinuousLtmLanesLinear ? "Linear" : "Sticky";
                          });

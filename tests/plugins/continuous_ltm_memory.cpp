@@ -2,9 +2,9 @@
 
 #include <stdexcept>
 
-#include "host/memory/host_groups.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace continuous_ltm_test {

@@ -131,7 +131,8 @@ TEST(ContinuousLtmSignal, RepeatsWithTheSameSeed) {
 
 class Saved : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(ContinuousLtm, Saved,
-                         testing::Values(kContinuousLtmSignalRunLinear, kSticky, kSticky + "reset_tokens = 20\n"));
+                         testing::Values(kContinuousLtmSignalRunLinear, kSticky,
+                                         kSticky + "reset_tokens = 20\n"));
 
 TEST_P(Saved, ContinuesBitForBit) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {

@@ -15,7 +15,8 @@ const std::string kLinear = "basis = 12\nwidths = [0.02, 0.1, 0.3]\nsamples = 9\
 const std::string kContinuousLtmTierSticky = kLinear + "sticky = true\nbins = 16\ntau = 0.5\n";
 
 class LinearAndSticky : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(ContinuousLtm, LinearAndSticky, testing::Values(kLinear, kContinuousLtmTierSticky),
+INSTANTIATE_TEST_SUITE_P(ContinuousLtm, LinearAndSticky,
+                         testing::Values(kLinear, kContinuousLtmTierSticky),
                          [](const auto& options) {
                            return options.param == kLinear ? "Linear" : "Sticky";
                          });

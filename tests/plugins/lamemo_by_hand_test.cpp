@@ -43,10 +43,12 @@ INSTANTIATE_TEST_SUITE_P(
 void expect_state(const MemorySession::Result& seen, const StackState& state, const ByHand& by_hand,
                   int64_t layer) {
   SCOPED_TRACE(str("layer ", layer));
-  EXPECT_LE(largest_difference(context_of(state, layer), by_hand.context(layer)), kLamemoByHandSame);
+  EXPECT_LE(largest_difference(context_of(state, layer), by_hand.context(layer)),
+            kLamemoByHandSame);
   EXPECT_LE(largest_difference(lse_of(state, layer), by_hand.lse(layer)), kLamemoByHandSame);
   if (!by_hand.alpha(layer).defined()) return;
-  EXPECT_LE(largest_difference(tier_test::probe(seen, kAlpha, layer), by_hand.alpha(layer)), kLamemoByHandSame);
+  EXPECT_LE(largest_difference(tier_test::probe(seen, kAlpha, layer), by_hand.alpha(layer)),
+            kLamemoByHandSame);
 }
 
 void expect_by_hand(const Shape& shape, const Variant& variant, Norm norm, Phase phase) {

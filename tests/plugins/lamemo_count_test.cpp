@@ -140,8 +140,8 @@ class LaMemoCounts : public testing::TestWithParam<Text> {
       events.valid = [&](int64_t b, uint64_t at) {
         return b == 2 && at == 1 ? (length + 1) / 2 : length;
       };
-      tier_test::run_segment(run, state, random_ids(s, kLamemoCountLanes, length + 1, 11), s, events,
-                             {0, 1, 2}, {.probes = {kAlpha}});
+      tier_test::run_segment(run, state, random_ids(s, kLamemoCountLanes, length + 1, 11), s,
+                             events, {0, 1, 2}, {.probes = {kAlpha}});
       const int64_t before = s > 0 ? text.lengths[s - 1] : 0;
       for (int64_t b = 0; b < kLamemoCountLanes; ++b) {
         Lane& lane = lanes[static_cast<std::size_t>(b)];

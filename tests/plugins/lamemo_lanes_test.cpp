@@ -35,7 +35,9 @@ Events events() {
   return out;
 }
 
-at::Tensor lamemo_lanes_ids_of(uint64_t s) { return random_ids(800 + s, 3, kLamemoLanesLengths[s] + 1, 11); }
+at::Tensor lamemo_lanes_ids_of(uint64_t s) {
+  return random_ids(800 + s, 3, kLamemoLanesLengths[s] + 1, 11);
+}
 
 struct Alone {
   MemorySession run;
@@ -54,10 +56,12 @@ void expect_lanes_alone(const std::string& tiers, const ModelConfig& config, Pha
     alone.back()->state.set_streams({b});
   }
   for (uint64_t s = 0; s < kSegments; ++s) {
-    const auto together = tier_test::run_segment(all, state, lamemo_lanes_ids_of(s), s, events(), kAll);
+    const auto together =
+        tier_test::run_segment(all, state, lamemo_lanes_ids_of(s), s, events(), kAll);
     for (int64_t b = 0; b < 3; ++b) {
       Alone& lane = *alone[static_cast<std::size_t>(b)];
-      const auto own = tier_test::run_segment(lane.run, lane.state, lamemo_lanes_ids_of(s), s, events(), {b});
+      const auto own =
+          tier_test::run_segment(lane.run, lane.state, lamemo_lanes_ids_of(s), s, events(), {b});
       const int64_t valid = events().valid(b, s);
       EXPECT_LE(
           largest_difference(together.nll[b].narrow(0, 0, valid), own.nll[0].narrow(0, 0, valid)),
@@ -112,7 +116,8 @@ TEST_P(LaMemoLanes, MayBeInAnyOrder) {
     MemorySession run = session(text, GetParam().config());
     StackState a = run.fresh(3), b = run.fresh(3);
     for (uint64_t s = 0; s < kSegments; ++s) {
-      const auto straight = tier_test::run_segment(run, a, lamemo_lanes_ids_of(s), s, events(), kAll);
+      const auto straight =
+          tier_test::run_segment(run, a, lamemo_lanes_ids_of(s), s, events(), kAll);
       const auto moved = tier_test::run_segment(run, b, lamemo_lanes_ids_of(s), s, events(), order);
       EXPECT_LE(
           largest_difference(moved.nll, straight.nll.index_select(0, at::tensor(order, at::kLong))),
@@ -129,7 +134,8 @@ TEST_P(LaMemoLanes, KeepANanToThemselves) {
     MemorySession run = session(text, GetParam().config());
     StackState clean = run.fresh(3), dirty = run.fresh(3);
     for (uint64_t s = 0; s < kSegments; ++s) {
-      const at::Tensor a = run.nll(clean, lamemo_lanes_ids_of(s)), b = run.nll(dirty, lamemo_lanes_ids_of(s));
+      const at::Tensor a = run.nll(clean, lamemo_lanes_ids_of(s)),
+                       b = run.nll(dirty, lamemo_lanes_ids_of(s));
       for (const int64_t lane : {0, 2})
         EXPECT_TRUE(at::equal(a[lane], b[lane])) << "lane " << lane << ", segment " << s;
       // Rows that forget are well again once those of the NaN have left.

@@ -98,7 +98,8 @@ TEST(LaMemoState, KeepsTheNewestRowsWhereEvaluationHasFewer) {
 TEST(LaMemoState, FillsUpWhereEvaluationHasRoomForMore) {
   for (const Variant& variant : kVariants) {
     SCOPED_TRACE(variant.name);
-    MemorySession run = session(lamemo_state_with(5, variant, "eval_rows = 17\n"), variant.config());
+    MemorySession run =
+        session(lamemo_state_with(5, variant, "eval_rows = 17\n"), variant.config());
     StackState small = run.fresh(2);
     for (uint64_t s = 0; s < 3; ++s) run.nll(small, ids_of(s));
     StackState large = reloaded(run, small, Phase::kEvaluation);

@@ -20,7 +20,9 @@ using mneme::backbone::random_tensor;
 constexpr double kSame = 1e-12;
 const std::vector<int64_t> kUneven = {6, 4, 6, 1, 1, 5, 2, 6};
 
-at::Tensor lamemo_tier_ids_of(uint64_t s, int64_t length) { return random_ids(700 + s, 2, length + 1, 11); }
+at::Tensor lamemo_tier_ids_of(uint64_t s, int64_t length) {
+  return random_ids(700 + s, 2, length + 1, 11);
+}
 
 // Every row of these slots (of every layer, or of one) has the value.
 tier_test::Edit filled(const std::string& slot, double value) {

@@ -1,13 +1,12 @@
 // Every op function of the C++ layer against the host's op set: names, numbers of inputs, attribute
 // names and types.
-#include "host/ops/ops.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
+#include "host/ops/op_table.hpp"
 #include "mneme/plugin.hpp"
 #include "tests/sdk/fake_host.hpp"
 
@@ -15,9 +14,9 @@ namespace {
 
 using mneme::DType;
 using mneme::Tensor;
-using ops::OpSchema;
 using mneme::test::FakeHost;
 using mneme::test::OpRecord;
+using ops::OpSchema;
 
 // Hooks name every op without its namespace: a memory's class has those whose arguments say nothing
 // of it.

@@ -1,10 +1,10 @@
-#include "host/tensor/bf16.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>
+
+#include "host/tensor/dense_product.hpp"
 
 namespace mneme::train {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "host/base/file/file.hpp"
+#include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/run/checkpoint/checkpoint_checksum.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -106,7 +106,7 @@ TEST(run::Checkpoint, CountsEvaluationsWithoutABestOne) {
   const test::TemporaryFolder folder;
   const optim::Adam optimizer(session.runtime().parameters(), {});
   run::write_checkpoint(folder / "nan.safetensors", session.runtime(), optimizer, session.state(),
-                   progress);
+                        progress);
   EXPECT_EQ(run::Checkpoint::open(folder / "nan.safetensors").progress().valid, progress.valid);
 }
 
@@ -184,7 +184,8 @@ TEST(run::Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
     if (has_more) writer.add_copy("model.more", DType::F32, {1}, &value);
     for (const auto& [key, text] : original.metadata()) writer.set_metadata(key, text);
     writer.write(folder / "changed.safetensors");
-    return error_of([&] { static_cast<void>(run::Checkpoint::open(folder / "changed.safetensors")); });
+    return error_of(
+        [&] { static_cast<void>(run::Checkpoint::open(folder / "changed.safetensors")); });
   };
   EXPECT_THAT(copy("", false), "no error");
   EXPECT_THAT(copy("model.embedding.0.weight", false),
@@ -197,7 +198,8 @@ TEST(run::Checkpoint, RefusesAnotherModelListingTheDifferences) {
   run::Runtime wider(small_experiment("", {"model.width=32", "model.ff=40"}), {});
   const auto before = weights_of(wider);
   const std::string error = error_of([&] {
-    static_cast<void>(run::Checkpoint::open(file.path()).load_weights(wider, config::Carry::kRefuse));
+    static_cast<void>(
+        run::Checkpoint::open(file.path()).load_weights(wider, config::Carry::kRefuse));
   });
   EXPECT_THAT(error, StartsWith("2: "));
   EXPECT_THAT(error, HasSubstr("the checkpoint belongs to another model"));
@@ -205,11 +207,12 @@ TEST(run::Checkpoint, RefusesAnotherModelListingTheDifferences) {
   EXPECT_THAT(error, HasSubstr("more"));
   EXPECT_TRUE(is_same(before, weights_of(wider)));
   run::Runtime shallow(small_experiment("", {"model.layers=1"}), {});
-  EXPECT_THAT(error_of([&] {
-                static_cast<void>(
-                    run::Checkpoint::open(file.path()).load_weights(shallow, config::Carry::kRefuse));
-              }),
-              HasSubstr("the model has no such parameter"));
+  EXPECT_THAT(
+      error_of([&] {
+        static_cast<void>(
+            run::Checkpoint::open(file.path()).load_weights(shallow, config::Carry::kRefuse));
+      }),
+      HasSubstr("the model has no such parameter"));
 }
 
 TEST(run::Checkpoint, RefusesToResumeWithOtherSettings) {
@@ -310,7 +313,8 @@ TEST(run::Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
 TEST(run::Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
   const CheckpointFile file(small_experiment(fitted("tau = 0.25")));
   const auto path = file.without_metadata("options");
-  run::Runtime same(small_experiment(fitted("tau = 0.25")), {}), other(small_experiment(fitted()), {});
+  run::Runtime same(small_experiment(fitted("tau = 0.25")), {}),
+      other(small_experiment(fitted()), {});
   const run::Checkpoint checkpoint = run::Checkpoint::open(path);
   EXPECT_TRUE(checkpoint.load_weights(same, config::Carry::kRefuse).empty());
   EXPECT_THAT(

@@ -65,7 +65,8 @@ TEST(Device, SetsThreads) {
   tensor::set_threads(0);
   EXPECT_EQ(tensor::threads(), std::max(1U, std::thread::hardware_concurrency()));
   was == nullptr ? ::unsetenv("OMP_NUM_THREADS") : ::setenv("OMP_NUM_THREADS", kept.c_str(), 1);
-  EXPECT_THAT(test::error_of([] { tensor::set_threads(-1); }), StartsWith("2: threads: wrong number"));
+  EXPECT_THAT(test::error_of([] { tensor::set_threads(-1); }),
+              StartsWith("2: threads: wrong number"));
   tensor::set_threads(before);
 }
 

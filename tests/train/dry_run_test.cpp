@@ -3,10 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
@@ -173,8 +173,8 @@ std::int64_t measured_peak(const config::Experiment& experiment) {
   return resident("VmHWM:") - before;
 }
 
-// An experiment and its largest consumer. Each in a process of its own (ctest runs tests one by one),
-// so that no other's freed memory is counted or used.
+// An experiment and its largest consumer. Each in a process of its own (ctest runs tests one by
+// one), so that no other's freed memory is counted or used.
 struct PeakCase {
   const char* name;
   const char* memory;
@@ -185,14 +185,17 @@ struct PeakCase {
 class MemoryEstimatePeak : public testing::TestWithParam<PeakCase> {};
 INSTANTIATE_TEST_SUITE_P(
     Train, MemoryEstimatePeak,
-    testing::Values(
-        PeakCase{"activations", "[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 256\n",
-                 {"train.segment=256", "model.layers=4"}},
-        PeakCase{"activations_without_dropout", "",
-                 {"train.segment=512", "model.dropout=0.0", "model.attention_dropout=0.0"}},
-        PeakCase{"parameters", "", {"train.segment=8", "data.alphabet=60000"}},
-        PeakCase{"riders", "[[memory.tier]]\nplugin = \"test_riders\"\nrows = 128\n",
-                 {"train.segment=128", "model.layers=4"}}),
+    testing::Values(PeakCase{"activations",
+                             "[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 256\n",
+                             {"train.segment=256", "model.layers=4"}},
+                    PeakCase{
+                        "activations_without_dropout",
+                        "",
+                        {"train.segment=512", "model.dropout=0.0", "model.attention_dropout=0.0"}},
+                    PeakCase{"parameters", "", {"train.segment=8", "data.alphabet=60000"}},
+                    PeakCase{"riders",
+                             "[[memory.tier]]\nplugin = \"test_riders\"\nrows = 128\n",
+                             {"train.segment=128", "model.layers=4"}}),
     [](const auto& made) { return made.param.name; });
 
 // The estimate is meant to say whether a training fits: within a factor of 1.5 of the measured
@@ -231,7 +234,8 @@ TEST(run::MemoryEstimate, NamesTheLargestConsumersAndTheKeysToLower) {
 
 TEST(run::MemoryEstimate, KnowsFailedAllocations) {
   EXPECT_TRUE(run::is_out_of_memory(std::bad_alloc()));
-  EXPECT_TRUE(run::is_out_of_memory(std::runtime_error("CUDA out of memory. Tried to allocate 2 GiB")));
+  EXPECT_TRUE(
+      run::is_out_of_memory(std::runtime_error("CUDA out of memory. Tried to allocate 2 GiB")));
   EXPECT_FALSE(run::is_out_of_memory(std::runtime_error("the memory is empty")));
   try {
     static_cast<void>(torch::empty({int64_t{1} << 50}, at::kDouble));

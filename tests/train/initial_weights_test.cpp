@@ -1,14 +1,13 @@
-#include "host/weights/initial_weights.hpp"
-
 #include <gmock/gmock.h>
 
-#include "host/base/json.hpp"
 #include "host/base/log.hpp"
-#include "host/tensor/torch.hpp"
+#include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
-#include "host/weights/import.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
+#include "host/weights/official_weights.hpp"
+#include "host/weights/weight_files.hpp"
 #include "tests/base/file_size_limit.hpp"
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -17,12 +16,12 @@
 namespace mneme::test {
 namespace {
 
+using run::Runtime;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using weights::InitialWeights;
-using run::Runtime;
 using train::Session;
+using weights::InitialWeights;
 
 // A run of a few steps in a folder, and another seed's runtime to fill from it.
 class InitialWeightsOfARun : public ::testing::Test {

@@ -16,7 +16,9 @@ struct MemoriesCase {
   std::string name;
   std::string memory;
 
-  friend std::ostream& operator<<(std::ostream& out, const MemoriesCase& c) { return out << c.name; }
+  friend std::ostream& operator<<(std::ostream& out, const MemoriesCase& c) {
+    return out << c.name;
+  }
 };
 
 class MemoryTraining : public testing::TestWithParam<std::tuple<std::string, MemoriesCase>> {};
@@ -50,11 +52,12 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values("f64", "f32", "bf16"),
         testing::Values(MemoriesCase{"xl_cache", test::xl_cache(8)},
                         MemoriesCase{"knn", tier("test_knn", "rows = 12\nneighbours = 3")},
-                        MemoriesCase{"infini", test::infini()}, MemoriesCase{"everything", tier("test_everything")},
+                        MemoriesCase{"infini", test::infini()},
+                        MemoriesCase{"everything", tier("test_everything")},
                         MemoriesCase{"everything_before", tier("test_everything", "before = true")},
                         MemoriesCase{"riders", tier("test_riders", "rows = 5")},
                         MemoriesCase{"all", test::xl_cache(4) + tier("test_knn", "rows = 12") +
-                                        test::infini() + tier("test_riders", "rows = 5")})),
+                                                test::infini() + tier("test_riders", "rows = 5")})),
     [](const auto& made) { return std::get<1>(made.param).name + "_" + std::get<0>(made.param); });
 
 }  // namespace

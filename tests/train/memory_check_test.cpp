@@ -1,16 +1,15 @@
 // A model that does not fit is refused before anything of it is allocated.
-#include "host/memory/host_groups.hpp"
-#include "host/run/footprint/memory_check.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 
 #include "host/base/error.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/run/footprint.hpp"
+#include "host/run/sweep.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
-#include "host/run/sweep.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -34,7 +33,8 @@ run::RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t
   return options;
 }
 
-std::string memory_check_training_error(const config::Experiment& experiment, const run::RuntimeOptions& options) {
+std::string memory_check_training_error(const config::Experiment& experiment,
+                                        const run::RuntimeOptions& options) {
   return error_of([&] {
     SessionOptions session;
     session.runtime = options;
@@ -65,7 +65,8 @@ TEST(MemoryCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
   const std::int64_t made = run::estimate_memory(runtime).total();
   EXPECT_GE(outline, made);  // the runtime does not know of slots
   EXPECT_LT(outline, made + made / 10);
-  EXPECT_GE(run::outline_evaluation(experiment, options).total(), run::estimate_evaluation(runtime).total());
+  EXPECT_GE(run::outline_evaluation(experiment, options).total(),
+            run::estimate_evaluation(runtime).total());
 }
 
 // Half a petabyte of weights: what was made before the refusal would fail otherwise.
@@ -82,7 +83,8 @@ TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
   SessionOptions session;
   session.folder = folder / "run";
   Session(experiment, std::move(session)).train();
-  const run::Checkpoint checkpoint = run::RunFolder::open(folder / "run").open_checkpoint("last", "test");
+  const run::Checkpoint checkpoint =
+      run::RunFolder::open(folder / "run").open_checkpoint("last", "test");
   run::RuntimeOptions options = with_free(experiment, 0);
   config::Experiment larger = experiment;
   larger.memory = small_experiment(xl_cache(2000)).memory;

@@ -1,9 +1,8 @@
-#include "host/run/metrics/metrics_file.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "host/base/file/file.hpp"
+#include "host/run/record/metrics.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {

@@ -59,8 +59,8 @@ TEST_P(AdamKinds, AgreeWithPlainLoopsForEveryGroup) {
   const auto [kind, dtype] = GetParam();
   // 37 and 5 x 13 are no multiples of a vector register.
   std::vector<optim::TrainableParameter> parameters = {{"a", leaf({37}, dtype, 1), 1e-2, 0.0},
-                                                {"b", leaf({5, 13}, dtype, 2), 1e-2, 0.1},
-                                                {"c", leaf({1}, dtype, 3), 3e-3, 0.0}};
+                                                       {"b", leaf({5, 13}, dtype, 2), 1e-2, 0.1},
+                                                       {"c", leaf({1}, dtype, 3), 3e-3, 0.0}};
   const optim::AdamOptions options{.kind = kind, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
   optim::Adam adam(parameters, options);
   std::vector<NaiveAdam> naive;
@@ -101,8 +101,9 @@ TEST(optim::Adam, CouplesTheDecayAndAdamWDoesNot) {
 }
 
 TEST(optim::Adam, SkipsParametersWithoutGradient) {
-  std::vector<optim::TrainableParameter> parameters = {{"used", leaf({3}, at::kDouble, 1), 0.1, 0.5},
-                                                {"unused", leaf({3}, at::kDouble, 2), 0.1, 0.5}};
+  std::vector<optim::TrainableParameter> parameters = {
+      {"used", leaf({3}, at::kDouble, 1), 0.1, 0.5},
+      {"unused", leaf({3}, at::kDouble, 2), 0.1, 0.5}};
   optim::Adam adam(parameters, {});
   for (const auto& parameter : parameters) set_gradient(parameter, torch::ones({3}));
   adam.step(1.0);
@@ -120,8 +121,8 @@ TEST(optim::Adam, SkipsParametersWithoutGradient) {
 
 TEST(optim::Adam, ClipsTheGlobalNorm) {
   std::vector<optim::TrainableParameter> parameters = {{"a", leaf({2}, at::kDouble, 1), 0.1, 0.0},
-                                                {"b", leaf({1}, at::kDouble, 2), 0.1, 0.0},
-                                                {"c", leaf({4}, at::kDouble, 3), 0.1, 0.0}};
+                                                       {"b", leaf({1}, at::kDouble, 2), 0.1, 0.0},
+                                                       {"c", leaf({4}, at::kDouble, 3), 0.1, 0.0}};
   optim::Adam adam(parameters, {});
   EXPECT_EQ(adam.gradient_norm().item<double>(), 0.0);  // no gradient at all
   set_gradient(parameters[0], torch::tensor({2.0, 3.0}, at::kDouble));
@@ -138,8 +139,8 @@ TEST(optim::Adam, ClipsTheGlobalNorm) {
 
 TEST(optim::Adam, NamesGradientsThatAreNotFinite) {
   std::vector<optim::TrainableParameter> parameters = {{"fine", leaf({2}, at::kFloat, 1), 0.1, 0.0},
-                                                {"nan", leaf({2}, at::kFloat, 2), 0.1, 0.0},
-                                                {"inf", leaf({2}, at::kFloat, 3), 0.1, 0.0}};
+                                                       {"nan", leaf({2}, at::kFloat, 2), 0.1, 0.0},
+                                                       {"inf", leaf({2}, at::kFloat, 3), 0.1, 0.0}};
   optim::Adam adam(parameters, {});
   set_gradient(parameters[0], torch::ones({2}));
   set_gradient(parameters[1], torch::tensor({1.0, std::nan("")}));

@@ -1,14 +1,14 @@
 // A run continues on the data and with the plugins that it began with.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/log.hpp"
 #include "host/base/file/safetensors.hpp"
-#include "host/base/file/sha256.hpp"
+#include "host/base/log.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/log_capture.hpp"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 
 namespace mneme::test {
 

@@ -4,17 +4,17 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <atomic>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
 #include "host/base/file/file.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
-#include "host/run/run_summary.hpp"
+#include "host/run/record/run_writer.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/train/session.hpp"
 #include "tests/base/file_size_limit.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -260,7 +260,8 @@ TEST(run::RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
       }
     });
     while (!is_running) continue;
-    const std::string error = error_of([&] { static_cast<void>(run::RunWriter::create(run, runtime)); });
+    const std::string error =
+        error_of([&] { static_cast<void>(run::RunWriter::create(run, runtime)); });
     is_over = true;
     other.join();
     was_faster = error != "no error";
@@ -346,7 +347,8 @@ TEST(run::RunFolder, ContinuesFromAnEarlierCheckpoint) {
   options.checkpoint = "4";
   const auto resumed = Session::resume(folder / "moved", std::move(options));
   EXPECT_EQ(resumed->step(), 4);
-  EXPECT_THAT(run::RunFolder::open(folder / "moved").checkpoints().steps(), testing::ElementsAre(2, 4));
+  EXPECT_THAT(run::RunFolder::open(folder / "moved").checkpoints().steps(),
+              testing::ElementsAre(2, 4));
   resumed->train();
   EXPECT_TRUE(is_same(weights, weights_of(resumed->runtime())));
   EXPECT_EQ(timeless_metrics(folder / "moved"), expected);

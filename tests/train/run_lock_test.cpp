@@ -1,5 +1,3 @@
-#include "host/run/run_lock.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,7 +6,8 @@
 #include <filesystem>
 
 #include "host/base/file/file.hpp"
-#include "host/run/metrics/host_name.hpp"
+#include "host/run/record/metrics.hpp"
+#include "host/run/run_folder.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {

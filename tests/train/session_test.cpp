@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "host/base/error.hpp"
-#include "host/base/file/sha256.hpp"
+#include "host/base/file/checksum.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -225,10 +225,12 @@ TEST(run::Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
   EXPECT_FALSE(is_same(weights_of(a), weights_of(b)));
   b.copy_parameters(a);
   EXPECT_TRUE(is_same(weights_of(a), weights_of(b)));
-  run::Runtime more(small_experiment(infini()), {}), wider(small_experiment("", {"model.ff=32"}), {});
+  run::Runtime more(small_experiment(infini()), {}),
+      wider(small_experiment("", {"model.ff=32"}), {});
   EXPECT_THAT(error_of([&] { a.copy_parameters(more); }), HasSubstr("different numbers"));
   EXPECT_THAT(error_of([&] { a.copy_parameters(wider); }), HasSubstr("different parameters"));
-  run::Runtime half(small_experiment(fitted()), {}), quarter(small_experiment(fitted("tau = 0.25")), {});
+  run::Runtime half(small_experiment(fitted()), {}),
+      quarter(small_experiment(fitted("tau = 0.25")), {});
   EXPECT_THAT(error_of([&] { quarter.copy_parameters(half); }),
               HasSubstr("tau = 0.25, trained with 0.5"));
 }

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "host/base/error.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/run/run_description.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 

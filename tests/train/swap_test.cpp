@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/run/sweep.hpp"
+#include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -169,7 +169,7 @@ class SweepTest : public testing::Test {
     return evaluated(runtime);
   }
   static run::SweepResult evaluate(run::Sweep& sweep, const std::string& name,
-                              const config::MemoryConfig& memory) {
+                                   const config::MemoryConfig& memory) {
     return sweep.evaluate({name, memory}, data::Split::kValid,
                           [](run::Runtime&) { return eval::Options{}; });
   }
@@ -249,8 +249,9 @@ TEST_F(SweepTest, SaysWhatToLowerWhenMemoryRunsOut) {
   const run::Checkpoint checkpoint = trained("");
   run::Sweep sweep(checkpoint, experiment_, options_);
   const auto failing = [&](const auto& error) {
-    const run::SweepResult result = sweep.evaluate({"x", memory_of("")}, data::Split::kValid,
-                                              [&](run::Runtime&) -> eval::Options { throw error; });
+    const run::SweepResult result =
+        sweep.evaluate({"x", memory_of("")}, data::Split::kValid,
+                       [&](run::Runtime&) -> eval::Options { throw error; });
     return std::string(result.error->what());
   };
   EXPECT_THAT(failing(std::bad_alloc()),
@@ -284,12 +285,14 @@ TEST_F(SweepTest, ExtrapolatesByMultiplesOfTheSegment) {
 
 TEST_F(SweepTest, SaysWhichSizesThereAre) {
   run::Runtime runtime(small_experiment(infini() + xl_cache(8)), {});
-  EXPECT_THAT(test::error_of([&] { static_cast<void>(run::find_size_option(runtime.stack(), "row")); }),
-              testing::AllOf(StartsWith("2: extrapolation: no tier has an integer option \"row\""),
-                             HasSubstr("did you mean \"rows\"")));
+  EXPECT_THAT(
+      test::error_of([&] { static_cast<void>(run::find_size_option(runtime.stack(), "row")); }),
+      testing::AllOf(StartsWith("2: extrapolation: no tier has an integer option \"row\""),
+                     HasSubstr("did you mean \"rows\"")));
   run::Runtime none(small_experiment(), {});
-  EXPECT_THAT(test::error_of([&] { static_cast<void>(run::find_size_option(none.stack(), "rows")); }),
-              HasSubstr("a memory without tiers"));
+  EXPECT_THAT(
+      test::error_of([&] { static_cast<void>(run::find_size_option(none.stack(), "rows")); }),
+      HasSubstr("a memory without tiers"));
 }
 
 TEST(DistinctNames, NumbersEqualNames) {

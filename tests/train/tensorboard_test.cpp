@@ -1,15 +1,14 @@
-#include "host/run/metrics/tensorboard.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
+#include "host/run/record/metrics.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/event_reader.hpp"
 
@@ -87,8 +86,9 @@ TEST(run::EventFile, OfAResumedRunSortsBehindAndTellsWhereItBegins) {
 TEST(run::EventFile, NamesAFolderThatCannotBeMade) {
   const test::TemporaryFolder folder;
   folder.write("file", "");
-  EXPECT_THAT(error_of([&] { static_cast<void>(run::EventFile::create(folder / "file/events", 0)); }),
-              AllOf(StartsWith("1: "), HasSubstr("file/events"), HasSubstr("cannot be made")));
+  EXPECT_THAT(
+      error_of([&] { static_cast<void>(run::EventFile::create(folder / "file/events", 0)); }),
+      AllOf(StartsWith("1: "), HasSubstr("file/events"), HasSubstr("cannot be made")));
 }
 
 TEST(run::TensorBoard, ShowsTrainingAndEvaluations) {

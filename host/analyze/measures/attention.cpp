@@ -1,8 +1,15 @@
 #include "host/analyze/measures/attention.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <utility>
 
+#include "host/analyze/measures/regression.hpp"
 #include "host/base/error.hpp"
+#include "host/base/random.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::analyze {
 
@@ -79,6 +86,236 @@ std::vector<AttendedToken> TokenAttention::overall(std::size_t count) const {
     for (const auto& [at, mass] : masses) sums[at] += mass;
   }
   return largest(sums, count);
+}
+
+namespace {
+
+constexpr const char* kAlpha = "memory.alpha";
+
+[[noreturn]] void throw_alpha(const Place& place, const std::string& failed,
+                              const std::string& expected, const std::string& got) {
+  throw_run({.where = str("tier ", place.tier, ", layer ", place.layer, ", probe ", kAlpha),
+             .failed = failed,
+             .expected = expected,
+             .got = got});
+}
+
+// The mean over heads of one lane's rows; empty when it lacks one. rows [M,H].
+std::vector<double> means_of(const Place& place, const at::Tensor& rows) {
+  const auto alpha = rows.accessor<double, 2>();
+  std::vector<double> means;
+  for (std::int64_t m = 0; m < alpha.size(0); ++m) {
+    double sum = 0.0;
+    for (std::int64_t h = 0; h < alpha.size(1); ++h) {
+      const double value = alpha[m][h];
+      if (std::isnan(value)) return {};
+      constexpr double kRounding = 1e-4;  // of alphas that were computed in low precision
+      if (value < -kRounding || value > 1.0 + kRounding) {
+        throw_alpha(place, "is no weight", "numbers in [0, 1]", str(value));
+      }
+      sum += value;
+    }
+    means.push_back(sum / static_cast<double>(alpha.size(1)));
+  }
+  return means;
+}
+
+}  // namespace
+
+const std::set<std::string, std::less<>>& AlphaByPlace::wanted_probes() {
+  static const std::set<std::string, std::less<>> names = {kAlpha};
+  return names;
+}
+
+void AlphaByPlace::add(const std::map<std::string, at::Tensor>& probes) {
+  for (const auto& [key, tensor] : probes) {
+    const std::optional<Place> place = place_of_probe(key, kAlpha);
+    if (!place) continue;
+    if (tensor.dim() != 3 || tensor.size(2) == 0) {
+      throw_alpha(*place, "has the wrong shape", "[lanes, rows, heads]",
+                  list_text(tensor.sizes().vec()));
+    }
+    const at::Tensor alpha = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
+    const auto rows = static_cast<std::size_t>(alpha.size(1));
+    for (std::int64_t b = 0; rows > 0 && b < alpha.size(0); ++b) {
+      const std::vector<double> means = means_of(*place, alpha[b]);
+      Layer& layer = sums_[*place];
+      if (means.empty() || rows < layer.alpha.size()) continue;
+      if (rows > layer.alpha.size()) layer = {.alpha = std::vector<double>(rows), .segments = 0};
+      for (std::size_t m = 0; m < rows; ++m) layer.alpha[m] += means[m];
+      ++layer.segments;
+    }
+  }
+}
+
+std::map<Place, AlphaByPlace::Layer> AlphaByPlace::layers() const {
+  std::map<Place, Layer> out;
+  for (const auto& [place, sums] : sums_) {
+    if (sums.segments == 0) continue;
+    Layer& layer = out[place] = sums;
+    for (double& alpha : layer.alpha) alpha /= static_cast<double>(sums.segments);
+  }
+  return out;
+}
+
+double Density::below(double place) const {
+  return 0.5 * std::erfc((mean - place) / (deviation * std::numbers::sqrt2));
+}
+
+std::vector<double> masses_between(std::span<const Density> densities,
+                                   std::span<const double> edges) {
+  std::vector<double> masses(edges.empty() ? 0 : edges.size() - 1);
+  for (const Density& density : densities) {
+    double before = masses.empty() ? 0.0 : density.below(edges.front());
+    for (std::size_t i = 0; i < masses.size(); ++i) {
+      const double next = density.below(edges[i + 1]);
+      masses[i] += next - before;
+      before = next;
+    }
+  }
+  return masses;
+}
+
+std::vector<double> even_edges(std::size_t bins) {
+  std::vector<double> edges(bins + 1);
+  for (std::size_t k = 0; k <= bins; ++k) {
+    edges[k] = static_cast<double>(k) / static_cast<double>(bins);
+  }
+  return edges;
+}
+
+namespace {
+
+constexpr const char* kMass = "memory.mass";
+constexpr const char* kCounts = "memory.regions";
+
+using Counts = std::array<std::int64_t, 3>;
+
+[[noreturn]] void throw_regions(const Place& place, const std::string& expected,
+                                const std::string& got) {
+  throw_run({.where = str("tier ", place.tier, ", layer ", place.layer, ", probe ", kCounts),
+             .failed = str("does not go with ", kMass),
+             .expected = expected,
+             .got = got});
+}
+
+std::int64_t total_of(const Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+// What each lane has in each region.
+std::vector<Counts> counts_of(const std::map<std::string, at::Tensor>& probes, const Place& place,
+                              const at::Tensor& mass) {
+  const auto found = probes.find(str(place.tier, '.', place.layer, '.', kCounts));
+  if (found == probes.end()) throw_regions(place, "three numbers for each lane", "nothing");
+  const at::Tensor& given = found->second;
+  if (mass.dim() != 2 || given.sizes() != at::IntArrayRef({mass.size(0), 3})) {
+    throw_regions(
+        place, "[lanes, 3] for a mass [lanes, places]",
+        str(list_text(given.sizes().vec()), " for a mass of ", list_text(mass.sizes().vec())));
+  }
+  const at::Tensor numbers = given.to(at::kCPU, at::kLong).contiguous();
+  const std::int64_t* const first = numbers.const_data_ptr<std::int64_t>();
+  std::vector<Counts> lanes(static_cast<std::size_t>(mass.size(0)));
+  for (std::size_t b = 0; b < lanes.size(); ++b) {
+    std::copy_n(first + 3 * b, 3, lanes[b].begin());
+    if (std::ranges::min(lanes[b]) < 0 || total_of(lanes[b]) > mass.size(1)) {
+      throw_regions(place, str("at most ", mass.size(1), " places together"),
+                    str("lane ", b, " with ", lanes[b][0], " + ", lanes[b][1], " + ", lanes[b][2]));
+    }
+  }
+  return lanes;
+}
+
+}  // namespace
+
+double MassByRegion::Layer::total(std::size_t region) const {
+  const auto begin = share.begin() + first(region);
+  return std::accumulate(begin, begin + places.at(region), 0.0);
+}
+
+std::int64_t MassByRegion::Layer::first(std::size_t region) const {
+  return std::accumulate(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(region),
+                         std::int64_t{0});
+}
+
+const std::set<std::string, std::less<>>& MassByRegion::wanted_probes() {
+  static const std::set<std::string, std::less<>> names = {kMass, kCounts};
+  return names;
+}
+
+void MassByRegion::add(const std::map<std::string, at::Tensor>& probes) {
+  for (const auto& [key, tensor] : probes) {
+    const std::optional<Place> place = place_of_probe(key, kMass);
+    if (!place) continue;
+    const std::vector<Counts> lanes = counts_of(probes, *place, tensor);
+    const at::Tensor mass = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
+    const auto count = static_cast<std::size_t>(mass.size(1));
+    const double* shares = mass.const_data_ptr<double>();
+    for (const Counts& places : lanes) {
+      const double* const own = std::exchange(shares, shares + count);
+      if (total_of(places) < mass.size(1)) continue;
+      Layer& layer = sums_[*place];
+      if (count < layer.share.size()) continue;
+      if (places != layer.places) {
+        layer = {.places = places, .share = std::vector<double>(count), .segments = 0};
+      }
+      for (std::size_t i = 0; i < count; ++i) layer.share[i] += own[i];
+      ++layer.segments;
+    }
+  }
+}
+
+std::map<Place, MassByRegion::Layer> MassByRegion::layers() const {
+  std::map<Place, Layer> out = sums_;
+  for (auto& [place, layer] : out) {
+    for (double& share : layer.share) share /= static_cast<double>(layer.segments);
+  }
+  return out;
+}
+
+RowSource white_noise(std::int64_t width, std::uint64_t seed) {
+  return autoregressive(width, 0.0, seed);
+}
+
+RowSource autoregressive(std::int64_t width, double coefficient, std::uint64_t seed) {
+  if (!(std::abs(coefficient) < 1.0)) {
+    throw_usage({.where = "autoregressive rows",
+                 .failed = "the rows would grow without bound",
+                 .expected = "a coefficient between -1 and 1",
+                 .got = format_exact(coefficient)});
+  }
+  const double scale = std::sqrt(1.0 - coefficient * coefficient);
+  std::vector<double> last;
+  return [=, random = Random(seed, {"analyze", "rows"})](std::int64_t count) mutable {
+    at::Tensor rows = torch::empty({count, width}, at::kDouble);
+    double* out = rows.mutable_data_ptr<double>();
+    for (std::int64_t t = 0; t < count; ++t) {
+      const bool is_first = last.empty();
+      last.resize(static_cast<std::size_t>(width));
+      for (double& x : last) {
+        const double noise = random.normal();
+        x = is_first ? noise : coefficient * x + scale * noise;
+        *out++ = x;
+      }
+    }
+    return rows;
+  };
+}
+
+RowSource given_rows(at::Tensor rows) {
+  std::int64_t next = 0;
+  return [rows = std::move(rows), next](std::int64_t count) mutable {
+    if (next + count > rows.size(0)) {
+      throw_usage({.where = "given rows",
+                   .failed = "there are too few",
+                   .expected = str("at least ", next + count),
+                   .got = str(rows.size(0)),
+                   .hint = "ask for shorter segments or fewer updates"});
+    }
+    next += count;
+    return rows.narrow(0, next - count, count).to(at::kDouble);
+  };
 }
 
 }  // namespace mneme::analyze

@@ -1,8 +1,14 @@
 // Where in its memory a layer looks, and at which tokens of the past.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <array>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "host/analyze/trace.hpp"
@@ -65,5 +71,87 @@ class TokenAttention {
 // The mass that densities together have in each token's cells.
 [[nodiscard]] std::map<std::int64_t, double> token_masses(std::span<const Density> densities,
                                                           const MemorySpace& space);
+
+// How much each memory row keeps of what it had, by its place in the memory.
+
+// The mean over segments, lanes and heads of alpha [LaMemo, eq. 11], the weight of a row's carried
+// context against what the row sees of the new tokens [fig. 6]. Memories publish
+//
+//   memory.alpha  [B,M,H]: of each row that rides with the segment, oldest first; NaN where a lane
+//                 has no such row
+//
+// Only full memories count: segments of the most rows that the place has shown, and lanes that have
+// all of them.
+class AlphaByPlace {
+ public:
+  struct Layer {
+    std::vector<double> alpha;  // [M]
+    std::int64_t segments = 0;  // of one lane each
+  };
+
+  [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
+  // One segment's probes. Error (kRun) naming tier, layer and probe for another shape and for an
+  // alpha outside [0, 1].
+  void add(const std::map<std::string, at::Tensor>& probes);
+  [[nodiscard]] std::map<Place, Layer> layers() const;
+  [[nodiscard]] bool is_empty() const { return sums_.empty(); }
+
+ private:
+  std::map<Place, Layer> sums_;
+};
+
+// Normal attention densities over a memory that lies on [0,1].
+
+// The attention of one query and head: N(mean, deviation^2) [infinity-former, eq. 9].
+struct Density {
+  double mean = 0.0;
+  double deviation = 1.0;  // above 0
+
+  // Its mass below a place.
+  [[nodiscard]] double below(double place) const;
+};
+
+// The mass that the densities together have between neighbouring edges (ascending): one number
+// fewer than edges. What lies outside of the edges is left out.
+[[nodiscard]] std::vector<double> masses_between(std::span<const Density> densities,
+                                                 std::span<const double> edges);
+
+// Edges 0, 1/bins, ..., 1.
+[[nodiscard]] std::vector<double> even_edges(std::size_t bins);
+
+// How a layer's attention is shared out between a compressed memory, the memory and the segment.
+
+// The mean over segments and lanes of the attention that each place gets, oldest first [Compressive
+// Transformer, fig. 2]. Memories publish
+//
+//   memory.mass     [B,C+M+T]: a place's share, mean over heads and queries
+//   memory.regions  [B,3] i64: a lane's rows in the compressed memory and the memory, and T tokens
+//
+// Only full memories count: lanes with a row at every place, in segments of the most places that
+// the layer has shown. A lane that a document has emptied has fewer rows than there are places.
+class MassByRegion {
+ public:
+  static constexpr std::array kRegions = {"compressed", "memory", "segment"};
+  struct Layer {
+    std::array<std::int64_t, 3> places = {};  // of each region
+    std::vector<double> share;                // [C+M+T]
+    std::int64_t segments = 0;                // of one lane each
+
+    // The share of a whole region.
+    [[nodiscard]] double total(std::size_t region) const;
+    // The first place of a region.
+    [[nodiscard]] std::int64_t first(std::size_t region) const;
+  };
+
+  [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
+  // One segment's probes. Error (kRun) naming tier, layer and probe for regions that have more rows
+  // than there are places, or were not published.
+  void add(const std::map<std::string, at::Tensor>& probes);
+  [[nodiscard]] std::map<Place, Layer> layers() const;
+  [[nodiscard]] bool is_empty() const { return sums_.empty(); }
+
+ private:
+  std::map<Place, Layer> sums_;
+};
 
 }  // namespace mneme::analyze

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "host/analyze/measures/space.hpp"
+#include "host/analyze/measures/memory_cells.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/hook_driver.hpp"
 #include "host/plugin/loader.hpp"

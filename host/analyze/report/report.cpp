@@ -1,6 +1,8 @@
 #include "host/analyze/report/report.hpp"
 
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "host/analyze/report/chart.hpp"
@@ -210,6 +212,185 @@ void StudyReport::write_better() {
                       .x_label = "gain in nats",
                       .y_label = ""},
                      bars));
+}
+
+void StudyReport::write_alpha() {
+  Csv csv({"memory", "tier", "layer", "place", "alpha", "segments"});
+  std::map<std::pair<std::string, std::string>, LinePanel> panels;  // by memory and tier
+  for (const Subject& subject : subjects_) {
+    for (const auto& [place, layer] : subject.study->alpha().layers()) {
+      LinePanel& panel = panels[{subject.name, place.tier}];
+      panel.title = str(subject.name, ", ", place.tier, ", ", layer.segments, " segments");
+      Series curve{.name = str("layer ", place.layer), .points = {}};
+      for (std::size_t m = 0; m < layer.alpha.size(); ++m) {
+        csv.add(subject.name, place.tier, place.layer, m, layer.alpha[m], layer.segments);
+        curve.points.push_back({static_cast<double>(m), layer.alpha[m]});
+      }
+      panel.series.push_back(std::move(curve));
+    }
+  }
+  if (panels.empty()) return;
+  std::vector<LinePanel> drawn;
+  for (auto& [key, panel] : panels) drawn.push_back(std::move(panel));
+  save("alpha", csv,
+       line_chart({.title = "What memory rows keep of their context (alpha), mean over heads",
+                   .x_label = "place in the memory, 0 = oldest",
+                   .y_label = "alpha"},
+                  drawn, 2));
+}
+
+void StudyReport::write_regions() {
+  Csv csv({"memory", "tier", "layer", "region", "place", "share", "segments"});
+  std::vector<LinePanel> panels;
+  for (const Subject& subject : subjects_) {
+    for (const auto& [place, layer] : subject.study->regions().layers()) {
+      LinePanel panel{.title = str(subjects_.size() > 1 ? subject.name + ", " : "", place.tier,
+                                   ", layer ", place.layer),
+                      .series = {}};
+      for (std::size_t r = 0; r < layer.places.size(); ++r) {
+        Series curve{.name = MassByRegion::kRegions.at(r), .points = {}};
+        const std::int64_t first = layer.first(r);
+        for (std::int64_t i = first; i < first + layer.places.at(r); ++i) {
+          const double share = layer.share[static_cast<std::size_t>(i)];
+          csv.add(subject.name, place.tier, place.layer, curve.name, i, share, layer.segments);
+          curve.points.push_back({static_cast<double>(i), share});
+        }
+        panel.series.push_back(std::move(curve));
+      }
+      panels.push_back(std::move(panel));
+    }
+  }
+  if (panels.empty()) return;
+  save("regions", csv,
+       line_chart({.title = "Attention by place: compressed memory, memory, segment",
+                   .x_label = "place, 0 = oldest",
+                   .y_label = "share of attention, mean over heads and queries"},
+                  panels, 2));
+}
+
+namespace {
+
+Json of_place(const Place& place) { return {{"tier", place.tier}, {"layer", place.layer}}; }
+
+Json attention_json(const AttentionHistogram& attention) {
+  Json out = Json::array();
+  for (const auto& [at, head] : attention.heads()) {
+    Json one = of_place(at.place);
+    one["head"] = at.head;
+    one["queries"] = head.queries;
+    one["mean_place"] = head.mean_place;
+    one["mean_deviation"] = head.mean_deviation;
+    one["mass"] = head.mass;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json space_json(const SpaceByAge& space) {
+  Json layers = Json::array();
+  for (const auto& [place, shares] : space.shares()) {
+    Json one = of_place(place);
+    one["writes"] = shares.writes;
+    one["share"] = shares.share;
+    one["tokens_left"] = shares.remaining;
+    layers.push_back(std::move(one));
+  }
+  return {{"stretch", space.stretch()}, {"layers", std::move(layers)}};
+}
+
+// The followed segment's share of the memory, update by update.
+Json updates_json(const SpaceAfterUpdates& words) {
+  Json out = Json::array();
+  for (const auto& [place, followed] : words.followed()) {
+    Json one = of_place(place);
+    one["share"] = Json::array();
+    one["words_left"] = Json::array();
+    for (const auto& update : followed) {
+      double share = 0.0;
+      std::int64_t left = 0;
+      for (const SpaceAfterUpdates::Word& word : update) {
+        if (word.write != 0 || word.share == 0.0) continue;
+        share += word.share;
+        ++left;
+      }
+      one["share"].push_back(share);
+      one["words_left"].push_back(left);
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json alpha_json(const AlphaByPlace& alpha) {
+  Json out = Json::array();
+  for (const auto& [place, layer] : alpha.layers()) {
+    Json one = of_place(place);
+    one["segments"] = layer.segments;
+    one["alpha"] = layer.alpha;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json regions_json(const MassByRegion& regions) {
+  Json out = Json::array();
+  for (const auto& [place, layer] : regions.layers()) {
+    Json one = of_place(place);
+    one["segments"] = layer.segments;
+    for (std::size_t r = 0; r < layer.places.size(); ++r) {
+      one[MassByRegion::kRegions.at(r)] = {{"places", layer.places.at(r)},
+                                           {"share", layer.total(r)}};
+    }
+    one["share"] = layer.share;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace
+
+Json to_json(const MemoryStudy& study, const TokenText& text, std::size_t count) {
+  Json tokens = Json::array();
+  for (const AttendedToken& one : study.tokens().overall(count)) {
+    const std::int64_t id = study.trace().history(one.lane).at(static_cast<std::size_t>(one.token));
+    tokens.push_back({{"lane", one.lane},
+                      {"position", one.token},
+                      {"token", text.of(id)},
+                      {"mass", one.mass},
+                      {"share", one.share}});
+  }
+  return {{"attention", attention_json(study.attention())},
+          {"space", space_json(study.space())},
+          {"tokens", std::move(tokens)},
+          {"updates", updates_json(study.words())},
+          {"alpha", alpha_json(study.alpha())},
+          {"regions", regions_json(study.regions())}};
+}
+
+Json to_json(const BetterPredicted& better, const MemoryStudy& study, const TokenText& text) {
+  const BetterPredicted::Summary summary = better.summary();
+  Json words = Json::array();
+  for (const BetterWord& word : better.words()) {
+    const std::vector<std::int64_t>& history = study.trace().history(word.lane);
+    Json looked_at = Json::array();
+    for (const MemoryWord& seen : word.looked_at) {
+      Json one = of_place(seen.place);
+      one["position"] = seen.token;
+      one["word"] = text.of(history.at(static_cast<std::size_t>(seen.token)));
+      one["mass"] = seen.mass;
+      looked_at.push_back(std::move(one));
+    }
+    words.push_back({{"lane", word.lane},
+                     {"position", word.token + 1},
+                     {"target", text.of(word.target)},
+                     {"nll", word.nll},
+                     {"other_nll", word.other_nll},
+                     {"looked_at", std::move(looked_at)}});
+  }
+  return {{"targets", summary.targets},
+          {"better", summary.better},
+          {"mean_gain", summary.mean_gain},
+          {"words", std::move(words)}};
 }
 
 }  // namespace mneme::analyze

@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "host/analyze/report/csv.hpp"
-#include "host/analyze/study.hpp"
-#include "host/analyze/report/svg.hpp"
-#include "host/analyze/token_text.hpp"
-#include "host/base/json.hpp"
+#include "host/analyze/memory_analyses.hpp"
+#include "host/analyze/report/chart.hpp"
+#include "host/base/text.hpp"
 
 namespace mneme::analyze {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <limits>
 
-#include "host/backbone/noise.hpp"
+#include "host/backbone/dropout.hpp"
 
 namespace mneme::backbone {
 

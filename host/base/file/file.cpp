@@ -10,7 +10,6 @@
 #include <system_error>
 #include <utility>
 
-#include "host/base/file/descriptor.hpp"
 #include "host/base/error.hpp"
 
 namespace mneme {

@@ -1,14 +1,13 @@
-#include <nlohmann/json.hpp>
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/json.hpp"
-#include "host/base/file/safetensors_format.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::safetensors {

@@ -1,4 +1,7 @@
 // Writing whole files, and into what is no regular file.
+
+#include "host/base/file/write_file.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,15 +12,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
+#include <string>
 #include <system_error>
 #include <utility>
 
-#include "host/base/file/descriptor.hpp"
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/file/output_place.hpp"
 
 namespace mneme {
 namespace {
@@ -172,7 +175,7 @@ void replace_file(const fs::path& target, const Parts& parts, const fs::path& pa
   if (file.get() < 0) {
     const int code = errno;
     fail_file(path, "write", code,
-         code == ENOENT ? str("create the folder ", folder.string()) : hint_for(code));
+              code == ENOENT ? str("create the folder ", folder.string()) : hint_for(code));
   }
   Temporary temporary(name);
   for (const auto& part : parts) write_all(file.get(), part, path);
@@ -211,6 +214,123 @@ void write_file_atomic(const fs::path& path, const Parts& parts) {
 
 void write_file_atomic(const fs::path& path, std::string_view text) {
   write_file_atomic(path, Parts{std::as_bytes(std::span(text))});
+}
+
+namespace {
+
+[[noreturn]] void fail_append(const std::filesystem::path& path, const std::string& action,
+                              int code) {
+  fail_file(path, action, code,
+            code == ENOSPC || code == EDQUOT || code == EFBIG ? "make room on the disk" : "");
+}
+
+}  // namespace
+
+AppendFile::AppendFile(const std::filesystem::path& path)
+    : path_(path),
+      descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) fail_append(path_, "open to append", errno);
+}
+
+AppendFile::~AppendFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+AppendFile::AppendFile(AppendFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+void AppendFile::append(std::span<const std::byte> record) {
+  struct stat before {};
+  if (::fstat(descriptor_, &before) != 0) fail_append(path_, "read its size", errno);
+  while (!record.empty()) {
+    const ssize_t written = ::write(descriptor_, record.data(), record.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int code = errno;
+      // Takes back what of the record was written before the disk was full.
+      static_cast<void>(::ftruncate(descriptor_, before.st_size));
+      fail_append(path_, "append", code);
+    }
+    record = record.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AppendFile::append(std::string_view record) { append(std::as_bytes(std::span(record))); }
+
+void AppendFile::sync() {
+  // A pipe or a device has nothing to sync.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_append(path_, "sync", errno);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// True for /proc/self/fd and /proc/thread-self/fd under any name.
+bool lists_own_descriptors(const fs::path& folder) {
+  std::error_code error;
+  const fs::path real = fs::canonical(folder, error);
+  if (error || real.filename() != "fd") return false;
+  const fs::path process = fs::canonical("/proc/self", error);
+  if (error) return false;
+  return real.parent_path() == process ||
+         real.parent_path().parent_path() == process / "task";  // a thread's
+}
+
+// The descriptor of this process that the path itself names, its last link not followed; -1 = none.
+int descriptor_named(const fs::path& path) {
+  const std::string name = path.filename().string();
+  int number = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  const bool is_number =
+      error == std::errc() && end == name.data() + name.size() && !name.starts_with('-');
+  return is_number && lists_own_descriptors(folder_of(path)) ? number : -1;
+}
+
+// stdout or stderr when it goes to this regular file; -1 = neither does.
+int standard_descriptor_of(const struct stat& file) {
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat open {};
+    if (::fstat(descriptor, &open) == 0 && open.st_dev == file.st_dev &&
+        open.st_ino == file.st_ino) {
+      return descriptor;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+OutputPlace find_output_place(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // the kernel's own limit
+  fs::path target = path;
+  for (int links = 0;; ++links) {
+    if (const int number = descriptor_named(target); number >= 0) {
+      return {.kind = OutputPlace::Kind::kDescriptor, .path = path, .descriptor = number};
+    }
+    std::error_code error;
+    if (!fs::is_symlink(target, error)) break;
+    const fs::path next = fs::read_symlink(target, error);
+    if (error || links == kMostLinks) {
+      throw_run({.where = path.string(),
+                 .failed = str("cannot write: ",
+                               error ? error.message() : std::generic_category().message(ELOOP))});
+    }
+    target = next.is_absolute() ? next : folder_of(target) / next;
+  }
+  struct stat status {};
+  // By the path as given: the links of /proc lead to what has no path of its own.
+  if (::stat(path.c_str(), &status) != 0) return {.path = target};
+  if (S_ISDIR(status.st_mode)) return {.kind = OutputPlace::Kind::kFolder, .path = path};
+  if (!S_ISREG(status.st_mode)) return {.kind = OutputPlace::Kind::kNode, .path = path};
+  if (const int number = standard_descriptor_of(status); number >= 0) {
+    return {.kind = OutputPlace::Kind::kDescriptor, .path = path, .descriptor = number};
+  }
+  return {.path = target};
 }
 
 }  // namespace mneme

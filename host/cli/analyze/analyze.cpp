@@ -11,12 +11,10 @@
 
 #include "host/analyze/report/report.hpp"
 #include "host/base/log.hpp"
-#include "host/base/shell_word.hpp"
-#include "host/cli/analyze/analyze_runs.hpp"
-#include "host/cli/failures.hpp"
-#include "host/cli/input.hpp"
-#include "host/cli/outputs.hpp"
-#include "host/cli/ranges.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/arguments.hpp"
+#include "host/cli/cli.hpp"
+#include "host/cli/streams.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {

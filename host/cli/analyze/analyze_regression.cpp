@@ -8,18 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include "host/memory/host_groups.hpp"
-#include "host/analyze/hidden_rows.hpp"
 #include "host/analyze/measures/regression.hpp"
-#include "host/analyze/report/regression_report.hpp"
+#include "host/analyze/memory_analyses.hpp"
+#include "host/analyze/report/run_reports.hpp"
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/analyze/analyze.hpp"
-#include "host/cli/input.hpp"
-#include "host/cli/ranges.hpp"
-#include "host/base/table.hpp"
-#include "host/tensor/device.hpp"
+#include "host/cli/arguments.hpp"
+#include "host/cli/streams.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -96,7 +96,7 @@ class Sources {
   explicit Sources(const RegressionArguments& arguments) : arguments_(arguments) {
     if (arguments.run.empty()) return;
     const run::RuntimeOptions options{.device = tensor::open_device(arguments.machine.device),
-                                        .free_memory = arguments.machine.free_memory()};
+                                      .free_memory = arguments.machine.free_memory()};
     const auto runtime = run::open_run(arguments.run, options);
     const std::int64_t longest = *std::ranges::max_element(arguments.rows);
     hidden_ = analyze::hidden_rows(*runtime, data::Split::kValid, arguments.layer,
@@ -146,7 +146,7 @@ std::vector<analyze::MeasuredRegression> measure(const RegressionArguments& argu
 }
 
 Table table_of(const RegressionArguments& arguments,
-                        const std::vector<analyze::MeasuredRegression>& measured) {
+               const std::vector<analyze::MeasuredRegression>& measured) {
   std::vector<std::string> headings = {"memory", "rows", "source", arguments.option, "error"};
   for (std::int64_t age = 0; arguments.updates > 0 && age <= arguments.updates; ++age) {
     headings.push_back(str("r, age ", age));

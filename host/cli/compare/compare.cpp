@@ -5,12 +5,9 @@
 #include <memory>
 
 #include "host/cli/arguments.hpp"
-#include "host/cli/command.hpp"
-#include "host/cli/display.hpp"
-#include "host/cli/input.hpp"
+#include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
-#include "host/cli/outputs.hpp"
-#include "host/cli/ranges.hpp"
+#include "host/cli/streams.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {

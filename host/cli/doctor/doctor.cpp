@@ -1,16 +1,31 @@
 // mneme doctor
+
 #include "host/cli/doctor/doctor.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "host/base/error.hpp"
+#include "host/base/process.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
-#include "host/cli/command.hpp"
-#include "host/cli/plugin_folders.hpp"
-#include "host/base/table.hpp"
+#include "host/cli/cli.hpp"
+#include "host/cli/interrupt.hpp"
+#include "host/plugin/file/note.hpp"
+#include "host/plugin/file/plugin_file.hpp"
+#include "host/plugin/plugin_search.hpp"
 #include "host/tensor/device.hpp"
 #include "mneme/abi.h"
 
@@ -100,6 +115,196 @@ void add_doctor(CLI::App& app, Action& action) {
   command->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });
+}
+
+// The part of `mneme doctor` about plugins.
+
+namespace {
+
+namespace fs = std::filesystem;
+using State = Finding::State;
+
+Finding check_plugin(const plugin::PluginEntry& entry) {
+  Finding finding{.subject = "plugin " + entry.file};
+  finding.details = {{"file", entry.path}, {"sha256", entry.sha256}, {"problem", entry.problem}};
+  if (!entry.note) {
+    finding.state = State::kBroken;
+    finding.text = "not a plugin: " + entry.problem;
+    finding.advice = "remove the file from the folder, or build it with the SDK";
+    return finding;
+  }
+  const std::string abi = plugin::abi_range_text(entry.note->abi_min, entry.note->abi_target);
+  finding.details["id"] = entry.note->id;
+  finding.details["version"] = entry.note->version;
+  finding.details["abi"] = abi;
+  finding.text = str(entry.note->id, ' ', entry.note->version, ", ABI ", abi);
+  if (!entry.problem.empty()) {
+    finding.state = State::kBroken;
+    finding.text += ": cannot be loaded: " + entry.problem;
+    // The problem ends in what to do.
+    const std::size_t hint = entry.problem.rfind("; ");
+    finding.advice = hint == std::string::npos ? "build it again with this program's SDK"
+                                               : entry.problem.substr(hint + 2);
+  }
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
+  std::vector<Finding> findings;
+  // A folder that was named has to be there; the default one need not.
+  const State missing = given.empty() ? State::kAbsent : State::kBroken;
+  const std::vector<fs::path> folders =
+      given.empty() ? std::vector<fs::path>{plugin::default_plugin_folder()} : given;
+  for (const fs::path& named : folders) {
+    const fs::path folder = fs::absolute(named).lexically_normal();
+    Finding finding{.subject = "plugin folder", .text = folder.string()};
+    finding.details = {{"folder", folder.string()}};
+    try {
+      const auto entries = plugin::scan_folder(folder);
+      finding.text += str(": ", entries.size(), entries.size() == 1 ? " library" : " libraries");
+      if (entries.empty()) {
+        finding.state = State::kAbsent;
+        finding.advice = "build the plugins, or name their folder with --plugins DIR";
+      }
+      findings.push_back(std::move(finding));
+      for (const plugin::PluginEntry& entry : entries) findings.push_back(check_plugin(entry));
+    } catch (const Error& error) {
+      finding.state = missing;
+      finding.text = error.what();
+      finding.advice = "build the plugins, or name their folder with --plugins DIR";
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+// The part of `mneme doctor` about programs on PATH.
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPatienceMs = 10'000;  // a compiler on a sleeping network disk takes its time
+
+// The program's file on PATH; "" when there is none.
+fs::path find_program(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path file = fs::path(folder.empty() ? "." : folder) / name;
+    std::error_code ignored;
+    if (fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+// Reads until the end, or until nothing comes for kPatienceMs; false then.
+bool read_all(int descriptor, std::string& text) {
+  std::array<char, 4096> piece{};
+  for (;;) {
+    pollfd waiting{descriptor, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, kPatienceMs);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    const ssize_t count = ::read(descriptor, piece.data(), piece.size());
+    if (count <= 0) return count == 0;
+    text.append(piece.data(), static_cast<std::size_t>(count));
+  }
+}
+
+// Runs `program --version` and gives what it prints; "" when it fails or does not answer.
+std::string version_text(const fs::path& program) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "";
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // What this process does with signals is not the program's affair.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  const sigset_t mask = inherited_signal_mask(), defaults = signal_set({SIGXFSZ});
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::string name = program.string();
+  std::string argument = "--version";
+  std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
+  pid_t child = -1;
+  const int failure =
+      ::posix_spawn(&child, name.c_str(), &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  ::close(ends[1]);
+  std::string text;
+  if (failure == 0) {
+    if (!read_all(ends[0], text)) ::kill(child, SIGKILL);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) text.clear();
+  }
+  ::close(ends[0]);
+  return text;
+}
+
+// The line that tells the version: nvcc's is the fourth, the others' the first.
+std::string version_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::string first;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("release ") != std::string::npos) return line;
+    if (first.empty()) first = line;
+  }
+  return first;
+}
+
+Finding check_program(const std::string& subject, const std::vector<std::string>& names,
+                      const std::string& advice) {
+  Finding finding{.subject = subject, .advice = advice};
+  for (const std::string& name : names) {
+    const fs::path file = find_program(name);
+    if (file.empty()) continue;
+    const std::string version = version_line(version_text(file));
+    finding.details = {{"file", file.string()}, {"version", version}};
+    if (!version.empty()) {
+      finding.text = str(version, " (", file.string(), ')');
+      finding.advice.clear();
+      return finding;
+    }
+    finding.text = str(file.string(), " --version fails");
+  }
+  finding.state = Finding::State::kAbsent;
+  if (finding.text.empty()) finding.text = str("no ", join(names, ", no "), " on PATH");
+  return finding;
+}
+
+}  // namespace
+
+std::string_view to_word(Finding::State state) {
+  switch (state) {
+    case Finding::State::kFine:
+      return "fine";
+    case Finding::State::kAbsent:
+      return "absent";
+    case Finding::State::kBroken:
+      return "broken";
+  }
+  return "?";
+}
+
+std::vector<Finding> check_toolchain() {
+  const std::string packages =
+      "needed only to build plugins or mneme: scripts/setup.sh installs it";
+  return {check_program("C++ compiler", {"c++", "g++", "clang++"}, packages),
+          check_program("C compiler", {"cc", "gcc", "clang"}, packages),
+          check_program("CMake", {"cmake"}, packages),
+          check_program("CUDA compiler", {"nvcc"},
+                        "needed only to compile CUDA kernels: install the CUDA toolkit 13 and put "
+                        "nvcc on PATH")};
 }
 
 }  // namespace mneme::cli

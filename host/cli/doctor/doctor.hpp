@@ -2,12 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/streams.hpp"
 
 namespace mneme::cli {

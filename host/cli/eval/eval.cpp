@@ -1,4 +1,5 @@
 // mneme eval RUN
+
 #include "host/cli/eval/eval.hpp"
 
 #include <CLI/CLI.hpp>
@@ -8,14 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
-#include "host/cli/command.hpp"
-#include "host/cli/display.hpp"
-#include "host/cli/eval/eval_report.hpp"
-#include "host/cli/input.hpp"
-#include "host/cli/ranges.hpp"
-#include "host/tensor/device.hpp"
+#include "host/cli/cli.hpp"
+#include "host/cli/streams.hpp"
+#include "host/eval/score.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -88,9 +91,9 @@ class Evaluations {
     std::vector<run::SweepMemory> sizes;
     try {
       note_untrained(display_, memory.name, sweep_.load(memory.memory));
-      sizes = run::extrapolate(
-          memory, run::find_size_option(sweep_.runtime().stack(), arguments_.option),
-          arguments_.segment, arguments_.extrapolate);
+      sizes = run::extrapolate(memory,
+                               run::find_size_option(sweep_.runtime().stack(), arguments_.option),
+                               arguments_.segment, arguments_.extrapolate);
     } catch (const Error& error) {
       keep({.name = memory.name, .memory = memory.memory, .error = error});
       return;
@@ -240,6 +243,129 @@ void add_eval(CLI::App& app, Action& action) {
     arguments->has_extrapolation_settings = segment->count() + option->count() > 0;
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<config::Override> overrides_of(const EvalArguments& arguments) {
+  std::vector<config::Override> overrides = arguments.set.overrides();
+  if (arguments.extrapolate != 0) {
+    overrides.push_back({.key = "eval.segment", .value = str(arguments.segment)});
+  }
+  return overrides;
+}
+
+// The command that was typed, as far as it cannot do without, for hints.
+std::string typed_command(const EvalArguments& arguments) {
+  std::string text =
+      str("mneme ", arguments.command, ' ', shell_word(arguments.run.string()), arguments.needed);
+  if (!arguments.tokens.empty()) {
+    text += str(" --tokens ", shell_word(arguments.tokens.string()), " --dump ",
+                shell_word(arguments.dump.string()));
+  }
+  for (const fs::path& memory : arguments.memory)
+    text += " --memory " + shell_word(memory.string());
+  return text + arguments.set.typed();
+}
+
+}  // namespace
+
+data::Split split_of(const EvalArguments& arguments) {
+  return arguments.split == "test" ? data::Split::kTest : data::Split::kValid;
+}
+
+OpenEvaluation open_evaluation(const EvalArguments& arguments) {
+  const run::RunFolder folder = run::RunFolder::open(arguments.run);
+  OpenEvaluation run{
+      .checkpoint = folder.open_checkpoint(arguments.checkpoint, typed_command(arguments)),
+      .experiment = {},
+      .memories = {},
+      .options = {},
+      .differences = {}};
+  const fs::path file = folder.path() / "experiment.toml";
+  const std::vector<config::Override> overrides = overrides_of(arguments);
+  std::vector<std::string> names;
+  for (const fs::path& memory : arguments.memory) names.push_back(memory.stem().string());
+  names = run::distinct_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    run.experiment = config::parse_experiment(file, overrides, arguments.memory[i]);
+    run.memories.push_back({.name = names[i], .memory = run.experiment.memory});
+  }
+  if (run.memories.empty()) {
+    run.experiment = config::parse_experiment(file, overrides);
+    run.memories.push_back({.name = "as trained", .memory = run.experiment.memory});
+  }
+  data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
+  if (arguments.tokens.empty()) data.splits = {split_of(arguments)};
+  run.options.device = tensor::open_device(arguments.machine.device);
+  run.options.free_memory = arguments.machine.free_memory();
+  run.options.precision = run.experiment.eval.precision;
+  run.options.dataset = std::make_shared<const data::Dataset>(run.experiment.data, data);
+  if (arguments.tokens.empty() && !run.options.dataset->has(split_of(arguments))) {
+    throw_usage({.where = "data." + arguments.split,
+                 .failed = str("there is no ", arguments.split, " data"),
+                 .expected = "the path of a file",
+                 .got = "none in the run's experiment",
+                 .hint = str("name another --split, or --set data.", arguments.split, "=FILE")});
+  }
+  run.options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  run.differences = run::data_differences(folder.raw_info(), run.options.dataset->describe());
+  run::say_differences(arguments.run.string(), run.differences);
+  return run;
+}
+
+void note_untrained(Display& display, const std::string& name,
+                    const std::vector<std::string>& untrained) {
+  if (untrained.empty()) return;
+  display.note(str(name, ": initial values for parameters that the run has not trained: ",
+                   join(untrained, ", ")));
+}
+
+// mneme eval RUN --tokens FILE --dump FILE
+
+int score_tokens(const EvalArguments& arguments, const Streams& streams) {
+  Display display(streams, arguments.is_quiet);
+  OpenEvaluation opened = read_input([&] { return open_evaluation(arguments); });
+  const run::SweepMemory& memory = opened.memories.front();
+  run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
+  note_untrained(display, memory.name, sweep.load(memory.memory));
+  run::Runtime& runtime = sweep.runtime();
+  const config::EvalConfig& settings = runtime.experiment().eval;
+  eval::ScoreOptions options{.segment = settings.segment, .lanes = settings.lanes};
+  display.begin("score " + arguments.tokens.string(), 0);
+  options.on_progress = [&](std::int64_t rows, std::int64_t tokens) {
+    display.update(rows, tokens);
+  };
+  const eval::ScoredFile scored = read_input([&] {
+    return eval::score_file(runtime.model(), runtime.stack(), arguments.tokens, options);
+  });
+  display.end();
+  const double mean = scored.targets == 0 ? 0.0 : scored.sum / static_cast<double>(scored.targets);
+  const bool is_for_people = !arguments.json.is_stdout();
+  if (is_for_people) {
+    streams.out << "scored " << scored.targets << " targets in " << scored.rows << " rows: loss "
+                << format_number(mean, 4) << " nats a token" << std::flush;
+  }
+  Json json = to_json(run::SweepResult{.name = memory.name,
+                                       .memory = memory.memory,
+                                       .plugins = runtime.stack().identities(),
+                                       .differences = sweep.differences()});
+  json["tokens"] = arguments.tokens.string();
+  json["dump"] = arguments.dump.string();
+  json["rows"] = scored.rows;
+  json["targets"] = scored.targets;
+  json["nll"] = scored.sum;
+  Outputs outputs;
+  outputs.add([&] {
+    eval::write_nll(scored, arguments.dump);
+    if (is_for_people) streams.out << "; nll in " << arguments.dump.string();
+  });
+  if (is_for_people) streams.out << '\n';
+  outputs.add([&] { arguments.json.write(json, streams); });
+  outputs.finish();
+  return 0;
 }
 
 }  // namespace mneme::cli

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
-#include "host/cli/display.hpp"
 #include "host/cli/streams.hpp"
 #include "host/run/sweep.hpp"
 
@@ -40,7 +40,7 @@ struct EvalArguments {
 // A run opened for evaluation.
 struct OpenEvaluation {
   run::Checkpoint checkpoint;
-  config::Experiment experiment;             // with the last memory
+  config::Experiment experiment;           // with the last memory
   std::vector<run::SweepMemory> memories;  // the run's own, or the files'
   run::RuntimeOptions options;
   std::vector<run::RunDifference> differences;  // of the data from the run's; the log has them
@@ -62,5 +62,27 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams);
 
 // mneme eval RUN --tokens FILE --dump FILE
 int score_tokens(const EvalArguments& arguments, const Streams& streams);
+
+// What `mneme eval` says about memories that were evaluated one after another.
+
+// Lines have at most `width` columns.
+
+// One line a memory; columns that no memory has a number for are left out. Below it, which memory
+// ran which build where one plugin occurs in several.
+[[nodiscard]] std::string result_table(const std::vector<run::SweepResult>& results,
+                                       std::size_t width);
+
+// How the first numbers of the table were obtained, as a paragraph; "" when there are none.
+[[nodiscard]] std::string statement_text(const std::vector<run::SweepResult>& results,
+                                         std::size_t width);
+
+// Loss by position, by distance and by frequency, one table each with a column a memory; positions
+// are drawn together in powers of two.
+[[nodiscard]] std::string breakdown_text(const std::vector<run::SweepResult>& results,
+                                         std::size_t width);
+
+// Everything, for programs: name, memory, plugins, and either result, statement and breakdown or
+// error.
+[[nodiscard]] Json to_json(const run::SweepResult& result);
 
 }  // namespace mneme::cli

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
-#include "host/cli/eval/eval_report.hpp"
-#include "host/cli/input.hpp"
-#include "host/base/table.hpp"
+#include "host/cli/streams.hpp"
 #include "host/eval/decode.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
-#include "host/run/failure.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -25,7 +24,7 @@ struct Contender {
   std::unique_ptr<run::Runtime> runtime;
   std::unique_ptr<eval::Decoder> decoder;
   std::vector<run::RunDifference> differences;  // of its plugins from the run's
-  std::optional<Error> error;                     // it failed and takes no more turns
+  std::optional<Error> error;                   // it failed and takes no more turns
 };
 
 // Does a contender's `work`. What fails is told at once and does not stop the others; that of the
@@ -164,8 +163,8 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   decode_in_turns(contenders, display, streams);
   const Contender& first_done = first_of(contenders);
   const eval::Decoded& first = first_done.decoder->result();
-  Table table({"memory", "sequences", "accuracy", "token accuracy", "tokens fed",
-                        "seconds", "times as fast", "predictions"});
+  Table table({"memory", "sequences", "accuracy", "token accuracy", "tokens fed", "seconds",
+               "times as fast", "predictions"});
   Json results = Json::array();
   int exit_code = 0;
   for (const Contender& contender : contenders) {

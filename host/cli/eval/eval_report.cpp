@@ -1,5 +1,3 @@
-#include "host/cli/eval/eval_report.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -7,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "host/base/wrap.hpp"
-#include "host/base/table.hpp"
-#include "host/memory/plugin_labels.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/eval/eval.hpp"
+#include "host/memory/tier_outline.hpp"
 #include "host/run/run_folder.hpp"
 
 namespace mneme::cli {

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "host/cli/arguments.hpp"
-#include "host/cli/display.hpp"
 #include "host/cli/streams.hpp"
 #include "host/generate/conversation.hpp"
 #include "host/generate/generator.hpp"
-#include "host/generate/prompt.hpp"
+#include "host/generate/text.hpp"
 #include "host/run/sweep.hpp"
 
 namespace mneme::cli {

@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "host/memory/host_groups.hpp"
 #include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/file/sha256.hpp"
-#include "host/base/shell_word.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/generate/generate.hpp"
-#include "host/cli/input.hpp"
-#include "host/tensor/device.hpp"
+#include "host/cli/streams.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -85,8 +85,8 @@ config::MemoryConfig with_released_rows(const OpenGeneration& opened, config::Me
                                         const fs::path& run_file) {
   const run::SizeOption option =
       run::find_size_option(opened.runtime().stack(), "rows", "--protocol released",
-                              str("leave it out and give its other values: --segment 1 --top-p ",
-                                  kReleasedTopP, " --seed ", kReleasedSeed, " --detokenize"));
+                            str("leave it out and give its other values: --segment 1 --top-p ",
+                                kReleasedTopP, " --seed ", kReleasedSeed, " --detokenize"));
   const std::string path = str("memory.tier.", option.tier, ".eval_rows");
   config::TierConfig& tier = memory.tiers.at(option.tier);
   if (has_given_rows(tier, run_file)) return memory;
@@ -118,7 +118,7 @@ std::optional<std::int64_t> prompt_tokens(const GenerateArguments& arguments) {
 // How much the generation handles at once: a chunk of the prompt in one lane, or a token of each
 // sample. A conversation that goes on may hold any number of tokens.
 run::EvaluationExtents extents_of(const GenerateArguments& arguments,
-                                    const generate::Options& options) {
+                                  const generate::Options& options) {
   const std::int64_t chunk = is_released(arguments) ? kReleasedChunk : options.segment;
   const std::optional<std::int64_t> prompt = prompt_tokens(arguments);
   const std::int64_t fed = std::min(chunk, prompt.value_or(1));
@@ -178,7 +178,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   const config::MemoryConfig memory = experiment.memory;
   opened.sweep = std::make_unique<run::Sweep>(*opened.checkpoint, experiment, options,
-                                                extents_of(arguments, opened.settings.options));
+                                              extents_of(arguments, opened.settings.options));
   opened.untrained = opened.sweep->load(memory);
   if (is_released(arguments)) {
     if (memory.tiers.empty()) {

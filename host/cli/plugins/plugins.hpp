@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
-#include "host/cli/plugin_folders.hpp"
 #include "host/cli/streams.hpp"
+#include "host/memory/tier_outline.hpp"
 #include "mneme/note.h"
 
 namespace mneme::cli {
@@ -38,5 +39,12 @@ int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& st
 // A note for people (indented lines) and for programs.
 [[nodiscard]] std::string note_text(const mneme_note& note);
 [[nodiscard]] Json note_json(const mneme_note& note);
+
+// mneme plugins describe NAME --in EXP: a tier as the experiment makes it.
+
+// What the tier declares, and what its plugin logged meanwhile, as lines for people and for
+// programs. Shapes hold "B" for lanes and "any" for an extent that changes.
+[[nodiscard]] std::string tier_text(const memory::TierOutline& tier);
+[[nodiscard]] Json tier_json(const memory::TierOutline& tier);
 
 }  // namespace mneme::cli

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/config/keys.hpp"
 #include "host/config/sections/sections.hpp"
-#include "host/config/words.hpp"
 
 namespace mneme::config {
 namespace {

@@ -1,8 +1,8 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/config/keys.hpp"
 #include "host/config/sections/sections.hpp"
-#include "host/config/words.hpp"
 
 namespace mneme::config {
 namespace {

@@ -9,7 +9,6 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
-#include "host/config/toml/key_path.hpp"
 
 namespace mneme::config {
 namespace {

@@ -135,4 +135,18 @@ void apply_overrides(Value& root, const std::vector<Override>& overrides);
 // A key as TOML writes it: bare where allowed, else quoted.
 [[nodiscard]] std::string toml_key(std::string_view key);
 
+// The parts of a key as --set and --unset name it. Not for other folders.
+
+// "memory", "tier", "0", "rows" of "memory.tier.0.rows".
+inline std::vector<std::string> split_key(const std::string& key) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = key.find('.', begin);
+    parts.push_back(key.substr(begin, end == std::string::npos ? end : end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + 1;
+  }
+}
+
 }  // namespace mneme::config

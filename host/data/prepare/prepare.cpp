@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
-#include "host/base/file/sha256.hpp"
 #include "host/data/id_file.hpp"
 #include "host/data/prepare/prepared.hpp"
-#include "host/data/prepare/staged_folder.hpp"
-#include "host/data/text/utf8.hpp"
+#include "host/data/text/text.hpp"
 
 namespace mneme::data {
 namespace {
@@ -278,8 +277,8 @@ std::string_view to_word(Preparation preparation) {
 }
 
 PrepareOptions with_preparation(PrepareOptions options) {
-  const bool has_other_files =
-      !options.files[index_of(Split::kValid)].empty() || !options.files[index_of(Split::kTest)].empty();
+  const bool has_other_files = !options.files[index_of(Split::kValid)].empty() ||
+                               !options.files[index_of(Split::kTest)].empty();
   switch (options.preparation) {
     case Preparation::kNone:
       return options;

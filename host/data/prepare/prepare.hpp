@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
+#include "host/data/corpus.hpp"
 #include "host/data/text/documents.hpp"
-#include "host/data/split.hpp"
 #include "host/data/text/vocabulary.hpp"
 
 namespace mneme::data {

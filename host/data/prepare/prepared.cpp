@@ -1,11 +1,18 @@
 #include "host/data/prepare/prepared.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/file/sha256.hpp"
+#include "host/base/text.hpp"
 #include "host/data/id_file.hpp"
 
 namespace mneme::data {
@@ -14,13 +21,14 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse_prepared(const std::string& where, const std::string& failed,
-                         const std::string& expected, const std::string& got) {
+                                  const std::string& expected, const std::string& got) {
   throw_usage({.where = where,
                .failed = failed,
                .expected = expected,
                .got = got,
-               .hint = "prepare the data again: mneme data prepare --train FILE --out DIR, with the "
-                       "settings of its data.json"});
+               .hint =
+                   "prepare the data again: mneme data prepare --train FILE --out DIR, with the "
+                   "settings of its data.json"});
 }
 
 // A member of data.json that must be there.
@@ -49,10 +57,10 @@ Json read_info(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored) || !fs::is_regular_file(file, ignored)) {
     refuse_prepared(str("data.prepared: ", folder.string()), "this is no prepared data",
-           "a folder that `mneme data prepare` wrote, with a data.json",
-           !fs::exists(folder, ignored)         ? "no such folder"
-           : !fs::is_directory(folder, ignored) ? "a file"
-                                                : "a folder without data.json");
+                    "a folder that `mneme data prepare` wrote, with a data.json",
+                    !fs::exists(folder, ignored)         ? "no such folder"
+                    : !fs::is_directory(folder, ignored) ? "a file"
+                                                         : "a folder without data.json");
   }
   Json json = Json::parse(read_file(file), nullptr, false);
   if (!json.is_object()) {
@@ -63,7 +71,8 @@ Json read_info(const fs::path& folder) {
     refuse_prepared(file.string(), "another format", std::string(kPreparedFormat), format);
   const std::int64_t revision = count_at(json, file.string(), "revision");
   if (revision != kPreparedRevision) {
-    refuse_prepared(file.string(), "another revision of the format", str(kPreparedRevision), str(revision));
+    refuse_prepared(file.string(), "another revision of the format", str(kPreparedRevision),
+                    str(revision));
   }
   return json;
 }
@@ -76,7 +85,7 @@ Vocabulary read_vocabulary(const fs::path& folder, const Json& info) {
   const std::string expected = text_at(member(info, where, "vocabulary"), where, "sha256");
   if (vocabulary.sha256() != expected) {
     refuse_prepared(file.string(), "the vocabulary is not the one that the data were prepared with",
-           "sha256 " + expected, str("a ", vocabulary.summary()));
+                    "sha256 " + expected, str("a ", vocabulary.summary()));
   }
   return vocabulary;
 }
@@ -86,8 +95,8 @@ Vocabulary read_vocabulary(const fs::path& folder, const Json& info) {
 PreparedFolder PreparedFolder::open(const fs::path& path) {
   Json info = read_info(path);
   if (!member(info, (path / "data.json").string(), "splits").is_object()) {
-    refuse_prepared((path / "data.json").string(), "the prepared file is damaged", "splits as an object",
-           info["splits"].dump());
+    refuse_prepared((path / "data.json").string(), "the prepared file is damaged",
+                    "splits as an object", info["splits"].dump());
   }
   Vocabulary vocabulary = read_vocabulary(path, info);
   return {path, std::move(info), std::move(vocabulary)};
@@ -106,12 +115,13 @@ Corpus PreparedFolder::corpus(Split split) const {
   corpus.sha256 = sha256_file(file);
   const std::string expected = text_at(entry, where, "sha256");
   if (corpus.sha256 != expected) {
-    refuse_prepared(file.string(), "the prepared file is damaged or was changed", "sha256 " + expected,
-           corpus.sha256);
+    refuse_prepared(file.string(), "the prepared file is damaged or was changed",
+                    "sha256 " + expected, corpus.sha256);
   }
   if (corpus.tokens.width() != token_width(vocabulary_.size())) {
     refuse_prepared(file.string(), "the ids do not belong to the vocabulary",
-           str(token_width(vocabulary_.size()), " bytes an id"), str(corpus.tokens.width()));
+                    str(token_width(vocabulary_.size()), " bytes an id"),
+                    str(corpus.tokens.width()));
   }
   corpus.bytes = count_at(entry, where, "bytes");
   corpus.characters = count_at(entry, where, "characters");
@@ -119,6 +129,119 @@ Corpus PreparedFolder::corpus(Split split) const {
   corpus.words = count_at(entry, where, "words");
   corpus.unknown = count_at(entry, where, "unknown");
   return corpus;
+}
+
+namespace {
+
+struct Published {
+  std::string_view split;  // "" = of the vocabulary
+  std::string_view count;  // a key of the split in data.json
+  std::int64_t value;
+};
+
+// docs/data.md has the sources. text8's splits lose the blanks at their ends, so that their tokens
+// are not published; of its file the length is.
+constexpr Published kWikitext103Counts[] = {
+    {"", "size", 267'735},      {"train", "tokens", 103'227'021}, {"valid", "tokens", 217'646},
+    {"valid", "documents", 60}, {"test", "tokens", 245'569},      {"test", "documents", 60}};
+constexpr Published kEnwik8Counts[] = {
+    {"train", "tokens", 88'982'818}, {"valid", "tokens", 4'945'742}, {"test", "tokens", 4'943'417}};
+constexpr Published kText8Counts[] = {{"", "size", 27}, {"train", "source bytes", 100'000'000}};
+
+std::int64_t count_of(const Json& entry, std::string_view count) {
+  if (count != "source bytes") return entry.at(std::string(count)).get<std::int64_t>();
+  std::int64_t bytes = 0;
+  for (const Json& source : entry.at("sources")) bytes += source.at("bytes").get<std::int64_t>();
+  return bytes;
+}
+
+template <std::size_t n>
+std::vector<PublishedCount> counts_of(const Published (&published)[n], const Json& info) {
+  std::vector<PublishedCount> out;
+  for (const Published& one : published) {
+    const std::string split(one.split);
+    if (split.empty()) {
+      out.push_back({"vocabulary", count_of(info.at("vocabulary"), one.count), one.value});
+    } else if (info.at("splits").contains(split)) {
+      out.push_back({str(split, ' ', one.count), count_of(info.at("splits").at(split), one.count),
+                     one.value});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<PublishedCount> published_counts(Preparation preparation, const Json& info) {
+  switch (preparation) {
+    case Preparation::kNone:
+      break;
+    case Preparation::kWikitext103:
+      return counts_of(kWikitext103Counts, info);
+    case Preparation::kEnwik8:
+      return counts_of(kEnwik8Counts, info);
+    case Preparation::kText8:
+      return counts_of(kText8Counts, info);
+  }
+  return {};
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const std::error_code& code) {
+  throw_run({.where = path.string(),
+             .failed = str("the folder cannot be written: ", code.message()),
+             .hint = "name a place that exists and may be written"});
+}
+
+void sync(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // some file systems cannot; the files themselves are safe by then
+  static_cast<void>(::fsync(descriptor));
+  ::close(descriptor);
+}
+
+}  // namespace
+
+StagedFolder::StagedFolder(fs::path target) : target_(fs::absolute(target).lexically_normal()) {
+  if (!target_.has_filename()) target_ = target_.parent_path();  // "folder/"
+  std::error_code code;
+  const fs::file_status status = fs::symlink_status(target_, code);
+  const bool is_empty_folder = fs::is_directory(status) && fs::is_empty(target_, code);
+  if (fs::exists(status) && !is_empty_folder) {
+    throw_usage({.where = target.string(),
+                 .failed = "the place is taken",
+                 .expected = "a folder that does not exist yet",
+                 .got = fs::is_symlink(status)     ? "a link"  // rename(2) would not follow it
+                        : fs::is_directory(status) ? "a folder with files"
+                                                   : "a file",
+                 .hint = "remove it, or choose another --out"});
+  }
+  // A process that was killed leaves its folder, and containers give the same process id again.
+  for (int i = 0; path_.empty(); ++i) {
+    const std::string suffix = i == 0 ? ".tmp" : str('-', i, ".tmp");
+    const std::string name = str('.', target_.filename().string(), '.', ::getpid(), suffix);
+    const fs::path staged = target_.parent_path() / name;
+    if (fs::create_directory(staged, code)) path_ = staged;
+    if (code) fail(target, code);
+  }
+}
+
+StagedFolder::~StagedFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+void StagedFolder::commit() {
+  sync(path_);
+  // rename(2) replaces an empty folder and nothing else.
+  if (std::rename(path_.c_str(), target_.c_str()) != 0) {
+    fail(target_, {errno, std::generic_category()});
+  }
+  path_.clear();
+  sync(target_.parent_path());
 }
 
 }  // namespace mneme::data

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
 #include "host/data/corpus.hpp"
-#include "host/data/split.hpp"
+#include "host/data/prepare/prepare.hpp"
 #include "host/data/text/vocabulary.hpp"
 
 namespace mneme::data {
@@ -42,6 +42,42 @@ class PreparedFolder {
   std::filesystem::path path_;
   Json info_;
   Vocabulary vocabulary_;
+};
+
+// What the published preparations of data sets must give.
+
+// A count of a prepared folder beside the published one.
+struct PublishedCount {
+  std::string what;  // "train tokens", "vocabulary"
+  std::int64_t here = 0;
+  std::int64_t published = 0;
+};
+
+// The counts of what data.json describes that are published for the preparation, of the splits that
+// it has; empty for Preparation::kNone.
+[[nodiscard]] std::vector<PublishedCount> published_counts(Preparation preparation,
+                                                           const Json& info);
+
+// A folder that appears whole or not at all.
+
+// Files are written to path(), a hidden folder beside `target`; commit() renames it to `target`.
+// Without a commit the destructor removes it with everything in it.
+class StagedFolder {
+ public:
+  // Error (kUsage) when `target` exists and is no empty folder; Error (kRun) with the system's
+  // reason when the folder cannot be made.
+  explicit StagedFolder(std::filesystem::path target);
+  ~StagedFolder();
+  StagedFolder(const StagedFolder&) = delete;
+  StagedFolder& operator=(const StagedFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  // The files must be on the disk. Error (kRun).
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path path_;
 };
 
 }  // namespace mneme::data

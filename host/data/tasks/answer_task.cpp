@@ -1,8 +1,13 @@
 #include "host/data/tasks/answer_task.hpp"
 
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
 #include "host/base/error.hpp"
-#include "host/data/tasks/digit_sorting.hpp"
-#include "host/data/tasks/sorting.hpp"
+#include "host/base/random.hpp"
+#include "host/data/tasks/sequence_tasks.hpp"
 
 namespace mneme::data {
 
@@ -39,6 +44,117 @@ std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data) {
       break;
   }
   return nullptr;
+}
+
+namespace {
+
+constexpr std::int64_t kAnswerPosition = 3;  // AnswerStream, first layout
+
+}  // namespace
+
+AnswerCut::AnswerCut(const AnswerTask& task, std::int64_t segment, std::string_view section)
+    : inputs_(task.input_length()),
+      segment_(segment),
+      segments_((inputs_ + segment - 1) / segment),
+      first_(std::min(inputs_, segment)) {
+  if (task.answer_length() > segment) {
+    throw_usage({.where = str(section, ".segment"),
+                 .failed = "the answer does not fit into one segment, the one that is predicted",
+                 .expected = str("at least ", task.answer_length()),
+                 .got = str(segment)});
+  }
+  if (segments_ == 1) return;
+  const std::int64_t rest = inputs_ - (segments_ - 1) * segment;
+  first_ -= std::max<std::int64_t>(0, task.answer_length() - rest);
+}
+
+std::int64_t AnswerCut::begin(std::int64_t part) const {
+  return part == 0 ? 0 : first_ + (part - 1) * segment_;
+}
+
+std::int64_t AnswerCut::length(std::int64_t part) const {
+  if (part == 0) return first_;
+  return std::min(segment_, inputs_ - begin(part));
+}
+
+AnswerStream::AnswerStream(std::shared_ptr<const AnswerTask> task, std::string split,
+                           const StreamOptions& options)
+    : task_(std::move(task)),
+      split_(std::move(split)),
+      options_((check_stream_options(options), options)),
+      cut_(*task_, options.segment, section_of(options)),
+      count_(task_->count(split_)),
+      batches_((count_ + options.lanes - 1) / options.lanes) {}
+
+void AnswerStream::shuffle(std::int64_t epoch) {
+  if (order_epoch_ == epoch) return;
+  order_.resize(at(count_));
+  std::iota(order_.begin(), order_.end(), 0);
+  Random random(task_->seed(),
+                {"sequences.order", split_, options_.seed, static_cast<std::uint64_t>(epoch)});
+  random.shuffle(std::span(order_));
+  order_epoch_ = epoch;
+}
+
+void AnswerStream::load_batch(std::int64_t number) {
+  if (batch_.number == number) return;
+  batch_ = {number, {}, {}};
+  if (options_.is_training) shuffle(number / batches_);
+  const std::int64_t first = number % batches_ * options_.lanes;
+  const std::int64_t last = std::min(first + options_.lanes, count_);
+  for (std::int64_t i = first; i < last; ++i) {
+    batch_.sequences.push_back(options_.is_training ? order_[at(i)] : i);
+    batch_.ids.push_back(task_->sequence(split_, batch_.sequences.back()));
+  }
+}
+
+bool AnswerStream::next(Segment& segment) {
+  if (options_.max_segments != 0 && index_ >= options_.max_segments) return false;
+  if (options_.epochs != 0 && index_ >= options_.epochs * segments_per_epoch()) return false;
+  const std::int64_t part = index_ % cut_.segments();
+  load_batch(index_ / cut_.segments());
+  segment.prepare(options_.lanes, cut_.length(part), false);
+  segment.epoch = index_ / segments_per_epoch();
+  segment.index = index_;
+  std::fill(segment.reset.begin(), segment.reset.end(), std::uint8_t{part == 0});
+  const auto lanes = static_cast<std::int64_t>(batch_.ids.size());
+  for (std::int64_t b = 0; b < lanes; ++b) fill(b, part, segment);
+  ++index_;
+  return true;
+}
+
+void AnswerStream::fill(std::int64_t lane, std::int64_t part, Segment& segment) const {
+  const std::int64_t begin = cut_.begin(part);
+  const std::int64_t end = begin + segment.length;
+  const auto ids = batch_.ids[at(lane)].begin();
+  segment.valid[at(lane)] = segment.length;
+  segment.document[at(lane)] = batch_.sequences[at(lane)];
+  segment.offset[at(lane)] = begin;
+  std::copy(ids + begin, ids + end, segment.inputs.begin() + lane * segment.length);
+  const std::int64_t asked = std::max(begin, task_->prompt_length() - 1);
+  if (asked >= end) return;
+  std::copy(ids + asked + 1, ids + end + 1,
+            segment.targets.begin() + lane * segment.length + (asked - begin));
+}
+
+std::vector<PositionField> AnswerStream::position_fields() const {
+  return {{"kind of stream", kAnswerPosition},
+          {"lanes", options_.lanes},
+          {"segment", options_.segment},
+          {"task", static_cast<std::int64_t>(task_->task())},
+          {"length", task_->settings().length},
+          {"alphabet", task_->settings().alphabet},
+          {"sequences", count_},
+          {"data.seed", static_cast<std::int64_t>(task_->seed())},
+          {"seed", static_cast<std::int64_t>(options_.seed)}};
+}
+
+std::vector<std::int64_t> AnswerStream::position() const {
+  return counted_position(position_fields(), index_);
+}
+
+void AnswerStream::seek(const std::vector<std::int64_t>& position) {
+  index_ = count_in(position, position_fields());
 }
 
 }  // namespace mneme::data

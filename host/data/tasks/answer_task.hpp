@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "host/config/experiment.hpp"
+#include "host/data/stream.hpp"
 
 namespace mneme::data {
 
@@ -50,5 +52,82 @@ class AnswerTask {
 
 // The task that data.task names; nullptr when it is not one with an answer. Errors as AnswerTask's.
 [[nodiscard]] std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data);
+
+// Segments of a task with an answer.
+
+// How the I = P + A - 1 inputs of a sequence are cut into c = ceil(I / T) segments of at most T
+// tokens: from the front, but the last segment always holds all A places that predict the answer,
+// so that one segment is trained on and the others only fill the memory. Where the rest would be
+// shorter than A, the first segment gives up what is missing:
+//   c = 1      [I]
+//   otherwise  [T - max(0, A - r), T, ..., T, max(r, A)]  with r = I - (c-1) T
+// At the published sizes of the sorting task (n 4000, 8000, 16000; T 1024; A 20) nothing is given
+// up.
+class AnswerCut {
+ public:
+  // Error (kUsage) naming `section`.segment when the answer does not fit into a segment.
+  AnswerCut(const AnswerTask& task, std::int64_t segment, std::string_view section);
+
+  [[nodiscard]] std::int64_t segments() const { return segments_; }
+  // First input of part k and their number.
+  [[nodiscard]] std::int64_t begin(std::int64_t part) const;
+  [[nodiscard]] std::int64_t length(std::int64_t part) const;
+
+ private:
+  std::int64_t inputs_;
+  std::int64_t segment_;
+  std::int64_t segments_;
+  std::int64_t first_;  // tokens of the first segment
+};
+
+// Batches of B sequences side by side, one a lane: all lanes run through the segments of their
+// sequence, then start the next ones from an empty memory (data.reset does not change that). The
+// last batch of an epoch may have lanes without tokens (valid 0). Targets are the answer's tokens
+// only, so segments but the last of a sequence have none.
+//
+// Training takes the sequences in an order that is drawn anew for each epoch from data.seed and
+// options.seed; evaluation takes them as they are numbered. Segment::document is the number.
+class AnswerStream : public Stream {
+ public:
+  // `split` is "train", "valid" or "test". Errors (kUsage) as check_stream_options and AnswerCut.
+  AnswerStream(std::shared_ptr<const AnswerTask> task, std::string split,
+               const StreamOptions& options);
+
+  bool next(Segment& segment) override;
+  [[nodiscard]] std::vector<std::int64_t> position() const override;
+  void seek(const std::vector<std::int64_t>& position) override;
+  [[nodiscard]] std::int64_t segments_per_epoch() const override {
+    return batches_ * cut_.segments();
+  }
+  [[nodiscard]] std::int64_t targets_per_epoch() const override {
+    return count_ * task_->answer_length();
+  }
+  // One a batch.
+  [[nodiscard]] std::int64_t target_segments_per_epoch() const override { return batches_; }
+
+ private:
+  // The sequences of one batch, by lane; empty where there is none.
+  struct Batch {
+    std::int64_t number = -1;  // counted over epochs
+    std::vector<std::int64_t> sequences;
+    std::vector<std::vector<std::int64_t>> ids;
+  };
+
+  void load_batch(std::int64_t number);
+  void fill(std::int64_t lane, std::int64_t part, Segment& segment) const;
+  void shuffle(std::int64_t epoch);
+  [[nodiscard]] std::vector<PositionField> position_fields() const;
+
+  std::shared_ptr<const AnswerTask> task_;
+  std::string split_;
+  StreamOptions options_;
+  AnswerCut cut_;
+  std::int64_t count_;    // sequences of an epoch
+  std::int64_t batches_;  // of an epoch
+  std::int64_t index_ = 0;
+  Batch batch_;                      // a cache
+  std::vector<std::int64_t> order_;  // a cache: training's order in order_epoch_
+  std::int64_t order_epoch_ = -1;
+};
 
 }  // namespace mneme::data

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "host/base/error.hpp"
-#include "host/data/text/utf8.hpp"
+#include "host/data/text/text.hpp"
 
 namespace mneme::data {
 namespace {

@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "host/base/json.hpp"
+#include "host/base/text.hpp"
+#include "host/data/stream.hpp"
 #include "host/data/text/text.hpp"
-#include "host/data/token_array.hpp"
 
 namespace mneme::data {
 

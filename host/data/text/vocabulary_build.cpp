@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/data/text/utf8.hpp"
+#include "host/data/text/text.hpp"
 #include "host/data/text/vocabulary.hpp"
-#include "host/data/text/words.hpp"
 
 namespace mneme::data {
 namespace {

@@ -1,6 +1,8 @@
 // The tables behind the host's function groups, one file a group.
 #pragma once
 
+#include <string_view>
+
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
@@ -15,5 +17,11 @@ const mneme_log_api* log_api();
 const mneme_random_api* random_api();
 const mneme_probe_api* probe_api();
 const mneme_parallel_api* parallel_api();
+
+// The host's function groups by id.
+
+// The functions of a group ("mneme.op/1"), nullptr when this host has no such group. What a plugin
+// gets of them: host_object.hpp.
+const void* find_group(std::string_view id);
 
 }  // namespace mneme::memory

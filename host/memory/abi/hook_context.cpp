@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "host/base/error.hpp"
-#include "host/ops/ops.hpp"
-#include "host/plugin/wants.hpp"
+#include "host/ops/op_table.hpp"
+#include "host/plugin/negotiate.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {

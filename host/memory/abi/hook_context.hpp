@@ -6,18 +6,19 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "host/memory/abi/call_error.hpp"
-#include "host/memory/finite_watch.hpp"
-#include "host/memory/layer_services.hpp"
+#include "host/config/options.hpp"
 #include "host/memory/abi/live_call.hpp"
-#include "host/memory/state/rows.hpp"
+#include "host/memory/hook_driver.hpp"
+#include "host/memory/layer_services.hpp"
 #include "host/memory/stack.hpp"
-#include "host/memory/tier.hpp"
+#include "host/memory/state/rows.hpp"
 #include "host/memory/state/tier_state.hpp"
+#include "host/memory/tier.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
@@ -155,6 +156,26 @@ namespace mneme::memory {
 template <typename Body>
 mneme_status in_hook(mneme_ctx* handle, mneme_error* error, Body&& body) noexcept {
   return guard(error, [&] { body(static_cast<mneme_ctx*>(find_live(LiveKind::kHook, handle))); });
+}
+
+}  // namespace mneme::memory
+
+// What `create` sees of the host: struct mneme_setup.
+
+// Lives during one `create`.
+struct mneme_setup {
+  mneme::memory::Instance* instance = nullptr;
+  const mneme::config::OptionMap* options = nullptr;
+  const mneme::memory::BackboneInfo* backbone = nullptr;
+};
+
+namespace mneme::memory {
+
+// A function of a host group that `create` calls, as in_hook (hook_context.hpp).
+template <typename Body>
+mneme_status in_create(mneme_setup* handle, mneme_error* error, Body&& body) noexcept {
+  return guard(error,
+               [&] { body(static_cast<mneme_setup*>(find_live(LiveKind::kCreate, handle))); });
 }
 
 }  // namespace mneme::memory

@@ -4,10 +4,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "mneme/abi.h"
 #include "mneme/kernel.h"
 
 namespace mneme::memory {
@@ -24,5 +26,26 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
                                    at::Device device, const std::string& where,
                                    std::shared_ptr<const void> keep_alive,
                                    FiniteWatch* watch = nullptr);
+
+// Tensors as kernels see them: mneme_view, in the normal form that mneme/abi.h promises.
+
+// Borrows the memory of `tensor`, which must be contiguous; data is NULL for a tensor without
+// elements or on the meta device. The view points into `shape` and `strides`, which are filled.
+mneme_view view_of(const at::Tensor& tensor, std::vector<int64_t>& shape,
+                   std::vector<int64_t>& strides);
+
+// Views with the arrays that they point to. The tensors must outlive them.
+class Views {
+ public:
+  explicit Views(const std::vector<at::Tensor>& tensors);
+  void add(const at::Tensor& tensor);
+  // A view of `meta`'s shape and dtype; without data when `tensor` is undefined.
+  void add_or_absent(const at::Tensor& tensor, const at::Tensor& meta);
+  const mneme_view* data() const { return views_.data(); }
+
+ private:
+  std::deque<std::vector<int64_t>> arrays_;
+  std::vector<mneme_view> views_;
+};
 
 }  // namespace mneme::memory

@@ -1,10 +1,11 @@
 // Group mneme.kernel/1.
+
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/normalise.hpp"
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/abi/kernel_function.hpp"
-#include "host/memory/abi/setup.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -72,6 +73,37 @@ mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* in
 const mneme_kernel_api* kernel_api() {
   static const mneme_kernel_api api = {sizeof(mneme_kernel_api), 0, add, call};
   return &api;
+}
+
+// Group mneme.parallel/1: the host's threads for a plugin's kernels.
+
+namespace {
+
+void run(const mneme_host* /*host*/, int64_t count, int64_t grain, mneme_parallel_body body,
+         void* user) {
+  if (body == nullptr) return;
+  tensor::parallel_for(count, grain, [&](int64_t begin, int64_t end) { body(user, begin, end); });
+}
+
+}  // namespace
+
+const mneme_parallel_api* parallel_api() {
+  static const mneme_parallel_api api = {sizeof(mneme_parallel_api), 0, run};
+  return &api;
+}
+
+const void* find_group(std::string_view id) {
+  if (id == MNEME_GROUP_TENSOR) return tensor_api();
+  if (id == MNEME_GROUP_OP) return op_api();
+  if (id == MNEME_GROUP_KERNEL) return kernel_api();
+  if (id == MNEME_GROUP_STATE) return state_api();
+  if (id == MNEME_GROUP_LAYER) return layer_api();
+  if (id == MNEME_GROUP_CONFIG) return config_api();
+  if (id == MNEME_GROUP_LOG) return log_api();
+  if (id == MNEME_GROUP_RANDOM) return random_api();
+  if (id == MNEME_GROUP_PROBE) return probe_api();
+  if (id == MNEME_GROUP_PARALLEL) return parallel_api();
+  return nullptr;
 }
 
 }  // namespace mneme::memory

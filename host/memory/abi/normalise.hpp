@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "host/base/text.hpp"
-#include "host/memory/abi/call_error.hpp"
+#include "host/memory/abi/live_call.hpp"
 #include "host/plugin/known_fields.hpp"
 
 namespace mneme::memory {
@@ -30,7 +30,8 @@ void check_reserved(const T& value, const char* what) {
   if constexpr (requires { value.reserved2; }) check(value.reserved2);
 }
 
-[[noreturn]] inline void refuse_unknown(const std::string& what, const plugin::UnknownValue& unknown) {
+[[noreturn]] inline void refuse_unknown(const std::string& what,
+                                        const plugin::UnknownValue& unknown) {
   throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, ": ", unknown.text()));
 }
 

@@ -1,10 +1,13 @@
 // Group mneme.op/1.
+
 #include <algorithm>
+#include <limits>
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_context.hpp"
-#include "host/ops/ops.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -41,7 +44,8 @@ void check_wanted(const mneme_ctx* ctx, mneme_op op, uint32_t input) {
   if (op == 0 || op > ops::op_schemas().size()) return;
   const ops::OpSchema& schema = ops::op_schemas()[op - 1];
   if (schema.inputs.empty()) return;
-  const ops::InputSchema& place = schema.inputs[std::min<std::size_t>(input, schema.inputs.size() - 1)];
+  const ops::InputSchema& place =
+      schema.inputs[std::min<std::size_t>(input, schema.inputs.size() - 1)];
   if (place.is_optional) return;
   const std::string lacking = ctx->handles.unwanted();
   if (lacking.empty()) return;
@@ -63,7 +67,7 @@ mneme_status call(mneme_ctx* opaque, mneme_op op, const mneme_tensor* inputs, ui
     }
     c10::SmallVector<at::Tensor, 2> results(n_out);
     ops::run_op(op, {tensors.data(), tensors.size()}, {attrs, n_attrs},
-           ctx->shared->stack->backbone().device, {results.data(), results.size()});
+                ctx->shared->stack->backbone().device, {results.data(), results.size()});
     for (uint32_t i = 0; i < n_out; ++i) outputs[i] = ctx->handles.give(std::move(results[i]));
   });
 }
@@ -72,6 +76,98 @@ mneme_status call(mneme_ctx* opaque, mneme_op op, const mneme_tensor* inputs, ui
 
 const mneme_op_api* op_api() {
   static const mneme_op_api api = {sizeof(mneme_op_api), 0, resolve, supports, call};
+  return &api;
+}
+
+// Group mneme.tensor/1.
+
+namespace {
+
+at::Device device_of(const mneme_ctx* ctx) { return ctx->shared->stack->backbone().device; }
+
+at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at::Device device) {
+  const auto shape = normalised(given, "shape");
+  if (bytes > 0) need(data, "data");
+  if (shape.rank > MNEME_MAX_RANK)
+    throw CallError(MNEME_E_SHAPE,
+                    str("rank: expected at most ", MNEME_MAX_RANK, ", got ", shape.rank));
+  const at::ScalarType type = ops::scalar_type_of(shape.dtype);
+  uint64_t needed = c10::elementSize(type);
+  for (uint32_t i = 0; i < shape.rank; ++i) {
+    if (shape.dims[i] < 0)
+      throw CallError(MNEME_E_SHAPE, str("dims[", i, "] is negative: ", shape.dims[i]));
+    if (shape.dims[i] > 0 &&
+        needed > std::numeric_limits<uint64_t>::max() / static_cast<uint64_t>(shape.dims[i]))
+      throw CallError(MNEME_E_SHAPE, "the shape overflows 64 bits");
+    needed *= static_cast<uint64_t>(shape.dims[i]);
+  }
+  if (needed != bytes)
+    throw CallError(MNEME_E_SHAPE,
+                    str("bytes: expected ", needed, " for this shape and dtype, got ", bytes));
+  at::Tensor out = torch::empty(at::IntArrayRef(shape.dims, shape.rank), type);
+  if (bytes > 0) std::memcpy(out.mutable_data_ptr(), data, bytes);
+  return out.to(device);
+}
+
+mneme_status info(mneme_ctx* opaque, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    check_room(out, "mneme_tensor_info");
+    const at::Tensor& tensor = ctx->handles.get(t);
+    mneme_tensor_info filled = MNEME_INIT(mneme_tensor_info);
+    filled.dtype = ops::dtype_code_of(tensor.scalar_type());
+    filled.device_type = tensor.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
+    filled.rank = static_cast<uint32_t>(tensor.dim());
+    if (filled.rank > MNEME_MAX_RANK)
+      throw CallError(MNEME_E_SHAPE,
+                      str("the tensor has rank ", filled.rank, ", more than ", MNEME_MAX_RANK));
+    for (uint32_t i = 0; i < filled.rank; ++i) filled.dims[i] = tensor.size(i);
+    write_struct(out, filled, out->struct_size);
+  });
+}
+
+mneme_status retain(mneme_ctx* opaque, mneme_tensor t, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) { ctx->handles.retain(t); });
+}
+
+mneme_status release(mneme_ctx* opaque, mneme_tensor t, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) { ctx->handles.release(t); });
+}
+
+mneme_status from_data(mneme_ctx* opaque, const mneme_shape* shape, const void* data,
+                       uint64_t bytes, mneme_tensor* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(out, "out");
+    *out = ctx->handles.give(upload(shape, data, bytes, device_of(ctx)));
+  });
+}
+
+mneme_status constant_find(mneme_ctx* opaque, const char* key, mneme_tensor* out,
+                           mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(out, "out");
+    need(key, "key");
+    const auto found = ctx->instance->constants.find({key, device_of(ctx).str()});
+    *out = found == ctx->instance->constants.end() ? 0 : ctx->handles.borrow(found->second);
+  });
+}
+
+mneme_status constant_put(mneme_ctx* opaque, const char* key, const mneme_shape* shape,
+                          const void* data, uint64_t bytes, mneme_tensor* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(out, "out");
+    need(key, "key");
+    const at::Device device = device_of(ctx);
+    at::Tensor value = upload(shape, data, bytes, device);
+    *out = ctx->handles.borrow(value);
+    ctx->instance->constants[{key, device.str()}] = std::move(value);
+  });
+}
+
+}  // namespace
+
+const mneme_tensor_api* tensor_api() {
+  static const mneme_tensor_api api = {
+      sizeof(mneme_tensor_api), 0, info, retain, release, from_data, constant_find, constant_put};
   return &api;
 }
 

@@ -1,9 +1,9 @@
 // Group mneme.state/1 in hooks: parameters, slots and queues.
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/normalise.hpp"
-#include "host/memory/state/state_setup.hpp"
 #include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/normalise.hpp"
+#include "host/memory/state/tier_state.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {

@@ -1,6 +1,9 @@
 // Moment 3: what a layer's tokens attend to besides themselves.
+
+#include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::memory {
 
@@ -49,6 +52,119 @@ LayerContext SegmentRun::context(int64_t layer, const at::Tensor& x, LayerServic
 void SegmentRun::token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v) {
   if (impl_->shared.caches_projections)
     impl_->shared.token_projections[layer] = {k, v, impl_->shared.weights_version};
+}
+
+// Moment 5: attention of the riders.
+
+// [B,M+T]: riders, then tokens; undefined = all.
+at::Tensor SegmentRun::Impl::rider_validity(at::Device device) const {
+  if (!riders.valid.defined() && !shared.valid.defined()) return {};
+  const auto all = [&](int64_t n) {
+    return torch::ones({shared.lanes, n}, at::TensorOptions().dtype(at::kBool).device(device));
+  };
+  return at::cat({riders.valid.defined() ? riders.valid : all(riders.count),
+                  shared.valid.defined() ? shared.valid : all(shared.length)},
+                 1);
+}
+
+at::Tensor SegmentRun::ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
+                            const at::Tensor& k, const at::Tensor& v, LayerServices& services) {
+  at::Tensor result;
+  Impl& impl = *impl_;
+  if (impl.rider_tier < 0) return result;
+  const auto i = static_cast<std::size_t>(impl.rider_tier);
+  const bool is_last = layer + 1 == impl.stack.backbone().layers;
+  if (impl.tier(i).served_index(layer) < 0) {
+    throw_usage(ErrorText{
+        .where = str("tier ", impl.tier(i).name()),
+        .failed = str("a memory with riders must serve every layer; layer ", layer, " is left out"),
+        .hint = str("remove the tier's key `layers` (--unset memory.tier.", i, ".layers)")});
+  }
+  impl.call(i, Hook::kRide, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
+    impl.takes(hidden, q_riders, k, v);
+    mneme_ride in = MNEME_INIT(mneme_ride);
+    in.segment = &impl.seen_segment;
+    in.layer = layer;
+    in.riders = impl.riders.count;
+    in.q_riders = impl.ctx.handles.borrow(q_riders);
+    in.k = impl.ctx.handles.borrow(k);
+    in.v = impl.ctx.handles.borrow(v);
+    in.hidden = impl.ctx.handles.borrow(hidden);
+    in.is_last = is_last ? 1 : 0;
+    in.valid = impl.ctx.handles.borrow(impl.rider_validity(k.device()));
+    mneme_tensor out = 0;
+    const mneme_status status = impl.hook_status(table.ride, self, &in, &out);
+    if (status != MNEME_OK) return status;
+    return guard(&impl.error, [&] {
+      if (out == 0 && is_last) return;
+      result = impl.ctx.handles.get(out);
+      impl.ctx.gives("result", result);
+      if (result.sizes() != q_riders.sizes())
+        throw CallError(MNEME_E_SHAPE, str("ride: expected ", list_text(q_riders.sizes().vec()),
+                                           ", got ", list_text(result.sizes().vec())));
+    });
+  });
+  return result;
+}
+
+namespace {
+
+// [B,H,T] -> [B,T,H,1]
+at::Tensor over_heads(const at::Tensor& per_query) {
+  return per_query.transpose(1, 2).unsqueeze(-1);
+}
+
+// Softmax over {local, extra keys of every result}: weights exp(lse_i - max) / sum. -inf has weight
+// and gradient exactly 0.
+at::Tensor join_by_lse(const at::Tensor& local, const at::Tensor& local_lse,
+                       const std::vector<const ReadResult*>& results) {
+  std::vector<at::Tensor> lses = {local_lse};
+  std::vector<at::Tensor> values = {local};
+  for (const ReadResult* result : results) {
+    lses.push_back(result->lse.to(local_lse.scalar_type()));
+    values.push_back(result->out.to(local.scalar_type()));
+  }
+  const at::Tensor all = at::stack(lses);
+  at::Tensor largest = all.detach().amax(0);
+  largest = at::where(largest.isinf(), torch::zeros_like(largest), largest);
+  const at::Tensor weights = (all - largest).exp();
+  const at::Tensor total = weights.sum(0);
+  const at::Tensor normed = weights / at::where(total == 0, torch::ones_like(total), total);
+  at::Tensor out;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const at::Tensor absent = over_heads(lses[i].isneginf());
+    const at::Tensor value =
+        values[i].masked_fill(absent, 0);  // what nobody reads may hold anything
+    const at::Tensor term =
+        over_heads(normed[static_cast<int64_t>(i)]).to(local.scalar_type()) * value;
+    out = out.defined() ? out + term : term;
+  }
+  return out;
+}
+
+}  // namespace
+
+at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
+                       const std::vector<ReadResult>& results) {
+  std::vector<const ReadResult*> joint;
+  for (const ReadResult& result : results) {
+    if (result.merge == MNEME_MERGE_LSE) joint.push_back(&result);
+  }
+  at::Tensor out = joint.empty() ? local : join_by_lse(local, lse, joint);
+  const auto type = local.scalar_type();
+  for (const ReadResult& result : results) {
+    if (result.merge == MNEME_MERGE_LSE) continue;
+    at::Tensor value = result.out.to(type);
+    if (result.merge == MNEME_MERGE_GATE) {
+      const at::Tensor gate = result.gate.to(type);
+      value = at::where(gate == 0, torch::zeros({}, value.options()),
+                        value);  // what nobody reads may hold anything
+      out = gate * value + (1 - gate) * out;
+    } else {
+      out = result.merge == MNEME_MERGE_REPLACE ? value.expand_as(local) : out + value;
+    }
+  }
+  return out;
 }
 
 }  // namespace mneme::memory

@@ -2,19 +2,37 @@
 // contract each (architecture.md, section 3).
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "host/memory/abi/call_error.hpp"
 #include "host/memory/abi/hook_context.hpp"
-#include "host/memory/segment/merge.hpp"
-#include "host/memory/abi/plugin_call.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/memory/abi/live_call.hpp"
 #include "host/memory/stack.hpp"
+#include "host/plugin/host_object.hpp"
 
 namespace mneme::memory {
+
+// How results of `read` join the local one (architecture.md, section 3, moment 6).
+
+// One tier's result at a site, checked and in the shape of the local result (or broadcastable to
+// it).
+struct ReadResult {
+  uint32_t merge = 0;  // MNEME_MERGE_*
+  at::Tensor out;      // HEADS [B|1,T|1,H,d], OUT [B|1,T|1,D]
+  at::Tensor gate;     // broadcastable to out
+  at::Tensor lse;      // [B,H,T]
+};
+
+// Joins in the fixed order: all LSE in one joint softmax with the local result, then the others in
+// stack order. local is [B,T,H,d] with lse [B,H,T], or [B,T,D] without lse. A row whose every lse
+// is -inf gives 0. Results are cast to local's dtype.
+at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
+                       const std::vector<ReadResult>& results);
 
 // What hooks see of the lanes: copies, which no hook may change.
 struct LaneArrays {
@@ -78,8 +96,8 @@ struct SegmentRun::Impl {
     enter(i, hook, layer, services, x, released);
     mneme_status status = MNEME_OK;
     {
-      const plugin::RunningCall running(ctx.instance->plugin().note.id, ctx.tier->index(), hook_text(hook),
-                                layer);
+      const plugin::RunningCall running(ctx.instance->plugin().note.id, ctx.tier->index(),
+                                        hook_text(hook), layer);
       const LiveCall live(LiveKind::kHook, &ctx);
       ctx.handle = live.ctx();
       status = hook_call(ctx.instance->table(), ctx.instance->handle());

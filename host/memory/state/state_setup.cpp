@@ -1,13 +1,12 @@
-#include "host/memory/state/state_setup.hpp"
-
 #include <algorithm>
 #include <cctype>
 
 #include "host/base/error.hpp"
-#include "host/memory/abi/call_error.hpp"
+#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/live_call.hpp"
 #include "host/memory/abi/normalise.hpp"
-#include "host/ops/ops.hpp"
-#include "host/memory/abi/setup.hpp"
+#include "host/memory/state/tier_state.hpp"
+#include "host/ops/op_table.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "host/memory/state/rows.hpp"
 #include "host/memory/tier.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::memory {
 
@@ -109,5 +110,31 @@ void TierState::for_each_scope(F f) const {
   f(model_, true, int64_t{-1});
   for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
 }
+
+// What became of a state that another memory takes over.
+
+// What Stack::carry made of a saved state, slot by slot and queue by queue. Names are those of
+// StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
+struct StateCarry {
+  struct Reset {
+    std::string name, reason;
+  };
+  // Also a tier's waiting rows, "<tier>.<plugin>.<layer>.waiting".
+  std::vector<std::string> carried;
+  // Of a tier that both memories have: did not fit, start afresh. "<tier>.<plugin>" where the whole
+  // tier does, for its trained options.
+  std::vector<Reset> reset;
+  // Tensors of the saved state that the new memory has no use for.
+  std::vector<std::string> dropped;
+};
+
+// The declarations of group mneme.state/1, called in `create`.
+
+mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* decl,
+                           mneme_parameter* out, mneme_error* error);
+mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* decl, mneme_slot* out,
+                      mneme_error* error);
+mneme_status add_queue(mneme_setup* setup, const mneme_queue_decl* decl, mneme_queue* out,
+                       mneme_error* error);
 
 }  // namespace mneme::memory

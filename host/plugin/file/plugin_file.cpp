@@ -1,13 +1,22 @@
 #include "host/plugin/file/plugin_file.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "host/base/error.hpp"
-#include "host/plugin/host_object.hpp"
-#include "host/plugin/file/link_check.hpp"
+#include "host/base/file/checksum.hpp"
 #include "host/plugin/file/note.hpp"
+#include "host/plugin/host_object.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -111,6 +120,177 @@ PluginEntry describe(const fs::path& path) {
     entry.problem = error.what();
   }
   return entry;
+}
+
+namespace {
+
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 31;
+constexpr std::size_t kChunk = std::size_t{1} << 20;
+
+// MFD_EXEC of Linux 6.3, which the C library here may not name yet.
+constexpr unsigned kMemoryExec = 0x0010U;
+
+[[noreturn]] void fail(const std::string& where, const std::string& action, int code,
+                       const std::string& hint = "") {
+  throw_plugin({.where = where,
+                .failed = str("cannot ", action, ": ", std::generic_category().message(code)),
+                .hint = hint});
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
+void check_status(const struct stat& status, const std::string& where) {
+  const auto refuse = [&where](const std::string& got) {
+    throw_plugin({.where = where,
+                  .failed = "cannot load",
+                  .expected = "a shared library",
+                  .got = got,
+                  .hint = "name the library that mneme_add_plugin builds"});
+  };
+  if (S_ISDIR(status.st_mode)) refuse("a folder");
+  if (!S_ISREG(status.st_mode)) refuse("a special file (pipe, socket or device)");
+  if (status.st_size == 0) refuse("an empty file");
+  if (static_cast<std::uint64_t>(status.st_size) > kMaxFileBytes) {
+    refuse(str("a file of ", status.st_size, " bytes, above the limit of ", kMaxFileBytes));
+  }
+  if ((status.st_mode & S_IWOTH) != 0) {
+    throw_plugin({.where = where,
+                  .failed = "refused: every user of this machine may write this file",
+                  .expected = "a file that others cannot write",
+                  .got = str("mode ", std::oct, status.st_mode & 07777),
+                  .hint = "chmod o-w it, after making sure that it is yours"});
+  }
+}
+
+void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& where) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(where, "write a private copy", errno, "free memory or disk space");
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace
+
+int seal(int descriptor, std::chrono::milliseconds patience) {
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+  constexpr std::chrono::milliseconds kPause(5);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (::fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) {
+    const int code = errno;
+    if (code != EBUSY || std::chrono::steady_clock::now() >= end) return code;
+    std::this_thread::sleep_for(kPause);
+  }
+  return 0;
+}
+
+SealedCopy::SealedCopy(const std::filesystem::path& path, std::string where, Backing backing)
+    : where_(std::move(where)), backing_(backing) {
+  // O_NONBLOCK: a named pipe without a writer would otherwise block here for ever.
+  const Descriptor source(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (source.get() < 0) fail(where_, "open the file", errno, "check the path and its permissions");
+  struct stat status {};
+  if (::fstat(source.get(), &status) != 0) fail(where_, "read the file's status", errno);
+  check_status(status, where_);
+  try {
+    if (backing_ == Backing::kTemporaryFile || !open_memory()) open_temporary();
+    read_into(source.get(), static_cast<std::size_t>(status.st_size));
+    map();
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+SealedCopy::~SealedCopy() { release(); }
+
+// False where memory files, or their names under /proc, are not to be had.
+bool SealedCopy::open_memory() {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  descriptor_ = ::memfd_create("mneme-plugin", kFlags | kMemoryExec);
+  // Kernels before 6.3 do not know MFD_EXEC, and need no such word to map code from it.
+  if (descriptor_ < 0 && errno == EINVAL) descriptor_ = ::memfd_create("mneme-plugin", kFlags);
+  if (descriptor_ < 0) return false;
+  load_path_ = str("/proc/self/fd/", descriptor_);
+  if (::access(load_path_.c_str(), R_OK) == 0) return true;
+  ::close(std::exchange(descriptor_, -1));
+  return false;
+}
+
+void SealedCopy::open_temporary() {
+  backing_ = Backing::kTemporaryFile;
+  std::error_code ignored;
+  std::filesystem::path base = std::filesystem::temp_directory_path(ignored);
+  if (base.empty()) base = "/tmp";
+  std::string folder = (base / "mneme-plugin-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) {
+    fail(where_, str("make a private folder in ", base.string()), errno,
+         "set TMPDIR to a folder that can be written");
+  }
+  folder_ = folder;
+  load_path_ = folder_ + "/plugin.so";
+  descriptor_ = ::open(load_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
+  if (descriptor_ < 0) fail(where_, "make a private copy", errno);
+}
+
+void SealedCopy::read_into(int source, std::size_t size) {
+  std::vector<std::byte> buffer(std::min(kChunk, size));
+  Sha256 digest;
+  while (size_ < size) {
+    const ssize_t count = ::read(source, buffer.data(), std::min(buffer.size(), size - size_));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(where_, "read the file", errno);
+    if (count == 0) {
+      throw_plugin({.where = where_,
+                    .failed = "the file shrank while it was read",
+                    .expected = str(size, " bytes"),
+                    .got = str(size_),
+                    .hint = "wait until the build has finished"});
+    }
+    const std::span<const std::byte> part(buffer.data(), static_cast<std::size_t>(count));
+    write_all(descriptor_, part, where_);
+    digest.update(part);
+    size_ += part.size();
+  }
+  sha256_ = digest.hex();
+}
+
+void SealedCopy::map() {
+  constexpr std::chrono::seconds kPatience(10);
+  if (backing_ == Backing::kMemory) {
+    const int code = seal(descriptor_, kPatience);
+    if (code != 0) fail(where_, "seal the private copy", code, "try again");
+  }
+  // Private: a shared map of a write-sealed file is refused by kernels before 6.7.
+  void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor_, 0);
+  if (data == MAP_FAILED) fail(where_, "map the private copy", errno);
+  data_ = static_cast<const std::byte*>(data);
+}
+
+void SealedCopy::forget_name() noexcept {
+  if (folder_.empty()) return;
+  ::unlink(load_path_.c_str());
+  ::rmdir(folder_.c_str());
+  folder_.clear();
+}
+
+void SealedCopy::release() noexcept {
+  forget_name();
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(std::exchange(data_, nullptr)), size_);
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 }  // namespace mneme::plugin

@@ -21,8 +21,8 @@
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/run/record/observer.hpp"
 #include "host/run/runtime.hpp"
-#include "host/run/valid_record.hpp"
 
 namespace mneme::run {
 

@@ -2,10 +2,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/base/text.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/run_description.hpp"
+#include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::run {
 namespace {
@@ -84,6 +93,186 @@ void CheckpointFiles::remove(std::int64_t step) const {
   throw_run({.where = path_of(step).string(),
              .failed = "the checkpoint cannot be deleted",
              .got = error.message()});
+}
+
+namespace {
+
+constexpr const char* kTensors = "tensor_checksums";
+constexpr const char* kWhole = "checksum";
+
+std::string hexadecimal(std::uint32_t value) {
+  std::string out;
+  for (int shift = 28; shift >= 0; shift -= 4) out += "0123456789abcdef"[(value >> shift) & 15];
+  return out;
+}
+
+std::string checksum_of(const TensorView& tensor) {
+  const std::string head = str(dtype_name(tensor.dtype), ' ', list_text(tensor.shape));
+  return hexadecimal(crc32c(std::span(tensor.data, tensor.bytes), crc32c(head)));
+}
+
+// Of every key and value but `checksum` itself, each with its length, so that no two maps have the
+// same bytes.
+std::string checksum_of(const std::map<std::string, std::string>& metadata) {
+  std::uint32_t crc = 0;
+  for (const auto& [key, value] : metadata) {
+    if (key == kWhole) continue;
+    crc = crc32c(str(key.size(), ' ', value.size(), ' ', key, value), crc);
+  }
+  return hexadecimal(crc);
+}
+
+// The checksums by tensor; empty for what cannot be read, which the metadata's checksum tells.
+std::map<std::string, std::string> tensor_sums(const SafetensorsFile& file) {
+  std::map<std::string, std::string> sums;
+  const auto found = file.metadata().find(kTensors);
+  if (found == file.metadata().end()) return sums;
+  const Json json = Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return sums;
+  for (const auto& [name, sum] : json.items()) {
+    if (sum.is_string()) sums[name] = sum.get<std::string>();
+  }
+  return sums;
+}
+
+}  // namespace
+
+void add_checksums(std::map<std::string, std::string>& metadata,
+                   const std::vector<TensorView>& tensors) {
+  std::map<std::string, std::string> sums;
+  for (const TensorView& tensor : tensors) sums[tensor.name] = checksum_of(tensor);
+  metadata[kTensors] = Json(sums).dump();
+  metadata[kWhole] = checksum_of(metadata);
+}
+
+ChecksumReport compare_checksums(const SafetensorsFile& file) {
+  const auto& metadata = file.metadata();
+  ChecksumReport report{.is_carried = metadata.contains(kWhole) || metadata.contains(kTensors)};
+  if (!report.is_carried) return report;
+  const auto add = [&](std::string part, std::string expected, std::string got) {
+    if (expected == got) return;
+    report.damage.push_back({std::move(part), std::move(expected), std::move(got)});
+  };
+  const auto whole = metadata.find(kWhole);
+  add("metadata", whole == metadata.end() ? "none" : whole->second, checksum_of(metadata));
+  const auto sums = tensor_sums(file);
+  for (const auto& [name, sum] : sums) {
+    const TensorView* const tensor = file.find(name);
+    add(str("tensor \"", name, '"'), sum,
+        tensor == nullptr ? "no such tensor" : checksum_of(*tensor));
+  }
+  if (sums.empty() && !report.damage.empty()) return report;  // they went with the metadata
+  for (const std::string& name : file.names()) {
+    if (!sums.contains(name)) add(str("tensor \"", name, '"'), "none", "a further tensor");
+  }
+  return report;
+}
+
+void verify_checksums(const SafetensorsFile& file) {
+  const ChecksumReport report = compare_checksums(file);
+  if (!report.is_carried) static_cast<void>(file.metadata_at(kWhole));
+  if (report.damage.empty()) return;
+  const ChecksumReport::Damage& first = report.damage.front();
+  throw_run({.where = str(file.path().string(), ": ", first.part),
+             .failed = "the file was damaged after it was written",
+             .expected = "checksum " + first.expected,
+             .got = first.got});
+}
+
+namespace {
+
+using Metadata = std::map<std::string, std::string>;
+
+// The tensors of a checkpoint: CPU tensors are written from where they lie.
+class Contents {
+ public:
+  void add(const std::string& name, const at::Tensor& tensor) {
+    const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
+    kept_.push_back(values);
+    views_.push_back({.name = name,
+                      .dtype = tensor::to_dtype(values.scalar_type()),
+                      .shape = values.sizes().vec(),
+                      .data = static_cast<const std::byte*>(values.const_data_ptr()),
+                      .bytes = values.nbytes()});
+  }
+  void add_parameters(const Runtime& runtime) {
+    for (const optim::TrainableParameter& parameter : runtime.parameters()) {
+      add(parameter.name, parameter.tensor);
+    }
+  }
+  void write(const std::filesystem::path& path, Metadata metadata) const {
+    SafetensorsWriter writer;
+    for (const TensorView& view : views_) writer.add(view.name, view.dtype, view.shape, view.data);
+    add_checksums(metadata, views_);
+    for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
+    writer.write(path);
+  }
+
+ private:
+  std::vector<at::Tensor> kept_;
+  std::vector<TensorView> views_;
+};
+
+Json json_of(const ValidRecord& record) {
+  Json json = {{"last_step", record.last_step},
+               {"evaluations_since_best", record.evaluations_since_best}};
+  if (record.best_step > 0) {
+    json["best_step"] = record.best_step;
+    json["best_loss"] = record.best_loss;
+  }
+  return json;
+}
+
+Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
+                     const memory::StackState::Saved& saved, const std::string& contents) {
+  Json plugins = Json::array();
+  for (const memory::TierIdentity& identity : runtime.stack().identities()) {
+    plugins.push_back(to_json(identity));
+  }
+  Json options = Json::object();
+  for (const auto& [tier, table] : runtime.stack().trained_options()) {
+    options[tier] = plugin::to_text(table);
+  }
+  return {{"format", kFormat},
+          {"revision", kRevision},
+          {kContents, contents},
+          {"experiment", config::to_toml(runtime.experiment())},
+          {"precision", std::string(config::to_word(runtime.precision()))},
+          {"plugins", plugins.dump()},
+          {"options", options.dump()},
+          {"step", std::to_string(progress.step)},
+          {"tokens", std::to_string(progress.tokens)},
+          {"seconds", format_exact(progress.seconds)},
+          {"data_position", Json(progress.data_position).dump()},
+          {"noise_position", std::to_string(progress.noise_position)},
+          {"metrics_lines", std::to_string(progress.metrics_lines)},
+          {"valid", json_of(progress.valid).dump()},
+          {"state", Json(saved.metadata).dump()}};
+}
+
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
+                      const optim::Adam& optimizer, const memory::StackState& state,
+                      const RunProgress& progress) {
+  Contents contents;
+  contents.add_parameters(runtime);
+  for (const optim::Adam::Moments& moments : optimizer.moments()) {
+    contents.add(kMeanPrefix + moments.name, moments.mean);
+    contents.add(kSquarePrefix + moments.name, moments.square);
+    contents.add(kCountPrefix + moments.name, moments.count);
+  }
+  const memory::StackState::Saved saved = state.save();
+  for (const auto& [name, tensor] : saved.tensors) contents.add(kStatePrefix + name, tensor);
+  contents.write(path, metadata_of(runtime, progress, saved, kWholeRun));
+}
+
+void write_weights(const std::filesystem::path& path, const Runtime& runtime,
+                   const std::map<std::string, at::Tensor>& others) {
+  Contents contents;
+  contents.add_parameters(runtime);
+  for (const auto& [name, tensor] : others) contents.add(name, tensor);
+  contents.write(path, metadata_of(runtime, {}, {}, kWeightsOnly));
 }
 
 }  // namespace mneme::run

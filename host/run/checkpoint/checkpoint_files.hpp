@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
+
+#include "host/base/file/safetensors.hpp"
 
 namespace mneme::run {
 
@@ -30,5 +33,50 @@ class CheckpointFiles {
 
   std::filesystem::path folder_;
 };
+
+// Checksums of a checkpoint's contents, in its metadata.
+
+// Adds the keys "tensor_checksums" (JSON: CRC-32C of each tensor's dtype, shape and bytes) and
+// "checksum" (that of all other metadata).
+void add_checksums(std::map<std::string, std::string>& metadata,
+                   const std::vector<TensorView>& tensors);
+
+// What comparing a file with its checksums found.
+struct ChecksumReport {
+  struct Damage {
+    std::string part;      // "metadata", or a tensor by its name
+    std::string expected;  // checksum
+    std::string got;
+  };
+  bool is_carried = false;  // the file has checksums; nothing can be told of one without
+  std::vector<Damage> damage = {};
+};
+
+// Reads the whole file. No file makes it fail.
+[[nodiscard]] ChecksumReport compare_checksums(const SafetensorsFile& file);
+
+// Error (kRun) naming the first tensor, or the metadata, that is not as add_checksums saw it; also
+// when the file carries no checksums.
+void verify_checksums(const SafetensorsFile& file);
+
+// What the writer and the reader of checkpoints share. Not for other code.
+
+inline const std::string kFormat = "mneme.checkpoint";
+inline const std::string kRevision = "1";
+// Metadata: whether a run can be resumed from the file. Absent = it can.
+inline const std::string kContents = "contents";
+inline const std::string kWholeRun = "run";
+inline const std::string kWeightsOnly = "weights";
+inline const std::string kMeanPrefix = "adam.mean/";
+inline const std::string kSquarePrefix = "adam.square/";
+inline const std::string kCountPrefix = "adam.count/";
+inline const std::string kStatePrefix = "state/";
+// Tensors of official weights that are no parameters, as they were imported.
+inline const std::string kOfficialPrefix = "official/";
+
+// Error (kUsage) naming the file, with the first of the differences, a line each.
+[[noreturn]] void refuse_checkpoint(const SafetensorsFile& file, const std::string& failed,
+                                    const std::vector<std::string>& differences,
+                                    const std::string& hint);
 
 }  // namespace mneme::run

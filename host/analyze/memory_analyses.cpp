@@ -1,0 +1,142 @@
+#include "host/analyze/memory_analyses.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/data/text/text.hpp"
+#include "host/eval/protocol.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::analyze {
+
+MemoryStudy::MemoryStudy(const StudyOptions& options)
+    : attention_(options.bins),
+      space_(options.stretch),
+      words_(options.first_write, options.updates) {}
+
+const std::set<std::string, std::less<>>& MemoryStudy::wanted_probes() {
+  static const std::set<std::string, std::less<>> names = [] {
+    std::set<std::string, std::less<>> all = Trace::wanted_probes();
+    all.insert(AlphaByPlace::wanted_probes().begin(), AlphaByPlace::wanted_probes().end());
+    all.insert(MassByRegion::wanted_probes().begin(), MassByRegion::wanted_probes().end());
+    return all;
+  }();
+  return names;
+}
+
+void MemoryStudy::compare_with(const TargetLosses& other, std::size_t count, double threshold) {
+  better_.emplace(other, count, threshold);
+}
+
+void MemoryStudy::add(const data::Segment& segment, const std::vector<double>& nll,
+                      const std::map<std::string, at::Tensor>& probes) {
+  losses_.add(segment, nll);
+  if (better_) better_->begin(segment, nll);
+  alpha_.add(probes);
+  regions_.add(probes);
+  trace_.follow(segment, probes, [&](const LayerView& view) {
+    has_signal_ = true;
+    attention_.add(view);
+    tokens_.add(view);
+    space_.add(view);
+    words_.add(view);
+    if (better_) better_->add(view);
+  });
+}
+
+namespace {
+
+void check_layer(std::int64_t layer, std::int64_t layers) {
+  if (layer >= 0 && layer < layers) return;
+  throw_usage({.where = "hidden rows",
+               .failed = "the model has no such layer",
+               .expected = str("0 to ", layers - 1),
+               .got = str(layer)});
+}
+
+// One segment's inputs of the layer, [valid, D].
+at::Tensor run_segment(run::Runtime& runtime, memory::StackState& state,
+                       const data::Segment& segment, std::int64_t layer) {
+  const backbone::Batch batch =
+      eval::make_batch(segment, runtime.model().vocabulary(), runtime.device());
+  if (segment.reset[0] != 0) state.reset(segment.reset);
+  memory::SegmentInput input;
+  input.length = segment.length;
+  input.valid_count = batch.valid_count;
+  memory::SegmentRun run(runtime.stack(), state, input);
+  backbone::ForwardOptions::Tap tap;
+  backbone::ForwardOptions forward;
+  forward.tap = &tap;
+  runtime.model().forward(batch, run, forward);
+  run.commit();
+  const at::Tensor x =
+      layer == 0 ? tap.embedded : tap.layer_out.at(static_cast<std::size_t>(layer - 1));
+  return x.select(0, 0).narrow(0, 0, segment.valid[0]).to(at::kCPU, at::kDouble);
+}
+
+}  // namespace
+
+at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t layer,
+                       std::int64_t count) {
+  check_layer(layer, runtime.model().info().layers);
+  const at::NoGradGuard no_grad;
+  data::StreamOptions options{.lanes = 1, .segment = runtime.experiment().eval.segment};
+  options.epochs = runtime.dataset()->is_endless() ? 0 : 1;
+  const auto stream = runtime.dataset()->make_stream(split, options);
+  runtime.model().train(false);
+  backbone::set_context_window(runtime.model(),
+                               runtime.stack().context_rows(memory::Phase::kEvaluation));
+  memory::StackState state = runtime.stack().new_state(memory::Phase::kEvaluation, 1);
+  std::vector<at::Tensor> rows;
+  std::int64_t found = 0;
+  data::Segment segment;
+  while (found < count && stream->next(segment)) {
+    rows.push_back(run_segment(runtime, state, segment, layer));
+    found += rows.back().size(0);
+  }
+  if (found < count) {
+    throw_usage({.where = str("hidden rows of the ", data::to_word(split), " split"),
+                 .failed = "the text is too short",
+                 .expected = str("at least ", count, " tokens"),
+                 .got = str(found),
+                 .hint = "ask for shorter segments or fewer updates"});
+  }
+  return at::cat(rows).narrow(0, 0, count).contiguous();
+}
+
+namespace {
+
+std::string hexadecimal(char c) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  return {'\\', 'x', kDigits[byte / 16], kDigits[byte % 16]};
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const data::CodePoint point = data::decode_utf8(text, i);
+    const bool is_control = point.value < 0x20 || (point.value >= 0x7F && point.value < 0xA0);
+    if (text[i] == '\n' || text[i] == '\t') {
+      out += text[i] == '\n' ? "\\n" : "\\t";
+    } else if (point.bytes == 0 || is_control) {
+      for (std::size_t k = 0; k < std::max<std::size_t>(1, point.bytes); ++k) {
+        out += hexadecimal(text[i + k]);
+      }
+    } else {
+      out += text.substr(i, point.bytes);
+    }
+    i += std::max<std::size_t>(1, point.bytes);
+  }
+  return out;
+}
+
+std::string TokenText::of(std::int64_t id) const {
+  return vocabulary_ == nullptr ? str(id) : printable(vocabulary_->symbol(id));
+}
+
+}  // namespace mneme::analyze

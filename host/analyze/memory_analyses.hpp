@@ -1,0 +1,103 @@
+// All analyses of one memory in one evaluation.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/analyze/measures/attention.hpp"
+#include "host/analyze/measures/loss_differences.hpp"
+#include "host/analyze/measures/memory_cells.hpp"
+#include "host/analyze/trace.hpp"
+#include "host/data/corpus.hpp"
+#include "host/data/text/vocabulary.hpp"
+#include "host/run/runtime.hpp"
+
+namespace mneme::analyze {
+
+struct StudyOptions {
+  std::int64_t bins = 64;        // of the attention histograms
+  std::int64_t stretch = 32;     // tokens
+  std::int64_t first_write = 0;  // whose words are followed
+  std::int64_t updates = 5;      // that they are followed for
+};
+
+class MemoryStudy {
+ public:
+  // Errors: Error (kUsage) for options out of range.
+  explicit MemoryStudy(const StudyOptions& options);
+
+  // Before the first segment: also looks for what this evaluation predicts better than another one
+  // (BetterPredicted). `other` outlives the study.
+  void compare_with(const TargetLosses& other, std::size_t count, double threshold);
+
+  // Every probe that a study reads.
+  [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
+  // eval::Options::on_probes.
+  void add(const data::Segment& segment, const std::vector<double>& nll,
+           const std::map<std::string, at::Tensor>& probes);
+
+  [[nodiscard]] const Trace& trace() const { return trace_; }
+  [[nodiscard]] const TargetLosses& losses() const { return losses_; }
+  [[nodiscard]] const AttentionHistogram& attention() const { return attention_; }
+  [[nodiscard]] const TokenAttention& tokens() const { return tokens_; }
+  [[nodiscard]] const SpaceByAge& space() const { return space_; }
+  [[nodiscard]] const SpaceAfterUpdates& words() const { return words_; }
+  [[nodiscard]] const std::optional<BetterPredicted>& better() const { return better_; }
+  [[nodiscard]] const AlphaByPlace& alpha() const { return alpha_; }
+  [[nodiscard]] const MassByRegion& regions() const { return regions_; }
+  // True when a memory that is a signal wrote or was read.
+  [[nodiscard]] bool has_signal() const { return has_signal_; }
+  // True when a memory published anything that can be analysed.
+  [[nodiscard]] bool has_found() const {
+    return has_signal_ || !alpha_.is_empty() || !regions_.is_empty();
+  }
+
+ private:
+  Trace trace_;
+  TargetLosses losses_;
+  AttentionHistogram attention_;
+  TokenAttention tokens_;
+  SpaceByAge space_;
+  SpaceAfterUpdates words_;
+  std::optional<BetterPredicted> better_;
+  AlphaByPlace alpha_;
+  MassByRegion regions_;
+  bool has_signal_ = false;
+};
+
+// The rows that a trained model would store in a memory.
+
+// The inputs of a layer (before its norm) for the first `count` tokens of a split, read by one lane
+// with the model's own memory: [count, D] f64 on the CPU. Errors: Error (kUsage) for a layer that
+// the model lacks, for a split without data, and for one with fewer tokens, padding left out; what
+// Model::forward and hooks throw.
+[[nodiscard]] at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t layer,
+                                     std::int64_t count);
+
+// Tokens as people read them, on one line.
+
+// The text with line ends and tabs as \n and \t, and other control characters and bytes that are no
+// UTF-8 as \xNN.
+[[nodiscard]] std::string printable(std::string_view text);
+
+// The symbols of a vocabulary; ids where there is none.
+class TokenText {
+ public:
+  // May be null; outlives the object.
+  explicit TokenText(const data::Vocabulary* vocabulary) : vocabulary_(vocabulary) {}
+
+  // Error (kUsage) for an id that the vocabulary lacks.
+  [[nodiscard]] std::string of(std::int64_t id) const;
+
+ private:
+  const data::Vocabulary* vocabulary_;
+};
+
+}  // namespace mneme::analyze

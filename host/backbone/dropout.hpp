@@ -1,0 +1,49 @@
+// Dropout masks on the CPU.
+//
+// LibTorch draws one number after another on one thread, which took nearly a fifth of a training
+// step on the CPU, and draws other masks from the same seed on an Intel processor than on others.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "host/base/random.hpp"
+
+namespace mneme::backbone {
+
+// A tensor on the CPU of `shape` and the options' floating-point dtype: entry i, row-major, is 0
+// when word i of the stream (Random) is among the p * 2^32 largest, else 1 / (1 - p). The same for
+// every processor and number of threads. p in [0, 1).
+at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
+                        StreamKey stream);
+
+// Dropout noise with a generator of the model's own.
+
+// Draws dropout masks. Every training segment starts a stream of its own, keyed by (seed,
+// position), on the CPU with one of its own for each mask, so that saving `position` is enough to
+// continue a run bit for bit.
+class Noise {
+ public:
+  Noise(uint64_t seed, at::Device device);
+
+  // Starts the next segment's streams.
+  void next_segment();
+  // Segments started so far; seek() restores it.
+  uint64_t position() const { return position_; }
+  void seek(uint64_t position) { position_ = position; }
+
+  // A mask like `x` in `shape`: 0 with probability p, else 1 / (1 - p).
+  at::Tensor mask(at::IntArrayRef shape, const at::TensorOptions& options, double p);
+  // x times a fresh mask; x itself for p = 0.
+  at::Tensor apply(const at::Tensor& x, double p);
+
+ private:
+  uint64_t seed_;
+  uint64_t position_ = 0;
+  uint64_t draws_ = 0;       // masks of this segment
+  at::Generator generator_;  // for devices other than the CPU
+};
+
+}  // namespace mneme::backbone

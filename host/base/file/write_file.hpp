@@ -1,0 +1,57 @@
+// A file that grows record by record: metrics and event files.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace mneme {
+
+// Open for appending; made when it is not there. Every record is handed to the system before
+// append() returns, so a killed process loses none. One thread at a time; movable.
+class AppendFile {
+ public:
+  // Error (kRun) naming the path and the system's reason; so do append() and sync().
+  explicit AppendFile(const std::filesystem::path& path);
+  ~AppendFile();
+  AppendFile(AppendFile&& other) noexcept;
+  AppendFile& operator=(AppendFile&&) = delete;
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  // Appends the whole record or, with an Error, nothing of it.
+  void append(std::span<const std::byte> record);
+  void append(std::string_view record);
+  // Returns when the records are on the disk (fsync).
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+// What stands at a path that a user names for output.
+
+struct OutputPlace {
+  enum class Kind {
+    kFile,        // a regular file, or nothing yet: it may be replaced
+    kFolder,      // cannot be written
+    kNode,        // a device, a FIFO or a socket: it is written into, never replaced
+    kDescriptor,  // open in this process: it is written to where it stands, never opened anew
+  };
+  Kind kind = Kind::kFile;
+  // kFile: the file itself, every symbolic link followed, so that a rename replaces no link.
+  // Others: the path as it was given.
+  std::filesystem::path path = {};
+  int descriptor = -1;  // of kDescriptor
+};
+
+// Looks, and changes nothing. A descriptor of this process is found by each of its names
+// (/dev/stdout, /dev/fd/N, /proc/self/fd/N, links to them), and stdout and stderr also by the name
+// of the regular file that they go to: opened anew, it would lose what they hold. Error (kRun) for
+// links that go round in a circle; other flaws show when the place is opened.
+[[nodiscard]] OutputPlace find_output_place(const std::filesystem::path& path);
+
+}  // namespace mneme

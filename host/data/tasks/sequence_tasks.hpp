@@ -1,0 +1,111 @@
+// The repeating-motif task: can a model copy what it saw before the segment?
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/config/experiment.hpp"
+#include "host/data/stream.hpp"
+#include "host/data/tasks/answer_task.hpp"
+
+namespace mneme::data {
+
+// Each lane reads episodes. An episode draws a period p and p symbols, uniformly, and repeats them;
+// it lasts `episode_segments` segments and begins with a reset, so a motif must be copied from the
+// context and cannot be memorised. Token j of an episode is motif[j mod p].
+//
+// The target of input j is token j + 1, whose nearest earlier copy is token j + 1 - p:
+//   Source::kNone     j + 1 < p: there is none; the target is uniform given everything seen
+//   Source::kInside   the copy is an input of this segment
+//   Source::kOutside  the copy lies before this segment. The symbols inside are then independent of
+//                     the target, so without a memory accuracy is 1 / alphabet exactly.
+//
+// Periods spread evenly over period_min .. period_max: lane b takes the place frac(b * golden ratio
+// + a shift drawn for the episode) of the range, a low-discrepancy sequence, so that neighbouring
+// lanes differ for any number of lanes. Episodes of lane b begin b segments (modulo an episode's
+// length) early, so that the lanes' resets do not fall into one step. A lane depends on seeds,
+// split and its own index only, never on the number of lanes.
+class MotifStream : public Stream {
+ public:
+  // `split` ("train", "valid", "test") keeps the splits' motifs apart; data.seed and options.seed
+  // key them. Error (kUsage) for alphabet < 2, period_min < 1, period_max < period_min, or bad
+  // options; options.epochs is not used. `episode_segments` 0 = the fewest, at least 8, that hold
+  // the longest motif four times.
+  MotifStream(const config::MotifConfig& motif, std::uint64_t data_seed, std::string split,
+              const StreamOptions& options, std::int64_t episode_segments = 0);
+
+  bool next(Segment& segment) override;
+  [[nodiscard]] std::vector<std::int64_t> position() const override;
+  void seek(const std::vector<std::int64_t>& position) override;
+  [[nodiscard]] std::int64_t segments_per_epoch() const override { return 0; }
+  [[nodiscard]] std::int64_t targets_per_epoch() const override { return 0; }
+
+  // Segments of an episode.
+  [[nodiscard]] std::int64_t episode_segments() const { return episode_segments_; }
+  // The motif of a lane's episode; its size is the period.
+  [[nodiscard]] std::vector<std::int64_t> motif(std::int64_t lane, std::int64_t episode) const;
+
+ private:
+  struct Lane {
+    std::int64_t episode = -1;  // of `motif`
+    std::vector<std::int64_t> motif;
+  };
+
+  [[nodiscard]] std::int64_t period(std::int64_t lane, std::int64_t episode) const;
+  void fill(std::int64_t index, Segment& segment);
+  [[nodiscard]] std::vector<PositionField> position_fields() const;
+
+  config::MotifConfig motif_;
+  std::uint64_t data_seed_;
+  std::string split_;
+  StreamOptions options_;
+  std::int64_t episode_segments_;
+  std::int64_t index_ = 0;
+  std::vector<Lane> lanes_;  // a cache
+};
+
+// Sorting by frequency [infinity-former, 4.1]: which symbols were frequent in a long sequence?
+
+// n = data.length symbols of an alphabet of a = data.alphabet, the separator (id a), and all a
+// symbols by falling frequency: P = n + 1, A = a, V = a + 1.
+//
+// Each sequence draws two weight vectors w0, w1 from U{1..9}^a; p0, p1 are their normalised forms.
+// Token j comes from (1 - j/n) p0 + (j/n) p1, so that the newest tokens alone do not tell the
+// answer. Everything is drawn in integers and is equal on every machine.
+class SortingTask : public AnswerTask {
+ public:
+  explicit SortingTask(const config::DataConfig& data) : AnswerTask(data) {}
+
+  [[nodiscard]] std::int64_t vocabulary_size() const override { return settings().alphabet + 1; }
+  [[nodiscard]] std::int64_t prompt_length() const override { return settings().length + 1; }
+  [[nodiscard]] std::int64_t answer_length() const override { return settings().alphabet; }
+  [[nodiscard]] std::vector<std::int64_t> sequence(std::string_view split,
+                                                   std::int64_t index) const override;
+  [[nodiscard]] std::int64_t separator() const { return settings().alphabet; }
+};
+
+// All symbols 0 .. alphabet-1 by falling frequency in `tokens`; among equally frequent ones the
+// symbol seen first comes first; symbols that do not occur come last, by id.
+[[nodiscard]] std::vector<std::int64_t> symbols_by_frequency(std::span<const std::int64_t> tokens,
+                                                             std::int64_t alphabet);
+
+// Digit sorting [Transformer-XL article]: n random digits, then the same digits in order.
+
+// n = data.length digits below data.alphabet, drawn uniformly, then the same digits sorted:
+// P = A = n, V = data.alphabet. There is no separator: a model reads 2n - 1 digits and its last n
+// predictions are asked for; [4, 5, 3, 0] is read as [4, 5, 3, 0, 0, 3, 4].
+class DigitSortingTask : public AnswerTask {
+ public:
+  explicit DigitSortingTask(const config::DataConfig& data) : AnswerTask(data) {}
+
+  [[nodiscard]] std::int64_t vocabulary_size() const override { return settings().alphabet; }
+  [[nodiscard]] std::int64_t prompt_length() const override { return settings().length; }
+  [[nodiscard]] std::int64_t answer_length() const override { return settings().length; }
+  [[nodiscard]] std::vector<std::int64_t> sequence(std::string_view split,
+                                                   std::int64_t index) const override;
+};
+
+}  // namespace mneme::data

@@ -1,0 +1,148 @@
+#include "host/data/text/text.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "host/base/error.hpp"
+
+namespace mneme::data {
+namespace {
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+// Length and payload bits of the sequence that a first byte announces; length 0 when it cannot
+// start one (0xC0, 0xC1 only start overlong forms, 0xF5 and above values past U+10FFFF).
+CodePoint lead(unsigned char byte) {
+  if (byte < 0x80) return {byte, 1};
+  if (byte >= 0xC2 && byte <= 0xDF) return {char32_t{byte} & 0x1F, 2};
+  if (byte >= 0xE0 && byte <= 0xEF) return {char32_t{byte} & 0x0F, 3};
+  if (byte >= 0xF0 && byte <= 0xF4) return {char32_t{byte} & 0x07, 4};
+  return {};
+}
+
+}  // namespace
+
+CodePoint decode_utf8(std::string_view text, std::size_t offset) {
+  CodePoint point = lead(static_cast<unsigned char>(text[offset]));
+  if (point.bytes <= 1) return point;
+  if (point.bytes > text.size() - offset) return {};
+  for (std::size_t i = 1; i < point.bytes; ++i) {
+    const char byte = text[offset + i];
+    if (!is_continuation(byte)) return {};
+    point.value = (point.value << 6) | (static_cast<unsigned char>(byte) & 0x3F);
+  }
+  const bool is_overlong =
+      (point.bytes == 3 && point.value < 0x800) || (point.bytes == 4 && point.value < 0x10000);
+  const bool is_surrogate = point.value >= 0xD800 && point.value <= 0xDFFF;
+  if (is_overlong || is_surrogate || point.value > 0x10FFFF) return {};
+  return point;
+}
+
+std::int64_t count_characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char byte) { return !is_continuation(byte); });
+}
+
+std::int64_t count_words(std::string_view text) {
+  std::int64_t words = 0;
+  bool is_in_word = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const CodePoint point = decode_utf8(text, i);
+    const bool is_letter = point.bytes == 0 || !is_space(point.value);
+    if (is_letter && !is_in_word) ++words;
+    is_in_word = is_letter;
+    i += std::max<std::size_t>(point.bytes, 1);
+  }
+  return words;
+}
+
+std::string position_text(const NamedText& text, std::size_t offset) {
+  const std::string_view whole = text.context();
+  const std::size_t place = text.place(offset);
+  std::size_t line = 1;
+  std::size_t column = 1;
+  const bool has_mark = whole.starts_with(kByteOrderMark);
+  for (std::size_t i = has_mark ? kByteOrderMark.size() : 0; i < place;) {
+    if (whole[i] == '\n') {
+      ++line;
+      column = 0;
+    }
+    ++column;
+    i += std::max<std::size_t>(decode_utf8(whole, i).bytes, 1);
+  }
+  return str(text.source, ":", line, ":", column);
+}
+
+void throw_invalid_utf8(const NamedText& text, std::size_t offset) {
+  std::ostringstream byte;
+  byte << "byte 0x" << std::hex << std::setw(2) << std::setfill('0')
+       << static_cast<unsigned>(static_cast<unsigned char>(text.text[offset])) << std::dec
+       << " at byte offset " << text.place(offset);
+  throw_usage({.where = position_text(text, offset),
+               .failed = "the text is not UTF-8",
+               .expected = "valid UTF-8",
+               .got = byte.str(),
+               .hint = str(begins_as_utf16(text.context())
+                               ? "it begins with a mark of UTF-16: convert it (iconv -f UTF-16 -t "
+                                 "UTF-8)"
+                               : "convert the file (iconv -t UTF-8)",
+                           ", or set data.vocabulary = \"byte\", which takes any bytes")});
+}
+
+void check_utf8(const NamedText& text) {
+  for (std::size_t i = 0; i < text.text.size();) {
+    const std::size_t bytes = decode_utf8(text.text, i).bytes;
+    if (bytes == 0) throw_invalid_utf8(text, i);
+    i += bytes;
+  }
+}
+
+bool is_space(char32_t value) {
+  if (value < 0x80) return (value >= 0x09 && value <= 0x0D) || (value >= 0x1C && value <= 0x20);
+  if (value >= 0x2000 && value <= 0x200A) return true;
+  switch (value) {
+    case 0x85:
+    case 0xA0:
+    case 0x1680:
+    case 0x2028:
+    case 0x2029:
+    case 0x202F:
+    case 0x205F:
+    case 0x3000:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void for_each_word(const NamedText& named, const std::function<void(std::string_view)>& on_word,
+                   const std::function<void()>& on_line_end) {
+  const std::string_view text = named.text;
+  std::size_t word_begin = 0;
+  bool is_in_word = false;
+  bool is_line_open = false;
+  const auto end_word = [&](std::size_t end) {
+    if (is_in_word) on_word(text.substr(word_begin, end - word_begin));
+    is_in_word = false;
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    CodePoint point = decode_utf8(text, i);
+    if (point.bytes == 0) throw_invalid_utf8(named, i);
+    if (is_space(point.value)) {
+      end_word(i);
+    } else if (!is_in_word) {
+      word_begin = i;
+      is_in_word = true;
+    }
+    is_line_open = point.value != U'\n' && point.value != U'\r';
+    if (!is_line_open) {
+      if (point.value == U'\r' && i + 1 < text.size() && text[i + 1] == '\n') ++point.bytes;
+      on_line_end();
+    }
+    i += point.bytes;
+  }
+  end_word(text.size());
+  if (is_line_open) on_line_end();
+}
+
+}  // namespace mneme::data

@@ -1,0 +1,204 @@
+#include "host/generate/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+#include <system_error>
+
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/data/text/text.hpp"
+
+namespace mneme::generate {
+namespace {
+
+constexpr std::size_t kNamed = 5;  // symbols that messages name
+
+std::string quoted_at(const data::NamedText& text, std::string_view symbol) {
+  const auto offset = static_cast<std::size_t>(symbol.data() - text.text.data());
+  return str('"', symbol, "\" at ", data::position_text(text, offset));
+}
+
+// Different symbols that the vocabulary lacks, in order, with the place of each one's first.
+class Missing {
+ public:
+  void add(const data::NamedText& text, std::string_view symbol) {
+    if (!seen_.insert(std::string(symbol)).second || named_.size() == kNamed) return;
+    named_.push_back(quoted_at(text, symbol));
+  }
+  [[nodiscard]] const std::vector<std::string>& named() const { return named_; }
+  [[nodiscard]] std::string list() const {
+    const std::string more =
+        seen_.size() > named_.size() ? str(" and ", seen_.size() - named_.size(), " more") : "";
+    return join(named_, ", ") + more;
+  }
+
+ private:
+  std::set<std::string> seen_;
+  std::vector<std::string> named_;
+};
+
+// Error (kUsage) for a text with symbols outside a byte or character vocabulary: all of them at
+// once.
+void check_symbols(const data::Vocabulary& vocabulary, const data::NamedText& text) {
+  const bool is_byte = vocabulary.kind() == data::VocabularyKind::kByte;
+  Missing missing;
+  for (std::size_t i = 0; i < text.text.size();) {
+    const std::size_t bytes = is_byte ? 1 : data::decode_utf8(text.text, i).bytes;
+    if (bytes == 0) return;  // encoding says what is wrong
+    const std::string_view symbol = text.text.substr(i, bytes);
+    const bool is_dropped = vocabulary.drops_newlines() && symbol == "\n";
+    if (!is_dropped && !vocabulary.find(symbol)) missing.add(text, symbol);
+    i += bytes;
+  }
+  if (missing.named().empty()) return;
+  throw_usage({.where = "prompt",
+               .failed = str("the vocabulary lacks ", is_byte ? "bytes" : "characters", " of it"),
+               .expected = str("its ", vocabulary.size(), is_byte ? " bytes" : " characters"),
+               .got = missing.list(),
+               .hint = "write the prompt as the training text is written"});
+}
+
+}  // namespace
+
+Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& text,
+                     bool keeps_eos) {
+  Prompt prompt;
+  if (vocabulary.kind() != data::VocabularyKind::kWord) {
+    check_symbols(vocabulary, text);
+    vocabulary.encode(text, prompt.ids);
+    return prompt;
+  }
+  prompt.unknown = vocabulary.encode(text, prompt.ids).unknown;
+  if (vocabulary.adds_eos()) {
+    const bool is_line_open =
+        !text.text.empty() && text.text.back() != '\n' && text.text.back() != '\r';
+    if (is_line_open) prompt.ids.pop_back();
+    if (!keeps_eos) std::erase(prompt.ids, *vocabulary.find(data::kEndOfLine));
+  }
+  Missing missing;
+  data::for_each_word(
+      text,
+      [&](std::string_view word) {
+        if (!vocabulary.find(word)) missing.add(text, word);
+      },
+      [] {});
+  prompt.unknown_list = missing.list();
+  return prompt;
+}
+
+Prompt parse_prompt_ids(std::string_view list) {
+  Prompt prompt;
+  for (std::size_t from = 0; from <= list.size() && !list.empty();) {
+    const std::size_t comma = std::min(list.find(',', from), list.size());
+    std::string_view part = list.substr(from, comma - from);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ') || part.ends_with('\n')) part.remove_suffix(1);
+    std::int32_t id = 0;
+    const auto result = std::from_chars(part.data(), part.data() + part.size(), id);
+    if (part.empty() || result.ec != std::errc() || result.ptr != part.data() + part.size()) {
+      throw_usage({.where = "--prompt-ids",
+                   .failed = "this is no list of ids",
+                   .expected = "numbers separated by commas, such as 1,2,3",
+                   .got = str('"', part, '"')});
+    }
+    prompt.ids.push_back(id);
+    from = comma + 1;
+  }
+  return prompt;
+}
+
+std::string StopText::add(std::string_view piece) {
+  if (is_found_) return "";
+  if (stop_.empty()) return std::string(piece);
+  held_ += piece;
+  std::size_t shown = held_.find(stop_);
+  if (shown != std::string::npos) {
+    is_found_ = true;
+    std::string out = held_.substr(0, shown);
+    held_.clear();
+    return out;
+  }
+  // The longest end that is a beginning of the stop text stays.
+  std::size_t kept = std::min(held_.size(), stop_.size() - 1);
+  while (kept > 0 && !held_.ends_with(std::string_view(stop_).substr(0, kept))) --kept;
+  shown = held_.size() - kept;
+  std::string out = held_.substr(0, shown);
+  held_.erase(0, shown);
+  return out;
+}
+
+std::string StopText::rest() { return std::exchange(held_, ""); }
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array kInner = {std::pair("@-@"sv, "-"sv), std::pair("@,@"sv, ","sv),
+                               std::pair("@.@"sv, "."sv)};
+constexpr std::array kClosing = {","sv, "."sv,   ";"sv,        ":"sv,      "!"sv,
+                                 "?"sv, ")"sv,   "]"sv,        "}"sv,      "%"sv,
+                                 "'"sv, "n't"sv, "n\u2019t"sv, "\u2019"sv, "\u201d"sv};
+constexpr std::array kOpening = {"("sv,      "["sv,      "{"sv,      "$"sv,
+                                 "\u00a3"sv, "\u20ac"sv, "\u2018"sv, "\u201c"sv};
+constexpr std::array kApostrophes = {"'"sv, "\u2019"sv};
+
+template <typename List>
+bool is_among(const List& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+// Stands at the word before it.
+bool is_closing(std::string_view word) {
+  const bool is_contraction = std::ranges::any_of(kApostrophes, [&](std::string_view apostrophe) {
+    const std::string_view rest = word.substr(std::min(apostrophe.size(), word.size()));
+    return word.starts_with(apostrophe) && !rest.empty() && rest[0] >= 'a' && rest[0] <= 'z';
+  });
+  return is_contraction || is_among(kClosing, word);
+}
+
+}  // namespace
+
+void TokenWriter::follow(const std::vector<std::int32_t>& ids) {
+  for (const std::int32_t id : ids) static_cast<void>(add(id));
+  needs_blank_ = false;
+}
+
+std::string TokenWriter::add(std::int32_t id) {
+  if (vocabulary_ == nullptr) return add_word(str(id));
+  const std::string& symbol = vocabulary_->symbol(id);
+  if (vocabulary_->kind() != data::VocabularyKind::kWord) return symbol;
+  if (vocabulary_->adds_eos() && symbol == data::kEndOfLine) {
+    needs_blank_ = is_in_quotation_ = false;
+    return "\n";
+  }
+  return detokenises_ ? add_detokenised(symbol) : add_word(symbol);
+}
+
+std::string TokenWriter::add_word(std::string_view word) {
+  std::string text = needs_blank_ ? " " : "";
+  needs_blank_ = true;
+  return text.append(word);
+}
+
+std::string TokenWriter::add_detokenised(std::string_view word) {
+  for (const auto& [mark, text] : kInner) {
+    if (word != mark) continue;
+    needs_blank_ = false;
+    return std::string(text);
+  }
+  if (word == "\"") {
+    is_in_quotation_ = !is_in_quotation_;
+    if (!is_in_quotation_) needs_blank_ = false;
+    std::string text = add_word(word);
+    needs_blank_ = !is_in_quotation_;
+    return text;
+  }
+  if (is_closing(word)) needs_blank_ = false;
+  std::string text = add_word(word);
+  if (is_among(kOpening, word)) needs_blank_ = false;
+  return text;
+}
+
+}  // namespace mneme::generate

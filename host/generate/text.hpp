@@ -1,0 +1,118 @@
+// Prompts: texts and lists of ids to tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "host/data/text/text.hpp"
+#include "host/data/text/vocabulary.hpp"
+
+namespace mneme::generate {
+
+struct Prompt {
+  std::vector<std::int32_t> ids;
+  std::int64_t unknown = 0;  // words that became <unk>
+  // The first different ones, and how many more there are: "\"zyx\" at 1:5, \"yx\" at 1:9".
+  std::string unknown_list;
+};
+
+// The tokens of a prompt. Lines end as in a corpus, but the last one only where the text says so: a
+// prompt is continued, not closed. Without `keeps_eos` a word vocabulary's <eos> are left out
+// [LaMemo, generation protocol]. Error (kUsage) naming the first characters or bytes that the
+// vocabulary lacks and where they stand, and for text that is not UTF-8 (char, word).
+[[nodiscard]] Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& text,
+                                   bool keeps_eos = true);
+
+// "1,2,3": ids for models without a text vocabulary. Error (kUsage) for what is no list of ids.
+[[nodiscard]] Prompt parse_prompt_ids(std::string_view list);
+
+// A text that ends the generation.
+
+// Lets pieces of a text through until the stop text appears, which may begin in one piece and end
+// in another; it and what follows are held back. An empty stop text never appears.
+class StopText {
+ public:
+  explicit StopText(std::string stop) : stop_(std::move(stop)) {}
+
+  // What may be shown now: everything that cannot be part of the stop text.
+  [[nodiscard]] std::string add(std::string_view piece);
+  [[nodiscard]] bool is_found() const { return is_found_; }
+  // What is still held back when the text ends without it; empty when it was found.
+  [[nodiscard]] std::string rest();
+
+ private:
+  std::string stop_;
+  std::string held_;  // the text's end, a beginning of the stop text
+  bool is_found_ = false;
+};
+
+// Generated tokens as text, token by token.
+
+// What follows the text so far, for one text. Bytes and characters as they are; words separated by
+// blanks, <eos> as a newline; without a vocabulary the ids themselves, separated by blanks.
+//
+// Detokenised, words are joined as they were before the Moses tokeniser and WikiText took them
+// apart: "@-@", "@,@" and "@.@" become "-", "," and "." without blanks, closing punctuation, "'s"
+// and "n't" stand at the word before, opening brackets and currency signs at the word after, curly
+// quotes on their sides, and straight double quotes open and close in turn within a line. What the
+// tokeniser destroyed (apostrophes that open a quotation, say) is not guessed.
+class TokenWriter {
+ public:
+  // vocabulary: outlives the writer; null = ids.
+  TokenWriter(const data::Vocabulary* vocabulary, bool detokenises)
+      : vocabulary_(vocabulary), detokenises_(detokenises) {}
+
+  // Tokens that stand before the text and are not written: quotations that they leave open are
+  // closed by the text, which begins without a blank.
+  void follow(const std::vector<std::int32_t>& ids);
+  [[nodiscard]] std::string add(std::int32_t id);
+
+ private:
+  std::string add_word(std::string_view word);
+  std::string add_detokenised(std::string_view word);
+
+  const data::Vocabulary* vocabulary_;
+  bool detokenises_;
+  bool needs_blank_ = false;      // before the next word
+  bool is_in_quotation_ = false;  // of straight double quotes
+};
+
+// One generated text while it grows.
+
+class SampleText {
+ public:
+  // vocabulary: outlives the text; null = ids. stop: the text that ends it, "" = none.
+  SampleText(const data::Vocabulary* vocabulary, bool detokenises, std::string stop)
+      : writer_(vocabulary, detokenises), stop_(std::move(stop)) {}
+
+  // As TokenWriter's.
+  void follow(const std::vector<std::int32_t>& ids) { writer_.follow(ids); }
+  // What may be shown because of this token.
+  std::string add(std::int32_t id) {
+    ids_.push_back(id);
+    return keep(stop_.add(writer_.add(id)));
+  }
+  // What may be shown now that no token follows.
+  std::string end() { return keep(stop_.rest()); }
+
+  [[nodiscard]] bool is_stopped() const { return stop_.is_found(); }
+  [[nodiscard]] const std::vector<std::int32_t>& ids() const { return ids_; }
+  // Everything shown so far.
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string keep(std::string piece) {
+    text_ += piece;
+    return piece;
+  }
+
+  TokenWriter writer_;
+  StopText stop_;
+  std::vector<std::int32_t> ids_;
+  std::string text_;
+};
+
+}  // namespace mneme::generate

@@ -1,0 +1,381 @@
+#include "host/run/footprint.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "host/backbone/embedding.hpp"
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::run {
+namespace {
+
+constexpr std::size_t kShownConsumers = 3;
+constexpr const char* kModelKeys = "model.layers, model.width, model.ff or data.vocabulary_size";
+
+// The extents of one segment, as the formulas name them.
+struct Extents {
+  std::int64_t lanes, tokens, riders, columns, layers, width, inner, heads, ff;
+  std::int64_t value_bytes;    // of parameters, the residual stream and norms
+  std::int64_t compute_bytes;  // of matrix products
+  std::int64_t score_bytes;    // of attention probabilities and logits
+};
+
+Extents extents_of(const config::Experiment& e, std::int64_t lanes, std::int64_t tokens,
+                   const ModelSizes& sizes, config::Precision precision) {
+  Extents x{};
+  x.lanes = lanes;
+  x.tokens = tokens;
+  x.riders = sizes.rider_rows;
+  x.columns = sizes.context_rows + tokens;
+  x.layers = e.model.layers;
+  x.width = e.model.width;
+  x.inner = e.model.heads * e.model.head_width;
+  x.heads = e.model.heads;
+  x.ff = e.model.ff;
+  x.value_bytes = precision == config::Precision::kF64 ? 8 : 4;
+  x.compute_bytes = precision == config::Precision::kBf16 ? 2 : x.value_bytes;
+  x.score_bytes = x.value_bytes;
+  return x;
+}
+
+Extents training_extents(const config::Experiment& e, const ModelSizes& sizes) {
+  return extents_of(e, e.train.lanes, e.train.segment, sizes, e.train.precision);
+}
+
+// Per layer: inputs of both norms and both blocks and two dropout masks; queries with either bias,
+// attention's result twice (as computed, and as the output projection reads it), keys and values
+// of context and tokens; the feed-forward's inner rows, their mask and their product; the
+// probabilities and their mask.
+std::int64_t layer_activations(const config::Experiment& e, const Extents& x) {
+  const bool has_dropout = e.model.dropout > 0.0;
+  const std::int64_t rows = x.lanes * (x.tokens + x.riders);
+  const std::int64_t widths = 4 + (has_dropout ? 2 : 0) + (e.model.norm == config::Norm::kPre);
+  const std::int64_t queries = config::is_relative(e.model.position) ? 4 : 3;
+  const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
+  const std::int64_t ff = has_dropout ? 3 : 1;
+  const std::int64_t scores = e.model.attention_dropout > 0.0 ? 2 : 1;
+  return rows * widths * x.width * x.value_bytes +
+         (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
+         x.lanes * x.tokens * scores * x.heads * x.columns * x.score_bytes;
+}
+
+// Logits and log-probabilities of as many rows as the softmax takes at once.
+std::int64_t softmax_bytes(const config::Experiment& e, const Extents& x, std::int64_t vocabulary) {
+  std::int64_t ids = vocabulary;
+  if (e.model.adaptive && !e.model.adaptive->cutoffs.empty()) {
+    ids = e.model.adaptive->cutoffs.front();  // most rows take part in the head alone
+  }
+  const std::int64_t logits = std::min(x.lanes * x.tokens * ids, backbone::kKeptLogits);
+  return 2 * logits * x.score_bytes;
+}
+
+std::string count_text(std::int64_t count) { return format_count(static_cast<double>(count)); }
+
+void add_model(MemoryEstimate& out, const config::Experiment& e, const ModelSizes& sizes) {
+  const std::int64_t size = e.train.precision == config::Precision::kF64 ? 8 : 4;
+  const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
+  const std::string numbers = str(count_text(count), " numbers of ", size, " bytes");
+  out.uses.push_back({"parameters", count * size, numbers, kModelKeys});
+  out.uses.push_back({"gradients", count * size, numbers, kModelKeys});
+  out.uses.push_back({"optimiser moments", 2 * count * size, "two for each parameter", kModelKeys});
+}
+
+void add_activations(MemoryEstimate& out, const config::Experiment& e, const ModelSizes& sizes) {
+  const Extents x = training_extents(e, sizes);
+  const std::int64_t segments = e.train.bptt_segments;
+  out.uses.push_back(
+      {"activations of the layers", segments * x.layers * layer_activations(e, x),
+       str(segments, " segments x ", x.layers, " layers x ", x.lanes, " lanes x ", x.tokens,
+           " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "", " that see ",
+           x.columns, " columns"),
+       "train.lanes, train.segment, train.bptt_segments or the memory's rows"});
+  out.uses.push_back({"logits of the softmax", segments * softmax_bytes(e, x, sizes.vocabulary),
+                      str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
+                      "train.lanes, train.segment, or use [model.adaptive]"});
+  const std::int64_t scores = x.lanes * x.heads * x.tokens * x.columns * x.score_bytes;
+  out.uses.push_back({"temporaries of the backward pass",
+                      3 * scores + sizes.largest_parameter * x.value_bytes,
+                      "3 attention matrices of one layer, and a second gradient of the largest "
+                      "parameter",
+                      "train.lanes, train.segment or the memory's rows"});
+}
+
+}  // namespace
+
+std::int64_t MemoryEstimate::total() const {
+  return std::accumulate(uses.begin(), uses.end(), std::int64_t{0},
+                         [](std::int64_t sum, const MemoryUse& use) { return sum + use.bytes; });
+}
+
+std::vector<MemoryUse> MemoryEstimate::largest() const {
+  std::vector<MemoryUse> out = uses;
+  std::stable_sort(out.begin(), out.end(),
+                   [](const MemoryUse& a, const MemoryUse& b) { return a.bytes > b.bytes; });
+  return out;
+}
+
+std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
+                               std::int64_t lanes) {
+  const std::int64_t one = stack.new_state(phase, 1).bytes();
+  const std::int64_t two = stack.new_state(phase, 2).bytes();
+  return one + (lanes - 1) * (two - one);  // slots without lanes count once
+}
+
+MemoryEstimate estimate_memory(const config::Experiment& experiment, const ModelSizes& sizes) {
+  MemoryEstimate out;
+  add_model(out, experiment, sizes);
+  const Extents x = training_extents(experiment, sizes);
+  const std::int64_t rows = sizes.context_rows * x.lanes * x.layers * x.width * x.value_bytes;
+  out.uses.push_back({"memory state", std::max(rows, sizes.state_bytes) + sizes.state_bytes,
+                      str(sizes.context_rows, " rows a lane and layer, and slots"),
+                      "train.lanes or the memory's rows"});
+  add_activations(out, experiment, sizes);
+  return out;
+}
+
+MemoryEstimate estimate_memory(const Runtime& runtime) {
+  const config::Experiment& e = runtime.experiment();
+  ModelSizes sizes;
+  sizes.vocabulary = runtime.model().vocabulary();
+  sizes.backbone_parameters = runtime.backbone_parameter_count();
+  sizes.memory_parameters = runtime.memory_parameter_count();
+  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
+    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
+  }
+  sizes.context_rows = runtime.stack().context_rows(memory::Phase::kTraining);
+  sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kTraining);
+  MemoryEstimate out = estimate_memory(e, sizes);
+  out.is_cuda = runtime.device().is_cuda();
+  return out;
+}
+
+MemoryEstimate estimate_memory(const config::Experiment& experiment, std::int64_t vocabulary) {
+  ModelSizes sizes;
+  sizes.vocabulary = vocabulary;
+  for (const backbone::Parameter& parameter : backbone_outline(experiment, vocabulary)) {
+    sizes.backbone_parameters += parameter.tensor.numel();
+    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
+  }
+  return estimate_memory(experiment, sizes);
+}
+
+MemoryEstimate estimate_evaluation(const config::Experiment& e, const ModelSizes& sizes,
+                                   config::Precision precision, std::int64_t lanes,
+                                   std::int64_t tokens) {
+  const std::int64_t rows = sizes.context_rows;
+  const Extents x = extents_of(e, lanes, tokens, sizes, precision);
+  const std::int64_t held = rows * x.lanes * x.layers;
+  const std::int64_t scores = x.lanes * x.tokens * x.heads * x.columns * x.score_bytes;
+  const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
+  const char* const keys = "eval.lanes, eval.segment or the memory's rows (eval_rows)";
+  MemoryEstimate out;
+  out.uses = {
+      {"parameters", count * x.value_bytes, count_text(count) + " numbers", kModelKeys},
+      {"memory state",
+       std::max(held * x.width * x.value_bytes, sizes.state_bytes) +
+           2 * held * x.inner * x.compute_bytes,
+       str(rows, " rows a lane and layer, with their keys and values, or slots"), keys},
+      {"tensors of one layer",
+       2 * scores + x.lanes * (x.tokens + x.riders) *
+                        (6 * x.width * x.value_bytes + (6 * x.inner + x.ff) * x.compute_bytes),
+       str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
+      {"logits of the softmax", softmax_bytes(e, x, sizes.vocabulary),
+       str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
+       "eval.lanes or eval.segment"}};
+  return out;
+}
+
+MemoryEstimate estimate_evaluation(const Runtime& runtime) {
+  const config::EvalConfig& eval = runtime.experiment().eval;
+  ModelSizes sizes;
+  sizes.vocabulary = runtime.model().vocabulary();
+  sizes.backbone_parameters = runtime.backbone_parameter_count();
+  sizes.memory_parameters = runtime.memory_parameter_count();
+  sizes.context_rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
+  sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kEvaluation);
+  MemoryEstimate out = estimate_evaluation(runtime.experiment(), sizes, runtime.precision(),
+                                           eval.lanes, eval.segment);
+  out.is_cuda = runtime.device().is_cuda();
+  return out;
+}
+
+Json to_json(const MemoryEstimate& estimate) {
+  Json json;
+  json["bytes"] = estimate.total();
+  json["uses"] = Json::array();
+  for (const MemoryUse& use : estimate.uses) {
+    json["uses"].push_back({{"name", use.name}, {"bytes", use.bytes}, {"formula", use.formula}});
+  }
+  return json;
+}
+
+std::vector<backbone::Parameter> backbone_outline(const config::Experiment& experiment,
+                                                  std::int64_t vocabulary) {
+  const backbone::ModelSetup setup =
+      model_setup(experiment, vocabulary, experiment.train.precision, c10::kMeta);
+  return backbone::make_model(experiment.model, setup)->parameters();
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
+  // LibTorch's CPU allocator throws a plain c10::Error; a hook's failure comes as its text.
+  const std::string_view text = error.what();
+  for (const std::string_view part :
+       {"can't allocate memory", "not enough memory", "out of memory"}) {
+    if (text.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::string consumers_text(const MemoryEstimate& estimate) {
+  const auto size = [](std::int64_t bytes) {
+    return "about " + human_bytes(static_cast<std::uint64_t>(bytes));
+  };
+  const std::vector<MemoryUse> largest = estimate.largest();
+  std::string text = size(estimate.total()) + " in all:";
+  for (std::size_t i = 0; i < std::min(kShownConsumers, largest.size()); ++i) {
+    const MemoryUse& use = largest[i];
+    text += str("\n  ", use.name, ": ", size(use.bytes), " (", use.formula, "); lower ", use.keys);
+  }
+  return text + '\n';
+}
+
+void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,
+                         const std::exception& error) {
+  const std::string_view text = error.what();
+  ErrorText message{
+      .where = where,
+      .failed = str("out of memory; the largest consumers of ", consumers_text(estimate)),
+      .got = std::string(text.substr(0, text.find('\n'))),
+      .hint = str("lower ", estimate.largest().front().keys,
+                  "; train.accumulate keeps the tokens of a step with fewer lanes")};
+  if (estimate.is_cuda) throw_device(message);
+  throw_run(message);
+}
+
+namespace {
+
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
+// What the outline of a model with its memory tells. `lane_tokens`: that a lane sees at most.
+ModelSizes outline_sizes(const config::Experiment& experiment, const RuntimeOptions& options,
+                         config::Precision precision, memory::Phase phase, std::int64_t lanes,
+                         double lane_tokens) {
+  // The model itself says what its plugins log.
+  const LogListener silent([](LogLevel, std::string_view) { return false; });
+  const backbone::ModelSetup setup =
+      model_setup(experiment, options.dataset->vocabulary_size(), precision, c10::kMeta);
+  const memory::Stack stack(experiment.memory, backbone::backbone_info(experiment.model, setup),
+                            *options.loader);
+  const auto model = backbone::make_model(experiment.model, setup);
+  ModelSizes sizes;
+  sizes.vocabulary = setup.vocabulary;
+  const auto count = [&](std::int64_t& sum, const at::Tensor& parameter) {
+    sum += parameter.numel();
+    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.numel());
+  };
+  for (const auto& parameter : model->parameters()) {
+    count(sizes.backbone_parameters, parameter.tensor);
+  }
+  for (const auto& parameter : stack.parameters()) {
+    count(sizes.memory_parameters, parameter.tensor);
+  }
+  const auto bounded = [&](std::int64_t rows) {
+    return lane_tokens < static_cast<double>(rows) ? static_cast<std::int64_t>(lane_tokens) : rows;
+  };
+  sizes.context_rows = bounded(stack.context_rows(phase));
+  sizes.rider_rows = bounded(stack.rider_rows(phase));
+  sizes.state_bytes = fresh_state_bytes(stack, phase, lanes);
+  return sizes;
+}
+
+// Of the longest split that was read, shared out to the lanes.
+double corpus_tokens(const data::Dataset& dataset, std::int64_t lanes) {
+  std::int64_t most = 0;
+  for (const data::Split split : data::kSplits) {
+    if (const auto corpus = dataset.corpus(split)) most = std::max(most, corpus->size());
+  }
+  return most == 0 ? kNoBound : static_cast<double>(most) / static_cast<double>(lanes) + 1.0;
+}
+
+double training_tokens(const config::TrainConfig& train) {
+  if (train.steps == 0) return kNoBound;
+  std::int64_t windows = train.accumulate;
+  for (const auto& from : train.accumulate_from) windows = std::max(windows, from.segments);
+  return static_cast<double>(train.steps) * static_cast<double>(windows) *
+         static_cast<double>(train.bptt_segments * train.segment);
+}
+
+double evaluation_tokens(const config::EvalConfig& eval, const data::Dataset& dataset,
+                         const EvaluationExtents& extents) {
+  if (extents.text > 0) return static_cast<double>(extents.text);
+  const double all = corpus_tokens(dataset, eval.lanes);
+  if (eval.steps == 0) return all;
+  return std::min(all, static_cast<double>(eval.steps) * static_cast<double>(eval.segment));
+}
+
+void check(const std::string& where, const RuntimeOptions& options,
+           const std::function<MemoryEstimate()>& outline) {
+  if (!options.free_memory || !options.device.is_cpu()) return;
+  std::optional<MemoryEstimate> estimate;
+  try {
+    estimate = outline();
+  } catch (const std::exception&) {
+    return;  // making the model says it, with what the plugins log
+  }
+  const std::optional<FreeMemory> free = options.free_memory();
+  if (free) check_fits(where, *estimate, *free);
+}
+
+}  // namespace
+
+MemoryEstimate outline_training(const config::Experiment& experiment,
+                                const RuntimeOptions& options) {
+  const config::TrainConfig& train = experiment.train;
+  return estimate_memory(
+      experiment, outline_sizes(experiment, options, train.precision, memory::Phase::kTraining,
+                                train.lanes, training_tokens(train)));
+}
+
+MemoryEstimate outline_evaluation(const config::Experiment& experiment,
+                                  const RuntimeOptions& options, const EvaluationExtents& extents) {
+  const config::EvalConfig& eval = experiment.eval;
+  const config::Precision precision = options.precision.value_or(eval.precision);
+  const std::int64_t lanes = extents.lanes > 0 ? extents.lanes : eval.lanes;
+  const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
+                                         lanes, evaluation_tokens(eval, *options.dataset, extents));
+  return estimate_evaluation(experiment, sizes, precision, lanes,
+                             extents.tokens > 0 ? extents.tokens : eval.segment);
+}
+
+void check_fits(const std::string& where, const MemoryEstimate& estimate, const FreeMemory& free) {
+  if (estimate.total() <= free.bytes) return;
+  throw_usage(
+      {.where = where,
+       .failed =
+           str("there is not enough memory; the largest consumers of ", consumers_text(estimate)),
+       .expected = str(human_bytes(static_cast<std::uint64_t>(estimate.total()))),
+       .got = str(human_bytes(static_cast<std::uint64_t>(free.bytes)), " free (", free.source, ")"),
+       .hint = str("lower ", estimate.largest().front().keys,
+                   "; --force tries it all the same, and the system may end the process")});
+}
+
+void check_training_fits(const config::Experiment& experiment, const RuntimeOptions& options) {
+  check("training", options, [&] { return outline_training(experiment, options); });
+}
+
+void check_evaluation_fits(const config::Experiment& experiment, const RuntimeOptions& options,
+                           const EvaluationExtents& extents) {
+  check("evaluation", options, [&] { return outline_evaluation(experiment, options, extents); });
+}
+
+}  // namespace mneme::run

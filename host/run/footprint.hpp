@@ -1,0 +1,115 @@
+// What a training run needs of a device's memory, estimated from the configuration.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "host/base/process.hpp"
+#include "host/base/text.hpp"
+#include "host/config/experiment.hpp"
+#include "host/run/runtime.hpp"
+
+namespace mneme::run {
+
+// One consumer of memory.
+struct MemoryUse {
+  std::string name;  // "parameters", "gradients", "optimiser moments", "memory state", ...
+  std::int64_t bytes = 0;
+  std::string formula;  // how it was counted, with numbers
+  std::string keys;     // what to lower: "train.lanes, train.segment"
+};
+
+struct MemoryEstimate {
+  std::vector<MemoryUse> uses;
+  bool is_cuda = false;
+
+  [[nodiscard]] std::int64_t total() const;
+  // The uses, the largest first.
+  [[nodiscard]] std::vector<MemoryUse> largest() const;
+};
+
+// Numbers that the estimate starts from.
+struct ModelSizes {
+  std::int64_t vocabulary = 0;           // V
+  std::int64_t backbone_parameters = 0;  // numbers
+  std::int64_t largest_parameter = 0;    // numbers of the largest tensor
+  std::int64_t memory_parameters = 0;
+  std::int64_t context_rows = 0;  // R, of all tiers, in the phase that is estimated
+  std::int64_t rider_rows = 0;    // M, those of them that pass the layers with the tokens
+  std::int64_t state_bytes = 0;   // of a fresh state: slots and start rows
+};
+
+// Of a fresh state of so many lanes, without making it.
+[[nodiscard]] std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
+                                             std::int64_t lanes);
+
+// Bytes of a training step at its height. Parameters, gradients and moments are counted exactly.
+// Activations are the tensors that the backbone keeps for the backward pass (per token, or rider,
+// and layer
+// 4 to 7 D, 4 H d, 2 H d (R + T) / T, ff, and H (R + T) probabilities), the logits of the softmax,
+// and the temporaries of the largest backward pass; what hooks of memories keep is not known and
+// not counted. docs/training.md compares it with measured peaks.
+[[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
+                                             const ModelSizes& sizes);
+// Bytes of an evaluation of so many lanes and tokens a segment at its height: parameters, the
+// memory's slots and its rows with their keys and values, the tensors of one layer, and logits.
+[[nodiscard]] MemoryEstimate estimate_evaluation(const config::Experiment& experiment,
+                                                 const ModelSizes& sizes,
+                                                 config::Precision precision, std::int64_t lanes,
+                                                 std::int64_t tokens);
+// The same for a runtime that exists, with the lanes and the segment of [eval].
+[[nodiscard]] MemoryEstimate estimate_evaluation(const Runtime& runtime);
+// The same as the first for a runtime that exists.
+[[nodiscard]] MemoryEstimate estimate_memory(const Runtime& runtime);
+// And for a backbone that could not be made: without its memory.
+[[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
+                                             std::int64_t vocabulary);
+[[nodiscard]] Json to_json(const MemoryEstimate& estimate);
+
+// The backbone's parameters without storage (device meta): names, shapes, which are decayed.
+[[nodiscard]] std::vector<backbone::Parameter> backbone_outline(
+    const config::Experiment& experiment, std::int64_t vocabulary);
+
+// True for an exception that says that an allocation failed, on the CPU or on CUDA, also inside a
+// plugin's hook.
+[[nodiscard]] bool is_out_of_memory(const std::exception& error);
+// The three largest consumers with their sizes, formulas and keys, a line each, below "about <all>
+// in all".
+[[nodiscard]] std::string consumers_text(const MemoryEstimate& estimate);
+// Error (kRun, or kDevice on CUDA) that names the largest consumers and the keys to lower; `error`
+// is what failed.
+[[noreturn]] void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,
+                                      const std::exception& error);
+
+// Refuses a model that the machine has no memory for, before anything of it is allocated: a system
+// that runs out of memory ends the process, and often others with it.
+
+// How much an evaluation or a generation handles at once.
+struct EvaluationExtents {
+  std::int64_t lanes = 0;   // 0 = eval.lanes
+  std::int64_t tokens = 0;  // of a segment; 0 = eval.segment
+  std::int64_t text = 0;    // that a lane sees at most; 0 = as the dataset and eval.steps say
+};
+
+// Estimates from outlines (device meta: shapes without values). `options` need a dataset and a
+// loader. A memory holds no more rows than a lane has tokens. Errors as Runtime gives them.
+[[nodiscard]] MemoryEstimate outline_training(const config::Experiment& experiment,
+                                              const RuntimeOptions& options);
+[[nodiscard]] MemoryEstimate outline_evaluation(const config::Experiment& experiment,
+                                                const RuntimeOptions& options,
+                                                const EvaluationExtents& extents = {});
+
+// Error (kUsage) with the three largest consumers and the keys to lower when the estimate is more
+// than what is free. The estimate leaves out what is not known (memory_estimate.hpp): what it
+// refuses does not fit.
+void check_fits(const std::string& where, const MemoryEstimate& estimate, const FreeMemory& free);
+
+// Both together, on the CPU, when options.free_memory says something. What else is wrong with the
+// experiment is left to Runtime.
+void check_training_fits(const config::Experiment& experiment, const RuntimeOptions& options);
+void check_evaluation_fits(const config::Experiment& experiment, const RuntimeOptions& options,
+                           const EvaluationExtents& extents = {});
+
+}  // namespace mneme::run

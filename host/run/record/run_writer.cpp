@@ -1,0 +1,310 @@
+#include "host/run/record/run_writer.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/log.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/record/metrics.hpp"
+#include "host/run/run_description.hpp"
+
+namespace mneme::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Makes the folder; true when it was not there.
+bool make_folder(const fs::path& path) {
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path, error)) {
+    throw_usage({.where = path.string(),
+                 .failed = "the run's folder cannot be made",
+                 .expected = "a folder, or a path where nothing is",
+                 .got = "a file"});
+  }
+  const bool is_new = fs::create_directories(path, error);
+  if (error) {
+    throw_run({.where = path.string(),
+               .failed = "the run's folder cannot be made",
+               .got = error.message()});
+  }
+  return is_new;
+}
+
+// Removes what write_file_atomic leaves beside files whose names begin so when its process is
+// killed: ".<name>.<pid>-<n>.tmp".
+void remove_temporaries(const fs::path& folder, const std::vector<std::string>& names) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_ours = std::ranges::any_of(
+        names, [&](const std::string& begin) { return name.starts_with('.' + begin); });
+    if (is_ours && name.ends_with(".tmp")) found.push_back(entry.path());
+  }
+  for (const fs::path& path : found) fs::remove(path, error);
+}
+
+void write_start(const RunFolder& folder, const Runtime& runtime,
+                 const RunWriter::WriteCheckpoint& write_first) {
+  if (const data::Vocabulary* vocabulary = runtime.dataset()->vocabulary()) {
+    vocabulary->save(folder.vocabulary_file());
+  }
+  Json info = describe_run(runtime);
+  info["started"] = utc_now();
+  write_file_atomic(folder.info_file(), info.dump(2) + "\n");
+  write_file_atomic(folder.metrics(), "");
+  make_folder(folder.checkpoints().folder());
+  if (write_first) write_first(folder.checkpoints().path_of(0));
+  write_file_atomic(folder.experiment_file(), config::to_toml(runtime.experiment()));
+}
+
+// Locks the folder. Without a lock of ours, what lies in a new folder is another process's: the
+// folder is removed again only when nothing does.
+std::unique_ptr<RunLock> lock_folder(const fs::path& folder, bool is_new) {
+  try {
+    return std::make_unique<RunLock>(folder);
+  } catch (...) {
+    std::error_code ignored;
+    if (is_new) fs::remove(folder, ignored);
+    throw;
+  }
+}
+
+// Removes what write_start wrote; with the lock held, also the lock's file and the folder when it
+// is new.
+void remove_start(const RunFolder& folder, bool is_new) {
+  std::error_code ignored;
+  for (const fs::path& path : folder.files()) fs::remove(path, ignored);
+  fs::remove(folder.checkpoints().path_of(0), ignored);
+  fs::remove(folder.checkpoints().folder(), ignored);  // empty by now
+  if (!is_new) return;
+  fs::remove(folder.path() / "lock", ignored);
+  fs::remove(folder.path(), ignored);
+}
+
+}  // namespace
+
+RunWriter::RunWriter(const RunFolder& folder, std::unique_ptr<RunLock> lock)
+    : folder_(folder), lock_(std::move(lock)) {
+  std::vector<std::string> names;
+  for (const fs::path& file : folder_.files()) names.push_back(file.filename().string() + '.');
+  remove_temporaries(folder_.path(), names);
+  remove_temporaries(folder_.checkpoints().folder(), {"step_"});
+}
+
+std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime& runtime,
+                                             const WriteCheckpoint& write_first, bool is_claimed) {
+  const bool is_new = make_folder(path) || is_claimed;
+  const RunFolder folder = RunFolder::at(path);
+  std::unique_ptr<RunLock> lock = lock_folder(folder.path(), is_new);
+  if (fs::exists(folder.experiment_file()) || !folder.checkpoints().steps().empty()) {
+    throw_usage({.where = path.string(),
+                 .failed = "the folder already holds a run",
+                 .expected = "an empty or a new folder",
+                 .hint = "name another folder, remove this one, or resume its run"});
+  }
+  std::unique_ptr<RunWriter> writer(new RunWriter(folder, std::move(lock)));
+  try {
+    write_start(folder, runtime, write_first);
+    writer->open_files(runtime.experiment().train, {});
+  } catch (...) {
+    remove_start(folder, is_new);
+    throw;
+  }
+  return writer;
+}
+
+std::unique_ptr<RunWriter> RunWriter::reopen(const fs::path& path) {
+  const RunFolder folder = RunFolder::open(path);
+  auto lock = std::make_unique<RunLock>(folder.path());
+  return std::unique_ptr<RunWriter>(new RunWriter(folder, std::move(lock)));
+}
+
+void RunWriter::continue_from(const RunProgress& progress, const Runtime& runtime) {
+  Json info = folder_.info();
+  const Json now = describe_run(runtime);
+  check_metrics(folder_.metrics());  // before anything is changed
+  warn_of_changes(folder_.path().string(), info, now);
+  for (const std::int64_t step : folder_.checkpoints().remove_after(progress.step)) {
+    log_warning(folder_.path().string(), ": deleted the checkpoint of step ", step,
+                ": the run continues from step ", progress.step);
+  }
+  const std::int64_t kept = cut_metrics(folder_.metrics(), progress.step, progress.valid.last_step);
+  if (kept < progress.metrics_lines) {
+    log_warning(folder_.metrics().string(), ": ", progress.metrics_lines - kept, " of the ",
+                progress.metrics_lines, " lines up to step ", progress.step,
+                " are lost; the run continues without them");
+  }
+  add_continuation(info, now, progress.step);
+  write_file_atomic(folder_.info_file(), info.dump(2) + "\n");
+  open_files(runtime.experiment().train, progress);
+  metrics_lines_ = kept;
+}
+
+void RunWriter::open_files(const config::TrainConfig& train, const RunProgress& progress) {
+  keep_checkpoints_ = train.keep_checkpoints;
+  metrics_.emplace(folder_.metrics());
+  if (!train.tensorboard) return;
+  tensorboard_.emplace(folder_.tensorboard(), progress.step, progress.tokens, progress.seconds);
+}
+
+void RunWriter::append(const StepReport& report) {
+  append_line(to_json(report));
+  if (tensorboard_) tensorboard_->add(report);
+}
+
+void RunWriter::append(const EvalReport& report) {
+  append_line(to_json(report));
+  if (tensorboard_) tensorboard_->add(report);
+}
+
+void RunWriter::append_line(const Json& line) {
+  metrics_->append(line.dump() + "\n");
+  ++metrics_lines_;
+}
+
+fs::path RunWriter::prepare_checkpoint(std::int64_t step) {
+  metrics_->sync();
+  make_folder(folder_.checkpoints().folder());
+  return folder_.checkpoints().path_of(step);
+}
+
+void RunWriter::retain_checkpoints(std::int64_t best_step) {
+  folder_.checkpoints().retain(keep_checkpoints_, best_step);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Also the step of the lowest valid loss that a whole checkpoint knows of.
+CheckpointSummary summarize_checkpoint(const CheckpointFiles& files, std::int64_t step,
+                                       std::int64_t& best_step) {
+  CheckpointSummary summary{.path = files.path_of(step), .step = step};
+  std::error_code ignored;
+  if (fs::is_regular_file(summary.path, ignored)) {
+    summary.bytes = fs::file_size(summary.path, ignored);
+  }
+  try {
+    const Checkpoint checkpoint = Checkpoint::open(summary.path);
+    summary.tokens = checkpoint.progress().tokens;
+    summary.seconds = checkpoint.progress().seconds;
+    summary.holds_whole_run = checkpoint.holds_whole_run();
+    best_step = checkpoint.progress().valid.best_step;
+  } catch (const Error& error) {
+    summary.problem = error.what();
+  }
+  return summary;
+}
+
+// A value that is text; "" for others.
+std::string text_at(const Json& json, const char* key) {
+  const bool is_text = json.is_object() && json.contains(key) && json.at(key).is_string();
+  return is_text ? json.at(key).get<std::string>() : std::string();
+}
+
+// The vocabulary has to be there, and to be the one, that run.json tells of.
+VocabularySummary summarize_vocabulary(const RunFolder& folder, const Json& data) {
+  VocabularySummary summary;
+  try {
+    const auto vocabulary = folder.vocabulary();
+    if (vocabulary) summary.text = vocabulary->summary();
+    const std::string expected = text_at(data, "vocabulary_sha256");
+    const std::string got = vocabulary ? vocabulary->sha256() : "no such file";
+    if (expected.empty() || got == expected) return summary;
+    summary.problem = str(folder.vocabulary_file().string(),
+                          ": it is not the vocabulary that the run began with: expected sha256 ",
+                          expected, ", got ", got);
+  } catch (const Error& error) {
+    summary.problem = error.what();
+  }
+  return summary;
+}
+
+MetricsSummary summarize_metrics(const fs::path& path) {
+  MetricsSummary summary;
+  std::ifstream in(path);
+  if (!in) summary.problem = str(path.string(), ": cannot be opened");
+  for (std::string line; std::getline(in, line);) {
+    ++summary.lines;
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const std::string kind = text_at(json, "kind"), split = text_at(json, "split");
+    if (kind == "step") {
+      summary.last_step = json;
+    } else if (kind == "eval" && !split.empty()) {
+      summary.last_eval[split] = json;
+    } else {
+      ++summary.damaged_lines;
+    }
+  }
+  return summary;
+}
+
+Json json_of(const CheckpointSummary& summary) {
+  return {{"file", summary.path.string()}, {"step", summary.step},
+          {"bytes", summary.bytes},        {"tokens", summary.tokens},
+          {"seconds", summary.seconds},    {"whole_run", summary.holds_whole_run},
+          {"best", summary.is_best},       {"problem", summary.problem}};
+}
+
+}  // namespace
+
+RunSummary summarize(const RunFolder& folder) {
+  RunSummary summary{
+      .path = folder.path(), .info = folder.info(), .experiment = folder.experiment()};
+  const CheckpointFiles files = folder.checkpoints();
+  std::int64_t best_step = 0;
+  for (const std::int64_t step : files.steps()) {
+    summary.checkpoints.push_back(summarize_checkpoint(files, step, best_step));
+  }
+  for (CheckpointSummary& checkpoint : summary.checkpoints) {
+    checkpoint.is_best = best_step > 0 && checkpoint.step == best_step;
+  }
+  summary.vocabulary = summarize_vocabulary(folder, summary.info.at("data"));
+  summary.metrics = summarize_metrics(folder.metrics());
+  return summary;
+}
+
+std::vector<std::string> RunSummary::damaged_parts() const {
+  std::vector<std::string> parts;
+  for (const CheckpointSummary& checkpoint : checkpoints) {
+    if (!checkpoint.problem.empty())
+      parts.push_back(str("the checkpoint of step ", checkpoint.step));
+  }
+  if (!vocabulary.problem.empty()) parts.emplace_back("vocabulary.json");
+  if (!metrics.problem.empty()) parts.emplace_back("metrics.jsonl");
+  if (metrics.damaged_lines > 0) {
+    parts.push_back(str(metrics.damaged_lines, metrics.damaged_lines == 1 ? " line" : " lines",
+                        " of metrics.jsonl"));
+  }
+  return parts;
+}
+
+Json to_json(const RunSummary& summary) {
+  Json checkpoints = Json::array();
+  for (const CheckpointSummary& checkpoint : summary.checkpoints) {
+    checkpoints.push_back(json_of(checkpoint));
+  }
+  return {
+      {"format", "mneme-inspect-run"},
+      {"run", summary.path.string()},
+      {"info", summary.info},
+      {"experiment", config::to_toml(summary.experiment)},
+      {"vocabulary", {{"text", summary.vocabulary.text}, {"problem", summary.vocabulary.problem}}},
+      {"checkpoints", std::move(checkpoints)},
+      {"metrics",
+       {{"lines", summary.metrics.lines},
+        {"damaged_lines", summary.metrics.damaged_lines},
+        {"problem", summary.metrics.problem},
+        {"last_step", summary.metrics.last_step},
+        {"last_eval", summary.metrics.last_eval}}},
+      {"damaged", summary.damaged_parts()}};
+}
+
+}  // namespace mneme::run

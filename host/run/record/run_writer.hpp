@@ -1,0 +1,119 @@
+// The one writer of a run's folder (run_folder.hpp says what lies in it).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/base/file/write_file.hpp"
+#include "host/base/text.hpp"
+#include "host/config/experiment.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/record/metrics.hpp"
+#include "host/run/record/observer.hpp"
+#include "host/run/run_folder.hpp"
+
+namespace mneme::run {
+
+// Holds the folder's lock while it lives. One thread at a time.
+class RunWriter {
+ public:
+  // Writes a checkpoint to a path.
+  using WriteCheckpoint = std::function<void(const std::filesystem::path& path)>;
+
+  // Makes the folder and writes experiment.toml (last: a folder without it holds no run), run.json,
+  // vocabulary.json, an empty metrics.jsonl and, with `write_first`, the checkpoint of step 0 that
+  // a run with given weights begins with. Error (kUsage) when the folder holds a run, is a
+  // file, or is in use by another process; Error (kRun) when it cannot be written: what was written
+  // is removed again, and with `is_claimed`, of a folder that was made for this run, the folder.
+  [[nodiscard]] static std::unique_ptr<RunWriter> create(const std::filesystem::path& path,
+                                                         const Runtime& runtime,
+                                                         const WriteCheckpoint& write_first = {},
+                                                         bool is_claimed = false);
+  // Takes over the folder of a run, and removes the temporary files of processes that were killed.
+  // Error (kUsage) when it holds none or is in use.
+  [[nodiscard]] static std::unique_ptr<RunWriter> reopen(const std::filesystem::path& path);
+
+  [[nodiscard]] const RunFolder& folder() const { return folder_; }
+
+  // After reopen, before anything is appended: goes on from `progress`. Deletes checkpoints of
+  // later steps, cuts metrics.jsonl back, and adds to run.json what continues the run. Warns,
+  // through the log, of deleted checkpoints, of lost lines, and when machine or program differ from
+  // the run's. Error (kRun) for a damaged line of metrics.jsonl: nothing has been changed then.
+  void continue_from(const RunProgress& progress, const Runtime& runtime);
+
+  // Append to metrics.jsonl and, with train.tensorboard, to the event file. Error (kRun).
+  void append(const StepReport& report);
+  void append(const EvalReport& report);
+  // Lines of metrics.jsonl.
+  [[nodiscard]] std::int64_t metrics_lines() const { return metrics_lines_; }
+
+  // Where the checkpoint of a step goes; what it says of the metrics is on the disk by then.
+  [[nodiscard]] std::filesystem::path prepare_checkpoint(std::int64_t step);
+  // After it was written: deletes what train.keep_checkpoints leaves over; `best_step` stays.
+  void retain_checkpoints(std::int64_t best_step);
+
+ private:
+  RunWriter(const RunFolder& folder, std::unique_ptr<RunLock> lock);
+  void open_files(const config::TrainConfig& train, const RunProgress& progress);
+  void append_line(const Json& line);
+
+  RunFolder folder_;
+  std::unique_ptr<RunLock> lock_;
+  std::int64_t keep_checkpoints_ = 1;
+  std::int64_t metrics_lines_ = 0;
+  std::optional<AppendFile> metrics_;
+  std::optional<TensorBoard> tensorboard_;
+};
+
+// What a run's folder says about its run, for people.
+
+struct CheckpointSummary {
+  std::filesystem::path path = {};
+  std::int64_t step = 0;  // by its name
+  std::uintmax_t bytes = 0;
+  std::int64_t tokens = 0;
+  double seconds = 0.0;
+  bool holds_whole_run = true;
+  bool is_best = false;      // by the newest whole checkpoint's evaluations
+  std::string problem = {};  // why it cannot be read; "" = it can, its checksums agree
+};
+
+// vocabulary.json in short.
+struct VocabularySummary {
+  std::string text = {};     // kind, size and checksum; "" without a vocabulary
+  std::string problem = {};  // why it cannot be used; "" = it can, and is the one of run.json
+};
+
+// metrics.jsonl in short.
+struct MetricsSummary {
+  std::int64_t lines = 0;
+  std::int64_t damaged_lines = 0;              // that are no metrics
+  Json last_step = nullptr;                    // the newest line of kind "step"; null = none
+  std::map<std::string, Json> last_eval = {};  // of every split: the newest line of kind "eval"
+  std::string problem = {};                    // why it cannot be read; "" = it can
+};
+
+struct RunSummary {
+  std::filesystem::path path = {};
+  Json info = nullptr;  // run.json
+  config::Experiment experiment = {};
+  VocabularySummary vocabulary = {};
+  std::vector<CheckpointSummary> checkpoints = {};  // by step
+  MetricsSummary metrics = {};
+
+  // The parts that are damaged, by name: "the checkpoint of step 6", "1 line of metrics.jsonl".
+  [[nodiscard]] std::vector<std::string> damaged_parts() const;
+};
+
+// Reads all that is there, checkpoints whole. What is damaged is said in the summary; Error (kUsage
+// | kRun) only when run.json or experiment.toml cannot be read.
+[[nodiscard]] RunSummary summarize(const RunFolder& folder);
+[[nodiscard]] Json to_json(const RunSummary& summary);
+
+}  // namespace mneme::run
