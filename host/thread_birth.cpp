@@ -1,15 +1,15 @@
-// Threads are born with every signal blocked that can be: handlers run on the main thread alone.
+// Starts every thread with all signals blocked, so that handlers run on the main thread only.
 //
 // OpenMP's threads come and go with the number that a region asks for, inside libraries, and take
 // part in oneDNN's products, which no signal handler may interrupt (host/memory/ops/
-// signal_shield.hpp). Their mask can be set only where they are made. Whoever wants signals on a
-// thread of his own unblocks them there.
+// signal_shield.hpp). Their mask can be set only where they are created. Code that wants signals on
+// its own thread must unblock them there.
 #include <dlfcn.h>
 #include <pthread.h>
 
 #include "host/base/process.hpp"
 
-// The sanitizers put their own function here.
+// The sanitizers replace the same function.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define MNEME_HAS_SANITIZER
@@ -20,7 +20,7 @@
 
 #ifndef MNEME_HAS_SANITIZER
 
-// Found before the C library's by whatever the process loads.
+// Exported, so that every library of the process calls it in place of the C library's.
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                                      const pthread_attr_t* attr,
                                                                      void* (*start)(void*),

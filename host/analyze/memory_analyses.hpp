@@ -33,11 +33,11 @@ class MemoryStudy {
   // Errors: Error (kUsage) for options out of range.
   explicit MemoryStudy(const StudyOptions& options);
 
-  // Before the first segment: also looks for what this evaluation predicts better than another one
-  // (BetterPredicted). `other` outlives the study.
+  // Call before the first segment: also collects the targets that this evaluation predicts better
+  // than another one (BetterPredicted). `other` must outlive this object.
   void compare_with(const TargetLosses& other, std::size_t count, double threshold);
 
-  // Every probe that a study reads.
+  // The probes that the analysis reads.
   [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
   // eval::Options::on_probes.
   void add(const data::Segment& segment, const std::vector<double>& nll,
@@ -72,7 +72,7 @@ class MemoryStudy {
   bool has_signal_ = false;
 };
 
-// The rows that a trained model would store in a memory.
+// Hidden rows of a trained model, as a memory would store them.
 
 // The inputs of a layer (before its norm) for the first `count` tokens of a split, read by one lane
 // with the model's own memory: [count, D] f64 on the CPU. Errors: Error (kUsage) for a layer that
@@ -81,7 +81,7 @@ class MemoryStudy {
 [[nodiscard]] at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t layer,
                                      std::int64_t count);
 
-// Tokens as people read them, on one line.
+// Tokens as printable text on one line.
 
 // The text with line ends and tabs as \n and \t, and other control characters and bytes that are no
 // UTF-8 as \xNN.

@@ -1,5 +1,5 @@
-// Follows an evaluation through the probes of its memories: what each layer's memory holds, and
-// where the queries look.
+// Reconstructs from the probes of an evaluation which tokens each layer's memory holds and where
+// its queries attend.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,17 +36,17 @@ struct Place {
 struct LayerView {
   const Place& place;
   std::int64_t lane = 0;
-  // After this segment's write, as the segment's queries find it. Empty also when the memory does
-  // not say where it writes. Its tokens are numbers of the lane's history.
+  // The memory after this segment's write, as the segment's queries read it. Empty also when the
+  // memory does not publish where it writes. Its tokens are numbers of the lane's history.
   const MemorySpace& space;
   std::int64_t new_tokens = 0;   // rows of this segment's write; 0 = none
   std::int64_t end_token = 0;    // one past the newest token that the memory has taken in
-  bool is_afresh = false;        // the memory began with this write
+  bool is_afresh = false;        // this write was the first into an empty memory
   std::int64_t first_query = 0;  // the lane's token that query 0 stands at
   std::vector<std::vector<Density>> heads;  // [H][valid queries]; empty = nothing was read
 };
 
-// What a memory publishes to be followed, all with B lanes; names as wanted_probes have them.
+// The probes that a memory has to publish, all with B lanes.
 //
 //   memory.density.mean, memory.density.variance  [B,H,T]: the queries' normal densities over [0,1]
 //   memory.written  [B,2] i64: rows of the write before the read, and 1 where the memory began with
@@ -60,7 +60,7 @@ class Trace {
  public:
   [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
 
-  // Takes in one segment and calls `visit` for every place and lane that wrote or read. Errors:
+  // Adds one segment and calls `visit` for every tier, layer and lane that wrote or read. Errors:
   // Error (kRun) naming tier, layer and probe for shapes that do not fit, for more rows than the
   // lane has tokens, and for a write without places (lanes that are written differently: one lane
   // alone always has them).
@@ -77,7 +77,7 @@ class Trace {
     std::vector<std::int64_t> tokens;
     std::int64_t start = 0;  // of the tokens since the last reset
   };
-  // What is known of one place's memory in one lane.
+  // The state of one tier and layer in one lane.
   struct Known {
     MemorySpace space;
     std::int64_t absorbed = 0;  // rows since the lane's last reset

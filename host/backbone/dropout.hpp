@@ -19,11 +19,10 @@ namespace mneme::backbone {
 at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
                         StreamKey stream);
 
-// Dropout noise with a generator of the model's own.
+// Dropout masks from a generator that belongs to the model.
 
-// Draws dropout masks. Every training segment starts a stream of its own, keyed by (seed,
-// position), on the CPU with one of its own for each mask, so that saving `position` is enough to
-// continue a run bit for bit.
+// Draws dropout masks. Every training segment has its own stream, keyed by (seed, position), on the
+// CPU one for each mask, so that saving `position` is enough to continue a run bit for bit.
 class Noise {
  public:
   Noise(uint64_t seed, at::Device device);

@@ -108,8 +108,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The largest of each row of x [n,m] and its first place. LibTorch's own goes entry by entry; its
-// largest of a short piece does not.
+// The largest of each row of x [n,m] and its first place. LibTorch's max with index runs entry by
+// entry; its max without index over a short piece is vectorised.
 std::pair<at::Tensor, at::Tensor> max_of_rows(const at::Tensor& x) {
   constexpr int64_t kPiece = 128;
   const int64_t pieces = x.size(1) / kPiece, rest = x.size(1) % kPiece;

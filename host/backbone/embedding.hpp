@@ -57,8 +57,8 @@ class Embedding {
 
 // The output layer: plain and adaptive softmax, weight-compatible with the official Transformer-XL.
 
-// Negative log-likelihood of softmax(x W^T + b) in one operation: logits are kept only while they
-// are small, else made again in the backward pass, in blocks of rows.
+// Negative log-likelihood of softmax(x W^T + b) in one operation: small logits are kept; larger
+// ones are computed again in the backward pass, in blocks of rows.
 //   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a
 //   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
 //   max when asked. kept_logits: the most logits that are kept for the backward pass.

@@ -72,8 +72,8 @@ at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) cons
   return out.to(rows.scalar_type());
 }
 
-// Blocks of distances are projected one by one: a longer reach costs its own rows only, and a row
-// has the same bits however far the table reaches (products of other heights round otherwise).
+// Distances are projected in blocks: a longer table costs its new rows only, and a row has the same
+// bits whatever the table's length (products of other sizes may round differently).
 void Layer::keep_positions(int64_t reach, PositionTables& tables) {
   const int64_t blocks = (reach + kPositionBlock - 1) / kPositionBlock;
   const at::Tensor rows = tables.descending(blocks * kPositionBlock);
@@ -232,7 +232,7 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
   memory::LocalAttention local;
   const at::Tensor attended = scope.noise.apply(attention_block(h, x, scope, services, local),
                                                 scope.is_training ? settings_->dropout : 0.0);
-  // Nothing reads the riders of the last layer: they end with its attention.
+  // The riders' output of the last layer is not used, so they are dropped after its attention.
   at::Tensor middle = (is_last() ? rows : h) + attended;
   if (!settings_->is_pre_norm) middle = post_norm(middle, weights_.norm_weight, weights_.norm_bias);
   const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,

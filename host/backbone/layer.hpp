@@ -1,5 +1,5 @@
-// One decoder layer: attention over [context; riders; tokens], feed-forward, and the moments of a
-// segment's hooks between them (architecture.md, section 3).
+// One decoder layer: attention over [context; riders; tokens], feed-forward, and between them
+// stages 2 to 7 of the memory's hooks (docs/design.md, "Layer contract").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ namespace mneme::backbone {
 class OpenLayer;        // open_layer.hpp
 struct ContextColumns;  // columns.hpp
 
-// What all layers of a model have in common.
+// Settings that all layers of a model share.
 struct LayerSettings {
   int64_t layers = 0;
   int64_t width = 0;       // D
@@ -49,7 +49,7 @@ struct SegmentScope {
   at::Tensor rider_valid{};  // [B,M] bool; undefined = all
   at::Tensor token_valid{};  // [B,T] bool; undefined = all
   ForwardOptions::Tap* tap = nullptr;
-  AttentionReach* reach = nullptr;         // takes in every layer's probabilities
+  AttentionReach* reach = nullptr;         // gets every layer's probabilities
   std::vector<OpenLayer>* open = nullptr;  // of an open segment, by layer
   int64_t past = 0;                        // its tokens before this step
 
@@ -76,19 +76,19 @@ class Layer {
         const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
 
   // h [B,M+T,D] -> [B,M+T,D]; the last layer drops the riders: [B,T,D]. In an open segment T counts
-  // the step's tokens, M is scope.riding(), and moment 7 waits for close().
+  // the step's tokens, M is scope.riding(), and stage 7 runs in close().
   at::Tensor forward(const at::Tensor& h, SegmentScope& scope);
-  // Moment 7 of an open segment, over all its tokens.
+  // Stage 7 of an open segment, over all its tokens.
   void close(int64_t tokens, SegmentScope& scope);
 
   const LayerWeights& weights() const { return weights_; }
   const LayerSettings& settings() const { return *settings_; }
   // The norm before attention; identity in a post-norm layer.
   at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
-  // Projected positions [H,reach+1,d] in descending distance (see positions.hpp). The longest one
-  // is kept during a forward pass, without gradient and dropout until weights_changed().
+  // Projected positions [H,reach+1,d] in descending distance (see positions.hpp). The longest table
+  // is kept during a forward pass; without gradient and dropout, until weights_changed().
   at::Tensor projected_positions(int64_t reach, PositionTables& tables, bool has_dropout);
-  // Moment 4: attention of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Keys are
+  // Stage 4: attention of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Keys are
   // the context's, in an open segment those of the steps before, and these. Fills z, and lse, mass
   // and the context's projections where wanted.
   struct Wants {

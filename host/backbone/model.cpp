@@ -98,7 +98,7 @@ using memory::AttentionMask;
 using memory::LayerWeight;
 using memory::Projector;
 
-// The keys that any query may see; the others are cut off before anything is computed.
+// The range of keys that any query may see; the others are cut off first.
 struct KeyRange {
   int64_t first = 0;
   int64_t count = 0;

@@ -31,7 +31,7 @@ struct Batch {
   std::vector<int64_t> valid_count;  // [B]; empty = T each
 };
 
-// What a segment gave.
+// The results of a segment.
 struct Output {
   at::Tensor nll;   // [B,T] negative log-likelihood in nats, token order, 0 where target is -1;
                     // undefined without targets
@@ -41,7 +41,7 @@ struct Output {
   at::Tensor correct;  // [B,T] bool: the arg max is the target; undefined as `best`
 };
 
-// What a caller may ask of a forward pass besides the loss; taps see intermediate results (tests,
+// Optional results of a forward pass besides the loss; a Tap records intermediate results (tests,
 // analysis).
 struct ForwardOptions {
   bool wants_correct = false;  // Output::best and Output::correct
@@ -57,18 +57,18 @@ struct ForwardOptions {
   AttentionReach* reach = nullptr;  // takes in every layer's attention of the tokens
 };
 
-// A segment that grows step by step (generation): the numbers of one whole segment, as long as no
-// tier lets a token see a later one [architecture.md, section 3, "Cuts"]. Evaluation only, without
-// gradient. After an error the run is dropped.
+// A segment that grows step by step (generation); gives the numbers of one whole segment when no
+// tier lets a token see a later one (docs/design.md, "Cuts"). Evaluation only, without gradient.
+// After an error the run cannot be used.
 class OpenSegment {
  public:
   virtual ~OpenSegment() = default;
-  // New tokens, i64 [B,n]: moments 3, 4 and 6, with the first step 1, 2 and 5 too. The last layer's
-  // output for them, [B,n,D]. The first step has the run's own length. Errors: Error(kRun |
+  // New tokens, i64 [B,n]: runs stages 3, 4 and 6, in the first step 1, 2 and 5 too. The last
+  // layer's output for them, [B,n,D]. The first step has the run's own length. Errors: Error(kRun |
   // kPlugin), Error(kUsage) when the segment grows beyond the learned positions or what a tier
   // serves.
   virtual at::Tensor step(const at::Tensor& ids) = 0;
-  // Moments 7 and 8; the caller commits the run.
+  // Stages 7 and 8; the caller commits the run.
   virtual void close() = 0;
   // Between steps: keeps `lanes`, in that order (repeats allowed), of segment, run and state.
   virtual void select(const std::vector<int64_t>& lanes) = 0;
@@ -82,9 +82,9 @@ class Model {
   virtual int64_t vocabulary() const = 0;
   // Dropout on or off.
   virtual void train(bool is_training) = 0;
-  // One segment: runs moments 1 to 8 of `run`'s tiers around its layers (run was begun with the
-  // same lengths; the caller commits). Gradients follow the caller's grad mode. Errors: Error(kRun
-  // | kPlugin).
+  // One segment: runs stages 1 to 8 of `run`'s tiers around its layers (run was begun with the same
+  // lengths; the caller commits). Gradients follow the caller's grad mode. Errors: Error(kRun |
+  // kPlugin).
   virtual Output forward(const Batch& batch, memory::SegmentRun& run,
                          const ForwardOptions& options = {}) = 0;
   // Opens a segment; the run was begun with SegmentInput::is_open and outlives it.
@@ -102,7 +102,7 @@ class Model {
   virtual void seek_noise(uint64_t position) { (void)position; }
 };
 
-// Sizes a text run needs besides the experiment.
+// What making a model needs besides the experiment.
 struct ModelSetup {
   int64_t vocabulary = 0;
   int64_t train_segment = 0;
@@ -112,7 +112,7 @@ struct ModelSetup {
   at::Device device = at::kCPU;
   uint64_t seed = 0;
   int64_t bptt_segments = 1;
-  // False: values follow from elsewhere (a checkpoint). Parameters are NaN until they are filled.
+  // False: the values will be loaded from a checkpoint. Parameters are NaN until they are filled.
   bool draws_parameters = true;
 };
 
@@ -130,7 +130,7 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
 // on and rows is 0.
 void set_context_window(Model& model, int64_t rows);
 
-// What a layer does for hooks: norm, projections, weights, attention.
+// Layer operations for hooks: norm, projections, weights, attention.
 
 // One layer during one segment; lives as long as the layer's forward pass.
 class XlLayerServices final : public memory::LayerServices {

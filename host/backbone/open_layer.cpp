@@ -37,7 +37,7 @@ at::Tensor OpenLayer::newest(const at::Tensor& buffer, int64_t n) const {
 void OpenLayer::reserve(int64_t rows, const at::Tensor& like) {
   const int64_t used = context_ + rows_;
   if (k_.defined() && used + rows <= k_.size(2)) return;
-  // Half as much again: few moves, and little memory beside a long context.
+  // Grows by half: few reallocations, and little spare memory beside a long context.
   const int64_t capacity = used + rows + (used + rows) / 2;
   for (at::Tensor* buffer : {&k_, &v_}) {
     at::Tensor grown = at::empty({like.size(2), like.size(0), capacity, like.size(3)},

@@ -12,12 +12,12 @@
 
 namespace mneme::backbone {
 
-// Keys and values of all columns in buffers that grow, so that a step copies only its own rows; and
-// what moment 7 wants of every step.
+// Keys and values of all columns in growing buffers, so that a step copies only its own rows; and
+// the inputs of stage 7, collected over the steps.
 class OpenLayer {
  public:
   // Appends a step's k, v [B,n,H,d] (in the first step riders, then tokens) behind the context and
-  // what came before. Another context than the last step's takes its place.
+  // what came before. A context that differs from the previous step's replaces it.
   void extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v);
   // All columns, [H,B,K,d] with K = context + rows appended, in the order of the blocks: views
   // whose rows are contiguous.
@@ -27,7 +27,7 @@ class OpenLayer {
   at::Tensor newest_keys(int64_t n) const { return newest(k_, n); }
   at::Tensor newest_values(int64_t n) const { return newest(v_, n); }
 
-  // What a step leaves for the close.
+  // Which tensors of a step are kept for close().
   struct Wants {
     bool rows = false;
     bool queries = false;

@@ -85,7 +85,7 @@ InitRule InitScheme::position_bias() const {
 
 namespace {
 
-// oneDNN copies the factors of a product for itself: of a layer's weight that is little.
+// oneDNN copies the factors of a product; for a layer's weight the copy is small.
 constexpr int64_t kMostNumbers = 1 << 23;
 
 }  // namespace

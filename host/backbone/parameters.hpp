@@ -11,7 +11,7 @@
 
 namespace mneme::backbone {
 
-// How a parameter starts.
+// The initial distribution of a parameter.
 struct InitRule {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
@@ -25,7 +25,7 @@ struct InitRule {
 
 // Makes leaf parameters in order of declaration. A parameter's first values depend on (seed, its
 // name, its shape) alone. On device meta they have shapes and no values: an outline of the model.
-// Without `draws` they are NaN, so that one that nobody fills afterwards does not pass for trained.
+// Without `draws` they are NaN, so that a parameter that was not loaded is noticed.
 class ParameterStore {
  public:
   ParameterStore(uint64_t seed, at::ScalarType dtype, at::Device device, bool draws = true)

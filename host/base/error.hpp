@@ -8,7 +8,7 @@
 
 namespace mneme {
 
-// What failed, in the coarse classes that a shell sees: the value is the process's exit code.
+// The class of a failure; the value is the process's exit code.
 enum class ErrorKind {
   kRun = 1,     // a run failed: data, files, numbers
   kUsage = 2,   // wrong use or configuration
@@ -21,7 +21,7 @@ enum class ErrorKind {
 struct ErrorText {
   std::string where = {};     // file:line:column, file and tensor, or plugin, tier, hook
   std::string failed = {};    // what failed
-  std::string expected = {};  // what would have been right
+  std::string expected = {};  // what is accepted
   std::string got = {};       // what was there
   std::string hint = {};      // what to do
 
@@ -33,7 +33,7 @@ class Error : public std::runtime_error {
  public:
   // Composes the message from its parts.
   Error(ErrorKind kind, const ErrorText& text);
-  // Takes a finished message; a non-empty hint is appended as "; hint".
+  // For a message that is already composed; a non-empty hint is appended as "; hint".
   Error(ErrorKind kind, const std::string& message, const std::string& hint = "");
 
   [[nodiscard]] ErrorKind kind() const noexcept { return kind_; }

@@ -129,7 +129,7 @@ void log(LogLevel level, std::string_view message) noexcept {
       if (!at->hear_(level, message)) return;
     }
     if (level >= log_level()) logger().write(level, message);
-  } catch (const std::exception&) {  // a log line is never worth a run
+  } catch (const std::exception&) {  // a failing log line must not end a run
   }
 }
 

@@ -24,12 +24,12 @@ void set_log_level(LogLevel level);
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 void set_log_sink(LogSink sink);
 
-// Listens to what its own thread logs, of every level, from its making to its end. Of several the
-// newest hears a message first and says whether the next one does; after the oldest come level and
-// sink. They end in the reverse order, on the thread that made them.
+// Receives every message of its own thread, of every level, while it lives. With several listeners
+// the newest gets a message first and decides whether the next one gets it; after the oldest the
+// level and the sink apply. They are destroyed in reverse order, on the thread that made them.
 class LogListener {
  public:
-  // True: the message goes on. Must not log; what it throws ends the message.
+  // Returns true to pass the message on. Must not log; when it throws, the message is dropped.
   using Hear = std::function<bool(LogLevel, std::string_view)>;
   explicit LogListener(Hear hear);
   ~LogListener();
@@ -42,7 +42,8 @@ class LogListener {
   LogListener* older_;
 };
 
-// False when nobody would get a message of this level: it need not be written.
+// False when no listener and no sink would get a message of this level, so that it need not be
+// composed.
 [[nodiscard]] bool is_logged(LogLevel level);
 
 // Logs one message. Thread-safe; never throws.

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a version of the cgroup interface calls its files.
+// File names of a version of the cgroup interface.
 struct CgroupFiles {
   fs::path mount;
   const char* limit;
@@ -69,8 +69,8 @@ void add_machine(const fs::path& root, std::optional<FreeMemory>& least) {
   }
 }
 
-// What the limits of a cgroup and of those above it leave. In a container the path may be the
-// host's, which is not mounted: then only the mount's own folder says something.
+// The least memory that is free under the limits of a cgroup and of those above it. In a container
+// the path may be the host's, which is not mounted: then only the mount's own folder is read.
 void add_cgroup(const CgroupFiles& files, fs::path group, std::optional<FreeMemory>& least) {
   // The first version writes "no limit" as a number near the largest.
   constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max() / 2;

@@ -1,4 +1,4 @@
-// How much memory this process may still take before the system ends it.
+// How much memory this process may still allocate before the system kills it.
 #pragma once
 
 #include <signal.h>
@@ -14,16 +14,16 @@ namespace mneme {
 
 struct FreeMemory {
   std::int64_t bytes = 0;
-  std::string source;  // what says so: "MemAvailable", "memory.max of the cgroup /a, 4.0 GiB"
+  std::string source;  // of the number: "MemAvailable", "memory.max of the cgroup /a, 4.0 GiB"
 };
 
 // The least of MemAvailable (/proc/meminfo) and of what the limits of the process's cgroup and of
-// those above it (v1 or v2) leave. Of a cgroup's use, what the kernel gives back by itself does not
-// count: pages of files and reclaimable slabs. Swap does not count either. Absent where the system
-// says nothing. `root` holds proc/ and sys/.
+// those above it (v1 or v2) leave. Memory that the kernel frees by itself (pages of files,
+// reclaimable slabs) is not counted as used by a cgroup. Swap is not counted as free. Absent where
+// the system has neither. `root` holds proc/ and sys/.
 [[nodiscard]] std::optional<FreeMemory> free_memory(const std::filesystem::path& root = "/");
 
-// Asked when a model is about to be made.
+// Called before a model is allocated.
 using FreeMemorySource = std::function<std::optional<FreeMemory>()>;
 
 // Sets of signals.
@@ -35,7 +35,8 @@ inline sigset_t signal_set(std::initializer_list<int> signals) {
   return set;
 }
 
-// All but what a thread's own instructions raise, and abort(3): those must not be blocked.
+// All signals but those that a thread's own instructions raise, and that of abort(3), which must
+// not be blocked.
 inline sigset_t signals_that_can_wait() {
   sigset_t set;
   sigfillset(&set);

@@ -115,7 +115,7 @@ void Progress::show(const ProgressState& state) {
     // The last column stays free: some terminals begin a new line there.
     const int columns = options_.terminal_width;
     std::string text = fitted(state, columns > 1 ? static_cast<std::size_t>(columns - 1) : 0);
-    // Blanks cover what a longer line before left behind.
+    // Blanks overwrite the rest of a longer previous line.
     const std::size_t width = text.size();
     if (width < drawn_width_) text.append(drawn_width_ - width, ' ');
     drawn_width_ = width;

@@ -9,9 +9,9 @@
 
 namespace mneme {
 
-// Time that tests can hold in their hands.
+// Clocks that code takes as an argument, so that tests control the time.
 
-// A monotonic clock in seconds since an arbitrary moment.
+// A monotonic clock in seconds since an arbitrary start.
 class Clock {
  public:
   Clock() = default;
@@ -46,11 +46,12 @@ class ManualClock final : public Clock {
   return clock;
 }
 
-// The run, one of several alike, that a phase of work belongs to.
+// The place of a run in a series of similar runs, to estimate the time of all of them.
 struct ProgressRun {
-  std::int64_t number = 0;             // from 1
-  std::int64_t of = 0;                 // runs in all; up to 1 = there are no others
-  std::optional<double> seconds = {};  // of a run, measured on those before; absent = as the phase
+  std::int64_t number = 0;  // from 1
+  std::int64_t of = 0;      // runs in all; up to 1 = there are no others
+  std::optional<double> seconds =
+      {};  // of one run, from earlier ones; absent = as this phase takes
 };
 
 struct ProgressOptions {
@@ -64,8 +65,8 @@ struct ProgressOptions {
   int terminal_width = 0;        // columns (0 = any number): see below
 };
 
-// One moment of a run. `step` and `tokens` count from the start of the run, not since the last
-// call.
+// The state of a run at one update. `step` and `tokens` count from the start of the run, not since
+// the last call.
 struct ProgressState {
   std::int64_t step = 0;
   std::int64_t tokens = 0;          // target tokens processed so far
@@ -75,9 +76,9 @@ struct ProgressState {
 
 // Writes progress to a stream that the caller owns. The first update and the last step are always
 // shown. Speed and time left are measured from construction (steps and tokens at `start` excluded,
-// so a resumed run shows its own speed). Where a terminal is too narrow for all, what matters least
-// goes first: the learning rate, the bar, the title (shortened, then left out), the loss, the
-// speed; steps and time left go last. One thread at a time.
+// so a resumed run shows its own speed). Where a terminal is too narrow, parts are left out in this
+// order: the learning rate, the bar, the title (first shortened), the loss, the speed, then steps
+// and time left. One thread at a time.
 class Progress {
  public:
   Progress(std::ostream& out, ProgressOptions options, const Clock& clock = steady_clock(),
@@ -93,7 +94,7 @@ class Progress {
   [[nodiscard]] std::string line(const ProgressState& state) const;
 
  private:
-  // What a line says: parts in their order, "" = there is none.
+  // The parts of a line in their order, "" = absent.
   struct Line {
     std::string title, steps, loss, rate, speed, time;
 

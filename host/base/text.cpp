@@ -85,7 +85,7 @@ std::string fixed(double value, int digits) {
   return out.str();
 }
 
-// Three significant digits for a value in [1, 1000), so columns of such numbers stay narrow.
+// Three significant digits for a value in [1, 1000), which keeps columns narrow.
 std::string three_digits(double value) {
   if (value < 9.995) return fixed(value, 2);
   return fixed(value, value < 99.95 ? 1 : 0);
@@ -168,7 +168,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-// A word at its joints.
+// A word, split where may_break() permits it.
 std::vector<std::string> parts_of(const std::string& word) {
   std::vector<std::string> parts{""};
   for (std::size_t i = 0; i < word.size(); ++i) {

@@ -61,7 +61,7 @@ template <typename... Args>
 
 // Words of commands that messages tell people to type.
 
-// The text as one word of a shell's command: quoted where the shell would take it apart.
+// The text as one word of a shell command, quoted where the shell would split or expand it.
 [[nodiscard]] inline std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What stands in the way of writing there; "" = nothing that can be seen without opening it.
+// Why the file could not be written; "" = no obstacle is visible without opening it.
 std::string obstacle(const fs::path& path) {
   const OutputPlace place = read_input([&] { return find_output_place(path); });
   std::error_code ignored;
@@ -68,7 +68,8 @@ void JsonArgument::check() const {
 }
 
 void JsonArgument::write(const Json& json, const Streams& streams) const {
-  // Whatever becomes of the file, the text is out; and where both go to one place, it is first.
+  // The text is flushed first: it is printed even when the file cannot be written, and precedes the
+  // JSON where both go to the same place.
   streams.out << std::flush;
   if (!is_given()) return;
   // Losses may be nan or inf, which JSON cannot hold: they become null. Text is UTF-8 or replaced.
@@ -123,7 +124,7 @@ void MachineArguments::add(CLI::App& command) {
       ->type_name("N")
       ->check(between(0, 4096));
   command.add_flag("--force", is_forced,
-                   "Begin though the model is estimated to need more memory than is free");
+                   "Run even if the model is estimated to need more memory than is free");
 }
 
 FreeMemorySource MachineArguments::free_memory() const {

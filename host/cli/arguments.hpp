@@ -33,7 +33,7 @@ class JsonArgument {
   void add(CLI::App& command);
   [[nodiscard]] bool is_given() const { return !path_.empty(); }
   [[nodiscard]] const std::string& path() const { return path_; }
-  // True when the results for people would get mixed up with the JSON.
+  // True when printed results would be mixed with the JSON.
   [[nodiscard]] bool is_stdout() const { return path_ == "-"; }
   // As check_output_file.
   void check() const;
@@ -70,7 +70,7 @@ struct MachineArguments {
   bool is_forced = false;
 
   void add(CLI::App& command);
-  // For train::RuntimeOptions: asks nobody with --force.
+  // For train::RuntimeOptions: no check with --force.
   [[nodiscard]] FreeMemorySource free_memory() const;
 };
 
@@ -89,7 +89,7 @@ inline constexpr std::int64_t kMostCount = 1'000'000'000;  // of steps and the l
 
 namespace CLI {
 
-// The folders in which the commands about plugins look.
+// The folders that the plugin commands search.
 
 class App;
 }  // namespace CLI

@@ -79,7 +79,7 @@ std::string unknown_words(const CLI::App& app, const CLI::App& command) {
   return join(texts, ", ");
 }
 
-// What CLI11 says, in our words where it met words that it does not know.
+// CLI11's message, or our own for words that it does not know.
 std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = named_command(app);
   const std::string unknown = unknown_words(app, command);
@@ -130,7 +130,7 @@ int run(int argc, const char* const* argv, const Streams& streams) {
   return action(streams);
 }
 
-// What stands in the buffer is written now: a full disk shows here at the latest.
+// Flushes the buffer: at the latest a full disk is noticed here.
 void flush_results(std::ostream& out) {
   errno = 0;
   out.flush();
@@ -139,7 +139,7 @@ void flush_results(std::ostream& out) {
   throw_run({.where = "standard output",
              .failed = code == 0 ? "results were lost"
                                  : "results were lost: " + std::generic_category().message(code),
-             .hint = "direct it to where there is room"});
+             .hint = "write it to a disk with free space"});
 }
 
 }  // namespace
@@ -210,7 +210,7 @@ constexpr std::size_t kStackBytes = 64 * 1024;
 
 bool g_is_terminal = false;  // stderr
 
-// One line, put together without memory of its own: in a signal handler nothing else may be done.
+// Composes one line in a fixed buffer: a signal handler may not allocate.
 class Line {
  public:
   Line& add(std::string_view text) {

@@ -20,7 +20,7 @@ namespace mneme::cli {
 
 namespace CLI {
 
-// What the subcommands' files offer to cli.cpp, and what they share.
+// Functions that register the subcommands, and helpers that they share.
 
 class App;
 }  // namespace CLI
@@ -50,13 +50,13 @@ void set_examples(CLI::App& command, const std::vector<std::string>& examples);
 
 // Memories of a command that failed while others go on.
 
-// Of so many memories. Each failure is told at once; that of the only one, or the last of all, ends
-// the command.
+// Each failure is reported at once; when all memories have failed, the last failure ends the
+// command.
 class Failures {
  public:
   Failures(const Streams& streams, std::size_t memories) : streams_(streams), memories_(memories) {}
 
-  // Throws the Error, with the name in front, when no memory is left that could work.
+  // Throws the Error, prefixed by the name, when no memory is left.
   void add(const std::string& name, const Error& error);
   // The first one's exit status; 0 without any.
   [[nodiscard]] int exit_code() const;
@@ -73,13 +73,13 @@ class Failures {
   std::vector<Failure> all_;
 };
 
-// The last words of a process that ends in the middle of a call into a plugin.
+// The message of a process that crashes or exits inside a call into a plugin.
 
 // From now on a fault (SIGSEGV, SIGBUS, SIGILL, SIGFPE) or an abort says on stderr which call into
 // a plugin ran, if one did, and the process dies by the same signal; exit() inside such a call is
-// said too, and the exit status is that of a plugin's error. What another handler has already been
-// set for (a sanitizer's, a debugger's) stays. To be called once, on the main thread, which gets a
-// stack for it: a hook may have used up its own.
+// said too, and the exit status is that of a plugin's error. Signals that already have a handler (a
+// sanitizer's, a debugger's) keep it. To be called once, on the main thread, which gets a stack for
+// it: a hook may have used up its own.
 void name_culprits();
 
 }  // namespace mneme::cli

@@ -24,7 +24,7 @@ constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr auto kOneRequest = std::chrono::milliseconds(500);
 constexpr std::time_t kPatienceSeconds = 2;
 
-// The waiting thread outlives main's end: what it uses is never destroyed.
+// The waiting thread outlives main(), so the objects that it uses are never destroyed.
 std::mutex& mutex() {
   static auto* const one = new std::mutex;
   return *one;
@@ -40,7 +40,7 @@ void say(const std::string& text) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-// Ends the process as the signal does that nobody takes.
+// Ends the process as the unhandled signal would.
 [[noreturn]] void end_by(int signal) {
   std::signal(signal, SIG_DFL);
   const sigset_t one = signal_set({signal});
@@ -49,7 +49,7 @@ void say(const std::string& text) {
   ::_exit(128 + signal);  // the first process of a container is not ended by it
 }
 
-// What the waiting thread knows of the request that it waits for.
+// The stop request that the waiting thread watches.
 struct Request {
   Clock::time_point at;
   std::uint64_t call = 0;  // that ran when it was looked at last

@@ -12,16 +12,16 @@ namespace mneme::cli {
 // stays so (nohup; a shell's background jobs). To be called once, before any other thread is there.
 //
 // A signal ends the process, with a line on stderr and as that signal does, while no InterruptGuard
-// lives. While one does, the first is remembered, and when the command does not stop within two
-// seconds a line says what it waits for: the hook that does not return, or the step. What follows
-// within half a second is the same request (launchers signal the process and its group); a later
-// signal of either kind ends the process at once.
+// lives. While one lives, the first signal is stored, and when the command does not stop within two
+// seconds a line says what it is waiting for: the hook that does not return, or the step. What
+// follows within half a second is the same request (launchers signal the process and its group); a
+// later signal of either kind ends the process at once.
 void take_stop_signals();
 
 // The mask that the process was started with, for programs that it starts.
 [[nodiscard]] sigset_t inherited_signal_mask();
 
-// The time of a command that stops in order. One at a time.
+// While it lives, a signal asks the command to stop in order. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -29,7 +29,8 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  // The signal that arrived; 0 = none. Who asks is taken to stop now.
+  // The signal that arrived; 0 = none. After a call that returns one, the command is expected to
+  // stop.
   [[nodiscard]] static int signal();
 };
 

@@ -17,7 +17,7 @@ namespace {
 constexpr int kUsualWidth = 80;
 constexpr int kLeastWidth = 40;
 
-// Columns of what a descriptor leads to; 0 = unknown. COLUMNS is the user's word.
+// Columns of the terminal behind a descriptor; 0 = unknown. COLUMNS has precedence.
 int width_of(int descriptor) {
   const char* const columns = std::getenv("COLUMNS");
   const int named = columns == nullptr ? 0 : std::atoi(columns);
@@ -56,7 +56,7 @@ void Display::begin(const std::string& title, std::int64_t total_steps, std::int
   if (is_quiet_) return;
   ProgressOptions options = progress_options(streams_, title, total_steps);
   options.run = run_;
-  // A later phase of the first run: the one before tells best what a run takes.
+  // A later phase of the first run: the time of the run is estimated from the phases before.
   if (run_.number == 1 && is_later_phase_) options.run.seconds = seconds_of_runs();
   is_later_phase_ = true;
   progress_ = std::make_unique<Progress>(streams_.err, std::move(options), clock_,

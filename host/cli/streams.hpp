@@ -1,4 +1,4 @@
-// Where a command writes.
+// The output streams of a command.
 #pragma once
 
 #include <cstddef>
@@ -77,10 +77,9 @@ void note_data(Display& display, const data::Dataset& dataset);
 // "loss 1.2345  perplexity 3.437  accuracy 0.8123 ...": the numbers of an evaluation on one line.
 [[nodiscard]] std::string result_line(const eval::Result& result);
 
-// Writing what long work gave.
+// Writes the results of long work.
 
-// Several files, each of which is tried whatever became of the others: a full disk under one of
-// them takes no other.
+// Writes several files; a failure of one, such as a full disk, does not prevent the others.
 class Outputs {
  public:
   // `write` may throw an Error, which finish() tells.
@@ -103,7 +102,7 @@ class Outputs {
   std::vector<std::string> messages_;
 };
 
-// What the user handed in.
+// Errors in files and arguments that the user gave.
 
 // Runs `read`, in which every failure is one of the files or arguments given: a missing or damaged
 // file is then wrong use (exit code 2), not a failed run.

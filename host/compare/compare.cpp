@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What all arms share.
+// Data that all arms share.
 struct Shared {
   const Options& options;
   Observer& observer;
@@ -115,7 +115,7 @@ void train_arm(train::Session& session, const std::string& arm, SeedResult& out,
   observer.on_done();
 }
 
-// Trains and evaluates one arm from one seed; what it came to is in `out` when it throws. `first`
+// Trains and evaluates one arm from one seed; what was finished is in `out` when it throws. `first`
 // is the first arm's start from this seed, made here when empty.
 void measure(train::Session& session, const std::string& name, const Shared& shared,
              std::pair<std::string, Fingerprint>& first, SeedResult& out) {
@@ -141,8 +141,9 @@ fs::path free_folder(const fs::path& folder, const std::string& name) {
   return path;
 }
 
-// One arm from one seed. A failure is the result's; what an observer throws to end the comparison
-// goes through, and takes the run folder with it: without a checkpoint nothing can use it.
+// One arm from one seed. A failure is stored in the result; an exception by which an observer ends
+// the comparison is passed on, and the run folder is removed, because a run without a checkpoint is
+// useless.
 SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared,
                std::pair<std::string, Fingerprint>& first) {
   config::Experiment experiment = setup.experiment;
@@ -170,7 +171,7 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared,
   return out;
 }
 
-// Builds every arm once, so that a flaw of the last one shows before the first has trained. The
+// Builds every arm once, so that an error in the last one is found before the first is trained. The
 // arms, without results.
 std::vector<Arm> make_arms(const std::vector<ArmSetup>& setups, const Shared& shared) {
   std::vector<Arm> arms;

@@ -24,7 +24,7 @@ struct ArmSetup {
   config::Experiment experiment;
 };
 
-// Reads the experiment once with each memory file; overrides apply to every arm. Arms are called
+// Reads the experiment once with each memory file; overrides apply to every arm. Arms are named
 // after their files; names that repeat get "#2" and so on. Error (kUsage) as
 // config::parse_experiment, and for no memory.
 [[nodiscard]] std::vector<ArmSetup> read_arms(const std::filesystem::path& experiment,
@@ -41,8 +41,8 @@ struct Options {
   FreeMemorySource free_memory = nullptr;  // see train::RuntimeOptions
 };
 
-// What a comparison tells its caller, on the caller's thread. What it throws that is no
-// std::exception ends the comparison.
+// Callbacks of a comparison, on the caller's thread. An exception that is no std::exception ends
+// the comparison.
 class Observer {
  public:
   Observer() = default;
@@ -74,7 +74,7 @@ void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer
 [[nodiscard]] Comparison compare(const std::vector<ArmSetup>& arms, const Options& options,
                                  Observer& observer);
 
-// Telling whether two models start from the same weights.
+// Checksums that tell whether two models have the same initial weights.
 
 // SHA-256 of each backbone parameter's dtype, shape and bytes, by name, in the model's order.
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;

@@ -301,7 +301,7 @@ void add_costs(std::vector<Metric>& lines, const Comparison& comparison) {
          return static_cast<double>(result.state_bytes) / static_cast<double>(result.lanes);
        });
   line("training tokens/s", Against::kRatio, [](const auto&, const auto&, const SeedResult& seed) {
-    // A few steps before a failure are no measurement.
+    // The speed of a training that failed after a few steps is not reported.
     return seed.splits.empty() ? kUnknown : seed.tokens_per_second();
   });
   line("evaluation tokens/s", Against::kRatio,

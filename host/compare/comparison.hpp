@@ -76,7 +76,7 @@ struct Comparison {
 
 // One line of the table: a number of every arm and seed.
 struct Metric {
-  enum class Against { kDifference, kRatio, kNothing };  // how arms are set against the first
+  enum class Against { kDifference, kRatio, kNothing };  // how arms are compared with the first
   std::string name;
   int digits = 4;  // after the point
   Against against = Against::kDifference;

@@ -65,7 +65,7 @@ Experiment parse_experiment(const std::filesystem::path& path,
   if (memory_file) {
     const Value memory_root = parse_toml_file(*memory_file);
     Value memory = memory_section(memory_root, problems);
-    problems.throw_if_any();  // the rest would be about a memory that nobody meant
+    problems.throw_if_any();  // further checks of a wrong memory would only confuse
     const Position position = memory.position();
     root.set("memory", position, std::move(memory));
   }

@@ -1,5 +1,5 @@
 // An experiment file as plain structs. Every field is resolved: defaults are filled in and paths
-// are absolute. The keys are those of architecture.md, section 7.
+// are absolute. docs/configuration.md lists the keys.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class Problems;
 
 enum class Backbone { kXl, kGpt2 };
 enum class PositionScheme { kRelative, kDisentangled, kAlibi, kLearned, kNone };
-// Transformer-XL's terms: sinusoids of the distance, projected, and two biases. Disentangled adds
-// nothing to what tokens do; it says that the distances of the two directions are told apart by
-// biases alone, the right one a memory's [LaMemo, eq. 10].
+// Transformer-XL's terms: sinusoids of the distance, projected, and two biases. With "disentangled"
+// tokens compute the same; the two directions use one table of distances and differ in their biases
+// alone, of which the one to the right belongs to a memory [LaMemo, eq. 10].
 constexpr bool is_relative(PositionScheme scheme) {
   return scheme == PositionScheme::kRelative || scheme == PositionScheme::kDisentangled;
 }
@@ -37,7 +37,7 @@ enum class Optimizer { kAdam, kAdamW };
 enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt };
 enum class Precision { kF64, kF32, kBf16 };
 
-// The words of the file.
+// The value as the file spells it.
 [[nodiscard]] std::string_view to_word(Backbone value);
 [[nodiscard]] std::string_view to_word(PositionScheme value);
 [[nodiscard]] std::string_view to_word(Norm value);
@@ -97,10 +97,10 @@ struct TierConfig {
   std::optional<double> lr = {};               // absent = train.lr
   std::optional<double> weight_decay = {};     // absent = train.weight_decay
   std::map<std::string, double> weights = {};  // weight.<auxiliary loss>; absent losses count 1
-  Value weight_table = {};                     // those keys as they were written; their places
-  Value options = {};                          // a table: every key that is not the host's
-  Value eval_options = {};                     // a table: the keys eval_<option>, without "eval_"
-  Position position = {};                      // of the [[memory.tier]]
+  Value weight_table = {};  // the same keys as written, with their positions, for messages
+  Value options = {};       // a table: every key that is not the host's
+  Value eval_options = {};  // a table: the keys eval_<option>, without "eval_"
+  Position position = {};   // of the [[memory.tier]]
 
   // Equal settings; the position does not count.
   friend bool operator==(const TierConfig& a, const TierConfig& b);
@@ -249,15 +249,15 @@ struct Experiment {
   friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 
-// Reads an experiment file. `memory_file` replaces its [memory]; then the overrides apply in order.
-// Throws one Error (kUsage) with a line "file:line:column: key: expected ..., got ..." per problem;
-// Error (kRun) when a file cannot be read. Plugin options are only checked by options.hpp, when the
-// plugin's schema is known.
+// Reads an experiment file. The [memory] of `memory_file`, when given, replaces its own; then the
+// overrides apply in order. Throws one Error (kUsage) with a line "file:line:column: key: expected
+// ..., got ..." per problem; Error (kRun) when a file cannot be read. Plugin options are only
+// checked by options.hpp, when the plugin's schema is known.
 [[nodiscard]] Experiment parse_experiment(
     const std::filesystem::path& path, const std::vector<Override>& overrides = {},
     const std::optional<std::filesystem::path>& memory_file = std::nullopt);
 
-// The same; what is wrong with the keys goes to `problems`, and defaults stand in its place.
+// The same, but problems with keys are added to `problems`, and the keys get their defaults.
 [[nodiscard]] Experiment parse_experiment(const std::filesystem::path& path,
                                           const std::vector<Override>& overrides,
                                           const std::optional<std::filesystem::path>& memory_file,

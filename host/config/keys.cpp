@@ -19,11 +19,11 @@ constexpr TableHead kTables[] = {
     {"model", "[model]", "The backbone."},
     {"model.adaptive", "[model.adaptive]",
      "Adaptive embedding and softmax; without it plain ones."},
-    {"memory", "[memory]", "What the model remembers. A memory file holds this table alone."},
+    {"memory", "[memory]", "The memory tiers. A memory file holds this table alone."},
     {"memory.tier", "[[memory.tier]]",
      "One memory. Every other key is an option of its plugin (mneme plugins describe NAME); "
      "eval_<option> gives an option another value at evaluation, where the plugin allows it."},
-    {"data", "[data]", "What is read. Relative paths start at the file that holds them."},
+    {"data", "[data]", "The data. Relative paths are relative to the file that holds them."},
     {"train", "[train]", "How it is trained."},
     {"train.group", "[[train.group]]", "Parameters with settings of their own."},
     {"train.accumulate_from", "[[train.accumulate_from]]", "Other accumulation from a step on."},
@@ -31,8 +31,8 @@ constexpr TableHead kTables[] = {
     {"generate", "[generate]", "How it generates."},
 };
 
-// Files that together hold every table, and bring every reader to every key that it knows. The
-// first of a task gives its keys' order.
+// Example files that together hold every table, so that reading them asks for every key. The first
+// file of a task gives the order of its keys.
 std::vector<std::pair<std::string, std::string>> samples() {
   const std::string others =
       "[model.adaptive]\ncutoffs = [1]\n[memory]\nplugins = [\"p\"]\n[[memory.tier]]\n"
@@ -48,7 +48,7 @@ std::vector<std::pair<std::string, std::string>> samples() {
   return out;
 }
 
-// What the readers asked for, one entry a key and task.
+// The keys that the readers asked for, one entry a key and task.
 struct Asked {
   std::string task;
   KeyRecord record;

@@ -28,10 +28,10 @@ struct TableInfo {
 // Every table of an experiment file, in the order of the files.
 [[nodiscard]] const std::vector<TableInfo>& experiment_keys();
 
-// The words of every choice in an experiment file, for reading and writing. Not for other folders:
-// they use to_word of experiment.hpp.
+// The spelling of every choice in an experiment file, for reading and writing. Only for this
+// folder; others use to_word of experiment.hpp.
 
-// `false`: a word of the design that this build does not offer yet.
+// `false`: a value that is planned but not built; it is refused with a message that says so.
 inline constexpr Word<Backbone> kBackboneWords[] = {{"xl", Backbone::kXl},
                                                     {"gpt2", Backbone::kGpt2, false}};
 inline constexpr Word<PositionScheme> kPositionWords[] = {

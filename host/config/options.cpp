@@ -46,7 +46,8 @@ std::optional<OptionValue> read_option(Reader& reader, const OptionSpec& spec, P
   return problems.size() == before ? value : std::nullopt;
 }
 
-// Stands in for a required option whose value is a problem already, so that reading goes on.
+// Replaces a required option whose value was refused, so that reading can continue and find further
+// problems.
 OptionValue blank(OptionType type) {
   switch (type) {
     case OptionType::kInteger:
@@ -191,7 +192,7 @@ IntegerRange integer_range(const OptionSpec& spec) {
 }
 
 RealRange real_range(const OptionSpec& spec) {
-  // The largest double is how C writes that there is no bound.
+  // In the C ABI the largest double means "no bound".
   constexpr double kLargest = std::numeric_limits<double>::max();
   RealRange range;
   if (spec.min && *spec.min > -kLargest) range.min = *spec.min;

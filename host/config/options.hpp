@@ -33,7 +33,7 @@ struct OptionSpec {
   std::vector<std::string> choices = {};
   std::string text = {};  // one line for people
   bool may_differ_at_evaluation = false;
-  bool is_trained = false;  // parameters and state mean something with this value only
+  bool is_trained = false;  // parameters and state are valid with this value only
 };
 
 // A value as TOML writes it.
@@ -43,7 +43,7 @@ struct OptionSpec {
 
 // Checks a plugin's own schema: keys well formed (letters, digits, '_', starting with a letter),
 // not twice, not the host's, not "eval_..."; choices given; defaults of the right type and in
-// range; none both trained and free at evaluation. Error (kPlugin) that names `plugin`, every
+// range; none both trained and different at evaluation. Error (kPlugin) that names `plugin`, every
 // problem at once.
 void check_schema(const std::string& plugin, const std::vector<OptionSpec>& specs);
 
@@ -81,8 +81,8 @@ struct OptionValues {
   OptionMap evaluation;  // training with every eval_<key> applied
 };
 
-// Checks a tier's options against the plugin's schema. Problems go to `problems`, with the place of
-// the value and the nearest key; then the defaults stand in.
+// Checks a tier's options against the plugin's schema. Problems are added to `problems`, with the
+// position of the value and the nearest key; such options get their defaults.
 [[nodiscard]] OptionValues resolve_options(const TierConfig& tier,
                                            const std::vector<OptionSpec>& specs,
                                            Problems& problems);

@@ -19,7 +19,7 @@ std::string names_of(std::span<const NamedText> texts) {
   return texts.front().source + others;
 }
 
-// What never begins a document is misspelt, as a rule; the texts are then one document each.
+// A mark or heading that never occurs is usually misspelt; each text is then one document.
 void warn_of_absent_start(std::span<const NamedText> texts, const std::string& key,
                           const DocumentOptions& options) {
   if (options.unit != config::Documents::kHeading && options.unit != config::Documents::kMark) {
@@ -142,7 +142,7 @@ std::string_view to_word(Split split) {
 
 std::string key_of(Split split) { return str("data.", to_word(split)); }
 
-// Ids that somebody else made, in safetensors files.
+// Token ids that other programs wrote, in safetensors files.
 
 namespace {
 
@@ -188,7 +188,7 @@ class IdView {
 struct IdRange {
   std::int64_t least;
   std::int64_t vocabulary_size;      // 0 = any that fits
-  bool is_vocabulary_fixed = false;  // a model's, which no key of an experiment changes
+  bool is_vocabulary_fixed = false;  // it is the trained model's: no key can enlarge it
 
   [[nodiscard]] std::int64_t most() const {
     return vocabulary_size == 0 ? kMaxId - 1 : vocabulary_size - 1;
@@ -200,7 +200,7 @@ struct IdRange {
   }
 };
 
-// What helps against an id outside the range.
+// The hint of an error about an id outside the range.
 std::string advice(std::int64_t id, const IdRange& range) {
   if (id < range.least) return str("correct the ids: the least one is ", range.least);
   if (id >= kMaxId) return str("correct the ids: no vocabulary has ids beyond ", kMaxId - 1);

@@ -20,7 +20,7 @@ namespace mneme::data {
 // reset = document: a lane ends its segment early at its document's last target, and its next
 //   segment begins with the next document and a reset: each document is read as if it were alone,
 //   and no target lies in another document than its input. Documents of one token are skipped.
-//   Lanes advance at their own pace; a lane at its end waits, padded, for the others.
+//   Lanes advance independently; a lane that has reached its end is padded until the others have.
 class LaneStream : public Stream {
  public:
   // Error (kUsage) for bad options and a text too short for them: training needs lanes * (segment +

@@ -148,7 +148,7 @@ class TokenArray {
   int width_ = 4;
 };
 
-// Takes the ids of a text in order. Ids are gathered, so that a virtual call covers thousands.
+// Receives the ids of a text in order. Ids are buffered, so that one virtual call passes thousands.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
@@ -159,7 +159,7 @@ class TokenSink {
     if (filled_ == waiting_.size()) flush();
     waiting_[filled_++] = id;
   }
-  // Passes on what waits; call it after the last id.
+  // Passes on the buffered ids; call it after the last id.
   void flush();
   // Ids taken so far.
   [[nodiscard]] std::int64_t count() const noexcept {

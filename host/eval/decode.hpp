@@ -42,8 +42,8 @@ struct Decoded {
 // token at a time, each a segment of its own. Without any tier nothing is kept, so every step feeds
 // prompt and predictions again as one segment. For a tier that is cut-invariant and drops nothing
 // (a segment cache with at least P + A - 2 rows) both compute the same function of the same tokens
-// [Transformer-XL article]. For other tiers segments of one token are a use that training never
-// saw: the numbers are those of exactly this protocol.
+// [Transformer-XL article]. Other tiers were not trained on segments of one token: their numbers
+// hold for this protocol only.
 //
 // One thread at a time. Deterministic on CPU. Leaves the model in evaluation mode.
 class Decoder {

@@ -11,8 +11,8 @@
 namespace mneme::eval {
 namespace {
 
-// Parameters that ask for no gradient while it lives: with grad mode on nothing is kept for later
-// segments, and still no graph is built.
+// Switches off requires_grad of parameters while it lives: grad mode stays on, so that no
+// projections are cached, and still no graph is built.
 class FrozenParameters {
  public:
   FrozenParameters(const backbone::Model& model, const memory::Stack& stack) {
@@ -35,7 +35,7 @@ class FrozenParameters {
   std::vector<at::Tensor> frozen_;
 };
 
-// A weighted mean of what tiers report, by name.
+// Weighted means of the tiers' losses and metrics, by name.
 class Means {
  public:
   void add(const std::map<std::string, memory::Reported>& reported, std::int64_t weight) {
@@ -118,7 +118,7 @@ class Evaluation {
   void add_target(std::int64_t id, const Score& one);
   void add_reported(const data::Segment& segment, const memory::SegmentRun& run,
                     std::int64_t tokens);
-  // The segment runs once more, to find where. Error (kRun).
+  // Runs the segment once more to find the first value that is not finite. Throws Error (kRun).
   [[noreturn]] void throw_not_finite(const data::Segment& segment, const std::string& where,
                                      const std::string& failed, double value);
   NotFinite find_not_finite_in(const data::Segment& segment);

@@ -21,9 +21,10 @@ namespace mneme::eval {
 struct Options {
   std::int64_t lanes = 1;  // of the stream
   // Keys and values of context blocks are kept while blocks and weights live. Without it every
-  // segment projects its whole context again: same numbers, slower, a check of the cache.
+  // segment projects its whole context again: slower, with the same numbers; tests check the cache
+  // with it.
   bool use_cache = true;
-  // What the result states about itself; its lanes are those above and its context is the stack's.
+  // For the result's statement; lanes and context rows are taken from this evaluation.
   Protocol protocol = {};
   // Of every id, for the breakdown by frequency; empty = unknown.
   std::vector<std::int64_t> training_counts = {};
@@ -32,7 +33,7 @@ struct Options {
   std::shared_ptr<const data::Corpus> corpus = nullptr;
   std::vector<std::uint64_t> streams = {};  // generator streams of the lanes; empty = 0, 1, ...
 
-  // Takes in the attention of every layer's tokens; null = none is looked at.
+  // Gets every layer's attention probabilities; null = none.
   backbone::AttentionReach* reach = nullptr;
 
   // Called after every segment with the segments and targets done so far.

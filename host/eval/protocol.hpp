@@ -1,4 +1,4 @@
-// How an evaluation was made: without it a perplexity says little.
+// The settings of an evaluation that its perplexity depends on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +17,9 @@
 
 namespace mneme::eval {
 
-// What a perplexity is normalised by, what a token is, what the model saw. Counts are of the whole
-// split, whatever part of it was evaluated; 0 = not known (ids and generated tasks have no text).
+// The unit of a token, the counts that normalise a perplexity, and the context of the model. Counts
+// are of the whole split, whatever part of it was evaluated; 0 = not known (ids and generated tasks
+// have no text).
 struct Protocol {
   std::string unit;                        // of text, what a token is: "byte", "char", "word"
   std::string reset;                       // data.reset: "document", "segment", "never"; "" = task
@@ -62,18 +63,18 @@ struct Protocol {
 [[nodiscard]] backbone::Batch make_batch(const data::Segment& segment, std::int64_t vocabulary,
                                          at::Device device);
 
-// Where a segment left the finite numbers.
+// Finds where a segment's values stop being finite.
 
 struct NotFinite {
   std::string place;       // "" = everything is finite
-  bool is_plugin = false;  // a hook gave it, from finite tensors
+  bool is_plugin = false;  // a hook produced it from finite inputs
 };
 
 // A tensor of the memory's state that holds NaN before the segment; "0.org.x.1.mean" in its place.
 [[nodiscard]] NotFinite find_in_state(const memory::StackState& state);
 
 // Passes a segment through the model and names the first thing that is not finite, in the order of
-// computation: what a hook gave, the embedding, a layer's attention block, a layer's output, the
+// computation: a hook's result, the embedding, a layer's attention block, a layer's output, the
 // loss, an auxiliary loss. For example "layer 3 (from 0), output of the attention block, lane 0" or
 // "result of plugin org.x, tier 0, hook read, layer 1, lane 2". `run` was begun with `watch`; it is
 // not committed.

@@ -14,7 +14,7 @@
 
 namespace mneme::eval {
 
-// Where in a text the loss arises: sums by place and by frequency.
+// The loss by position in the segment, by distance from the document's start and by word frequency.
 
 // Sums over target tokens. The means are 0 when there is no token.
 struct Score {
@@ -38,7 +38,8 @@ struct Bucket {
   Score score;
 };
 
-// A text's targets, three times over. Only buckets that hold a target are listed, by rising `from`.
+// The same targets in three groupings. Only buckets that hold a target are listed, by rising
+// `from`.
 struct Breakdown {
   // By place of the predicting token in its segment, from 0 to T-1.
   std::vector<Bucket> position;

@@ -1,4 +1,4 @@
-// Scores given token ids: the door through which other programs check our numbers.
+// Scores given token ids, so that other programs can check the numbers.
 #pragma once
 
 #include <cstdint>

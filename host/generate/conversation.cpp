@@ -171,7 +171,7 @@ at::Tensor open_tokens(const SafetensorsFile& file, std::int64_t vocabulary) {
   return open;
 }
 
-// They in the lengths in which they were fed.
+// The tokens, split into the steps in which they were fed.
 std::vector<at::Tensor> steps_of(const SafetensorsFile& file, const at::Tensor& open) {
   std::vector<at::Tensor> steps;
   std::int64_t from = 0;

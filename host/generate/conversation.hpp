@@ -1,4 +1,4 @@
-// A text on its way through a model and its memory.
+// Feeds a text to a model and its memory, token by token or in chunks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,12 +16,12 @@
 
 namespace mneme::generate {
 
-// Committed segments in the memory's state, and the open segment behind them. Not movable: the open
-// segment refers to the state. One thread at a time. After an error it is dropped.
+// Holds the state after the committed segments, and the open segment. Not movable, because the open
+// segment refers to the state. One thread at a time. Cannot be used after an error.
 class Session {
  public:
-  // What a session can be continued from: the committed state, and the open segment's tokens in the
-  // steps in which they were fed. Fed again in the same steps they give the same bits on the CPU.
+  // The saved form: the committed state, and the open segment's tokens, split into the steps in
+  // which they were fed. Feeding them in the same steps gives the same bits on the CPU.
   struct Saved {
     memory::StackState::Saved state;  // with the keys and values that blocks keep
     std::vector<at::Tensor> steps;    // i64 [B,n]
@@ -73,7 +73,7 @@ class Session {
 // identity.<key>, state (JSON: counters), steps (JSON: lengths in which the open segment was fed),
 // lanes, tokens, pending, seed, checksums as a checkpoint's.
 
-// What a text depends on besides its file: keys such as "weights" or "vocabulary" with values to
+// What a conversation must be continued with: keys such as "weights" or "vocabulary" with values to
 // compare.
 using Identity = std::map<std::string, std::string>;
 
@@ -83,8 +83,8 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
 
 // Reads what write_conversation wrote. Error (kUsage) when one of the identity's values is another
 // than the file's, naming the key and both; Error (kRun) for a file that is none of these, that is
-// damaged, or whose text no generator can have left behind: ids from `vocabulary` on, steps that
-// are not the open segment's. The memory's state is Session's to check.
+// damaged, or whose contents contradict each other: ids outside the vocabulary, steps that do not
+// add up to the open segment. Session checks the memory's state.
 [[nodiscard]] Generator::Saved read_conversation(const std::filesystem::path& path,
                                                  const Identity& identity, std::int64_t vocabulary);
 

@@ -50,7 +50,7 @@ Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options
 void Generator::check_one_sample(const char* what) const {
   if (samples() == 1) return;
   throw_usage({.where = what,
-               .failed = "the texts of several samples have gone different ways",
+               .failed = "the texts of several samples differ by now",
                .expected = "one sample",
                .got = str(samples()),
                .hint = "use --samples 1"});
@@ -88,7 +88,7 @@ void Generator::check_reach(std::int64_t ids) const {
     hint = str("shorten it, or add a memory; a prompt's chunks end at ", options_.prompt_segment);
   }
   throw_usage({.where = "prompt",
-               .failed = "it is longer than the model can look back: there is no memory",
+               .failed = "it is longer than the model's context: there is no memory",
                .expected = str("at most ", reach, " tokens, one segment"),
                .got = open_tokens() == 0
                           ? str(all)
@@ -261,7 +261,7 @@ std::int32_t draw(const at::Tensor& logp, const Sampling& sampling, double unifo
     sum += candidate.weight;
     if (sum > target) return candidate.id;
   }
-  return left.back().id;  // rounding took the sum just below the total
+  return left.back().id;  // the sum was rounded to just below the total
 }
 
 }  // namespace mneme::generate

@@ -45,7 +45,8 @@ struct Options {
   std::uint64_t seed = 1;
 };
 
-// Told every token as it is drawn; false ends that sample. What it throws ends the generation.
+// Called with every token as it is drawn; returning false ends that sample, an exception ends the
+// generation.
 using OnToken = std::function<bool(std::int64_t sample, std::int32_t id)>;
 
 // Generation over a model and any memory [LaMemo, generation protocol]: all tokens of the prompt
@@ -68,21 +69,22 @@ class Generator {
   [[nodiscard]] std::int64_t samples() const { return session_->lanes(); }
   // Tokens of the text: of prompts and drawn ones.
   [[nodiscard]] std::int64_t tokens() const { return session_->tokens() + pending_count(); }
-  // Those of them that the model sees without a memory: the open segment's, and the newest one.
+  // The tokens that the model sees when there is no memory: those of the open segment, and the
+  // newest one.
   [[nodiscard]] std::int64_t open_tokens() const { return session_->held() + pending_count(); }
   [[nodiscard]] const memory::StackState& state() const { return session_->state(); }
 
   // The next turn: ids behind the text so far. One sample only. Errors: Error (kUsage) for an empty
-  // first prompt, ids that the vocabulary lacks, and without a memory a prompt that fills the open
-  // segment beyond what the first draw looks back at: its beginning would never be seen.
+  // first prompt, ids that the vocabulary lacks, and, without a memory, a prompt that does not fit
+  // into one segment: its beginning would have no effect.
   void prompt(const std::vector<std::int32_t>& ids);
-  // From here on `samples` texts with the same beginning. One sample only, after a prompt.
+  // Continues as `samples` texts with the same beginning. One sample only, after a prompt.
   void multiply(std::int64_t samples);
   // Draws at most `count` tokens a sample. Errors: Error (kUsage) before any prompt; Error (kRun)
   // when the model's distribution holds no numbers, naming the token's place and the sample.
   void generate(std::int64_t count, const OnToken& on_token);
 
-  // What a conversation is continued from.
+  // The saved form of a conversation.
   struct Saved {
     Session::Saved session;
     std::optional<std::int32_t> pending;  // the newest token, not fed yet
@@ -90,7 +92,8 @@ class Generator {
   };
   // One sample only: Error (kUsage) for several.
   [[nodiscard]] Saved save() const;
-  // Takes the text's place; the options' seed and segments stay. Errors as Session's constructor.
+  // Replaces the present text; the options' seed and segments stay. Errors as Session's
+  // constructor.
   void restore(const Saved& saved);
 
  private:

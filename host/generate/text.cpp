@@ -46,7 +46,7 @@ void check_symbols(const data::Vocabulary& vocabulary, const data::NamedText& te
   Missing missing;
   for (std::size_t i = 0; i < text.text.size();) {
     const std::size_t bytes = is_byte ? 1 : data::decode_utf8(text.text, i).bytes;
-    if (bytes == 0) return;  // encoding says what is wrong
+    if (bytes == 0) return;  // encoding reports the error
     const std::string_view symbol = text.text.substr(i, bytes);
     const bool is_dropped = vocabulary.drops_newlines() && symbol == "\n";
     if (!is_dropped && !vocabulary.find(symbol)) missing.add(text, symbol);
@@ -120,7 +120,7 @@ std::string StopText::add(std::string_view piece) {
     held_.clear();
     return out;
   }
-  // The longest end that is a beginning of the stop text stays.
+  // Holds back the longest suffix that is a prefix of the stop text.
   std::size_t kept = std::min(held_.size(), stop_.size() - 1);
   while (kept > 0 && !held_.ends_with(std::string_view(stop_).substr(0, kept))) --kept;
   shown = held_.size() - kept;
@@ -149,7 +149,7 @@ bool is_among(const List& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-// Stands at the word before it.
+// Is written without a blank after the previous word.
 bool is_closing(std::string_view word) {
   const bool is_contraction = std::ranges::any_of(kApostrophes, [&](std::string_view apostrophe) {
     const std::string_view rest = word.substr(std::min(apostrophe.size(), word.size()));

@@ -37,7 +37,7 @@ class StopText {
  public:
   explicit StopText(std::string stop) : stop_(std::move(stop)) {}
 
-  // What may be shown now: everything that cannot be part of the stop text.
+  // The text that may be shown now: all that cannot be part of the stop text.
   [[nodiscard]] std::string add(std::string_view piece);
   [[nodiscard]] bool is_found() const { return is_found_; }
   // What is still held back when the text ends without it; empty when it was found.
@@ -58,15 +58,15 @@ class StopText {
 // apart: "@-@", "@,@" and "@.@" become "-", "," and "." without blanks, closing punctuation, "'s"
 // and "n't" stand at the word before, opening brackets and currency signs at the word after, curly
 // quotes on their sides, and straight double quotes open and close in turn within a line. What the
-// tokeniser destroyed (apostrophes that open a quotation, say) is not guessed.
+// tokeniser lost (an opening apostrophe, say) is not restored.
 class TokenWriter {
  public:
   // vocabulary: outlives the writer; null = ids.
   TokenWriter(const data::Vocabulary* vocabulary, bool detokenises)
       : vocabulary_(vocabulary), detokenises_(detokenises) {}
 
-  // Tokens that stand before the text and are not written: quotations that they leave open are
-  // closed by the text, which begins without a blank.
+  // Tokens before the text, which are not written themselves: a quotation that they open is closed
+  // in the text, which begins without a blank.
   void follow(const std::vector<std::int32_t>& ids);
   [[nodiscard]] std::string add(std::int32_t id);
 

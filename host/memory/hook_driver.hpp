@@ -70,10 +70,10 @@ class HookDriver {
   std::unique_ptr<SegmentRun> run_;
 };
 
-// Looks at the tensors that go between host and hooks for numbers that are not finite. Runs have
-// none; where a loss was not finite, its segments run once more with one (SegmentInput::watch).
+// Finds the first tensor between host and hooks that is not finite. Runs do without; when a loss
+// was not finite, its segments run once more with a FiniteWatch (SegmentInput::watch).
 
-// Numbers that a tensor may hold.
+// Which numbers a tensor may hold.
 enum class Holds {
   kFinite,    // finite ones
   kAbsent,    // -inf too, which says that something is absent
@@ -84,17 +84,17 @@ enum class Holds {
 // none.
 int64_t first_bad_lane(const at::Tensor& t, Holds holds = Holds::kFinite);
 
-// Keeps the first tensor of a hook that holds what it may not, as long as all that hooks got before
-// it was finite. One thread at a time.
+// Records the first tensor from a hook that holds a forbidden number, provided that all tensors
+// given to hooks before were finite. One thread at a time.
 class FiniteWatch {
  public:
-  // A tensor that a hook gets.
+  // A tensor that the host gives to a hook.
   void takes(const at::Tensor& tensor);
-  // A tensor that a hook gives: `hook` names plugin, tier, hook and layer.
+  // A tensor that a hook returns or stores: `hook` names plugin, tier, hook and layer.
   void gives(const std::string& hook, const std::string& what, const at::Tensor& tensor,
              Holds holds = Holds::kFinite);
-  // What a kernel of its gives, whose first dimension may be no lanes; infinities are a kernel's
-  // own.
+  // A result of one of its kernels, whose first dimension need not be lanes; a kernel may produce
+  // infinities.
   void kernel_gives(const std::string& hook, const std::string& what, const at::Tensor& tensor);
   // "result of plugin ..., tier 0, hook read, layer 1, lane 0"; "" = none.
   const std::string& found() const { return found_; }
@@ -102,7 +102,7 @@ class FiniteWatch {
 
  private:
   std::string found_;
-  bool is_spoilt_ = false;  // a hook got what is not finite
+  bool is_spoilt_ = false;  // a hook was given numbers that are not finite
 };
 
 }  // namespace mneme::memory

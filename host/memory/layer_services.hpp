@@ -1,5 +1,5 @@
-// What a layer of the backbone does for a hook (ABI group mneme.layer): implemented by every
-// backbone, called by the hook context.
+// Operations of a backbone's layer that hooks may call (ABI group mneme.layer). Every backbone
+// implements them; the functions of the group call them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -108,7 +108,8 @@ StackState::Saved StackState::save() const {
 
 namespace {
 
-// What tiers cannot do together, or with segments of this length. Errors: Error(kUsage).
+// Refuses tiers that cannot be combined, or that cannot serve segments of this length. Errors:
+// Error(kUsage).
 void check_together(const config::MemoryConfig& memory, const BackboneInfo& backbone,
                     const std::vector<std::unique_ptr<Tier>>& tiers) {
   int riders = 0;

@@ -1,5 +1,5 @@
-// The stack of memory tiers as backbone, trainer and evaluator see it (architecture.md, sections 2
-// and 3).
+// The stack of memory tiers as backbone, trainer and evaluator see it (docs/design.md, "State" and
+// "Layer contract").
 //
 //   Stack       the configured tiers: plugins, instances, parameters. Shared by all runs.
 //
@@ -54,7 +54,7 @@ struct BackboneInfo {
   int64_t eval_segment = 0;
   int64_t bptt_segments = 1;
   uint64_t seed = 0;
-  // False: values follow from elsewhere. Parameters are NaN until they are filled, or drawn by
+  // False: the values will be loaded. Parameters are NaN until they are filled, or drawn by
   // Stack::draw_parameters.
   bool draws_parameters = true;
 };
@@ -90,16 +90,16 @@ class StackState {
   StackState clone() const;
   int64_t lanes() const { return lanes_; }
   int64_t segments() const { return segments_; }
-  // Marks lanes to start afresh with the next segment.
+  // Marks lanes that are reset when the next segment begins.
   void reset(const std::vector<uint8_t>& lanes);
   void reset_all();
   // Bytes of all slots, queues and waiting rows, measured on the tensors; cached projections apart.
   int64_t bytes() const;
   int64_t cached_projection_bytes() const;
-  // True when no slot holds a graph into committed segments: the place for backward and the
-  // optimiser's step.
+  // True when no slot's graph reaches into committed segments: only then may backward and the
+  // optimiser's step run.
   bool is_graph_boundary() const { return graph_segments_ == 0; }
-  // Makes this place one: what comes sends no gradient into the committed segments.
+  // Detaches all slots, so that later segments send no gradient into the committed ones.
   void cut_graph();
   // The lanes' streams for the generator (default 0, 1, ...); a lane that runs alone under its own
   // stream draws the same numbers.
@@ -107,7 +107,8 @@ class StackState {
   // Keeps `lanes`, in that order.
   void select(const std::vector<int64_t>& lanes);
   // Every tensor of the state by name ("<tier>.<plugin>.<layer>.<slot>", queues by block), for
-  // checkpoints; counters, and the options that the tensors mean something with, in `metadata`.
+  // checkpoints; counters, and the trained options under which the tensors were made, in
+  // `metadata`.
   struct Saved {
     std::vector<std::pair<std::string, at::Tensor>> tensors;
     std::map<std::string, std::string> metadata;
@@ -122,9 +123,9 @@ class StackState {
   int64_t segments_ = 0;  // committed segments
   int64_t previous_length_ = 0;
   int64_t graph_segments_ = 0;     // committed segments since `through` slots were last detached
-  std::vector<uint8_t> reset_;     // lanes that start afresh with the next segment
-  std::vector<uint64_t> streams_;  // the lane's stream: keys of the generator
-  std::vector<int64_t> tokens_;    // valid tokens of each lane since it started afresh
+  std::vector<uint8_t> reset_;     // lanes to reset when the next segment begins
+  std::vector<uint64_t> streams_;  // of each lane: a key of its random numbers
+  std::vector<int64_t> tokens_;    // valid tokens of each lane since its last reset
   std::vector<std::unique_ptr<TierState>> tiers_;
 };
 
@@ -143,18 +144,17 @@ class Stack {
   bool is_empty() const { return tiers_.empty(); }
   std::vector<TierIdentity> identities() const;
   const std::vector<TierParameter>& parameters() const { return parameters_; }
-  // Gives these parameters the first values that they have in a stack that draws them; the caller
-  // says weights_changed().
+  // Draws the initial values of these parameters; the caller then calls weights_changed().
   void draw_parameters(const std::vector<std::string>& names);
   // Rows that the tiers' contexts hold at most, summed over tiers (key same_length).
   int64_t context_rows(Phase phase) const;
-  // Those of them that ride: they pass the layers with every segment.
+  // The riders among them, which pass through the layers with every segment.
   int64_t rider_rows(Phase phase) const;
   // Every optimiser step, load of weights and swap calls it: cached projections of older weights
   // are dropped.
   void weights_changed() { ++weights_version_; }
   uint64_t weights_version() const { return weights_version_; }
-  // Takes over from a stack that retires: projections cached under it are never current here.
+  // Called when this stack replaces `retired`: projections cached under that one become outdated.
   void succeed(const Stack& retired) {
     weights_version_ = std::max(weights_version_, retired.weights_version_ + 1);
   }
@@ -166,28 +166,29 @@ class Stack {
   // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape, and for
   // other trained options.
   StackState restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
-  // Keys and values that a state's blocks keep, by name, and back into the state restored from what
-  // save() gave with them. A text that goes on with them has the bits of one that never stopped;
-  // new projections, of blocks grouped otherwise, may round otherwise. Errors: Error(kUsage).
+  // The keys and values that a state's blocks keep, by name, and the reverse: into a state restored
+  // from what save() gave at the same time. A text that is continued with them is bit for bit that
+  // of an uninterrupted generation; projecting again, with blocks grouped differently, may round
+  // differently. Errors: Error(kUsage).
   std::vector<std::pair<std::string, at::Tensor>> save_projections(const StackState& state) const;
   void restore_projections(StackState& state, const StackState::Saved& saved) const;
   // Longest segment that every tier serves; 0 = any.
   int64_t longest_segment(Phase phase) const;
-  // The state with which this stack takes over a run from another one, whose state was saved: slots
-  // and queues of tiers that both have under one name (place and plugin id) are carried where name,
+  // The state for continuing a run of another stack, whose state was saved: slots and queues of
+  // tiers that both stacks have under one name (index and plugin id) are carried where name,
   // revision and shape agree; extents that a slot declares as MNEME_ANY and the number of a queue's
   // rows do not count, a smaller capacity keeps the newest rows. A tier that only this stack has
-  // starts afresh. What does not fit, and all of a tier with other trained options, is refused, or
-  // starts afresh with Carry::kReset, by `policy`; `report` (may be null) says which. Counters of
-  // lanes and segments are always taken over.
-  // Errors: Error(kUsage) listing what does not fit, and for another number of lanes.
+  // starts with a fresh state. What does not fit, and everything of a tier with other trained
+  // options, is refused, or with Carry::kReset gets a fresh state; `report` (may be null) lists it.
+  // Counters of lanes and segments are always taken over. Errors: Error(kUsage) listing what does
+  // not fit, and for another number of lanes.
   StackState carry(Phase phase, int64_t lanes, const StackState::Saved& saved, config::Carry policy,
                    StateCarry* report = nullptr) const;
   // The options that a tier's plugin publishes.
   const std::vector<config::OptionSpec>& option_specs(std::size_t tier) const;
-  // The values of the options that parameters and state mean something with.
+  // The values of the trained options: those that parameters and state depend on.
   plugin::TierOptions trained_options() const;
-  // Where these values differ from those with which parameters or a state were made.
+  // The differences between these values and those under which parameters or a state were made.
   std::vector<plugin::OptionChange> changed_options(const plugin::TierOptions& trained) const;
 
  private:
@@ -209,12 +210,13 @@ struct ContextBlock {
   // Set for blocks of a queue in evaluation: keys and values may be taken from and stored into
   // block->projections[layer] when weights_version agrees.
   BlockPtr block;
-  PositionKind position = PositionKind::kPlace;  // blocks of another kind take no place
+  PositionKind position = PositionKind::kPlace;  // other kinds do not shift the distances of these
   at::Tensor distance;  // [B|1,m] i64 distance to the segment's first token; kExplicit
   at::Tensor bias;      // [B|1,H|1,T|1,m]; undefined = none
 };
 
-// What a layer's tokens attend to besides themselves: farthest tier first, oldest row first.
+// The rows that a layer's tokens attend to besides themselves: farthest tier first, oldest row
+// first.
 struct LayerContext {
   std::vector<ContextBlock> blocks;
   at::Tensor token_bias;  // [B|1,H|1,T|1,offset+T]; undefined = none
@@ -226,17 +228,17 @@ struct SegmentInput {
   int64_t length = 0;                     // T, padding included
   std::vector<int64_t> valid_count = {};  // [B]; empty = T for every lane
   // Generation: the segment grows step by step, `length` is the first step's and there is no
-  // padding. SegmentRun::next_step and close() lead through it.
+  // padding. SegmentRun::next_step() and close() advance it.
   bool is_open = false;
 
   // Named draws of hooks, keys "<tier>.<layer|model>.<name>" with <tier> = "<index>.<plugin id>":
-  // values to use instead, and where all are recorded.
+  // values to use instead of drawing, and where all draws are recorded.
   const std::map<std::string, at::Tensor>* replay_draws = nullptr;
   std::map<std::string, at::Tensor>* recorded_draws = nullptr;
-  // Probes that somebody wants (names as plugins publish them), and where they go (keys as above).
+  // Names of the wanted probes, and where their tensors are stored (keys as above).
   std::set<std::string, std::less<>> wanted_probes = {};
   std::map<std::string, at::Tensor>* probes = nullptr;
-  // Looks at what hooks get and give, when a loss was not finite.
+  // Checks all tensors that hooks are given and give; used when a loss was not finite.
   FiniteWatch* watch = nullptr;
 };
 
@@ -246,7 +248,8 @@ struct Riders {
   int64_t count = 0;
 };
 
-// What local attention made, for hooks. q, k, v without position terms or biases, token rows only.
+// Results of the local attention, for hooks. q, k, v without position terms or biases, token rows
+// only.
 struct LocalAttention {
   at::Tensor q, k, v;  // [B,T,H,d]; in an open segment k, v of all tokens so far
   at::Tensor z;        // [B,T,H,d]
@@ -258,13 +261,13 @@ struct LocalAttention {
   std::vector<at::Tensor> context_k, context_v;
 };
 
-// A weighted mean over lanes and calls of what hooks reported under one name, summed over layers.
+// An auxiliary loss or metric: the weighted mean over lanes and calls, summed over layers.
 struct Reported {
   at::Tensor value;  // []; with gradient for losses
   double weight = 1.0;
 };
 
-// One segment of one run. Not committed = the state stays as it was.
+// One segment of one run. Unless it is committed, the state stays unchanged.
 class SegmentRun {
  public:
   // Runs `begin` of every tier. Training when the state's phase is training, also without gradient:
@@ -277,9 +280,9 @@ class SegmentRun {
   const Riders& riders() const;
 
   // Open segments. The run begins with the first step; next_step(n) begins one of n more tokens.
-  // Moments 3, 4 and 6 run in every step, 1, 2 and 5 in the first alone. close() begins moments 7
-  // and 8, for which the segment is a whole one. Errors: Error(kUsage) when the segment grows
-  // beyond what a tier serves; std::logic_error for a closed segment.
+  // Stages 3, 4 and 6 run in every step, 1, 2 and 5 only in the first. close() comes before stages
+  // 7 and 8, which see the whole segment. Errors: Error(kUsage) when the segment grows beyond what
+  // a tier serves; std::logic_error for a closed segment.
   void next_step(int64_t length);
   void close();
   // Tokens of an open segment before this step; 0 at the close and in closed segments.
@@ -287,9 +290,9 @@ class SegmentRun {
   // Between steps: keeps `lanes`, in that order (repeats allowed), of the run and of its state.
   void select(const std::vector<int64_t>& lanes);
 
-  // Moment 2. x [B,T,D] is the layer's input before its norm (token rows only).
+  // Stage 2. x [B,T,D] is the layer's input before its norm (token rows only).
   void absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services);
-  // Moment 3.
+  // Stage 3.
   LayerContext context(int64_t layer, const at::Tensor& x, LayerServices& services);
   // True when the backbone may use and fill ContextBlock::block->projections (evaluation, no
   // gradient).
@@ -297,8 +300,7 @@ class SegmentRun {
   uint64_t weights_version() const;
   // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
   void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
-  // Some tier's absorb serves the layer; it wants the queries, or the local result, beside the
-  // rows.
+  // Whether a tier absorbs in the layer, and whether it wants the queries or the local result.
   bool absorbs(int64_t layer) const;
   bool wants_queries(int64_t layer) const;
   bool wants_local(int64_t layer) const;
@@ -306,30 +308,30 @@ class SegmentRun {
   bool wants_context_projections(int64_t layer) const;
   // lse is wanted by a hook, or may be by a merge at HEADS: it costs a pass over the scores.
   bool wants_lse(int64_t layer) const;
-  // Moment 5: attention of the riders, [B,M,H,d]; undefined in the last layer when nobody needs it.
-  // k, v [B,M+T,H,d]: riders, then tokens.
+  // Stage 5: attention of the riders, [B,M,H,d]; may be undefined in the last layer, where it is
+  // not needed. k, v [B,M+T,H,d]: riders, then tokens.
   at::Tensor ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
                   const at::Tensor& k, const at::Tensor& v, LayerServices& services);
-  // Moment 6 at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
+  // Stage 6 at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
   at::Tensor read_heads(int64_t layer, const LocalAttention& local, LayerServices& services);
-  // Moment 6 at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
+  // Stage 6 at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
   at::Tensor read_out(int64_t layer, const at::Tensor& projected, const LocalAttention& local,
                       LayerServices& services);
-  // Moment 7.
+  // Stage 7.
   void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
                     LayerServices& services);
   // Calls absorb of one tier with exactly these rows, keeping their graph (hook_driver.hpp).
   void absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
                    const LocalAttention& local, LayerServices& services);
-  // Moment 8. top [B,T,D]; layers: outputs of all layers (empty unless wants_layer_outputs);
-  // targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are none.
+  // Stage 8. top [B,T,D]; layers: outputs of all layers (empty unless wants_layer_outputs); targets
+  // [B,T] i64 (-1 = none), logp [B,T], both undefined when there are none.
   bool wants_layer_outputs() const;
   void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
               const at::Tensor& targets, const at::Tensor& logp);
 
-  // Rows that the reads of this segment reached in a layer beside the context's, summed over tiers:
-  // what a tier declares (traits.read_rows), or what it was seen to get of its queues if that is
-  // more.
+  // Rows besides the context's that reads may use in a layer, summed over tiers: the number that a
+  // tier declares (traits.read_rows), or the number that it got from its queues in this segment if
+  // that is larger.
   int64_t read_rows() const;
 
   // Auxiliary losses by "<tier>.<name>" with the manifest's weight beside the value; metrics

@@ -46,7 +46,8 @@ int64_t fan_in_of(const ParameterDecl& decl) {
                          int64_t{1}, std::multiplies<>());
 }
 
-// Draws from a stream of the parameter's own, so that initial values depend on seed and name alone.
+// Draws from a stream that only this parameter uses, so that initial values depend on seed and name
+// alone.
 at::Tensor initial_value(const ParameterDecl& decl, const std::string& name,
                          const BackboneInfo& backbone) {
   at::Tensor out = torch::zeros(decl.dims, at::kDouble);
@@ -140,7 +141,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   }
 }
 
-// Runs are over by then, and their results are written: what destroy throws is said and no more.
+// Results are written by then, so an exception from `destroy` is only logged.
 void Instance::destroy() noexcept {
   const plugin::RunningCall running(where_, "destroy");
   mneme_error error = MNEME_INIT(mneme_error);
@@ -152,7 +153,7 @@ void Instance::destroy() noexcept {
   try {
     log_error(where_, ": destroy: ", plugin_error_text(status, error));
   } catch (...) {
-    return;  // no memory is left to say it with
+    return;  // out of memory: the message cannot be logged
   }
 }
 
@@ -164,7 +165,7 @@ void Instance::check_traits() const {
   if (const auto unknown = plugin::unknown_value(traits_))
     refuse("traits." + unknown->text(), "leave them 0, or use a newer mneme");
   if (traits_.absorb != MNEME_ABSORB_NEVER && table().absorb == nullptr)
-    refuse("traits.absorb asks for a moment, but the plugin has no absorb hook",
+    refuse("traits.absorb names a stage, but the plugin has no absorb hook",
            "set the hook, or MNEME_ABSORB_NEVER");
   if (traits_.absorb == MNEME_ABSORB_NEVER && table().absorb != nullptr)
     refuse("the plugin has an absorb hook, but traits.absorb is MNEME_ABSORB_NEVER",
@@ -182,7 +183,7 @@ void Instance::check_traits() const {
         "absorb runs before reading, where z, lse, q, k, v, mass and the context's keys and "
         "values do not exist yet, but "
         "traits.wants names one of them",
-        "absorb after the segment, or drop the want");
+        "absorb after the segment, or remove it from traits.wants");
   if ((traits_.flags & MNEME_TIER_RIDERS) != 0 &&
       (table().begin == nullptr || table().ride == nullptr))
     refuse("MNEME_TIER_RIDERS needs the hooks begin and ride", "set both hooks");
@@ -221,7 +222,7 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
   training_ = std::make_shared<Instance>(plugin, options.training, backbone, served_,
                                          Phase::kTraining, where_);
   if (!(options.training == options.evaluation)) {
-    // What both instances say, of a constant that they share, is said once.
+    // A message that both instances log (about a shared constant) is logged once.
     const LogListener once([this](LogLevel level, std::string_view line) {
       const std::vector<LoggedLine>& said = training_->logged;
       return std::ranges::find(said, LoggedLine{level, std::string(line)}) == said.end();

@@ -91,7 +91,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::vector<SlotDecl> slots;
   std::vector<QueueDecl> queues;
   std::vector<KernelDecl> kernels;
-  std::vector<LoggedLine> logged;  // by `create`, of every level
+  std::vector<LoggedLine> logged;  // during `create`, of every level
   // Constants by key and device, made by hooks.
   mutable std::map<std::pair<std::string, std::string>, at::Tensor> constants;
 
@@ -132,8 +132,8 @@ class Tier {
   // The parameter's tensor for a served layer (-1: model scope).
   const at::Tensor& parameter(mneme_parameter id, int64_t served_index) const;
   void describe_parameters(std::vector<TierParameter>& out) const;
-  // Fills those of this tier that are among `names` (as describe_parameters gives them) with their
-  // first values.
+  // Draws the initial values of this tier's parameters that are among `names` (as
+  // describe_parameters gives them).
   void draw_parameters(const std::vector<std::string>& names, const BackboneInfo& backbone);
 
  private:

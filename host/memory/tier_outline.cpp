@@ -54,7 +54,7 @@ int64_t bytes_of(const at::Tensor& tensor) {
   return tensor.numel() * static_cast<int64_t>(tensor.element_size());
 }
 
-// How one instance is outlined: a fresh state of it holds what is measured.
+// Outlines one instance; its bytes are measured on a fresh state.
 class Outliner {
  public:
   Outliner(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone)

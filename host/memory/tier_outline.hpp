@@ -1,4 +1,4 @@
-// What the tiers of a stack declare, for people who choose a memory's options.
+// What the tiers of a stack declare, as `mneme plugins describe --in` prints it.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ struct InstanceOutline {
 struct TierOutline {
   std::string name;                              // "<index>.<plugin id>"
   std::string place;                             // "file:line:column" of the [[memory.tier]]
-  std::string called;                            // the plugin, as the manifest names it
+  std::string called;                            // as the experiment file names the plugin
   const plugin::LoadedPlugin* plugin = nullptr;  // lives as long as its loader
   std::vector<int64_t> served;                   // layers
   std::vector<ParameterOutline> parameters;
@@ -64,7 +64,7 @@ struct TierOutline {
   std::optional<InstanceOutline> evaluation;  // absent when training's serves evaluation too
 };
 
-// What plugins are called in reports.
+// Names of plugins in reports.
 
 // One text a memory, from the plugins of its tiers: "org.example.cache@1.0.0 + ...", "no tier". Two
 // builds that would read alike get the start of their checksum: "org.example.cache@1.0.0

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kScalar = 0;
 
-// How a scalar meets a tensor where LibTorch has no overload for it: as a tensor of its dtype.
+// A scalar as a tensor of the other operand's dtype, where LibTorch has no overload for scalars.
 at::Tensor as_tensor(const at::Scalar& s, const at::Tensor& like) {
   return at::scalar_tensor(s, like.options());
 }

@@ -1,4 +1,4 @@
-// One call of an op, as its run function sees it: inputs, attributes by place, and contract checks.
+// The argument of an op's run function: inputs, attributes by index, and contract checks.
 #pragma once
 
 #include <ATen/DimVector.h>

@@ -62,7 +62,8 @@ struct OpSchema {
   std::string help;  // meaning, broadcasting and edge cases, which the golden values hold to
 };
 
-// An op's contract was broken, or LibTorch failed inside it. The code is what the ABI hands back.
+// An op's contract was broken, or LibTorch failed inside it. The code is the status that the plugin
+// gets.
 class OpError : public Error {
  public:
   OpError(mneme_status status, const ErrorText& text)
@@ -113,7 +114,7 @@ inline constexpr uint32_t kI64Set = 1U << MNEME_I64;
 
 using RunFunction = void (*)(OpCall&);
 
-// An op and what a call needs of its schema without looking at text.
+// An op with its schema in a form that a call can check without parsing text.
 struct Op {
   OpSchema schema;
   RunFunction run = nullptr;
@@ -124,7 +125,7 @@ struct Op {
 };
 using OpList = std::vector<Op>;
 
-// Adds an op. What is malformed in a schema is our own mistake and thrown as std::logic_error.
+// Adds an op. A malformed schema is a programming error and throws std::logic_error.
 void add_op(OpList& list, OpSchema schema, RunFunction run);
 
 // Short forms for schemas.
@@ -159,17 +160,17 @@ void add_network_ops(OpList& list);
 // All ops by name; built once.
 const OpList& op_table();
 
-// The op set as people and programs read it.
+// Prints the op set as text or JSON.
 
 // Prints every op's schema: a text table, or one JSON array of objects {name, inputs, outputs,
 // attributes, dtypes, differentiable, help} and a line end.
 void print_ops(std::ostream& out, bool json);
 
-// Looking for special values in a result that lies in the CPU's memory: a few nanoseconds in place
-// of the kernels that treat them, when there are none. On other devices the values are not read.
+// Scans a result in CPU memory for special values: when there are none, this costs a few
+// nanoseconds and saves the kernels that treat them. On other devices the values are not read.
 
 // False when `y`, a contiguous float CPU tensor, has no NaN at place 0 of dimension `dim`; true
-// when it has one or cannot be looked at.
+// when it has one or cannot be examined.
 bool may_have_nan_rows(const at::Tensor& y, int64_t dim);
 // The same for infinite elements anywhere.
 bool may_have_infinities(const at::Tensor& y);

@@ -113,12 +113,12 @@ class Adam {
 // Parameters that no gradient has reached.
 
 // One line for the backbone and one for each tier that has such parameters after `steps` steps,
-// naming the first of them. Those of learning rate 0 are not meant to be trained.
+// naming the first of them. Parameters with learning rate 0 are not named.
 [[nodiscard]] std::vector<std::string> untrained_lines(const Adam& optimizer,
                                                        const memory::Stack& stack,
                                                        std::int64_t steps);
 
-// What changes with the steps: learning rate and segments a step.
+// Schedules: the learning rate and the segments a step, by step.
 
 // The factor on every parameter's base learning rate, f(s), where s counts the steps done before
 // (from 0), w = warmup, n = all steps, m = lr_min / lr:

@@ -31,8 +31,8 @@ namespace {
 
 // The text lies in words that any thread may read while another writes them. Whoever reads a word
 // of a new text sees after it that the serial is another one (release, acquire): it read no one
-// text. Nothing here needs to be made or ended: it serves from the process's first instruction to
-// its last.
+// text. All of it is constant-initialised and never destroyed, so that it works during the whole
+// life of the process.
 constexpr std::size_t kWords = RunningCall::kMostText / sizeof(uint64_t);
 constinit std::atomic<uint64_t> g_calls{0};
 constinit std::atomic<uint64_t> g_serial{0};

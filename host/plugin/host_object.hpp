@@ -1,5 +1,4 @@
-// The host as a plugin sees it: an object of its own, through which it finds the function groups
-// that its note lists.
+// The mneme_host of one plugin, through which it finds the function groups that its note lists.
 #pragma once
 
 #include <array>
@@ -56,17 +55,17 @@ class CallError : public std::runtime_error {
   mneme_status code_;
 };
 
-// Which call into a plugin runs now: what is said when one never returns, faults or ends the
-// process.
+// Records which call into a plugin runs now, for the message when one does not return, faults or
+// ends the process.
 
 // Lives while a plugin's function runs. Calls nest (a kernel inside a hook) and end in the reverse
-// order; of calls on several threads the newest is told. Making one costs less than a tenth of a
-// microsecond.
+// order; with calls on several threads the newest is reported. Constructing one takes less than a
+// tenth of a microsecond.
 class RunningCall {
  public:
   static constexpr std::size_t kMostText = 256;  // longer texts are cut
 
-  // A hook; layer -1: it has none. Told as in errors: "plugin P, tier 0, hook read, layer 1".
+  // A hook; layer -1: it has none. Text as in errors: "plugin P, tier 0, hook read, layer 1".
   RunningCall(std::string_view plugin, int64_t tier, std::string_view hook, int64_t layer) noexcept;
   // Another function: `function` of what `where` names.
   RunningCall(std::string_view where, std::string_view function) noexcept;
@@ -77,7 +76,7 @@ class RunningCall {
   // The running call's number, which no other call has; 0 = none runs. Any thread, any signal
   // handler.
   static uint64_t serial() noexcept;
-  // Its text; "" = none runs, or it changes at this moment. Any thread, any signal handler.
+  // Its text; "" = none runs, or the text is just being changed. Any thread, any signal handler.
   struct Text {
     std::array<char, kMostText> characters{};
     std::size_t size = 0;

@@ -1,6 +1,6 @@
 // Bits and values that this host knows in the fields of structs that come from a plugin. Any other
-// is refused, so that a later minor may give it a meaning: a plugin that sets it without knowing
-// would otherwise change its behaviour then.
+// is refused, so that a later minor version may give it a meaning: a plugin that sets it by
+// accident would otherwise change its behaviour then.
 #pragma once
 
 #include <array>
@@ -189,7 +189,7 @@ struct KnownFields<mneme_error> {
   static constexpr std::array kAll = {detail::bits<&mneme_error::flags>("flags")};
 };
 
-// What a field holds that this host does not know.
+// An unknown value or bit that a field holds.
 struct UnknownValue {
   std::string field;
   std::string expected;

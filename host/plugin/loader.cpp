@@ -20,7 +20,7 @@ namespace {
 namespace dll = boost::dll;
 
 // One mapped library. Never closed: its copy must keep its descriptor, and unloading code that a
-// CUDA context or a running thread may still know of fails silently (architecture.md, section 5).
+// CUDA context or a thread may still use fails silently (docs/design.md, "Loading and swapping").
 struct Library {
   std::unique_ptr<SealedCopy> copy;
   dll::shared_library handle;

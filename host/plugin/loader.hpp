@@ -1,4 +1,4 @@
-// Finding, checking and mapping plugins (architecture.md, section 5).
+// Finding, checking and mapping plugins (docs/design.md, "Loading and swapping").
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ struct LoadedPlugin {
   std::string path;                  // the file as found
   std::string sha256;                // of the very bytes that run
   mneme_note note;                   // normalised
-  const mneme_host* host = nullptr;  // as this plugin knows it
+  const mneme_host* host = nullptr;  // the host object given to this plugin
   mneme_plugin table;                // normalised: fields beyond the plugin's struct_size are zero
 };
 

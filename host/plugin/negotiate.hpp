@@ -1,4 +1,4 @@
-// The first words between host and plugin: mneme_negotiate_v1, its answer, the table, init.
+// Negotiation with a mapped plugin: mneme_negotiate_v1, its answer, the table of functions, init.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct Negotiated {
 // `where`; a refusal names both ABI ranges. A C++ exception that leaves the plugin is one of them,
 // unless the plugin carries its own static libstdc++: then no handler of the host's is found and
 // the process aborts (measured), which is why the SDK's own entry points are noexcept.
-// `host`, which lives as long as the process, is what the plugin knows the host by.
+// `host` is passed to the plugin and lives as long as the process.
 [[nodiscard]] Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note,
                                    const mneme_host& host, const std::string& where);
 

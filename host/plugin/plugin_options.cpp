@@ -137,7 +137,7 @@ std::vector<config::Value> list_items(const mneme_option& option, const std::str
       return list->items();
     }
   } catch (const Error&) {
-    // The position in a line of our own making would only confuse.
+    // The position inside this generated line would mean nothing to the reader.
   }
   refuse_schema(where, failed, "a TOML list such as \"[1, 2]\"", '"' + text + '"');
 }
@@ -274,7 +274,7 @@ std::string value_text(const config::Value& options, const config::OptionSpec& s
   unbounded.max.reset();
   config::Problems problems;
   const config::OptionValues values = config::resolve_options(tier, {unbounded}, problems);
-  // What cannot be read, of another type, say, differs in any case.
+  // A value that cannot be read, for instance one of another type, counts as different.
   return problems.empty() ? config::option_text(*values.training.find(spec.key)) : given->toml();
 }
 

@@ -29,11 +29,11 @@ inline constexpr std::uint32_t kOptionSizeV1 = 72;
 [[nodiscard]] std::vector<config::OptionSpec> option_specs(const mneme_plugin& table,
                                                            const std::string& where);
 
-// Options that trained parameters and state mean something with (MNEME_OPTION_TRAINED): what a tier
-// had when they were made, against what it has now.
+// Trained options (MNEME_OPTION_TRAINED): trained parameters and state are valid only under the
+// values with which they were made. Compares those values with the present ones.
 
-// Tables of options by the tier's name, "<place>.<plugin id>". What a table leaves out has the
-// default of its schema.
+// Tables of options by the tier's name, "<index>.<plugin id>". An option that a table lacks has its
+// schema's default.
 using TierOptions = std::map<std::string, config::Value>;
 
 // Metadata of a saved state: this and a tier's name before the tier's table.
@@ -82,16 +82,16 @@ struct OptionChange {
 // Names that the plugin's hooks may give to aux; absent = it does not declare them.
 using LossNames = std::optional<std::vector<std::string>>;
 
-// The declaration of a table, whose text need not be readable. Error(kPlugin) that starts with
-// `where` for a text that is none, an empty name or one given twice.
+// The names that a plugin's table declares. Error(kPlugin) that starts with `where` for an empty
+// name or one given twice.
 [[nodiscard]] LossNames read_loss_names(const mneme_plugin& table, const std::string& where);
 
-// The place of each weight.<loss> of a tier that its plugin never gives goes to `problems`. Of a
-// plugin without declaration nothing is known: a warning says so.
+// Each weight.<loss> of a tier whose plugin does not declare that loss is added to `problems`. When
+// a plugin declares nothing, a warning says that the names are unchecked.
 void check_weights(const config::TierConfig& tier, const LossNames& names,
                    config::Problems& problems);
 
-// Throws CallError for a name that is declared neither by the plugin nor left open by it.
+// Throws CallError for a name that the plugin's declaration lacks.
 void check_declared(const LossNames& names, const std::string& name);
 
 }  // namespace mneme::plugin

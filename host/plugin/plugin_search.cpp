@@ -76,7 +76,7 @@ std::vector<Found> by_id(const std::string& id, const std::vector<std::string>& 
   return found;
 }
 
-// Why a folder gives nothing: " (no such folder)", or "" when it can be read.
+// Why a folder cannot be searched: " (no such folder)", or "" when it can be read.
 std::string folder_state(const std::string& folder) {
   if (!is_there(folder)) return " (no such folder)";
   if (!is_folder(folder)) return " (not a folder)";
@@ -152,13 +152,13 @@ fs::path resolve(const Found& found, const std::string& where) {
   }
 }
 
-// A file that may be meant, and the checksum of its bytes.
+// A candidate file and the checksum of its bytes.
 struct Candidate {
   fs::path file;
   std::string sha256;
 };
 
-// The files as they are once links are followed; one that is listed twice stands once.
+// The files with links resolved and duplicates removed.
 std::vector<Candidate> candidates_of(const std::vector<Found>& found, const std::string& where) {
   std::vector<Candidate> candidates;
   for (const Found& one : found) {
@@ -174,7 +174,7 @@ bool is_pinned(const std::string& pin, const std::string& sha256) {
       pin, sha256, [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
-// The one of several files that is meant.
+// Chooses one of several candidates.
 fs::path choose(std::vector<Candidate> candidates, const std::string& pin,
                 const std::string& where) {
   std::vector<std::string> builds;
@@ -192,8 +192,8 @@ fs::path choose(std::vector<Candidate> candidates, const std::string& pin,
       candidates, [&](const Candidate& one) { return one.sha256 == candidates.front().sha256; });
   if (are_one) return candidates.front().file;
   throw_plugin({.where = where,
-                .failed = pin.empty() ? "several files are meant, and they differ"
-                                      : "several files are meant, and sha256 pins none of them",
+                .failed = pin.empty() ? "several files match, and they differ"
+                                      : "several files match, and sha256 pins none of them",
                 .expected = "one, or copies of one",
                 .got = join(builds, ", "),
                 .hint = "name the file instead of the id, pin one with the tier's key sha256, or "

@@ -266,11 +266,12 @@ namespace {
 
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
-// What the outline of a model with its memory tells. `lane_tokens`: that a lane sees at most.
+// Sizes of a model with its memory, from an outline. `lane_tokens`: the most tokens that a lane
+// sees.
 ModelSizes outline_sizes(const config::Experiment& experiment, const RuntimeOptions& options,
                          config::Precision precision, memory::Phase phase, std::int64_t lanes,
                          double lane_tokens) {
-  // The model itself says what its plugins log.
+  // Plugins' log lines are dropped here; making the model logs them.
   const LogListener silent([](LogLevel, std::string_view) { return false; });
   const backbone::ModelSetup setup =
       model_setup(experiment, options.dataset->vocabulary_size(), precision, c10::kMeta);
@@ -330,7 +331,7 @@ void check(const std::string& where, const RuntimeOptions& options,
   try {
     estimate = outline();
   } catch (const std::exception&) {
-    return;  // making the model says it, with what the plugins log
+    return;  // making the model reports the same error, with the plugins' log lines
   }
   const std::optional<FreeMemory> free = options.free_memory();
   if (free) check_fits(where, *estimate, *free);
@@ -366,7 +367,7 @@ void check_fits(const std::string& where, const MemoryEstimate& estimate, const 
        .expected = str(human_bytes(static_cast<std::uint64_t>(estimate.total()))),
        .got = str(human_bytes(static_cast<std::uint64_t>(free.bytes)), " free (", free.source, ")"),
        .hint = str("lower ", estimate.largest().front().keys,
-                   "; --force tries it all the same, and the system may end the process")});
+                   "; with --force it is tried, and the system may kill the process")});
 }
 
 void check_training_fits(const config::Experiment& experiment, const RuntimeOptions& options) {

@@ -45,16 +45,15 @@ struct ModelSizes {
 [[nodiscard]] std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
                                              std::int64_t lanes);
 
-// Bytes of a training step at its height. Parameters, gradients and moments are counted exactly.
-// Activations are the tensors that the backbone keeps for the backward pass (per token, or rider,
-// and layer
-// 4 to 7 D, 4 H d, 2 H d (R + T) / T, ff, and H (R + T) probabilities), the logits of the softmax,
+// Peak bytes of a training step. Parameters, gradients and moments are counted exactly. Activations
+// are the tensors that the backbone keeps for the backward pass (per token, or rider, and layer 4
+// to 7 D, 4 H d, 2 H d (R + T) / T, ff, and H (R + T) probabilities), the logits of the softmax,
 // and the temporaries of the largest backward pass; what hooks of memories keep is not known and
 // not counted. docs/training.md compares it with measured peaks.
 [[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
                                              const ModelSizes& sizes);
-// Bytes of an evaluation of so many lanes and tokens a segment at its height: parameters, the
-// memory's slots and its rows with their keys and values, the tensors of one layer, and logits.
+// Peak bytes of an evaluation with these lanes and tokens a segment: parameters, the memory's slots
+// and its rows with their keys and values, the tensors of one layer, and logits.
 [[nodiscard]] MemoryEstimate estimate_evaluation(const config::Experiment& experiment,
                                                  const ModelSizes& sizes,
                                                  config::Precision precision, std::int64_t lanes,
@@ -63,7 +62,7 @@ struct ModelSizes {
 [[nodiscard]] MemoryEstimate estimate_evaluation(const Runtime& runtime);
 // The same as the first for a runtime that exists.
 [[nodiscard]] MemoryEstimate estimate_memory(const Runtime& runtime);
-// And for a backbone that could not be made: without its memory.
+// For a backbone whose allocation failed: without its memory tiers.
 [[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
                                              std::int64_t vocabulary);
 [[nodiscard]] Json to_json(const MemoryEstimate& estimate);
@@ -83,8 +82,8 @@ struct ModelSizes {
 [[noreturn]] void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,
                                       const std::exception& error);
 
-// Refuses a model that the machine has no memory for, before anything of it is allocated: a system
-// that runs out of memory ends the process, and often others with it.
+// Refuses a model that does not fit into the free memory before it is allocated: a system that runs
+// out of memory kills the process, and often others.
 
 // How much an evaluation or a generation handles at once.
 struct EvaluationExtents {
@@ -102,8 +101,8 @@ struct EvaluationExtents {
                                                 const EvaluationExtents& extents = {});
 
 // Error (kUsage) with the three largest consumers and the keys to lower when the estimate is more
-// than what is free. The estimate leaves out what is not known (memory_estimate.hpp): what it
-// refuses does not fit.
+// than what is free. The estimate (memory_estimate.hpp) is a lower bound, so a model that is
+// refused does not fit.
 void check_fits(const std::string& where, const MemoryEstimate& estimate, const FreeMemory& free);
 
 // Both together, on the CPU, when options.free_memory says something. What else is wrong with the

@@ -126,7 +126,7 @@ Json to_json(const EvalReport& report) {
   return json;
 }
 
-// A run that is continued or used: on the same data, with the same plugins, on what machine.
+// Compares the data, plugins and machine of a run with those now in use.
 
 namespace {
 
@@ -275,7 +275,7 @@ std::vector<RunDifference> data_differences(const Json& info, const Json& data) 
   for (const auto& [key, value] : data.items()) {
     if (kPlaces.contains(key)) continue;
     if (key == "vocabulary_sha256") {
-      // Without a record whoever read the vocabulary has warned.
+      // Without a recorded checksum, reading the vocabulary has already warned.
       if (member(recorded, key).is_null()) continue;
       check_vocabulary("data.vocabulary", info, value.get<std::string>());
     } else if (auto difference = data_difference(key, member(recorded, key), value)) {

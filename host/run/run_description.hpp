@@ -1,4 +1,4 @@
-// What run.json and metrics.jsonl say.
+// The contents of run.json and metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -41,22 +41,24 @@ void check_plugins(const std::vector<memory::TierIdentity>& before,
 [[nodiscard]] Json to_json(const StepReport& report);
 [[nodiscard]] Json to_json(const EvalReport& report);
 
-// How what a command uses of a run differs from what the run was trained with. A changed vocabulary
-// is an error; another text or plugin file is said, in the log and in the command's JSON.
+// Differences between the files that a command uses and those that the run was trained with. A
+// changed vocabulary is an error; another text or plugin file is reported in the log and in the
+// command's JSON.
 
 // One difference.
 struct RunDifference {
   std::string part;        // "data.valid (x.txt)", "plugin org.example.cache (cache.so)"
   std::string expected;    // what the run has recorded; "" = nothing: it cannot be checked
   std::string got;         // what is used now
-  bool is_chosen = false;  // a memory or a split that the run did not have: not by accident
+  bool is_chosen = false;  // the user asked for it: another memory, or a split that the run lacks
 
-  // One line: what is not the run's, both values.
+  // One line with both values.
   [[nodiscard]] std::string text() const;
 };
 
 [[nodiscard]] Json to_json(const std::vector<RunDifference>& differences);
-// Into the log, a line each: as warnings, those that were chosen as news. `where` names the run.
+// Logs a line for each: those that were chosen at level info, others as warnings. `where` names the
+// run.
 void say_differences(const std::string& where, const std::vector<RunDifference>& differences);
 
 // The vocabulary's checksum against that of run.json (`info`). Error (kUsage) naming both when they

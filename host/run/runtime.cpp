@@ -167,11 +167,11 @@ void check_valid_split(const config::Experiment& experiment, const data::Dataset
       dataset.make_stream(data::Split::kValid, evaluation_options(experiment, dataset)));
 }
 
-// Swapping the memory of a running model (architecture.md, section 5).
+// Swapping the memory of a model (docs/design.md, "Loading and swapping").
 
 namespace {
 
-// The memory that runs.
+// The present memory, as a source of trained values.
 TrainedMemory trained_by(const memory::Stack& stack) {
   const auto parameter = [&stack](const std::string& name) {
     for (const memory::TierParameter& one : stack.parameters()) {
@@ -188,7 +188,7 @@ std::string misfit(const memory::TierParameter& parameter, const at::Tensor& val
   for (const plugin::OptionChange& change : changes) {
     if (parameter.tier == change.tier) return change.text();
   }
-  if (!value.defined()) return "there is none of this name";
+  if (!value.defined()) return "no parameter has this name";
   if (value.sizes() == parameter.tensor.sizes()) return "";
   return str("shape ", list_text(value.sizes().vec()), " in place of ",
              list_text(parameter.tensor.sizes().vec()));
@@ -218,7 +218,7 @@ std::vector<std::string> carry_parameters(memory::Stack& next, const TrainedMemo
     throw_usage({.where = "memory",
                  .failed = str("parameters of the new memory have no trained values:\n  ",
                                join(reset, "\n  "), "\n"),
-                 .hint = "memory.carry = \"reset\" starts them afresh"});
+                 .hint = "memory.carry = \"reset\" gives them initial values"});
   }
   const at::NoGradGuard no_grad;
   for (auto& [to, from] : copies) to.copy_(from);

@@ -30,11 +30,12 @@ struct RuntimeOptions {
   std::shared_ptr<const data::Dataset> dataset = nullptr;
   // Shared between runs, so that each plugin is mapped once; default: a loader of its own.
   std::shared_ptr<plugin::PluginLoader> loader = nullptr;
-  // Weights follow: none are drawn, every parameter is NaN until Checkpoint::load_weights,
-  // load_initial_weights or copy_parameters fill it. The first two draw what their source lacks.
+  // The weights will be loaded: none are drawn, every parameter is NaN until
+  // Checkpoint::load_weights, load_initial_weights or copy_parameters fill it. The first two draw
+  // what their source lacks.
   bool weights_follow = false;
-  // What the machine has free; Session and Sweep refuse a model that is estimated to need more than
-  // it says (memory_check.hpp). Empty: nothing is asked.
+  // Source of the free memory; Session and Sweep refuse a model that is estimated to need more
+  // (memory_check.hpp). Empty: nothing is checked.
   FreeMemorySource free_memory = nullptr;
 };
 
@@ -47,10 +48,10 @@ struct TrainedMemory {
   plugin::TierOptions options = {};  // with which they were trained
 };
 
-// What a swap of memories did.
+// The result of a swap.
 struct MemorySwap {
-  // The memory that ran before. States made by it are valid while it lives; Stack::carry turns a
-  // saved one into a state of the memory that took over.
+  // The replaced memory. Its states are valid while it lives; Stack::carry turns a saved one into a
+  // state of the new memory.
   std::unique_ptr<memory::Stack> retired;
   std::vector<std::string> reset;  // parameters that keep their initial values: "<name>: reason"
 };
@@ -101,16 +102,14 @@ class Runtime {
   // options.
   void copy_parameters(const Runtime& other);
 
-  // Puts another memory into the same backbone, between segments [architecture.md, section 5]: the
-  // new plugins are loaded and checked, instances and parameters are made, the parameters' values
-  // are carried where names and shapes agree, and only then the new memory takes the old one's
-  // place. The old one is retired, its libraries stay mapped. `trained` says where values come
-  // from; default: the memory that runs. What it lacks or has in another shape, and all of a tier
-  // with other trained options, is refused, or with memory.carry = "reset" keeps its initial value.
-  // Other parts of the experiment stay.
-  // Errors: Error (kUsage | kPlugin | kRun) as the constructor gives them, Error (kUsage) listing
-  // the options and the parameters that do not fit. After an error the old memory runs on,
-  // unchanged.
+  // Replaces the memory of the backbone, between segments (docs/design.md, "Loading and swapping"):
+  // the new plugins are loaded and checked, instances and parameters are made, parameter values are
+  // carried where names and shapes agree, and only then the old memory is replaced. Its libraries
+  // stay mapped. Values come from `trained`; default: the present memory. What it lacks or has in
+  // another shape, and all of a tier with other trained options, is refused, or with memory.carry =
+  // "reset" keeps its initial value. Other parts of the experiment stay. Errors: Error (kUsage |
+  // kPlugin | kRun) as the constructor gives them, Error (kUsage) listing the options and the
+  // parameters that do not fit. After an error the old memory runs on, unchanged.
   MemorySwap swap_memory(const config::MemoryConfig& memory,
                          const std::optional<TrainedMemory>& trained = std::nullopt);
 
@@ -144,8 +143,8 @@ class Runtime {
 [[nodiscard]] data::StreamOptions evaluation_options(const config::Experiment& experiment,
                                                      const data::Dataset& dataset);
 
-// Error (kUsage) when the valid split is a text that is too short for its lanes: found out before
-// the training, not after it.
+// Error (kUsage) when the valid split is a text that is too short for its lanes: checked before the
+// training, not after it.
 void check_valid_split(const config::Experiment& experiment, const data::Dataset& dataset);
 
 }  // namespace mneme::run

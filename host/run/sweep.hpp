@@ -27,7 +27,7 @@ struct SweepMemory {
   config::MemoryConfig memory;
 };
 
-// What became of it.
+// The result of evaluating it, or why there is none.
 struct SweepResult {
   std::string name;
   config::MemoryConfig memory;
@@ -41,14 +41,14 @@ struct SweepResult {
 // The names of memories in a table: equal ones get "#2", "#3", ...
 [[nodiscard]] std::vector<std::string> distinct_names(const std::vector<std::string>& names);
 
-// One backbone with the checkpoint's weights, in which memories take turns: the first is built with
-// it, each next one takes its predecessor's place (Runtime::swap_memory). Trained values of a
-// memory's parameters always come from the checkpoint, so that a memory's numbers do not depend on
-// what ran before it: they are those of a process of its own, bit for bit on CPU.
+// One backbone with the checkpoint's weights and several memories in turn: the first is built with
+// it, each next one replaces its predecessor (Runtime::swap_memory). Trained values of a memory's
+// parameters always come from the checkpoint, so that a memory's numbers do not depend on what ran
+// before it: they equal those of a separate process, bit for bit on CPU.
 class Sweep {
  public:
   // `checkpoint` outlives the sweep. `options` need a dataset; the experiment's memory is not used.
-  // `extents`: what is to be done with the memories, where it is no evaluation as [eval] says.
+  // `extents`: lanes and tokens of the work, when it is not an evaluation by [eval].
   Sweep(const Checkpoint& checkpoint, config::Experiment experiment, RuntimeOptions options,
         const EvaluationExtents& extents = {})
       : checkpoint_(checkpoint),
@@ -59,8 +59,8 @@ class Sweep {
       options_.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   }
 
-  // Puts a memory behind the backbone; returns its parameters that the checkpoint has no values
-  // for (memory.carry = "reset"). Errors as check_evaluation_fits, Runtime's constructor,
+  // Loads a memory into the backbone; returns its parameters that the checkpoint has no values for
+  // (memory.carry = "reset"). Errors as check_evaluation_fits, Runtime's constructor,
   // Checkpoint::load_weights and Runtime::swap_memory give them; the memory before it stays then.
   std::vector<std::string> load(const config::MemoryConfig& memory);
   // The runtime with the memory that was loaded last; load() must have succeeded once.
@@ -68,8 +68,8 @@ class Sweep {
   // How its plugins differ from those of the checkpoint. The log has said it, once of each.
   [[nodiscard]] const std::vector<RunDifference>& differences() const { return differences_; }
 
-  // Loads and evaluates one memory. `make_options` is asked when it has been loaded. Whatever fails
-  // becomes the result's error, and the sweep can go on with the next memory.
+  // Loads and evaluates one memory. `make_options` is asked when it has been loaded. A failure
+  // becomes the result's error, and the sweep can continue with the next memory.
   [[nodiscard]] SweepResult evaluate(const SweepMemory& memory, data::Split split,
                                      const std::function<eval::Options(Runtime&)>& make_options);
 

@@ -32,8 +32,9 @@ const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
   return handle;
 }
 
-// Below both oneDNN's 10 microseconds a call are not won back. A few rows cost the reading of the
-// other factor, in which oneDNN is quicker too: 20 GB/s to MKL's 11 to 17, on the same EPYC.
+// Below both limits oneDNN's 10 microseconds a call do not pay off. With few rows the time is that
+// of reading the other factor, which oneDNN does faster too: 20 GB/s to MKL's 11 to 17, on the same
+// EPYC.
 constexpr int64_t kLeastMultiplyAdds = 1 << 21;
 constexpr int64_t kLeastNumbers = 1 << 17;
 
@@ -64,7 +65,7 @@ class Product : public torch::autograd::Function<Product> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& a,
                             const at::Tensor& b, const std::optional<at::Tensor>& bias) {
     ctx->save_for_backward({a, b});
-    // Not what the context says: an absent bias is no input of the graph.
+    // The context cannot tell: an absent bias is no input of the graph.
     ctx->saved_data["needs"] = std::vector<bool>{a.requires_grad(), b.requires_grad(),
                                                  bias.has_value() && bias->requires_grad()};
     const at::Tensor x = dense(a), w = dense(b);
@@ -90,8 +91,8 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   return Product::apply(a, b, std::nullopt);
 }
 
-// oneDNN copies factors that lie the other way round: by so many rows at a time the copies stay
-// small beside the activations that they are made of.
+// oneDNN copies transposed factors: with this many rows at a time the copies stay small beside the
+// activations.
 constexpr int64_t kRowsAtOnce = 1024;
 
 at::Tensor sum_of_rows(const at::Tensor& a, const at::Tensor& b) {

@@ -1,6 +1,6 @@
-// Products of large matrices in f32 on the CPU, by oneDNN where that is faster: MKL keeps to AVX2
-// on processors that are not Intel's, which is half of what AVX-512 reaches there (measured on an
-// AMD EPYC: 104 and 205 GFLOPS a core).
+// Products of large matrices in f32 on the CPU, by oneDNN where that is faster: MKL uses only AVX2
+// on processors that are not Intel's, half the speed of AVX-512 there (measured on an AMD EPYC: 104
+// and 205 GFLOPS a core).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,10 +20,10 @@ at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tens
 // left to LibTorch.
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b);
 
-// Whether bf16 is worth it on the processor that computes.
+// Whether this processor has fast bf16 products.
 
-// Whether the processor has instructions for products of bf16 numbers (AVX512_BF16, AMX_BF16); true
-// where it is no x86-64 one, of which nothing is known.
+// Whether the processor has instructions for bf16 products (AVX512_BF16, AMX_BF16); true on other
+// architectures than x86-64, where this is not known.
 [[nodiscard]] bool has_bf16_units();
 
 // What to warn of when a model computes in this precision on this device; "" = nothing.

@@ -45,8 +45,8 @@ void set_threads(std::int64_t threads);
 // Error (kRun) for dtypes that the format lacks.
 [[nodiscard]] DType to_dtype(at::ScalarType type);
 
-// Work on LibTorch's own threads, so that the host, its products and the plugins' kernels do not
-// crowd each other out.
+// Runs work on LibTorch's own threads, so that the host, its products and the plugins' kernels do
+// not compete for cores.
 
 // Calls body(begin, end) for pieces that together are 0 .. count-1, each of `grain` or more but for
 // the last, and returns when all are done. The pieces depend on the number of threads.
@@ -54,8 +54,8 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
 
 // Keeps signal handlers away from code that moves the stack pointer.
 
-// While one lives, its thread takes no signal but those of its own faults; what arrives waits. The
-// program's other threads take none at all (host/thread_birth.cpp).
+// While one lives, all signals but those of faults are blocked on its thread and delivered
+// afterwards. On the program's other threads they are always blocked (host/thread_birth.cpp).
 //
 // oneDNN's AVX-512 product of f32 matrices (implementation "x64:gemm:jit", which it takes for many
 // shapes and layouts) keeps a matrix's address in the stack pointer while it runs: a handler

@@ -1,4 +1,5 @@
-// What a training would do, without doing it: nothing is allocated on a device, nothing is written.
+// The plan of a training: sizes, memory, schedule and data. Nothing is allocated on a device or
+// written.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ struct TrainingPlan {
   std::vector<optim::TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
   run::MemoryEstimate estimate;
-  // What the machine that makes the plan has free, for the reader; set by the caller.
+  // The free memory of this machine, for the printed plan; set by the caller.
   std::optional<FreeMemory> free;
   // Absent when epochs are asked for and the data are not there.
   std::optional<std::int64_t> steps;
@@ -66,17 +67,17 @@ struct TrainingPlan {
 [[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment);
 [[nodiscard]] Json to_json(const TrainingPlan& plan);
 
-// Where a step left the finite numbers.
+// Finds where the values of a training step stop being finite.
 
 // Runs the segments of a failed step once more, without gradient and from the state that the step
 // began with, and names the first thing that is not finite: a parameter, the state, or what
 // eval::find_not_finite names, with the segment ("..., segment 2 of the step"). Nothing is found
-// when every forward pass is finite: then only the backward pass left the finite numbers. `state`
-// and the model's noise position are the step's first ones; both are changed.
+// when every forward pass is finite: then only a gradient is not finite. `state` and the model's
+// noise position are the step's first ones; both are changed.
 [[nodiscard]] eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
                                               const std::vector<data::Segment>& segments);
 
-// What an experiment file says, checked and with every default filled in.
+// Checks an experiment file and fills in every default.
 
 // An experiment file as the command line names it.
 struct ExperimentSource {

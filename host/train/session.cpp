@@ -167,7 +167,7 @@ eval::NotFinite Session::find_in_backward(const Place& begin) {
   try {
     static_cast<void>(run_passes());
   } catch (const std::exception& error) {
-    log_warning("the failed step did not run once more: ", error.what());
+    log_warning("the failed step could not be run again: ", error.what());
   }
   watch_ = nullptr;
   return {watch.found(), !watch.found().empty()};
@@ -175,7 +175,7 @@ eval::NotFinite Session::find_in_backward(const Place& begin) {
 
 namespace {
 
-// The loss, or the auxiliary one that is not finite.
+// The first of the loss and the auxiliary losses that is not finite.
 std::string loss_text(const run::StepReport& report) {
   const auto bad = std::ranges::find_if(
       report.losses, [](const auto& loss) { return !std::isfinite(loss.second); });
@@ -210,11 +210,11 @@ void Session::fail_not_finite(const run::StepReport& report, const Pass& pass, c
                                : str("the last good checkpoint is ", last_checkpoint_.string(),
                                      " (step ", last_checkpoint_step_, ")");
   throw_run({.where = str("step ", step_ + 1),
-             .failed = "training left the finite numbers",
+             .failed = "the training reached numbers that are not finite",
              .got = what,
              .hint = str(last, first.is_plugin
-                                   ? "; all that the plugin got was finite: mend it, or where its "
-                                     "numbers grow from step to step lower train.lr"
+                                   ? "; all inputs of the plugin were finite: correct the plugin, "
+                                     "or lower train.lr if its numbers grow from step to step"
                                    : "; lower train.lr, lengthen train.warmup, or use "
                                      "train.precision = \"f32\"")});
 }
@@ -253,9 +253,9 @@ Session::Pass Session::run_passes() {
   return pass;
 }
 
-// With all segments asking for something, the next bptt_segments of them. Where only some ask (a
-// task with an answer), a window ends with the ones that ask and holds as many before them as fit:
-// those that gradient can reach. Segments before these fill the memory without gradient.
+// The next bptt_segments segments when all have targets. Where only some have (a task with an
+// answer), a window ends with the segments that have targets and includes as many before them as
+// gradients can reach. Earlier segments fill the memory without gradient.
 std::vector<data::Segment> Session::read_window(Pass& pass) {
   const auto size = static_cast<std::size_t>(experiment().train.bptt_segments);
   std::vector<data::Segment> window;
@@ -326,8 +326,8 @@ void Session::run_segment(Pass& pass, const data::Segment& segment, double weigh
 
 namespace {
 
-// The step of the first line of the log that can tell what is not trained: in the first steps a
-// memory may have nothing to read yet.
+// From this step on the log may warn of parameters without gradient: in the first steps a memory
+// may have nothing to read yet.
 std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
   constexpr std::int64_t kSettled = 10;
   if (log_every <= 0) return total;
@@ -402,10 +402,10 @@ bool Session::evaluate_valid(run::Observer* observer) {
   }
   report.result = evaluate(report.split, std::move(options));
   report.is_best = valid_.add(step_, report.result.loss());
-  // First: a full disk does not take the result.
+  // Reported before saving, so that a full disk does not lose the result.
   if (observer != nullptr) observer->on_eval(report);
   if (writer_) writer_->append(report);
-  // An evaluation at the end only has nothing to be better than.
+  // A single evaluation at the end has no earlier one to compare with.
   return report.is_best && experiment().train.eval_every > 0;
 }
 

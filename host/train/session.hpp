@@ -27,10 +27,10 @@ namespace mneme::train {
 
 struct SessionOptions {
   run::RuntimeOptions runtime = {};
-  // Where config, metrics and checkpoints go; "" = nothing is written. See run_folder.hpp.
+  // The folder for config, metrics and checkpoints; "" = nothing is written. See run_folder.hpp.
   std::filesystem::path folder = {};
-  // In place of `folder`: makes a new folder for the run alone, when everything else is ready, and
-  // names it. It is removed again when the run cannot begin.
+  // Instead of `folder`: creates a new folder for this run, after everything else has succeeded,
+  // and returns its path. It is removed again when the run cannot begin.
   std::function<std::filesystem::path()> claim_folder = nullptr;
   // For a new run: where its first weights come from (initial_weights.hpp); "" = train.seed. With a
   // folder, the run begins with a checkpoint of step 0, so that it can be resumed from there.
@@ -100,10 +100,11 @@ class Session {
   // evaluates the valid split every eval_every steps and at the end (when there is one), saves to
   // the folder every save_every steps and at the end, and keeps the checkpoint of the lowest valid
   // loss apart. Ends before total_steps() when early_stop evaluations brought no lower loss. When
-  // an observer's exception left an evaluation undone, the next call begins with it. An observer
+  // an observer's exception interrupted an evaluation, the next call repeats it first. An observer
   // may be null.
   void train(run::Observer* observer = nullptr);
-  // Evaluates a split with the present weights at eval.precision; training continues unharmed.
+  // Evaluates a split with the present weights at eval.precision; the training state is not
+  // changed.
   eval::Result evaluate(data::Split split, eval::Options options = {});
 
   // Saves to the folder, and deletes the checkpoints that train.keep_checkpoints leaves over.
@@ -125,7 +126,7 @@ class Session {
  private:
   struct Pass;  // sums of one step; session_pass.hpp
 
-  // Where a failed step goes back to.
+  // The state before a step, restored when the step fails.
   struct Place {
     std::vector<std::int64_t> data;
     std::uint64_t noise = 0;
@@ -140,7 +141,7 @@ class Session {
   void update(run::StepReport& report, const Pass& pass);
   [[noreturn]] void fail_not_finite(const run::StepReport& report, const Pass& pass,
                                     const Place& begin);
-  // What the backward passes of plugins' kernels left not finite.
+  // Gradients from plugins' kernels that are not finite.
   [[nodiscard]] eval::NotFinite find_in_backward(const Place& begin);
   // session_pass.cpp: the forward and backward passes of a step
   [[nodiscard]] Pass run_passes();
@@ -174,7 +175,7 @@ class Session {
   memory::FiniteWatch* watch_ = nullptr;  // while a failed step runs once more
 };
 
-// What a step of a session gathers. Included by the session's own files only.
+// Sums of one training step. Included by the session's own files only.
 
 using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
 
@@ -183,8 +184,8 @@ using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
 struct Session::Pass {
   at::Tensor graph;  // loss of the segments since the last backward pass
   at::Tensor loss;   // mean of the segments' mean nll, f64 []
-  // What entered the loss of each auxiliary one, before its weight of the manifest: segments that
-  // did not report it count as 0.
+  // The part of each auxiliary loss in the step's loss, before its weight; segments that did not
+  // report it count as 0.
   ReportSums losses;
   ReportSums metrics;                           // means over the segments that reported them
   std::map<std::string, double> metric_weight;  // of these segments

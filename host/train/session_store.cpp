@@ -31,7 +31,7 @@ void check_extension(const std::filesystem::path& folder, const Session& session
     throw_usage(
         {.where = "--steps",
          .failed = str(folder.string(), " stopped early, after step ", session.step(),
-                       ": more steps do not make it go on"),
+                       ": more steps do not continue it"),
          .expected = str("fewer than train.early_stop = ", session.experiment().train.early_stop,
                          " evaluations without a lower loss"),
          .got = str(session.valid_record().evaluations_since_best),
@@ -118,7 +118,7 @@ void Session::save(const std::filesystem::path& path) {
 void Session::load(const std::filesystem::path& path) { load(run::Checkpoint::open(path)); }
 
 void Session::load(const run::Checkpoint& checkpoint) {
-  // First: a default on either side stands in no experiment.
+  // Checked first, because a default value is not written in the experiment.
   const auto changes = runtime_->stack().changed_options(checkpoint.trained_options());
   if (!changes.empty()) {
     plugin::throw_changed_options(

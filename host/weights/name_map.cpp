@@ -99,7 +99,8 @@ class NameMapReader {
     if (!official.empty()) given_.push_back({official, value.position(), value.path()});
   }
 
-  // Every tensor of the state dict has one meaning.
+  // Reports official names that are given twice, or that already belong to a parameter of the
+  // Transformer-XL.
   void check_official_names() {
     for (std::size_t i = 0; i < given_.size(); ++i) {
       const auto end = given_.begin() + static_cast<std::ptrdiff_t>(i);

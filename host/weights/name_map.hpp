@@ -1,5 +1,5 @@
-// Names of an official program's weights as data: what a plugin's author ships beside the library,
-// so that the host knows no plugin's names. docs/weights.md has the format.
+// Names of an official program's weights, read from a file that a plugin's author ships beside the
+// library, so that the host names no plugin. docs/weights.md has the format.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 namespace mneme::weights {
 
 // A tensor of the official state dict that holds some rows of one of our parameters. The rows of
-// all parts of a parameter follow each other; `rows` is this part's share, the sum of the shares is
-// the whole.
+// all parts of a parameter follow each other; `rows` is this part's share in relation to the sum of
+// all parts' shares.
 struct NamePart {
   std::string official;
   std::int64_t rows = 1;
@@ -54,11 +54,11 @@ class NameMap {
   // Words of model.position that the official code can express.
   [[nodiscard]] const std::vector<std::string>& positions() const { return positions_; }
 
-  // Options of the plugin's tier with which its official program has the Transformer-XL's names and
-  // the map does not hold; an empty table when it always holds.
+  // Options of the tier with which its official program uses the Transformer-XL's names, so that
+  // the map does not apply; an empty table when it always applies.
   [[nodiscard]] const config::Value& unless() const { return unless_; }
-  // True when a tier has these options, as its memory file gives them: an option that it leaves out
-  // fulfils no condition.
+  // True when a tier has these options, as its memory file gives them; an option that it leaves out
+  // counts as unequal.
   [[nodiscard]] bool excludes(const config::Value& options) const;
 
   // The parts of a backbone parameter, with the layer's number filled in; empty when the official
@@ -69,8 +69,8 @@ class NameMap {
   [[nodiscard]] std::string name_of_tier_parameter(const std::string& parameter) const;
   // Tensors that are no parameters of a model of so many layers.
   [[nodiscard]] std::vector<UnusedTensor> unused(std::int64_t layers) const;
-  // The arguments for a tier with these options, as its memory file has them: an option that it
-  // leaves out fulfils no condition. Later lines of the file win.
+  // The arguments for a tier with these options, as its memory file gives them; an option that it
+  // leaves out counts as unequal. Later lines of the file win.
   [[nodiscard]] std::map<std::string, Json> arguments(const config::Value& options) const;
   // True when a name is one of the map's own, not one of the official Transformer-XL.
   [[nodiscard]] bool has_own(const std::string& official) const;
@@ -93,7 +93,7 @@ class NameMap {
 
 inline constexpr std::string_view kLayerMark = "{layer}";
 
-// How often the mark stands in a name. Patterns have it once, or never.
+// How often the mark occurs in a name. Patterns have it once, or never.
 int layer_marks(std::string_view name);
 
 // The pattern with a number in place of its mark.

@@ -155,7 +155,7 @@ std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
         str("model.", key, ": expected \"", join(expected, "\" or \""), "\", got \"", got, '"'));
   };
   expect("backbone", {"xl"}, to_word(config.backbone));
-  // Tokens see the same under both.
+  // Tokens compute the same under both.
   const std::vector<std::string> relative = {"relative", "disentangled"};
   expect("position", map == nullptr ? relative : map->positions(), to_word(config.position));
   expect("embedding_scale", {"sqrt"}, to_word(config.embedding_scale));

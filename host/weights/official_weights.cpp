@@ -103,7 +103,7 @@ std::vector<std::size_t> named_tiers(const OfficialTarget& target) {
   return tiers;
 }
 
-// What the file's metadata say against the settings.
+// Contradictions between the file's metadata and the settings.
 std::vector<std::string> metadata_problems(const OfficialTarget& target,
                                            const SafetensorsFile& file) {
   std::vector<std::string> problems;
@@ -136,7 +136,7 @@ std::vector<std::string> metadata_problems(const OfficialTarget& target,
   return problems;
 }
 
-// Holds a file's tensors against a target.
+// Compares a file's tensors with the target's parameters.
 class Checker {
  public:
   Checker(const OfficialTarget& target, const SafetensorsFile& file, const std::string& prefix)

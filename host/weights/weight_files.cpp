@@ -141,7 +141,7 @@ std::int64_t vocabulary_of(const SafetensorsFile& file, const config::ModelConfi
   return rows;
 }
 
-// The arguments of the official constructor; false and -1 are its words for "off".
+// The arguments of the official constructor, where false and -1 mean "off".
 void set_arguments(SafetensorsWriter& writer, const config::ModelConfig& model,
                    std::int64_t vocabulary) {
   const config::AdaptiveConfig adaptive = model.adaptive.value_or(config::AdaptiveConfig{});

@@ -97,7 +97,7 @@ TEST(Trace, AResetBeginsWithItsOwnTokens) {
   EXPECT_TRUE(follow(trace, segment_of(1, 2, 4, true), {}).empty());
   const std::vector<Seen> seen = follow(trace, segment_of(1, 2, 6), first);
   EXPECT_THAT(seen.at(0).tokens, ElementsAre(4, 5));
-  // A memory that empties itself goes on with the next token.
+  // A memory that was emptied continues with the next token.
   EXPECT_THAT(follow(trace, segment_of(1, 2, 8), first).at(0).tokens, ElementsAre(6, 7));
 }
 

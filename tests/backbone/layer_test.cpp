@@ -38,7 +38,7 @@ struct Tokens {
   at::Tensor v = random_tensor(3, {kLanes, kTokens, kHeads, kWidth}).set_requires_grad(true);
 };
 
-// What a key column is: its distance to query i (when it has one), its bias, whether it is there.
+// A key column: its distance to query i (when it has one), its bias, and whether it is valid.
 struct LayerColumn {
   bool is_token = false;
   // Of tokens and placed rows in each lane, relative to the segment's first token.

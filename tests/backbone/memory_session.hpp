@@ -28,7 +28,7 @@ struct SegmentHow {
   ForwardOptions::Tap* tap = nullptr;
 };
 
-// What it showed.
+// The outputs of the session.
 struct SegmentResult {
   at::Tensor nll;   // [B,T], 0 at padding
   at::Tensor top;   // [B,T,D]

@@ -123,7 +123,7 @@ Places lane_alone(const Places& p, int64_t b) {
   return out;
 }
 
-// What a key column is to one lane.
+// A key column in one lane.
 struct Column {
   bool is_there = true;
   bool has_place = false;
@@ -216,7 +216,7 @@ memory::LocalAttention attended(LayerCase& c, const Places& p) {
   return c.layer->attend_tokens(p.context, p.q, p.k, p.v, {true, true}, *c.scope);
 }
 
-// What a device other than the CPU goes by: counts alone, of the blocks by place.
+// On devices other than the CPU only the counts of the blocks by place are used.
 bool may_have_gaps_by_counts(const Places& p) {
   std::vector<ContextColumns::Block> placed;
   for (const ContextBlock& block : p.context.blocks) {

@@ -76,7 +76,7 @@ TEST_P(Riders, PaddedRowsDoNotRide) {
   const at::Tensor ids = random_ids(61, 2, 13, 11);
   at::Tensor changed = ids.clone();
   changed[1].narrow(0, 3, 4).fill_(0);
-  // Lane 1 ends after 3 tokens; what its padding holds reaches nobody.
+  // Lane 1 ends after 3 tokens; the values of its padding affect nothing.
   const auto second = [&](const at::Tensor& tokens) {
     memory::StackState state = run.fresh(2);
     memory::SegmentInput input;
@@ -136,7 +136,7 @@ TEST(RidersInOneLayer, EqualACacheOfTheSameRows) {
   }
 }
 
-// The second layer's keys of the riders are what the first layer made of them.
+// In the second layer the riders' keys are projections of the first layer's output.
 class TwoLayers {
  public:
   TwoLayers(const MemorySession& session, const config::ModelConfig& config)

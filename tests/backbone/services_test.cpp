@@ -1,4 +1,4 @@
-// What a layer does for hooks, against double loops and direct products.
+// The layer's services for hooks, compared with loops in double and direct products.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A memory whose newest places are empty, through whole segments, against a model of its own: the
+// A memory whose newest rows are invalid, through whole segments, against a separate model: the
 // transformer written out over single lanes and rows.
 #include <gtest/gtest.h>
 

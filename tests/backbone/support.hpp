@@ -1,4 +1,4 @@
-// What the backbone's tests share.
+// Shared by the backbone's tests.
 #pragma once
 
 #include <ATen/core/Tensor.h>

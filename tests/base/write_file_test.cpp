@@ -90,7 +90,7 @@ TEST(WriteFile, FailsWhereTheReaderOfAFifoWentAway) {
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   std::thread reader([&] { ::close(::open(fifo.c_str(), O_RDONLY | O_CLOEXEC)); });
   EXPECT_EQ(error_of([&] { write_file_atomic(fifo, std::string(300'000, 'x')); }),
-            "1: " + fifo.string() + ": cannot write: Broken pipe; what read from it has ended");
+            "1: " + fifo.string() + ": cannot write: Broken pipe; its reader has ended");
   reader.join();
   sigset_t pending;
   sigpending(&pending);
@@ -110,7 +110,7 @@ TEST(WriteFile, WritesIntoASocket) {
   ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   EXPECT_EQ(error_of([&] { write_file_atomic(path, "x"); }),
             "1: " + path.string() +
-                ": cannot connect: Connection refused; start what listens there first");
+                ": cannot connect: Connection refused; start the program that listens there first");
   ASSERT_EQ(::listen(listener, 1), 0);
   std::string got;
   std::thread reader([&] { got = read_all(::accept(listener, nullptr, nullptr)); });

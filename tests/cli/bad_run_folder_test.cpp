@@ -43,7 +43,7 @@ TEST_F(BadRunFolder, FullDiskLeavesNothingHalfWritten) {
                  1, {checkpoint(6).string(), "cannot write", "File too large"});
   EXPECT_THAT(temporaries(), ::testing::IsEmpty());
   EXPECT_FALSE(fs::exists(checkpoint(6)));
-  // The run is whole: with room it goes on.
+  // The run is intact: with free space it can be resumed.
   expect_done(run_mneme({"train", "--resume", file("run"), "--quiet"}));
   EXPECT_TRUE(fs::exists(checkpoint(6)));
 }

@@ -26,7 +26,7 @@ class DisplayTest : public ::testing::Test {
   Display display_{streams_, false, clock_};
 };
 
-// The first run tells as it goes what a run takes; later ones go by those before.
+// The time of a run is estimated from the first run's progress, later from the finished runs.
 TEST_F(DisplayTest, SaysWhichRunAndWhatAllStillNeed) {
   display_.count_runs(3);
   display_.next_run();

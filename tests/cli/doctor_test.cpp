@@ -143,7 +143,7 @@ TEST_F(Doctor, NamesTheEncoding) {
   EXPECT_EQ(find(doctor({"--json", "-"}, {"LC_ALL=C.UTF-8"}), "terminal").at("state"), "fine");
 }
 
-// What mneme does with signals is its own affair.
+// Programs that mneme starts do not inherit its signal settings.
 TEST_F(Doctor, StartsProgramsWithTheSignalsThatItWasStartedWith) {
   const std::filesystem::path program =
       folder_.write("c++", "#!/bin/sh\necho $(/bin/grep -h 'SigBlk\\|SigIgn' /proc/self/status)\n");

@@ -57,7 +57,7 @@ TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
                  {"there is no memory", "at most 8 tokens", "learned positions end at 8"});
   expect_refusal(generate(run, {"--prompt", "ab", "--segment", "9"}), 2,
                  {"learned positions", "at most 8 tokens", "--segment 8"});
-  // The protocol's chunks of 256 become as short as the positions want them.
+  // The protocol's chunks of 256 are shortened to the learned positions.
   const ProgramResult released =
       generate(run, {"--prompt", "a", "--protocol", "released", "--json", "-"});
   expect_done(released);

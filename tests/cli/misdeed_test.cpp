@@ -1,4 +1,4 @@
-// Plugins that end the process or never return: the culprit is named.
+// Plugins that end the process or never return: the message names the plugin.
 #include <csignal>
 
 #include "tests/cli/program.hpp"
@@ -24,7 +24,7 @@ class Misdeed : public CliTest {
     return run_mneme({"train", experiment_, "--run", file("run of " + deed), "--quiet"}, options);
   }
 
-  // What is said of the hook that all misdeeds but one are done in.
+  // The text that names the hook in which all cases but one happen.
   static std::string of_hook(const char* what) {
     std::string text = "plugin org.example.misdeed, tier 0, hook read, layer 0: ";
     return text.append(what);

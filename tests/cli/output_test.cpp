@@ -131,7 +131,7 @@ TEST_F(Output, RefusesPlacesThatCannotBeWrittenBeforeItWorks) {
                  {"--dump " + nowhere, "no folder"});
 }
 
-// Whoever reads the JSON may end early: an error, and no death by SIGPIPE.
+// The reader of the JSON may end early: that is an error, and no SIGPIPE ends the process.
 TEST_F(Output, TheTextStaysWhenNobodyReadsTheJson) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe(ends), 0);
@@ -139,11 +139,11 @@ TEST_F(Output, TheTextStaysWhenNobodyReadsTheJson) {
   const ProgramResult result =
       run_mneme({"data", "sets", "--json", "/dev/fd/" + std::to_string(ends[1])});
   ::close(ends[1]);
-  expect_refusal(result, 1, {"cannot write: Broken pipe", "what read from it has ended"});
+  expect_refusal(result, 1, {"cannot write: Broken pipe", "its reader has ended"});
   EXPECT_EQ(result.out, run_mneme({"data", "sets"}).out);
 }
 
-// Files have no room; what is on stdout, a pipe, has.
+// Files cannot be written; stdout, a pipe, can.
 TEST_F(Output, TheTextStaysWhenTheDiskIsFull) {
   const ProgramOptions full{.file_size = 1};
   const auto ids = folder_ / "ids.safetensors";

@@ -184,7 +184,7 @@ TEST_F(RunUse, RefusesWhatDoesNotFitIntoMemory) {
   };
   const std::vector<std::string> texts = {"training: there is not enough memory",
                                           "activations of the layers: about ", "lower train.lanes",
-                                          " free (", "--force tries it all the same"};
+                                          " free (", "with --force it is tried"};
   expect_refusal(with_huge({"train", path, "--run", file("huge")}), 2, texts);
   EXPECT_FALSE(fs::exists(folder_ / "huge"));
   const std::string none = folder_.write("none.toml", "[memory]\n").string();

@@ -41,13 +41,13 @@ TEST_F(Use, RefusesAnExperimentThatIsMissing) {
   EXPECT_THAT(result.err, HasSubstr("absent.toml"));
 }
 
-// Whether a result is short or fills the buffer: nobody may believe it written.
+// Whether a result is short or fills the buffer, a failed write is reported.
 TEST_F(Use, FailsWhenResultsCannotBeWritten) {
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"--version"}, {"abi", "ops"}, {"abi", "ops", "--json", "-"}}) {
     const ProgramOptions full = {.out = folder_.write("out", ""), .file_size = 1};
     expect_refusal(run_mneme(command, full), 1,
-                   {"standard output: results were lost", "where there is room"});
+                   {"standard output: results were lost", "a disk with free space"});
   }
   // What the program's end alone writes has a reason.
   const ProgramOptions full = {.out = folder_.write("out", ""), .file_size = 1};

@@ -38,7 +38,7 @@ log_every = 2
 steps = 3
 )";
 
-// Counts what it is told.
+// Counts the calls.
 class Counter : public Observer {
  public:
   void on_training(const std::string& arm, std::uint64_t seed, std::int64_t total) override {
@@ -171,7 +171,7 @@ TEST_F(CompareTest, KeepsTheOtherArmsWhenOneDiverges) {
   EXPECT_FALSE(out.is_interrupted);
   for (const SeedResult& seed : out.arms[0].seeds) {
     ASSERT_TRUE(seed.error.has_value());
-    EXPECT_THAT(seed.error->what(), HasSubstr("training left the finite numbers"));
+    EXPECT_THAT(seed.error->what(), HasSubstr("the training reached numbers that are not finite"));
     EXPECT_TRUE(std::filesystem::exists(seed.folder / "metrics.jsonl"));
     EXPECT_TRUE(seed.splits.empty());
   }
@@ -213,7 +213,7 @@ TEST_F(CompareTest, HasWhatWasFinishedWhenItIsStopped) {
   EXPECT_THAT(table_text(out), HasSubstr("stopped before every arm and seed was done\n"));
   EXPECT_TRUE(to_json(out).at("interrupted").get<bool>());
 
-  // The same again: what is there stays and is not in the way.
+  // A second run: existing folders are kept and new names are chosen.
   Counter counter;
   const Comparison again = compare(arms(), {.folder = runs}, counter);
   EXPECT_FALSE(again.has_failures());

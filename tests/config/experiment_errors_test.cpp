@@ -1,4 +1,4 @@
-// What is refused in an experiment file, and how it is said.
+// Errors in experiment files, and their messages.
 #include <gtest/gtest.h>
 
 #include <string>

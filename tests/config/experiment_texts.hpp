@@ -1,4 +1,4 @@
-// Short experiments as texts, and what is wrong with them.
+// Short experiments as texts, and helpers that return their errors.
 #pragma once
 
 #include <string>

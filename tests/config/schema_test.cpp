@@ -17,7 +17,7 @@ enum class Fruit { kApple, kPear, kFig };
 constexpr Word<Fruit> kFruits[] = {
     {"apple", Fruit::kApple}, {"pear", Fruit::kPear}, {"fig", Fruit::kFig, false}};
 
-// What reading `text` by `read` complains about.
+// The problems that `read` reports for `text`.
 std::string reading(const std::string& text, const std::function<void(Reader&)>& read) {
   return error_of([&] {
     const Value root = parse_toml(text, "f");

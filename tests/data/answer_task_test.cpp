@@ -1,4 +1,4 @@
-// What the sorting tasks generate.
+// The sequences of the sorting tasks.
 #include "host/data/tasks/answer_task.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the data tests share: a folder of their own, and errors as values.
+// Shared by the data tests: a temporary folder, and errors as values.
 #pragma once
 
 #include <gmock/gmock.h>

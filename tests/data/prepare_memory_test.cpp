@@ -1,4 +1,4 @@
-// In a program of its own: memory that other tests freed would hide growth.
+// In a separate program, because memory that other tests freed would hide growth.
 #include <algorithm>
 #include <fstream>
 #include <string>

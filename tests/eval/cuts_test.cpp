@@ -1,5 +1,5 @@
-// One text, cut into lanes and segments in several ways: what theory demands of a Transformer-XL
-// cache.
+// One text, cut into lanes and segments in several ways: which losses of a Transformer-XL cache
+// must be equal.
 //
 // Segments. A token sees the R cached rows and its segment up to itself. How the text is cut shows
 // in nothing as long as

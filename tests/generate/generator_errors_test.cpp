@@ -1,4 +1,4 @@
-// What a generator refuses, and what it says.
+// Errors of the generator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ TEST(GeneratorErrors, PromptLongerThanTheModelCanLookBack) {
   EXPECT_EQ(error_of([&] { remembering.prompt(random_prompt(1, 7)); }), "");
 }
 
-// Of turns before, what is in closed segments is gone and does not count.
+// Tokens of earlier turns in closed segments are forgotten and do not count.
 TEST(GeneratorErrors, LaterTurnLongerThanTheModelCanLookBack) {
   backbone::MemorySession none = session_with(kNone);
   Generator generator(*none.model, none.stack, {.segment = 6});

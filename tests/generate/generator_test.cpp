@@ -80,7 +80,8 @@ TEST_P(Generation, SameSeedGivesTheSameText) {
   EXPECT_NE(text(3), text(4));
 }
 
-// The prompt is fed once; each sample then is the text of its own draws, however many there are.
+// The prompt is fed once; each sample's text depends on its own draws only, whatever the number of
+// samples.
 TEST_P(Generation, ASampleDoesNotDependOnHowManyThereAre) {
   backbone::MemorySession session = session_with(GetParam());
   const auto texts = [&](std::int64_t samples, std::int64_t prompt) {

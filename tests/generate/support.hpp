@@ -1,4 +1,4 @@
-// What the tests of the generator share: a small model with a memory, and texts it gives.
+// Shared by the generator's tests: a small model with a memory, and its texts.
 #pragma once
 
 #include <cstdint>

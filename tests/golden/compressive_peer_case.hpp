@@ -1,4 +1,4 @@
-// What a file of one of the two peers says, in one form.
+// The contents of a file of either peer, in one form.
 #pragma once
 
 #include <string>
@@ -29,13 +29,13 @@ struct PeerCase {
   // Errors: Error or a JSON exception for missing settings and tensors.
   static PeerCase of(const SafetensorsFile& file);
 
-  // The tier that does what the peer does, where their rules agree.
+  // The tier that computes the same as the peer, where their rules agree.
   config::MemoryConfig memory() const;
   memory::BackboneInfo backbone(at::ScalarType dtype) const;
 
   // [B,m,D] f64 of `what` ("mem", "cmem", "compressed_rows") after segment s; m = 0 where absent.
   at::Tensor rows(const std::string& what, int64_t s, int64_t layer) const;
-  // What the segment starts from.
+  // The state before the segment.
   at::Tensor before(const std::string& what, int64_t s, int64_t layer) const;
   // The segment's own rows, as the peer keeps them.
   at::Tensor fed(int64_t s, int64_t layer) const;

@@ -73,7 +73,7 @@ class LaMemoRun : public OfficialRun {
         compare(comparison, name("alpha/"),
                 probes.at(str("0.org.mneme.lamemo.", l, ".memory.alpha")));
       }
-      // What memory rows become in the last layer reaches nothing and is not computed.
+      // The memory rows' output of the last layer is not used and not computed.
       if (l + 1 == config_.layers || !file_.contains(name("mem_layer_out/"))) continue;
       ASSERT_LT(i, tap.rider_layer_out.size()) << name("mem_layer_out/");
       compare(comparison, name("mem_attn_out/"), tap.rider_attention_out[i]);

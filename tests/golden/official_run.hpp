@@ -67,7 +67,8 @@ class OfficialRun {
 };
 
 // Files of a family, each by `make(file, dtype, phase)` in f64 and f32, training and evaluation;
-// `left_out` says why a file is skipped ("" = it is not), `tolerance` what a dtype is held to.
+// `left_out` says why a file is skipped ("" = it is not), `tolerance` is the largest error of a
+// dtype.
 struct Family {
   std::string name;
   std::function<std::string(const SafetensorsFile&)> left_out;

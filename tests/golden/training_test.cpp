@@ -20,7 +20,8 @@ namespace {
 using golden::Comparison;
 using golden::setting;
 
-// The optimiser's settings are told in words; other words mean settings that this test cannot read.
+// The files give the optimiser's settings as sentences; other sentences mean settings that this
+// test cannot read.
 constexpr const char* kOptimizer = "Adam betas .9 .999 eps 1e-8, no weight decay";
 constexpr const char* kSchedule = "lr*0.5*(1+cos(pi*step/steps)), set before the step, step from 0";
 constexpr const char* kClipRule =

@@ -72,7 +72,7 @@ TEST_F(CompareRun, PrintsATable) {
   EXPECT_GT(state_bytes(1), 0);
 }
 
-// 80 columns where nobody says how many there are; as many as COLUMNS says.
+// 80 columns without COLUMNS, else as many as COLUMNS says.
 TEST_F(CompareRun, FitsTheTableToTheTerminal) {
   const auto widest = [&](const std::vector<std::string>& environment) {
     const std::string second =

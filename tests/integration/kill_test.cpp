@@ -100,7 +100,8 @@ class Kills : public testing::Test {
     if (process.is_running()) process.kill();
   }
 
-  // What a killed process leaves can be read: whole checkpoints, whole lines but perhaps the last.
+  // The files of a killed process can be read: checkpoints are whole, and so are all lines but
+  // perhaps the last.
   void expect_readable() {
     if (!is_run()) return;
     EXPECT_NO_THROW(static_cast<void>(run::RunFolder::open(run()).info()));

@@ -147,7 +147,7 @@ class Stops : public testing::Test {
     return true;
   }
 
-  // What a stopped command left serves: the training is resumed next time, the text continued.
+  // The files of a stopped command are usable: the training is resumed, the text is continued.
   void expect_usable(const std::string& command, int status) {
     if (command == "train" && WIFEXITED(status)) {
       EXPECT_NE(read_file(log()).find("saved; continue with mneme train --resume"),
@@ -165,7 +165,7 @@ class Stops : public testing::Test {
     EXPECT_EQ(text, whole_["generate"].at("samples").at(0).at("ids"));
   }
 
-  // What an undisturbed end gives.
+  // The result of an uninterrupted command.
   void expect_whole(const std::string& command) {
     if (command == "train") {
       expect_same_runs(folder_ / "whole", run());
@@ -217,7 +217,7 @@ TEST_F(Stops, EndWithTheirStatusAndLoseNothing) {
   std::cout << ordered_ << " stops with status 1, " << sudden_ << " as by their signal\n";
 }
 
-// Nobody opens the pipe's other end: mneme waits in open(2).
+// The pipe's other end is never opened, so mneme waits in open(2).
 TEST(Loading, ASignalEndsItAtOnce) {
   const TemporaryFolder folder;
   const std::string pipe = (folder / "experiment.toml").string();

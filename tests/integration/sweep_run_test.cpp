@@ -17,7 +17,7 @@ using ::testing::Not;
 
 namespace fs = std::filesystem;
 
-// What two evaluations of one memory must agree in, bit for bit: all but time.
+// The numbers in which two evaluations of one memory must agree, bit for bit: all but times.
 Json numbers_of(Json memory) {
   memory.erase("name");
   memory.at("result").erase("seconds");

@@ -185,7 +185,7 @@ TEST_F(LoaderTest, LoadsThePinnedOneOfSeveralBuilds) {
   const std::vector<std::string> folders = {folder_.text(), other.text()};
   EXPECT_EQ(loader_.load("tier", folders, pin, kWhere).sha256, pin);
   EXPECT_THAT(refusal([&] { loader_.load("tier", folders, "", kWhere); }),
-              HasSubstr("several files are meant, and they differ"));
+              HasSubstr("several files match, and they differ"));
 }
 
 TEST_F(LoaderTest, RefusesAMissingPlugin) {

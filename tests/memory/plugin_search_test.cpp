@@ -50,7 +50,7 @@ TEST(PluginSearch, RefusesOneNameOfSeveralBuilds) {
   for (const char* const name : {"tier", "tier.so", "org.example.tier"}) {
     const std::string message = refusal_of(name, both);
     EXPECT_THAT(message,
-                AllOf(StartsWith("m.toml:3:5: plugin: several files are meant, and they differ: "
+                AllOf(StartsWith("m.toml:3:5: plugin: several files match, and they differ: "
                                  "expected one, or copies of one, got "),
                       HasSubstr(str(one.string(), " (sha256 ", sha256_file(one), "), ",
                                     other.string(), " (sha256 ", sha256_file(other), ")")),
@@ -73,7 +73,7 @@ TEST(PluginSearch, TakesTheBuildThatIsPinned) {
   EXPECT_THAT(refusal([&] {
                 static_cast<void>(plugin::find_plugin("tier", both, sha256_hex("another"), "here"));
               }),
-              HasSubstr("several files are meant, and sha256 pins none of them"));
+              HasSubstr("several files match, and sha256 pins none of them"));
 }
 
 TEST(PluginSearch, PassesOverAFolderOfTheSameName) {
@@ -125,10 +125,10 @@ TEST(PluginSearch, RefusesAnIdThatTwoFilesShare) {
   const Folder folder;
   folder.add("good", "a");
   folder.add("good_again", "b");
-  EXPECT_THAT(refusal_of("org.example.tier", {folder.text()}),
-              AllOf(HasSubstr("several files are meant, and they differ"),
-                    HasSubstr(folder.text() + "/a.so"), HasSubstr(folder.text() + "/b.so"),
-                    HasSubstr("name the file instead of the id")));
+  EXPECT_THAT(
+      refusal_of("org.example.tier", {folder.text()}),
+      AllOf(HasSubstr("several files match, and they differ"), HasSubstr(folder.text() + "/a.so"),
+            HasSubstr(folder.text() + "/b.so"), HasSubstr("name the file instead of the id")));
 }
 
 TEST(PluginSearch, FollowsLinksOnlyWithinTheFolder) {

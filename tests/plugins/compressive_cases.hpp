@@ -1,4 +1,4 @@
-// What the kernel tests of the Compressive Transformer share.
+// Shared by the kernel tests of the Compressive Transformer.
 #pragma once
 
 #include <string>

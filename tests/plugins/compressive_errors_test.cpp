@@ -1,4 +1,4 @@
-// What the compressive memory refuses, and what it says of settings that it need not refuse.
+// Settings that the compressive memory refuses, and settings that it warns of.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST(CompressiveErrors, SayOnceWhatBecomesOfRowsLeftOver) {
   EXPECT_THAT(said(options + "\"pad\""), ElementsAre(line("zeros")));
   EXPECT_THAT(said(options + "\"ceil\""), ElementsAre(line("more rows leave the memory")));
   EXPECT_THAT(said(options + "\"carry\""), ElementsAre(line("stay in memory until the next time")));
-  // An instance of its own for evaluation has no more to say.
+  // A separate instance for evaluation logs nothing more.
   EXPECT_THAT(said(options + "\"floor\"\neval_rows = 12"),
               ElementsAre(line("the newest of them are lost")));
   EXPECT_THAT(said("rows = 6\ncompressed_rows = 4\nrate = 3\n"), ElementsAre());

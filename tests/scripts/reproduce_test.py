@@ -41,7 +41,7 @@ if arguments[0] == "train":
     if os.environ.get("FAILS") == folder.name:
         sys.exit("out of luck")
     if folder.name.startswith(os.environ.get("DIVERGES", "?")):
-        sys.exit("mneme: error: step 7: training left the finite numbers: got the loss is nan")
+        sys.exit("mneme: error: step 7: the training reached numbers that are not finite: got the loss is nan")
 elif arguments[0] == "eval":
     seed = int(arguments[1].split("_")[-1 - ("_basis" in arguments[1])])
     gain = 0.05 * ("xl_cache" in arguments[1])

@@ -1,4 +1,4 @@
-// What goes wrong in a plugin reaches the host as a code and a text that names the cause.
+// An error in a plugin reaches the host as a code and a text that names the cause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -207,7 +207,7 @@ TEST_F(SdkFailure, DoesWithoutAnOptionalGroupThatTheHostLacks) {
   }
 }
 
-// Uses of inputs that were not wanted, and what the message says of them.
+// Uses of inputs that were not wanted, and their messages.
 struct UnwantedUse {
   std::string input;
   std::string bit;

@@ -1,5 +1,5 @@
-// A host that computes nothing: it hands out handles, counts references and writes down every call,
-// so that the C++ layer can be executed and watched without LibTorch.
+// A host that computes nothing: it issues handles, counts references and records every call, so
+// that the C++ layer can be executed and watched without LibTorch.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ class InitialWeightsOfARun : public ::testing::Test {
   std::vector<at::Tensor> weights_;
 };
 
-// A runtime whose weights follow draws none: what nobody fills is not a number.
+// A runtime whose weights are loaded later draws none: parameters that are not loaded are NaN.
 TEST_F(InitialWeightsOfARun, TakeThePlaceOfWeightsThatAreNotDrawn) {
   train(infini());
   Runtime runtime(small_experiment(infini()), {.weights_follow = true});
@@ -54,7 +54,7 @@ TEST_F(InitialWeightsOfARun, TakeThePlaceOfWeightsThatAreNotDrawn) {
   EXPECT_TRUE(is_same(weights_of(runtime), weights_));
 }
 
-// What the source lacks has the values that it would have been drawn with.
+// Parameters that the source lacks have the values that would have been drawn.
 TEST_F(InitialWeightsOfARun, LeaveTheFirstValuesToWhatTheyLack) {
   train();
   config::Experiment experiment = small_experiment(infini());

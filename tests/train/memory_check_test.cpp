@@ -51,7 +51,7 @@ TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
                                "about "),
                     HasSubstr("\n  activations of the layers: about "),
                     HasSubstr("\n  optimiser moments: about "), HasSubstr(" free (a test)"),
-                    HasSubstr("; lower "), HasSubstr("--force tries it all the same")));
+                    HasSubstr("; lower "), HasSubstr("with --force it is tried")));
   run::RuntimeOptions silent = with_free(experiment, 0);
   silent.free_memory = [] { return std::optional<FreeMemory>(); };  // the system says nothing
   EXPECT_EQ(memory_check_training_error(experiment, silent), "no error");
@@ -127,7 +127,7 @@ TEST(MemoryCheck, CountsTheLanesOfAGeneration) {
   EXPECT_EQ(many - one, 1000 * (two - one));
 }
 
-// What else is wrong is said by what makes the model, with all that plugins log.
+// Other errors are reported when the model is made, with the plugins' log lines.
 TEST(MemoryCheck, LeavesOtherErrorsToTheRuntime) {
   const config::Experiment experiment = small_experiment("[[memory.tier]]\nplugin = \"absent\"\n");
   EXPECT_THAT(memory_check_training_error(experiment, with_free(experiment, 0)),

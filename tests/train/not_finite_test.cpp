@@ -53,10 +53,10 @@ class NotFiniteHooks : public testing::TestWithParam<Case> {};
 TEST_P(NotFiniteHooks, AreNamedInPlaceOfTheLayer) {
   const Case& one = GetParam();
   const std::string error = training_error(gives(one.gives, one.layer));
-  EXPECT_THAT(error, StartsWith("1: step 1: training left the finite numbers"));
+  EXPECT_THAT(error, StartsWith("1: step 1: the training reached numbers that are not finite"));
   EXPECT_THAT(error, HasSubstr("the first thing that is not finite is " + one.first));
   EXPECT_THAT(error, HasSubstr(", segment 1 of the step"));
-  EXPECT_THAT(error, AllOf(HasSubstr("all that the plugin got was finite: mend it"),
+  EXPECT_THAT(error, AllOf(HasSubstr("all inputs of the plugin were finite: correct the plugin"),
                            Not(HasSubstr("attention block"))));
 }
 
@@ -100,7 +100,7 @@ TEST(NotFinite, NamesTheKernelWhoseGradientIsNot) {
                                      "backward")));
 }
 
-// A plugin that gets what is not finite is not blamed.
+// A plugin whose inputs are not finite is not named.
 TEST(NotFinite, NamesTheLayerWhereAPluginOnlyPassesItOn) {
   Session session(small_experiment(unfinite("")));
   for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {

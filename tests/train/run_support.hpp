@@ -1,4 +1,4 @@
-// What tests of trainer and evaluator share: small experiments, streams made by hand.
+// Shared by tests of trainer and evaluator: small experiments, hand-written streams.
 #pragma once
 
 #include <ATen/core/Tensor.h>

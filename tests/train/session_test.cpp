@@ -155,7 +155,7 @@ TEST(Session, StopsBeforeAnUpdateThatIsNotFinite) {
     weight.view(-1)[0] = std::nan("");
   }
   const std::string error = error_of([&] { session.train_step(); });
-  EXPECT_THAT(error, StartsWith("1: step 4: training left the finite numbers"));
+  EXPECT_THAT(error, StartsWith("1: step 4: the training reached numbers that are not finite"));
   EXPECT_THAT(error, HasSubstr("the loss is nan"));
   EXPECT_THAT(error, HasSubstr("first model."));
   EXPECT_THAT(error, HasSubstr("good.safetensors (step 3)"));

@@ -1,5 +1,5 @@
-// What a step trains on: segments without target, windows of BPTT, accumulation by step, and what
-// it says when the numbers or the memory run out.
+// Training steps: segments without target, windows of BPTT, accumulation by step, and the messages
+// when numbers are not finite or memory runs out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -271,7 +271,7 @@ TEST(Step, NamesTheFirstLayerThatIsNotFinite) {
   fill(session, "model.layers.1.ff.in.bias", 1e200);
   fill(session, "model.layers.1.ff.out.weight", 1e200);
   const std::string error = error_of([&] { session.train_step(); });
-  EXPECT_THAT(error, StartsWith("1: step 2: training left the finite numbers"));
+  EXPECT_THAT(error, StartsWith("1: step 2: the training reached numbers that are not finite"));
   EXPECT_THAT(error, HasSubstr("the first thing that is not finite is layer 1 (from 0), output of "
                                "the feed-forward block, lane 0, segment 1 of the step"));
   EXPECT_EQ(session.step(), 1);
@@ -291,7 +291,7 @@ TEST(Step, NamesParametersWhenOnlyGradientsAreNotFinite) {
     return gradient * INFINITY;
   });
   const std::string error = error_of([&] { session.train_step(); });
-  EXPECT_THAT(error, StartsWith("1: step 1: training left the finite numbers"));
+  EXPECT_THAT(error, StartsWith("1: step 1: the training reached numbers that are not finite"));
   EXPECT_THAT(error, HasSubstr("its forward passes are finite"));
   EXPECT_THAT(error, HasSubstr("parameters have gradients that are not finite, first "
                                "model.layers.0.ff.in.weight, last model.layers.0.ff.in.weight"));

@@ -72,7 +72,7 @@ TEST(Swap, RefusesOrResetsUntrainedParameters) {
   config::MemoryConfig next = memory_of(infini());
   EXPECT_THAT(test::error_of([&] { static_cast<void>(runtime.swap_memory(next)); }),
               testing::AllOf(StartsWith("2: memory: parameters of the new memory"),
-                             HasSubstr("memory.0.test.infini.0.beta: there is none of this name"),
+                             HasSubstr("memory.0.test.infini.0.beta: no parameter has this name"),
                              HasSubstr("memory.carry = \"reset\"")));
   expect_same(evaluated(runtime), before);
   next.carry = config::Carry::kReset;
@@ -162,7 +162,7 @@ class SweepTest : public testing::Test {
     options_.dataset = session.runtime().dataset();
     return run::Checkpoint::open(folder_ / "checkpoint.safetensors");
   }
-  // In a runtime of its own, as a process of its own has it.
+  // In a separate runtime, as in a separate process.
   eval::Score alone(const run::Checkpoint& checkpoint, const config::MemoryConfig& memory) const {
     run::Runtime runtime(config::with_memory(experiment_, memory), options_);
     static_cast<void>(checkpoint.load_weights(runtime, memory.carry));

@@ -1,4 +1,4 @@
-// Where in its memory a layer looks, and at which tokens of the past.
+// The attention given to each region of a continuous memory, and to each past token.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -72,7 +72,7 @@ class TokenAttention {
 [[nodiscard]] std::map<std::int64_t, double> token_masses(std::span<const Density> densities,
                                                           const MemorySpace& space);
 
-// How much each memory row keeps of what it had, by its place in the memory.
+// Weight of each memory row's carried context, by the row's place in the memory.
 
 // The mean over segments, lanes and heads of alpha [LaMemo, eq. 11], the weight of a row's carried
 // context against what the row sees of the new tokens [fig. 6]. Memories publish
@@ -80,8 +80,8 @@ class TokenAttention {
 //   memory.alpha  [B,M,H]: of each row that rides with the segment, oldest first; NaN where a lane
 //                 has no such row
 //
-// Only full memories count: segments of the most rows that the place has shown, and lanes that have
-// all of them.
+// Only full memories count: segments with the largest number of rows seen so far, and lanes in
+// which all of them are valid.
 class AlphaByPlace {
  public:
   struct Layer {
@@ -119,7 +119,7 @@ struct Density {
 // Edges 0, 1/bins, ..., 1.
 [[nodiscard]] std::vector<double> even_edges(std::size_t bins);
 
-// How a layer's attention is shared out between a compressed memory, the memory and the segment.
+// The distribution of a layer's attention over compressed memory, memory and segment.
 
 // The mean over segments and lanes of the attention that each place gets, oldest first [Compressive
 // Transformer, fig. 2]. Memories publish

@@ -1,4 +1,5 @@
-// Words that one evaluation predicts better than another, and where it looked for them.
+// Targets that one evaluation predicts better than another, with the memory words that received
+// attention.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +56,8 @@ class BetterPredicted {
   BetterPredicted(const TargetLosses& other, std::size_t count, double threshold)
       : other_(other), count_(count), threshold_(threshold) {}
 
-  // Takes in a segment's losses; then add() its views. Error (kUsage) naming lane and place where
-  // the other evaluation read other tokens.
+  // Adds a segment's losses; call add() with its views afterwards. Error (kUsage) naming lane and
+  // position when the other evaluation read other tokens.
   void begin(const data::Segment& segment, const std::vector<double>& nll);
   void add(const LayerView& view);
 

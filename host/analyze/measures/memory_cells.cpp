@@ -121,7 +121,7 @@ void SpaceAfterUpdates::add(const LayerView& view) {
   if (view.lane != 0 || view.new_tokens == 0) return;
   Track& track = tracks_[view.place];
   if (is_done(track)) return;
-  if (view.is_afresh) {  // what was followed is gone
+  if (view.is_afresh) {  // the memory was emptied, with the followed words
     track.starts.clear();
     track.followed.reset();
     track.words.clear();

@@ -59,7 +59,7 @@ class MemorySpace {
 // eq. 14].
 [[nodiscard]] std::vector<double> even_samples(std::int64_t count);
 
-// How much of the memory each part of the past has.
+// The share of a continuous memory that belongs to each part of the past.
 
 // The share of the memory of each stretch of the past, by age: the Voronoi view [infinity-former,
 // appendix D], as a mean over all writes.
@@ -84,8 +84,8 @@ class SpaceByAge {
   std::map<Place, Shares> sums_;
 };
 
-// The space of each word of lane 0 while a segment's words grow old by `updates` updates
-// [infinity-former, fig. 10 and 11].
+// The share of the memory of each word of lane 0, during `updates` updates after the word's segment
+// was stored [infinity-former, fig. 10 and 11].
 class SpaceAfterUpdates {
  public:
   struct Word {
@@ -96,12 +96,11 @@ class SpaceAfterUpdates {
   // words[k]: after k updates; all words that the memory has taken in since it began.
   using Followed = std::vector<std::vector<Word>>;
 
-  // Follows the words of the first write that is at least write `first` (from 0) of its place and
-  // is followed by `updates` updates before the memory begins afresh. Error (kUsage) for negative
-  // numbers.
+  // Follows the words of the first write, from write `first` (from 0) on, that is followed by
+  // `updates` updates before the memory is emptied. Error (kUsage) for negative numbers.
   SpaceAfterUpdates(std::int64_t first, std::int64_t updates);
   void add(const LayerView& view);
-  // Places whose memory lived long enough.
+  // Tiers and layers in which such a write was found.
   [[nodiscard]] std::map<Place, Followed> followed() const;
 
  private:

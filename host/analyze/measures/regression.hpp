@@ -1,5 +1,5 @@
-// How well a continuous memory keeps what it takes in: it is fed rows and read back through its own
-// plugin.
+// How well a continuous memory reconstructs the rows that it has stored: rows are stored and read
+// back through the plugin.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +28,7 @@ using RowSource = std::function<at::Tensor(std::int64_t count)>;
 // Given rows [n, D], one after another. Asking for more than there are is an Error (kUsage).
 [[nodiscard]] RowSource given_rows(at::Tensor rows);
 
-// One tier's memory of one lane and layer, in f64, that takes in segments and shows its signal. The
+// One tier with one lane and one layer, in f64, that stores segments and publishes its signal. The
 // tier must publish, besides what Trace follows, the probe
 //
 //   memory.signal  [B,P,D]: the stored signal at memory.places, after the write

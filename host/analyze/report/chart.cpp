@@ -20,7 +20,7 @@ constexpr double kFoot = 22.0;  // below the panels: the x label
 constexpr double kGap = 34.0;   // below each panel: its x axis; above: its title
 constexpr std::string_view kAxis = "#666666";
 constexpr std::string_view kBar = "#4477aa";
-// Told apart by readers with any colour vision [Paul Tol, "bright"].
+// Colours that are distinct with any colour vision [Paul Tol, "bright"].
 constexpr std::array<std::string_view, 7> kColours = {"#4477aa", "#ee6677", "#228833", "#ccbb44",
                                                       "#66ccee", "#aa3377", "#bbbbbb"};
 
@@ -57,7 +57,7 @@ std::string colour_of(const std::vector<std::string>& names, const std::string& 
   return std::string(kColours[place]);
 }
 
-// Panels of one size in rows, and the values that their corners stand for.
+// Lays out panels of one size in rows and maps values to pixels.
 class Grid {
  public:
   // legend: names that stand below the title.

@@ -64,7 +64,7 @@ struct LinePanel {
   std::vector<Series> series;
 };
 
-// What stands around the panels of a drawing.
+// Title, labels and scale of a drawing.
 struct ChartText {
   std::string title;
   std::string x_label;  // of every panel's axis

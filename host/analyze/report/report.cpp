@@ -18,7 +18,7 @@ std::string title_of(const std::vector<Subject>& subjects, const Subject& subjec
   return str(subjects.size() > 1 ? subject.name + ", " : "", "layer ", place.layer);
 }
 
-// A panel for each place, in which every memory has a line.
+// A panel for each tier and layer, with a line for each memory.
 class PlacePanels {
  public:
   void add(const std::string& memory, const Place& place, std::vector<SvgPoint> points) {
@@ -298,7 +298,7 @@ Json space_json(const SpaceByAge& space) {
   return {{"stretch", space.stretch()}, {"layers", std::move(layers)}};
 }
 
-// The followed segment's share of the memory, update by update.
+// The share of the memory of the followed segment, after each update.
 Json updates_json(const SpaceAfterUpdates& words) {
   Json out = Json::array();
   for (const auto& [place, followed] : words.followed()) {

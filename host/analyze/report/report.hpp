@@ -12,7 +12,7 @@
 
 namespace mneme::analyze {
 
-// A memory that was studied, by the name that reports give it.
+// An analysed memory with its name in reports.
 struct Subject {
   std::string name;
   const MemoryStudy* study;

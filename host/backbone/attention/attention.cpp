@@ -18,7 +18,7 @@ struct Sizes {
 };
 
 // The part [H*B,T,placed] of position scores [H,B*T,W]: entry (i, j) is column T-1-i+j of row i.
-// Row after row in memory, that is offset T-1 + i*(W-1) + j: a view with rows one shorter.
+// In row-major memory this is offset T-1 + i*(W-1) + j: a view whose rows are one element shorter.
 at::Tensor shifted(const at::Tensor& raw, const Sizes& s) {
   const int64_t columns = raw.size(2);
   return raw.view({s.heads * s.lanes, s.queries * columns})
@@ -31,7 +31,7 @@ at::Tensor shifted(const at::Tensor& raw, const Sizes& s) {
 at::Tensor unshifted(const at::Tensor& grad, int64_t columns, const Sizes& s) {
   const int64_t batch = s.heads * s.lanes, size = s.queries * columns;
   at::Tensor out = at::empty({batch, size}, grad.options());
-  // The shifted view covers all but these ends.
+  // The shifted view covers all but the first and last elements.
   out.narrow(1, 0, s.queries - 1).zero_();
   out.narrow(1, size - 1, 1).zero_();
   const at::Tensor view =
@@ -210,13 +210,13 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
   at::Tensor grad_lse;
   if (grads.size() > 1 && grads[1].defined()) {
     grad_lse = grads[1].permute({1, 0, 2}).to(type);
-    // Where there was no key, lse is constant; what a consumer sends back there may be NaN.
+    // A query without keys has a constant lse; the gradient that arrives for it may be NaN.
     if (lse.defined()) grad_lse = grad_lse.masked_fill(lse == kMinusInfinity, 0.0);
   }
   const at::Tensor grad_z =
       grads[0].defined() ? grads[0].permute({2, 0, 1, 3}).contiguous() : at::zeros_like(z);
   const at::Tensor grad_z3 = grad_z.view({batch, s.queries, s.width}).to(qu.scalar_type());
-  // d lse and -z . dz come to every score of the row alike.
+  // d lse and -z . dz are added to every score of the row.
   at::Tensor row = at::mul(grad_z, z).sum(-1, false, type).neg_();
   if (grad_lse.defined()) row.add_(grad_lse);
 

@@ -36,8 +36,8 @@ struct AttentionArgs {
   Noise* noise = nullptr;
   bool wants_mass = false;
   at::Tensor query_valid;  // [B,T] bool: queries that count in the mass; undefined = all
-  // Sees the probabilities [H,B,T,K] in score dtype, without gradient, before dropout; they are not
-  // kept for it.
+  // Called with the probabilities [H,B,T,K] in score dtype, without gradient, before dropout; they
+  // are freed afterwards.
   std::function<void(const at::Tensor& p)> on_probabilities = nullptr;
 };
 

@@ -38,7 +38,7 @@ void check_given(const Block& block, int64_t layer, at::ScalarType compute) {
                          .hint = "cast them in the plugin"});
 }
 
-// Fills k and v of blocks [from, to): neighbours of one kind, none of them kept.
+// Fills k and v of blocks [from, to), which are of one kind and have no cached projections.
 void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Layer& layer,
                    int64_t index, const memory::SegmentRun& run) {
   std::vector<at::Tensor> rows;
@@ -152,7 +152,7 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
   const at::TensorOptions options = scope.tables.options().dtype(score_dtype(settings.compute));
   const ColumnLayout layout{context.free, context.placed + scope.riders + scope.past, tokens};
   ColumnMask out;
-  // One token sees all columns before it: lengths mask nothing.
+  // A single token sees all columns, so no causal mask is needed.
   if (tokens > 1 || scope.window > 0 || !settings.slopes.empty()) {
     out.mask =
         scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
@@ -172,7 +172,7 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
   const at::Tensor absent =
       additive(columns, options).view({1, columns.size(0), 1, columns.size(1)});
   out.mask = out.mask.defined() ? out.mask + absent : absent;
-  // A token always has itself, unless it is padding.
+  // A token attends at least to itself, unless it is padding.
   out.may_be_empty = scope.token_valid.defined();
   return out;
 }

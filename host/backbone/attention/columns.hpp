@@ -12,7 +12,7 @@
 namespace mneme::backbone {
 
 // Keys and values of the context in the order that attention uses: blocks without places first,
-// then blocks by place; `order` says which block stands where.
+// then blocks by place; Block::index gives the place in LayerContext::blocks.
 struct ContextColumns {
   struct Block {
     const memory::ContextBlock* source = nullptr;
@@ -24,14 +24,15 @@ struct ContextColumns {
   std::vector<Block> blocks;
   int64_t free = 0;    // rows without places
   int64_t placed = 0;  // rows by place
-  // Where some lane lacks a placed column or a rider right of one that it has: which of them stands
-  // at each place of a lane, [B,placed+M] i64, those that it lacks first, so that its rows have the
-  // distances of that lane alone. Undefined = the order of the columns in every lane.
+  // When in some lane a placed column or rider is invalid to the right of a valid one: a
+  // permutation of the columns for each lane, [B,placed+M] i64, with the invalid ones first, so
+  // that the lane's rows have the distances of that lane run alone. Undefined = the same order in
+  // every lane.
   at::Tensor lane_order;
 
   bool is_reordered() const;
-  // t with columns [free; placed; riders; rest] along `dim` and lanes (or 1) along `lane_dim`, the
-  // placed columns and riders in the lanes' own order.
+  // Applies that order to t, whose columns [free; placed; riders; rest] lie along `dim` and lanes
+  // (or 1) along `lane_dim`.
   at::Tensor in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const;
   // Columns [B, free + placed + riders + rest] back in the order of LayerContext::blocks.
   at::Tensor original_order(const at::Tensor& columns) const;
@@ -60,7 +61,7 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
                         const at::Tensor& q, const Layer& layer, SegmentScope& scope);
 
-// Which key column stands where in a lane: rows that a lane does not have take no place.
+// The order of key columns in each lane: invalid rows take no position.
 
 // [B, sum m] bool of blocks[from ..).
 at::Tensor validity(const std::vector<ContextColumns::Block>& blocks, size_t from);
@@ -71,9 +72,9 @@ at::Tensor all_valid(int64_t lanes, int64_t columns, at::Device device);
 bool may_have_gaps(const std::vector<ContextColumns::Block>& blocks, size_t from,
                    const at::Tensor& rider_valid);
 
-// ContextColumns::lane_order of these blocks, those by place last, and the scope's riders. On other
-// devices than the CPU masks are not looked at, which would wait for the device: columns that may
-// have gaps are put in order.
+// ContextColumns::lane_order of these blocks, those by place last, and the scope's riders. On
+// devices other than the CPU the masks are not read, because that would wait for the device:
+// columns that may have gaps are always sorted.
 at::Tensor order_in_lanes(const std::vector<ContextColumns::Block>& blocks,
                           const SegmentScope& scope);
 

@@ -115,7 +115,8 @@ at::Tensor MaskCache::causal(const ColumnLayout& layout, int64_t window,
   }
   mask.masked_fill_(absent, -std::numeric_limits<double>::infinity());
   mask = at::constant_pad_nd(mask, {layout.free, 0});
-  // Generation makes a new length a step; an old one is cheap to make again.
+  // In generation every step has a new length, so old masks are dropped: they are cheap to compute
+  // again.
   if (masks_.size() >= kMaxMasks) masks_.clear();
   masks_.emplace(key, mask);
   return mask;

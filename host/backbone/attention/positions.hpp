@@ -1,8 +1,8 @@
 // Position terms: sinusoid tables by distance, ALiBi, and the masks of the causal path.
 //
-// Tables run in descending distance and end with one row that no score reads, because the shift of
-// attention.cpp needs it: row r of a table of `reach` distances is distance reach-1-r, row `reach`
-// is the unread one.
+// Rows are in descending distance; one last row, which no score reads, is needed by the shift in
+// attention.cpp: row r of a table of `reach` distances is distance reach-1-r, row `reach` is the
+// unread one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -62,8 +62,8 @@ class PositionTables {
   int64_t signed_high_ = 0;
 };
 
-// What the columns of the causal path are: `free` ones without places, then `placed` ones right
-// before the tokens, then the tokens.
+// The columns of the causal attention: `free` ones without places, then `placed` ones right before
+// the tokens, then the tokens.
 struct ColumnLayout {
   int64_t free = 0;
   int64_t placed = 0;
@@ -92,8 +92,8 @@ class MaskCache {
 at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& weight,
                            const at::Tensor& distance, PositionTables& tables);
 
-// How far attention reaches: the largest weight in each interval of distances, computed from one
-// layer's probabilities while they exist.
+// Attention by distance: the largest weight in each interval of distances, computed from one
+// layer's probabilities while they are in memory.
 
 // Distances are counted in places of the layer's columns: the token itself is at 0, its left
 // neighbour at 1, memory rows by place and riders behind the segment's tokens. Interval n holds the

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
              .hint = "check the path"});
 }
 
-// Opens a regular file (or a pipe and the like) for reading; its status comes with it.
+// Opens a regular file, a pipe or a device for reading, and gets its status.
 Descriptor open_to_read(const fs::path& path, struct stat& status) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) {

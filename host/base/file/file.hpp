@@ -15,8 +15,8 @@
 
 namespace mneme {
 
-// Bytes that are read at most: of what is no regular file (a pipe, a device), which may have no
-// end, and of configuration files.
+// Upper limits of bytes read: from a pipe or a device, which may never end, and from a
+// configuration file.
 inline constexpr std::uint64_t kMostStreamBytes = std::uint64_t{256} << 20;
 inline constexpr std::uint64_t kMostConfigBytes = std::uint64_t{16} << 20;
 
@@ -32,9 +32,9 @@ inline constexpr std::uint64_t kMostConfigBytes = std::uint64_t{16} << 20;
 // Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,
 // renames it over `path` and fsyncs the folder. Readers see the old or the new file, never a part.
 // On failure the temporary file is removed and the old file stays. A symbolic link stays: the file
-// that it names, there already or not, is replaced. What is no regular file (output_place.hpp) is
-// written into; opening a FIFO waits for its reader, and where nobody reads any more is an Error
-// and no SIGPIPE.
+// that it names, there already or not, is replaced. A FIFO, device or socket (output_place.hpp) is
+// written into; opening a FIFO waits for its reader, and a reader that has gone is an Error, not a
+// SIGPIPE.
 void write_file_atomic(const std::filesystem::path& path,
                        const std::vector<std::span<const std::byte>>& parts);
 void write_file_atomic(const std::filesystem::path& path, std::string_view text);
@@ -62,11 +62,11 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// An open file that closes itself.
+// A file descriptor that is closed with its object.
 
 class Descriptor {
  public:
-  // Takes over what open(2) returned; below 0 = nothing.
+  // Owns a descriptor that open(2) returned; below 0 = none.
   explicit Descriptor(int fd) : fd_(fd) {}
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);

@@ -107,10 +107,10 @@ class SafetensorsWriter {
 
 namespace mneme::safetensors {
 
-// What the reader and the writer of safetensors files share. Not for other code.
+// Shared by the reader and the writer of safetensors files only.
 
 inline constexpr std::size_t kLengthBytes = 8;
-// The bound of the official implementation.
+// The largest header that the official implementation accepts.
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
@@ -119,7 +119,7 @@ inline constexpr std::string_view kMetadataKey = "__metadata__";
 [[nodiscard]] bool checked_bytes(const std::vector<std::int64_t>& shape, std::size_t element_size,
                                  std::size_t& bytes);
 
-// What a header says. The views point into the bytes that were read.
+// The contents of a header. The views point into the bytes that were read.
 struct Header {
   std::map<std::string, std::string> metadata;
   std::vector<TensorView> tensors;

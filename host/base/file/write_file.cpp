@@ -1,4 +1,4 @@
-// Writing whole files, and into what is no regular file.
+// Writes whole files, and into pipes, devices and sockets.
 
 #include "host/base/file/write_file.hpp"
 
@@ -35,7 +35,7 @@ std::string hint_for(int code) {
     case EFBIG:
       return "make room on the disk, or write elsewhere";
     case EPIPE:
-      return "what read from it has ended";
+      return "its reader has ended";
     case EBADF:
       return "name a descriptor that is open for writing";
     default:
@@ -47,8 +47,8 @@ std::string hint_for(int code) {
   fail_file(path, "write", code, hint_for(code));
 }
 
-// While one lives, writing where nobody reads any more is an error of this thread's write(2) alone:
-// the signal that would end the process is taken back.
+// While one lives, writing to a pipe without a reader fails in write(2) of this thread and nothing
+// else: the SIGPIPE that would end the process is discarded.
 class NoBrokenPipe {
  public:
   NoBrokenPipe() {
@@ -72,7 +72,7 @@ class NoBrokenPipe {
  private:
   sigset_t pipe_{};
   sigset_t before_{};
-  bool is_pending_ = false;  // before: then it is not ours to take
+  bool is_pending_ = false;  // SIGPIPE was pending before, and must stay so
 };
 
 void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
@@ -91,11 +91,11 @@ void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
   }
 }
 
-// Writes where there is nothing to replace.
+// Writes into something that is not replaced: a pipe, device or socket.
 void write_into(int fd, const Parts& parts, const fs::path& path) {
   const NoBrokenPipe guard;
   for (const auto& part : parts) write_all(fd, part, path);
-  // Block devices and redirected output have something to sync; a pipe says that it has not.
+  // fsync works for block devices and redirected output; a pipe answers that it cannot be synced.
   if (::fsync(fd) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP) {
     fail_write(path, errno);
   }
@@ -111,7 +111,7 @@ Descriptor connect_to(const fs::path& path) {
   Descriptor file(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (file.get() < 0 ||
       ::connect(file.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    fail_file(path, "connect", errno, "start what listens there first");
+    fail_file(path, "connect", errno, "start the program that listens there first");
   }
   return file;
 }
@@ -247,7 +247,7 @@ void AppendFile::append(std::span<const std::byte> record) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int code = errno;
-      // Takes back what of the record was written before the disk was full.
+      // Cuts off the part of the record that was written before the disk was full.
       static_cast<void>(::ftruncate(descriptor_, before.st_size));
       fail_append(path_, "append", code);
     }

@@ -8,7 +8,7 @@
 
 namespace mneme {
 
-// Open for appending; made when it is not there. Every record is handed to the system before
+// Open for appending; created when it does not exist. Every record is written to the system before
 // append() returns, so a killed process loses none. One thread at a time; movable.
 class AppendFile {
  public:
@@ -32,14 +32,14 @@ class AppendFile {
   int descriptor_ = -1;
 };
 
-// What stands at a path that a user names for output.
+// The kind of file at a path that a user names for output.
 
 struct OutputPlace {
   enum class Kind {
     kFile,        // a regular file, or nothing yet: it may be replaced
     kFolder,      // cannot be written
-    kNode,        // a device, a FIFO or a socket: it is written into, never replaced
-    kDescriptor,  // open in this process: it is written to where it stands, never opened anew
+    kNode,        // a device, a FIFO or a socket: written into, never replaced
+    kDescriptor,  // a descriptor of this process: written at its present position, never reopened
   };
   Kind kind = Kind::kFile;
   // kFile: the file itself, every symbolic link followed, so that a rename replaces no link.
@@ -48,10 +48,10 @@ struct OutputPlace {
   int descriptor = -1;  // of kDescriptor
 };
 
-// Looks, and changes nothing. A descriptor of this process is found by each of its names
+// Finds the kind; changes nothing. A descriptor of this process is found by each of its names
 // (/dev/stdout, /dev/fd/N, /proc/self/fd/N, links to them), and stdout and stderr also by the name
-// of the regular file that they go to: opened anew, it would lose what they hold. Error (kRun) for
-// links that go round in a circle; other flaws show when the place is opened.
+// of the regular file that they go to: reopened, the file would lose its contents. Error (kRun) for
+// a cycle of links; other errors show when the file is opened.
 [[nodiscard]] OutputPlace find_output_place(const std::filesystem::path& path);
 
 }  // namespace mneme

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 using analyze::MemoryStudy;
 
-// Thrown out of an evaluation that has told enough.
+// Thrown to end an evaluation early.
 struct TrialOver {};
 
 void check_use(const AnalyzeArguments& arguments) {
@@ -35,7 +35,7 @@ void check_use(const AnalyzeArguments& arguments) {
   check_set(arguments.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
 }
 
-// The run's data is cut as the analysis says, not as the experiment does.
+// Lanes and segments are those of the analysis, not of the experiment.
 OpenEvaluation open(const AnalyzeArguments& arguments, const EvalArguments& run) {
   OpenEvaluation opened = open_evaluation(run);
   opened.experiment.eval.lanes = arguments.lanes;
@@ -51,7 +51,7 @@ OpenEvaluation open(const AnalyzeArguments& arguments, const EvalArguments& run)
        .expected = "a tier with the probe memory.density.mean, memory.written, memory.alpha or "
                    "memory.mass, and more segments than it needs to be read",
        .got = str(memories, memories == 1 ? " memory" : " memories", " without them"),
-       .hint = str("how far attention reaches can be seen of every memory: ", command,
+       .hint = str("attention by distance works with every memory: ", command,
                    "; docs/analysis.md names the probes; some memories publish them only when an "
                    "option asks for it, as with --set memory.tier.0.report_mass=true")});
 }
@@ -64,10 +64,10 @@ class Studies {
         display_(display),
         sweep_(run.checkpoint, run.experiment, run.options) {}
 
-  // Error (kUsage) when no memory publishes anything that a study reads, found in the few segments
-  // that fill a memory.
+  // Error (kUsage) when no memory publishes a probe that the analysis reads, found with the few
+  // segments that fill a memory.
   void check_published() {
-    // A sweep of its own, and nothing of it in the log: the analysis says all of it once.
+    // A separate sweep without log lines: the analysis itself logs them.
     run::Sweep trial(run_.checkpoint, run_.experiment, run_.options);
     const LogListener silent([](LogLevel, std::string_view) { return false; });
     for (const run::SweepMemory& memory : run_.memories) {
@@ -126,7 +126,7 @@ class Studies {
             };
             return options;
           });
-      if (result.error) return true;  // the analysis says it
+      if (result.error) return true;  // the analysis reports it
     } catch (const TrialOver&) {
       return has_found;
     }
@@ -189,7 +189,7 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
   return losses;
 }
 
-// Something may be published that no study can use.
+// Throws when probes were published but no analysis can use them.
 void check_found(const std::vector<StudiedMemory>& studies) {
   for (const StudiedMemory& one : studies) {
     if (one.study->has_found()) return;
@@ -293,7 +293,7 @@ void add_study_options(CLI::App& command, AnalyzeArguments& arguments) {
          between(0, kMostCount));
   command
       .add_option("--threshold", arguments.threshold,
-                  "Least part of a query's attention that a memory word is named for")
+                  "Smallest share of a query's attention for which a memory word is listed")
       ->type_name("X")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
@@ -304,7 +304,7 @@ void add_study_options(CLI::App& command, AnalyzeArguments& arguments) {
 void write_analysis(const std::filesystem::path& folder,
                     const std::function<std::vector<std::string>()>& write_files, Json json,
                     const JsonArgument& argument, const Streams& streams) {
-  streams.out << std::flush;  // the numbers, whatever becomes of the files
+  streams.out << std::flush;  // print the numbers even when writing the files fails
   Outputs outputs;
   json["files"] = Json::array();
   outputs.add([&] {
@@ -332,12 +332,12 @@ OutputFolder::OutputFolder(const std::filesystem::path& folder) {
 
 OutputFolder::~OutputFolder() {
   std::error_code ignored;
-  for (const fs::path& path : made_) fs::remove(path, ignored);  // none that holds something
+  for (const fs::path& path : made_) fs::remove(path, ignored);  // removes empty folders only
 }
 
 void add_analyze(CLI::App& app, Action& action) {
   CLI::App* const command = app.add_subcommand(
-      "analyze", "Look into memories: where they are read, what they keep; as CSV and SVG");
+      "analyze", "Measure memories: where they are read, what they keep; as CSV and SVG");
   const auto arguments = std::make_shared<AnalyzeArguments>();
   arguments->open.command = "analyze";
   command->add_option("RUN", arguments->open.run, "The run's folder")->type_name("");

@@ -49,13 +49,13 @@ struct StudiedMemory {
 
 // The end of an analysis whose numbers have gone to streams.out: the CSV and SVG files, which
 // `write_files` writes into `folder` and names, a line that names them, and the JSON with their
-// names as `files`. Each is tried whatever becomes of the other. Error (kRun).
+// names as `files`. Each is written even if another fails. Error (kRun).
 void write_analysis(const std::filesystem::path& folder,
                     const std::function<std::vector<std::string>()>& write_files, Json json,
                     const JsonArgument& argument, const Streams& streams);
 
-// The folder of --out, made before a long run; what was made for it goes again when nothing was
-// written there. Error (kUsage) when it cannot be made.
+// The folder of --out, created before the long work; folders that were created for it are removed
+// when nothing was written there. Error (kUsage) when it cannot be made.
 class OutputFolder {
  public:
   explicit OutputFolder(const std::filesystem::path& folder);
@@ -107,7 +107,7 @@ struct RunMemory {
 [[nodiscard]] Json differences_of(const RunMemory& one);
 
 // Before the first evaluation: calls `check` with the experiment of each memory of each run, so
-// that what the last one cannot do shows at once. Errors: as config::parse_experiment, those of
+// that an error in the last one is found at once. Errors: as config::parse_experiment, those of
 // `check` with the name in front.
 void check_each_memory(const RunsArguments& arguments,
                        const std::function<void(const config::Experiment&)>& check);

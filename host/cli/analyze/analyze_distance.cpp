@@ -174,7 +174,7 @@ void check_sizes(const ExtrapolationArguments& arguments) {
   plugin::PluginLoader loader{memory::find_group};
   check_each_memory(arguments.runs, [&](const config::Experiment& experiment) {
     if (experiment.memory.tiers.empty()) return;
-    // What the plugins log they log again when they are evaluated.
+    // Log lines are dropped here; the plugins log them again when they are evaluated.
     const LogListener silent([](LogLevel, std::string_view) { return false; });
     static_cast<void>(
         run::find_size_option(*train::outline_memory(experiment, loader), arguments.option));

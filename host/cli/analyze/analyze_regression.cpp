@@ -210,11 +210,11 @@ void add_row_options(CLI::App& command, RegressionArguments& arguments) {
   command.add_option("--layer", arguments.layer, "The layer whose inputs --run stores")
       ->type_name("N")
       ->capture_default_str();
-  command.add_option("--width", arguments.width, "Numbers in a row that is made")
+  command.add_option("--width", arguments.width, "Width of generated rows")
       ->type_name("D")
       ->check(between(1, kMostExtent))
       ->capture_default_str();
-  command.add_option("--seed", arguments.seed, "Of the rows that are made")
+  command.add_option("--seed", arguments.seed, "Seed of the generated rows")
       ->type_name("N")
       ->capture_default_str();
 }

@@ -147,7 +147,7 @@ namespace {
 
 constexpr std::size_t kShownWords = 8;
 
-// A line a layer: what old and new rows keep.
+// A line for each layer: alpha of the oldest and of the newest rows.
 std::string alpha_text(const std::vector<StudiedMemory>& studies, std::size_t width) {
   Table table({"memory", "tier", "layer", "rows", "mean alpha", "oldest", "newest"});
   bool has_any = false;
@@ -181,7 +181,7 @@ std::string regions_text(const std::vector<StudiedMemory>& studies, std::size_t 
   return has_any ? table.text(width) : "";
 }
 
-// Where each head looks, a line each.
+// Attention of each head, a line each.
 std::string attention_text(const std::vector<StudiedMemory>& studies, std::size_t width) {
   const bool has_signal = std::ranges::any_of(
       studies, [](const StudiedMemory& one) { return one.study->has_signal(); });

@@ -74,7 +74,7 @@ void show(const compare::Comparison& comparison, const CompareArguments& argumen
   streams.out << compare::table_text(comparison, streams.out_width);
 }
 
-// What a comparison that a signal ended leaves behind.
+// A message about the run folders after a comparison that a signal ended.
 std::string remains_text(const compare::Comparison& comparison, const CompareArguments& arguments) {
   std::size_t done = 0;
   std::vector<std::string> runs;
@@ -92,7 +92,7 @@ std::string remains_text(const compare::Comparison& comparison, const CompareArg
   return text;
 }
 
-// After a signal: what is there is shown, written and told.
+// After a signal: prints and writes the finished results.
 int stop(const compare::Comparison& comparison, const CompareArguments& arguments,
          const std::string& how, const Streams& streams) {
   show(comparison, arguments, streams);
@@ -150,7 +150,7 @@ void add_compare(CLI::App& app, Action& action) {
       ->type_name("");
   add_memory_files(
       *command, arguments->memory,
-      "Memory file of one arm, given once for each; the first is what others are set against");
+      "Memory file of one arm, given once for each; the others are compared with the first");
   command->get_option("--memory")->required();
   arguments->set.add(*command);
   command->add_option("--seeds", arguments->seeds, "Train every arm from so many seeds")

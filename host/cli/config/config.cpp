@@ -204,7 +204,7 @@ std::string plain_text(const std::vector<TableInfo>& tables) {
   return out;
 }
 
-// Text of a cell: '|' would end it, and Markdown knows '*' and '<'.
+// Escapes a cell's text: '|' would end the cell, and '*' and '<' are Markdown.
 std::string cell(const std::string& text) {
   std::string out;
   for (const char c : text) {

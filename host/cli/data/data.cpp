@@ -106,7 +106,7 @@ void add_describe(CLI::App& data, Action& action) {
 
 void add_sets(CLI::App& data, Action& action) {
   CLI::App* const command = data.add_subcommand(
-      "sets", "Say where the standard data sets are found, where to put them and what comes out");
+      "sets", "List where the standard data sets are found, where to put them and their counts");
   const auto arguments = std::make_shared<DataSetsArguments>();
   arguments->json.add(*command);
   set_examples(*command, {"mneme data sets", "mneme data sets --json sets.json"});
@@ -139,7 +139,7 @@ struct Described {
   std::optional<config::Experiment> experiment;
 };
 
-// A file that is no experiment is a text, as a rule.
+// A file that is no experiment is usually a text.
 config::Experiment read_experiment(const DataDescribeArguments& arguments) {
   try {
     return config::parse_experiment(arguments.path, arguments.set.overrides());

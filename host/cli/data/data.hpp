@@ -40,7 +40,7 @@ struct DataSetsArguments {
   JsonArgument json;
 };
 
-// Encodes text files into a folder and prints what came out. Errors as data::prepare, and Error
+// Encodes text files into a folder and prints its counts. Errors as data::prepare, and Error
 // (kUsage) for options that contradict each other.
 int prepare_data(const DataPrepareArguments& arguments, const Streams& streams);
 
@@ -48,7 +48,8 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams);
 // it: a damaged file is an Error (kUsage).
 int describe_data(const DataDescribeArguments& arguments, const Streams& streams);
 
-// Prints where the standard data sets are found, where to put them and what must come out.
+// Prints where the standard data sets are found, where to put them and the counts that they must
+// give.
 int list_data_sets(const DataSetsArguments& arguments, const Streams& streams);
 
 }  // namespace mneme::cli

@@ -107,7 +107,7 @@ int run(const DoctorArguments& arguments, const Streams& streams) {
 
 void add_doctor(CLI::App& app, Action& action) {
   CLI::App* const command =
-      app.add_subcommand("doctor", "Say what this machine and this installation offer");
+      app.add_subcommand("doctor", "Report what works on this machine and in this installation");
   const auto arguments = std::make_shared<DoctorArguments>();
   add_plugin_folders(*command, arguments->plugins);
   arguments->json.add(*command);
@@ -141,7 +141,7 @@ Finding check_plugin(const plugin::PluginEntry& entry) {
   if (!entry.problem.empty()) {
     finding.state = State::kBroken;
     finding.text += ": cannot be loaded: " + entry.problem;
-    // The problem ends in what to do.
+    // The problem's text ends with the advice.
     const std::size_t hint = entry.problem.rfind("; ");
     finding.advice = hint == std::string::npos ? "build it again with this program's SDK"
                                                : entry.problem.substr(hint + 2);
@@ -153,7 +153,7 @@ Finding check_plugin(const plugin::PluginEntry& entry) {
 
 std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
   std::vector<Finding> findings;
-  // A folder that was named has to be there; the default one need not.
+  // A folder that the user names must exist; the default one need not.
   const State missing = given.empty() ? State::kAbsent : State::kBroken;
   const std::vector<fs::path> folders =
       given.empty() ? std::vector<fs::path>{plugin::default_plugin_folder()} : given;
@@ -223,7 +223,7 @@ std::string version_text(const fs::path& program) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // What this process does with signals is not the program's affair.
+  // The child gets this process's original signal mask, and the default action of SIGXFSZ.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   const sigset_t mask = inherited_signal_mask(), defaults = signal_set({SIGXFSZ});

@@ -1,4 +1,4 @@
-// What `mneme doctor` looks at. Every check returns findings and never throws.
+// The checks of `mneme doctor`. Every check returns findings and never throws.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ struct Finding {
   };
   std::string subject = {};  // "CUDA driver"
   State state = State::kFine;
-  std::string text = {};    // what is there, or why it is not
+  std::string text = {};    // what was found, or why it is missing
   std::string advice = {};  // what to do; "" when fine
   Json details = nullptr;   // for --json
 };

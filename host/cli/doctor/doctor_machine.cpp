@@ -28,7 +28,7 @@ class Driver {
   Driver() : library_(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {}
 
   [[nodiscard]] bool is_there() const { return library_ != nullptr; }
-  // 13000 for CUDA 13.0; 0 when it does not say.
+  // 13000 for CUDA 13.0; 0 when it is not known.
   [[nodiscard]] int version() const { return call("cuDriverGetVersion"); }
   // Devices that it shows to this process; 0 when it does not work.
   [[nodiscard]] int devices() const {
@@ -48,7 +48,7 @@ class Driver {
     return get != nullptr && get(&value) == 0 ? value : 0;
   }
 
-  void* library_;  // never closed: drivers do not survive that
+  void* library_;  // never closed: a driver must not be unloaded
 };
 
 std::vector<std::string> device_names(int count) {

@@ -63,8 +63,8 @@ void check_use(const EvalArguments& arguments) {
   }
 }
 
-// Evaluates memory after memory. A failure is told at once and does not stop the others; that of
-// the only memory is thrown.
+// Evaluates memory after memory. A failure is reported at once and does not stop the others; with a
+// single memory it is thrown.
 class Evaluations {
  public:
   Evaluations(const EvalArguments& arguments, OpenEvaluation& run, const Streams& streams)
@@ -257,7 +257,7 @@ std::vector<config::Override> overrides_of(const EvalArguments& arguments) {
   return overrides;
 }
 
-// The command that was typed, as far as it cannot do without, for hints.
+// The command with its required options, for hints.
 std::string typed_command(const EvalArguments& arguments) {
   std::string text =
       str("mneme ", arguments.command, ' ', shell_word(arguments.run.string()), arguments.needed);

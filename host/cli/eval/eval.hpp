@@ -1,5 +1,5 @@
-// What the ways to use `mneme eval` share, and how a run is opened; `mneme analyze` opens its runs
-// in the same way.
+// Shared by the modes of `mneme eval`: options and opening a run. `mneme analyze` opens its runs in
+// the same way.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace mneme::cli {
 // The command line of `mneme eval`.
 struct EvalArguments {
   std::string command = "eval";  // the subcommand, for hints
-  std::string needed;            // options that it cannot do without, for hints: " --out DIR"
+  std::string needed;            // required options, for hints: " --out DIR"
   std::filesystem::path run;
   std::vector<std::filesystem::path> memory;
   std::string checkpoint = "last";
@@ -56,14 +56,14 @@ struct OpenEvaluation {
 void note_untrained(Display& display, const std::string& name,
                     const std::vector<std::string>& untrained);
 
-// mneme eval RUN --decode: all memories are open at once and take turns batch by batch, so that a
-// machine that is busy for a while slows all of them alike.
+// mneme eval RUN --decode: all memories are loaded at once and decode each batch in turn, so that
+// other load on the machine slows all of them alike.
 int decode_answers(const EvalArguments& arguments, const Streams& streams);
 
 // mneme eval RUN --tokens FILE --dump FILE
 int score_tokens(const EvalArguments& arguments, const Streams& streams);
 
-// What `mneme eval` says about memories that were evaluated one after another.
+// The report of `mneme eval` on several memories.
 
 // Lines have at most `width` columns.
 

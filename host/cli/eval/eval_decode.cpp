@@ -17,18 +17,18 @@
 namespace mneme::cli {
 namespace {
 
-// One memory with a model of its own, so that all memories can take turns.
+// One memory with its own model, so that memories can alternate batch by batch.
 struct Contender {
   std::string name;
   config::MemoryConfig memory;
   std::unique_ptr<run::Runtime> runtime;
   std::unique_ptr<eval::Decoder> decoder;
   std::vector<run::RunDifference> differences;  // of its plugins from the run's
-  std::optional<Error> error;                   // it failed and takes no more turns
+  std::optional<Error> error;                   // it failed and is skipped from then on
 };
 
-// Does a contender's `work`. What fails is told at once and does not stop the others; that of the
-// only memory is thrown.
+// Runs `work` for one memory. A failure is reported at once and does not stop the others; with a
+// single memory it is thrown.
 template <typename Work>
 void attempt(Contender& contender, bool is_only, const Streams& streams, Work&& work) {
   try {

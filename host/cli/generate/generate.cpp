@@ -78,7 +78,7 @@ class Generation {
       generate_all(prompt);
     } catch (const Error&) {
       display_.end();
-      show_samples();  // as far as they came
+      show_samples();  // the text so far
       throw;
     }
     show_samples();
@@ -92,7 +92,7 @@ class Generation {
     generate::write_conversation(arguments_.save_state, generator_.save(), identity_of(opened_));
   }
 
-  // The command's exit status, with a word on the signal that ended the generation, if one did.
+  // The command's exit status; logs the signal that ended the generation, if one did.
   [[nodiscard]] int finish() const {
     if (signal_ == 0) return 0;
     streams_.err << "mneme: stopped by " << signal_name(signal_) << " after "

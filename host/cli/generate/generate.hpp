@@ -72,13 +72,13 @@ struct OpenGeneration {
   }
 };
 
-// The command with what it cannot do without, for messages: run, prompt, memory and --set.
+// The command with its required arguments, for messages: run, prompt, memory and --set.
 [[nodiscard]] std::string typed_command(const GenerateArguments& arguments);
 
 // Reads the run and the memory. Error (kUsage | kRun | kPlugin | kDevice).
 [[nodiscard]] OpenGeneration open_generation(const GenerateArguments& arguments, Display& display);
 
-// What a saved conversation must have been held with: checkpoint, precision, model, memory and
+// The identity that a saved conversation must match: checkpoint, precision, model, memory and
 // vocabulary.
 [[nodiscard]] generate::Identity identity_of(const OpenGeneration& opened);
 

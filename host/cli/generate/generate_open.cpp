@@ -130,7 +130,7 @@ run::EvaluationExtents extents_of(const GenerateArguments& arguments,
   return extents;
 }
 
-// The host's keys of a tier that shape the text, and the plugin's options.
+// The keys of a tier that change the generated text, and the plugin's options.
 std::string tier_text(const std::string& plugin, const config::TierConfig& tier) {
   std::vector<std::string> layers;
   if (tier.layers) {
@@ -182,7 +182,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   opened.untrained = opened.sweep->load(memory);
   if (is_released(arguments)) {
     if (memory.tiers.empty()) {
-      display.note("without a memory the protocol's 512 rows mean nothing");
+      display.note("without a memory the protocol's 512 rows have no effect");
     } else {
       opened.untrained =
           opened.sweep->load(with_released_rows(opened, memory, folder.experiment_file()));

@@ -23,7 +23,7 @@ struct InspectArguments {
   JsonArgument json;
 };
 
-// What wrote the file, by its metadata; "" when they do not say.
+// The program that wrote the file, from its metadata; "" when not known.
 std::string kind_of(const SafetensorsFile& file) {
   const auto value = [&](const char* key) {
     const auto found = file.metadata().find(key);
@@ -40,7 +40,7 @@ std::string kind_of(const SafetensorsFile& file) {
   return format.empty() ? "" : "format " + format;
 }
 
-// The checksums of a file: those that mneme writes carry them, of others nothing can be told.
+// Checks the checksums of a file. Files that mneme writes have them; others cannot be checked.
 run::ChecksumReport checksums_of(const SafetensorsFile& file) {
   run::ChecksumReport report = run::compare_checksums(file);
   const auto format = file.metadata().find("format");

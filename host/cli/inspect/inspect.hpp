@@ -1,4 +1,4 @@
-// The two things that `mneme inspect` looks into.
+// The two modes of `mneme inspect`: a file or a run.
 #pragma once
 
 #include <filesystem>

@@ -90,7 +90,7 @@ bool is_called(const memory::TierOutline& tier, const std::string& name) {
 // The experiment's tiers of the plugin, at least one.
 std::vector<memory::TierOutline> make_tiers(const PluginsDescribeArguments& arguments,
                                             plugin::PluginLoader& loader) {
-  // What plugins say here is printed with their tiers.
+  // Plugins' log lines are printed with their tiers instead.
   const LogListener silence([](LogLevel, std::string_view) { return false; });
   std::optional<fs::path> memory;
   if (!arguments.memory.empty()) memory = arguments.memory;

@@ -175,7 +175,7 @@ Json json_of(train::Session& session, const fs::path& folder, const Json& evalua
           {"evaluations", evaluations}};
 }
 
-// What an extended run goes on with.
+// Logs how the schedule of an extended run continues.
 std::string extension_text(const train::Session& session) {
   const config::TrainConfig& train = session.experiment().train;
   const optim::LearningRate rate(train, session.total_steps());
@@ -184,7 +184,7 @@ std::string extension_text(const train::Session& session) {
              train.lr * rate.factor(session.step()));
 }
 
-// A run of which nothing was left to do.
+// The message for a run that is already complete.
 std::string finished_text(const train::Session& session, const fs::path& folder) {
   std::string text = str("nothing to train: ", folder.string(), " was done after ", session.step(),
                          " steps, ", session.tokens(), " tokens");
@@ -262,7 +262,7 @@ int run(const TrainArguments& arguments, const Streams& streams) {
   try {
     signal = train_until_signal(*session, observer);
   } catch (const Error&) {
-    // What was measured before, say, the disk was full, is a result all the same.
+    // Results that were measured before a failure, such as a full disk, are still written.
     display.end();
     if (is_for_people) streams.out << last_evaluation(observer) << std::flush;
     throw;

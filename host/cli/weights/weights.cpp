@@ -148,7 +148,7 @@ run::Checkpoint open_source(const ExportArguments& arguments) {
     return run::Checkpoint::open(arguments.run);
   }
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
-  static_cast<void>(folder.vocabulary());  // refuses one that was changed
+  static_cast<void>(folder.vocabulary());  // throws when the vocabulary was changed
   return folder.open_checkpoint(arguments.checkpoint,
                                 str("mneme export ", shell_word(arguments.run.string()), ' ',
                                     shell_word(arguments.out.string())));

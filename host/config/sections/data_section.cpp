@@ -9,7 +9,7 @@
 namespace mneme::config {
 namespace {
 
-// Keys of other tasks are mistakes: somebody believes that they do something.
+// Keys of other tasks are refused: they would have no effect, and the user expects one.
 void refuse_key(Reader& reader, const std::string& key, const std::string& reason) {
   if (reader.value(key) != nullptr) {
     reader.problem(key, {.failed = reason, .hint = reader.removal(key)});
@@ -87,11 +87,12 @@ void read_documents(Reader& reader, DataConfig& data) {
   }
 }
 
-// What `mneme data prepare` decides, or, without it, the files and how they are encoded.
+// Keys that `mneme data prepare` fixes, or without a prepared folder: the files and how they are
+// encoded.
 void read_text(Reader& reader, DataConfig& data) {
-  data.prepared = reader.path(
-      {"prepared",
-       "a folder of mneme data prepare, in place of the files and of what says how they are read"});
+  data.prepared = reader.path({"prepared",
+                               "a folder of mneme data prepare, in place of the files and of the "
+                               "keys that say how they are read"});
   if (reader.has("prepared")) {
     for (const char* key :
          {"train", "valid", "test", "split", "vocabulary", "vocabulary_file", "vocabulary_size",
@@ -208,7 +209,7 @@ DataConfig read_data(Reader reader) {
       break;
   }
   data.reset = reader.choice({"reset",
-                              "when a lane's memory starts afresh: document = at a document's "
+                              "when a lane's memory is emptied: document = at a document's "
                               "first token, segment = at the next segment's start, never"},
                              data.reset, kResetWords);
   data.seed = reader.seed({"seed", "of generated data"}, data.seed);

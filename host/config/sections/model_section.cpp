@@ -43,8 +43,7 @@ void read_adaptive(Reader& model_reader, const Value& table, ModelConfig& model)
   adaptive.div =
       reader.integer({"div", "cluster i is embedding / div^i wide"}, adaptive.div, kExtent);
   adaptive.embedding = reader.integer(
-      {"embedding",
-       "width of the first cluster; the same as model.embedding, in whose place it may be given",
+      {"embedding", "width of the first cluster; may be given here in place of model.embedding",
        "model.embedding"},
       model.embedding, kExtent);
   if (model_reader.has("embedding") && adaptive.embedding != model.embedding) {
@@ -81,8 +80,8 @@ void read_adaptive(Reader& model_reader, const Value& table, ModelConfig& model)
 void read_sizes(Reader& reader, ModelConfig& model) {
   model.layers = reader.integer({"layers", "layers"}, model.layers, kLayers);
   model.heads = reader.integer({"heads", "heads of attention"}, model.heads, kLayers);
-  model.width = reader.integer({"width", "width of a layer, D; even with relative positions"},
-                               model.width, kExtent);
+  model.width = reader.integer(
+      {"width", "width of a layer, D; must be even with relative positions"}, model.width, kExtent);
   const bool divides = model.width % model.heads == 0;
   if (!reader.has("head_width") && !divides) {
     reader.problem("head_width", {.failed = "missing",
@@ -105,8 +104,8 @@ void read_sizes(Reader& reader, ModelConfig& model) {
 
 ModelConfig read_model(Reader reader) {
   ModelConfig model;
-  model.backbone = reader.choice({"backbone", "what reads the tokens: Transformer-XL"},
-                                 model.backbone, kBackboneWords);
+  model.backbone = reader.choice({"backbone", "the architecture: Transformer-XL"}, model.backbone,
+                                 kBackboneWords);
   read_sizes(reader, model);
   model.dropout =
       reader.real({"dropout", "dropout of embeddings, projections and the feed-forward part"},
@@ -129,10 +128,10 @@ ModelConfig read_model(Reader reader) {
   model.clamp_distance =
       reader.integer({"clamp_distance", "distances above it count as it; 0 = off"},
                      model.clamp_distance, kCountOrZero);
-  model.same_length = reader.boolean(
-      {"same_length",
-       "every token sees as many rows: a window of the context capacity that the tiers declare"},
-      model.same_length);
+  model.same_length = reader.boolean({"same_length",
+                                      "every token attends to equally many rows: a window as long "
+                                      "as the context capacity that the tiers declare"},
+                                     model.same_length);
   model.untie_position_bias = reader.boolean(
       {"untie_position_bias", "position biases of each layer instead of one pair for all"},
       model.untie_position_bias);
@@ -249,7 +248,8 @@ MemoryConfig read_memory(Reader reader) {
   memory.plugins = reader.paths(
       {"plugins", "folders that are searched for plugins, in order", "those of the program"});
   memory.carry = reader.choice(
-      {"carry", "at a swap, state and parameters that do not fit: refuse, or reset to fresh ones"},
+      {"carry",
+       "at a swap, state and parameters that do not fit: refuse, or reset to initial values"},
       memory.carry, kCarryWords);
   for (const Value* tier : reader.tables({"tier", "the memories, nearest first"})) {
     memory.tiers.push_back(read_tier(reader.inner(*tier)));

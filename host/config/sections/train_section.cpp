@@ -160,7 +160,7 @@ TrainConfig read_train(Reader reader, const DataConfig& data) {
   read_betas(reader, train);
   train.eps = reader.real({"eps", "added to the root of the second moment"}, train.eps, kAboveZero);
   train.precision =
-      reader.choice({"precision", "of what is computed; bf16: matrix products, the rest in f32"},
+      reader.choice({"precision", "of the computation; bf16: matrix products, the rest in f32"},
                     train.precision, kPrecisionWords);
   train.bptt_segments = reader.integer(
       {"bptt_segments", "segments through which memory slots of gradient \"through\" are trained"},
@@ -184,7 +184,7 @@ EvalConfig read_eval(Reader reader, const DataConfig& data, const TrainConfig& t
   eval.segment =
       reader.integer({"segment", "tokens of a segment", "train.segment"}, train.segment, kExtent);
   eval.lanes = reader.integer({"lanes", "streams", "train.lanes"}, train.lanes, kExtent);
-  eval.precision = reader.choice({"precision", "of what is computed", "train.precision"},
+  eval.precision = reader.choice({"precision", "of the computation", "train.precision"},
                                  train.precision, kPrecisionWords);
   const bool is_endless = data.task == Task::kMotif;
   eval.steps = reader.integer({"steps", "segments a split; 0 = all"}, is_endless ? 50 : 0,

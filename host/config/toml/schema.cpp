@@ -9,7 +9,7 @@
 namespace mneme::config {
 namespace {
 
-// "a.b: text", or the text alone where the position says the key already.
+// "a.b: text", or the text alone where the position names the key already.
 std::string entry_text(const Position& position, const std::string& path, ErrorText text) {
   const std::string place = position.text();
   const bool is_said = path.empty() || place == "--set " + path;

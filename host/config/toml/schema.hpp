@@ -58,11 +58,11 @@ inline constexpr IntegerRange kNotNegative{0, std::numeric_limits<std::int64_t>:
 [[nodiscard]] std::string range_text(const IntegerRange& range);
 [[nodiscard]] std::string range_text(const RealRange& range);
 
-// What a value is, for messages: "\"abc\" (a string)", "1.5", "a table".
+// A value as messages show it: "\"abc\" (a string)", "1.5", "a table".
 [[nodiscard]] std::string describe(const Value& value);
 
-// A word of a choice. A word that a later version knows gets `is_available = false`: it is refused
-// with a message of its own.
+// An allowed value of a choice. One that is planned but not built has `is_available = false`: it is
+// refused with a message that says so.
 template <typename E>
 struct Word {
   std::string_view text;
@@ -79,8 +79,8 @@ template <typename E, std::size_t n>
   return "?";
 }
 
-// A key as a getter names it. What is given beside the name is for people: docs/configuration.md
-// and `mneme config keys` print it.
+// A key as a getter names it. The texts beside the name are printed by `mneme config keys` and
+// stand in docs/configuration.md.
 struct Key {
   Key(const char* key) : name(key) {}         // NOLINT: a name alone is a key
   Key(std::string_view key) : name(key) {}    // NOLINT
@@ -93,7 +93,7 @@ struct Key {
   std::string_view fallback = {};  // the default in words, where it follows from other keys
 };
 
-// What a getter was asked for.
+// A record of one getter call: a key with its type and default.
 struct KeyRecord {
   std::string table;     // its path, without the indices of arrays: "memory.tier"
   std::string key;       // "rows"
@@ -114,7 +114,7 @@ class Reader {
   [[nodiscard]] Reader inner(const Value& table) const { return {table, *problems_, log_}; }
 
   [[nodiscard]] bool has(std::string_view key) const { return table_->find(key) != nullptr; }
-  // The member as it is, marked as known; nullptr when absent.
+  // The member unchecked, marked as known; nullptr when absent.
   const Value* value(std::string_view key);
 
   std::int64_t integer(const Key& key, std::int64_t fallback, IntegerRange range = {});

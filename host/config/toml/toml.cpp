@@ -13,7 +13,7 @@
 namespace mneme::config {
 namespace {
 
-// Deeper trees have no use here, and recursion over them must not exhaust the stack.
+// No experiment nests deeper, and recursion over the tree must not exhaust the stack.
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxKeyDots = 32;
 
@@ -111,7 +111,7 @@ std::string child_path(const std::string& parent, std::string_view key) {
 
 Value convert_table(const toml::table& table, const Origin& origin, const std::string& path,
                     std::size_t depth) {
-  // toml++ sorts keys by name; people expect the order of the file.
+  // toml++ sorts keys by name; here they keep the order of the file.
   std::vector<std::pair<const toml::key*, const toml::node*>> order;
   for (const auto& [key, node] : table) order.emplace_back(&key, &node);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
@@ -207,7 +207,8 @@ Value parse_override_value(const std::string& text, const Position& position) {
     const Value table = parse("v = " + text, Origin("value", *position.folder));
     return table.members().front().value;
   } catch (const Error& error) {
-    // What opens like a TOML value was meant as one; anything else is a word that needs no quotes.
+    // Text that begins like a TOML value must be one; any other text is taken as a string without
+    // quotes.
     const bool is_meant_as_toml =
         !text.empty() && std::string_view("\"'[{").find(text.front()) != std::string_view::npos;
     if (is_meant_as_toml) fail(position, failed, expected, error.what());

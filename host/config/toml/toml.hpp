@@ -1,4 +1,4 @@
-// TOML files as value trees of our own, in which every value knows where it was written.
+// TOML files as trees of values, each with the file, line and column where it was written.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ enum class Kind { kTable, kArray, kString, kInteger, kReal, kBoolean };
 struct Member;
 
 // One value with its position and its key path from the root ("memory.tier.0.rows"; "" = root).
-// The accessors of another kind than kind() are a mistake of ours and throw std::logic_error.
+// Calling an accessor of another kind than kind() is a programming error and throws
+// std::logic_error.
 class Value {
  public:
   // An empty table.

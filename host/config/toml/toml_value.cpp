@@ -226,7 +226,7 @@ std::string trim(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
 }
 
-// The table that a key lies in; nullptr where the tree has no such place.
+// The table that holds a key; nullptr where the tree has none.
 Value* parent_of(Value& root, const std::vector<std::string>& parts) {
   Value* at = &root;
   for (std::size_t i = 0; i + 1 < parts.size() && at != nullptr; ++i) {

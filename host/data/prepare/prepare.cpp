@@ -23,7 +23,8 @@ constexpr std::string_view kWhitespace = " \t\n\v\f\r";
 
 std::size_t index_of(Split split) { return static_cast<std::size_t>(split); }
 
-// data.json keeps paths and the mark, and JSON is UTF-8. Found out before the work, not after it.
+// data.json keeps paths and the mark, and JSON must be UTF-8. Checked before the work, not after
+// it.
 void check_recorded(const std::string& option, const std::string& text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t bytes = decode_utf8(text, i).bytes;

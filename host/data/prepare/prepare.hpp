@@ -36,24 +36,24 @@ struct PrepareOptions {
   std::filesystem::path vocabulary_file = {};  // in place of one built from the training files
   WordOptions words = {};
   DocumentOptions documents = {};
-  // Called with the work that begins ("build the vocabulary", "encode train") and, now and then,
-  // with the tokens that it has done; may throw.
+  // Called with the name of each phase ("build the vocabulary", "encode train") and repeatedly with
+  // the tokens processed so far; may throw.
   std::function<void(const std::string& work)> on_work = nullptr;
   std::function<void(std::int64_t tokens)> on_tokens = nullptr;
 };
 
-// The options with what the preparation fixes filled in.
+// The options, completed by what the preparation fixes.
 [[nodiscard]] PrepareOptions with_preparation(PrepareOptions options);
 
 // "none", "wikitext-103", "enwik8", "text8".
 [[nodiscard]] std::string_view to_word(Preparation preparation);
 
 // Writes the folder (prepared.hpp) and returns its data.json. Memory grows with the number of
-// different symbols and of documents, not with the text. The folder comes into being whole or not
-// at all: it is written beside its place and renamed. Errors: Error (kUsage) when it exists and is
-// not empty, as TextFiles, cut_shares, Vocabulary and encode_texts say, for a folder without files,
-// for names that are not UTF-8, and for a vocabulary_file of another kind or, with a preparation,
-// other line ends; Error (kRun) when something cannot be written.
+// different symbols and of documents, not with the text. The folder is complete or absent: it is
+// written under another name and renamed. Errors: Error (kUsage) when it exists and is not empty,
+// as TextFiles, cut_shares, Vocabulary and encode_texts say, for a folder without files, for names
+// that are not UTF-8, and for a vocabulary_file of another kind or, with a preparation, other line
+// ends; Error (kRun) when something cannot be written.
 Json prepare(const PrepareOptions& options, const std::filesystem::path& folder);
 
 }  // namespace mneme::data

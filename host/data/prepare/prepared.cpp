@@ -219,7 +219,7 @@ StagedFolder::StagedFolder(fs::path target) : target_(fs::absolute(target).lexic
                                                    : "a file",
                  .hint = "remove it, or choose another --out"});
   }
-  // A process that was killed leaves its folder, and containers give the same process id again.
+  // A killed process leaves its folder, and in a container a later process may have the same id.
   for (int i = 0; path_.empty(); ++i) {
     const std::string suffix = i == 0 ? ".tmp" : str('-', i, ".tmp");
     const std::string name = str('.', target_.filename().string(), '.', ::getpid(), suffix);

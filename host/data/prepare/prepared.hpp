@@ -44,7 +44,7 @@ class PreparedFolder {
   Vocabulary vocabulary_;
 };
 
-// What the published preparations of data sets must give.
+// Published counts of data sets, to check prepared folders against.
 
 // A count of a prepared folder beside the published one.
 struct PublishedCount {
@@ -58,7 +58,7 @@ struct PublishedCount {
 [[nodiscard]] std::vector<PublishedCount> published_counts(Preparation preparation,
                                                            const Json& info);
 
-// A folder that appears whole or not at all.
+// A folder that is complete or absent.
 
 // Files are written to path(), a hidden folder beside `target`; commit() renames it to `target`.
 // Without a commit the destructor removes it with everything in it.

@@ -1,4 +1,4 @@
-// Tasks made of generated sequences: a prompt, and the answer that a model is to give.
+// Tasks made of generated sequences: a prompt and the answer that the model has to predict.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class AnswerTask {
   AnswerTask(const AnswerTask&) = delete;
   AnswerTask& operator=(const AnswerTask&) = delete;
 
-  // Number of token ids, V. No id pads: where lanes are padded, `Segment::valid` says so.
+  // Number of token ids, V. There is no padding id: `Segment::valid` says where lanes are padded.
   [[nodiscard]] virtual std::int64_t vocabulary_size() const = 0;
   // P: tokens before the answer's first one.
   [[nodiscard]] virtual std::int64_t prompt_length() const = 0;
@@ -58,11 +58,11 @@ class AnswerTask {
 // How the I = P + A - 1 inputs of a sequence are cut into c = ceil(I / T) segments of at most T
 // tokens: from the front, but the last segment always holds all A places that predict the answer,
 // so that one segment is trained on and the others only fill the memory. Where the rest would be
-// shorter than A, the first segment gives up what is missing:
+// shorter than A, the first segment is shortened by the missing tokens:
 //   c = 1      [I]
 //   otherwise  [T - max(0, A - r), T, ..., T, max(r, A)]  with r = I - (c-1) T
-// At the published sizes of the sorting task (n 4000, 8000, 16000; T 1024; A 20) nothing is given
-// up.
+// At the published sizes of the sorting task (n 4000, 8000, 16000; T 1024; A 20) nothing is
+// shortened.
 class AnswerCut {
  public:
   // Error (kUsage) naming `section`.segment when the answer does not fit into a segment.
@@ -126,7 +126,7 @@ class AnswerStream : public Stream {
   std::int64_t batches_;  // of an epoch
   std::int64_t index_ = 0;
   Batch batch_;                      // a cache
-  std::vector<std::int64_t> order_;  // a cache: training's order in order_epoch_
+  std::vector<std::int64_t> order_;  // cached: the order of training in epoch order_epoch_
   std::int64_t order_epoch_ = -1;
 };
 

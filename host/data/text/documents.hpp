@@ -38,11 +38,11 @@ void for_each_document(std::string_view text, const DocumentOptions& options,
                        const std::function<void(std::string_view)>& on_document);
 
 // Cuts a text into consecutive parts by shares of its bytes (three, of sum 1). A cut lies at the
-// share exactly (rounded down, as if computed without error) and moves on to the next place that
-// may be cut: with documents inside the text the next document's start; else, for a word
-// vocabulary, the next line's start; for a character vocabulary the next character's; a byte
-// vocabulary is cut exactly. A share of 0 gives an empty part. Error (kUsage) when another part is
-// empty.
+// share exactly (rounded down, as if computed without error), then moves forward to the next
+// position where a cut is allowed: with documents inside the text the next document's start; else,
+// for a word vocabulary, the next line's start; for a character vocabulary the next character's; a
+// byte vocabulary is cut exactly. A share of 0 gives an empty part. Error (kUsage) when another
+// part is empty.
 [[nodiscard]] std::array<NamedText, 3> cut_shares(const NamedText& text,
                                                   const std::vector<double>& shares,
                                                   VocabularyKind kind,

@@ -21,8 +21,8 @@ namespace mneme::data {
 inline constexpr std::string_view kEndOfLine = "<eos>";
 inline constexpr std::string_view kUnknown = "<unk>";
 
-// Called while a text is read, every million symbols or so, with the number read so far; what it
-// throws ends the reading.
+// Called while a text is read, about every million symbols, with the number read so far; an
+// exception that it throws ends the reading.
 using OnSymbols = std::function<void(std::int64_t symbols)>;
 
 enum class VocabularyKind { kByte, kChar, kWord };
@@ -43,7 +43,7 @@ enum class CharacterOrder {
   kCount,      // by falling count, equal counts by first occurrence [prep_text8.py]
 };
 
-// What encoding a text met.
+// Counts of one encoded text.
 struct EncodeCounts {
   std::int64_t tokens = 0;
   std::int64_t lines = 0;

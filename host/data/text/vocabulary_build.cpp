@@ -17,7 +17,7 @@ std::string sources(std::span<const NamedText> texts) {
   return join(names, ", ");
 }
 
-// Tells how many symbols were read, now and then.
+// Reports at intervals how many symbols were read.
 class Meter {
  public:
   explicit Meter(const OnSymbols& on_symbols) : on_symbols_(on_symbols) {}
@@ -184,7 +184,7 @@ Vocabulary Vocabulary::words(std::span<const NamedText> training, const WordOpti
   std::int64_t left_out = 0;
   bool is_full = false;
   for (const auto& [word, count] : counts.words) {
-    // One place stays free for <unk> until it has come.
+    // One id is reserved for <unk> until it has occurred.
     is_full = is_full || count < options.min_count || symbols.size() + (unknown ? 0 : 1) >= bound;
     if (is_full) {
       left_out += count;

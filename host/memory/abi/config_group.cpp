@@ -91,7 +91,7 @@ at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name, const std::vect
   double* data = out.mutable_data_ptr<double>();
   const SegmentShared& shared = *ctx->shared;
   const int64_t offset = shared.segment.offset;
-  // No name of a plugin has a zero in it.
+  // A plugin's names are C strings and hold no zero byte, so this suffix cannot collide with one.
   const std::string key = offset > 0 ? str(name, '\0', offset) : std::string(name);
   for (int64_t b = 0; b < lanes; ++b) {
     Random random(shared.seed, {"memory", static_cast<uint64_t>(ctx->tier->index()),
@@ -167,7 +167,7 @@ bool is_wanted(const mneme_ctx* ctx, const char* name) {
   return input.probes != nullptr && name != nullptr && input.wanted_probes.contains(name);
 }
 
-// Nobody wants what a hook that does not run publishes.
+// Outside of a hook nothing is wanted.
 int32_t wanted(mneme_ctx* opaque, const char* name) {
   bool found = false;
   const mneme_status status =
@@ -206,7 +206,7 @@ void write(const mneme_host* /*host*/, uint32_t level, const char* plugin_id, co
             str(line, " (logged at the unknown level ", level, ": expected one of MNEME_LOG_*)"));
     }
   } catch (...) {
-    return;  // a log line that cannot be written is not worth a failure in a plugin
+    return;  // a log line that cannot be written must not make the plugin fail
   }
 }
 

@@ -20,8 +20,8 @@ const mneme_parallel_api* parallel_api();
 
 // The host's function groups by id.
 
-// The functions of a group ("mneme.op/1"), nullptr when this host has no such group. What a plugin
-// gets of them: host_object.hpp.
+// The functions of a group ("mneme.op/1"), nullptr when this host has no such group.
+// host_object.hpp limits them to what a plugin's note lists.
 const void* find_group(std::string_view id);
 
 }  // namespace mneme::memory

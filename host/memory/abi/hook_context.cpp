@@ -110,7 +110,8 @@ void check_dtype(const char* field, const at::Tensor& tensor, at::ScalarType exp
   }
 }
 
-// That counts are those of `valid`; on other devices than the CPU it would wait for them.
+// Checks the counts against `valid` on the CPU only: on other devices the check would wait for the
+// device.
 void check_counts(const Rows& rows) {
   if (rows.valid.defined() && !rows.valid.is_cpu()) return;
   const std::vector<int64_t> expected = rows.valid.defined()
@@ -123,7 +124,7 @@ void check_counts(const Rows& rows) {
                       *bad.in2, " rows of this lane are valid"));
 }
 
-// What is known of each of the out.count rows. Errors: CallError.
+// Reads validity, positions, mass and counts of the out.count rows. Errors: CallError.
 void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows& in, int64_t lanes,
                      Rows& out) {
   out.valid = handles.get_optional(in.valid);

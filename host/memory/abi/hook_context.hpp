@@ -1,5 +1,5 @@
-// What a hook sees of the host: struct mneme_ctx, with the table of tensor handles that lives
-// during one hook call.
+// The host's side of a hook call: struct mneme_ctx with the table of tensor handles, which live
+// during one call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -54,7 +54,8 @@ class HandleTable {
   }
   void retain(mneme_tensor handle);
   void release(mneme_tensor handle);
-  // The inputs that the running hook lacks because its tier does not want them; "" for none.
+  // The inputs that the running hook was not given because its tier does not want them; "" for
+  // none.
   std::string unwanted() const;
 
  private:
@@ -88,7 +89,7 @@ struct Accumulated {
   double weight = 1.0;
 };
 
-// What all hooks of one segment share.
+// Data that all hooks of one segment share.
 struct SegmentShared {
   const Stack* stack = nullptr;
   uint64_t seed = 0;
@@ -125,7 +126,7 @@ struct mneme_ctx {
   at::Tensor x;                                          // the layer's input as the hook knows it
   mneme::memory::LayerContext* context = nullptr;        // context hook: where blocks go
   std::vector<mneme::memory::Rows>* released = nullptr;  // where released rows go
-  std::map<mneme_queue, int64_t> looked_at;              // rows of the queues that the hook got
+  std::map<mneme_queue, int64_t> looked_at;              // rows that the hook read, by queue
 
   mneme::memory::LayerServices& layer_services() const {
     if (services == nullptr)
@@ -139,7 +140,7 @@ struct mneme_ctx {
   // Rows from the plugin, checked against B, D, H and d.
   mneme::memory::Rows rows_in(const mneme_rows& rows) const;
   std::string where() const;  // "plugin ..., tier ..., hook ..., layer ..."
-  // Shows a tensor that the hook gives to whoever looks for numbers that are not finite; `name` is
+  // Passes a tensor that the hook returns or stores to the FiniteWatch, if there is one; `name` is
   // that of a slot, queue or loss.
   void gives(const char* what, const at::Tensor& tensor,
              mneme::memory::Holds holds = mneme::memory::Holds::kFinite,
@@ -152,7 +153,7 @@ struct mneme_ctx {
 namespace mneme::memory {
 
 // A function of a host group that hooks call: body(ctx), every exception a code and text. `handle`
-// is what the plugin took for its mneme_ctx.
+// is the mneme_ctx that the plugin passed.
 template <typename Body>
 mneme_status in_hook(mneme_ctx* handle, mneme_error* error, Body&& body) noexcept {
   return guard(error, [&] { body(static_cast<mneme_ctx*>(find_live(LiveKind::kHook, handle))); });
@@ -160,7 +161,7 @@ mneme_status in_hook(mneme_ctx* handle, mneme_error* error, Body&& body) noexcep
 
 }  // namespace mneme::memory
 
-// What `create` sees of the host: struct mneme_setup.
+// The host's side of `create`: struct mneme_setup.
 
 // Lives during one `create`.
 struct mneme_setup {

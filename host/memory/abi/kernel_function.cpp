@@ -33,7 +33,7 @@ struct Invocation {
   std::shared_ptr<const void> keep_alive;           // the plugin's instance
   FiniteWatch* watch = nullptr;
 
-  // Shows what the kernel wrote to whoever looks for numbers that are not finite.
+  // Passes the kernel's results to the FiniteWatch, if there is one.
   void gives(const char* what, const std::vector<at::Tensor>& tensors,
              const std::string& at = "") const {
     for (std::size_t i = 0; watch != nullptr && i < tensors.size(); ++i)
@@ -98,7 +98,7 @@ at::Tensor workspace_tensor(uint64_t bytes, at::Device device) {
                                    at::TensorOptions().dtype(at::kByte).device(device));
 }
 
-// What infer may set, it sets to something known.
+// Sets every field that `infer` may fill to a known value.
 void check_inferred(const mneme_kernel_plan& plan, const std::vector<mneme_shape>& outputs,
                     const std::vector<mneme_shape>& saved, const std::string& name) {
   const auto check = [&](const auto& from, const char* what) {
@@ -293,7 +293,8 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
     const at::NoGradGuard no_grad;
     return forward(*call, contiguous).outputs;
   }
-  return KernelFunction::apply(at::TensorList(contiguous), call);  // a vector would not be seen
+  return KernelFunction::apply(at::TensorList(contiguous),
+                               call);  // apply() finds no tensors in a std::vector
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // The opaque pointers that plugins hold during one call of theirs (mneme_ctx, mneme_setup). They
-// are numbers and no addresses: of one that is NULL, stale or made up nothing is read.
+// are numbers, not addresses: one that is NULL, stale or invented is recognised and never
+// dereferenced.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,10 @@ namespace mneme::memory {
 
 enum class LiveKind : uint8_t { kHook, kCreate };
 
-// A running call into a plugin, from its making to its end, on the thread that made it.
+// A running call into a plugin; lives on the calling thread while the call runs.
 class LiveCall {
  public:
-  // `object` is what the host looks up; it outlives the call.
+  // `object` is found under the call's handle; it outlives the call.
   LiveCall(LiveKind kind, void* object);
   ~LiveCall();
   LiveCall(const LiveCall&) = delete;
@@ -38,8 +39,8 @@ class LiveCall {
 // is wrong with the handle.
 void* find_live(LiveKind kind, const void* handle);
 
-// Errors at the edge of the ABI: exceptions become codes and text going out, codes and text become
-// exceptions coming in.
+// Errors at the ABI boundary: an exception of the host becomes a code and a text for the plugin, a
+// code and a text of the plugin become an exception.
 
 using plugin::CallError;
 
@@ -74,7 +75,7 @@ const char* status_text(mneme_status status);
 // One line for an error struct that a plugin filled: text, code, native code, file and line.
 std::string plugin_error_text(mneme_status status, const mneme_error& error);
 
-// Calls of a plugin's functions: no exception of its code goes further.
+// Calls of a plugin's functions; an exception that leaves one becomes an error.
 
 // What the exception being handled, which left a plugin's function, means; call inside catch (...).
 mneme_status fill_escaped_exception(mneme_error& error) noexcept;

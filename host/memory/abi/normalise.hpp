@@ -1,4 +1,4 @@
-// Structs that come from a plugin, brought to this host's size at the edge.
+// Structs that come from a plugin, copied into this host's full size at the ABI boundary.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace mneme::memory {
 
-// Errors: CallError for a struct_size that is no size.
+// Errors: CallError for a struct_size that is impossible.
 inline void check_struct_size(uint32_t size, uint64_t expected, const char* what) {
   if (size < 8 || size > 65536 || size % 8 != 0) {
     throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, ".struct_size is ", size, ": expected ",
@@ -55,8 +55,8 @@ inline void check_flags(const char* function, uint32_t flags, uint32_t known, co
     refuse_unknown(function, *unknown);
 }
 
-// Copies min(struct_size, sizeof(T)) bytes of a plugin's struct into a zeroed T; behind it nobody
-// looks at sizes. Errors: CallError for a size that is no size, else as check_fields.
+// Copies min(struct_size, sizeof(T)) bytes of a plugin's struct into a zeroed T; no later code
+// looks at sizes. Errors: CallError for an impossible size, else as check_fields.
 template <typename T>
 T normalised(const T* from, const char* what) {
   if (from == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
@@ -69,22 +69,22 @@ T normalised(const T* from, const char* what) {
   return out;
 }
 
-// A struct of the plugin's that the host is to fill. Errors: CallError when it is null or was not
-// started with its size: nothing could be written into it.
+// A struct of the plugin that the host has to fill. Errors: CallError when it is null or its
+// struct_size is not set: nothing could be written into it.
 template <typename T>
 void check_room(const T* out, const char* what) {
   if (out == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
   check_struct_size(out->struct_size, sizeof(T), what);
 }
 
-// Writes as much of `value` as the plugin's memory, `room` bytes, has place for.
+// Writes as much of `value` as fits into the plugin's memory of `room` bytes.
 template <typename T>
 void write_struct(T* out, T value, uint32_t room) {
   value.struct_size = room;
   std::memcpy(static_cast<void*>(out), &value, room < sizeof(T) ? room : sizeof(T));
 }
 
-// A struct that a plugin fills, with zeroed room behind it for a newer plugin's fields.
+// A struct that a plugin fills, followed by zeroed bytes for the fields of newer plugins.
 template <typename T>
 struct Roomy {
   T value = MNEME_INIT(T);

@@ -38,8 +38,8 @@ int32_t supports(mneme_op op, uint32_t dtype, uint32_t device_type) {
   return ops::op_supports(op, dtype, device_type) ? 1 : 0;
 }
 
-// A needed input that is no tensor is refused by the op itself, unless the likely cause is known
-// here: an input of the hook that the tier does not want.
+// The op itself refuses a missing input. Here only the likely cause is named: an input of the hook
+// that the tier does not want.
 void check_wanted(const mneme_ctx* ctx, mneme_op op, uint32_t input) {
   if (op == 0 || op > ops::op_schemas().size()) return;
   const ops::OpSchema& schema = ops::op_schemas()[op - 1];

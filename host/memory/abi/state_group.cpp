@@ -100,7 +100,7 @@ mneme_status slot_set(mneme_ctx* opaque, mneme_slot id, mneme_tensor handle, mne
   });
 }
 
-// The tensor of a slot of counts; `count` is what the plugin takes its size to be.
+// The tensor of a slot of counts; `count` is the size that the plugin passed.
 at::Tensor& counts_of(mneme_ctx* ctx, mneme_slot id, uint64_t count) {
   const SlotDecl& decl = slot_decl(ctx, id);
   if (!decl.is_counts)
@@ -127,7 +127,7 @@ mneme_status counts_set(mneme_ctx* opaque, mneme_slot id, const int64_t* values,
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (count > 0) need(values, "values");
     at::Tensor& slot = counts_of(ctx, id, count);
-    // A new tensor: the old one is the state of the segment before.
+    // A new tensor, because the old one belongs to the committed state.
     at::Tensor fresh = torch::empty(slot.sizes(), at::kLong);
     std::copy_n(values, count, fresh.mutable_data_ptr<int64_t>());
     slot = fresh;
@@ -170,7 +170,7 @@ mneme_status queue_rows(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, mnem
   });
 }
 
-// Own memory for rows that are a part of something larger, so that the rest can be freed.
+// Copies rows that are a view of a larger tensor, so that the rest of it can be freed.
 at::Tensor compact(const at::Tensor& t) {
   if (!t.defined()) return t;
   const at::Tensor detached = t.detach();
@@ -214,13 +214,13 @@ int64_t first_row_of_x(const mneme_ctx* ctx, const at::Tensor& hidden) {
   return row + hidden.size(1) <= x.size(1) ? row : -1;
 }
 
-// A model's queue has no layer whose keys and values its rows would get: they are kept for those
-// layers alone that it is emitted in.
+// A queue of scope model belongs to no layer, so its rows inherit no keys and values: they are kept
+// only for the layers in which the queue is emitted.
 bool inherits_projections(const mneme_ctx* ctx, mneme_queue id) {
   return ctx->shared->caches_projections && !ctx->instance->queues[id - 1].is_model_scope;
 }
 
-// Keys and values that the newest `rows` rows of x have, when this segment computed them.
+// Keys and values of the newest `rows` rows of x, if this segment has computed them.
 bool token_projection(const mneme_ctx* ctx, int64_t from, int64_t rows, Projection& out) {
   const auto found = ctx->shared->token_projections.find(ctx->layer);
   if (found == ctx->shared->token_projections.end()) return false;

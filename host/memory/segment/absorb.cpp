@@ -1,4 +1,4 @@
-// Moments 2 and 7: which rows a tier takes in, and when.
+// Stages 2 and 7: which rows a tier absorbs.
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -35,8 +35,8 @@ ColumnRange SegmentRun::Impl::columns_of(std::size_t i, int64_t layer) const {
 
 namespace {
 
-// Columns [from, from + rows) of pieces [B,m,H,d] that lie end to end, detached; a piece itself
-// where it is all of them. Pieces are blocks, and a tier's columns whole blocks.
+// Columns [from, from + rows) of consecutive pieces [B,m,H,d], detached and without a copy when
+// they are one piece. Pieces are blocks, and a tier's columns are whole blocks.
 at::Tensor joined(const std::vector<at::Tensor>& pieces, const ColumnRange& range) {
   std::vector<at::Tensor> own;
   int64_t at = 0;

@@ -1,5 +1,5 @@
-// What happens before the first layer: masks, the segment's copy of the state, the struct that
-// hooks see, and moment 1.
+// Before the first layer: masks, the segment's copy of the state, the mneme_segment struct for
+// hooks, and stage 1 (begin).
 
 #include <algorithm>
 #include <stdexcept>
@@ -143,7 +143,8 @@ void SegmentRun::Impl::begin(std::size_t i) {
   });
 }
 
-// Open segments: the lengths that hooks see from step to step, and lanes that multiply on the way.
+// Open segments: the lengths that hooks see in each step, and selecting or duplicating lanes
+// between steps.
 
 void SegmentRun::Impl::set_lengths(int64_t before, int64_t length) {
   offset = before;

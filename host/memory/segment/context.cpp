@@ -1,4 +1,4 @@
-// Moment 3: what a layer's tokens attend to besides themselves.
+// Stage 3 (context): the rows that a layer's tokens attend to besides themselves.
 
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
@@ -15,7 +15,7 @@ void SegmentRun::Impl::check_context_rows(std::size_t i, int64_t rows) const {
                   str(rows + own_riders, " rows",
                       own_riders > 0 ? str(", ", own_riders, " of them riders") : "",
                       ", but traits.context_rows declares at most ", declared,
-                      ": windows, memory estimates and reports count on it"));
+                      ": windows, memory estimates and reports rely on it"));
 }
 
 LayerContext SegmentRun::context(int64_t layer, const at::Tensor& x, LayerServices& services) {
@@ -54,7 +54,7 @@ void SegmentRun::token_projection(int64_t layer, const at::Tensor& k, const at::
     impl_->shared.token_projections[layer] = {k, v, impl_->shared.weights_version};
 }
 
-// Moment 5: attention of the riders.
+// Stage 5 (ride): attention of the riders.
 
 // [B,M+T]: riders, then tokens; undefined = all.
 at::Tensor SegmentRun::Impl::rider_validity(at::Device device) const {
@@ -133,8 +133,7 @@ at::Tensor join_by_lse(const at::Tensor& local, const at::Tensor& local_lse,
   at::Tensor out;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const at::Tensor absent = over_heads(lses[i].isneginf());
-    const at::Tensor value =
-        values[i].masked_fill(absent, 0);  // what nobody reads may hold anything
+    const at::Tensor value = values[i].masked_fill(absent, 0);  // a value with weight 0 may be NaN
     const at::Tensor term =
         over_heads(normed[static_cast<int64_t>(i)]).to(local.scalar_type()) * value;
     out = out.defined() ? out + term : term;
@@ -158,7 +157,7 @@ at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
     if (result.merge == MNEME_MERGE_GATE) {
       const at::Tensor gate = result.gate.to(type);
       value = at::where(gate == 0, torch::zeros({}, value.options()),
-                        value);  // what nobody reads may hold anything
+                        value);  // a value with weight 0 may be NaN
       out = gate * value + (1 - gate) * out;
     } else {
       out = result.merge == MNEME_MERGE_REPLACE ? value.expand_as(local) : out + value;

@@ -1,4 +1,4 @@
-// Moment 8, and what hooks reported: auxiliary losses and metrics.
+// Stage 8 (finish), and the auxiliary losses and metrics that hooks reported.
 #include <algorithm>
 
 #include "host/memory/segment/segment_impl.hpp"

@@ -1,4 +1,4 @@
-// Moment 6: what tiers read, checked and merged with the local result.
+// Stage 6 (read): the tiers' results, checked and merged with the local result.
 #include <algorithm>
 
 #include "host/base/error.hpp"
@@ -35,7 +35,7 @@ at::Tensor SegmentRun::Impl::checked_out(const mneme_read& out,
   return result;
 }
 
-// What to say of a result that does not fit its site but fits the other one; "" when it does not.
+// A hint for a result that does not fit its site but fits the other one; "" when it fits neither.
 std::string SegmentRun::Impl::other_site(const at::Tensor& result, bool is_heads) const {
   const BackboneInfo& backbone = stack.backbone();
   const int64_t inner = backbone.heads * backbone.head_width;
@@ -91,7 +91,7 @@ ReadResult SegmentRun::Impl::checked(const mneme_read& out, uint32_t site) const
   return result;
 }
 
-// What nobody reads may hold anything (merge.cpp).
+// Values with weight 0 may be NaN (merge.cpp).
 void SegmentRun::Impl::show(const ReadResult& result) const {
   at::Tensor out = result.out;
   ctx.gives("gate", result.gate);
@@ -112,7 +112,7 @@ void SegmentRun::Impl::note_read_rows(std::size_t i) {
   if (declared == 0 || rows <= declared) return;
   throw CallError(MNEME_E_INVALID_ARGUMENT,
                   str(rows, " rows of its queues, but traits.read_rows declares at most ", declared,
-                      ": reports count on it"));
+                      ": reports rely on it"));
 }
 
 int64_t SegmentRun::read_rows() const {

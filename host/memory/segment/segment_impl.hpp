@@ -1,5 +1,5 @@
-// One segment while it runs: what SegmentRun hides. The files of this folder hold one moment of the
-// contract each (architecture.md, section 3).
+// The implementation of SegmentRun. The files of this folder hold one stage of a segment each
+// (docs/design.md, "Layer contract").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,8 @@
 
 namespace mneme::memory {
 
-// How results of `read` join the local one (architecture.md, section 3, moment 6).
+// Merging the results of `read` with the local attention's result (docs/design.md, "Layer
+// contract", stage 6).
 
 // One tier's result at a site, checked and in the shape of the local result (or broadcastable to
 // it).
@@ -34,7 +35,7 @@ struct ReadResult {
 at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
                        const std::vector<ReadResult>& results);
 
-// What hooks see of the lanes: copies, which no hook may change.
+// Copies of the lanes' counts for hooks, to detect a hook that writes into them.
 struct LaneArrays {
   std::vector<int64_t> tokens, valid_count;
   std::vector<uint8_t> reset;
@@ -60,7 +61,7 @@ struct SegmentRun::Impl {
   bool is_closed = false;  // no step may follow
   int64_t offset = 0;      // tokens of an open segment before this step
   std::vector<int64_t> valid_count;
-  std::vector<int64_t> tokens;  // of each lane since it started afresh, before this segment
+  std::vector<int64_t> tokens;  // of each lane since its last reset, before this segment
   LaneArrays seen_lanes;        // as the hook that runs sees them
   mneme_segment seen_segment;   // likewise
   at::Tensor layer_input;       // of the layer that runs, as context() got it
@@ -83,11 +84,11 @@ struct SegmentRun::Impl {
   void check_longest() const;
   void begin_hooks();
   void begin(std::size_t i);
-  // The lengths that hooks see from now on.
+  // Sets the lengths that later hooks see.
   void set_lengths(int64_t before, int64_t length);
 
-  // Runs one hook of tier i: hook_call(plugin table, instance handle) gives its status; it calls
-  // the hook itself by hook_status(). Rows that the hook let go are delivered. Errors:
+  // Runs one hook of tier i: hook_call(plugin table, instance handle) calls it through
+  // hook_status() and returns its status. Rows that the hook released are delivered. Errors:
   // Error(kPlugin) with the plugin's own text.
   template <typename Call>
   void call(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x,
@@ -112,9 +113,9 @@ struct SegmentRun::Impl {
   void enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x,
              std::vector<Rows>& released);
   void leave(std::size_t i, int64_t layer, mneme_status status, const std::vector<Rows>& released);
-  // Errors: Error(kPlugin) when the hook wrote into what it may only read.
+  // Errors: Error(kPlugin) when the hook changed an input that is read-only.
   void check_untouched() const;
-  // Tensors that a hook gets, to whoever looks for numbers that are not finite.
+  // Passes tensors that a hook is given to the FiniteWatch, if there is one.
   template <typename... Tensors>
   void takes(const Tensors&... tensors) const {
     if (input.watch != nullptr) (input.watch->takes(tensors), ...);
@@ -122,10 +123,11 @@ struct SegmentRun::Impl {
   // Errors: CallError when tier i, which gives `rows` rows in a layer and its riders, declared
   // fewer.
   void check_context_rows(std::size_t i, int64_t rows) const;
-  // Notes what a read hook looked at. Errors: CallError when it declared fewer rows.
+  // Records how many rows a read hook got from its queues. Errors: CallError when it declared
+  // fewer.
   void note_read_rows(std::size_t i);
 
-  // Puts rows that tier `from` let go into the waiting rows of the tiers that it feeds.
+  // Appends the rows that tier `from` released to the waiting rows of the tiers that it feeds.
   void deliver(std::size_t from, int64_t layer, const std::vector<Rows>& released);
   // local is null before reading; is_own_segment: the rows are x, and local is theirs.
   void absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
@@ -140,7 +142,7 @@ struct SegmentRun::Impl {
   // The results of all tiers that read at `site`.
   std::vector<ReadResult> read_all(int64_t layer, uint32_t site, const LocalAttention& local,
                                    const at::Tensor& projected, LayerServices& services);
-  // What a read hook gave, in the local result's shape. Errors: CallError.
+  // The result of a read hook, checked and in the shape of the local result. Errors: CallError.
   ReadResult checked(const mneme_read& out, uint32_t site) const;
   void show(const ReadResult& result) const;
   at::Tensor checked_out(const mneme_read& out, const std::vector<int64_t>& full) const;

@@ -50,9 +50,9 @@ void SegmentRun::Impl::leave(std::size_t i, int64_t layer, mneme_status status,
 void SegmentRun::Impl::check_untouched() const {
   const auto refuse = [&](const std::string& what) {
     throw_plugin(ErrorText{.where = ctx.where(),
-                           .failed = "the hook wrote into what it may only read",
+                           .failed = "the hook changed an input that is read-only",
                            .got = "a change in its " + what,
-                           .hint = "copy what is to be changed"});
+                           .hint = "change a copy of it"});
   };
   if (seen_lanes.tokens != tokens) refuse("segment->tokens");
   if (seen_lanes.valid_count != valid_count) refuse("segment->valid_count");

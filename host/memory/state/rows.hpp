@@ -1,5 +1,4 @@
-// Rows, the immutable blocks they are kept in, and the queue of blocks (architecture.md, section
-// 2).
+// Rows, the immutable blocks they are kept in, and the queue of blocks (docs/design.md, "State").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +17,7 @@ enum class RowsKind : uint32_t {
   kKeyValue = 2,  // keys and values before position terms, [B,m,H,d]
 };
 
-// m rows a lane, with what is known of each.
+// m rows of every lane, with their optional attributes.
 struct Rows {
   RowsKind kind = RowsKind::kHidden;
   int64_t count = 0;            // m

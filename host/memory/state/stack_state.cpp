@@ -1,4 +1,4 @@
-// What a run's memory holds, but for how it is saved (stack.cpp).
+// StackState, except saving and restoring (stack.cpp).
 
 #include <algorithm>
 #include <numeric>
@@ -114,10 +114,9 @@ void check_fits(const StateCarry& report, config::Carry policy) {
   std::vector<std::string> lines;
   for (const StateCarry::Reset& reset : report.reset)
     lines.push_back(str("  ", reset.name, ": ", reset.reason));
-  throw_usage(ErrorText{
-      .where = "memory state",
-      .failed = str("it does not fit the memory that takes over:\n", join(lines, "\n"), "\n"),
-      .hint = "memory.carry = \"reset\" starts what does not fit afresh"});
+  throw_usage(ErrorText{.where = "memory state",
+                        .failed = str("it does not fit the new memory:\n", join(lines, "\n"), "\n"),
+                        .hint = "memory.carry = \"reset\" resets what does not fit"});
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const Backbo
   Rows rows;
   rows.kind = decl.kind;
   rows.count = count;
-  // Rows come in the layers' compute dtype, so a queue's first ones do.
+  // Rows come in the layers' compute dtype, so the start rows of a queue have it too.
   const auto options = at::TensorOptions().device(backbone.device).dtype(backbone.compute_dtype);
   if (decl.kind == RowsKind::kKeyValue) {
     rows.k = torch::zeros({lanes, count, backbone.heads, backbone.head_width}, options);
@@ -110,7 +110,7 @@ void TierState::reset(const std::vector<uint8_t>& reset) {
       }
       at::Tensor& value = scope.slots[s];
       if (start.sizes() !=
-          value.sizes()) {  // MNEME_ANY extents: the start's content fills what is there
+          value.sizes()) {  // MNEME_ANY extents: fill the present extents with the start value
         start =
             torch::full_like(value, decl.start == MNEME_START_CONSTANT ? decl.start_value : 0.0);
       }

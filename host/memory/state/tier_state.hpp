@@ -43,8 +43,8 @@ class TierState {
   // Puts the lanes with reset[b] != 0 back to their start. With a graph, gradients of the other
   // lanes and of start parameters stay.
   void reset(const std::vector<uint8_t>& reset);
-  // Puts slots of lifetime segment back to their start: at the segment's begin, and at its end, so
-  // that nothing of it is held.
+  // Sets slots of lifetime segment to their start value: when a segment begins, and when it ends,
+  // to free their memory.
   void clear_segment_slots();
   // Detaches `stop` slots; `through` slots too when `cut_through`.
   void detach(bool cut_through);
@@ -67,7 +67,7 @@ class TierState {
   // shapes that are not the blocks'.
   void restore_projections(const std::string& prefix, uint64_t weights_version,
                            const std::function<at::Tensor(const std::string&)>& find) const;
-  // Takes of a saved state of the same tier what fits (Stack::carry); the rest stays as it is.
+  // Takes what fits from a saved state of the same tier (Stack::carry); the rest stays unchanged.
   // `revisions`: of the saved slots and queues by name.
   void carry(const std::string& prefix, const std::map<std::string, std::string>& revisions,
              const std::function<at::Tensor(const std::string&)>& find, StateCarry& report);
@@ -111,20 +111,20 @@ void TierState::for_each_scope(F f) const {
   for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
 }
 
-// What became of a state that another memory takes over.
+// Report on a state that another memory took over.
 
-// What Stack::carry made of a saved state, slot by slot and queue by queue. Names are those of
-// StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
+// What Stack::carry kept and reset of a saved state, slot by slot and queue by queue. Names are
+// those of StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
 struct StateCarry {
   struct Reset {
     std::string name, reason;
   };
   // Also a tier's waiting rows, "<tier>.<plugin>.<layer>.waiting".
   std::vector<std::string> carried;
-  // Of a tier that both memories have: did not fit, start afresh. "<tier>.<plugin>" where the whole
-  // tier does, for its trained options.
+  // Of a tier that both memories have: what did not fit and got a fresh state. "<tier>.<plugin>"
+  // for the whole tier when its trained options differ.
   std::vector<Reset> reset;
-  // Tensors of the saved state that the new memory has no use for.
+  // Tensors of the saved state that the new memory does not use.
   std::vector<std::string> dropped;
 };
 

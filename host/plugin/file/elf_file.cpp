@@ -13,7 +13,7 @@
 namespace mneme::plugin {
 namespace {
 
-// Real libraries have a few dozen; damaged lists may overlap and so be long without end.
+// Real libraries have a few dozen; in a damaged file the lists may overlap and never end.
 constexpr std::size_t kMostVersions = 65536;
 
 // The dynamic section of a library, read into lists.
@@ -142,8 +142,8 @@ void read_symbols(const ElfReader& reader, const DynamicSection& dynamic, ElfFil
   const std::uint64_t count = symbol_count(reader, dynamic);
   if (!dynamic.has(DT_SYMTAB) || count == 0) return;
   const std::uint64_t table = reader.offset_of(dynamic.value(DT_SYMTAB), "the symbol table");
-  // One check for all, so that a huge count fails before any work is done.
-  if (count > ~std::uint64_t{0} / sizeof(Elf64_Sym)) reader.damaged("its symbol table is endless");
+  // Checked once for all symbols, so that a huge count fails before any work is done.
+  if (count > ~std::uint64_t{0} / sizeof(Elf64_Sym)) reader.damaged("its symbol table has no end");
   static_cast<void>(reader.range(table, count * sizeof(Elf64_Sym), "the symbol table"));
   for (std::uint64_t i = 1; i < count; ++i) {
     const auto symbol = reader.at<Elf64_Sym>(table + i * sizeof(Elf64_Sym), "the symbol table");
@@ -240,7 +240,7 @@ bool starts_with(std::span<const std::byte> bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-// What a file that is no ELF file looks like to a person.
+// A description of a file that is no ELF file, for messages.
 std::string kind_of(std::span<const std::byte> bytes) {
   if (bytes.empty()) return "an empty file";
   if (starts_with(bytes, "!<arch>\n")) return "a static library (ar archive)";
@@ -351,7 +351,7 @@ void ElfReader::read_segments() {
     damaged(str("program headers of ", header_.e_phentsize, " bytes, not ", sizeof(Elf64_Phdr)));
   }
   for (std::uint64_t i = 0; i < header_.e_phnum; ++i) {
-    // Ahead of the sum, so that an offset near 2^64 cannot wrap around.
+    // Checked before the sum, so that an offset near 2^64 cannot wrap around.
     static_cast<void>(range(header_.e_phoff, 0, "the program headers"));
     const auto segment =
         at<Elf64_Phdr>(header_.e_phoff + i * sizeof(Elf64_Phdr), str("program header ", i));

@@ -1,4 +1,4 @@
-// What an ELF shared library says about itself, read from its bytes: no code of it runs.
+// The contents of an ELF shared library's headers, read from its bytes: none of its code runs.
 #pragma once
 
 #include <elf.h>
@@ -34,7 +34,7 @@ struct ElfFile {
 };
 
 // Reads a library's headers and dynamic section; every offset is checked against `bytes`, which
-// must outlive the result's notes. Errors: Error(kPlugin) that starts with `where` and says what
+// must outlive the result's notes. Errors: Error(kPlugin) that starts with `where` and names what
 // the bytes are instead (text, archive, program, other machine) or where they end too early.
 [[nodiscard]] ElfFile read_elf(std::span<const std::byte> bytes, const std::string& where);
 

@@ -46,8 +46,8 @@ std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t offset) {
   return word;
 }
 
-// The descriptors of all mneme notes in one section or segment. Notes of other owners are passed
-// over; where one of theirs cannot be walked past, the search ends.
+// The descriptors of all mneme notes in one section or segment. Notes of other owners are skipped;
+// the search ends at one whose size is damaged.
 void collect(std::span<const std::byte> bytes, const std::string& where,
              std::vector<std::span<const std::byte>>& found) {
   while (bytes.size() >= kNoteHeader) {
@@ -315,7 +315,7 @@ std::vector<std::string> read_mapped_versions(const std::string& soname) {
   try {
     return read_elf(MappedFile(wanted.path).bytes(), wanted.path).version_definitions;
   } catch (const Error&) {
-    return {};  // unknown is not a refusal: the dynamic loader checks again
+    return {};  // not known here: the dynamic loader checks again
   }
 }
 
@@ -371,7 +371,7 @@ const std::vector<std::string>& mapped_versions(const std::string& soname) {
   const std::lock_guard lock(mutex);
   const auto found = known.find(soname);
   if (found != known.end()) return found->second;
-  // What is not mapped now may be later, so only answers are kept.
+  // A library that is not mapped now may be later, so only found versions are cached.
   static const std::vector<std::string> kNone;
   std::vector<std::string> versions = read_mapped_versions(soname);
   if (versions.empty()) return kNone;

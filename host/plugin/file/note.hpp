@@ -1,4 +1,4 @@
-// The ELF note ".note.mneme": what a plugin says about itself before any of its code runs.
+// The ELF note ".note.mneme": a plugin's description, readable before any of its code runs.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct NoteFeature {
 [[nodiscard]] std::string abi_text(std::uint32_t version);
 [[nodiscard]] std::string abi_range_text(std::uint32_t min, std::uint32_t max);
 
-// Can this machine's dynamic loader satisfy a library, and may the library ask for what it asks?
+// Checks whether this machine can satisfy what a library needs, and whether a plugin may need it.
 
 // Checks what a plugin needs, from its file alone: every needed library is a C or C++ runtime (a
 // sanitizer's only when this process runs under it) or declared in the note, no symbol of LibTorch

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Exported names, shortened to what a person can read.
+// Exported names for a message, the first few only.
 std::string exported_text(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 8;
   if (names.empty()) return "a library that exports nothing";
@@ -199,7 +199,7 @@ int seal(int descriptor, std::chrono::milliseconds patience) {
 
 SealedCopy::SealedCopy(const std::filesystem::path& path, std::string where, Backing backing)
     : where_(std::move(where)), backing_(backing) {
-  // O_NONBLOCK: a named pipe without a writer would otherwise block here for ever.
+  // O_NONBLOCK: opening a named pipe without a writer would otherwise never return.
   const Descriptor source(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (source.get() < 0) fail(where_, "open the file", errno, "check the path and its permissions");
   struct stat status {};
@@ -217,11 +217,11 @@ SealedCopy::SealedCopy(const std::filesystem::path& path, std::string where, Bac
 
 SealedCopy::~SealedCopy() { release(); }
 
-// False where memory files, or their names under /proc, are not to be had.
+// False where memory files, or their names under /proc, are not available.
 bool SealedCopy::open_memory() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   descriptor_ = ::memfd_create("mneme-plugin", kFlags | kMemoryExec);
-  // Kernels before 6.3 do not know MFD_EXEC, and need no such word to map code from it.
+  // Kernels before 6.3 do not know MFD_EXEC and map code without it.
   if (descriptor_ < 0 && errno == EINVAL) descriptor_ = ::memfd_create("mneme-plugin", kFlags);
   if (descriptor_ < 0) return false;
   load_path_ = str("/proc/self/fd/", descriptor_);

@@ -15,7 +15,7 @@
 
 namespace mneme::plugin {
 
-// A private copy of a plugin's file that nobody can change any more.
+// A private, immutable copy of a plugin's file.
 
 // Seals a memory file against every change. 0, or errno: EBUSY once it has been in use for
 // `patience`. The kernel itself may hold a page of it for a moment (compaction, swapping, access
@@ -23,13 +23,13 @@ namespace mneme::plugin {
 int seal(int descriptor, std::chrono::milliseconds patience);
 
 // Holds the bytes of a library in a sealed memory file (memfd), or, where the system offers none,
-// in a file of its own in a folder that only this user can enter. Everything that is read before
+// in a temporary file in a folder that only this user can enter. Everything that is read before
 // loading (headers, note, checksum) is read from this copy, and the loader maps this copy, so that
 // what was checked is what runs: rebuilding the original in place changes neither.
 //
 // The descriptor stays open as long as the object lives. An object whose library was mapped must
 // live to the process's end: the dynamic loader knows libraries by name and inode, and a descriptor
-// number used again would give the old library under the new name (measured).
+// number that is reused would give the old library under the new name (measured).
 class SealedCopy {
  public:
   enum class Backing { kMemory, kTemporaryFile };
@@ -104,7 +104,7 @@ struct PluginEntry {
 };
 
 // Every "*.so" file of a folder, by name. Executes nothing. Error(kPlugin) when the folder cannot
-// be read; what is wrong with a file stands in its entry.
+// be read; problems with a file are reported in its entry.
 [[nodiscard]] std::vector<PluginEntry> scan_folder(const std::filesystem::path& folder);
 
 // The same for one file.

@@ -246,7 +246,8 @@ std::string first_of(const std::vector<std::string>& lines) {
   return text;
 }
 
-// What of an experiment a resumed run depends on: paths, pins, lengths and reporting do not count.
+// The settings that a resumed run must share with the checkpoint: all but paths, pins, lengths and
+// reporting.
 config::Experiment essence(config::Experiment experiment) {
   experiment.memory.plugins.clear();
   for (config::TierConfig& tier : experiment.memory.tiers) tier.sha256.clear();

@@ -4,9 +4,9 @@
 //   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
 //   state/<name>                     slots and queues of the training state
 // Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), options
-// (JSON: those that the tiers' parameters mean something with), data position, noise position,
-// evaluations of the valid split, lines of the metrics, state (JSON: counters and generator
-// positions), precision, checksums (checkpoint_checksum.hpp).
+// (JSON: the tiers' trained options), data position, noise position, evaluations of the valid
+// split, lines of the metrics, state (JSON: counters and generator positions), precision, checksums
+// (checkpoint_checksum.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +26,7 @@
 
 namespace mneme::run {
 
-// What a checkpoint says about a run besides its tensors.
+// The metadata of a checkpoint about its run.
 struct RunProgress {
   std::int64_t step = 0;
   std::int64_t tokens = 0;
@@ -74,7 +74,7 @@ class Checkpoint {
   // values; their names are returned. Errors: Error (kUsage) listing the options or the first
   // differences; nothing has been copied then.
   std::vector<std::string> load_weights(Runtime& runtime, config::Carry carry) const;
-  // The value of one parameter on the CPU; undefined when there is none of this name.
+  // The value of one parameter on the CPU; undefined when no parameter has this name.
   [[nodiscard]] at::Tensor parameter(const std::string& name) const;
   // Error (kUsage) naming the first parameters without moments of their shape and dtype.
   void check_moments(const optim::Adam& optimizer) const;
@@ -84,12 +84,12 @@ class Checkpoint {
   [[nodiscard]] memory::StackState::Saved saved_state() const;
   // The training state. Errors as Stack::restore.
   [[nodiscard]] memory::StackState load_state(const Runtime& runtime) const;
-  // False for what write_weights wrote.
+  // False for a file that write_weights wrote.
   [[nodiscard]] bool holds_whole_run() const;
   // Error (kUsage) when it holds weights alone.
   void check_whole_run() const;
   // Error (kUsage) when it holds weights alone, and listing the settings of model, memory, data and
-  // training that differ from `experiment`'s in a way that a resumed run would notice.
+  // training that differ from `experiment`'s and would change a resumed run.
   void check_resumable(const config::Experiment& experiment) const;
 
  private:

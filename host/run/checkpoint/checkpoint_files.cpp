@@ -52,7 +52,7 @@ std::vector<std::int64_t> CheckpointFiles::steps() const {
     const std::int64_t step = step_of(name.string());
     if (step >= 0 && name == path_of(step).filename()) steps.push_back(step);
   }
-  // Taken for a run without checkpoints, it would begin again.
+  // Treated as a run without checkpoints, it would start again from the beginning.
   if (error && error != std::errc::no_such_file_or_directory) {
     throw_run({.where = folder_.string(),
                .failed = "the checkpoints cannot be listed",

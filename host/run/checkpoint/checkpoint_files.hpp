@@ -48,7 +48,7 @@ struct ChecksumReport {
     std::string expected;  // checksum
     std::string got;
   };
-  bool is_carried = false;  // the file has checksums; nothing can be told of one without
+  bool is_carried = false;  // without them damage cannot be detected
   std::vector<Damage> damage = {};
 };
 

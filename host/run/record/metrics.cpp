@@ -31,7 +31,7 @@ Json parse_line(std::string_view line, const std::filesystem::path& path, std::i
              .failed = "the line is damaged",
              .expected = "a JSON object with \"kind\" and \"step\"",
              .got = str('"', line.substr(0, kShown), line.size() > kShown ? "...\"" : "\""),
-             .hint = "restore the file, or delete the line: what it said is lost"});
+             .hint = "restore the file, or delete the line: its numbers are then lost"});
 }
 
 // Calls `use(line, json)` for each line of the file that has its end; returns the file's size.
@@ -108,7 +108,8 @@ std::vector<Scalar> scalars_of(const EvalReport& report) {
 
 EventFile& TensorBoard::file() {
   if (file_) return *file_;
-  // A run that was killed before its first checkpoint begins again at step 0, with files.
+  // A run that was killed before its first checkpoint starts again at step 0, where event files
+  // already exist.
   std::error_code ignored;
   const bool has_files = fs::exists(folder_, ignored) && !fs::is_empty(folder_, ignored);
   return file_.emplace(EventFile::create(folder_, step_ > 0 || has_files ? step_ + 1 : 0));

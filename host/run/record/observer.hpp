@@ -1,4 +1,4 @@
-// What a training run tells its caller.
+// Reports of a training run to its caller.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct EvalReport {
   bool is_best = false;  // of the valid split: its loss is lower than every earlier one
 };
 
-// Callbacks of Session::train, on its thread. What they throw ends the run.
+// Callbacks of Session::train, on its thread. An exception from one ends the run.
 class Observer {
  public:
   Observer() = default;
@@ -54,7 +54,7 @@ class Observer {
   }
 };
 
-// What a run remembers of its evaluations of the valid split.
+// Record of a run's evaluations of the valid split.
 
 // Part of RunProgress: a resumed run stops early where the uninterrupted one does.
 struct ValidRecord {

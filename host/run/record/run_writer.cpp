@@ -64,8 +64,8 @@ void write_start(const RunFolder& folder, const Runtime& runtime,
   write_file_atomic(folder.experiment_file(), config::to_toml(runtime.experiment()));
 }
 
-// Locks the folder. Without a lock of ours, what lies in a new folder is another process's: the
-// folder is removed again only when nothing does.
+// Locks the folder. Without the lock, files in a new folder belong to another process: then the
+// folder is removed only when it is empty.
 std::unique_ptr<RunLock> lock_folder(const fs::path& folder, bool is_new) {
   try {
     return std::make_unique<RunLock>(folder);
@@ -209,7 +209,7 @@ std::string text_at(const Json& json, const char* key) {
   return is_text ? json.at(key).get<std::string>() : std::string();
 }
 
-// The vocabulary has to be there, and to be the one, that run.json tells of.
+// The vocabulary must exist and match the checksum in run.json.
 VocabularySummary summarize_vocabulary(const RunFolder& folder, const Json& data) {
   VocabularySummary summary;
   try {

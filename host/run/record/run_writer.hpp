@@ -41,10 +41,11 @@ class RunWriter {
 
   [[nodiscard]] const RunFolder& folder() const { return folder_; }
 
-  // After reopen, before anything is appended: goes on from `progress`. Deletes checkpoints of
-  // later steps, cuts metrics.jsonl back, and adds to run.json what continues the run. Warns,
-  // through the log, of deleted checkpoints, of lost lines, and when machine or program differ from
-  // the run's. Error (kRun) for a damaged line of metrics.jsonl: nothing has been changed then.
+  // Called after reopening, before anything is appended: continues from `progress`. Deletes
+  // checkpoints of later steps, cuts metrics.jsonl back, and adds to run.json what continues the
+  // run. Warns, through the log, of deleted checkpoints, of lost lines, and when machine or program
+  // differ from the run's. Error (kRun) for a damaged line of metrics.jsonl: nothing has been
+  // changed then.
   void continue_from(const RunProgress& progress, const Runtime& runtime);
 
   // Append to metrics.jsonl and, with train.tensorboard, to the event file. Error (kRun).
@@ -71,7 +72,7 @@ class RunWriter {
   std::optional<TensorBoard> tensorboard_;
 };
 
-// What a run's folder says about its run, for people.
+// A summary of a run's folder, as `mneme inspect` prints it.
 
 struct CheckpointSummary {
   std::filesystem::path path = {};
@@ -111,8 +112,8 @@ struct RunSummary {
   [[nodiscard]] std::vector<std::string> damaged_parts() const;
 };
 
-// Reads all that is there, checkpoints whole. What is damaged is said in the summary; Error (kUsage
-// | kRun) only when run.json or experiment.toml cannot be read.
+// Reads everything, checkpoints entirely. Damage is reported in the summary; Error (kUsage | kRun)
+// only when run.json or experiment.toml cannot be read.
 [[nodiscard]] RunSummary summarize(const RunFolder& folder);
 [[nodiscard]] Json to_json(const RunSummary& summary);
 

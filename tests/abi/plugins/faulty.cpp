@@ -155,7 +155,7 @@ class Faulty : public mneme::Tier {
     }
   }
 
-  // What only plain C can do wrong.
+  // Mistakes that only plain C permits.
   void call_without_cplusplus(const mneme::Rows& rows) const {
     const detail::HostGroups& host = detail::groups;
     mneme_ctx* const ctx = detail::ctx();

@@ -1,5 +1,5 @@
-// A decayed mean whose trained gain means something only together with some of its options. What it
-// reports, it reports only where it holds something.
+// A decayed mean whose trained gain is valid only with some of its options (trained options). What
+// it reports, it reports only where it holds something.
 #include "mneme/plugin.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
-// What an open segment must not do: outgrow what the tier serves, or change its context from step
-// to step while somebody wants the attention mass.
+// Open segments that are refused: one longer than the tier serves, and a context that changes
+// between steps while the attention mass is wanted.
 #include "mneme/plugin.hpp"
 
 namespace {
