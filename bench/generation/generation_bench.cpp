@@ -141,7 +141,7 @@ class KeptRows final : public Way {
     return session_.feed(ids, ids.size(1) == 1 ? segment_ : kSegment);
   }
 
-  generate::Session session_;
+  generate::TokenFeeder session_;
   std::int64_t segment_;
 };
 

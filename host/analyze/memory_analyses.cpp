@@ -11,12 +11,12 @@
 
 namespace mneme::analyze {
 
-MemoryStudy::MemoryStudy(const StudyOptions& options)
+MemoryAnalysis::MemoryAnalysis(const AnalysisOptions& options)
     : attention_(options.bins),
       space_(options.stretch),
       words_(options.first_write, options.updates) {}
 
-const std::set<std::string, std::less<>>& MemoryStudy::wanted_probes() {
+const std::set<std::string, std::less<>>& MemoryAnalysis::wanted_probes() {
   static const std::set<std::string, std::less<>> names = [] {
     std::set<std::string, std::less<>> all = Trace::wanted_probes();
     all.insert(AlphaByPlace::wanted_probes().begin(), AlphaByPlace::wanted_probes().end());
@@ -26,12 +26,12 @@ const std::set<std::string, std::less<>>& MemoryStudy::wanted_probes() {
   return names;
 }
 
-void MemoryStudy::compare_with(const TargetLosses& other, std::size_t count, double threshold) {
+void MemoryAnalysis::compare_with(const TargetLosses& other, std::size_t count, double threshold) {
   better_.emplace(other, count, threshold);
 }
 
-void MemoryStudy::add(const data::Segment& segment, const std::vector<double>& nll,
-                      const std::map<std::string, at::Tensor>& probes) {
+void MemoryAnalysis::add(const data::TokenSegment& segment, const std::vector<double>& nll,
+                         const std::map<std::string, at::Tensor>& probes) {
   losses_.add(segment, nll);
   if (better_) better_->begin(segment, nll);
   alpha_.add(probes);
@@ -58,7 +58,7 @@ void check_layer(std::int64_t layer, std::int64_t layers) {
 
 // One segment's inputs of the layer, [valid, D].
 at::Tensor run_segment(run::Runtime& runtime, memory::StackState& state,
-                       const data::Segment& segment, std::int64_t layer) {
+                       const data::TokenSegment& segment, std::int64_t layer) {
   const backbone::Batch batch =
       eval::make_batch(segment, runtime.model().vocabulary(), runtime.device());
   if (segment.reset[0] != 0) state.reset(segment.reset);
@@ -91,7 +91,7 @@ at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t la
   memory::StackState state = runtime.stack().new_state(memory::Phase::kEvaluation, 1);
   std::vector<at::Tensor> rows;
   std::int64_t found = 0;
-  data::Segment segment;
+  data::TokenSegment segment;
   while (found < count && stream->next(segment)) {
     rows.push_back(run_segment(runtime, state, segment, layer));
     found += rows.back().size(0);

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "host/analyze/measures/attention.hpp"
-#include "host/analyze/measures/loss_differences.hpp"
-#include "host/analyze/measures/memory_cells.hpp"
+#include "host/analyze/measures/prediction_gains.hpp"
+#include "host/analyze/measures/token_cells.hpp"
 #include "host/analyze/trace.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/text/vocabulary.hpp"
@@ -21,35 +21,35 @@
 
 namespace mneme::analyze {
 
-struct StudyOptions {
+struct AnalysisOptions {
   std::int64_t bins = 64;        // of the attention histograms
   std::int64_t stretch = 32;     // tokens
   std::int64_t first_write = 0;  // whose words are followed
   std::int64_t updates = 5;      // that they are followed for
 };
 
-class MemoryStudy {
+class MemoryAnalysis {
  public:
   // Errors: Error (kUsage) for options out of range.
-  explicit MemoryStudy(const StudyOptions& options);
+  explicit MemoryAnalysis(const AnalysisOptions& options);
 
   // Call before the first segment: also collects the targets that this evaluation predicts better
-  // than another one (BetterPredicted). `other` must outlive this object.
+  // than another one (PredictionGains). `other` must outlive this object.
   void compare_with(const TargetLosses& other, std::size_t count, double threshold);
 
   // The probes that the analysis reads.
   [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
   // eval::Options::on_probes.
-  void add(const data::Segment& segment, const std::vector<double>& nll,
+  void add(const data::TokenSegment& segment, const std::vector<double>& nll,
            const std::map<std::string, at::Tensor>& probes);
 
   [[nodiscard]] const Trace& trace() const { return trace_; }
   [[nodiscard]] const TargetLosses& losses() const { return losses_; }
   [[nodiscard]] const AttentionHistogram& attention() const { return attention_; }
   [[nodiscard]] const TokenAttention& tokens() const { return tokens_; }
-  [[nodiscard]] const SpaceByAge& space() const { return space_; }
-  [[nodiscard]] const SpaceAfterUpdates& words() const { return words_; }
-  [[nodiscard]] const std::optional<BetterPredicted>& better() const { return better_; }
+  [[nodiscard]] const ShareByAge& space() const { return space_; }
+  [[nodiscard]] const ShareAfterUpdates& words() const { return words_; }
+  [[nodiscard]] const std::optional<PredictionGains>& better() const { return better_; }
   [[nodiscard]] const AlphaByPlace& alpha() const { return alpha_; }
   [[nodiscard]] const MassByRegion& regions() const { return regions_; }
   // True when a memory that is a signal wrote or was read.
@@ -64,9 +64,9 @@ class MemoryStudy {
   TargetLosses losses_;
   AttentionHistogram attention_;
   TokenAttention tokens_;
-  SpaceByAge space_;
-  SpaceAfterUpdates words_;
-  std::optional<BetterPredicted> better_;
+  ShareByAge space_;
+  ShareAfterUpdates words_;
+  std::optional<PredictionGains> better_;
   AlphaByPlace alpha_;
   MassByRegion regions_;
   bool has_signal_ = false;

@@ -93,7 +93,7 @@ const std::set<std::string, std::less<>>& Trace::wanted_probes() {
   return names;
 }
 
-void Trace::feed(const data::Segment& segment) {
+void Trace::feed(const data::TokenSegment& segment) {
   lanes_.resize(static_cast<std::size_t>(segment.lanes));
   for (std::size_t b = 0; b < lanes_.size(); ++b) {
     Lane& lane = lanes_[b];
@@ -106,7 +106,8 @@ void Trace::feed(const data::Segment& segment) {
   }
 }
 
-void Trace::follow(const data::Segment& segment, const std::map<std::string, at::Tensor>& probes,
+void Trace::follow(const data::TokenSegment& segment,
+                   const std::map<std::string, at::Tensor>& probes,
                    const std::function<void(const LayerView&)>& visit) {
   feed(segment);
   std::map<Place, Probes> found;
@@ -149,7 +150,7 @@ void Trace::write(const Probes& probes, LayerView& view, Known& known) const {
   const std::vector<double> places = row_of(probes.places, view.lane);
   const std::int64_t sampled = static_cast<std::int64_t>(places.size()) - rows;
   view.new_tokens = rows;
-  view.is_afresh = written[1] != 0.0;
+  view.is_first_write = written[1] != 0.0;
   const Lane& lane = lanes_[static_cast<std::size_t>(view.lane)];
   const std::int64_t first = lane.start + known.absorbed;
   known.absorbed += rows;
@@ -158,17 +159,19 @@ void Trace::write(const Probes& probes, LayerView& view, Known& known) const {
                 str("at most ", lane.tokens.size() - static_cast<std::size_t>(lane.start)),
                 str(known.absorbed), "rows that are no tokens cannot be followed");
   }
-  const std::vector<double> samples = probes.samples.defined() && !view.is_afresh
+  const std::vector<double> samples = probes.samples.defined() && !view.is_first_write
                                           ? row_of(probes.samples, view.lane)
                                           : even_samples(sampled);
-  if (sampled != static_cast<std::int64_t>(samples.size()) || (view.is_afresh && sampled != 0)) {
+  if (sampled != static_cast<std::int64_t>(samples.size()) ||
+      (view.is_first_write && sampled != 0)) {
     throw_probe(probes.place, kPlaces, "the write has another number of points",
                 str(samples.size(), " samples and ", rows, " new rows"), str(places.size()));
   }
-  view.is_afresh ? known.space.begin(places, first) : known.space.update(samples, places, first);
+  view.is_first_write ? known.space.begin(places, first)
+                      : known.space.update(samples, places, first);
 }
 
-void Trace::read(const Probes& probes, const data::Segment& segment, LayerView& view) {
+void Trace::read(const Probes& probes, const data::TokenSegment& segment, LayerView& view) {
   const std::int64_t heads = probes.mean.size(1);
   const std::int64_t valid = segment.valid[static_cast<std::size_t>(view.lane)];
   const double* const mean = probes.mean.const_data_ptr<double>();

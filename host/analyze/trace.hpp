@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "host/analyze/measures/attention.hpp"
-#include "host/analyze/measures/memory_cells.hpp"
+#include "host/analyze/measures/token_cells.hpp"
 #include "host/data/stream.hpp"
 
 namespace mneme::analyze {
@@ -38,10 +38,10 @@ struct LayerView {
   std::int64_t lane = 0;
   // The memory after this segment's write, as the segment's queries read it. Empty also when the
   // memory does not publish where it writes. Its tokens are numbers of the lane's history.
-  const MemorySpace& space;
+  const TokenCells& space;
   std::int64_t new_tokens = 0;   // rows of this segment's write; 0 = none
   std::int64_t end_token = 0;    // one past the newest token that the memory has taken in
-  bool is_afresh = false;        // this write was the first into an empty memory
+  bool is_first_write = false;   // this write was the first into an empty memory
   std::int64_t first_query = 0;  // the lane's token that query 0 stands at
   std::vector<std::vector<Density>> heads;  // [H][valid queries]; empty = nothing was read
 };
@@ -64,7 +64,7 @@ class Trace {
   // Error (kRun) naming tier, layer and probe for shapes that do not fit, for more rows than the
   // lane has tokens, and for a write without places (lanes that are written differently: one lane
   // alone always has them).
-  void follow(const data::Segment& segment, const std::map<std::string, at::Tensor>& probes,
+  void follow(const data::TokenSegment& segment, const std::map<std::string, at::Tensor>& probes,
               const std::function<void(const LayerView&)>& visit);
 
   // Every token of a lane so far, as it was fed.
@@ -79,7 +79,7 @@ class Trace {
   };
   // The state of one tier and layer in one lane.
   struct Known {
-    MemorySpace space;
+    TokenCells space;
     std::int64_t absorbed = 0;  // rows since the lane's last reset
   };
   struct Memory {
@@ -88,9 +88,9 @@ class Trace {
   };
   struct Probes;
 
-  void feed(const data::Segment& segment);
+  void feed(const data::TokenSegment& segment);
   void write(const Probes& probes, LayerView& view, Known& known) const;
-  static void read(const Probes& probes, const data::Segment& segment, LayerView& view);
+  static void read(const Probes& probes, const data::TokenSegment& segment, LayerView& view);
 
   std::vector<Lane> lanes_;
   std::map<Place, Memory> memories_;

@@ -49,7 +49,7 @@ struct SegmentScope {
   at::Tensor rider_valid{};  // [B,M] bool; undefined = all
   at::Tensor token_valid{};  // [B,T] bool; undefined = all
   ForwardOptions::Tap* tap = nullptr;
-  AttentionReach* reach = nullptr;         // gets every layer's probabilities
+  AttentionByDistance* reach = nullptr;    // gets every layer's probabilities
   std::vector<OpenLayer>* open = nullptr;  // of an open segment, by layer
   int64_t past = 0;                        // its tokens before this step
 

@@ -86,14 +86,14 @@ InitRule InitScheme::position_bias() const {
 namespace {
 
 // oneDNN copies the factors of a product; for a layer's weight the copy is small.
-constexpr int64_t kMostNumbers = 1 << 23;
+constexpr int64_t kMaxNumbers = 1 << 23;
 
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   at::ScalarType compute) {
   if (compute == at::kFloat && weight.scalar_type() == at::kFloat &&
-      weight.numel() <= kMostNumbers) {
+      weight.numel() <= kMaxNumbers) {
     return tensor::dense_linear(x.to(compute), weight, bias);
   }
   std::vector<int64_t> shape = x.sizes().vec();

@@ -161,7 +161,7 @@ bool may_break(const std::string& text, std::size_t at) {
   return text[at] == '.' && at + 1 < text.size() && is_letter(text[at + 1]) && is_letter(before);
 }
 
-std::vector<std::string> words_of(const std::string& text) {
+std::vector<std::string> choices_of(const std::string& text) {
   std::istringstream in(text);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
@@ -198,7 +198,7 @@ std::size_t text_width(const std::string& text) {
 
 std::size_t longest_word(const std::string& text) {
   std::size_t longest = 0;
-  for (const std::string& word : words_of(text)) longest = std::max(longest, text_width(word));
+  for (const std::string& word : choices_of(text)) longest = std::max(longest, text_width(word));
   return longest;
 }
 
@@ -220,7 +220,7 @@ std::vector<std::string> wrap_text(const std::string& text, std::size_t width, s
     used += text_width(piece);
     begins_line = false;
   };
-  for (const std::string& word : words_of(text)) {
+  for (const std::string& word : choices_of(text)) {
     if (!begins_line && used + 1 + text_width(word) > width) {
       next_line();
     } else if (!begins_line) {

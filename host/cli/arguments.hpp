@@ -77,8 +77,8 @@ struct MachineArguments {
 // Ranges of numbers on the command line, whose messages and help fit on a line. Not for other
 // folders. CLI11 is included: for the .cpp files that add options.
 
-inline constexpr std::int64_t kMostExtent = 1'048'576;     // of a tensor, as in an experiment
-inline constexpr std::int64_t kMostCount = 1'000'000'000;  // of steps and the like
+inline constexpr std::int64_t kMaxExtent = 1'048'576;     // of a tensor, as in an experiment
+inline constexpr std::int64_t kMaxCount = 1'000'000'000;  // of steps and the like
 
 // An integer in [least, most]: "--lanes: expected an integer in [1, 1048576], got 0".
 [[nodiscard]] CLI::Validator between(std::int64_t least, std::int64_t most);

@@ -15,13 +15,13 @@ namespace mneme::cli {
 namespace {
 
 constexpr int kUsualWidth = 80;
-constexpr int kLeastWidth = 40;
+constexpr int kMinWidth = 40;
 
 // Columns of the terminal behind a descriptor; 0 = unknown. COLUMNS has precedence.
 int width_of(int descriptor) {
   const char* const columns = std::getenv("COLUMNS");
   const int named = columns == nullptr ? 0 : std::atoi(columns);
-  if (named > 0) return std::max(kLeastWidth, named);
+  if (named > 0) return std::max(kMinWidth, named);
   winsize size{};
   if (::isatty(descriptor) != 1 || ::ioctl(descriptor, TIOCGWINSZ, &size) != 0) return 0;
   return size.ws_col;
@@ -39,7 +39,7 @@ Streams standard_streams() {
           .is_err_coloured = is_terminal && (no_color == nullptr || *no_color == '\0'),
           .err_width = is_terminal ? width_of(STDERR_FILENO) : 0,
           .out_width = static_cast<std::size_t>(out_width == 0 ? kUsualWidth
-                                                               : std::max(kLeastWidth, out_width))};
+                                                               : std::max(kMinWidth, out_width))};
 }
 
 ProgressOptions progress_options(const Streams& streams, std::string title,

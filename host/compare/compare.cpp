@@ -14,7 +14,7 @@
 #include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 
 namespace mneme::compare {
 namespace {
@@ -63,7 +63,8 @@ void add(NllSums& sums, std::size_t index, double nll, std::int64_t targets) {
 }
 
 // Adds a segment's losses [B, T] to the sums by lane and by segment.
-void add_segment(SplitResult& out, const data::Segment& segment, const std::vector<double>& nll) {
+void add_segment(SplitResult& out, const data::TokenSegment& segment,
+                 const std::vector<double>& nll) {
   const std::size_t index = out.segments.nll.size();
   add(out.segments, index, 0.0, 0);
   for (std::int64_t lane = 0; lane < segment.lanes; ++lane) {
@@ -79,7 +80,7 @@ void add_segment(SplitResult& out, const data::Segment& segment, const std::vect
   }
 }
 
-SplitResult evaluate(train::Session& session, const std::string& arm, data::Split split,
+SplitResult evaluate(train::Trainer& session, const std::string& arm, data::Split split,
                      Observer& observer) {
   SplitResult out{.split = split};
   observer.on_evaluation(arm, split, session.runtime().evaluation_segments(split));
@@ -87,7 +88,7 @@ SplitResult evaluate(train::Session& session, const std::string& arm, data::Spli
   options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
     observer.on_evaluated(segments, tokens);
   };
-  options.on_segment = [&](const data::Segment& segment, const std::vector<double>& nll) {
+  options.on_segment = [&](const data::TokenSegment& segment, const std::vector<double>& nll) {
     add_segment(out, segment, nll);
   };
   out.result = session.evaluate(split, std::move(options));
@@ -96,7 +97,7 @@ SplitResult evaluate(train::Session& session, const std::string& arm, data::Spli
 }
 
 // Trains to the end; points of the curve go to `out` and, with a folder, to its metrics.
-void train_arm(train::Session& session, const std::string& arm, SeedResult& out,
+void train_arm(train::Trainer& session, const std::string& arm, SeedResult& out,
                Observer& observer) {
   const std::int64_t every = session.experiment().train.log_every;
   observer.on_training(arm, out.seed, session.total_steps());
@@ -117,7 +118,7 @@ void train_arm(train::Session& session, const std::string& arm, SeedResult& out,
 
 // Trains and evaluates one arm from one seed; what was finished is in `out` when it throws. `first`
 // is the first arm's start from this seed, made here when empty.
-void measure(train::Session& session, const std::string& name, const Shared& shared,
+void measure(train::Trainer& session, const std::string& name, const Shared& shared,
              std::pair<std::string, Fingerprint>& first, SeedResult& out) {
   const Fingerprint start = fingerprint(session.runtime().model());
   if (first.second.empty()) first = {name, start};
@@ -153,9 +154,9 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared,
   const fs::path folder =
       free_folder(shared.options.folder, str(setup.name, "-seed", experiment.train.seed));
   try {
-    train::SessionOptions options{
+    train::TrainerOptions options{
         .runtime = runtime_options(shared), .folder = folder, .stream = {}};
-    train::Session session(experiment, std::move(options));
+    train::Trainer session(experiment, std::move(options));
     out.folder = folder;
     measure(session, setup.name, shared, first, out);
   } catch (const std::exception& error) {

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::int64_t kLanePosition = 1;  // LaneStream, first layout
 
-
 }  // namespace
 
 LaneStream::LaneStream(std::shared_ptr<const Corpus> corpus, config::Reset reset,
@@ -104,7 +103,7 @@ void LaneStream::count_epoch() {
   }
 }
 
-bool LaneStream::next(Segment& segment) {
+bool LaneStream::next(TokenSegment& segment) {
   if (options_.max_segments != 0 && index_ >= options_.max_segments) return false;
   if (is_epoch_over()) {
     if (options_.epochs != 0 && epoch_ + 1 >= options_.epochs) return false;
@@ -124,7 +123,7 @@ bool LaneStream::next(Segment& segment) {
   return true;
 }
 
-void LaneStream::fill(std::int64_t index, std::int64_t valid, Segment& segment) const {
+void LaneStream::fill(std::int64_t index, std::int64_t valid, TokenSegment& segment) const {
   const Lane& lane = lanes_[at(index)];
   segment.valid[at(index)] = valid;
   segment.reset[at(index)] = lane.reset ? 1 : 0;

@@ -28,7 +28,7 @@ class LaneStream : public Stream {
   LaneStream(std::shared_ptr<const Corpus> corpus, config::Reset reset,
              const StreamOptions& options);
 
-  bool next(Segment& segment) override;
+  bool next(TokenSegment& segment) override;
   [[nodiscard]] std::vector<std::int64_t> position() const override;
   void seek(const std::vector<std::int64_t>& position) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override { return segments_per_epoch_; }
@@ -49,7 +49,7 @@ class LaneStream : public Stream {
   // Moves past places that have no target.
   void settle(std::int64_t index, Lane& lane) const;
   [[nodiscard]] std::int64_t valid_of(std::int64_t index) const;
-  void fill(std::int64_t index, std::int64_t valid, Segment& segment) const;
+  void fill(std::int64_t index, std::int64_t valid, TokenSegment& segment) const;
   void advance(std::int64_t index, std::int64_t valid);
   void begin_epoch(std::int64_t epoch);
   [[nodiscard]] bool is_epoch_over() const;

@@ -9,12 +9,12 @@
 
 namespace mneme::data {
 
-std::int64_t Segment::target_count() const {
+std::int64_t TokenSegment::target_count() const {
   return std::count_if(targets.begin(), targets.end(),
                        [](std::int64_t target) { return target != kNoTarget; });
 }
 
-void Segment::prepare(std::int64_t lane_count, std::int64_t tokens, bool has_source) {
+void TokenSegment::prepare(std::int64_t lane_count, std::int64_t tokens, bool has_source) {
   lanes = lane_count;
   length = tokens;
   const auto rows = static_cast<std::size_t>(lane_count);

@@ -27,7 +27,7 @@ enum class Source : std::uint8_t {
 // T tokens of each of B lanes. A lane's first valid[b] positions hold tokens; the rest is padding
 // (input 0, target kNoTarget), which is never absorbed. Only a lane that is about to be reset, or
 // has come to its end, is padded; valid[b] = 0 is possible while other lanes still run.
-struct Segment {
+struct TokenSegment {
   std::int64_t lanes = 0;              // B
   std::int64_t length = 0;             // T, at least 1: the longest lane's valid count
   std::vector<std::int64_t> inputs;    // [B, T], row-major
@@ -65,7 +65,7 @@ class Stream {
   virtual ~Stream() = default;
 
   // Fills in the next segment; false, with the segment untouched, at the stream's end.
-  virtual bool next(Segment& segment) = 0;
+  virtual bool next(TokenSegment& segment) = 0;
 
   // The place as plain integers: store them and give them to seek() of an equally made stream,
   // and it continues exactly here.

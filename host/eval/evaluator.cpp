@@ -64,7 +64,7 @@ class Means {
 class DocumentDistance {
  public:
   // `corpus` may be null: no document begins inside the segment then.
-  DocumentDistance(const data::Segment& segment, std::int64_t lane, const data::Corpus* corpus)
+  DocumentDistance(const data::TokenSegment& segment, std::int64_t lane, const data::Corpus* corpus)
       : corpus_(corpus) {
     const auto b = static_cast<std::size_t>(lane);
     if (segment.document[b] < 0 || segment.offset[b] < 0) return;
@@ -109,19 +109,19 @@ class Evaluation {
     if (options.protocol.unknown_id) result_.unknown.emplace();
   }
 
-  void run(const data::Segment& segment);
+  void run(const data::TokenSegment& segment);
   Result finish();
 
  private:
-  void add_scores(const data::Segment& segment, const std::vector<double>& nll,
+  void add_scores(const data::TokenSegment& segment, const std::vector<double>& nll,
                   const at::Tensor& correct);
   void add_target(std::int64_t id, const Score& one);
-  void add_reported(const data::Segment& segment, const memory::SegmentRun& run,
+  void add_reported(const data::TokenSegment& segment, const memory::SegmentRun& run,
                     std::int64_t tokens);
   // Runs the segment once more to find the first value that is not finite. Throws Error (kRun).
-  [[noreturn]] void throw_not_finite(const data::Segment& segment, const std::string& where,
+  [[noreturn]] void throw_not_finite(const data::TokenSegment& segment, const std::string& where,
                                      const std::string& failed, double value);
-  NotFinite find_not_finite_in(const data::Segment& segment);
+  NotFinite find_not_finite_in(const data::TokenSegment& segment);
 
   backbone::Model& model_;
   memory::Stack& stack_;
@@ -139,7 +139,7 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
   return {begin, begin + flat.numel()};
 }
 
-NotFinite Evaluation::find_not_finite_in(const data::Segment& segment) {
+NotFinite Evaluation::find_not_finite_in(const data::TokenSegment& segment) {
   const backbone::Batch batch = make_batch(segment, model_.vocabulary(), stack_.backbone().device);
   if (NotFinite found = find_in_state(state_); !found.place.empty()) return found;
   memory::FiniteWatch watch;
@@ -151,7 +151,7 @@ NotFinite Evaluation::find_not_finite_in(const data::Segment& segment) {
   return find_not_finite(model_, batch, run, watch);
 }
 
-void Evaluation::throw_not_finite(const data::Segment& segment, const std::string& where,
+void Evaluation::throw_not_finite(const data::TokenSegment& segment, const std::string& where,
                                   const std::string& failed, double value) {
   const std::string place = find_not_finite_in(segment).place;
   throw_run({.where = str("segment ", segment.index, where),
@@ -167,7 +167,7 @@ void Evaluation::add_target(std::int64_t id, const Score& one) {
   if (id == options_.protocol.unknown_id) result_.unknown->add(one);
 }
 
-void Evaluation::add_scores(const data::Segment& segment, const std::vector<double>& nll,
+void Evaluation::add_scores(const data::TokenSegment& segment, const std::vector<double>& nll,
                             const at::Tensor& correct) {
   const at::Tensor hits = correct.to(at::kCPU).contiguous();
   const bool* const is_correct = hits.const_data_ptr<bool>();
@@ -190,7 +190,7 @@ void Evaluation::add_scores(const data::Segment& segment, const std::vector<doub
   }
 }
 
-void Evaluation::add_reported(const data::Segment& segment, const memory::SegmentRun& run,
+void Evaluation::add_reported(const data::TokenSegment& segment, const memory::SegmentRun& run,
                               std::int64_t tokens) {
   const auto losses = run.losses();
   for (const auto& [name, loss] : losses) {
@@ -202,7 +202,7 @@ void Evaluation::add_reported(const data::Segment& segment, const memory::Segmen
   metrics_.add(run.metrics(), tokens);
 }
 
-void Evaluation::run(const data::Segment& segment) {
+void Evaluation::run(const data::TokenSegment& segment) {
   if (segment.lanes != options_.lanes) {
     throw_run({.where = "evaluation",
                .failed = "the stream has another number of lanes than its options say",
@@ -266,7 +266,7 @@ Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stre
   backbone::set_context_window(model, stack.context_rows(memory::Phase::kEvaluation));
   const double start = clock.seconds();
   Evaluation evaluation(model, stack, options);
-  data::Segment segment;
+  data::TokenSegment segment;
   while (stream.next(segment)) evaluation.run(segment);
   Result result = evaluation.finish();
   result.seconds = clock.seconds() - start;

@@ -34,25 +34,25 @@ struct Options {
   std::vector<std::uint64_t> streams = {};  // generator streams of the lanes; empty = 0, 1, ...
 
   // Gets every layer's attention probabilities; null = none.
-  backbone::AttentionReach* reach = nullptr;
+  backbone::AttentionByDistance* reach = nullptr;
 
   // Called after every segment with the segments and targets done so far.
   std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;
   // Called after every segment with nll [B,T] in nats, row-major, 0 where there is no target.
-  std::function<void(const data::Segment& segment, const std::vector<double>& nll)> on_segment =
-      nullptr;
+  std::function<void(const data::TokenSegment& segment, const std::vector<double>& nll)>
+      on_segment = nullptr;
 
   // Named tensors that tiers are asked to publish (memory::SegmentInput), and who gets a segment's:
   // called before on_segment, with nll as there. No probe is computed while on_probes is empty.
   std::set<std::string, std::less<>> wanted_probes = {};
-  std::function<void(const data::Segment& segment, const std::vector<double>& nll,
+  std::function<void(const data::TokenSegment& segment, const std::vector<double>& nll,
                      const std::map<std::string, at::Tensor>& probes)>
       on_probes = nullptr;
 };
 
 // Runs the stream to its end in Phase::kEvaluation, from an empty memory, without gradients or
 // dropout. Sums are kept in double. Leaves the model in evaluation mode with the evaluation's
-// context window (train::Session switches back by itself). Deterministic on CPU. Errors: Error
+// context window (train::Trainer switches back by itself). Deterministic on CPU. Errors: Error
 // (kRun) for ids out of range, for a loss that is not finite, naming segment, lane and position,
 // and for a stream without targets; what Model::forward and hooks throw.
 [[nodiscard]] Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stream,

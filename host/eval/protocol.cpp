@@ -70,8 +70,8 @@ std::string context_text(const Protocol& protocol) {
 
 namespace {
 
-void check_ids(const data::Segment& segment, const std::vector<std::int64_t>& ids, const char* what,
-               std::int64_t least, std::int64_t vocabulary) {
+void check_ids(const data::TokenSegment& segment, const std::vector<std::int64_t>& ids,
+               const char* what, std::int64_t least, std::int64_t vocabulary) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= least && ids[i] < vocabulary) continue;
     const auto place = static_cast<std::int64_t>(i);
@@ -84,7 +84,7 @@ void check_ids(const data::Segment& segment, const std::vector<std::int64_t>& id
   }
 }
 
-at::Tensor to_tensor(const std::vector<std::int64_t>& ids, const data::Segment& segment,
+at::Tensor to_tensor(const std::vector<std::int64_t>& ids, const data::TokenSegment& segment,
                      at::Device device) {
   at::Tensor out = torch::empty({segment.lanes, segment.length}, at::kLong);
   std::copy(ids.begin(), ids.end(), out.mutable_data_ptr<std::int64_t>());
@@ -93,7 +93,7 @@ at::Tensor to_tensor(const std::vector<std::int64_t>& ids, const data::Segment& 
 
 }  // namespace
 
-backbone::Batch make_batch(const data::Segment& segment, std::int64_t vocabulary,
+backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocabulary,
                            at::Device device) {
   check_ids(segment, segment.inputs, "input", 0, vocabulary);
   check_ids(segment, segment.targets, "target", data::kNoTarget, vocabulary);

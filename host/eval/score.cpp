@@ -18,7 +18,7 @@ class RowStream final : public data::Stream {
   RowStream(const TokenRows& tokens, std::int64_t first, std::int64_t lanes, std::int64_t length)
       : tokens_(tokens), first_(first), lanes_(lanes), length_(length) {}
 
-  bool next(data::Segment& segment) override {
+  bool next(data::TokenSegment& segment) override {
     if (next_ >= tokens_.columns) return false;
     const std::int64_t count = std::min(length_, tokens_.columns - next_);
     segment.prepare(lanes_, count, false);
@@ -99,7 +99,7 @@ void score_rows(backbone::Model& model, memory::Stack& stack, const TokenRows& t
   run.streams.resize(static_cast<std::size_t>(lanes));
   std::iota(run.streams.begin(), run.streams.end(), static_cast<std::uint64_t>(first));
   std::int64_t done = 0;
-  run.on_segment = [&](const data::Segment& segment, const std::vector<double>& values) {
+  run.on_segment = [&](const data::TokenSegment& segment, const std::vector<double>& values) {
     for (std::int64_t b = 0; b < lanes; ++b) {
       std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(b * segment.length), segment.length,
                   nll.begin() + static_cast<std::ptrdiff_t>((first + b) * tokens.columns + done));

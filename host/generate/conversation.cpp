@@ -26,12 +26,12 @@ void prepare(backbone::Model& model, const memory::Stack& stack) {
 
 }  // namespace
 
-Session::Session(backbone::Model& model, memory::Stack& stack)
+TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack)
     : model_(model), stack_(stack), state_(stack.new_state(kPhase, 1)) {
   prepare(model, stack);
 }
 
-Session::Session(backbone::Model& model, memory::Stack& stack, const Saved& saved)
+TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, const Saved& saved)
     : model_(model), stack_(stack), state_(stack.restore(kPhase, saved.lanes, saved.state)) {
   prepare(model, stack);
   stack.restore_projections(state_, saved.state);
@@ -40,14 +40,14 @@ Session::Session(backbone::Model& model, memory::Stack& stack, const Saved& save
   tokens_ = saved.tokens;
 }
 
-Session::~Session() = default;
+TokenFeeder::~TokenFeeder() = default;
 
-std::int64_t Session::held() const {
+std::int64_t TokenFeeder::held() const {
   return std::accumulate(steps_.begin(), steps_.end(), std::int64_t{0},
                          [](std::int64_t sum, const at::Tensor& ids) { return sum + ids.size(1); });
 }
 
-at::Tensor Session::step(const at::Tensor& ids) {
+at::Tensor TokenFeeder::step(const at::Tensor& ids) {
   if (!open_) {
     memory::SegmentInput input;
     input.length = ids.size(1);
@@ -61,7 +61,7 @@ at::Tensor Session::step(const at::Tensor& ids) {
   return top.select(1, ids.size(1) - 1);
 }
 
-void Session::close() {
+void TokenFeeder::close() {
   open_->close();
   run_->commit();
   open_.reset();
@@ -69,7 +69,7 @@ void Session::close() {
   steps_.clear();
 }
 
-at::Tensor Session::feed(const at::Tensor& ids, std::int64_t segment) {
+at::Tensor TokenFeeder::feed(const at::Tensor& ids, std::int64_t segment) {
   const at::NoGradGuard no_grad;
   at::Tensor last;
   for (std::int64_t from = 0; from < ids.size(1);) {
@@ -82,7 +82,7 @@ at::Tensor Session::feed(const at::Tensor& ids, std::int64_t segment) {
   return last;
 }
 
-void Session::multiply(std::int64_t lanes) {
+void TokenFeeder::multiply(std::int64_t lanes) {
   const at::NoGradGuard no_grad;
   const std::vector<std::int64_t> all(static_cast<std::size_t>(lanes), 0);
   open_ ? open_->select(all) : state_.select(all);
@@ -92,7 +92,7 @@ void Session::multiply(std::int64_t lanes) {
   for (at::Tensor& ids : steps_) ids = ids.expand({lanes, ids.size(1)});
 }
 
-Session::Saved Session::save() const {
+TokenFeeder::Saved TokenFeeder::save() const {
   Saved saved{.state = state_.save(), .steps = steps_, .lanes = lanes(), .tokens = tokens_};
   const auto projections = stack_.save_projections(state_);
   saved.state.tensors.insert(saved.state.tensors.end(), projections.begin(), projections.end());

@@ -18,7 +18,7 @@ namespace mneme::generate {
 
 // Holds the state after the committed segments, and the open segment. Not movable, because the open
 // segment refers to the state. One thread at a time. Cannot be used after an error.
-class Session {
+class TokenFeeder {
  public:
   // The saved form: the committed state, and the open segment's tokens, split into the steps in
   // which they were fed. Feeding them in the same steps gives the same bits on the CPU.
@@ -30,12 +30,12 @@ class Session {
   };
 
   // An empty text in one lane. Both outlive the session. Puts the model into evaluation mode.
-  Session(backbone::Model& model, memory::Stack& stack);
+  TokenFeeder(backbone::Model& model, memory::Stack& stack);
   // Errors: Error (kUsage) as Stack::restore.
-  Session(backbone::Model& model, memory::Stack& stack, const Saved& saved);
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  TokenFeeder(backbone::Model& model, memory::Stack& stack, const Saved& saved);
+  ~TokenFeeder();
+  TokenFeeder(const TokenFeeder&) = delete;
+  TokenFeeder& operator=(const TokenFeeder&) = delete;
 
   [[nodiscard]] std::int64_t lanes() const { return state_.lanes(); }
   // Tokens fed, of each lane.
@@ -84,7 +84,7 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
 // Reads what write_conversation wrote. Error (kUsage) when one of the identity's values is another
 // than the file's, naming the key and both; Error (kRun) for a file that is none of these, that is
 // damaged, or whose contents contradict each other: ids outside the vocabulary, steps that do not
-// add up to the open segment. Session checks the memory's state.
+// add up to the open segment. TokenFeeder checks the memory's state.
 [[nodiscard]] Generator::Saved read_conversation(const std::filesystem::path& path,
                                                  const Identity& identity, std::int64_t vocabulary);
 

@@ -44,7 +44,7 @@ Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options
     check_segment(key, segment, stack.longest_segment(memory::Phase::kEvaluation),
                   "the memory can serve");
   }
-  session_ = std::make_unique<Session>(model_, stack_);
+  session_ = std::make_unique<TokenFeeder>(model_, stack_);
 }
 
 void Generator::check_one_sample(const char* what) const {
@@ -72,11 +72,11 @@ void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
                  .expected = str("0 to ", model_.vocabulary() - 1),
                  .got = str(ids[i])});
   }
-  if (stack_.is_empty() && !ids.empty()) check_reach(static_cast<std::int64_t>(ids.size()));
+  if (stack_.is_empty() && !ids.empty()) check_prompt_fits(static_cast<std::int64_t>(ids.size()));
 }
 
 // Without a memory the first draw sees the open segment, while it stays open under both lengths.
-void Generator::check_reach(std::int64_t ids) const {
+void Generator::check_prompt_fits(std::int64_t ids) const {
   const std::int64_t reach = std::min(options_.prompt_segment, options_.segment);
   const std::int64_t all = open_tokens() + ids;
   if (all <= reach) return;
@@ -166,7 +166,7 @@ Generator::Saved Generator::save() const {
 }
 
 void Generator::restore(const Saved& saved) {
-  session_ = std::make_unique<Session>(model_, stack_, saved.session);
+  session_ = std::make_unique<TokenFeeder>(model_, stack_, saved.session);
   pending_ = saved.pending ? row_of({*saved.pending}).to(stack_.backbone().device) : at::Tensor();
 }
 

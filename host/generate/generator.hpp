@@ -86,13 +86,13 @@ class Generator {
 
   // The saved form of a conversation.
   struct Saved {
-    Session::Saved session;
+    TokenFeeder::Saved session;
     std::optional<std::int32_t> pending;  // the newest token, not fed yet
     std::uint64_t seed = 1;
   };
   // One sample only: Error (kUsage) for several.
   [[nodiscard]] Saved save() const;
-  // Replaces the present text; the options' seed and segments stay. Errors as Session's
+  // Replaces the present text; the options' seed and segments stay. Errors as TokenFeeder's
   // constructor.
   void restore(const Saved& saved);
 
@@ -100,14 +100,14 @@ class Generator {
   [[nodiscard]] std::int64_t pending_count() const { return pending_.defined() ? 1 : 0; }
   void check_one_sample(const char* what) const;
   void check_ids(const std::vector<std::int32_t>& ids) const;
-  void check_reach(std::int64_t ids) const;
+  void check_prompt_fits(std::int64_t ids) const;
   [[nodiscard]] at::Tensor drawn(const at::Tensor& logp) const;
 
   backbone::Model& model_;
   memory::Stack& stack_;
   Options options_;
   bool has_own_chunk_;  // options.prompt_segment was given: --segment does not change it
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<TokenFeeder> session_;
   at::Tensor pending_;  // i64 [B,1] on the model's device: the newest token; undefined = none yet
 };
 

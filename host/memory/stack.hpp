@@ -271,7 +271,7 @@ struct Reported {
 class SegmentRun {
  public:
   // Runs `begin` of every tier. Training when the state's phase is training, also without gradient:
-  // segments that only fill the memory (train::Session).
+  // segments that only fill the memory (train::Trainer).
   SegmentRun(Stack& stack, StackState& state, const SegmentInput& input);
   ~SegmentRun();
   SegmentRun(const SegmentRun&) = delete;

@@ -22,7 +22,7 @@ struct Word {
   const char* text;
 };
 
-std::vector<std::string> words_of(uint64_t bits, std::span<const Word> words) {
+std::vector<std::string> choices_of(uint64_t bits, std::span<const Word> words) {
   std::vector<std::string> out;
   for (const Word& word : words) {
     if ((bits & word.bit) != 0) out.emplace_back(word.text);
@@ -86,7 +86,7 @@ class Outliner {
     out.dtype = ops::dtype_name(ops::dtype_code_of(full.main().scalar_type()));
     if (decl.capacity != 0) out.bytes = copies(decl.is_model_scope) * full.bytes();
     out.rows = kRows.at(static_cast<std::size_t>(decl.kind));
-    out.attributes = words_of(decl.attributes, kAttributes);
+    out.attributes = choices_of(decl.attributes, kAttributes);
     out.start_rows = decl.start_rows;
     out.capacity = decl.capacity;
     return out;
@@ -116,9 +116,9 @@ InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
   for (std::size_t i = 0; i < instance.slots.size(); ++i) out.slots.push_back(outliner.slot(i));
   for (const QueueDecl& decl : instance.queues) out.queues.push_back(outliner.queue(decl));
   out.absorbs = kAbsorbs.at(traits.absorb);
-  out.reads_at = words_of(traits.sites, kSites);
+  out.reads_at = choices_of(traits.sites, kSites);
   out.wants = wants_of(traits);
-  out.behaviour = words_of(traits.flags, kBehaviour);
+  out.behaviour = choices_of(traits.flags, kBehaviour);
   out.context_rows = traits.context_rows;
   out.read_rows = traits.read_rows;
   out.max_segment = traits.max_segment;

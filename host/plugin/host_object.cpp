@@ -33,7 +33,7 @@ namespace {
 // of a new text sees after it that the serial is another one (release, acquire): it read no one
 // text. All of it is constant-initialised and never destroyed, so that it works during the whole
 // life of the process.
-constexpr std::size_t kWords = RunningCall::kMostText / sizeof(uint64_t);
+constexpr std::size_t kWords = RunningCall::kMaxText / sizeof(uint64_t);
 constinit std::atomic<uint64_t> g_calls{0};
 constinit std::atomic<uint64_t> g_serial{0};
 constinit std::atomic<std::size_t> g_size{0};
@@ -41,11 +41,13 @@ constinit std::array<std::atomic<uint64_t>, kWords> g_words{};
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "read in signal handlers");
 
-std::size_t words_of(std::size_t size) { return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t); }
+std::size_t choices_of(std::size_t size) {
+  return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+}
 
 void publish(const RunningCall::Text& text, uint64_t serial) noexcept {
   g_serial.store(0, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < words_of(text.size); ++i) {
+  for (std::size_t i = 0; i < choices_of(text.size); ++i) {
     uint64_t word = 0;
     std::memcpy(&word, text.characters.data() + i * sizeof word, sizeof word);
     g_words[i].store(word, std::memory_order_release);
@@ -106,8 +108,8 @@ RunningCall::Text RunningCall::text() noexcept {
   Text text;
   const uint64_t before = serial();
   if (before == 0) return text;
-  const std::size_t size = std::min(g_size.load(std::memory_order_acquire), kMostText);
-  for (std::size_t i = 0; i < words_of(size); ++i) {
+  const std::size_t size = std::min(g_size.load(std::memory_order_acquire), kMaxText);
+  for (std::size_t i = 0; i < choices_of(size); ++i) {
     const uint64_t word = g_words[i].load(std::memory_order_acquire);
     std::memcpy(text.characters.data() + i * sizeof word, &word, sizeof word);
   }

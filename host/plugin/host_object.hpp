@@ -63,7 +63,7 @@ class CallError : public std::runtime_error {
 // tenth of a microsecond.
 class RunningCall {
  public:
-  static constexpr std::size_t kMostText = 256;  // longer texts are cut
+  static constexpr std::size_t kMaxText = 256;  // longer texts are cut
 
   // A hook; layer -1: it has none. Text as in errors: "plugin P, tier 0, hook read, layer 1".
   RunningCall(std::string_view plugin, int64_t tier, std::string_view hook, int64_t layer) noexcept;
@@ -78,7 +78,7 @@ class RunningCall {
   static uint64_t serial() noexcept;
   // Its text; "" = none runs, or the text is just being changed. Any thread, any signal handler.
   struct Text {
-    std::array<char, kMostText> characters{};
+    std::array<char, kMaxText> characters{};
     std::size_t size = 0;
     [[nodiscard]] std::string_view view() const noexcept { return {characters.data(), size}; }
   };

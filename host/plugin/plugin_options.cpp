@@ -25,9 +25,9 @@ static_assert(offsetof(mneme_option, choices) + sizeof(const char*) == kOptionSi
               "the fields of ABI 0.1 stay where they are");
 
 constexpr std::uint32_t kMaxOptionBytes = 64 * 1024;
-constexpr std::uint32_t kMostOptions = 1024;
+constexpr std::uint32_t kMaxOptions = 1024;
 constexpr std::size_t kMaxOptionText = 4096;
-constexpr std::size_t kMostKey = 64;
+constexpr std::size_t kMaxKey = 64;
 
 [[noreturn]] void refuse_schema(const std::string& where, const std::string& failed,
                                 const std::string& expected, const std::string& got) {
@@ -68,7 +68,7 @@ mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::s
     refuse_schema(where, name, "a readable mneme_option", "an address that cannot be read");
   }
   option.struct_size = sizeof(option);
-  const auto key = read_plugin_text(option.key, kMostKey);
+  const auto key = read_plugin_text(option.key, kMaxKey);
   if (!key || !is_key(*key)) {
     refuse_schema(where, name + " has a bad key",
                   "small letters, digits and '_', starting with a letter",
@@ -234,9 +234,8 @@ std::vector<mneme_option> read_options(const mneme_plugin& table, const std::str
   if (table.options == nullptr) {
     refuse_schema(where, "no array", str(table.option_count, " options"), "NULL");
   }
-  if (table.option_count > kMostOptions) {
-    refuse_schema(where, "too many options", str("at most ", kMostOptions),
-                  str(table.option_count));
+  if (table.option_count > kMaxOptions) {
+    refuse_schema(where, "too many options", str("at most ", kMaxOptions), str(table.option_count));
   }
   const std::uint32_t stride = table.option_stride;
   if (stride < kOptionSizeV1 || stride > kMaxOptionBytes || stride % 8 != 0) {

@@ -79,7 +79,7 @@ std::int64_t softmax_bytes(const config::Experiment& e, const Extents& x, std::i
 
 std::string count_text(std::int64_t count) { return format_count(static_cast<double>(count)); }
 
-void add_model(MemoryEstimate& out, const config::Experiment& e, const ModelSizes& sizes) {
+void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& sizes) {
   const std::int64_t size = e.train.precision == config::Precision::kF64 ? 8 : 4;
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
   const std::string numbers = str(count_text(count), " numbers of ", size, " bytes");
@@ -88,7 +88,7 @@ void add_model(MemoryEstimate& out, const config::Experiment& e, const ModelSize
   out.uses.push_back({"optimiser moments", 2 * count * size, "two for each parameter", kModelKeys});
 }
 
-void add_activations(MemoryEstimate& out, const config::Experiment& e, const ModelSizes& sizes) {
+void add_activations(Footprint& out, const config::Experiment& e, const ModelSizes& sizes) {
   const Extents x = training_extents(e, sizes);
   const std::int64_t segments = e.train.bptt_segments;
   out.uses.push_back(
@@ -110,15 +110,17 @@ void add_activations(MemoryEstimate& out, const config::Experiment& e, const Mod
 
 }  // namespace
 
-std::int64_t MemoryEstimate::total() const {
-  return std::accumulate(uses.begin(), uses.end(), std::int64_t{0},
-                         [](std::int64_t sum, const MemoryUse& use) { return sum + use.bytes; });
+std::int64_t Footprint::total() const {
+  return std::accumulate(
+      uses.begin(), uses.end(), std::int64_t{0},
+      [](std::int64_t sum, const FootprintPart& use) { return sum + use.bytes; });
 }
 
-std::vector<MemoryUse> MemoryEstimate::largest() const {
-  std::vector<MemoryUse> out = uses;
-  std::stable_sort(out.begin(), out.end(),
-                   [](const MemoryUse& a, const MemoryUse& b) { return a.bytes > b.bytes; });
+std::vector<FootprintPart> Footprint::largest() const {
+  std::vector<FootprintPart> out = uses;
+  std::stable_sort(out.begin(), out.end(), [](const FootprintPart& a, const FootprintPart& b) {
+    return a.bytes > b.bytes;
+  });
   return out;
 }
 
@@ -129,8 +131,8 @@ std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
   return one + (lanes - 1) * (two - one);  // slots without lanes count once
 }
 
-MemoryEstimate estimate_memory(const config::Experiment& experiment, const ModelSizes& sizes) {
-  MemoryEstimate out;
+Footprint training_footprint(const config::Experiment& experiment, const ModelSizes& sizes) {
+  Footprint out;
   add_model(out, experiment, sizes);
   const Extents x = training_extents(experiment, sizes);
   const std::int64_t rows = sizes.context_rows * x.lanes * x.layers * x.width * x.value_bytes;
@@ -141,7 +143,7 @@ MemoryEstimate estimate_memory(const config::Experiment& experiment, const Model
   return out;
 }
 
-MemoryEstimate estimate_memory(const Runtime& runtime) {
+Footprint training_footprint(const Runtime& runtime) {
   const config::Experiment& e = runtime.experiment();
   ModelSizes sizes;
   sizes.vocabulary = runtime.model().vocabulary();
@@ -152,31 +154,31 @@ MemoryEstimate estimate_memory(const Runtime& runtime) {
   }
   sizes.context_rows = runtime.stack().context_rows(memory::Phase::kTraining);
   sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kTraining);
-  MemoryEstimate out = estimate_memory(e, sizes);
+  Footprint out = training_footprint(e, sizes);
   out.is_cuda = runtime.device().is_cuda();
   return out;
 }
 
-MemoryEstimate estimate_memory(const config::Experiment& experiment, std::int64_t vocabulary) {
+Footprint training_footprint(const config::Experiment& experiment, std::int64_t vocabulary) {
   ModelSizes sizes;
   sizes.vocabulary = vocabulary;
   for (const backbone::Parameter& parameter : backbone_outline(experiment, vocabulary)) {
     sizes.backbone_parameters += parameter.tensor.numel();
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
-  return estimate_memory(experiment, sizes);
+  return training_footprint(experiment, sizes);
 }
 
-MemoryEstimate estimate_evaluation(const config::Experiment& e, const ModelSizes& sizes,
-                                   config::Precision precision, std::int64_t lanes,
-                                   std::int64_t tokens) {
+Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& sizes,
+                               config::Precision precision, std::int64_t lanes,
+                               std::int64_t tokens) {
   const std::int64_t rows = sizes.context_rows;
   const Extents x = extents_of(e, lanes, tokens, sizes, precision);
   const std::int64_t held = rows * x.lanes * x.layers;
   const std::int64_t scores = x.lanes * x.tokens * x.heads * x.columns * x.score_bytes;
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
   const char* const keys = "eval.lanes, eval.segment or the memory's rows (eval_rows)";
-  MemoryEstimate out;
+  Footprint out;
   out.uses = {
       {"parameters", count * x.value_bytes, count_text(count) + " numbers", kModelKeys},
       {"memory state",
@@ -193,7 +195,7 @@ MemoryEstimate estimate_evaluation(const config::Experiment& e, const ModelSizes
   return out;
 }
 
-MemoryEstimate estimate_evaluation(const Runtime& runtime) {
+Footprint evaluation_footprint(const Runtime& runtime) {
   const config::EvalConfig& eval = runtime.experiment().eval;
   ModelSizes sizes;
   sizes.vocabulary = runtime.model().vocabulary();
@@ -201,17 +203,17 @@ MemoryEstimate estimate_evaluation(const Runtime& runtime) {
   sizes.memory_parameters = runtime.memory_parameter_count();
   sizes.context_rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
   sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kEvaluation);
-  MemoryEstimate out = estimate_evaluation(runtime.experiment(), sizes, runtime.precision(),
-                                           eval.lanes, eval.segment);
+  Footprint out = evaluation_footprint(runtime.experiment(), sizes, runtime.precision(), eval.lanes,
+                                       eval.segment);
   out.is_cuda = runtime.device().is_cuda();
   return out;
 }
 
-Json to_json(const MemoryEstimate& estimate) {
+Json to_json(const Footprint& estimate) {
   Json json;
   json["bytes"] = estimate.total();
   json["uses"] = Json::array();
-  for (const MemoryUse& use : estimate.uses) {
+  for (const FootprintPart& use : estimate.uses) {
     json["uses"].push_back({{"name", use.name}, {"bytes", use.bytes}, {"formula", use.formula}});
   }
   return json;
@@ -236,20 +238,20 @@ bool is_out_of_memory(const std::exception& error) {
   return false;
 }
 
-std::string consumers_text(const MemoryEstimate& estimate) {
+std::string consumers_text(const Footprint& estimate) {
   const auto size = [](std::int64_t bytes) {
     return "about " + human_bytes(static_cast<std::uint64_t>(bytes));
   };
-  const std::vector<MemoryUse> largest = estimate.largest();
+  const std::vector<FootprintPart> largest = estimate.largest();
   std::string text = size(estimate.total()) + " in all:";
   for (std::size_t i = 0; i < std::min(kShownConsumers, largest.size()); ++i) {
-    const MemoryUse& use = largest[i];
+    const FootprintPart& use = largest[i];
     text += str("\n  ", use.name, ": ", size(use.bytes), " (", use.formula, "); lower ", use.keys);
   }
   return text + '\n';
 }
 
-void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,
+void throw_out_of_memory(const std::string& where, const Footprint& estimate,
                          const std::exception& error) {
   const std::string_view text = error.what();
   ErrorText message{
@@ -325,9 +327,9 @@ double evaluation_tokens(const config::EvalConfig& eval, const data::Dataset& da
 }
 
 void check(const std::string& where, const RuntimeOptions& options,
-           const std::function<MemoryEstimate()>& outline) {
+           const std::function<Footprint()>& outline) {
   if (!options.free_memory || !options.device.is_cpu()) return;
-  std::optional<MemoryEstimate> estimate;
+  std::optional<Footprint> estimate;
   try {
     estimate = outline();
   } catch (const std::exception&) {
@@ -339,26 +341,25 @@ void check(const std::string& where, const RuntimeOptions& options,
 
 }  // namespace
 
-MemoryEstimate outline_training(const config::Experiment& experiment,
-                                const RuntimeOptions& options) {
+Footprint outline_training(const config::Experiment& experiment, const RuntimeOptions& options) {
   const config::TrainConfig& train = experiment.train;
-  return estimate_memory(
+  return training_footprint(
       experiment, outline_sizes(experiment, options, train.precision, memory::Phase::kTraining,
                                 train.lanes, training_tokens(train)));
 }
 
-MemoryEstimate outline_evaluation(const config::Experiment& experiment,
-                                  const RuntimeOptions& options, const EvaluationExtents& extents) {
+Footprint outline_evaluation(const config::Experiment& experiment, const RuntimeOptions& options,
+                             const EvaluationExtents& extents) {
   const config::EvalConfig& eval = experiment.eval;
   const config::Precision precision = options.precision.value_or(eval.precision);
   const std::int64_t lanes = extents.lanes > 0 ? extents.lanes : eval.lanes;
   const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
                                          lanes, evaluation_tokens(eval, *options.dataset, extents));
-  return estimate_evaluation(experiment, sizes, precision, lanes,
-                             extents.tokens > 0 ? extents.tokens : eval.segment);
+  return evaluation_footprint(experiment, sizes, precision, lanes,
+                              extents.tokens > 0 ? extents.tokens : eval.segment);
 }
 
-void check_fits(const std::string& where, const MemoryEstimate& estimate, const FreeMemory& free) {
+void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free) {
   if (estimate.total() <= free.bytes) return;
   throw_usage(
       {.where = where,

@@ -14,20 +14,20 @@
 namespace mneme::run {
 
 // One consumer of memory.
-struct MemoryUse {
+struct FootprintPart {
   std::string name;  // "parameters", "gradients", "optimiser moments", "memory state", ...
   std::int64_t bytes = 0;
   std::string formula;  // how it was counted, with numbers
   std::string keys;     // what to lower: "train.lanes, train.segment"
 };
 
-struct MemoryEstimate {
-  std::vector<MemoryUse> uses;
+struct Footprint {
+  std::vector<FootprintPart> uses;
   bool is_cuda = false;
 
   [[nodiscard]] std::int64_t total() const;
   // The uses, the largest first.
-  [[nodiscard]] std::vector<MemoryUse> largest() const;
+  [[nodiscard]] std::vector<FootprintPart> largest() const;
 };
 
 // Numbers that the estimate starts from.
@@ -50,22 +50,21 @@ struct ModelSizes {
 // to 7 D, 4 H d, 2 H d (R + T) / T, ff, and H (R + T) probabilities), the logits of the softmax,
 // and the temporaries of the largest backward pass; what hooks of memories keep is not known and
 // not counted. docs/training.md compares it with measured peaks.
-[[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
-                                             const ModelSizes& sizes);
+[[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
+                                           const ModelSizes& sizes);
 // Peak bytes of an evaluation with these lanes and tokens a segment: parameters, the memory's slots
 // and its rows with their keys and values, the tensors of one layer, and logits.
-[[nodiscard]] MemoryEstimate estimate_evaluation(const config::Experiment& experiment,
-                                                 const ModelSizes& sizes,
-                                                 config::Precision precision, std::int64_t lanes,
-                                                 std::int64_t tokens);
+[[nodiscard]] Footprint evaluation_footprint(const config::Experiment& experiment,
+                                             const ModelSizes& sizes, config::Precision precision,
+                                             std::int64_t lanes, std::int64_t tokens);
 // The same for a runtime that exists, with the lanes and the segment of [eval].
-[[nodiscard]] MemoryEstimate estimate_evaluation(const Runtime& runtime);
+[[nodiscard]] Footprint evaluation_footprint(const Runtime& runtime);
 // The same as the first for a runtime that exists.
-[[nodiscard]] MemoryEstimate estimate_memory(const Runtime& runtime);
+[[nodiscard]] Footprint training_footprint(const Runtime& runtime);
 // For a backbone whose allocation failed: without its memory tiers.
-[[nodiscard]] MemoryEstimate estimate_memory(const config::Experiment& experiment,
-                                             std::int64_t vocabulary);
-[[nodiscard]] Json to_json(const MemoryEstimate& estimate);
+[[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
+                                           std::int64_t vocabulary);
+[[nodiscard]] Json to_json(const Footprint& estimate);
 
 // The backbone's parameters without storage (device meta): names, shapes, which are decayed.
 [[nodiscard]] std::vector<backbone::Parameter> backbone_outline(
@@ -76,10 +75,10 @@ struct ModelSizes {
 [[nodiscard]] bool is_out_of_memory(const std::exception& error);
 // The three largest consumers with their sizes, formulas and keys, a line each, below "about <all>
 // in all".
-[[nodiscard]] std::string consumers_text(const MemoryEstimate& estimate);
+[[nodiscard]] std::string consumers_text(const Footprint& estimate);
 // Error (kRun, or kDevice on CUDA) that names the largest consumers and the keys to lower; `error`
 // is what failed.
-[[noreturn]] void throw_out_of_memory(const std::string& where, const MemoryEstimate& estimate,
+[[noreturn]] void throw_out_of_memory(const std::string& where, const Footprint& estimate,
                                       const std::exception& error);
 
 // Refuses a model that does not fit into the free memory before it is allocated: a system that runs
@@ -94,16 +93,16 @@ struct EvaluationExtents {
 
 // Estimates from outlines (device meta: shapes without values). `options` need a dataset and a
 // loader. A memory holds no more rows than a lane has tokens. Errors as Runtime gives them.
-[[nodiscard]] MemoryEstimate outline_training(const config::Experiment& experiment,
-                                              const RuntimeOptions& options);
-[[nodiscard]] MemoryEstimate outline_evaluation(const config::Experiment& experiment,
-                                                const RuntimeOptions& options,
-                                                const EvaluationExtents& extents = {});
+[[nodiscard]] Footprint outline_training(const config::Experiment& experiment,
+                                         const RuntimeOptions& options);
+[[nodiscard]] Footprint outline_evaluation(const config::Experiment& experiment,
+                                           const RuntimeOptions& options,
+                                           const EvaluationExtents& extents = {});
 
 // Error (kUsage) with the three largest consumers and the keys to lower when the estimate is more
 // than what is free. The estimate (memory_estimate.hpp) is a lower bound, so a model that is
 // refused does not fit.
-void check_fits(const std::string& where, const MemoryEstimate& estimate, const FreeMemory& free);
+void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free);
 
 // Both together, on the CPU, when options.free_memory says something. What else is wrong with the
 // experiment is left to Runtime.

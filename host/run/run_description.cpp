@@ -247,7 +247,7 @@ Json to_json(const std::vector<RunDifference>& differences) {
   return json;
 }
 
-void say_differences(const std::string& where, const std::vector<RunDifference>& differences) {
+void log_differences(const std::string& where, const std::vector<RunDifference>& differences) {
   for (const RunDifference& one : differences) {
     log(one.is_chosen ? LogLevel::kInfo : LogLevel::kWarning, str(where, ": ", one.text()));
   }

@@ -59,7 +59,7 @@ struct RunDifference {
 [[nodiscard]] Json to_json(const std::vector<RunDifference>& differences);
 // Logs a line for each: those that were chosen at level info, others as warnings. `where` names the
 // run.
-void say_differences(const std::string& where, const std::vector<RunDifference>& differences);
+void log_differences(const std::string& where, const std::vector<RunDifference>& differences);
 
 // The vocabulary's checksum against that of run.json (`info`). Error (kUsage) naming both when they
 // differ: ids would mean other symbols than those that were trained. Without a record, which runs

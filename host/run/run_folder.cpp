@@ -182,9 +182,9 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
     with_data.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   check_evaluation_fits(experiment, with_data);
   const std::string name = folder.path().string();
-  say_differences(name, data_differences(folder.raw_info(), with_data.dataset->describe()));
+  log_differences(name, data_differences(folder.raw_info(), with_data.dataset->describe()));
   auto runtime = std::make_unique<Runtime>(experiment, with_data);
-  say_differences(name, plugin_differences(checkpoint.plugins(), runtime->stack().identities()));
+  log_differences(name, plugin_differences(checkpoint.plugins(), runtime->stack().identities()));
   static_cast<void>(checkpoint.load_weights(*runtime, experiment.memory.carry));
   return runtime;
 }

@@ -122,7 +122,7 @@ eval::Result Runtime::evaluate(data::Split split, eval::Options options) {
     return eval::evaluate(*model_, *stack_, *stream, options);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
-    throw_out_of_memory(str("evaluation of ", data::to_word(split)), estimate_evaluation(*this),
+    throw_out_of_memory(str("evaluation of ", data::to_word(split)), evaluation_footprint(*this),
                         error);
   }
 }

@@ -34,7 +34,7 @@ struct RuntimeOptions {
   // Checkpoint::load_weights, load_initial_weights or copy_parameters fill it. The first two draw
   // what their source lacks.
   bool weights_follow = false;
-  // Source of the free memory; Session and Sweep refuse a model that is estimated to need more
+  // Source of the free memory; Trainer and Sweep refuse a model that is estimated to need more
   // (memory_check.hpp). Empty: nothing is checked.
   FreeMemorySource free_memory = nullptr;
 };

@@ -49,7 +49,7 @@ std::vector<std::string> Sweep::load(const config::MemoryConfig& memory) {
 void Sweep::note_differences() {
   differences_ = plugin_differences(checkpoint_.plugins(), runtime_->stack().identities());
   for (const RunDifference& one : differences_) {
-    if (said_.insert(one.text()).second) say_differences(checkpoint_.path().string(), {one});
+    if (said_.insert(one.text()).second) log_differences(checkpoint_.path().string(), {one});
   }
 }
 

@@ -35,14 +35,14 @@ const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
 // Below both limits oneDNN's 10 microseconds a call do not pay off. With few rows the time is that
 // of reading the other factor, which oneDNN does faster too: 20 GB/s to MKL's 11 to 17, on the same
 // EPYC.
-constexpr int64_t kLeastMultiplyAdds = 1 << 21;
-constexpr int64_t kLeastNumbers = 1 << 17;
+constexpr int64_t kMinMultiplyAdds = 1 << 21;
+constexpr int64_t kMinNumbers = 1 << 17;
 
 bool pays(const at::Tensor& a, const at::Tensor& b, int64_t multiply_adds) {
   const auto fits = [](const at::Tensor& t) {
     return t.device().is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
   };
-  const bool is_large = multiply_adds >= kLeastMultiplyAdds || b.numel() >= kLeastNumbers;
+  const bool is_large = multiply_adds >= kMinMultiplyAdds || b.numel() >= kMinNumbers;
   return is_large && fits(a) && fits(b) && onednn_linear().has_value();
 }
 

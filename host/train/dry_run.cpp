@@ -137,7 +137,7 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   sizes.memory_parameters = plan.memory_count();
   sizes.state_bytes =
       run::fresh_state_bytes(*stack, memory::Phase::kTraining, experiment.train.lanes);
-  plan.estimate = run::estimate_memory(experiment, sizes);
+  plan.estimate = run::training_footprint(experiment, sizes);
 }
 
 // The steps worth a line: first and last, the warm-up's end, quarters, changes of accumulation.
@@ -244,7 +244,7 @@ std::string bad_parameter(const run::Runtime& runtime) {
 }
 
 eval::NotFinite run_segment(run::Runtime& runtime, memory::StackState& state,
-                            const data::Segment& segment) {
+                            const data::TokenSegment& segment) {
   const backbone::Batch batch =
       eval::make_batch(segment, runtime.model().vocabulary(), runtime.device());
   if (std::find(segment.reset.begin(), segment.reset.end(), 1) != segment.reset.end()) {
@@ -264,7 +264,7 @@ eval::NotFinite run_segment(run::Runtime& runtime, memory::StackState& state,
 }  // namespace
 
 eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
-                                const std::vector<data::Segment>& segments) {
+                                const std::vector<data::TokenSegment>& segments) {
   const at::NoGradGuard no_grad;
   if (std::string found = bad_parameter(runtime); !found.empty()) return {found};
   if (eval::NotFinite found = eval::find_in_state(state); !found.place.empty()) return found;

@@ -41,7 +41,7 @@ struct TrainingPlan {
   std::string vocabulary_source;                      // for people: "the training data", "the task"
   std::vector<optim::TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
-  run::MemoryEstimate estimate;
+  run::Footprint estimate;
   // The free memory of this machine, for the printed plan; set by the caller.
   std::optional<FreeMemory> free;
   // Absent when epochs are asked for and the data are not there.
@@ -62,7 +62,7 @@ struct TrainingPlan {
 
 // Checks the experiment as a training would: data (when data.train is there), plugins, model,
 // groups of parameters. Without the data the vocabulary must be known: data.vocabulary_size, a
-// saved vocabulary, bytes, or a generated task. Errors as Session gives them; Error (kUsage) when
+// saved vocabulary, bytes, or a generated task. Errors as Trainer gives them; Error (kUsage) when
 // the vocabulary is not known.
 [[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment);
 [[nodiscard]] Json to_json(const TrainingPlan& plan);
@@ -75,7 +75,7 @@ struct TrainingPlan {
 // when every forward pass is finite: then only a gradient is not finite. `state` and the model's
 // noise position are the step's first ones; both are changed.
 [[nodiscard]] eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
-                                              const std::vector<data::Segment>& segments);
+                                              const std::vector<data::TokenSegment>& segments);
 
 // Checks an experiment file and fills in every default.
 

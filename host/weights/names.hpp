@@ -21,8 +21,9 @@ std::string name_of_official(const std::string& official);
 
 // The parameter that an official name means in `model`, tied tensors resolved; nullptr when there
 // is none.
-const backbone::Parameter* find_official(const backbone::Model& model, const config::ModelConfig& config,
-                               const std::string& official);
+const backbone::Parameter* find_official(const backbone::Model& model,
+                                         const config::ModelConfig& config,
+                                         const std::string& official);
 
 // The names under which an official state dict holds our parameter `name` of such a model: its own,
 // then those of the tensors tied to it, which the official state dict lists again. Empty when the

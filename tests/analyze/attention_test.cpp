@@ -35,7 +35,7 @@ TEST(Density, EvenEdgesEndAtOne) { EXPECT_THAT(even_edges(4), ElementsAre(0, 0.2
 // of a query at 1 lies outside.
 TEST(AttentionHistogram, AveragesOverQueries) {
   AttentionHistogram histogram(4);
-  const MemorySpace none;
+  const TokenCells none;
   histogram.add(reading(none, {{narrow(0.1), narrow(0.3), narrow(0.35)}, {narrow(1.0)}}));
   histogram.add(reading(none, {{narrow(0.9)}, {narrow(0.6)}}));
   const auto heads = histogram.heads();
@@ -57,12 +57,12 @@ TEST(AttentionHistogram, RefusesNoBins) {
 
 // Token 1 has two cells, [0, .375] and [.375, .625], token 2 [.625, .875], token 3 the rest.
 TEST(TokenAttention, SumsTheMassOfAllCellsOfAToken) {
-  MemorySpace space;
+  TokenCells space;
   space.begin(std::vector<double>{0.25, 0.75}, 0);
   space.update(even_samples(2), std::vector<double>{0.25, 0.5, 0.75, 1.0}, 2);
   TokenAttention attention;
   attention.add(reading(space, {{narrow(0.1), narrow(0.5), narrow(0.7)}, {narrow(0.95)}}));
-  attention.add(reading(MemorySpace(), {{narrow(0.1)}, {narrow(0.1)}}));  // no map: left out
+  attention.add(reading(TokenCells(), {{narrow(0.1)}, {narrow(0.1)}}));  // no map: left out
   const auto by_head = attention.by_head(2);
   const std::vector<AttendedToken>& top = by_head.at({kPlace, 0});
   ASSERT_EQ(top.size(), 2U);

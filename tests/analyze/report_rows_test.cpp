@@ -18,8 +18,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-data::Segment segment() {
-  data::Segment one;
+data::TokenSegment segment() {
+  data::TokenSegment one;
   one.prepare(1, 2, false);
   one.inputs = {1, 2};
   one.targets = {2, 3};
@@ -35,12 +35,12 @@ class RowsReport : public ::testing::Test {
 };
 
 TEST_F(RowsReport, Alpha) {
-  MemoryStudy study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  MemoryAnalysis study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
   study.add(segment(), {1.0, 1.0},
             {{"0.a.3.memory.alpha", torch::tensor({0.25, 0.75}, at::kDouble).view({1, 2, 1})}});
   EXPECT_TRUE(study.has_found());
   EXPECT_FALSE(study.has_signal());
-  StudyReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  AnalysisReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
   report.write_alpha();
   report.write_regions();
   EXPECT_THAT(report.files(), ElementsAre("alpha.csv", "alpha.svg"));
@@ -55,11 +55,11 @@ TEST_F(RowsReport, Alpha) {
 }
 
 TEST_F(RowsReport, Regions) {
-  MemoryStudy study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  MemoryAnalysis study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
   study.add(segment(), {1.0, 1.0},
             {{"0.a.3.memory.mass", torch::tensor({{0.5, 0.125, 0.375}}, at::kDouble)},
              {"0.a.3.memory.regions", torch::tensor({{1, 0, 2}})}});
-  StudyReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  AnalysisReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
   report.write_alpha();
   report.write_regions();
   EXPECT_THAT(report.files(), ElementsAre("regions.csv", "regions.svg"));
@@ -75,17 +75,17 @@ TEST_F(RowsReport, Regions) {
 }
 
 TEST_F(RowsReport, NothingIsWrittenOfMemoriesThatShowNothing) {
-  MemoryStudy study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  MemoryAnalysis study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
   study.add(segment(), {1.0, 1.0}, {});
   EXPECT_FALSE(study.has_found());
-  StudyReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  AnalysisReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
   report.write_alpha();
   report.write_regions();
   EXPECT_THAT(report.files(), IsEmpty());
 }
 
 TEST_F(RowsReport, AttentionByDistance) {
-  const std::vector<ReachSubject> subjects = {
+  const std::vector<DistanceResult> subjects = {
       {.name = "a", .layers = {{2, {.weight = {0.5, 0.0}, .tokens = {8, 0}}}}},
       {.name = "b", .layers = {{2, {.weight = {0.25, 0.0625}, .tokens = {8, 4}}}}}};
   EXPECT_THAT(write_reach(folder_.path(), subjects, {.width = 5, .intervals = 2}),

@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // One lane of six tokens in segments of two, ids 10 .. 15, each predicting the next id.
-data::Segment report_segment_of(std::int64_t index) {
-  data::Segment segment;
+data::TokenSegment report_segment_of(std::int64_t index) {
+  data::TokenSegment segment;
   segment.prepare(1, 2, false);
   segment.inputs = {10 + 2 * index, 11 + 2 * index};
   segment.targets = {11 + 2 * index, 12 + 2 * index};
@@ -34,7 +34,7 @@ at::Tensor report_row(const std::vector<double>& values) {
 // Segment 1 stores tokens 0 and 1 at .25 and .75 and reads token 1 twice; segment 2 stores tokens 2
 // and 3 (see space_test.cpp: cells [0, .625] of token 1, [.625, .875], [.875, 1]) and reads tokens
 // 1 and 3.
-void fill(MemoryStudy& study) {
+void fill(MemoryAnalysis& study) {
   const std::string key = "0.org.example.wave.4.memory.";
   const at::Tensor variance = torch::full({1, 1, 2}, 1e-6);
   study.add(report_segment_of(0), {1.0, 1.0}, {});
@@ -61,8 +61,8 @@ class Report : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   TargetLosses other_;
-  MemoryStudy study_{{.bins = 2, .stretch = 2, .first_write = 0, .updates = 1}};
-  StudyReport report_{folder_.path(), {{"wave", &study_}}, TokenText(nullptr)};
+  MemoryAnalysis study_{{.bins = 2, .stretch = 2, .first_write = 0, .updates = 1}};
+  AnalysisReport report_{folder_.path(), {{"wave", &study_}}, TokenText(nullptr)};
 };
 
 // Queries at .6, .9, .1, .95.
@@ -133,9 +133,9 @@ TEST_F(Report, JsonHasTheSameNumbers) {
 }
 
 TEST_F(Report, AnUncomparedStudyHasNoBetterWords) {
-  MemoryStudy alone({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  MemoryAnalysis alone({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
   EXPECT_FALSE(alone.has_found());
-  StudyReport report(folder_.path(), {{"a", &alone}, {"b", &study_}}, TokenText(nullptr));
+  AnalysisReport report(folder_.path(), {{"a", &alone}, {"b", &study_}}, TokenText(nullptr));
   report.write_better();
   EXPECT_TRUE(report.files().empty());
   report.write_tokens(1);

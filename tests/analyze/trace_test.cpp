@@ -14,9 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // B lanes of T tokens with ids 100 * lane + place.
-data::Segment segment_of(std::int64_t lanes, std::int64_t length, std::int64_t first,
-                         bool is_reset = false) {
-  data::Segment segment;
+data::TokenSegment segment_of(std::int64_t lanes, std::int64_t length, std::int64_t first,
+                              bool is_reset = false) {
+  data::TokenSegment segment;
   segment.prepare(lanes, length, false);
   for (std::int64_t b = 0; b < lanes; ++b) {
     for (std::int64_t t = 0; t < length; ++t) {
@@ -35,8 +35,8 @@ std::string key(const std::string& name) { return "1.org.example.wave.3.memory."
 at::Tensor row(const std::vector<double>& values) {
   return torch::tensor(values, at::kDouble).unsqueeze(0);
 }
-at::Tensor written(std::int64_t rows, bool is_afresh) {
-  return torch::tensor({rows, is_afresh ? std::int64_t{1} : std::int64_t{0}}).unsqueeze(0);
+at::Tensor written(std::int64_t rows, bool is_first_write) {
+  return torch::tensor({rows, is_first_write ? std::int64_t{1} : std::int64_t{0}}).unsqueeze(0);
 }
 
 // What follow() shows, copied.
@@ -44,14 +44,14 @@ struct Seen {
   Place place;
   std::vector<std::int64_t> tokens;
   std::int64_t lane, new_tokens, end_token, first_query;
-  bool is_afresh;
+  bool is_first_write;
   std::vector<std::vector<Density>> heads;
 };
-std::vector<Seen> follow(Trace& trace, const data::Segment& segment, const Probes& probes) {
+std::vector<Seen> follow(Trace& trace, const data::TokenSegment& segment, const Probes& probes) {
   std::vector<Seen> seen;
   trace.follow(segment, probes, [&](const LayerView& v) {
     seen.push_back({v.place, v.space.tokens(), v.lane, v.new_tokens, v.end_token, v.first_query,
-                    v.is_afresh, v.heads});
+                    v.is_first_write, v.heads});
   });
   return seen;
 }
@@ -68,7 +68,7 @@ TEST(Trace, FollowsWritesAndReadsOfALane) {
   EXPECT_EQ(seen[0].place.tier, "1.org.example.wave");
   EXPECT_EQ(seen[0].place.layer, 3);
   EXPECT_THAT(seen[0].tokens, ElementsAre(0, 1));
-  EXPECT_TRUE(seen[0].is_afresh);
+  EXPECT_TRUE(seen[0].is_first_write);
   EXPECT_EQ(seen[0].new_tokens, 2);
   EXPECT_EQ(seen[0].end_token, 2);
   EXPECT_EQ(seen[0].first_query, 2);
@@ -104,7 +104,7 @@ TEST(Trace, AResetBeginsWithItsOwnTokens) {
 TEST(Trace, LeavesOutPaddingAndLanesWithoutAMemory) {
   Trace trace;
   follow(trace, segment_of(2, 2, 0, true), {});
-  data::Segment segment = segment_of(2, 2, 2);
+  data::TokenSegment segment = segment_of(2, 2, 2);
   segment.valid = {1, 2};
   const Probes probes = {{key("written"), torch::tensor({2, 1, 0, 0}).view({2, 2})},
                          {key("places"), torch::tensor({0.2, 0.7, 0.2, 0.7}).view({2, 2})},

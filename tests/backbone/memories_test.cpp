@@ -9,7 +9,7 @@
 namespace mneme::backbone {
 namespace {
 
-constexpr double kMostError = 1e-6;
+constexpr double kMaxError = 1e-6;
 
 struct MemoriesCase {
   std::string name;
@@ -42,7 +42,7 @@ class Memories : public testing::TestWithParam<std::tuple<config::Norm, Memories
                                       "layers.1.attention.norm.weight"};
     names.insert(names.end(), memory().parameters.begin(), memory().parameters.end());
     for (const std::string& name : names) {
-      EXPECT_LT(gradient_error(session.parameter(name), loss, 12), kMostError) << name;
+      EXPECT_LT(gradient_error(session.parameter(name), loss, 12), kMaxError) << name;
     }
   }
 };
@@ -99,7 +99,7 @@ TEST(MemoriesThroughState, GradientsOverTwoSegmentsAgreeWithDifferences) {
   for (const char* name :
        {"embedding.0.weight", "layers.0.attention.qkv.weight", "layers.1.attention.qkv.weight",
         "layers.0.ff.in.weight", "0.beta", "1.beta"}) {
-    EXPECT_LT(gradient_error(run.parameter(name), second, 16), kMostError) << name;
+    EXPECT_LT(gradient_error(run.parameter(name), second, 16), kMaxError) << name;
   }
 }
 

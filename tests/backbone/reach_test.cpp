@@ -19,11 +19,11 @@ at::Tensor small_p() {
 }
 
 TEST(Reach, TakesTheLargestWeightOfEachInterval) {
-  AttentionReach reach({.width = 2, .intervals = 2});
+  AttentionByDistance reach({.width = 2, .intervals = 2});
   reach.add(3, small_p(), {.mask = {}, .query_valid = {}, .free = 1, .before = 3});
   const auto layers = reach.layers();
   ASSERT_EQ(layers.size(), 1U);
-  const AttentionReach::Layer& layer = layers.at(3);
+  const AttentionByDistance::Layer& layer = layers.at(3);
   // Distances 1, 2: max(.3, .2) and max(.15, .25); 3, 4: only token 1 has both, .1 and .08.
   EXPECT_EQ(layer.tokens, (std::vector<std::int64_t>{2, 1}));
   EXPECT_NEAR(layer.weight[0], (0.3 + 0.25) / 2.0, 1e-15);
@@ -33,11 +33,11 @@ TEST(Reach, TakesTheLargestWeightOfEachInterval) {
 TEST(Reach, LeavesOutWhatATokenDoesNotSeeAndPadding) {
   at::Tensor mask = torch::zeros({1, 1, 2, 6}, at::kDouble);
   mask[0][0][0][3] = kMinusInfinity;  // token 0, distance 1
-  AttentionReach masked({.width = 1, .intervals = 3});
+  AttentionByDistance masked({.width = 1, .intervals = 3});
   masked.add(0, small_p(), {.mask = mask, .query_valid = {}, .free = 1, .before = 3});
   EXPECT_EQ(masked.layers().at(0).tokens, (std::vector<std::int64_t>{1, 2, 2}));
   EXPECT_NEAR(masked.layers().at(0).weight[0], 0.15, 1e-15);
-  AttentionReach padded({.width = 1, .intervals = 4});
+  AttentionByDistance padded({.width = 1, .intervals = 4});
   padded.add(0, small_p(),
              {.mask = {}, .query_valid = torch::tensor({{true, false}}), .free = 1, .before = 3});
   EXPECT_EQ(padded.layers().at(0).tokens, (std::vector<std::int64_t>{1, 1, 1, 0}));
@@ -47,7 +47,7 @@ TEST(Reach, LeavesOutWhatATokenDoesNotSeeAndPadding) {
 // Against loops over heads, lanes, tokens and places, with two segments.
 TEST(Reach, AgreesWithLoopsOverSegments) {
   const std::int64_t heads = 2, lanes = 3, tokens = 4, free = 2, before = 5, width = 3;
-  AttentionReach reach({.width = width, .intervals = 2});
+  AttentionByDistance reach({.width = width, .intervals = 2});
   std::vector<double> sum(2), count(2);
   for (const std::uint64_t seed : {5U, 6U}) {
     const at::Tensor p =
@@ -70,7 +70,7 @@ TEST(Reach, AgreesWithLoopsOverSegments) {
       }
     }
   }
-  const AttentionReach::Layer layer = reach.layers().at(1);
+  const AttentionByDistance::Layer layer = reach.layers().at(1);
   for (std::size_t n = 0; n < 2; ++n) {
     EXPECT_NEAR(layer.weight[n], sum[n] / count[n], 1e-14);
     EXPECT_EQ(layer.tokens[n], static_cast<std::int64_t>(count[n]) / heads);
@@ -84,13 +84,13 @@ TEST(Reach, LooksAtTheWantedLayersOfAModelOnly) {
   model->train(false);
   Batch batch;
   batch.input = random_ids(9, 2, 6, setup.vocabulary);
-  AttentionReach reach({.width = 1, .intervals = 5, .layers = {1}});
+  AttentionByDistance reach({.width = 1, .intervals = 5, .layers = {1}});
   ForwardOptions options;
   const at::Tensor without = run_plain(*model, config, setup, batch).top;
   options.reach = &reach;
   EXPECT_TRUE(run_plain(*model, config, setup, batch, options).top.equal(without));
   ASSERT_EQ(reach.layers().size(), 1U);
-  const AttentionReach::Layer layer = reach.layers().at(1);
+  const AttentionByDistance::Layer layer = reach.layers().at(1);
   EXPECT_EQ(layer.tokens, (std::vector<std::int64_t>{10, 8, 6, 4, 2}));
   for (const double weight : layer.weight) {
     EXPECT_GT(weight, 0.0);
@@ -99,7 +99,7 @@ TEST(Reach, LooksAtTheWantedLayersOfAModelOnly) {
 }
 
 TEST(Reach, RefusesNoInterval) {
-  const std::string text = error_of([] { AttentionReach({.width = 5, .intervals = 0}); });
+  const std::string text = error_of([] { AttentionByDistance({.width = 5, .intervals = 0}); });
   EXPECT_NE(text.find("expected at least 1 interval of at least 1 place, got 0 of 5"),
             std::string::npos)
       << text;

@@ -32,14 +32,14 @@ config::ModelConfig model_config(config::Norm norm) {
 }
 
 // A model, its memory and one run.
-struct Session {
+struct CachedRun {
   config::ModelConfig config;
   std::unique_ptr<Model> model;
   plugin::PluginLoader loader{memory::find_group};
   memory::Stack stack;
   memory::StackState state;
 
-  Session(const config::ModelConfig& c, int64_t rows, int64_t lanes)
+  CachedRun(const config::ModelConfig& c, int64_t rows, int64_t lanes)
       : config(c),
         model(make_model(c, small_setup())),
         stack(cache_of(rows), backbone_info(c, small_setup()), loader),
@@ -73,7 +73,7 @@ TEST_P(SegmentCache, KeptProjectionsGiveTheLossesOfFreshOnes) {
   const at::Tensor ids = random_ids(1, 3, 31, 11);
   for (const std::vector<int64_t>& lengths :
        {std::vector<int64_t>{6, 6, 6, 6, 6}, std::vector<int64_t>{4, 6, 1, 1, 5, 6, 2, 5}}) {
-    Session kept(model_config(GetParam()), 9, 3), fresh(model_config(GetParam()), 9, 3);
+    CachedRun kept(model_config(GetParam()), 9, 3), fresh(model_config(GetParam()), 9, 3);
     const at::Tensor expected = fresh.losses(ids, lengths, true);
     EXPECT_LT(largest_difference(kept.losses(ids, lengths), expected), 1e-12);
     EXPECT_GT(kept.state.cached_projection_bytes(), 0);
@@ -83,8 +83,8 @@ TEST_P(SegmentCache, KeptProjectionsGiveTheLossesOfFreshOnes) {
 
 TEST_P(SegmentCache, ProjectionsOfOldWeightsAreMadeAgain) {
   const at::Tensor ids = random_ids(2, 2, 13, 11);
-  Session kept(model_config(GetParam()), 9, 2), fresh(model_config(GetParam()), 9, 2);
-  for (Session* session : {&kept, &fresh}) {
+  CachedRun kept(model_config(GetParam()), 9, 2), fresh(model_config(GetParam()), 9, 2);
+  for (CachedRun* session : {&kept, &fresh}) {
     session->losses(ids.narrow(1, 0, 7), {6}, session == &fresh);
     const at::NoGradGuard no_grad;
     for (const Parameter& p : session->model->parameters()) at::Tensor(p.tensor).mul_(1.5);
@@ -99,7 +99,7 @@ TEST_P(SegmentCache, ProjectionsOfOldWeightsAreMadeAgain) {
 TEST_P(SegmentCache, CutsDoNotMatterWhileNothingIsDropped) {
   const at::Tensor ids = random_ids(3, 2, 13, 11);
   const auto losses = [&](const std::vector<int64_t>& lengths, bool has_grad) {
-    return Session(model_config(GetParam()), 32, 2).losses(ids, lengths, has_grad);
+    return CachedRun(model_config(GetParam()), 32, 2).losses(ids, lengths, has_grad);
   };
   const at::Tensor whole = losses({6, 6}, false);
   EXPECT_LT(largest_difference(losses(std::vector<int64_t>(12, 1), false), whole), 1e-12);
@@ -109,24 +109,24 @@ TEST_P(SegmentCache, CutsDoNotMatterWhileNothingIsDropped) {
 
 TEST_P(SegmentCache, LanesDoNotInfluenceEachOther) {
   const at::Tensor ids = random_ids(4, 3, 19, 11);
-  const at::Tensor all = Session(model_config(GetParam()), 9, 3).losses(ids, {6, 6, 6});
+  const at::Tensor all = CachedRun(model_config(GetParam()), 9, 3).losses(ids, {6, 6, 6});
   for (int64_t lane = 0; lane < 3; ++lane) {
     const at::Tensor alone =
-        Session(model_config(GetParam()), 9, 1).losses(ids.narrow(0, lane, 1), {6, 6, 6});
+        CachedRun(model_config(GetParam()), 9, 1).losses(ids.narrow(0, lane, 1), {6, 6, 6});
     EXPECT_LT(largest_difference(alone, all.narrow(0, lane, 1)), 1e-12);
   }
 }
 
 TEST_P(SegmentCache, ResetLaneEqualsAFreshOneAndLeavesTheOthers) {
   const at::Tensor ids = random_ids(5, 2, 19, 11);
-  Session session(model_config(GetParam()), 9, 2);
+  CachedRun session(model_config(GetParam()), 9, 2);
   session.losses(ids.narrow(1, 0, 7), {6});
   session.state.reset({0, 1});
   const at::Tensor after = session.losses(ids.narrow(1, 6, 13), {6, 6});
   const at::Tensor undisturbed =
-      Session(model_config(GetParam()), 9, 2).losses(ids, {6, 6, 6}).narrow(1, 6, 12);
-  const at::Tensor fresh =
-      Session(model_config(GetParam()), 9, 1).losses(ids.narrow(0, 1, 1).narrow(1, 6, 13), {6, 6});
+      CachedRun(model_config(GetParam()), 9, 2).losses(ids, {6, 6, 6}).narrow(1, 6, 12);
+  const at::Tensor fresh = CachedRun(model_config(GetParam()), 9, 1)
+                               .losses(ids.narrow(0, 1, 1).narrow(1, 6, 13), {6, 6});
   EXPECT_LT(largest_difference(after[0], undisturbed[0]), 1e-12);
   EXPECT_LT(largest_difference(after[1], fresh[0]), 1e-12);
   EXPECT_GT(largest_difference(after[1], undisturbed[1]), 1e-6);
@@ -134,7 +134,7 @@ TEST_P(SegmentCache, ResetLaneEqualsAFreshOneAndLeavesTheOthers) {
 
 TEST_P(SegmentCache, PaddedSegmentBeforeAResetIsForgotten) {
   const at::Tensor ids = random_ids(6, 2, 13, 11);
-  Session session(model_config(GetParam()), 9, 2);
+  CachedRun session(model_config(GetParam()), 9, 2);
   const at::NoGradGuard no_grad;
   memory::SegmentInput input;
   input.length = 6;
@@ -146,7 +146,7 @@ TEST_P(SegmentCache, PaddedSegmentBeforeAResetIsForgotten) {
   run.commit();
   session.state.reset({0, 1});
   const at::Tensor second = session.losses(ids.narrow(1, 6, 7), {6});
-  Session whole(model_config(GetParam()), 9, 1), fresh(model_config(GetParam()), 9, 1),
+  CachedRun whole(model_config(GetParam()), 9, 1), fresh(model_config(GetParam()), 9, 1),
       start(model_config(GetParam()), 9, 1);
   const at::Tensor lane0 = whole.losses(ids.narrow(0, 0, 1), {6, 6});
   EXPECT_LT(largest_difference(first[0], lane0[0].narrow(0, 0, 6)), 1e-12);
@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(Norms, SegmentCache,
 
 TEST(SegmentCacheSetup, MemoryLeavesInitialWeightsAlone) {
   const auto without = make_model(small_config(), small_setup());
-  Session with(small_config(), 9, 1);
+  CachedRun with(small_config(), 9, 1);
   ASSERT_EQ(without->parameters().size(), with.model->parameters().size());
   for (size_t i = 0; i < without->parameters().size(); ++i) {
     EXPECT_TRUE(without->parameters()[i].tensor.equal(with.model->parameters()[i].tensor));
@@ -226,7 +226,7 @@ TEST(SegmentCacheSetup, WindowOfTheCacheMakesCutsHarmless) {
   c.same_length = true;
   const at::Tensor ids = random_ids(7, 2, 25, 11);
   const auto losses = [&](const std::vector<int64_t>& lengths) {
-    Session session(c, 9, 2);
+    CachedRun session(c, 9, 2);
     set_context_window(*session.model, session.stack.context_rows(memory::Phase::kEvaluation));
     return session.losses(ids, lengths);
   };

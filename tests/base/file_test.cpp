@@ -108,11 +108,11 @@ TEST(File, WhatHasNoEndIsReadUpToALimit) {
 TEST(File, ARegularFileHasALimitOnlyWhenItIsGiven) {
   const test::TemporaryFolder folder;
   const fs::path file = folder.write("f", "");
-  fs::resize_file(file, kMostStreamBytes + 1);  // sparse
-  EXPECT_EQ(error_of([&] { static_cast<void>(read_file(file, kMostConfigBytes)); }),
+  fs::resize_file(file, kMaxStreamBytes + 1);  // sparse
+  EXPECT_EQ(error_of([&] { static_cast<void>(read_file(file, kMaxConfigBytes)); }),
             "1: " + file.string() +
                 ": cannot read: expected at most 16.0 MiB, got 256.0 MiB; check the path");
-  EXPECT_EQ(read_file(file).size(), kMostStreamBytes + 1);
+  EXPECT_EQ(read_file(file).size(), kMaxStreamBytes + 1);
 }
 
 TEST(File, UnreadableFilesAreNamed) {

@@ -27,7 +27,7 @@ struct PrintedSet {
   std::map<std::string, std::string> options;  // of `prepare`: "--out" -> "data/x"
 };
 
-std::vector<std::string> words_of(const std::string& text) {
+std::vector<std::string> choices_of(const std::string& text) {
   std::istringstream in(text);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
@@ -54,11 +54,11 @@ std::map<std::string, PrintedSet> printed_sets() {
     }
   }
   for (auto& [unused, set] : sets) {
-    for (std::string word : words_of(set.put)) {
+    for (std::string word : choices_of(set.put)) {
       while (word.ends_with(",") || word.ends_with(";")) word.pop_back();
       if (word.starts_with("data/")) set.files.insert(word);
     }
-    const auto words = words_of(set.prepare);
+    const auto words = choices_of(set.prepare);
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
       if (words[i].starts_with("--")) set.options[words[i]] = words[i + 1];
     }

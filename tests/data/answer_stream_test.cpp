@@ -48,9 +48,9 @@ Ids lengths(const AnswerTask& task, std::int64_t segment) {
 struct Read {
   Ids inputs, targets;
 };
-std::map<std::int64_t, Read> by_sequence(const std::vector<Segment>& segments) {
+std::map<std::int64_t, Read> by_sequence(const std::vector<TokenSegment>& segments) {
   std::map<std::int64_t, Read> out;
-  for (const Segment& segment : segments) {
+  for (const TokenSegment& segment : segments) {
     for (std::int64_t b = 0; b < segment.lanes; ++b) {
       if (segment.valid[at(b)] == 0) continue;
       Read& read = out[segment.document[at(b)]];
@@ -65,9 +65,9 @@ std::map<std::int64_t, Read> by_sequence(const std::vector<Segment>& segments) {
   return out;
 }
 
-Ids numbers(const std::vector<Segment>& segments) {
+Ids numbers(const std::vector<TokenSegment>& segments) {
   Ids out;
-  for (const Segment& segment : segments) {
+  for (const TokenSegment& segment : segments) {
     for (std::int64_t b = 0; b < segment.lanes; ++b) {
       if (segment.valid[at(b)] > 0 && segment.reset[at(b)] != 0) {
         out.push_back(segment.document[at(b)]);
@@ -100,9 +100,9 @@ TEST(AnswerStream, AsksForTheAnswerInTheLastSegmentOnly) {
   for (const std::int64_t segment : {6, 7, 8, 13, 25, 26, 40}) {
     const auto task = sorting(20, 6);
     AnswerStream stream(task, "valid", {.lanes = 2, .segment = segment, .epochs = 1});
-    const std::vector<Segment> segments = read_all(stream, 1000);
+    const std::vector<TokenSegment> segments = read_all(stream, 1000);
     std::int64_t with_targets = 0;
-    for (const Segment& one : segments) {
+    for (const TokenSegment& one : segments) {
       const bool is_last = (one.index + 1) % (stream.segments_per_epoch() / 3) == 0;
       const auto lanes = std::count_if(one.valid.begin(), one.valid.end(),
                                        [](std::int64_t valid) { return valid > 0; });
@@ -141,7 +141,7 @@ TEST(AnswerStream, DoesNotDependOnTheCut) {
 
 TEST(AnswerStream, PadsTheLanesOfTheLastBatch) {
   AnswerStream stream(sorting(20, 6), "valid", {.lanes = 3, .segment = 16, .epochs = 1});
-  const std::vector<Segment> segments = read_all(stream, 100);
+  const std::vector<TokenSegment> segments = read_all(stream, 100);
   ASSERT_EQ(segments.size(), 4U);
   EXPECT_EQ(segments[2].valid, (Ids{16, 16, 0}));
   EXPECT_EQ(segments[3].valid, (Ids{10, 10, 0}));
@@ -218,7 +218,7 @@ TEST(AnswerStream, ComesFromADataset) {
   EXPECT_EQ(dataset.answer_task()->count("valid"), 5);
   EXPECT_EQ(dataset.corpus(Split::kTrain), nullptr);
   for (const Split split : kSplits) EXPECT_TRUE(dataset.has(split));
-  Segment segment;
+  TokenSegment segment;
   ASSERT_TRUE(dataset.make_stream(Split::kTest, {.lanes = 4, .segment = 26})->next(segment));
   EXPECT_EQ(segment.target_count(), 24);
   expect_error(ErrorKind::kUsage, {"eval.lanes", "at least 1", "got 0"}, [&] {

@@ -96,13 +96,14 @@ inline std::vector<std::int64_t> ids_of(const TokenArray& tokens) {
 }
 
 // Every segment until the end, or the first `count`.
-inline std::vector<Segment> read_all(Stream& stream, std::int64_t count = 1'000'000) {
-  std::vector<Segment> segments;
-  for (Segment segment; count > 0 && stream.next(segment); --count) segments.push_back(segment);
+inline std::vector<TokenSegment> read_all(Stream& stream, std::int64_t count = 1'000'000) {
+  std::vector<TokenSegment> segments;
+  for (TokenSegment segment; count > 0 && stream.next(segment); --count)
+    segments.push_back(segment);
   return segments;
 }
 
-inline void expect_equal(const Segment& a, const Segment& b) {
+inline void expect_equal(const TokenSegment& a, const TokenSegment& b) {
   EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.length, b.length);
   EXPECT_EQ(a.inputs, b.inputs);
@@ -126,8 +127,8 @@ inline void expect_resumes(const std::function<std::unique_ptr<Stream>()>& make,
   const auto rest = make();
   rest->seek(place);
   EXPECT_EQ(rest->position(), place);
-  const std::vector<Segment> expected = read_all(*whole, count);
-  const std::vector<Segment> got = read_all(*rest, count);
+  const std::vector<TokenSegment> expected = read_all(*whole, count);
+  const std::vector<TokenSegment> got = read_all(*rest, count);
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) expect_equal(got[i], expected[i]);
 }

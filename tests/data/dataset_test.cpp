@@ -30,7 +30,7 @@ TEST(Dataset, ReadsATextWithBytes) {
 
   const auto stream =
       dataset.make_stream(Split::kTrain, {.lanes = 2, .segment = 3, .is_training = true});
-  Segment segment;
+  TokenSegment segment;
   ASSERT_TRUE(stream->next(segment));
   EXPECT_THAT(segment.inputs, ElementsAre('a', 'b', 'c', 'f', 'g', 'h'));
   EXPECT_EQ(dataset.corpus(Split::kTrain)->sha256, sha256_file(config.train));
@@ -179,7 +179,7 @@ TEST(Dataset, ReadsIds) {
   EXPECT_EQ(dataset.vocabulary_size(), 6);
   EXPECT_EQ(dataset.vocabulary(), nullptr);
   const auto stream = dataset.make_stream(Split::kTrain, {.lanes = 2, .segment = 2, .epochs = 1});
-  Segment segment;
+  TokenSegment segment;
   ASSERT_TRUE(stream->next(segment));
   EXPECT_THAT(segment.inputs, ElementsAre(0, 5, 2, 3));
   EXPECT_THAT(segment.targets, ElementsAre(5, 1, 3, 4));
@@ -221,8 +221,8 @@ TEST(Dataset, GeneratesMotifs) {
   EXPECT_TRUE(dataset.has_sources());
   EXPECT_TRUE(dataset.is_endless());
   EXPECT_EQ(dataset.corpus(Split::kTrain), nullptr);
-  Segment train;
-  Segment valid;
+  TokenSegment train;
+  TokenSegment valid;
   ASSERT_TRUE(dataset.make_stream(Split::kTrain, {.lanes = 2, .segment = 8})->next(train));
   ASSERT_TRUE(dataset.make_stream(Split::kValid, {.lanes = 2, .segment = 8})->next(valid));
   EXPECT_EQ(train.source.size(), 16U);

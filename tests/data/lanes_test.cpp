@@ -20,7 +20,7 @@ std::unique_ptr<Stream> make(const std::vector<std::int64_t>& documents, Reset r
 
 TEST(Lanes, CutsAsTheOfficialIterator) {
   const auto stream = make({23}, Reset::kNever, {.lanes = 2, .segment = 4, .epochs = 1});
-  const std::vector<Segment> segments = read_all(*stream);
+  const std::vector<TokenSegment> segments = read_all(*stream);
   ASSERT_EQ(segments.size(), 3U);  // n = 11: ten targets a lane; token 22 is dropped
   EXPECT_THAT(segments[0].inputs, ElementsAre(0, 1, 2, 3, 11, 12, 13, 14));
   EXPECT_THAT(segments[0].targets, ElementsAre(1, 2, 3, 4, 12, 13, 14, 15));
@@ -43,10 +43,10 @@ TEST(Lanes, CutsAsTheOfficialIterator) {
 TEST(Lanes, KnowHowFarTheyAreIntoTheirDocument) {
   const auto stream = make({4, 9, 7}, Reset::kNever, {.lanes = 2, .segment = 3, .epochs = 1});
   std::vector<std::vector<std::int64_t>> offsets;
-  for (const Segment& segment : read_all(*stream)) offsets.push_back(segment.offset);
+  for (const TokenSegment& segment : read_all(*stream)) offsets.push_back(segment.offset);
   EXPECT_THAT(offsets, ElementsAre(ElementsAre(0, 6), ElementsAre(3, 0), ElementsAre(2, 3)));
   const auto documents = make({2, 2, 2, 6}, Reset::kDocument, {.lanes = 2, .segment = 3});
-  Segment segment;
+  TokenSegment segment;
   ASSERT_TRUE(documents->next(segment));
   EXPECT_THAT(segment.offset, ElementsAre(0, 0));
   ASSERT_TRUE(documents->next(segment));
@@ -57,7 +57,7 @@ TEST(Lanes, KnowHowFarTheyAreIntoTheirDocument) {
 
 TEST(Lanes, GivesEachRowOfIdsItsLane) {
   const auto stream = make({5, 5, 5}, Reset::kNever, {.lanes = 3, .segment = 4, .epochs = 1});
-  const std::vector<Segment> segments = read_all(*stream);
+  const std::vector<TokenSegment> segments = read_all(*stream);
   ASSERT_EQ(segments.size(), 1U);
   EXPECT_THAT(segments[0].inputs, ElementsAre(0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13));
   EXPECT_THAT(segments[0].document, ElementsAre(0, 1, 2));
@@ -65,12 +65,12 @@ TEST(Lanes, GivesEachRowOfIdsItsLane) {
 
 TEST(Lanes, WrapsWithAResetOfAllLanes) {
   const auto stream = make({9}, Reset::kNever, {.lanes = 1, .segment = 4, .is_training = true});
-  const std::vector<Segment> segments = read_all(*stream, 5);
+  const std::vector<TokenSegment> segments = read_all(*stream, 5);
   ASSERT_EQ(segments.size(), 5U);
   EXPECT_EQ(segments[2].inputs, segments[0].inputs);
   std::vector<int> resets;
   std::vector<std::int64_t> epochs;
-  for (const Segment& segment : segments) {
+  for (const TokenSegment& segment : segments) {
     resets.push_back(segment.reset[0]);
     epochs.push_back(segment.epoch);
   }
@@ -83,7 +83,7 @@ TEST(Lanes, EndsAfterItsEpochsOrSegments) {
   EXPECT_EQ(read_all(*make({9}, Reset::kNever, {.segment = 4, .max_segments = 5})).size(), 5U);
   const auto stream = make({9}, Reset::kNever, {.segment = 4, .epochs = 1});
   static_cast<void>(read_all(*stream));
-  Segment segment;
+  TokenSegment segment;
   EXPECT_FALSE(stream->next(segment));
   EXPECT_TRUE(segment.inputs.empty());
 }
@@ -91,7 +91,7 @@ TEST(Lanes, EndsAfterItsEpochsOrSegments) {
 TEST(Lanes, ReadsEachDocumentAsIfAlone) {
   // One lane, documents 0-5, 6, 7-9; the one-token document has no target.
   const auto stream = make({6, 1, 3}, Reset::kDocument, {.segment = 3, .epochs = 1});
-  const std::vector<Segment> segments = read_all(*stream);
+  const std::vector<TokenSegment> segments = read_all(*stream);
   ASSERT_EQ(segments.size(), 3U);
   EXPECT_THAT(segments[0].inputs, ElementsAre(0, 1, 2));
   EXPECT_THAT(segments[1].inputs, ElementsAre(3, 4));
@@ -108,7 +108,7 @@ TEST(Lanes, ReadsEachDocumentAsIfAlone) {
 TEST(Lanes, PadsALaneThatEndsEarly) {
   // Lane 0: documents 0-2 and 3-9; lane 1: 10-19.
   const auto stream = make({3, 7, 10}, Reset::kDocument, {.lanes = 2, .segment = 4, .epochs = 1});
-  const std::vector<Segment> segments = read_all(*stream);
+  const std::vector<TokenSegment> segments = read_all(*stream);
   ASSERT_EQ(segments.size(), 3U);
   EXPECT_THAT(segments[0].inputs, ElementsAre(0, 1, 0, 0, 10, 11, 12, 13));
   EXPECT_THAT(segments[0].targets, ElementsAre(1, 2, -1, -1, 11, 12, 13, 14));
@@ -123,7 +123,7 @@ TEST(Lanes, PadsALaneThatEndsEarly) {
 TEST(Lanes, LetsALaneAtItsEndWaitForTheOthers) {
   // Lane 0 needs three segments, lane 1 one.
   const auto stream = make({2, 2, 2, 6}, Reset::kDocument, {.lanes = 2, .segment = 5, .epochs = 2});
-  const std::vector<Segment> segments = read_all(*stream);
+  const std::vector<TokenSegment> segments = read_all(*stream);
   ASSERT_EQ(segments.size(), 6U);
   EXPECT_THAT(segments[0].valid, ElementsAre(1, 5));
   EXPECT_THAT(segments[1].valid, ElementsAre(1, 0));
@@ -137,10 +137,10 @@ TEST(Lanes, LetsALaneAtItsEndWaitForTheOthers) {
 TEST(Lanes, ResetsAtTheNextSegmentStart) {
   // Boundaries at 5 (inside a segment) and 8 (at a segment's start).
   const auto stream = make({5, 3, 5}, Reset::kSegment, {.segment = 4, .epochs = 1});
-  const std::vector<Segment> segments = read_all(*stream);
+  const std::vector<TokenSegment> segments = read_all(*stream);
   ASSERT_EQ(segments.size(), 3U);
   std::vector<int> resets;
-  for (const Segment& segment : segments) resets.push_back(segment.reset[0]);
+  for (const TokenSegment& segment : segments) resets.push_back(segment.reset[0]);
   EXPECT_THAT(resets, ElementsAre(1, 0, 1));
   EXPECT_THAT(segments[1].inputs, ElementsAre(4, 5, 6, 7));
   EXPECT_THAT(segments[1].targets, ElementsAre(5, 6, 7, 8));
@@ -193,8 +193,8 @@ TEST_P(LanesProperty, CoversEachTargetOnce) {
       if (!is_lane_end && !(is_crossing && GetParam() == Reset::kDocument)) expected.push_back(i);
     }
     std::vector<std::int64_t> inputs;
-    const std::vector<Segment> segments = read_all(stream);
-    for (const Segment& segment : segments) {
+    const std::vector<TokenSegment> segments = read_all(stream);
+    for (const TokenSegment& segment : segments) {
       EXPECT_EQ(segment.length, *std::max_element(segment.valid.begin(), segment.valid.end()));
       EXPECT_LE(segment.length, drawn.options.segment);
       for (std::int64_t b = 0; b < segment.lanes; ++b) {
@@ -239,7 +239,7 @@ TEST(Lanes, DoNotDependOnEachOther) {
       read_all(*make({4, 8, 3, 9}, Reset::kDocument, {.lanes = 2, .segment = 3, .epochs = 1}));
   const auto alone = read_all(*make({4, 8}, Reset::kDocument, {.segment = 3, .epochs = 1}));
   std::size_t next = 0;
-  for (const Segment& segment : together) {
+  for (const TokenSegment& segment : together) {
     if (segment.valid[0] == 0) continue;
     ASSERT_LT(next, alone.size());
     EXPECT_EQ(segment.valid[0], alone[next].valid[0]);

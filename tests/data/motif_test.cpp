@@ -21,9 +21,9 @@ struct Episode {
   std::vector<Source> sources;
 };
 
-std::vector<Episode> episodes_of(const std::vector<Segment>& segments, std::int64_t lane) {
+std::vector<Episode> episodes_of(const std::vector<TokenSegment>& segments, std::int64_t lane) {
   std::vector<Episode> episodes;
-  for (const Segment& segment : segments) {
+  for (const TokenSegment& segment : segments) {
     if (segment.reset[motif_at(lane)] != 0) episodes.emplace_back();
     Episode& episode = episodes.back();
     EXPECT_EQ(segment.offset[motif_at(lane)], static_cast<std::int64_t>(episode.inputs.size()));
@@ -39,7 +39,7 @@ std::vector<Episode> episodes_of(const std::vector<Segment>& segments, std::int6
 
 TEST(Motif, TargetsAreTheNextInputs) {
   MotifStream stream(kMotif, 1, "train", {.lanes = 5, .segment = 32});
-  const std::vector<Segment> segments = read_all(stream, 40);
+  const std::vector<TokenSegment> segments = read_all(stream, 40);
   for (std::int64_t lane = 0; lane < 5; ++lane) {
     for (const Episode& episode : episodes_of(segments, lane)) {
       for (std::size_t i = 0; i + 1 < episode.inputs.size(); ++i) {
@@ -54,7 +54,7 @@ TEST(Motif, TargetsAreTheNextInputs) {
 TEST(Motif, FlagsWhereTheSourceLies) {
   for (const std::int64_t segment_tokens : {1, 7, 32, 64}) {
     MotifStream stream(kMotif, 3, "train", {.lanes = 6, .segment = segment_tokens});
-    const std::vector<Segment> segments = read_all(stream, 3 * stream.episode_segments());
+    const std::vector<TokenSegment> segments = read_all(stream, 3 * stream.episode_segments());
     std::map<Source, int> seen;
     for (std::int64_t lane = 0; lane < 6; ++lane) {
       std::int64_t number = 0;
@@ -87,8 +87,8 @@ TEST(Motif, FlagsWhereTheSourceLies) {
 // A period of 1: the source is the input itself, inside even in segments of one token.
 TEST(Motif, WorksWithPeriodOne) {
   MotifStream stream({.alphabet = 4, .period_min = 1, .period_max = 1}, 3, "train", {.segment = 1});
-  const std::vector<Segment> segments = read_all(stream, 8);
-  for (const Segment& segment : segments) {
+  const std::vector<TokenSegment> segments = read_all(stream, 8);
+  for (const TokenSegment& segment : segments) {
     EXPECT_EQ(static_cast<Source>(segment.source[0]), Source::kInside);
     EXPECT_EQ(segment.targets[0], segment.inputs[0]);
   }
@@ -145,8 +145,8 @@ TEST(Motif, DoesNotDependOnTheNumberOfLanes) {
   MotifStream few(kMotif, 1, "train", {.lanes = 3, .segment = 8});
   MotifStream many(kMotif, 1, "train", {.lanes = 11, .segment = 8});
   for (int i = 0; i < 60; ++i) {
-    Segment a;
-    Segment b;
+    TokenSegment a;
+    TokenSegment b;
     ASSERT_TRUE(few.next(a) && many.next(b));
     b.inputs.resize(a.inputs.size());
     b.targets.resize(a.targets.size());
@@ -173,10 +173,10 @@ TEST(Motif, KeepsSplitsAndSeedsApart) {
 TEST(Motif, ResetsAtEachEpisodeAndStaggersThem) {
   MotifStream stream(kMotif, 1, "train", {.lanes = 10, .segment = 32}, 4);
   EXPECT_EQ(stream.episode_segments(), 4);
-  const std::vector<Segment> segments = read_all(stream, 12);
+  const std::vector<TokenSegment> segments = read_all(stream, 12);
   for (std::int64_t b = 0; b < 10; ++b) {
     for (std::int64_t i = 0; i < 12; ++i) {
-      const Segment& segment = segments[motif_at(i)];
+      const TokenSegment& segment = segments[motif_at(i)];
       EXPECT_EQ(segment.reset[motif_at(b)] != 0, i == 0 || (i + b) % 4 == 0);
       EXPECT_EQ(segment.document[motif_at(b)], (i + b % 4) / 4);
       EXPECT_EQ(segment.valid[motif_at(b)], 32);

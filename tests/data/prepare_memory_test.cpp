@@ -50,7 +50,7 @@ std::int64_t growth_for(const TestFolder& folder, std::int64_t bytes) {
   const Dataset dataset(config);
   const auto stream = dataset.make_stream(
       Split::kTrain, {.lanes = 4, .segment = 512, .epochs = 1, .is_training = true});
-  for (Segment segment; stream->next(segment);) continue;
+  for (TokenSegment segment; stream->next(segment);) continue;
   EXPECT_LT(0, before);
   return std::max(most, anonymous_bytes()) - before;
 }

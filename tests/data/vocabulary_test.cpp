@@ -17,7 +17,7 @@ std::vector<std::string> symbols_of(const Vocabulary& vocabulary) {
   return symbols;
 }
 
-Vocabulary words_of(std::string_view text, const WordOptions& options = {}) {
+Vocabulary choices_of(std::string_view text, const WordOptions& options = {}) {
   const std::vector<NamedText> training = {{"train.txt", text}};
   return Vocabulary::words(training, options);
 }
@@ -83,18 +83,18 @@ TEST(Vocabulary, RefusesATrainingTextWithoutSymbols) {
   expect_error(ErrorKind::kUsage, {"train.txt", "no character"},
                [] { static_cast<void>(characters_of("")); });
   expect_error(ErrorKind::kUsage, {"train.txt", "no word", "data.train"},
-               [] { static_cast<void>(words_of(" \n \n")); });
+               [] { static_cast<void>(choices_of(" \n \n")); });
 }
 
 TEST(Vocabulary, OrdersWordsAsTheOfficialVocabularyDoes) {
-  const Vocabulary vocabulary = words_of("c a b <unk> a\n\nb a c <unk> d\n");
+  const Vocabulary vocabulary = choices_of("c a b <unk> a\n\nb a c <unk> d\n");
   EXPECT_THAT(symbols_of(vocabulary), ElementsAre("<eos>", "a", "c", "b", "<unk>", "d"));
   EXPECT_EQ(vocabulary.unknown_id(), 4);
   EXPECT_TRUE(vocabulary.adds_eos());
 }
 
 TEST(Vocabulary, AddsUnknownLastWhenTheTrainingTextHasNone) {
-  const Vocabulary vocabulary = words_of("b a a\n");
+  const Vocabulary vocabulary = choices_of("b a a\n");
   EXPECT_THAT(symbols_of(vocabulary), ElementsAre("<eos>", "a", "b", "<unk>"));
   std::vector<std::int32_t> ids;
   const EncodeCounts counts = vocabulary.encode({"x", "a z\ny b"}, ids);
@@ -107,33 +107,33 @@ TEST(Vocabulary, AddsUnknownLastWhenTheTrainingTextHasNone) {
 }
 
 TEST(Vocabulary, DoesNotCountAWrittenUnknownAsUnknown) {
-  const Vocabulary vocabulary = words_of("a <unk>\n");
+  const Vocabulary vocabulary = choices_of("a <unk>\n");
   std::vector<std::int32_t> ids;
   EXPECT_EQ(vocabulary.encode({"x", "<unk> z"}, ids).unknown, 1);
 }
 
 TEST(Vocabulary, TakesAWrittenEosForTheEndOfALine) {
-  const Vocabulary vocabulary = words_of("a <eos> <eos> <eos> b\n");
+  const Vocabulary vocabulary = choices_of("a <eos> <eos> <eos> b\n");
   EXPECT_THAT(symbols_of(vocabulary), ElementsAre("<eos>", "a", "b", "<unk>"));
   EXPECT_THAT(ids_of(vocabulary, "a <eos>\n"), ElementsAre(1, 0, 0));
 }
 
 TEST(Vocabulary, LeavesOutEosOnRequest) {
-  const Vocabulary vocabulary = words_of("b a\na\n", {.add_eos = false});
+  const Vocabulary vocabulary = choices_of("b a\na\n", {.add_eos = false});
   EXPECT_THAT(symbols_of(vocabulary), ElementsAre("a", "b", "<unk>"));
   EXPECT_THAT(ids_of(vocabulary, "b\na\n"), ElementsAre(1, 0));
   EXPECT_EQ(vocabulary.decode(ids_of(vocabulary, "b\na\n")), "b a");
 }
 
 TEST(Vocabulary, DropsRareWords) {
-  const Vocabulary vocabulary = words_of("a a b b c\n", {.min_count = 2});
+  const Vocabulary vocabulary = choices_of("a a b b c\n", {.min_count = 2});
   EXPECT_THAT(symbols_of(vocabulary), ElementsAre("<eos>", "a", "b", "<unk>"));
   EXPECT_THAT(ids_of(vocabulary, "c a"), ElementsAre(3, 1, 0));
 }
 
 TEST(Vocabulary, KeepsToItsBound) {
   for (std::int64_t bound = 3; bound <= 8; ++bound) {
-    const Vocabulary vocabulary = words_of("a a a b b <unk> c d\n", {.max_size = bound});
+    const Vocabulary vocabulary = choices_of("a a a b b <unk> c d\n", {.max_size = bound});
     EXPECT_EQ(vocabulary.size(), std::min<std::int64_t>(bound, 6));
     EXPECT_TRUE(vocabulary.unknown_id());
     EXPECT_EQ(vocabulary.find("a"), 1);
@@ -141,10 +141,10 @@ TEST(Vocabulary, KeepsToItsBound) {
 }
 
 TEST(Vocabulary, CountsItsTrainingText) {
-  const Vocabulary words = words_of("a a b <eos> c\nb a d\n", {.min_count = 2});
+  const Vocabulary words = choices_of("a a b <eos> c\nb a d\n", {.min_count = 2});
   EXPECT_THAT(symbols_of(words), ElementsAre("<eos>", "a", "b", "<unk>"));
   EXPECT_THAT(words.counts(), ElementsAre(3, 3, 2, 2));  // two line ends and a written one; c, d
-  EXPECT_THAT(words_of("a <unk> a b\n", {.max_size = 3}).counts(), ElementsAre(1, 2, 2));
+  EXPECT_THAT(choices_of("a <unk> a b\n", {.max_size = 3}).counts(), ElementsAre(1, 2, 2));
   EXPECT_THAT(characters_of("ba\nb").counts(), ElementsAre(1, 1, 2));
   EXPECT_TRUE(Vocabulary::bytes().counts().empty());
 }
@@ -181,8 +181,8 @@ TEST(Vocabulary, LeavesOutNewlinesOfBytes) {
 TEST(Vocabulary, CountsWordsOfEveryKindOfText) {
   const std::string text = "a bc \n<eos>\n  d";
   std::vector<std::int32_t> ids;
-  EXPECT_EQ(words_of(text).encode({"x", text}, ids).words, 3);
-  EXPECT_EQ(words_of(text, {.add_eos = false}).encode({"x", text}, ids).words, 4);
+  EXPECT_EQ(choices_of(text).encode({"x", text}, ids).words, 3);
+  EXPECT_EQ(choices_of(text, {.add_eos = false}).encode({"x", text}, ids).words, 4);
   EXPECT_EQ(characters_of(text).encode({"x", text}, ids).words, 4);
   EXPECT_EQ(Vocabulary::bytes().encode({"x", text}, ids).words, 4);
 }
@@ -197,24 +197,24 @@ TEST(Vocabulary, CountsLinesOfMessagesInTheWholeText) {
 }
 
 TEST(Vocabulary, HasAChecksumOfWhatDecidesTheIds) {
-  const std::string digest = words_of("a b\n").sha256();
-  EXPECT_EQ(words_of("a a b\n").sha256(), digest);  // other counts, equal ids
-  EXPECT_NE(words_of("b a\n").sha256(), digest);
-  EXPECT_NE(words_of("a b\n", {.add_eos = false}).sha256(), digest);
+  const std::string digest = choices_of("a b\n").sha256();
+  EXPECT_EQ(choices_of("a a b\n").sha256(), digest);  // other counts, equal ids
+  EXPECT_NE(choices_of("b a\n").sha256(), digest);
+  EXPECT_NE(choices_of("a b\n", {.add_eos = false}).sha256(), digest);
   EXPECT_NE(characters_of("ab").sha256(), characters_of("abc").sha256());
-  EXPECT_THAT(words_of("a b\n").summary(),
+  EXPECT_THAT(choices_of("a b\n").summary(),
               HasSubstr("word vocabulary of 4 symbols, sha256 " + digest.substr(0, 12)));
 }
 
 TEST(Vocabulary, RefusesBadOptions) {
   expect_error(ErrorKind::kUsage, {"data.vocabulary_size", "at least 3", "got 2"},
-               [] { static_cast<void>(words_of("a\n", {.max_size = 2})); });
+               [] { static_cast<void>(choices_of("a\n", {.max_size = 2})); });
   expect_error(ErrorKind::kUsage, {"data.min_count", "at least 1", "got 0"},
-               [] { static_cast<void>(words_of("a\n", {.min_count = 0})); });
+               [] { static_cast<void>(choices_of("a\n", {.min_count = 0})); });
 }
 
 TEST(Vocabulary, RefusesAnIdOutOfRange) {
-  const Vocabulary vocabulary = words_of("a\n");
+  const Vocabulary vocabulary = choices_of("a\n");
   expect_error(ErrorKind::kUsage, {"token id 3", "expected 0 to 2", "word"},
                [&] { static_cast<void>(vocabulary.symbol(3)); });
   expect_error(ErrorKind::kUsage, {"token id -1"},
@@ -224,8 +224,8 @@ TEST(Vocabulary, RefusesAnIdOutOfRange) {
 TEST(VocabularyFile, RoundTrips) {
   const TestFolder folder;
   for (const Vocabulary& vocabulary :
-       {Vocabulary::bytes(), characters_of("a\u00e9\n\"\\\x01"), words_of("a \u00e9\" b\\ a\n"),
-        words_of("a b\n", {.add_eos = false}), without_newline("a\n\xff\n")}) {
+       {Vocabulary::bytes(), characters_of("a\u00e9\n\"\\\x01"), choices_of("a \u00e9\" b\\ a\n"),
+        choices_of("a b\n", {.add_eos = false}), without_newline("a\n\xff\n")}) {
     const auto path = folder.path() / "vocabulary.json";
     vocabulary.save(path);
     const Vocabulary loaded = Vocabulary::load(path);

@@ -8,8 +8,8 @@
 namespace mneme::eval {
 namespace {
 
-data::Segment two_lanes() {
-  data::Segment segment;
+data::TokenSegment two_lanes() {
+  data::TokenSegment segment;
   segment.prepare(2, 3, false);
   segment.inputs = {1, 2, 3, 4, 0, 0};
   segment.targets = {2, 3, 4, 0, -1, -1};
@@ -23,16 +23,16 @@ TEST(Batch, CopiesIdsAndCounts) {
   EXPECT_TRUE(at::equal(batch.input, torch::tensor({{1, 2, 3}, {4, 0, 0}}, at::kLong)));
   EXPECT_TRUE(at::equal(batch.target, torch::tensor({{2, 3, 4}, {0, -1, -1}}, at::kLong)));
   EXPECT_EQ(batch.valid_count, (std::vector<std::int64_t>{3, 1}));
-  data::Segment full = two_lanes();
+  data::TokenSegment full = two_lanes();
   full.valid = {3, 3};
   EXPECT_TRUE(make_batch(full, 5, c10::kCPU).valid_count.empty());
 }
 
 TEST(Batch, RefusesIdsOutsideTheVocabulary) {
-  const auto error = [](const data::Segment& segment) {
+  const auto error = [](const data::TokenSegment& segment) {
     return test::error_of([&] { static_cast<void>(make_batch(segment, 5, c10::kCPU)); });
   };
-  data::Segment segment = two_lanes();
+  data::TokenSegment segment = two_lanes();
   segment.inputs[4] = 5;
   EXPECT_THAT(error(segment),
               testing::AllOf(testing::StartsWith("1: segment 9, lane 1, position 1: the input id"),

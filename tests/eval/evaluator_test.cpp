@@ -26,9 +26,9 @@ using testing::StartsWith;
 // the segment's keys in all of them.
 constexpr const char* kFedBySegment = "feed = \"segment\"";
 
-std::vector<data::Segment> random_segments(std::int64_t count, std::int64_t lanes,
-                                           std::int64_t length) {
-  std::vector<data::Segment> segments;
+std::vector<data::TokenSegment> random_segments(std::int64_t count, std::int64_t lanes,
+                                                std::int64_t length) {
+  std::vector<data::TokenSegment> segments;
   for (std::int64_t i = 0; i < count; ++i) {
     segments.push_back(random_segment(lanes, length, 8, 40 + static_cast<std::uint64_t>(i)));
   }
@@ -37,19 +37,19 @@ std::vector<data::Segment> random_segments(std::int64_t count, std::int64_t lane
 
 // nll of every token: [segment][lane * length + position].
 std::vector<std::vector<double>> nll_of(run::Runtime& runtime,
-                                        const std::vector<data::Segment>& segments,
+                                        const std::vector<data::TokenSegment>& segments,
                                         Options options = {}) {
   std::vector<std::vector<double>> out;
   ListStream stream(segments);
   options.lanes = segments.front().lanes;
-  options.on_segment = [&](const data::Segment&, const std::vector<double>& nll) {
+  options.on_segment = [&](const data::TokenSegment&, const std::vector<double>& nll) {
     out.push_back(nll);
   };
   static_cast<void>(evaluate(runtime.model(), runtime.stack(), stream, options));
   return out;
 }
 
-Result result_of(run::Runtime& runtime, const std::vector<data::Segment>& segments,
+Result result_of(run::Runtime& runtime, const std::vector<data::TokenSegment>& segments,
                  Options options = {}) {
   ListStream stream(segments);
   options.lanes = segments.front().lanes;
@@ -114,9 +114,9 @@ TEST(Evaluate, ResetOfOneLaneEqualsAFreshLane) {
     segments[0].reset = {1, 1, 1};
     segments[3].reset = {0, 1, 0};
     const auto all = nll_of(runtime, segments);
-    std::vector<data::Segment> fresh;
+    std::vector<data::TokenSegment> fresh;
     for (std::size_t s = 3; s < 6; ++s) {
-      data::Segment one;
+      data::TokenSegment one;
       one.prepare(1, 6, false);
       one.valid = {6};
       for (std::size_t i = 0; i < 6; ++i) {
@@ -171,7 +171,7 @@ TEST(Evaluate, AddsUpWhatItSees) {
   ManualClock clock;
   ListStream stream(segments);
   options.lanes = 3;
-  options.on_segment = [&](const data::Segment&, const std::vector<double>&) {
+  options.on_segment = [&](const data::TokenSegment&, const std::vector<double>&) {
     clock.advance(0.5);
   };
   const Result result = evaluate(runtime.model(), runtime.stack(), stream, options, clock);
@@ -217,7 +217,7 @@ TEST(Evaluate, CountsDistancesFromTheDocumentsStart) {
   run::Runtime runtime(small_experiment(), {});
   auto corpus = std::make_shared<data::Corpus>();
   corpus->documents = {0, 4, 5, 9};
-  data::Segment segment = random_segment(2, 6, 8, 1);
+  data::TokenSegment segment = random_segment(2, 6, 8, 1);
   segment.document = {0, 3};
   segment.offset = {1, 70};
   const auto distances = [&](const std::shared_ptr<const data::Corpus>& text) {

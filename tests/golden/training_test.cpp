@@ -1,4 +1,4 @@
-// The trainer against the official training loop (tests/golden/training): train::Session with its
+// The trainer against the official training loop (tests/golden/training): train::Trainer with its
 // own data stream, memory, step, clipping, schedule and optimiser, started from the file's
 // parameters.
 //
@@ -9,7 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 #include "host/weights/official_weights.hpp"
 #include "tests/golden/golden.hpp"
 #include "tests/golden/official_settings.hpp"
@@ -75,7 +75,7 @@ struct Tolerances {
 void run_file(const SafetensorsFile& file, bool is_double, const Tolerances& tolerances,
               int64_t& compared) {
   const config::Experiment settings = experiment(file, is_double);
-  train::Session session(settings);
+  train::Trainer session(settings);
   backbone::Model& model = session.runtime().model();
   weights::load_official(model, settings.model, file, "param/");
   session.runtime().weights_changed();

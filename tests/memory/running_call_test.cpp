@@ -42,9 +42,9 @@ TEST(plugin::RunningCall, EndsWithAnException) {
 }
 
 TEST(plugin::RunningCall, LongTextsAreCut) {
-  const std::string name(2 * plugin::RunningCall::kMostText, 'x');
+  const std::string name(2 * plugin::RunningCall::kMaxText, 'x');
   const plugin::RunningCall hook(name, 0, "read", 0);
-  EXPECT_EQ(text(), ("plugin " + name).substr(0, plugin::RunningCall::kMostText));
+  EXPECT_EQ(text(), ("plugin " + name).substr(0, plugin::RunningCall::kMaxText));
 }
 
 // Another thread reads one of the texts or none, never parts of two.

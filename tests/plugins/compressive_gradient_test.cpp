@@ -15,7 +15,7 @@ using mneme::str;
 using mneme::backbone::gradient_error;
 using mneme::backbone::random_ids;
 
-constexpr double kMostError = 1e-6;
+constexpr double kMaxError = 1e-6;
 
 // Sum of absolute values of what `loss` sends into the parameter: 0 where nothing arrives.
 double received(const at::Tensor& loss, const at::Tensor& parameter) {
@@ -173,11 +173,11 @@ void expect_gradients(const Shape& shape, const std::string& options, bool of_ta
     };
     for (const auto& parameter : last.session_().stack.parameters()) {
       if (of_task && parameter.name.find("decoder") != std::string::npos) continue;
-      EXPECT_LE(gradient_error(parameter.tensor, loss, 10), kMostError) << parameter.name;
+      EXPECT_LE(gradient_error(parameter.tensor, loss, 10), kMaxError) << parameter.name;
     }
     if (!of_task) continue;
     EXPECT_LE(gradient_error(last.session_().parameter("layers.0.attention.qkv.weight"), loss, 10),
-              kMostError);
+              kMaxError);
   }
 }
 

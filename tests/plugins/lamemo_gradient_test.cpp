@@ -14,7 +14,7 @@ using mneme::str;
 using mneme::backbone::gradient_error;
 using mneme::backbone::random_ids;
 
-constexpr double kMostError = 1e-6;
+constexpr double kMaxError = 1e-6;
 // What memory rows look at moves the tokens' loss by way of another layer alone, and by little.
 constexpr double kLongStep = 1e-3;
 
@@ -87,10 +87,10 @@ void expect_gradients(const Shape& shape, const Variant& variant, Norm norm) {
       EXPECT_LE(parameter.tensor.grad().abs().max().item<double>(), 1e-15) << parameter.name;
       continue;
     }
-    EXPECT_LE(gradient_error(parameter.tensor, loss, 6, kLongStep), kMostError) << parameter.name;
+    EXPECT_LE(gradient_error(parameter.tensor, loss, 6, kLongStep), kMaxError) << parameter.name;
   }
   for (const auto& parameter : last.session_().model->parameters()) {
-    EXPECT_LE(gradient_error(parameter.tensor, loss, 6), kMostError) << parameter.name;
+    EXPECT_LE(gradient_error(parameter.tensor, loss, 6), kMaxError) << parameter.name;
   }
 }
 

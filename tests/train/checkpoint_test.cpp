@@ -8,7 +8,7 @@
 #include "host/base/file/file.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -30,7 +30,7 @@ using testing::StartsWith;
 class CheckpointFile {
  public:
   explicit CheckpointFile(const config::Experiment& experiment) {
-    Session session(experiment);
+    Trainer session(experiment);
     session.train_step();
     session.train_step();
     session.save(path());
@@ -74,9 +74,9 @@ class CheckpointFile {
 };
 
 std::string load_error(const config::Experiment& experiment, const std::filesystem::path& path) {
-  Session session(experiment);
+  Trainer session(experiment);
   const auto before = weights_of(session.runtime());
-  const double untouched = Session(experiment).train_step().loss;
+  const double untouched = Trainer(experiment).train_step().loss;
   std::string error = error_of([&] { session.load(path); });
   EXPECT_TRUE(is_same(before, weights_of(session.runtime()))) << "a failed load changed weights";
   EXPECT_EQ(session.train_step().loss, untouched) << "a failed load changed the session";
@@ -102,7 +102,7 @@ TEST(run::Checkpoint, CountsEvaluationsWithoutABestOne) {
   run::RunProgress progress;
   progress.valid.add(2, std::nan(""));
   progress.valid.add(4, std::nan(""));
-  Session session(experiment);
+  Trainer session(experiment);
   const test::TemporaryFolder folder;
   const optim::Adam optimizer(session.runtime().parameters(), {});
   run::write_checkpoint(folder / "nan.safetensors", session.runtime(), optimizer, session.state(),
@@ -230,7 +230,7 @@ TEST(run::Checkpoint, RefusesToResumeWithOtherSettings) {
 
 TEST(run::Checkpoint, ResumesWithAnotherLengthAndReporting) {
   const CheckpointFile file(small_experiment(xl_cache(12)));
-  Session longer(
+  Trainer longer(
       small_experiment(xl_cache(12), {"train.steps=20", "train.log_every=1", "eval.segment=3"}));
   longer.load(file.path());
   EXPECT_EQ(longer.step(), 2);
@@ -304,7 +304,7 @@ TEST(run::Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
   EXPECT_THAT(weights_error(file.with("options", "[]")), HasSubstr("metadata \"options\""));
   EXPECT_THAT(weights_error(file.with("options", R"({"0.test.fitted": "{tau"})")),
               HasSubstr("metadata \"options\""));
-  Session(experiment).load(file.path());
+  Trainer(experiment).load(file.path());
   EXPECT_THAT(load_error(experiment, file.with("options", quarter)),
               AllOf(HasSubstr("tau = 0.5, trained with 0.25"), HasSubstr("resume with")));
 }
@@ -324,7 +324,7 @@ TEST(run::Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
 
 TEST(run::Checkpoint, KeepsTheOldFileWhenWritingFails) {
   const auto experiment = small_experiment();
-  Session session(experiment);
+  Trainer session(experiment);
   const test::TemporaryFolder folder;
   const auto blocked = folder.write("file", "") / "checkpoint.safetensors";
   EXPECT_THAT(error_of([&] { session.save(blocked); }), StartsWith("1: "));

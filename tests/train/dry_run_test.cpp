@@ -46,7 +46,7 @@ TEST(DryRun, AgreesWithTheSessionItPlans) {
   const auto experiment = small_experiment(xl_cache(12) + infini("lr = 0.5"),
                                            {"train.accumulate=2", "train.bptt_segments=3"});
   const TrainingPlan plan = plan_training(experiment);
-  Session session(experiment);
+  Trainer session(experiment);
   EXPECT_EQ(plan.backbone_count(), session.runtime().backbone_parameter_count());
   EXPECT_EQ(plan.memory_count(), session.runtime().memory_parameter_count());
   EXPECT_EQ(plan.steps, session.total_steps());
@@ -168,7 +168,7 @@ std::int64_t resident(const std::string& key) {
 std::int64_t measured_peak(const config::Experiment& experiment) {
   const std::int64_t before = resident("VmRSS:");
   std::ofstream("/proc/self/clear_refs") << "5\n";  // the peak starts anew
-  Session session(experiment);
+  Trainer session(experiment);
   for (int i = 0; i < 2; ++i) session.train_step();
   return resident("VmHWM:") - before;
 }
@@ -214,9 +214,9 @@ TEST_P(MemoryEstimatePeak, IsWithinAFactorOfTheMeasuredOne) {
   EXPECT_LT(factor, 1.5);
 }
 
-TEST(run::MemoryEstimate, NamesTheLargestConsumersAndTheKeysToLower) {
+TEST(run::Footprint, NamesTheLargestConsumersAndTheKeysToLower) {
   const auto experiment = small_experiment(xl_cache(12), {"train.lanes=1000", "train.segment=500"});
-  const run::MemoryEstimate estimate = plan_training(experiment).estimate;
+  const run::Footprint estimate = plan_training(experiment).estimate;
   EXPECT_EQ(estimate.largest().front().name, "activations of the layers");
   const std::string error = error_of(
       [&] { run::throw_out_of_memory("step 3", estimate, std::runtime_error("no room\nat ...")); });
@@ -225,14 +225,14 @@ TEST(run::MemoryEstimate, NamesTheLargestConsumersAndTheKeysToLower) {
   EXPECT_THAT(error, HasSubstr("lower train.lanes, train.segment"));
   EXPECT_THAT(error, HasSubstr("no room"));
   EXPECT_THAT(error, testing::Not(HasSubstr("at ...")));
-  run::MemoryEstimate on_cuda = estimate;
+  run::Footprint on_cuda = estimate;
   on_cuda.is_cuda = true;
   EXPECT_THAT(
       error_of([&] { run::throw_out_of_memory("step 3", on_cuda, std::runtime_error("no room")); }),
       StartsWith("4: step 3: "));
 }
 
-TEST(run::MemoryEstimate, KnowsFailedAllocations) {
+TEST(run::Footprint, KnowsFailedAllocations) {
   EXPECT_TRUE(run::is_out_of_memory(std::bad_alloc()));
   EXPECT_TRUE(
       run::is_out_of_memory(std::runtime_error("CUDA out of memory. Tried to allocate 2 GiB")));
@@ -245,31 +245,31 @@ TEST(run::MemoryEstimate, KnowsFailedAllocations) {
   }
 }
 
-TEST(Session, NamesTheConsumersWhenAModelDoesNotFit) {
+TEST(Trainer, NamesTheConsumersWhenAModelDoesNotFit) {
   config::Experiment experiment = small_experiment();
   experiment.model.ff = 4000000000000;  // half a petabyte
-  const std::string error = error_of([&] { Session session(experiment); });
+  const std::string error = error_of([&] { Trainer session(experiment); });
   EXPECT_THAT(error, StartsWith("1: making the model: out of memory"));
   EXPECT_THAT(error, HasSubstr("optimiser moments"));
   EXPECT_THAT(error, HasSubstr("lower model.layers, model.width, model.ff"));
 }
 
-TEST(Session, NamesTheConsumersWhenTheStateDoesNotFit) {
+TEST(Trainer, NamesTheConsumersWhenTheStateDoesNotFit) {
   config::Experiment experiment = small_experiment(infini());
   experiment.train.lanes = int64_t{1} << 46;  // a byte each is more than there are addresses for
-  SessionOptions options;
-  options.stream = std::make_unique<test::ListStream>(std::vector<data::Segment>{});
-  const std::string error = error_of([&] { Session session(experiment, std::move(options)); });
+  TrainerOptions options;
+  options.stream = std::make_unique<test::ListStream>(std::vector<data::TokenSegment>{});
+  const std::string error = error_of([&] { Trainer session(experiment, std::move(options)); });
   EXPECT_THAT(error, StartsWith("1: making the optimiser and the memory's state: out of memory"));
   EXPECT_THAT(error, HasSubstr("train.lanes"));
 }
 
-TEST(Session, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
+TEST(Trainer, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
   // One attention matrix of 2^17 x 2^17 x 2 heads x 64 lanes: 8 TiB.
   const auto experiment = small_experiment(
       "", {"train.segment=131072", "train.lanes=64", "model.width=2", "model.heads=2",
            "model.head_width=1", "model.ff=1", "data.period_max=56"});
-  Session session(experiment);
+  Trainer session(experiment);
   const std::string error = error_of([&] { session.train_step(); });
   EXPECT_THAT(error, StartsWith("1: step 1: out of memory"));
   EXPECT_THAT(error, HasSubstr("train.lanes, train.segment"));
@@ -279,7 +279,7 @@ TEST(Session, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
 
 TEST(run::Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
   // One attention matrix of 2^16 x 2^16 x 2 heads x 16 lanes: 1 TiB.
-  Session session(
+  Trainer session(
       small_experiment(xl_cache(12), {"eval.segment=65536", "eval.lanes=16", "model.width=2",
                                       "model.heads=2", "model.head_width=1", "model.ff=1"}));
   const std::string error =

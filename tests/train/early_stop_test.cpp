@@ -43,7 +43,7 @@ class Recorder final : public run::Observer {
 };
 
 TEST(EarlyStop, EndsAfterSoManyEvaluationsWithoutALowerLoss) {
-  Session session(still(3));
+  Trainer session(still(3));
   Recorder recorder;
   session.train(&recorder);
   EXPECT_THAT(recorder.steps, ElementsAre(2, 4, 6, 8));
@@ -58,7 +58,7 @@ TEST(EarlyStop, EndsAfterSoManyEvaluationsWithoutALowerLoss) {
 }
 
 TEST(EarlyStop, IsOffByDefault) {
-  Session session(still(0));
+  Trainer session(still(0));
   session.train();
   EXPECT_EQ(session.step(), 20);
   EXPECT_FALSE(session.is_stopped_early());
@@ -68,13 +68,13 @@ TEST(EarlyStop, IsOffByDefault) {
 TEST(EarlyStop, CountsOverAResume) {
   const test::TemporaryFolder folder;
   {
-    Session session(still(3));
+    Trainer session(still(3));
     Recorder recorder;
     recorder.stop_after_step = 5;
     EXPECT_THROW(session.train(&recorder), std::runtime_error);
     session.save(folder / "at5.safetensors");
   }
-  Session session(still(3));
+  Trainer session(still(3));
   session.load(folder / "at5.safetensors");
   Recorder recorder;
   session.train(&recorder);
@@ -86,11 +86,11 @@ TEST(EarlyStop, CountsOverAResume) {
 // anything of the steps that follow.
 TEST(Evaluations, AreDoneAgainWhenTheyWereInterrupted) {
   const auto experiment = small_experiment(xl_cache(12), {"train.eval_every=2"});
-  Session whole(experiment);
+  Trainer whole(experiment);
   Recorder expected;
   whole.train(&expected);
   for (const bool is_within : {false, true}) {
-    Session session(experiment);
+    Trainer session(experiment);
     Recorder recorder;
     (is_within ? recorder.stop_after_segments : recorder.stop_after_step) = 2;
     EXPECT_THROW(session.train(&recorder), std::runtime_error);

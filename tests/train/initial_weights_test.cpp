@@ -5,7 +5,7 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 #include "host/weights/official_weights.hpp"
 #include "host/weights/weight_files.hpp"
 #include "tests/base/file_size_limit.hpp"
@@ -20,16 +20,16 @@ using run::Runtime;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using train::Session;
+using train::Trainer;
 using weights::InitialWeights;
 
 // A run of a few steps in a folder, and another seed's runtime to fill from it.
 class InitialWeightsOfARun : public ::testing::Test {
  protected:
   void train(const std::string& memory = "") {
-    train::SessionOptions options;
+    train::TrainerOptions options;
     options.folder = folder_ / "run";
-    Session session(small_experiment(memory), std::move(options));
+    Trainer session(small_experiment(memory), std::move(options));
     session.train();
     weights_ = weights_of(session.runtime());
   }
@@ -76,18 +76,18 @@ TEST_F(InitialWeightsOfARun, AreThereBeforeTheFirstState) {
   const config::Experiment experiment =
       small_experiment("[[memory.tier]]\nplugin = \"test_everything\"\n");
   {
-    train::SessionOptions options;
+    train::TrainerOptions options;
     options.folder = folder_ / "run";
-    Session session(experiment, std::move(options));
+    Trainer session(experiment, std::move(options));
     const at::NoGradGuard no_grad;
     for (const auto& parameter : session.runtime().parameters()) {
       if (parameter.name.ends_with(".start")) at::Tensor(parameter.tensor).fill_(0.75);
     }
     session.save();
   }
-  train::SessionOptions options;
+  train::TrainerOptions options;
   options.initial_weights = folder_ / "run";
-  const Session session(experiment, std::move(options));
+  const Trainer session(experiment, std::move(options));
   int slots = 0;
   for (const auto& [name, slot] : session.state().save().tensors) {
     if (!name.ends_with(".carried")) continue;
@@ -105,9 +105,9 @@ TEST_F(InitialWeightsOfARun, OfAnotherVocabularyAreWarnedOf) {
                                  "data.train=" + folder_.write(name, text).string()});
   };
   const config::Experiment first = on_text("first.txt", "ab ba\n");
-  train::SessionOptions options;
+  train::TrainerOptions options;
   options.folder = folder_ / "run";
-  Session(first, std::move(options)).save();
+  Trainer(first, std::move(options)).save();
   const auto said = [&](const config::Experiment& experiment) {
     const LogCapture log;
     Runtime runtime(experiment, {});
@@ -184,10 +184,10 @@ TEST_F(InitialWeightsOfARun, NeedACheckpointOrOfficialWeights) {
 
 TEST_F(InitialWeightsOfARun, GiveTheNewRunACheckpointOfStep0) {
   train();
-  train::SessionOptions options;
+  train::TrainerOptions options;
   options.folder = folder_ / "new";
   options.initial_weights = folder_ / "run";
-  const Session session(small_experiment("", {"train.seed=99"}), std::move(options));
+  const Trainer session(small_experiment("", {"train.seed=99"}), std::move(options));
   EXPECT_EQ(session.step(), 0);
   const run::RunFolder run = run::RunFolder::open(folder_ / "new");
   EXPECT_EQ(run::Checkpoint::open(run.checkpoint()).progress().step, 0);
@@ -200,33 +200,33 @@ TEST_F(InitialWeightsOfARun, GiveTheNewRunACheckpointOfStep0) {
 TEST_F(InitialWeightsOfARun, AreNotReplacedByOthersWhenTheFirstCheckpointIsLost) {
   train();
   {
-    train::SessionOptions options;
+    train::TrainerOptions options;
     options.folder = folder_ / "new";
     options.initial_weights = folder_ / "run";
-    const Session session(small_experiment(), std::move(options));
+    const Trainer session(small_experiment(), std::move(options));
   }
   std::filesystem::remove(run::RunFolder::open(folder_ / "new").checkpoint());
-  EXPECT_THAT(error_of([&] { Session::resume(folder_ / "new"); }),
+  EXPECT_THAT(error_of([&] { Trainer::resume(folder_ / "new"); }),
               HasSubstr("the run began with given weights, and the checkpoint with them is gone"));
 }
 
 TEST_F(InitialWeightsOfARun, ThatCannotBeWrittenMakeNoRun) {
   train();
-  train::SessionOptions options;
+  train::TrainerOptions options;
   options.folder = folder_ / "new";
   options.initial_weights = folder_ / "run";
   const FileSizeLimit full(8192);  // room for all but the checkpoint
-  EXPECT_THAT(error_of([&] { Session session(small_experiment(), std::move(options)); }),
+  EXPECT_THAT(error_of([&] { Trainer session(small_experiment(), std::move(options)); }),
               AllOf(HasSubstr("step_00000000.safetensors"), HasSubstr("cannot write")));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
 }
 
 TEST_F(InitialWeightsOfARun, ThatDoNotFitMakeNoFolder) {
   train();
-  train::SessionOptions options;
+  train::TrainerOptions options;
   options.folder = folder_ / "new";
   options.initial_weights = folder_ / "run";
-  EXPECT_THAT(error_of([&] { Session(small_experiment("", {"model.ff=25"}), std::move(options)); }),
+  EXPECT_THAT(error_of([&] { Trainer(small_experiment("", {"model.ff=25"}), std::move(options)); }),
               HasSubstr("expected [25, 16], got [24, 16]"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
 }

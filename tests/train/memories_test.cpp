@@ -25,7 +25,7 @@ class MemoryTraining : public testing::TestWithParam<std::tuple<std::string, Mem
 
 TEST_P(MemoryTraining, StepsAreFiniteAndMoveEveryParameter) {
   const auto& [precision, memory] = GetParam();
-  Session session(small_experiment(
+  Trainer session(small_experiment(
       memory.memory, {"train.precision=" + precision, "train.bptt_segments=2", "train.warmup=0"}));
   const std::vector<at::Tensor> before = weights_of(session.runtime());
   for (int step = 0; step < 3; ++step) {

@@ -9,7 +9,7 @@
 #include "host/run/footprint.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
 
@@ -36,9 +36,9 @@ run::RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t
 std::string memory_check_training_error(const config::Experiment& experiment,
                                         const run::RuntimeOptions& options) {
   return error_of([&] {
-    SessionOptions session;
+    TrainerOptions session;
     session.runtime = options;
-    Session(experiment, std::move(session));
+    Trainer(experiment, std::move(session));
   });
 }
 
@@ -62,11 +62,11 @@ TEST(MemoryCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
   const run::RuntimeOptions options = with_free(experiment, 1 << 30);
   const std::int64_t outline = run::outline_training(experiment, options).total();
   const run::Runtime runtime(experiment, options);
-  const std::int64_t made = run::estimate_memory(runtime).total();
+  const std::int64_t made = run::training_footprint(runtime).total();
   EXPECT_GE(outline, made);  // the runtime does not know of slots
   EXPECT_LT(outline, made + made / 10);
   EXPECT_GE(run::outline_evaluation(experiment, options).total(),
-            run::estimate_evaluation(runtime).total());
+            run::evaluation_footprint(runtime).total());
 }
 
 // Half a petabyte of weights: what was made before the refusal would fail otherwise.
@@ -80,9 +80,9 @@ TEST(MemoryCheck, RefusesBeforeAnythingIsMade) {
 TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
   const test::TemporaryFolder folder;
   const config::Experiment experiment = small_experiment(xl_cache(12));
-  SessionOptions session;
+  TrainerOptions session;
   session.folder = folder / "run";
-  Session(experiment, std::move(session)).train();
+  Trainer(experiment, std::move(session)).train();
   const run::Checkpoint checkpoint =
       run::RunFolder::open(folder / "run").open_checkpoint("last", "test");
   run::RuntimeOptions options = with_free(experiment, 0);

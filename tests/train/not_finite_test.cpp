@@ -32,7 +32,7 @@ std::string gives(const std::string& what, int layer = 1, int from = 0) {
 // The error of the first steps.
 std::string training_error(const std::string& memory,
                            const std::vector<std::string>& overrides = {}) {
-  Session session(small_experiment(memory, overrides));
+  Trainer session(small_experiment(memory, overrides));
   return error_of([&] {
     for (int step = 0; step < 4; ++step) session.train_step();
   });
@@ -102,7 +102,7 @@ TEST(NotFinite, NamesTheKernelWhoseGradientIsNot) {
 
 // A plugin whose inputs are not finite is not named.
 TEST(NotFinite, NamesTheLayerWhereAPluginOnlyPassesItOn) {
-  Session session(small_experiment(unfinite("")));
+  Trainer session(small_experiment(unfinite("")));
   for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
     const at::NoGradGuard no_grad;
     if (parameter.name == "model.layers.0.ff.in.bias") at::Tensor(parameter.tensor).fill_(1e200);
@@ -147,7 +147,7 @@ std::vector<std::string> warnings_of(const std::string& memory,
     if (level == LogLevel::kWarning) said.emplace_back(line);
     return false;
   });
-  Session session(small_experiment(memory, overrides));
+  Trainer session(small_experiment(memory, overrides));
   session.train();
   return said;
 }

@@ -3,7 +3,7 @@
 
 #include "host/base/file/safetensors.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_compare.hpp"
 #include "tests/train/run_support.hpp"
@@ -21,7 +21,7 @@ using test::xl_cache;
 // 2k steps against k steps, a checkpoint, and k steps of another session.
 void expect_resumes(const config::Experiment& experiment, int steps = 4) {
   const test::TemporaryFolder folder;
-  Session whole(experiment), first(experiment), second(experiment);
+  Trainer whole(experiment), first(experiment), second(experiment);
   for (int i = 0; i < steps; ++i) {
     whole.train_step();
     first.train_step();
@@ -106,18 +106,18 @@ void expect_fifty_and_fifty(const std::string& memory, std::vector<std::string> 
   const config::Experiment experiment = small_experiment(memory, settings);
   const test::TemporaryFolder folder;
   const auto in = [&](const char* name) {
-    SessionOptions options;
+    TrainerOptions options;
     options.folder = folder / name;
     return options;
   };
-  Session(experiment, in("whole")).train();
+  Trainer(experiment, in("whole")).train();
   {
-    Session first(experiment, in("cut"));
+    Trainer first(experiment, in("cut"));
     StopAt stop(50);
     EXPECT_THROW(first.train(&stop), StopAt::Stopped);
     first.save();
   }
-  const auto second = Session::resume(folder / "cut");
+  const auto second = Trainer::resume(folder / "cut");
   EXPECT_EQ(second->step(), 50);
   second->train();
   expect_same_runs(folder / "whole", folder / "cut");
@@ -157,13 +157,13 @@ TEST(Resume, MakesUpForAnEvaluationThatTheStopLeftOut) {
   const config::Experiment experiment = small_experiment("", settings);
   const test::TemporaryFolder folder;
   const auto in = [&](const std::string& name) {
-    SessionOptions options;
+    TrainerOptions options;
     options.folder = folder / name;
     return options;
   };
   std::int64_t end = 0;
   {
-    Session whole(experiment, in("whole"));
+    Trainer whole(experiment, in("whole"));
     whole.train();
     end = whole.step();
     ASSERT_TRUE(whole.is_stopped_early());
@@ -171,23 +171,23 @@ TEST(Resume, MakesUpForAnEvaluationThatTheStopLeftOut) {
   for (std::int64_t step = 5; step <= end; step += 5) {
     const std::string name = str("cut", step);
     {
-      Session first(experiment, in(name));
+      Trainer first(experiment, in(name));
       StopAt stop(step);
       EXPECT_THROW(first.train(&stop), StopAt::Stopped);
       first.save();
     }
-    Session::resume(folder / name)->train();
+    Trainer::resume(folder / name)->train();
     expect_same_runs(folder / "whole", folder / name);
   }
 }
 
 TEST(Resume, RepeatsARunExactly) {
   const auto experiment = small_experiment(xl_cache(12));
-  Session a(experiment), b(experiment);
+  Trainer a(experiment), b(experiment);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(a.train_step().loss, b.train_step().loss);
   config::Experiment other = experiment;
   other.train.seed = 2;
-  EXPECT_NE(Session(other).train_step().loss, Session(experiment).train_step().loss);
+  EXPECT_NE(Trainer(other).train_step().loss, Trainer(experiment).train_step().loss);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "host/base/file/safetensors.hpp"
 #include "host/base/log.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -43,9 +43,9 @@ class RunChanges : public testing::Test {
  protected:
   // Trains six steps into the folder "run", with a checkpoint of each.
   void train(const config::Experiment& experiment) {
-    SessionOptions options;
+    TrainerOptions options;
     options.folder = folder_ / "run";
-    Session(experiment, std::move(options)).train();
+    Trainer(experiment, std::move(options)).train();
   }
   config::Experiment on_ids(const std::string& memory = "") const {
     write_ids(folder_ / "ids.safetensors", 1);
@@ -56,8 +56,8 @@ class RunChanges : public testing::Test {
                  "data.valid=" + (folder_ / "valid.safetensors").string(), "train.steps=6",
                  "train.save_every=1", "train.lanes=2", "eval.steps=0"});
   }
-  std::string resume_error(SessionOptions options = {}) const {
-    return error_of([&] { Session::resume(folder_ / "run", std::move(options)); });
+  std::string resume_error(TrainerOptions options = {}) const {
+    return error_of([&] { Trainer::resume(folder_ / "run", std::move(options)); });
   }
   Json info() const { return Json::parse(read_file(folder_ / "run/run.json")); }
   void write_info(const Json& info) const { folder_.write("run/run.json", info.dump()); }
@@ -108,10 +108,10 @@ TEST_F(RunChanges, OfAPluginAreRefusedUnlessAllowed) {
               AllOf(StartsWith("3: "), HasSubstr("tier 0"), HasSubstr("xl_cache.so"),
                     HasSubstr(sha256_hex(bytes)), HasSubstr(sha256_hex(bytes + '\0')),
                     HasSubstr("--allow-changed-plugin")));
-  SessionOptions options;
+  TrainerOptions options;
   options.may_change_plugins = true;
   {
-    const auto session = Session::resume(folder_ / "run", std::move(options));
+    const auto session = Trainer::resume(folder_ / "run", std::move(options));
     session->save();
   }
   // The checkpoint that was written since knows the new file.
@@ -157,7 +157,7 @@ TEST_F(RunChanges, OfTheMetricsAreFoundBeforeCheckpointsAreDeleted) {
   train(small_experiment("", {"train.save_every=2", "train.keep_checkpoints=4"}));
   const std::string metrics = "x" + read_file(folder_ / "run/metrics.jsonl");
   folder_.write("run/metrics.jsonl", metrics);
-  SessionOptions options;
+  TrainerOptions options;
   options.checkpoint = "4";
   EXPECT_THAT(resume_error(std::move(options)), HasSubstr("metrics.jsonl:1: the line is"));
   EXPECT_THAT(run::RunFolder::open(folder_ / "run").checkpoints().steps(),
@@ -168,7 +168,7 @@ TEST_F(RunChanges, OfTheMetricsAreFoundBeforeCheckpointsAreDeleted) {
 
 TEST_F(RunChanges, DeletedCheckpointsAreWarnedOf) {
   train(small_experiment("", {"train.save_every=2", "train.keep_checkpoints=4"}));
-  SessionOptions options;
+  TrainerOptions options;
   options.checkpoint = "4";
   const test::LogCapture log;
   EXPECT_EQ(resume_error(std::move(options)), "no error");

@@ -15,7 +15,7 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 #include "tests/base/file_size_limit.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_compare.hpp"
@@ -35,8 +35,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-SessionOptions in_folder(const std::filesystem::path& path) {
-  SessionOptions options;
+TrainerOptions in_folder(const std::filesystem::path& path) {
+  TrainerOptions options;
   options.folder = path;
   return options;
 }
@@ -74,14 +74,14 @@ class RunFolderStopAt : public run::Observer {
 // A run in `path` that was stopped after `step` steps.
 void stopped_run(const config::Experiment& experiment, const std::filesystem::path& path,
                  std::int64_t step) {
-  Session session(experiment, in_folder(path));
+  Trainer session(experiment, in_folder(path));
   RunFolderStopAt stop(step);
   EXPECT_THAT(error_of([&] { session.train(&stop); }), HasSubstr("stopped by the test"));
 }
 
 TEST(RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
   const test::TemporaryFolder folder;
-  Session session(
+  Trainer session(
       small_experiment("", {"train.steps=4", "train.eval_every=2", "train.log_every=0"}),
       in_folder(folder / "run"));
   RunFolderRecorder recorder;
@@ -100,7 +100,7 @@ TEST(run::RunFolder, HoldsARun) {
   const auto experiment =
       small_experiment(xl_cache(12), {"train.eval_every=3", "train.save_every=5"});
   RunFolderRecorder recorder;
-  Session session(experiment, in_folder(folder / "run"));
+  Trainer session(experiment, in_folder(folder / "run"));
   session.train(&recorder);
   EXPECT_EQ(recorder.steps.size(), 8U);
   EXPECT_EQ(recorder.evaluations.size(), 3U);  // steps 3, 6, 8
@@ -126,7 +126,7 @@ TEST(run::RunFolder, HoldsARun) {
 
 TEST(run::RunFolder, GivesARunForEvaluation) {
   const test::TemporaryFolder folder;
-  Session session(small_experiment(xl_cache(12)), in_folder(folder / "run"));
+  Trainer session(small_experiment(xl_cache(12)), in_folder(folder / "run"));
   session.train();
   const auto runtime = run::open_run(folder / "run", {});
   EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(*runtime)));
@@ -151,7 +151,7 @@ TEST(run::RunFolder, KeepsTheVocabularyOfText) {
                                          "train.segment=3",
                                          "train.steps=2",
                                          "eval.steps=0"};
-  Session session(small_experiment("", word), in_folder(folder / "run"));
+  Trainer session(small_experiment("", word), in_folder(folder / "run"));
   session.train();
   folder.write("train.txt", "entirely different words would make another vocabulary\n");
   const auto runtime = run::open_run(folder / "run", {});
@@ -184,10 +184,10 @@ TEST(run::RunFolder, IsSummarizedThoughPartsAreDamaged) {
 TEST(run::RunFolder, ContinuesAnInterruptedRun) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment(xl_cache(12), {"train.save_every=3"});
-  Session whole(experiment, in_folder(folder / "whole"));
+  Trainer whole(experiment, in_folder(folder / "whole"));
   whole.train();
   {
-    Session broken(experiment, in_folder(folder / "broken"));
+    Trainer broken(experiment, in_folder(folder / "broken"));
     class Stop : public run::Observer {
       void on_step(const run::StepReport& report) override {
         if (report.step == 5) throw Error(ErrorKind::kRun, "stopped by the test");
@@ -195,7 +195,7 @@ TEST(run::RunFolder, ContinuesAnInterruptedRun) {
     } stop;
     EXPECT_THAT(error_of([&] { broken.train(&stop); }), HasSubstr("stopped by the test"));
   }
-  const auto resumed = Session::resume(folder / "broken");
+  const auto resumed = Trainer::resume(folder / "broken");
   EXPECT_EQ(resumed->step(), 3);
   resumed->train();
   EXPECT_TRUE(is_same(weights_of(whole.runtime()), weights_of(resumed->runtime())));
@@ -205,13 +205,13 @@ TEST(run::RunFolder, ContinuesAnInterruptedRun) {
 TEST(run::RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment();
-  { const Session first(experiment, in_folder(folder / "run")); }
-  EXPECT_THAT(error_of([&] { Session again(experiment, in_folder(folder / "run")); }),
+  { const Trainer first(experiment, in_folder(folder / "run")); }
+  EXPECT_THAT(error_of([&] { Trainer again(experiment, in_folder(folder / "run")); }),
               AllOf(StartsWith("2: "), HasSubstr("already holds a run")));
   folder.write("file", "text");
-  EXPECT_THAT(error_of([&] { Session in_file(experiment, in_folder(folder / "file")); }),
+  EXPECT_THAT(error_of([&] { Trainer in_file(experiment, in_folder(folder / "file")); }),
               AllOf(StartsWith("2: "), HasSubstr("got a file")));
-  EXPECT_THAT(error_of([&] { Session below(experiment, in_folder(folder / "file/run")); }),
+  EXPECT_THAT(error_of([&] { Trainer below(experiment, in_folder(folder / "file/run")); }),
               AllOf(StartsWith("1: "), HasSubstr("cannot be made")));
   EXPECT_THAT(error_of([&] { static_cast<void>(run::RunFolder::open(folder / "absent")); }),
               AllOf(StartsWith("2: "), HasSubstr("no such folder")));
@@ -237,10 +237,10 @@ TEST(run::RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
 TEST(run::RunFolder, BelongsToOneSession) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment();
-  const Session first(experiment, in_folder(folder / "run"));
+  const Trainer first(experiment, in_folder(folder / "run"));
   const auto in_use = AllOf(StartsWith("2: "), HasSubstr("in use"), HasSubstr(str(::getpid())));
-  EXPECT_THAT(error_of([&] { Session again(experiment, in_folder(folder / "run")); }), in_use);
-  EXPECT_THAT(error_of([&] { Session::resume(folder / "run"); }), in_use);
+  EXPECT_THAT(error_of([&] { Trainer again(experiment, in_folder(folder / "run")); }), in_use);
+  EXPECT_THAT(error_of([&] { Trainer::resume(folder / "run"); }), in_use);
 }
 
 // Of two processes that make the same folder one is refused, and leaves the other its lock.
@@ -273,7 +273,7 @@ TEST(run::RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
 }
 
 TEST(run::RunFolder, IsNeededToSaveWithoutAPath) {
-  Session session(small_experiment());
+  Trainer session(small_experiment());
   EXPECT_THAT(error_of([&] { session.save(); }),
               AllOf(StartsWith("2: "), HasSubstr("the session has no folder")));
 }
@@ -281,7 +281,7 @@ TEST(run::RunFolder, IsNeededToSaveWithoutAPath) {
 TEST(run::RunFolder, LeavesNothingWhenItCannotBeWritten) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run/metrics.jsonl");  // in the way
-  EXPECT_THAT(error_of([&] { Session s(small_experiment(), in_folder(folder / "run")); }),
+  EXPECT_THAT(error_of([&] { Trainer s(small_experiment(), in_folder(folder / "run")); }),
               AllOf(StartsWith("1: "), HasSubstr("metrics.jsonl")));
   EXPECT_FALSE(std::filesystem::exists(folder / "run/run.json"));
   EXPECT_FALSE(std::filesystem::exists(folder / "run/experiment.toml"));
@@ -294,7 +294,7 @@ TEST(run::RunFolder, IsClearedOfWhatKilledProcessesLeft) {
                                          "run/checkpoints/.step_00000004.safetensors.123-4.tmp"};
   for (const std::string& name : left) folder.write(name, "half");
   folder.write("run/.mine.123-4.tmp", "not ours");
-  Session::resume(folder / "run")->train();
+  Trainer::resume(folder / "run")->train();
   for (const std::string& name : left) EXPECT_FALSE(std::filesystem::exists(folder / name)) << name;
   EXPECT_TRUE(std::filesystem::exists(folder / "run/.mine.123-4.tmp"));
 }
@@ -305,7 +305,7 @@ TEST(run::RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
   const auto experiment = small_experiment(
       "", {"train.eval_every=2", "train.save_every=1", "train.keep_checkpoints=2", "train.steps=14",
            "train.lr=3.0", "train.schedule=constant", "train.warmup=14"});
-  Session session(experiment, in_folder(folder / "run"));
+  Trainer session(experiment, in_folder(folder / "run"));
   session.train();
   const std::int64_t best = session.valid_record().best_step;
   ASSERT_GT(best, 0);
@@ -337,15 +337,15 @@ TEST(run::RunFolder, ContinuesFromAnEarlierCheckpoint) {
       xl_cache(12), {"train.eval_every=2", "train.save_every=2", "train.keep_checkpoints=5"});
   std::vector<at::Tensor> weights;
   {
-    Session whole(experiment, in_folder(folder / "run"));
+    Trainer whole(experiment, in_folder(folder / "run"));
     whole.train();
     weights = weights_of(whole.runtime());
   }
   const auto expected = timeless_metrics(folder / "run");
   std::filesystem::rename(folder / "run", folder / "moved");  // a run may be moved
-  SessionOptions options;
+  TrainerOptions options;
   options.checkpoint = "4";
-  const auto resumed = Session::resume(folder / "moved", std::move(options));
+  const auto resumed = Trainer::resume(folder / "moved", std::move(options));
   EXPECT_EQ(resumed->step(), 4);
   EXPECT_THAT(run::RunFolder::open(folder / "moved").checkpoints().steps(),
               testing::ElementsAre(2, 4));
@@ -368,7 +368,7 @@ TEST(run::RunFolder, OffersTheCheckpointBeforeADamagedOne) {
     write_file_atomic(run.checkpoints().path_of(step), bytes);
   }
   const std::string path = (folder / "run").string();
-  EXPECT_THAT(error_of([&] { Session::resume(folder / "run"); }),
+  EXPECT_THAT(error_of([&] { Trainer::resume(folder / "run"); }),
               AllOf(StartsWith("1: "), HasSubstr("step_00000006.safetensors: tensor"),
                     HasSubstr("the checkpoint of step 2 is whole: mneme train --resume " + path +
                               " --checkpoint 2")));
@@ -378,10 +378,10 @@ TEST(run::RunFolder, OffersTheCheckpointBeforeADamagedOne) {
   EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {}, {}, "best")); }),
               AllOf(HasSubstr("step_00000006.safetensors: tensor"),
                     HasSubstr("mneme eval " + path + " --checkpoint 2")));
-  SessionOptions options;
+  TrainerOptions options;
   options.checkpoint = "2";
   {
-    const auto session = Session::resume(folder / "run", std::move(options));
+    const auto session = Trainer::resume(folder / "run", std::move(options));
     EXPECT_EQ(session->step(), 2);
     EXPECT_THAT(run.checkpoints().steps(), testing::ElementsAre(2));
     session->train();
@@ -389,7 +389,7 @@ TEST(run::RunFolder, OffersTheCheckpointBeforeADamagedOne) {
   std::filesystem::remove(run.checkpoints().path_of(6));
   std::filesystem::remove(run.checkpoints().path_of(4));
   write_file_atomic(run.checkpoints().path_of(8), "no checkpoint");
-  EXPECT_THAT(error_of([&] { Session::resume(folder / "run"); }),
+  EXPECT_THAT(error_of([&] { Trainer::resume(folder / "run"); }),
               HasSubstr("there is no whole checkpoint before it"));
 }
 

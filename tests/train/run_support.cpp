@@ -68,23 +68,23 @@ std::string fitted(const std::string& more) {
   return str("[[memory.tier]]\nplugin = \"test_fitted\"\n", more, "\n");
 }
 
-bool ListStream::next(data::Segment& segment) {
+bool ListStream::next(data::TokenSegment& segment) {
   if (next_ >= static_cast<std::int64_t>(segments_.size())) return false;
   segment = segments_[static_cast<std::size_t>(next_)];
   segment.index = next_++;
   return true;
 }
 
-train::SessionOptions with_stream(std::vector<data::Segment> segments) {
-  train::SessionOptions options;
+train::TrainerOptions with_stream(std::vector<data::TokenSegment> segments) {
+  train::TrainerOptions options;
   options.stream = std::make_unique<ListStream>(std::move(segments));
   return options;
 }
 
-data::Segment random_segment(std::int64_t lanes, std::int64_t length, std::int64_t vocabulary,
-                             std::uint64_t seed) {
+data::TokenSegment random_segment(std::int64_t lanes, std::int64_t length, std::int64_t vocabulary,
+                                  std::uint64_t seed) {
   Random random(seed, {"segment"});
-  data::Segment segment;
+  data::TokenSegment segment;
   segment.prepare(lanes, length, false);
   for (auto& id : segment.inputs) id = random.between(0, vocabulary - 1);
   for (auto& id : segment.targets) id = random.between(0, vocabulary - 1);

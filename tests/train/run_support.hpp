@@ -10,7 +10,7 @@
 #include "host/config/experiment.hpp"
 #include "host/data/stream.hpp"
 #include "host/run/runtime.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 
 namespace mneme::test {
 
@@ -30,28 +30,28 @@ std::string fitted(const std::string& more = "");
 // Segments given by hand, once; positions and seek as a real stream.
 class ListStream final : public data::Stream {
  public:
-  explicit ListStream(std::vector<data::Segment> segments) : segments_(std::move(segments)) {}
+  explicit ListStream(std::vector<data::TokenSegment> segments) : segments_(std::move(segments)) {}
 
-  bool next(data::Segment& segment) override;
+  bool next(data::TokenSegment& segment) override;
   std::vector<std::int64_t> position() const override { return {next_}; }
   void seek(const std::vector<std::int64_t>& position) override { next_ = position.at(0); }
   std::int64_t segments_per_epoch() const override {
     return static_cast<std::int64_t>(segments_.size());
   }
   std::int64_t targets_per_epoch() const override { return 0; }
-  std::vector<data::Segment>& segments() { return segments_; }
+  std::vector<data::TokenSegment>& segments() { return segments_; }
 
  private:
-  std::vector<data::Segment> segments_;
+  std::vector<data::TokenSegment> segments_;
   std::int64_t next_ = 0;
 };
 
 // A session on these segments.
-train::SessionOptions with_stream(std::vector<data::Segment> segments);
+train::TrainerOptions with_stream(std::vector<data::TokenSegment> segments);
 
 // A segment of random ids; row b of `rows` x `length`, next ids as targets.
-data::Segment random_segment(std::int64_t lanes, std::int64_t length, std::int64_t vocabulary,
-                             std::uint64_t seed);
+data::TokenSegment random_segment(std::int64_t lanes, std::int64_t length, std::int64_t vocabulary,
+                                  std::uint64_t seed);
 
 // Copies of all parameters, in order.
 std::vector<at::Tensor> weights_of(const run::Runtime& runtime);

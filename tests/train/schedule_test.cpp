@@ -74,7 +74,7 @@ class CountedStream final : public data::Stream {
  public:
   CountedStream(std::int64_t segments, std::int64_t with_target)
       : segments_(segments), with_target_(with_target) {}
-  bool next(data::Segment&) override { return false; }
+  bool next(data::TokenSegment&) override { return false; }
   std::vector<std::int64_t> position() const override { return {}; }
   void seek(const std::vector<std::int64_t>&) override {}
   std::int64_t segments_per_epoch() const override { return segments_; }

@@ -38,21 +38,21 @@ std::vector<std::string> plain(std::vector<std::string> more) {
   return more;
 }
 
-data::Segment without_targets(data::Segment segment) {
+data::TokenSegment without_targets(data::TokenSegment segment) {
   std::fill(segment.targets.begin(), segment.targets.end(), data::kNoTarget);
   return segment;
 }
 
 // A segment whose inputs are the ids 2k and 2k+1 alone.
-data::Segment own_ids(std::int64_t k, bool has_targets) {
-  data::Segment segment = random_segment(4, 6, 16, 40 + static_cast<std::uint64_t>(k));
+data::TokenSegment own_ids(std::int64_t k, bool has_targets) {
+  data::TokenSegment segment = random_segment(4, 6, 16, 40 + static_cast<std::uint64_t>(k));
   for (std::size_t i = 0; i < segment.inputs.size(); ++i) {
     segment.inputs[i] = 2 * k + static_cast<std::int64_t>(i % 2);
   }
   return has_targets ? segment : without_targets(segment);
 }
 
-at::Tensor embedding_of(Session& session) {
+at::Tensor embedding_of(Trainer& session) {
   for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
     if (parameter.name == "model.embedding.0.weight") return parameter.tensor.detach();
   }
@@ -60,9 +60,9 @@ at::Tensor embedding_of(Session& session) {
 }
 
 // The ids k (of own_ids) whose embeddings one step moved: where gradient arrived.
-std::set<std::int64_t> reached(const std::vector<data::Segment>& segments, int bptt,
+std::set<std::int64_t> reached(const std::vector<data::TokenSegment>& segments, int bptt,
                                int accumulate) {
-  Session session(
+  Trainer session(
       small_experiment(infini(),
                        plain({str("train.bptt_segments=", bptt), "data.alphabet=16",
                               str("train.accumulate=", accumulate), "model.tie_embedding=false"})),
@@ -79,8 +79,8 @@ std::set<std::int64_t> reached(const std::vector<data::Segment>& segments, int b
 }
 
 TEST(Step, GradientReachesBackExactlyTheBpttSegments) {
-  const std::vector<data::Segment> task = {own_ids(0, false), own_ids(1, false), own_ids(2, false),
-                                           own_ids(3, true)};
+  const std::vector<data::TokenSegment> task = {own_ids(0, false), own_ids(1, false),
+                                                own_ids(2, false), own_ids(3, true)};
   EXPECT_THAT(reached(task, 1, 1), ElementsAre(3));
   EXPECT_THAT(reached(task, 2, 1), ElementsAre(2, 3));
   EXPECT_THAT(reached(task, 3, 1), ElementsAre(1, 2, 3));
@@ -89,8 +89,9 @@ TEST(Step, GradientReachesBackExactlyTheBpttSegments) {
 }
 
 TEST(Step, EachPassOfAnAccumulationReachesBackByItself) {
-  const std::vector<data::Segment> task = {own_ids(0, false), own_ids(1, false), own_ids(2, true),
-                                           own_ids(3, false), own_ids(4, false), own_ids(5, true)};
+  const std::vector<data::TokenSegment> task = {own_ids(0, false), own_ids(1, false),
+                                                own_ids(2, true),  own_ids(3, false),
+                                                own_ids(4, false), own_ids(5, true)};
   EXPECT_THAT(reached(task, 1, 2), ElementsAre(2, 5));
   EXPECT_THAT(reached(task, 2, 2), ElementsAre(1, 2, 4, 5));
 }
@@ -98,21 +99,21 @@ TEST(Step, EachPassOfAnAccumulationReachesBackByItself) {
 // Where every segment asks for something, windows are consecutive: the second one of a window
 // reaches into the first, the first one into nothing.
 TEST(Step, WindowsOfAskingSegmentsAreConsecutive) {
-  std::vector<data::Segment> text = {own_ids(0, true), own_ids(1, true), own_ids(2, true)};
+  std::vector<data::TokenSegment> text = {own_ids(0, true), own_ids(1, true), own_ids(2, true)};
   // The third segment begins another window: nothing of it reaches back to the second.
   EXPECT_THAT(reached(text, 2, 1), ElementsAre(0, 1));
   EXPECT_THAT(reached(text, 1, 1), ElementsAre(0));
 }
 
 TEST(Step, SegmentsWithoutTargetFillTheMemoryAndDoNotCount) {
-  const data::Segment prompt = random_segment(4, 6, 8, 1), answer = random_segment(4, 6, 8, 2);
+  const data::TokenSegment prompt = random_segment(4, 6, 8, 1), answer = random_segment(4, 6, 8, 2);
   // Both see the answer after the prompt with the initial weights: the first rate of a warm-up is
   // 0.
   std::vector<std::string> settings = kPlain;
   settings.back() = "train.warmup=4";
-  Session sparse(small_experiment(xl_cache(12), settings),
+  Trainer sparse(small_experiment(xl_cache(12), settings),
                  with_stream({without_targets(prompt), answer}));
-  Session dense(small_experiment(xl_cache(12), settings), with_stream({prompt, answer}));
+  Trainer dense(small_experiment(xl_cache(12), settings), with_stream({prompt, answer}));
   const run::StepReport ours = sparse.train_step();
   dense.train_step();
   const run::StepReport theirs = dense.train_step();
@@ -124,11 +125,11 @@ TEST(Step, SegmentsWithoutTargetFillTheMemoryAndDoNotCount) {
 }
 
 TEST(Step, AccumulatesOverSegmentsWithTargetsOnly) {
-  const data::Segment first = random_segment(4, 6, 8, 1), second = random_segment(4, 6, 8, 2);
-  const data::Segment prompt = without_targets(random_segment(4, 6, 8, 3));
+  const data::TokenSegment first = random_segment(4, 6, 8, 1), second = random_segment(4, 6, 8, 2);
+  const data::TokenSegment prompt = without_targets(random_segment(4, 6, 8, 3));
   const std::vector<std::string> two = plain({"train.accumulate=2"});
-  Session sparse(small_experiment("", two), with_stream({prompt, first, prompt, prompt, second}));
-  Session dense(small_experiment("", two), with_stream({first, second}));
+  Trainer sparse(small_experiment("", two), with_stream({prompt, first, prompt, prompt, second}));
+  Trainer dense(small_experiment("", two), with_stream({first, second}));
   const run::StepReport ours = sparse.train_step(), theirs = dense.train_step();
   EXPECT_EQ(ours.loss, theirs.loss);
   EXPECT_EQ(ours.tokens, theirs.tokens);
@@ -137,20 +138,20 @@ TEST(Step, AccumulatesOverSegmentsWithTargetsOnly) {
 
 // A failure in the second window leaves memory, data and dropout as before the step.
 TEST(Step, AFailedStepGoesBackBeforeItsFirstPrompt) {
-  std::vector<data::Segment> segments;
+  std::vector<data::TokenSegment> segments;
   for (std::uint64_t i = 0; i < 12; ++i) {
-    const data::Segment segment = random_segment(4, 6, 8, i);
+    const data::TokenSegment segment = random_segment(4, 6, 8, i);
     segments.push_back(i % 3 == 2 ? segment : without_targets(segment));
   }
   const auto experiment = small_experiment(
       xl_cache(12) + infini(), {"train.accumulate=2", "train.bptt_segments=2", "train.warmup=0"});
-  Session undisturbed(experiment, with_stream(segments));
+  Trainer undisturbed(experiment, with_stream(segments));
   auto broken = std::make_unique<ListStream>(segments);
   ListStream& stream = *broken;
   stream.segments()[4].inputs[0] = 99;
-  SessionOptions options;
+  TrainerOptions options;
   options.stream = std::move(broken);
-  Session session(experiment, std::move(options));
+  Trainer session(experiment, std::move(options));
   EXPECT_THAT(error_of([&] { session.train_step(); }), HasSubstr("segment 4, lane 0, position 0"));
   EXPECT_EQ(session.state().segments(), 0);
   stream.segments()[4].inputs[0] = segments[4].inputs[0];
@@ -160,19 +161,19 @@ TEST(Step, AFailedStepGoesBackBeforeItsFirstPrompt) {
 
 // Windows end where the data ask for something; a saved position lies right behind it.
 TEST(Step, ContinuesATaskWithPromptsBitForBit) {
-  std::vector<data::Segment> segments;
+  std::vector<data::TokenSegment> segments;
   for (std::uint64_t i = 0; i < 16; ++i) {
-    const data::Segment segment = random_segment(4, 6, 8, i);
+    const data::TokenSegment segment = random_segment(4, 6, 8, i);
     segments.push_back(i % 4 == 2 ? segment : without_targets(segment));
   }
   const auto experiment = small_experiment(
       xl_cache(12) + infini(), {"train.accumulate=2", "train.bptt_segments=3", "train.warmup=0"});
   const test::TemporaryFolder folder;
-  Session whole(experiment, with_stream(segments));
+  Trainer whole(experiment, with_stream(segments));
   whole.train_step();
   EXPECT_EQ(whole.state().segments(), 7);  // nothing behind the second segment with targets
   whole.save(folder / "one.safetensors");
-  Session resumed(experiment, with_stream(segments));
+  Trainer resumed(experiment, with_stream(segments));
   resumed.load(folder / "one.safetensors");
   EXPECT_EQ(resumed.train_step().loss, whole.train_step().loss);
   EXPECT_TRUE(is_same(weights_of(resumed.runtime()), weights_of(whole.runtime())));
@@ -181,8 +182,8 @@ TEST(Step, ContinuesATaskWithPromptsBitForBit) {
 // Repeats one segment for ever; says that an epoch has four.
 class Repeating final : public data::Stream {
  public:
-  explicit Repeating(data::Segment segment) : segment_(std::move(segment)) {}
-  bool next(data::Segment& segment) override {
+  explicit Repeating(data::TokenSegment segment) : segment_(std::move(segment)) {}
+  bool next(data::TokenSegment& segment) override {
     segment = segment_;
     return true;
   }
@@ -192,13 +193,13 @@ class Repeating final : public data::Stream {
   std::int64_t targets_per_epoch() const override { return 0; }
 
  private:
-  data::Segment segment_;
+  data::TokenSegment segment_;
 };
 
 TEST(Step, RefusesDataThatNeverAskForAnything) {
-  SessionOptions options;
+  TrainerOptions options;
   options.stream = std::make_unique<Repeating>(without_targets(random_segment(4, 6, 8, 1)));
-  Session session(small_experiment(), std::move(options));
+  Trainer session(small_experiment(), std::move(options));
   const std::string error = error_of([&] { session.train_step(); });
   EXPECT_THAT(error, StartsWith("1: step 1: the training data have nothing to predict"));
 }
@@ -206,7 +207,7 @@ TEST(Step, RefusesDataThatNeverAskForAnything) {
 TEST(Step, FollowsTheUpdatePeriodByStep) {
   config::Experiment experiment = small_experiment();
   experiment.train.accumulate_from = {{.step = 2, .segments = 3}};
-  Session session(experiment);
+  Trainer session(experiment);
   std::vector<std::int64_t> tokens;
   for (int i = 0; i < 4; ++i) tokens.push_back(session.train_step().tokens / (4 * 6));
   EXPECT_THAT(tokens, ElementsAre(1, 2, 5, 8));
@@ -215,13 +216,13 @@ TEST(Step, FollowsTheUpdatePeriodByStep) {
 TEST(Step, ReportsTheRatesOfGroupsWhereTheyDiffer) {
   config::Experiment experiment = small_experiment(infini("lr = 0.5"), kPlain);
   experiment.train.groups = {{.parameters = {"model.*.norm.*"}, .lr = 0.25}};
-  Session session(experiment);
+  Trainer session(experiment);
   const run::StepReport report = session.train_step();
   const std::map<std::string, double> expected = {
       {"group.0", 0.25}, {"memory.0", 0.5}, {"model", 1e-2}};
   EXPECT_EQ(report.rates, expected);
   EXPECT_EQ(run::to_json(report).at("rates").at("memory.0"), 0.5);
-  const run::StepReport equal = Session(small_experiment("", kPlain)).train_step();
+  const run::StepReport equal = Trainer(small_experiment("", kPlain)).train_step();
   EXPECT_TRUE(equal.rates.empty());
   EXPECT_FALSE(run::to_json(equal).contains("rates"));
 }
@@ -232,7 +233,7 @@ TEST(Step, ReportsTheRatesOfGroupsWhereTheyDiffer) {
 TEST(Step, ReportsMetricsOfTheSegmentsThatHaveThem) {
   for (const char* const windows : {"train.accumulate=3", "train.bptt_segments=3"}) {
     SCOPED_TRACE(windows);
-    Session session(small_experiment(fitted("scale = 6.0\nweight.gain = 1e12"), plain({windows})));
+    Trainer session(small_experiment(fitted("scale = 6.0\nweight.gain = 1e12"), plain({windows})));
     const run::StepReport first = session.train_step();
     constexpr double kLayers = 2.0;
     EXPECT_DOUBLE_EQ(first.metrics.at("0.test.fitted.scale"), kLayers * 6.0 * 0.5);
@@ -247,18 +248,18 @@ TEST(Step, ReportsMetricsOfTheSegmentsThatHaveThem) {
 TEST(Step, RefusesAGroupThatNamesNothing) {
   config::Experiment experiment = small_experiment();
   experiment.train.groups = {{.parameters = {"model.layer.*"}, .lr = 0.25}};
-  EXPECT_THAT(error_of([&] { Session session(experiment); }),
+  EXPECT_THAT(error_of([&] { Trainer session(experiment); }),
               StartsWith("2: train.group 1: parameters: \"model.layer.*\" names no parameter"));
 }
 
-at::Tensor parameter(Session& session, const std::string& name) {
+at::Tensor parameter(Trainer& session, const std::string& name) {
   for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
     if (parameter.name == name) return parameter.tensor;
   }
   throw std::logic_error("no parameter " + name);
 }
 
-void fill(Session& session, const std::string& name, double value) {
+void fill(Trainer& session, const std::string& name, double value) {
   const at::NoGradGuard no_grad;
   parameter(session, name).fill_(value);
   session.runtime().weights_changed();
@@ -266,7 +267,7 @@ void fill(Session& session, const std::string& name, double value) {
 
 TEST(Step, NamesTheFirstLayerThatIsNotFinite) {
   // Finite weights whose product is not.
-  Session session(small_experiment(xl_cache(12), kPlain));
+  Trainer session(small_experiment(xl_cache(12), kPlain));
   session.train_step();
   fill(session, "model.layers.1.ff.in.bias", 1e200);
   fill(session, "model.layers.1.ff.out.weight", 1e200);
@@ -278,7 +279,7 @@ TEST(Step, NamesTheFirstLayerThatIsNotFinite) {
 }
 
 TEST(Step, NamesAParameterThatIsNotFinite) {
-  Session session(small_experiment("", kPlain));
+  Trainer session(small_experiment("", kPlain));
   fill(session, "model.layers.0.ff.norm.weight", std::nan(""));
   EXPECT_THAT(error_of([&] { session.train_step(); }),
               HasSubstr("not finite is parameter model.layers.0.ff.norm.weight"));
@@ -286,7 +287,7 @@ TEST(Step, NamesAParameterThatIsNotFinite) {
 
 // The forward pass stays finite, the backward pass does not.
 TEST(Step, NamesParametersWhenOnlyGradientsAreNotFinite) {
-  Session session(small_experiment("", kPlain));
+  Trainer session(small_experiment("", kPlain));
   parameter(session, "model.layers.0.ff.in.weight").register_hook([](const at::Tensor& gradient) {
     return gradient * INFINITY;
   });

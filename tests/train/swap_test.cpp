@@ -155,7 +155,7 @@ class SweepTest : public testing::Test {
   // Trains two steps and saves.
   run::Checkpoint trained(const std::string& tiers) {
     experiment_ = small_experiment(tiers);
-    Session session(experiment_);
+    Trainer session(experiment_);
     session.train_step();
     session.train_step();
     session.save(folder_ / "checkpoint.safetensors");

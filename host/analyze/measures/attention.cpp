@@ -44,7 +44,7 @@ std::map<HeadPlace, AttentionHistogram::Head> AttentionHistogram::heads() const 
 }
 
 std::map<std::int64_t, double> token_masses(std::span<const Density> densities,
-                                            const MemorySpace& space) {
+                                            const TokenCells& space) {
   const std::vector<double> masses = masses_between(densities, space.edges());
   std::map<std::int64_t, double> sums;
   for (std::size_t i = 0; i < masses.size(); ++i) sums[space.tokens()[i]] += masses[i];

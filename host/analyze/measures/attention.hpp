@@ -70,7 +70,7 @@ class TokenAttention {
 
 // The mass that densities together have in each token's cells.
 [[nodiscard]] std::map<std::int64_t, double> token_masses(std::span<const Density> densities,
-                                                          const MemorySpace& space);
+                                                          const TokenCells& space);
 
 // Weight of each memory row's carried context, by the row's place in the memory.
 

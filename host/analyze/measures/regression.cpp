@@ -134,12 +134,13 @@ at::Tensor StoredSignal::probe(const std::map<std::string, at::Tensor>& probes,
 void StoredSignal::take(const std::map<std::string, at::Tensor>& probes, std::int64_t rows) {
   const std::vector<double> places = numbers_of(probe(probes, "memory.places"));
   const std::vector<double> written = numbers_of(probe(probes, "memory.written"));
-  const bool is_afresh = written.at(1) != 0.0;
+  const bool is_first_write = written.at(1) != 0.0;
   std::vector<double> samples = even_samples(static_cast<std::int64_t>(places.size()) - rows);
   for (const auto& [key, tensor] : probes) {
-    if (key.ends_with(".memory.samples") && !is_afresh) samples = numbers_of(tensor.select(0, 0));
+    if (key.ends_with(".memory.samples") && !is_first_write)
+      samples = numbers_of(tensor.select(0, 0));
   }
-  is_afresh ? space_.begin(places, absorbed_) : space_.update(samples, places, absorbed_);
+  is_first_write ? space_.begin(places, absorbed_) : space_.update(samples, places, absorbed_);
   absorbed_ += rows;
   const at::Tensor order = at::argsort(torch::tensor(places, at::kDouble), true, 0, false);
   signal_ = probe(probes, "memory.signal").index_select(0, order);

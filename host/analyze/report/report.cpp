@@ -38,22 +38,22 @@ class PlacePanels {
 
 }  // namespace
 
-StudyReport::StudyReport(std::filesystem::path folder, std::vector<Subject> subjects,
-                         TokenText text)
+AnalysisReport::AnalysisReport(std::filesystem::path folder, std::vector<Subject> subjects,
+                               TokenText text)
     : folder_(std::move(folder)), subjects_(std::move(subjects)), text_(text) {}
 
-void StudyReport::save(const std::string& name, const Csv& csv, const Svg& svg) {
+void AnalysisReport::save(const std::string& name, const Csv& csv, const Svg& svg) {
   csv.save(folder_ / (name + ".csv"));
   svg.save(folder_ / (name + ".svg"));
   files_.insert(files_.end(), {name + ".csv", name + ".svg"});
 }
 
-std::string StudyReport::token(const MemoryStudy& study, std::int64_t lane,
-                               std::int64_t position) const {
+std::string AnalysisReport::token(const MemoryAnalysis& study, std::int64_t lane,
+                                  std::int64_t position) const {
   return text_.of(study.trace().history(lane).at(static_cast<std::size_t>(position)));
 }
 
-void StudyReport::write_attention() {
+void AnalysisReport::write_attention() {
   Csv csv({"memory", "tier", "layer", "head", "from", "to", "mass"});
   std::vector<BarPanel> panels;
   std::size_t columns = 1;
@@ -76,11 +76,11 @@ void StudyReport::write_attention() {
                  panels, columns));
 }
 
-void StudyReport::write_space() {
+void AnalysisReport::write_space() {
   Csv csv({"memory", "tier", "layer", "age_from", "age_to", "share", "tokens_left"});
   std::vector<BarPanel> panels;
   for (const Subject& subject : subjects_) {
-    const SpaceByAge& space = subject.study->space();
+    const ShareByAge& space = subject.study->space();
     for (const auto& [place, shares] : space.shares()) {
       for (std::size_t s = 0; s < shares.share.size(); ++s) {
         const auto from = static_cast<std::int64_t>(s) * space.stretch();
@@ -102,7 +102,7 @@ void StudyReport::write_space() {
                  panels, 4));
 }
 
-void StudyReport::write_tokens(std::size_t count) {
+void AnalysisReport::write_tokens(std::size_t count) {
   Csv csv(
       {"memory", "tier", "layer", "head", "rank", "lane", "position", "token", "mass", "share"});
   const auto add = [&](const Subject& subject, const std::string& tier, const std::string& layer,
@@ -140,7 +140,7 @@ void StudyReport::write_tokens(std::size_t count) {
   }
 }
 
-void StudyReport::write_words() {
+void AnalysisReport::write_words() {
   Csv words({"memory", "tier", "layer", "updates", "position", "write", "token", "share"});
   Csv updates({"memory", "tier", "layer", "updates", "words_left", "share"});
   PlacePanels last, whole;
@@ -151,7 +151,7 @@ void StudyReport::write_words() {
         double share = 0.0;
         std::int64_t left = 0;
         by_word.clear();
-        for (const SpaceAfterUpdates::Word& word : followed[k]) {
+        for (const ShareAfterUpdates::Word& word : followed[k]) {
           words.add(subject.name, place.tier, place.layer, k, word.token, word.write,
                     token(*subject.study, 0, word.token), word.share);
           by_word.push_back({static_cast<double>(word.token), word.share});
@@ -178,7 +178,8 @@ void StudyReport::write_words() {
                   whole.panels(), 2));
 }
 
-std::string StudyReport::text_before(const MemoryStudy& study, const BetterWord& word) const {
+std::string AnalysisReport::text_before(const MemoryAnalysis& study,
+                                        const GainedTarget& word) const {
   std::vector<std::string> parts;
   for (std::int64_t i = std::max<std::int64_t>(0, word.token + 1 - kTextBefore); i <= word.token;
        ++i) {
@@ -187,13 +188,13 @@ std::string StudyReport::text_before(const MemoryStudy& study, const BetterWord&
   return join(parts, " ");
 }
 
-void StudyReport::write_better() {
-  const MemoryStudy& study = *subjects_.front().study;
+void AnalysisReport::write_better() {
+  const MemoryAnalysis& study = *subjects_.front().study;
   if (!study.better()) return;
   Csv csv({"lane", "position", "target", "text_before", "nll", "other_nll", "gain", "tier", "layer",
            "word_position", "word", "mass"});
   std::vector<NamedBar> bars;
-  for (const BetterWord& word : study.better()->words()) {
+  for (const GainedTarget& word : study.better()->words()) {
     const std::string target = text_.of(word.target);
     const std::string before = text_before(study, word);
     const auto add = [&](const auto&... looked_at) {
@@ -214,7 +215,7 @@ void StudyReport::write_better() {
                      bars));
 }
 
-void StudyReport::write_alpha() {
+void AnalysisReport::write_alpha() {
   Csv csv({"memory", "tier", "layer", "place", "alpha", "segments"});
   std::map<std::pair<std::string, std::string>, LinePanel> panels;  // by memory and tier
   for (const Subject& subject : subjects_) {
@@ -239,7 +240,7 @@ void StudyReport::write_alpha() {
                   drawn, 2));
 }
 
-void StudyReport::write_regions() {
+void AnalysisReport::write_regions() {
   Csv csv({"memory", "tier", "layer", "region", "place", "share", "segments"});
   std::vector<LinePanel> panels;
   for (const Subject& subject : subjects_) {
@@ -286,7 +287,7 @@ Json attention_json(const AttentionHistogram& attention) {
   return out;
 }
 
-Json space_json(const SpaceByAge& space) {
+Json space_json(const ShareByAge& space) {
   Json layers = Json::array();
   for (const auto& [place, shares] : space.shares()) {
     Json one = of_place(place);
@@ -299,7 +300,7 @@ Json space_json(const SpaceByAge& space) {
 }
 
 // The share of the memory of the followed segment, after each update.
-Json updates_json(const SpaceAfterUpdates& words) {
+Json updates_json(const ShareAfterUpdates& words) {
   Json out = Json::array();
   for (const auto& [place, followed] : words.followed()) {
     Json one = of_place(place);
@@ -308,7 +309,7 @@ Json updates_json(const SpaceAfterUpdates& words) {
     for (const auto& update : followed) {
       double share = 0.0;
       std::int64_t left = 0;
-      for (const SpaceAfterUpdates::Word& word : update) {
+      for (const ShareAfterUpdates::Word& word : update) {
         if (word.write != 0 || word.share == 0.0) continue;
         share += word.share;
         ++left;
@@ -349,7 +350,7 @@ Json regions_json(const MassByRegion& regions) {
 
 }  // namespace
 
-Json to_json(const MemoryStudy& study, const TokenText& text, std::size_t count) {
+Json to_json(const MemoryAnalysis& study, const TokenText& text, std::size_t count) {
   Json tokens = Json::array();
   for (const AttendedToken& one : study.tokens().overall(count)) {
     const std::int64_t id = study.trace().history(one.lane).at(static_cast<std::size_t>(one.token));
@@ -367,10 +368,10 @@ Json to_json(const MemoryStudy& study, const TokenText& text, std::size_t count)
           {"regions", regions_json(study.regions())}};
 }
 
-Json to_json(const BetterPredicted& better, const MemoryStudy& study, const TokenText& text) {
-  const BetterPredicted::Summary summary = better.summary();
+Json to_json(const PredictionGains& better, const MemoryAnalysis& study, const TokenText& text) {
+  const PredictionGains::Summary summary = better.summary();
   Json words = Json::array();
-  for (const BetterWord& word : better.words()) {
+  for (const GainedTarget& word : better.words()) {
     const std::vector<std::int64_t>& history = study.trace().history(word.lane);
     Json looked_at = Json::array();
     for (const MemoryWord& seen : word.looked_at) {

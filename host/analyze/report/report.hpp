@@ -15,15 +15,15 @@ namespace mneme::analyze {
 // An analysed memory with its name in reports.
 struct Subject {
   std::string name;
-  const MemoryStudy* study;
+  const MemoryAnalysis* study;
 };
 
 // Writes into a folder that exists. Every CSV has a column `memory`; places of tokens
 // ("position") count from 0 at the lane's beginning. Errors: Error (kRun) when a file cannot be
 // written.
-class StudyReport {
+class AnalysisReport {
  public:
-  StudyReport(std::filesystem::path folder, std::vector<Subject> subjects, TokenText text);
+  AnalysisReport(std::filesystem::path folder, std::vector<Subject> subjects, TokenText text);
 
   // attention.csv, .svg: memory, tier, layer, head, from, to, mass.
   void write_attention();
@@ -53,9 +53,10 @@ class StudyReport {
 
  private:
   void save(const std::string& name, const Csv& csv, const Svg& svg);
-  [[nodiscard]] std::string token(const MemoryStudy& study, std::int64_t lane,
+  [[nodiscard]] std::string token(const MemoryAnalysis& study, std::int64_t lane,
                                   std::int64_t position) const;
-  [[nodiscard]] std::string text_before(const MemoryStudy& study, const BetterWord& word) const;
+  [[nodiscard]] std::string text_before(const MemoryAnalysis& study,
+                                        const GainedTarget& word) const;
 
   std::filesystem::path folder_;
   std::vector<Subject> subjects_;
@@ -65,8 +66,8 @@ class StudyReport {
 
 // The same numbers of one memory: attention, space, tokens (over everything) and updates; and those
 // of its comparison.
-[[nodiscard]] Json to_json(const MemoryStudy& study, const TokenText& text, std::size_t count);
-[[nodiscard]] Json to_json(const BetterPredicted& better, const MemoryStudy& study,
+[[nodiscard]] Json to_json(const MemoryAnalysis& study, const TokenText& text, std::size_t count);
+[[nodiscard]] Json to_json(const PredictionGains& better, const MemoryAnalysis& study,
                            const TokenText& text);
 
 }  // namespace mneme::analyze

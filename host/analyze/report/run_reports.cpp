@@ -131,11 +131,11 @@ std::vector<std::string> write_extrapolation(const std::filesystem::path& folder
 }
 
 std::vector<std::string> write_reach(const std::filesystem::path& folder,
-                                     const std::vector<ReachSubject>& subjects,
-                                     const backbone::ReachSettings& settings) {
+                                     const std::vector<DistanceResult>& subjects,
+                                     const backbone::DistanceSettings& settings) {
   Csv csv({"memory", "layer", "from", "to", "weight", "tokens"});
   std::map<std::int64_t, LinePanel> panels;
-  for (const ReachSubject& subject : subjects) {
+  for (const DistanceResult& subject : subjects) {
     for (const auto& [number, layer] : subject.layers) {
       Series curve{.name = subject.name, .points = {}};
       for (std::size_t i = 0; i < layer.weight.size(); ++i) {
@@ -162,7 +162,7 @@ std::vector<std::string> write_reach(const std::filesystem::path& folder,
   return {"distance.csv", "distance.svg"};
 }
 
-Json to_json(const ReachSubject& subject) {
+Json to_json(const DistanceResult& subject) {
   Json layers = Json::array();
   for (const auto& [number, layer] : subject.layers) {
     layers.push_back({{"layer", number}, {"weight", layer.weight}, {"tokens", layer.tokens}});

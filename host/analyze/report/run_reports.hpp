@@ -56,18 +56,18 @@ std::vector<std::string> write_extrapolation(const std::filesystem::path& folder
 // Attention by distance as a CSV and a figure.
 
 // What was measured of one memory.
-struct ReachSubject {
+struct DistanceResult {
   std::string name;
-  std::map<std::int64_t, backbone::AttentionReach::Layer> layers;
+  std::map<std::int64_t, backbone::AttentionByDistance::Layer> layers;
 };
 
 // distance.csv: memory, layer, from, to (distances of an interval), weight, tokens; intervals that
 // no token saw whole are left out. distance.svg: a panel a layer, a curve a memory, decades.
 // Returns the names of the files. Error (kRun) when they cannot be written.
 std::vector<std::string> write_reach(const std::filesystem::path& folder,
-                                     const std::vector<ReachSubject>& subjects,
-                                     const backbone::ReachSettings& settings);
+                                     const std::vector<DistanceResult>& subjects,
+                                     const backbone::DistanceSettings& settings);
 
-[[nodiscard]] Json to_json(const ReachSubject& subject);
+[[nodiscard]] Json to_json(const DistanceResult& subject);
 
 }  // namespace mneme::analyze

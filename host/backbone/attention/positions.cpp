@@ -178,14 +178,15 @@ void add_to(std::vector<double>& sums, const at::Tensor& values) {
 
 }  // namespace
 
-AttentionReach::AttentionReach(const ReachSettings& settings) : settings_(settings) {
+AttentionByDistance::AttentionByDistance(const DistanceSettings& settings) : settings_(settings) {
   if (settings.width < 1 || settings.intervals < 1) {
     throw_usage("attention by distance: expected at least 1 interval of at least 1 place, got ",
                 settings.intervals, " of ", settings.width);
   }
 }
 
-void AttentionReach::add(std::int64_t layer, const at::Tensor& p, const ReachColumns& columns) {
+void AttentionByDistance::add(std::int64_t layer, const at::Tensor& p,
+                              const DistanceColumns& columns) {
   const std::int64_t heads = p.size(0), lanes = p.size(1), tokens = p.size(2);
   const std::int64_t width = settings_.width, intervals = settings_.intervals;
   const std::int64_t reach = width * intervals;
@@ -218,7 +219,7 @@ void AttentionReach::add(std::int64_t layer, const at::Tensor& p, const ReachCol
   }
 }
 
-std::map<std::int64_t, AttentionReach::Layer> AttentionReach::layers() const {
+std::map<std::int64_t, AttentionByDistance::Layer> AttentionByDistance::layers() const {
   std::map<std::int64_t, Layer> out;
   for (const auto& [layer, sums] : sums_) {
     Layer& one = out[layer];

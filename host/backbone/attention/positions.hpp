@@ -98,14 +98,14 @@ at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& wei
 // Distances are counted in places of the layer's columns: the token itself is at 0, its left
 // neighbour at 1, memory rows by place and riders behind the segment's tokens. Interval n holds the
 // distances n * width + 1 .. (n + 1) * width.
-struct ReachSettings {
+struct DistanceSettings {
   std::int64_t width = 5;
   std::int64_t intervals = 20;
   std::set<std::int64_t> layers = {};  // that are looked at; empty = all
 };
 
 // One layer's attention as its tokens see it.
-struct ReachColumns {
+struct DistanceColumns {
   at::Tensor mask;          // broadcasts to [H,B,T,K]; -inf = not seen; undefined = all are seen
   at::Tensor query_valid;   // [B,T] bool: tokens that count; undefined = all
   std::int64_t free = 0;    // columns before this one have no place
@@ -114,7 +114,7 @@ struct ReachColumns {
 
 // The mean over tokens and heads of the largest weight that a token gives to one place of each
 // interval [LaMemo, fig. 1]. A token counts in an interval when it sees all of its places.
-class AttentionReach {
+class AttentionByDistance {
  public:
   struct Layer {
     std::vector<double> weight;        // [intervals]
@@ -122,17 +122,17 @@ class AttentionReach {
   };
 
   // Error (kUsage) for no interval or no width.
-  explicit AttentionReach(const ReachSettings& settings);
+  explicit AttentionByDistance(const DistanceSettings& settings);
   [[nodiscard]] bool wants(std::int64_t layer) const {
     return settings_.layers.empty() || settings_.layers.contains(layer);
   }
   // p [H,B,T,K]: the probabilities of one segment, head by head reduced. Deterministic on CPU.
-  void add(std::int64_t layer, const at::Tensor& p, const ReachColumns& columns);
+  void add(std::int64_t layer, const at::Tensor& p, const DistanceColumns& columns);
   [[nodiscard]] std::map<std::int64_t, Layer> layers() const;
-  [[nodiscard]] const ReachSettings& settings() const { return settings_; }
+  [[nodiscard]] const DistanceSettings& settings() const { return settings_; }
 
  private:
-  ReachSettings settings_;
+  DistanceSettings settings_;
   struct Sums {
     std::vector<double> weight, count;  // over tokens and heads
     std::int64_t heads = 0;

@@ -53,7 +53,7 @@ std::string read_file(const fs::path& path, std::uint64_t limit) {
   const Descriptor file = open_to_read(path, status);
   const bool is_regular = S_ISREG(status.st_mode);
   if (limit == 0) {
-    limit = is_regular ? std::numeric_limits<std::uint64_t>::max() : kMostStreamBytes;
+    limit = is_regular ? std::numeric_limits<std::uint64_t>::max() : kMaxStreamBytes;
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (is_regular && size > limit) fail_too_long(path, limit, human_bytes(size));

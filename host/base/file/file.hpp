@@ -17,15 +17,15 @@ namespace mneme {
 
 // Upper limits of bytes read: from a pipe or a device, which may never end, and from a
 // configuration file.
-inline constexpr std::uint64_t kMostStreamBytes = std::uint64_t{256} << 20;
-inline constexpr std::uint64_t kMostConfigBytes = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t kMaxStreamBytes = std::uint64_t{256} << 20;
+inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 
 // Throws the Error of a system call that failed with `code`: "PATH: cannot ACTION: the reason".
 [[noreturn]] void fail_file(const std::filesystem::path& path, const std::string& action, int code,
                             const std::string& hint = "");
 
 // The whole file as bytes in a string. A folder, a missing or an unreadable file is an Error, and
-// so is one of more than `limit` bytes (0: kMostStreamBytes for what is no regular file, no limit
+// so is one of more than `limit` bytes (0: kMaxStreamBytes for what is no regular file, no limit
 // for regular ones).
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::uint64_t limit = 0);
 

@@ -75,9 +75,9 @@ bool checked_bytes(const std::vector<std::int64_t>& shape, std::size_t element_s
     bytes = 0;
     return true;
   }
-  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   for (const std::int64_t extent : shape) {
-    if (bytes > kMost / static_cast<std::size_t>(extent)) return false;
+    if (bytes > kMax / static_cast<std::size_t>(extent)) return false;
     bytes *= static_cast<std::size_t>(extent);
   }
   return true;

@@ -142,8 +142,8 @@ class HeaderReader {
     if (!value.is_array()) refuse(value.type_name());
     std::vector<std::int64_t> out;
     for (const SortedJson& item : value) {
-      constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-      if (!item.is_number_unsigned() || item.get<std::uint64_t>() > kMost) refuse(item.dump());
+      constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+      if (!item.is_number_unsigned() || item.get<std::uint64_t>() > kMax) refuse(item.dump());
       out.push_back(item.get<std::int64_t>());
     }
     return out;

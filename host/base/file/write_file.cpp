@@ -306,7 +306,7 @@ int standard_descriptor_of(const struct stat& file) {
 }  // namespace
 
 OutputPlace find_output_place(const fs::path& path) {
-  constexpr int kMostLinks = 40;  // the kernel's own limit
+  constexpr int kMaxLinks = 40;  // the kernel's own limit
   fs::path target = path;
   for (int links = 0;; ++links) {
     if (const int number = descriptor_named(target); number >= 0) {
@@ -315,7 +315,7 @@ OutputPlace find_output_place(const fs::path& path) {
     std::error_code error;
     if (!fs::is_symlink(target, error)) break;
     const fs::path next = fs::read_symlink(target, error);
-    if (error || links == kMostLinks) {
+    if (error || links == kMaxLinks) {
       throw_run({.where = path.string(),
                  .failed = str("cannot write: ",
                                error ? error.message() : std::generic_category().message(ELOOP))});

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using analyze::MemoryStudy;
+using analyze::MemoryAnalysis;
 
 // Thrown to end an evaluation early.
 struct TrialOver {};
@@ -80,12 +80,12 @@ class Studies {
 
   // Every memory that does not fail, the last one first: the first is compared with the second.
   // `other`: with that evaluation in place of the second.
-  std::vector<StudiedMemory> run(const analyze::TargetLosses* other, Failures& failures) {
-    std::vector<StudiedMemory> studies(run_.memories.size());
+  std::vector<AnalysedMemory> run(const analyze::TargetLosses* other, Failures& failures) {
+    std::vector<AnalysedMemory> studies(run_.memories.size());
     for (std::size_t i = studies.size(); i-- > 0;) {
-      StudiedMemory& one = studies[i];
+      AnalysedMemory& one = studies[i];
       one.memory = run_.memories[i];
-      one.study = std::make_unique<MemoryStudy>(arguments_.study);
+      one.study = std::make_unique<MemoryAnalysis>(arguments_.study);
       if (i == 0 && other == nullptr && studies.size() > 1 && studies[1].study != nullptr) {
         other = &studies[1].study->losses();
       }
@@ -100,7 +100,7 @@ class Studies {
         one.study = nullptr;
       }
     }
-    std::erase_if(studies, [](const StudiedMemory& one) { return one.study == nullptr; });
+    std::erase_if(studies, [](const AnalysedMemory& one) { return one.study == nullptr; });
     return studies;
   }
 
@@ -116,7 +116,7 @@ class Studies {
             // Twice what fills it; some tiers take in what falls out of others.
             const std::int64_t enough = 2 * (rows / segment) + 8;
             eval::Options options;
-            options.wanted_probes = MemoryStudy::wanted_probes();
+            options.wanted_probes = MemoryAnalysis::wanted_probes();
             options.on_probes = [&has_found](const auto&, const auto&, const auto& probes) {
               has_found = !probes.empty();
               if (has_found) throw TrialOver();
@@ -133,14 +133,14 @@ class Studies {
     return has_found;
   }
 
-  run::SweepResult evaluate(const run::SweepMemory& memory, MemoryStudy& study) {
+  run::SweepResult evaluate(const run::SweepMemory& memory, MemoryAnalysis& study) {
     run::SweepResult result =
         sweep_.evaluate(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
           display_.begin("analyze " + memory.name,
                          runtime.evaluation_segments(split_of(arguments_.open)));
           eval::Options options;
-          options.wanted_probes = MemoryStudy::wanted_probes();
-          options.on_probes = [&](const data::Segment& segment, const std::vector<double>& nll,
+          options.wanted_probes = MemoryAnalysis::wanted_probes();
+          options.on_probes = [&](const data::TokenSegment& segment, const std::vector<double>& nll,
                                   const std::map<std::string, at::Tensor>& probes) {
             study.add(segment, nll, probes);
           };
@@ -179,7 +179,7 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
         display.begin("evaluate " + arguments.against.string(),
                       runtime.evaluation_segments(split_of(other)));
         eval::Options options;
-        options.on_segment = [&](const data::Segment& data, const std::vector<double>& nll) {
+        options.on_segment = [&](const data::TokenSegment& data, const std::vector<double>& nll) {
           losses.add(data, nll);
         };
         return options;
@@ -190,21 +190,21 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
 }
 
 // Throws when probes were published but no analysis can use them.
-void check_found(const std::vector<StudiedMemory>& studies) {
-  for (const StudiedMemory& one : studies) {
+void check_found(const std::vector<AnalysedMemory>& studies) {
+  for (const AnalysedMemory& one : studies) {
     if (one.study->has_found()) return;
   }
   throw_unpublished(studies.size(), "mneme analyze distance");
 }
 
 std::vector<std::string> write_files(const AnalyzeArguments& arguments,
-                                     const std::vector<StudiedMemory>& studies,
+                                     const std::vector<AnalysedMemory>& studies,
                                      const analyze::TokenText& text) {
   std::vector<analyze::Subject> subjects;
-  for (const StudiedMemory& one : studies) subjects.push_back({one.memory.name, one.study.get()});
-  analyze::StudyReport report(arguments.out, std::move(subjects), text);
+  for (const AnalysedMemory& one : studies) subjects.push_back({one.memory.name, one.study.get()});
+  analyze::AnalysisReport report(arguments.out, std::move(subjects), text);
   const bool has_signal = std::ranges::any_of(
-      studies, [](const StudiedMemory& one) { return one.study->has_signal(); });
+      studies, [](const AnalysedMemory& one) { return one.study->has_signal(); });
   if (has_signal) {
     report.write_attention();
     report.write_space();
@@ -232,7 +232,7 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
     other = losses_of_other(arguments, opened.experiment.eval.segment, display);
   }
   Failures failures(streams, opened.memories.size());
-  const std::vector<StudiedMemory> studies =
+  const std::vector<AnalysedMemory> studies =
       study.run(arguments.against.empty() ? nullptr : &other, failures);
   check_found(studies);
   const analyze::TokenText text(opened.options.dataset->vocabulary());
@@ -265,32 +265,32 @@ void add_input_options(CLI::App& command, AnalyzeArguments& arguments) {
       ->capture_default_str();
   command.add_option("--segments", arguments.segments, "Segments of every lane; 0 = all")
       ->type_name("N")
-      ->check(between(0, kMostCount))
+      ->check(between(0, kMaxCount))
       ->capture_default_str();
   command.add_option("--lanes", arguments.lanes, "Lanes that the split is cut into")
       ->type_name("B")
-      ->check(between(1, kMostExtent))
+      ->check(between(1, kMaxExtent))
       ->capture_default_str();
 }
 
 // Each bin is a bar of every head's chart, each update a row of every word's.
-constexpr std::int64_t kMostBins = 4096;
-constexpr std::int64_t kMostUpdates = 10'000;
-constexpr std::int64_t kMostListed = 100'000;
+constexpr std::int64_t kMaxBins = 4096;
+constexpr std::int64_t kMaxUpdates = 10'000;
+constexpr std::int64_t kMaxListed = 100'000;
 
 void add_study_options(CLI::App& command, AnalyzeArguments& arguments) {
   const auto number = [&](const char* name, std::int64_t& value, const char* help,
                           const CLI::Validator& range) {
     command.add_option(name, value, help)->type_name("N")->check(range)->capture_default_str();
   };
-  number("--bins", arguments.study.bins, "Bins of the attention histograms", between(1, kMostBins));
+  number("--bins", arguments.study.bins, "Bins of the attention histograms", between(1, kMaxBins));
   number("--stretch", arguments.study.stretch, "Tokens of a stretch of the past",
-         between(1, kMostExtent));
-  number("--top", arguments.top, "Tokens and words listed", between(1, kMostListed));
+         between(1, kMaxExtent));
+  number("--top", arguments.top, "Tokens and words listed", between(1, kMaxListed));
   number("--updates", arguments.study.updates, "Updates that a segment's words are followed for",
-         between(0, kMostUpdates));
+         between(0, kMaxUpdates));
   number("--write", arguments.study.first_write, "The first write whose words may be followed",
-         between(0, kMostCount));
+         between(0, kMaxCount));
   command
       .add_option("--threshold", arguments.threshold,
                   "Smallest share of a query's attention for which a memory word is listed")

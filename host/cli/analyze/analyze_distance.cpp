@@ -51,9 +51,9 @@ std::set<std::int64_t> layers_of(const DistanceArguments& arguments, std::int64_
   return {arguments.layers.begin(), arguments.layers.end()};
 }
 
-Table table_of(const std::vector<analyze::ReachSubject>& subjects, std::int64_t width) {
+Table table_of(const std::vector<analyze::DistanceResult>& subjects, std::int64_t width) {
   Table table({"memory", "layer", "distance", "weight", "tokens"});
-  for (const analyze::ReachSubject& subject : subjects) {
+  for (const analyze::DistanceResult& subject : subjects) {
     for (const auto& [number, layer] : subject.layers) {
       // The first, the middle and the last interval that some token saw.
       const auto seen = static_cast<std::size_t>(
@@ -70,19 +70,19 @@ Table table_of(const std::vector<analyze::ReachSubject>& subjects, std::int64_t 
 }
 
 // `differences`: of each memory from its run.
-std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
-                                           const backbone::ReachSettings& settings,
-                                           Display& display, Failures& failures,
-                                           Json& differences) {
-  std::vector<analyze::ReachSubject> subjects;
+std::vector<analyze::DistanceResult> measure(const DistanceArguments& arguments,
+                                             const backbone::DistanceSettings& settings,
+                                             Display& display, Failures& failures,
+                                             Json& differences) {
+  std::vector<analyze::DistanceResult> subjects;
   const auto change = [&](config::EvalConfig& eval) {
     eval.lanes = arguments.lanes;
     eval.steps = arguments.segments;
   };
   for_each_memory(arguments.runs, display, failures, change, [&](const RunMemory& one) {
-    backbone::ReachSettings own = settings;
+    backbone::DistanceSettings own = settings;
     own.layers = layers_of(arguments, one.run.experiment.model.layers);
-    backbone::AttentionReach reach(own);
+    backbone::AttentionByDistance reach(own);
     evaluate_shown(one, one.memory, split_of(arguments.runs.open), display,
                    [&](eval::Options& options) { options.reach = &reach; });
     subjects.push_back({.name = one.name, .layers = reach.layers()});
@@ -94,8 +94,8 @@ std::vector<analyze::ReachSubject> measure(const DistanceArguments& arguments,
 int run(const DistanceArguments& arguments, const Streams& streams) {
   check_set(arguments.runs.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
   arguments.runs.open.json.check();
-  const backbone::ReachSettings settings{.width = arguments.width,
-                                         .intervals = intervals_of(arguments)};
+  const backbone::DistanceSettings settings{.width = arguments.width,
+                                            .intervals = intervals_of(arguments)};
   read_input([&] {
     check_each_memory(arguments.runs, [&](const config::Experiment& experiment) {
       static_cast<void>(layers_of(arguments, experiment.model.layers));
@@ -106,13 +106,13 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.runs.open.is_quiet);
   Json differences = Json::object();
   Failures failures(streams, arguments.runs.memories());
-  const std::vector<analyze::ReachSubject> subjects =
+  const std::vector<analyze::DistanceResult> subjects =
       measure(arguments, settings, display, failures, differences);
   Json json = {{"format", "mneme-analyze-distance"}, {"width", settings.width},
                {"split", arguments.runs.open.split}, {"segments", arguments.segments},
                {"lanes", arguments.lanes},           {"files", Json::array()},
                {"memories", Json::array()}};
-  for (const analyze::ReachSubject& subject : subjects) {
+  for (const analyze::DistanceResult& subject : subjects) {
     json["memories"].push_back(analyze::to_json(subject));
   }
   json["differs_from_run"] = std::move(differences);
@@ -144,14 +144,14 @@ void add_analyze_distance(CLI::App& analyze, Action& action) {
       ->add_option("--layer", arguments->layers,
                    "Layer to look at, from 0; may be given several times; default: the last")
       ->type_name("N");
-  const CLI::Validator distances = between(1, kMostExtent);
+  const CLI::Validator distances = between(1, kMaxExtent);
   number("--distance", arguments->distance, "Largest distance, in tokens; a multiple of --width",
          "N", distances);
   number("--width", arguments->width, "Distances in an interval", "N", distances);
   number("--segments", arguments->segments, "Segments of every lane; 0 = all", "N",
-         between(0, kMostCount));
+         between(0, kMaxCount));
   number("--lanes", arguments->lanes, "Lanes that the split is cut into", "B",
-         between(1, kMostExtent));
+         between(1, kMaxExtent));
   set_examples(*command, {"mneme analyze distance runs/xl runs/other --out analysis"});
   command->callback([arguments, &action] {
     action = [arguments](const Streams& streams) { return run(*arguments, streams); };
@@ -275,7 +275,7 @@ void add_analyze_extrapolation(CLI::App& analyze, Action& action) {
       ->capture_default_str();
   command->add_option("--segment", arguments->segment, "Segment, in tokens")
       ->type_name("T")
-      ->check(between(1, kMostExtent))
+      ->check(between(1, kMaxExtent))
       ->capture_default_str();
   command
       ->add_option("--option", arguments->option,

@@ -212,7 +212,7 @@ void add_row_options(CLI::App& command, RegressionArguments& arguments) {
       ->capture_default_str();
   command.add_option("--width", arguments.width, "Width of generated rows")
       ->type_name("D")
-      ->check(between(1, kMostExtent))
+      ->check(between(1, kMaxExtent))
       ->capture_default_str();
   command.add_option("--seed", arguments.seed, "Seed of the generated rows")
       ->type_name("N")

@@ -148,10 +148,10 @@ namespace {
 constexpr std::size_t kShownWords = 8;
 
 // A line for each layer: alpha of the oldest and of the newest rows.
-std::string alpha_text(const std::vector<StudiedMemory>& studies, std::size_t width) {
+std::string alpha_text(const std::vector<AnalysedMemory>& studies, std::size_t width) {
   Table table({"memory", "tier", "layer", "rows", "mean alpha", "oldest", "newest"});
   bool has_any = false;
-  for (const StudiedMemory& one : studies) {
+  for (const AnalysedMemory& one : studies) {
     for (const auto& [place, layer] : one.study->alpha().layers()) {
       double sum = 0.0;
       for (const double alpha : layer.alpha) sum += alpha;
@@ -165,10 +165,10 @@ std::string alpha_text(const std::vector<StudiedMemory>& studies, std::size_t wi
 }
 
 // A line a layer: the shares of attention.
-std::string regions_text(const std::vector<StudiedMemory>& studies, std::size_t width) {
+std::string regions_text(const std::vector<AnalysedMemory>& studies, std::size_t width) {
   Table table({"memory", "tier", "layer", "compressed", "memory rows", "segment"});
   bool has_any = false;
-  for (const StudiedMemory& one : studies) {
+  for (const AnalysedMemory& one : studies) {
     for (const auto& [place, layer] : one.study->regions().layers()) {
       std::vector<std::string> row = {one.memory.name, place.tier, str(place.layer)};
       for (std::size_t r = 0; r < layer.places.size(); ++r) {
@@ -182,12 +182,12 @@ std::string regions_text(const std::vector<StudiedMemory>& studies, std::size_t 
 }
 
 // Attention of each head, a line each.
-std::string attention_text(const std::vector<StudiedMemory>& studies, std::size_t width) {
+std::string attention_text(const std::vector<AnalysedMemory>& studies, std::size_t width) {
   const bool has_signal = std::ranges::any_of(
-      studies, [](const StudiedMemory& one) { return one.study->has_signal(); });
+      studies, [](const AnalysedMemory& one) { return one.study->has_signal(); });
   if (!has_signal) return "";
   Table table({"memory", "tier", "layer", "head", "queries", "mean place", "deviation", "inside"});
-  for (const StudiedMemory& one : studies) {
+  for (const AnalysedMemory& one : studies) {
     for (const auto& [at, head] : one.study->attention().heads()) {
       double inside = 0.0;
       for (const double mass : head.mass) inside += mass;
@@ -199,13 +199,13 @@ std::string attention_text(const std::vector<StudiedMemory>& studies, std::size_
   return table.text(width);
 }
 
-std::string better_text(const StudiedMemory& first, const analyze::TokenText& text,
+std::string better_text(const AnalysedMemory& first, const analyze::TokenText& text,
                         std::size_t width) {
   const auto& better = first.study->better();
   if (!better) return "";
-  const analyze::BetterPredicted::Summary summary = better->summary();
+  const analyze::PredictionGains::Summary summary = better->summary();
   Table table({"target", "position", "gain", "looked at"});
-  for (const analyze::BetterWord& word : better->words()) {
+  for (const analyze::GainedTarget& word : better->words()) {
     std::vector<std::string> seen;
     for (const analyze::MemoryWord& one : word.looked_at) {
       seen.push_back(
@@ -223,7 +223,7 @@ std::string better_text(const StudiedMemory& first, const analyze::TokenText& te
 }  // namespace
 
 Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
-                   const std::vector<StudiedMemory>& studies, const analyze::TokenText& text) {
+                   const std::vector<AnalysedMemory>& studies, const analyze::TokenText& text) {
   Json json = {{"format", "mneme-analyze"},
                {"run", arguments.open.run.string()},
                {"step", run.checkpoint.progress().step},
@@ -233,7 +233,7 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
                {"data", run.options.dataset->describe()},
                {"differs_from_run", run::to_json(run.differences)},
                {"memories", Json::array()}};
-  for (const StudiedMemory& one : studies) {
+  for (const AnalysedMemory& one : studies) {
     Json memory = to_json(one.result);
     memory.erase("breakdown");
     memory.update(analyze::to_json(*one.study, text, static_cast<std::size_t>(arguments.top)));
@@ -248,8 +248,8 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
   return json;
 }
 
-std::string analysis_text(const std::vector<StudiedMemory>& studies, const analyze::TokenText& text,
-                          std::size_t width) {
+std::string analysis_text(const std::vector<AnalysedMemory>& studies,
+                          const analyze::TokenText& text, std::size_t width) {
   return attention_text(studies, width) + alpha_text(studies, width) +
          regions_text(studies, width) + better_text(studies.front(), text, width);
 }

@@ -53,12 +53,12 @@ void add_prepare(CLI::App& data, Action& action) {
   command
       ->add_option("--min-count", arguments->min_count, "Words seen less often become <unk> (word)")
       ->type_name("N")
-      ->check(between(1, kMostCount));
+      ->check(between(1, kMaxCount));
   command
       ->add_option("--vocabulary-size", arguments->vocabulary_size,
                    "Keep at most so many words (word); 0 = all")
       ->type_name("N")
-      ->check(between(0, kMostCount));
+      ->check(between(0, kMaxCount));
   command->add_flag("--no-eos", arguments->has_no_eos, "No <eos> at the ends of lines (word)");
   command
       ->add_option("--documents", arguments->documents,
@@ -92,10 +92,10 @@ void add_describe(CLI::App& data, Action& action) {
   arguments->set.add(*command);
   command->add_option("--lanes", arguments->lanes, "Show the cut into so many lanes")
       ->type_name("N")
-      ->check(between(1, kMostExtent));
+      ->check(between(1, kMaxExtent));
   command->add_option("--segment", arguments->segment, "with segments of so many tokens")
       ->type_name("N")
-      ->check(between(1, kMostExtent));
+      ->check(between(1, kMaxExtent));
   arguments->json.add(*command);
   set_examples(*command, {"mneme data describe configs/quickstart.toml",
                           "mneme data describe data/wt103 --lanes 60 --segment 150"});

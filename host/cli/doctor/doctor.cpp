@@ -71,7 +71,7 @@ Json json_of(const std::vector<Finding>& findings) {
 }
 
 std::string mark_of(State state) {
-  return state == State::kFine ? "ok" : state == State::kAbsent ? "--" : "!!";
+  return state == State::kOk ? "ok" : state == State::kAbsent ? "--" : "!!";
 }
 
 void print(const std::vector<Finding>& findings, const Streams& streams) {
@@ -286,7 +286,7 @@ Finding check_program(const std::string& subject, const std::vector<std::string>
 
 std::string_view to_word(Finding::State state) {
   switch (state) {
-    case Finding::State::kFine:
+    case Finding::State::kOk:
       return "fine";
     case Finding::State::kAbsent:
       return "absent";

@@ -14,12 +14,12 @@ namespace mneme::cli {
 // One line of the report.
 struct Finding {
   enum class State {
-    kFine,
+    kOk,
     kAbsent,  // something that not everybody needs is missing
     kBroken,  // ordinary use fails
   };
   std::string subject = {};  // "CUDA driver"
-  State state = State::kFine;
+  State state = State::kOk;
   std::string text = {};    // what was found, or why it is missing
   std::string advice = {};  // what to do; "" when fine
   Json details = nullptr;   // for --json

@@ -222,7 +222,7 @@ void add_eval(CLI::App& app, Action& action) {
   CLI::Option* const segment =
       command->add_option("--segment", arguments->segment, "Segment of --extrapolate, in tokens")
           ->type_name("T")
-          ->check(between(1, kMostExtent))
+          ->check(between(1, kMaxExtent))
           ->capture_default_str();
   CLI::Option* const option =
       command
@@ -312,7 +312,7 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   }
   run.options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   run.differences = run::data_differences(folder.raw_info(), run.options.dataset->describe());
-  run::say_differences(arguments.run.string(), run.differences);
+  run::log_differences(arguments.run.string(), run.differences);
   return run;
 }
 

@@ -60,7 +60,7 @@ void open_contender(Contender& out, const OpenEvaluation& run, const std::string
   note_untrained(display, out.name, run.checkpoint.load_weights(*out.runtime, out.memory.carry));
   out.differences =
       run::plugin_differences(run.checkpoint.plugins(), out.runtime->stack().identities());
-  run::say_differences(out.name, out.differences);
+  run::log_differences(out.name, out.differences);
   const config::EvalConfig& eval = experiment.eval;
   out.decoder = std::make_unique<eval::Decoder>(
       out.runtime->model(), out.runtime->stack(), run.options.dataset->answer_task(),

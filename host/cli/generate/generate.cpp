@@ -288,7 +288,7 @@ void add_text_options(CLI::App& command, GenerateArguments& arguments) {
       ->type_name("FILE");
   command.add_option("--tokens", arguments.tokens, "Tokens to generate, a sample (default 256)")
       ->type_name("N")
-      ->check(between(0, kMostCount));
+      ->check(between(0, kMaxCount));
   command.add_option("--stop", arguments.stop, "Ends a sample where this text appears")
       ->type_name("TEXT");
   command.add_flag("--detokenize", arguments.detokenises,
@@ -328,7 +328,7 @@ void add_model_options(CLI::App& command, GenerateArguments& arguments) {
                   "Tokens of a segment; 1 = every token a segment of its own (default "
                   "generate.segment)")
       ->type_name("T")
-      ->check(between(1, kMostExtent));
+      ->check(between(1, kMaxExtent));
   command
       .add_option("--protocol", arguments.protocol,
                   "released: as LaMemo's released code: prompt in chunks of 256 without <eos>, 256 "

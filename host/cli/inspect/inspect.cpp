@@ -102,8 +102,8 @@ Json json_of(const SafetensorsFile& file, std::uint64_t bytes) {
 
 // One line of a metadata value, which may hold a whole experiment file.
 std::string first_line(const std::string& text) {
-  constexpr std::size_t kMost = 100;
-  const std::string line = text.substr(0, std::min(text.find('\n'), kMost));
+  constexpr std::size_t kMax = 100;
+  const std::string line = text.substr(0, std::min(text.find('\n'), kMax));
   return line.size() == text.size() ? line : line + " ...";
 }
 

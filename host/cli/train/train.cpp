@@ -18,7 +18,7 @@
 #include "host/cli/streams.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/tensor/device.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -128,8 +128,8 @@ config::Experiment read_experiment(const TrainArguments& arguments) {
   return config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
 }
 
-std::unique_ptr<train::Session> open_session(const TrainArguments& arguments, fs::path& folder) {
-  train::SessionOptions options;
+std::unique_ptr<train::Trainer> open_session(const TrainArguments& arguments, fs::path& folder) {
+  train::TrainerOptions options;
   options.runtime.device = tensor::open_device(arguments.machine.device);
   options.runtime.free_memory = arguments.machine.free_memory();
   if (!arguments.resume.empty()) {
@@ -137,7 +137,7 @@ std::unique_ptr<train::Session> open_session(const TrainArguments& arguments, fs
     options.checkpoint = arguments.checkpoint;
     options.may_change_plugins = arguments.may_change_plugins;
     options.steps = arguments.steps;
-    auto session = train::Session::resume(folder, std::move(options));
+    auto session = train::Trainer::resume(folder, std::move(options));
     if (session->last_checkpoint().empty()) {
       log_warning(folder.string(), ": has no checkpoint yet: training starts from the beginning");
     }
@@ -150,11 +150,11 @@ std::unique_ptr<train::Session> open_session(const TrainArguments& arguments, fs
     options.claim_folder = [&] { return folder = claim_default_folder(arguments); };
   }
   options.initial_weights = arguments.init;
-  return std::make_unique<train::Session>(experiment, std::move(options));
+  return std::make_unique<train::Trainer>(experiment, std::move(options));
 }
 
 // `first_step`: steps that were done before this process.
-Json json_of(train::Session& session, const fs::path& folder, const Json& evaluations,
+Json json_of(train::Trainer& session, const fs::path& folder, const Json& evaluations,
              std::int64_t first_step, int interrupted_by) {
   Json plugins = Json::array();
   for (const auto& plugin : session.runtime().stack().identities()) {
@@ -176,7 +176,7 @@ Json json_of(train::Session& session, const fs::path& folder, const Json& evalua
 }
 
 // Logs how the schedule of an extended run continues.
-std::string extension_text(const train::Session& session) {
+std::string extension_text(const train::Trainer& session) {
   const config::TrainConfig& train = session.experiment().train;
   const optim::LearningRate rate(train, session.total_steps());
   return str("extended to ", session.total_steps(), " steps: the schedule \"",
@@ -185,7 +185,7 @@ std::string extension_text(const train::Session& session) {
 }
 
 // The message for a run that is already complete.
-std::string finished_text(const train::Session& session, const fs::path& folder) {
+std::string finished_text(const train::Trainer& session, const fs::path& folder) {
   std::string text = str("nothing to train: ", folder.string(), " was done after ", session.step(),
                          " steps, ", session.tokens(), " tokens");
   if (!session.is_stopped_early()) {
@@ -196,7 +196,7 @@ std::string finished_text(const train::Session& session, const fs::path& folder)
 }
 
 // Trains to the end or to a signal, which is returned.
-int train_until_signal(train::Session& session, TrainDisplay& observer) {
+int train_until_signal(train::Trainer& session, TrainDisplay& observer) {
   try {
     session.train(&observer);
     return 0;
@@ -207,7 +207,7 @@ int train_until_signal(train::Session& session, TrainDisplay& observer) {
 }
 
 // `first_step`: steps that were done before this process.
-std::string results_text(const train::Session& session, const fs::path& folder,
+std::string results_text(const train::Trainer& session, const fs::path& folder,
                          std::int64_t first_step) {
   std::string text;
   if (session.is_stopped_early()) {
@@ -313,7 +313,7 @@ void add_train(CLI::App& app, Action& action) {
                    "With --resume: extend the run to so many steps; the schedule becomes that of a "
                    "run of this length")
       ->type_name("N")
-      ->check(between(1, kMostCount));
+      ->check(between(1, kMaxCount));
   command->add_flag("--dry-run", arguments->is_dry_run,
                     "Show parameters, memory, schedule and data of the training, and stop");
   arguments->machine.add(*command);
@@ -382,10 +382,10 @@ void write_groups(std::ostream& out, const train::TrainingPlan& plan) {
 }
 
 void write_memory(std::ostream& out, const train::TrainingPlan& plan) {
-  const run::MemoryEstimate& estimate = plan.estimate;
+  const run::Footprint& estimate = plan.estimate;
   out << "device memory: about " << size_text(estimate.total())
       << ", estimated; what memories keep for their gradients is not counted\n";
-  for (const run::MemoryUse& use : estimate.largest()) {
+  for (const run::FootprintPart& use : estimate.largest()) {
     out << "  " << padded(use.name, 34) << padded(size_text(use.bytes), 12) << use.formula << '\n';
   }
   if (!plan.free) return;

@@ -161,7 +161,7 @@ int run(const ExportArguments& arguments, const Streams& streams) {
   const weights::ExportReport report = weights::export_official(
       checkpoint, arguments.out, {.format = arguments.format, .names = arguments.names});
   const std::vector<run::RunDifference> differences = differences_of(checkpoint);
-  run::say_differences(arguments.run.string(), differences);
+  run::log_differences(arguments.run.string(), differences);
   if (!report.left_out.empty()) {
     log_warning(arguments.out.string(), ": the format has no place for the memory's parameters: ",
                 join(report.left_out, ", "));

@@ -238,7 +238,7 @@ Value& item_at(Value& array, const std::string& part, const Position& position) 
 
 Value parse_toml_file(const std::filesystem::path& path) {
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  const std::string text = read_file(path, kMostConfigBytes);
+  const std::string text = read_file(path, kMaxConfigBytes);
   try {
     return parse(text, Origin(path.string(), folder));
   } catch (const Error& error) {

@@ -108,7 +108,7 @@ void AnswerStream::load_batch(std::int64_t number) {
   }
 }
 
-bool AnswerStream::next(Segment& segment) {
+bool AnswerStream::next(TokenSegment& segment) {
   if (options_.max_segments != 0 && index_ >= options_.max_segments) return false;
   if (options_.epochs != 0 && index_ >= options_.epochs * segments_per_epoch()) return false;
   const std::int64_t part = index_ % cut_.segments();
@@ -123,7 +123,7 @@ bool AnswerStream::next(Segment& segment) {
   return true;
 }
 
-void AnswerStream::fill(std::int64_t lane, std::int64_t part, Segment& segment) const {
+void AnswerStream::fill(std::int64_t lane, std::int64_t part, TokenSegment& segment) const {
   const std::int64_t begin = cut_.begin(part);
   const std::int64_t end = begin + segment.length;
   const auto ids = batch_.ids[at(lane)].begin();

@@ -21,7 +21,8 @@ class AnswerTask {
   AnswerTask(const AnswerTask&) = delete;
   AnswerTask& operator=(const AnswerTask&) = delete;
 
-  // Number of token ids, V. There is no padding id: `Segment::valid` says where lanes are padded.
+  // Number of token ids, V. There is no padding id: `TokenSegment::valid` says where lanes are
+  // padded.
   [[nodiscard]] virtual std::int64_t vocabulary_size() const = 0;
   // P: tokens before the answer's first one.
   [[nodiscard]] virtual std::int64_t prompt_length() const = 0;
@@ -86,14 +87,14 @@ class AnswerCut {
 // only, so segments but the last of a sequence have none.
 //
 // Training takes the sequences in an order that is drawn anew for each epoch from data.seed and
-// options.seed; evaluation takes them as they are numbered. Segment::document is the number.
+// options.seed; evaluation takes them as they are numbered. TokenSegment::document is the number.
 class AnswerStream : public Stream {
  public:
   // `split` is "train", "valid" or "test". Errors (kUsage) as check_stream_options and AnswerCut.
   AnswerStream(std::shared_ptr<const AnswerTask> task, std::string split,
                const StreamOptions& options);
 
-  bool next(Segment& segment) override;
+  bool next(TokenSegment& segment) override;
   [[nodiscard]] std::vector<std::int64_t> position() const override;
   void seek(const std::vector<std::int64_t>& position) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override {
@@ -114,7 +115,7 @@ class AnswerStream : public Stream {
   };
 
   void load_batch(std::int64_t number);
-  void fill(std::int64_t lane, std::int64_t part, Segment& segment) const;
+  void fill(std::int64_t lane, std::int64_t part, TokenSegment& segment) const;
   void shuffle(std::int64_t epoch);
   [[nodiscard]] std::vector<PositionField> position_fields() const;
 

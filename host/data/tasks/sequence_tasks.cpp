@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::int64_t kMotifPosition = 2;                  // MotifStream, first layout
 constexpr std::uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
-constexpr std::int64_t kLeastEpisodeSegments = 8;
-constexpr std::int64_t kLeastRepeats = 4;
-constexpr std::int64_t kMostSymbols = 1 << 24;  // of an alphabet or a motif
+constexpr std::int64_t kMinEpisodeSegments = 8;
+constexpr std::int64_t kMinRepeats = 4;
+constexpr std::int64_t kMaxSymbols = 1 << 24;  // of an alphabet or a motif
 
 std::uint64_t key(std::int64_t number) { return static_cast<std::uint64_t>(number); }
 
@@ -25,10 +25,10 @@ std::int64_t scale(std::uint64_t fraction, std::int64_t range) {
 
 void check_motif(const config::MotifConfig& motif) {
   const auto require = [](std::string_view name, std::int64_t value, std::int64_t least) {
-    if (value >= least && value <= kMostSymbols) return;
+    if (value >= least && value <= kMaxSymbols) return;
     throw_usage({.where = str("data.", name),
                  .failed = "no motif can be drawn",
-                 .expected = str(least, " to ", kMostSymbols),
+                 .expected = str(least, " to ", kMaxSymbols),
                  .got = str(value)});
   };
   require("alphabet", motif.alphabet, 2);
@@ -37,8 +37,8 @@ void check_motif(const config::MotifConfig& motif) {
 }
 
 std::int64_t automatic_episode(const config::MotifConfig& motif, std::int64_t segment) {
-  const std::int64_t tokens = kLeastRepeats * motif.period_max;
-  return std::max(kLeastEpisodeSegments, (tokens + segment - 1) / segment);
+  const std::int64_t tokens = kMinRepeats * motif.period_max;
+  return std::max(kMinEpisodeSegments, (tokens + segment - 1) / segment);
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ std::vector<std::int64_t> MotifStream::motif(std::int64_t lane, std::int64_t epi
   return symbols;
 }
 
-bool MotifStream::next(Segment& segment) {
+bool MotifStream::next(TokenSegment& segment) {
   if (options_.max_segments != 0 && index_ >= options_.max_segments) return false;
   segment.prepare(options_.lanes, options_.segment, true);
   segment.epoch = 0;
@@ -86,7 +86,7 @@ bool MotifStream::next(Segment& segment) {
   return true;
 }
 
-void MotifStream::fill(std::int64_t index, Segment& segment) {
+void MotifStream::fill(std::int64_t index, TokenSegment& segment) {
   const std::int64_t phase = index % episode_segments_;
   const std::int64_t episode = (index_ + phase) / episode_segments_;
   // The first episode begins at the stream's beginning, so it is shorter by the phase.

@@ -37,7 +37,7 @@ class MotifStream : public Stream {
   MotifStream(const config::MotifConfig& motif, std::uint64_t data_seed, std::string split,
               const StreamOptions& options, std::int64_t episode_segments = 0);
 
-  bool next(Segment& segment) override;
+  bool next(TokenSegment& segment) override;
   [[nodiscard]] std::vector<std::int64_t> position() const override;
   void seek(const std::vector<std::int64_t>& position) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override { return 0; }
@@ -55,7 +55,7 @@ class MotifStream : public Stream {
   };
 
   [[nodiscard]] std::int64_t period(std::int64_t lane, std::int64_t episode) const;
-  void fill(std::int64_t index, Segment& segment);
+  void fill(std::int64_t index, TokenSegment& segment);
   [[nodiscard]] std::vector<PositionField> position_fields() const;
 
   config::MotifConfig motif_;

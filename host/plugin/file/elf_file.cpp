@@ -14,7 +14,7 @@ namespace mneme::plugin {
 namespace {
 
 // Real libraries have a few dozen; in a damaged file the lists may overlap and never end.
-constexpr std::size_t kMostVersions = 65536;
+constexpr std::size_t kMaxVersions = 65536;
 
 // The dynamic section of a library, read into lists.
 class DynamicSection {
@@ -76,7 +76,7 @@ void read_version_needs(const ElfReader& reader, const DynamicSection& dynamic, 
     std::uint64_t name_at = at + need.vn_aux;
     for (std::uint64_t j = 0; j < need.vn_cnt; ++j) {
       const auto name = reader.at<Elf64_Vernaux>(name_at, what);
-      if (file.version_needs.size() == kMostVersions) reader.damaged("too many symbol versions");
+      if (file.version_needs.size() == kMaxVersions) reader.damaged("too many symbol versions");
       if ((name.vna_flags & VER_FLG_WEAK) == 0) {
         file.version_needs.push_back({library, dynamic.text(name.vna_name, "a symbol version")});
       }

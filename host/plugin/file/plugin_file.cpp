@@ -25,12 +25,12 @@ namespace fs = std::filesystem;
 
 // Exported names for a message, the first few only.
 std::string exported_text(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMax = 8;
   if (names.empty()) return "a library that exports nothing";
   std::vector<std::string> shown(
-      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, names.size())));
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMax, names.size())));
   std::string text = "a library that exports " + join(shown, ", ");
-  if (names.size() > kMost) text += str(" and ", names.size() - kMost, " more");
+  if (names.size() > kMax) text += str(" and ", names.size() - kMax, " more");
   return text;
 }
 

@@ -33,7 +33,7 @@ struct EvalReport {
   bool is_best = false;  // of the valid split: its loss is lower than every earlier one
 };
 
-// Callbacks of Session::train, on its thread. An exception from one ends the run.
+// Callbacks of Trainer::train, on its thread. An exception from one ends the run.
 class Observer {
  public:
   Observer() = default;

@@ -25,7 +25,7 @@
 
 namespace mneme::train {
 
-struct SessionOptions {
+struct TrainerOptions {
   run::RuntimeOptions runtime = {};
   // The folder for config, metrics and checkpoints; "" = nothing is written. See run_folder.hpp.
   std::filesystem::path folder = {};
@@ -59,21 +59,21 @@ struct SessionOptions {
 //
 // A step that fails, by a hook's error or by a loss or gradient that is not finite, leaves weights,
 // optimiser, memory and data position as they were before it.
-class Session {
+class Trainer {
  public:
   // Error (kUsage | kPlugin | kRun) as Runtime and the stream give them. With a folder: creates it,
   // and Error (kUsage) when it already holds a run (resume() continues one).
-  explicit Session(const config::Experiment& experiment, SessionOptions options = {});
+  explicit Trainer(const config::Experiment& experiment, TrainerOptions options = {});
   // Continues the run of a folder from a checkpoint, or from its beginning when there is none yet:
   // options.folder is `folder`. Checkpoints and metrics of later steps are deleted. Errors as
   // above, as RunFolder::open_checkpoint and load(); Error (kUsage) when another process trains the
   // run or the data have changed since it began, Error (kPlugin) when a plugin has;
   // Error (kUsage) for options.steps that do not extend it.
-  static std::unique_ptr<Session> resume(const std::filesystem::path& folder,
-                                         SessionOptions options = {});
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  static std::unique_ptr<Trainer> resume(const std::filesystem::path& folder,
+                                         TrainerOptions options = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
   // Steps of the whole run: train.steps, or what train.epochs need.
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
@@ -133,7 +133,7 @@ class Session {
     memory::StackState state = {};
   };
 
-  [[nodiscard]] run::MemoryEstimate estimate() const;
+  [[nodiscard]] run::Footprint estimate() const;
   void begin_training();
   [[nodiscard]] Place place() const;
   void go_back(Place place);
@@ -145,9 +145,9 @@ class Session {
   [[nodiscard]] eval::NotFinite find_in_backward(const Place& begin);
   // session_pass.cpp: the forward and backward passes of a step
   [[nodiscard]] Pass run_passes();
-  [[nodiscard]] std::vector<data::Segment> read_window(Pass& pass);
+  [[nodiscard]] std::vector<data::TokenSegment> read_window(Pass& pass);
   void check_has_targets(std::int64_t passed) const;
-  void run_segment(Pass& pass, const data::Segment& segment, double weight);
+  void run_segment(Pass& pass, const data::TokenSegment& segment, double weight);
   // session_loop.cpp
   [[nodiscard]] bool is_evaluation_due() const;
   // True when the result is the best of several.
@@ -181,7 +181,7 @@ using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
 
 // Sums over the segments of one step. Tensors stay on the device: all numbers of a step come to the
 // CPU in one transfer.
-struct Session::Pass {
+struct Trainer::Pass {
   at::Tensor graph;  // loss of the segments since the last backward pass
   at::Tensor loss;   // mean of the segments' mean nll, f64 []
   // The part of each auxiliary loss in the step's loss, before its weight; segments that did not
@@ -190,7 +190,7 @@ struct Session::Pass {
   ReportSums metrics;                           // means over the segments that reported them
   std::map<std::string, double> metric_weight;  // of these segments
   std::int64_t tokens = 0;
-  std::vector<data::Segment> segments;  // in the order in which they ran
+  std::vector<data::TokenSegment> segments;  // in the order in which they ran
 };
 
 }  // namespace mneme::train

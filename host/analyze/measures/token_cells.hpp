@@ -20,7 +20,7 @@ namespace mneme::analyze {
 // cells, and one that was not sampled has none from then on.
 //
 // Places are numbers in [0,1]; tokens are numbered by the caller.
-class MemorySpace {
+class TokenCells {
  public:
   // Edges of the cells, ascending from 0 to 1: one more than there are tokens. Empty memory: none.
   [[nodiscard]] const std::vector<double>& edges() const { return edges_; }
@@ -63,7 +63,7 @@ class MemorySpace {
 
 // The share of the memory of each stretch of the past, by age: the Voronoi view [infinity-former,
 // appendix D], as a mean over all writes.
-class SpaceByAge {
+class ShareByAge {
  public:
   // Stretch s holds the tokens that s * stretch .. (s + 1) * stretch - 1 newer ones were absorbed
   // after.
@@ -74,7 +74,7 @@ class SpaceByAge {
   };
 
   // Error (kUsage) for a stretch below 1.
-  explicit SpaceByAge(std::int64_t stretch);
+  explicit ShareByAge(std::int64_t stretch);
   void add(const LayerView& view);
   [[nodiscard]] std::map<Place, Shares> shares() const;
   [[nodiscard]] std::int64_t stretch() const { return stretch_; }
@@ -86,7 +86,7 @@ class SpaceByAge {
 
 // The share of the memory of each word of lane 0, during `updates` updates after the word's segment
 // was stored [infinity-former, fig. 10 and 11].
-class SpaceAfterUpdates {
+class ShareAfterUpdates {
  public:
   struct Word {
     std::int64_t token = 0;
@@ -98,7 +98,7 @@ class SpaceAfterUpdates {
 
   // Follows the words of the first write, from write `first` (from 0) on, that is followed by
   // `updates` updates before the memory is emptied. Error (kUsage) for negative numbers.
-  SpaceAfterUpdates(std::int64_t first, std::int64_t updates);
+  ShareAfterUpdates(std::int64_t first, std::int64_t updates);
   void add(const LayerView& view);
   // Tiers and layers in which such a write was found.
   [[nodiscard]] std::map<Place, Followed> followed() const;
@@ -114,7 +114,7 @@ class SpaceAfterUpdates {
   [[nodiscard]] bool is_done(const Track& track) const {
     return static_cast<std::int64_t>(track.words.size()) > updates_;
   }
-  static std::vector<Word> words_of(const Track& track, const MemorySpace& space);
+  static std::vector<Word> choices_of(const Track& track, const TokenCells& space);
 
   std::int64_t first_, updates_;
   std::map<Place, Track> tracks_;

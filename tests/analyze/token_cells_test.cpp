@@ -1,7 +1,8 @@
+#include "host/analyze/measures/token_cells.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/analyze/measures/memory_cells.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::analyze {
@@ -17,8 +18,8 @@ constexpr double kTolerance = 1e-15;
 
 auto near(double x) { return DoubleNear(x, kTolerance); }
 
-TEST(MemorySpace, FirstRowsHaveTheCellsAroundThem) {
-  MemorySpace space;
+TEST(TokenCells, FirstRowsHaveTheCellsAroundThem) {
+  TokenCells space;
   EXPECT_TRUE(space.is_empty());
   space.begin(std::vector<double>{0.1, 0.3, 0.9}, 7);
   EXPECT_THAT(space.tokens(), ElementsAre(7, 8, 9));
@@ -30,8 +31,8 @@ TEST(MemorySpace, FirstRowsHaveTheCellsAroundThem) {
 // Two rows at .25 and .75, then samples at 1/2 and 1 that go to .25 and .5, and two rows at .75, 1.
 // The sample at 1/2 lies on the edge of the old cells and belongs to the right one, token 1; the
 // one at 1 to token 1 as well. So token 0 is gone, and token 1 has two cells.
-TEST(MemorySpace, AnUpdateGivesCellsToTheTokensThatWereSampled) {
-  MemorySpace space;
+TEST(TokenCells, AnUpdateGivesCellsToTheTokensThatWereSampled) {
+  TokenCells space;
   space.begin(std::vector<double>{0.25, 0.75}, 0);
   space.update(even_samples(2), std::vector<double>{0.25, 0.5, 0.75, 1.0}, 2);
   EXPECT_THAT(space.tokens(), ElementsAre(1, 1, 2, 3));
@@ -39,8 +40,8 @@ TEST(MemorySpace, AnUpdateGivesCellsToTheTokensThatWereSampled) {
   EXPECT_THAT(space.shares(), ElementsAre(Pair(1, 0.625), Pair(2, 0.25), Pair(3, 0.125)));
 }
 
-TEST(MemorySpace, SamplesOfOneRegionCrowdOutTheRest) {
-  MemorySpace space;
+TEST(TokenCells, SamplesOfOneRegionCrowdOutTheRest) {
+  TokenCells space;
   space.begin(std::vector<double>{0.1, 0.5, 0.9}, 0);
   space.update(std::vector<double>{0.0, 0.05, 0.29, 0.8}, std::vector<double>{0.2, 0.4, 0.6, 0.8},
                3);
@@ -48,8 +49,8 @@ TEST(MemorySpace, SamplesOfOneRegionCrowdOutTheRest) {
   EXPECT_THAT(space.shares(), ElementsAre(Pair(0, near(0.7)), Pair(2, near(0.3))));
 }
 
-TEST(MemorySpace, PointsMayComeInAnyOrder) {
-  MemorySpace space;
+TEST(TokenCells, PointsMayComeInAnyOrder) {
+  TokenCells space;
   space.begin(std::vector<double>{0.75, 0.25}, 0);
   EXPECT_THAT(space.tokens(), ElementsAre(1, 0));
   EXPECT_EQ(space.token_at(0.0), 1);
@@ -60,8 +61,8 @@ TEST(MemorySpace, PointsMayComeInAnyOrder) {
   EXPECT_TRUE(space.shares().empty());
 }
 
-TEST(MemorySpace, RefusesPlacesThatAreNone) {
-  MemorySpace space;
+TEST(TokenCells, RefusesPlacesThatAreNone) {
+  TokenCells space;
   const std::vector<double> one = {0.5};
   EXPECT_THAT(error_of([&] { space.begin(std::vector<double>{1.5}, 0); }),
               HasSubstr("1: the memory's places: a place is outside of the memory"));

@@ -1,4 +1,4 @@
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -38,12 +38,12 @@ std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
   } catch (const std::exception& error) {
     if (!run::is_out_of_memory(error)) throw;
     const std::int64_t vocabulary = options.dataset->vocabulary_size();
-    run::throw_out_of_memory("making the model", run::estimate_memory(experiment, vocabulary),
+    run::throw_out_of_memory("making the model", run::training_footprint(experiment, vocabulary),
                              error);
   }
 }
 
-run::RuntimeOptions runtime_options(const SessionOptions& options) {
+run::RuntimeOptions runtime_options(const TrainerOptions& options) {
   run::RuntimeOptions runtime = options.runtime;
   if (!options.initial_weights.empty()) runtime.weights_follow = true;
   return runtime;
@@ -51,7 +51,7 @@ run::RuntimeOptions runtime_options(const SessionOptions& options) {
 
 }  // namespace
 
-Session::Session(const config::Experiment& experiment, SessionOptions options)
+Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     : runtime_(open_runtime(experiment, runtime_options(options))),
       stream_(std::move(options.stream)) {
   const config::TrainConfig& train = experiment.train;
@@ -84,9 +84,9 @@ Session::Session(const config::Experiment& experiment, SessionOptions options)
   writer_ = run::RunWriter::create(folder, *runtime_, write_first, is_claimed);
 }
 
-Session::~Session() = default;
+Trainer::~Trainer() = default;
 
-void Session::begin_training() {
+void Trainer::begin_training() {
   if (is_training_mode_) return;
   runtime_->model().train(true);
   backbone::set_context_window(runtime_->model(),
@@ -94,18 +94,18 @@ void Session::begin_training() {
   is_training_mode_ = true;
 }
 
-Session::Place Session::place() const {
+Trainer::Place Trainer::place() const {
   return {stream_->position(), runtime_->model().noise_position(), state_.clone()};
 }
 
-void Session::go_back(Place place) {
+void Trainer::go_back(Place place) {
   optimizer_->zero_grad();
   state_ = std::move(place.state);
   stream_->seek(place.data);
   runtime_->model().seek_noise(place.noise);
 }
 
-run::StepReport Session::train_step() {
+run::StepReport Trainer::train_step() {
   begin_training();
   const double start = steady_clock().seconds();
   const at::AutoGradMode grad(true);
@@ -135,7 +135,7 @@ run::StepReport Session::train_step() {
   return report;
 }
 
-void Session::report_numbers(run::StepReport& report, const Pass& pass) const {
+void Trainer::report_numbers(run::StepReport& report, const Pass& pass) const {
   std::vector<at::Tensor> numbers = {pass.loss, optimizer_->gradient_norm().to(pass.loss.device())};
   for (const auto& [name, sum] : pass.losses) numbers.push_back(sum);
   for (const auto& [name, sum] : pass.metrics) numbers.push_back(sum);
@@ -147,7 +147,7 @@ void Session::report_numbers(run::StepReport& report, const Pass& pass) const {
   for (const auto& [name, sum] : pass.metrics) report.metrics[name] = *number++;
 }
 
-void Session::update(run::StepReport& report, const Pass& pass) {
+void Trainer::update(run::StepReport& report, const Pass& pass) {
   const config::TrainConfig& train = experiment().train;
   if (train.clip > 0.0) optimizer_->clip(report.grad_norm, train.clip);
   const double factor = rate_->factor(step_);
@@ -160,7 +160,7 @@ void Session::update(run::StepReport& report, const Pass& pass) {
   report.tokens = tokens_;
 }
 
-eval::NotFinite Session::find_in_backward(const Place& begin) {
+eval::NotFinite Trainer::find_in_backward(const Place& begin) {
   memory::FiniteWatch watch;
   go_back({begin.data, begin.noise, begin.state.clone()});
   watch_ = &watch;
@@ -187,7 +187,7 @@ std::string loss_text(const run::StepReport& report) {
 
 }  // namespace
 
-void Session::fail_not_finite(const run::StepReport& report, const Pass& pass, const Place& begin) {
+void Trainer::fail_not_finite(const run::StepReport& report, const Pass& pass, const Place& begin) {
   const std::vector<std::string> names = optimizer_->non_finite_gradients();
   optimizer_->zero_grad();
   memory::StackState state = begin.state.clone();
@@ -219,7 +219,7 @@ void Session::fail_not_finite(const run::StepReport& report, const Pass& pass, c
                                      "train.precision = \"f32\"")});
 }
 
-run::MemoryEstimate Session::estimate() const { return run::estimate_memory(*runtime_); }
+run::Footprint Trainer::estimate() const { return run::training_footprint(*runtime_); }
 
 // The forward and backward passes of a step.
 
@@ -236,15 +236,16 @@ void add_reported(ReportSums& sums, const std::map<std::string, memory::Reported
 
 }  // namespace
 
-Session::Pass Session::run_passes() {
+Trainer::Pass Trainer::run_passes() {
   Pass pass;
   const std::int64_t count = optim::accumulation(experiment().train, step_);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::vector<data::Segment> window = read_window(pass);
-    const auto asked = std::count_if(window.begin(), window.end(),
-                                     [](const data::Segment& s) { return s.target_count() > 0; });
+    const std::vector<data::TokenSegment> window = read_window(pass);
+    const auto asked = std::count_if(window.begin(), window.end(), [](const data::TokenSegment& s) {
+      return s.target_count() > 0;
+    });
     const double weight = 1.0 / static_cast<double>(asked * count);
-    for (const data::Segment& segment : window) run_segment(pass, segment, weight);
+    for (const data::TokenSegment& segment : window) run_segment(pass, segment, weight);
     pass.graph.backward();
     pass.graph = at::Tensor();
     state_.cut_graph();
@@ -256,13 +257,13 @@ Session::Pass Session::run_passes() {
 // The next bptt_segments segments when all have targets. Where only some have (a task with an
 // answer), a window ends with the segments that have targets and includes as many before them as
 // gradients can reach. Earlier segments fill the memory without gradient.
-std::vector<data::Segment> Session::read_window(Pass& pass) {
+std::vector<data::TokenSegment> Trainer::read_window(Pass& pass) {
   const auto size = static_cast<std::size_t>(experiment().train.bptt_segments);
-  std::vector<data::Segment> window;
+  std::vector<data::TokenSegment> window;
   bool has_target = false;
   for (std::int64_t passed = 0; window.size() < size;) {
     const std::vector<std::int64_t> before = stream_->position();
-    data::Segment segment;
+    data::TokenSegment segment;
     if (!stream_->next(segment)) {
       if (has_target) break;
       throw_run({.where = "training data",
@@ -284,7 +285,7 @@ std::vector<data::Segment> Session::read_window(Pass& pass) {
   return window;
 }
 
-void Session::check_has_targets(std::int64_t passed) const {
+void Trainer::check_has_targets(std::int64_t passed) const {
   const std::int64_t epoch = stream_->segments_per_epoch();
   if (epoch == 0 || passed <= epoch) return;
   throw_run({.where = str("step ", step_ + 1),
@@ -293,7 +294,7 @@ void Session::check_has_targets(std::int64_t passed) const {
              .got = str(passed, " segments without one")});
 }
 
-void Session::run_segment(Pass& pass, const data::Segment& segment, double weight) {
+void Trainer::run_segment(Pass& pass, const data::TokenSegment& segment, double weight) {
   pass.segments.push_back(segment);
   backbone::Model& model = runtime_->model();
   const backbone::Batch batch = eval::make_batch(segment, model.vocabulary(), runtime_->device());
@@ -336,7 +337,7 @@ std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
 
 }  // namespace
 
-eval::Result Session::evaluate(data::Split split, eval::Options options) {
+eval::Result Trainer::evaluate(data::Split split, eval::Options options) {
   if (experiment().eval.precision == runtime_->precision()) {
     is_training_mode_ = false;
     return runtime_->evaluate(split, std::move(options));
@@ -354,19 +355,19 @@ eval::Result Session::evaluate(data::Split split, eval::Options options) {
   return eval_runtime_->evaluate(split, std::move(options));
 }
 
-bool Session::is_finished() const {
+bool Trainer::is_finished() const {
   const std::int64_t patience = experiment().train.early_stop;
   return step_ >= total_steps_ || (patience > 0 && valid_.evaluations_since_best >= patience);
 }
 
-bool Session::is_evaluation_due() const {
+bool Trainer::is_evaluation_due() const {
   const std::int64_t every = experiment().train.eval_every;
   if (step_ == 0 || valid_.last_step == step_) return false;
   if (!runtime_->dataset()->has(data::Split::kValid)) return false;
   return step_ == total_steps_ || (every > 0 && step_ % every == 0);
 }
 
-void Session::train(run::Observer* observer) {
+void Trainer::train(run::Observer* observer) {
   const config::TrainConfig& train = experiment().train;
   const auto is_due = [&](std::int64_t every) {
     return is_finished() || (every > 0 && step_ % every == 0);
@@ -384,13 +385,13 @@ void Session::train(run::Observer* observer) {
   }
 }
 
-void Session::say_untrained() const {
+void Trainer::say_untrained() const {
   for (const std::string& line : optim::untrained_lines(*optimizer_, runtime_->stack(), step_)) {
     log_warning(line);
   }
 }
 
-bool Session::evaluate_valid(run::Observer* observer) {
+bool Trainer::evaluate_valid(run::Observer* observer) {
   run::EvalReport report;
   report.step = step_;
   report.split = data::Split::kValid;
@@ -409,7 +410,7 @@ bool Session::evaluate_valid(run::Observer* observer) {
   return report.is_best && experiment().train.eval_every > 0;
 }
 
-void Session::save_to_folder(run::Observer* observer) {
+void Trainer::save_to_folder(run::Observer* observer) {
   if (!writer_) return;
   save();
   if (observer != nullptr) observer->on_checkpoint(step_, last_checkpoint_);

@@ -20,7 +20,7 @@ class TargetLosses {
   };
 
   // nll [B,T] as eval::Options::on_segment gives it.
-  void add(const data::Segment& segment, const std::vector<double>& nll);
+  void add(const data::TokenSegment& segment, const std::vector<double>& nll);
   // By lane; the place in a lane is the number of the token that predicts.
   [[nodiscard]] const std::vector<std::vector<Target>>& lanes() const { return lanes_; }
 
@@ -36,7 +36,7 @@ struct MemoryWord {
 };
 
 // One target that the other evaluation predicts worse.
-struct BetterWord {
+struct GainedTarget {
   std::int64_t lane = 0;
   std::int64_t token = 0;   // of the lane's history: the one that predicts
   std::int64_t target = 0;  // id
@@ -50,19 +50,19 @@ struct BetterWord {
 // Keeps the `count` targets of the largest gain over another evaluation of the same text, with the
 // memory words that got more than `threshold` of a layer's attention, averaged over its heads
 // [infinity-former, fig. 8 and 9].
-class BetterPredicted {
+class PredictionGains {
  public:
   // `other` outlives it and is complete.
-  BetterPredicted(const TargetLosses& other, std::size_t count, double threshold)
+  PredictionGains(const TargetLosses& other, std::size_t count, double threshold)
       : other_(other), count_(count), threshold_(threshold) {}
 
   // Adds a segment's losses; call add() with its views afterwards. Error (kUsage) naming lane and
   // position when the other evaluation read other tokens.
-  void begin(const data::Segment& segment, const std::vector<double>& nll);
+  void begin(const data::TokenSegment& segment, const std::vector<double>& nll);
   void add(const LayerView& view);
 
   // Largest gain first; only those that are predicted better.
-  [[nodiscard]] const std::vector<BetterWord>& words() const { return words_; }
+  [[nodiscard]] const std::vector<GainedTarget>& words() const { return words_; }
   // Targets that both evaluations have, those with a gain, and the mean gain over all.
   struct Summary {
     std::int64_t targets = 0;
@@ -72,13 +72,13 @@ class BetterPredicted {
   [[nodiscard]] Summary summary() const;
 
  private:
-  void insert(const BetterWord& word);
+  void insert(const GainedTarget& word);
 
   const TargetLosses& other_;
   std::size_t count_;
   double threshold_;
   std::vector<std::int64_t> seen_;                       // tokens of each lane before this segment
-  std::vector<BetterWord> words_;                        // by falling gain
+  std::vector<GainedTarget> words_;                      // by falling gain
   std::vector<std::int64_t> segment_from_, segment_to_;  // each lane's tokens in this segment
   std::int64_t targets_ = 0;
   std::int64_t better_ = 0;

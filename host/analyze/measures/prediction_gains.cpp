@@ -1,4 +1,4 @@
-#include "host/analyze/measures/loss_differences.hpp"
+#include "host/analyze/measures/prediction_gains.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace mneme::analyze {
 
-void TargetLosses::add(const data::Segment& segment, const std::vector<double>& nll) {
+void TargetLosses::add(const data::TokenSegment& segment, const std::vector<double>& nll) {
   lanes_.resize(static_cast<std::size_t>(segment.lanes));
   for (std::size_t b = 0; b < lanes_.size(); ++b) {
     for (std::int64_t t = 0; t < segment.valid[b]; ++t) {
@@ -17,7 +17,7 @@ void TargetLosses::add(const data::Segment& segment, const std::vector<double>& 
   }
 }
 
-void BetterPredicted::begin(const data::Segment& segment, const std::vector<double>& nll) {
+void PredictionGains::begin(const data::TokenSegment& segment, const std::vector<double>& nll) {
   const auto lanes = static_cast<std::size_t>(segment.lanes);
   seen_.resize(lanes);
   if (other_.lanes().size() != lanes) {
@@ -51,21 +51,21 @@ void BetterPredicted::begin(const data::Segment& segment, const std::vector<doub
   segment_to_ = seen_;
 }
 
-void BetterPredicted::insert(const BetterWord& word) {
+void PredictionGains::insert(const GainedTarget& word) {
   ++targets_;
   gain_ += word.gain();
   if (word.gain() <= 0.0) return;
   ++better_;
   const auto place =
-      std::ranges::upper_bound(words_, word.gain(), std::ranges::greater{}, &BetterWord::gain);
+      std::ranges::upper_bound(words_, word.gain(), std::ranges::greater{}, &GainedTarget::gain);
   words_.insert(place, word);
   if (words_.size() > count_) words_.pop_back();
 }
 
-void BetterPredicted::add(const LayerView& view) {
+void PredictionGains::add(const LayerView& view) {
   if (view.space.is_empty() || view.heads.empty()) return;
   const auto lane = static_cast<std::size_t>(view.lane);
-  for (BetterWord& word : words_) {
+  for (GainedTarget& word : words_) {
     if (word.lane != view.lane || word.token < segment_from_.at(lane) ||
         word.token >= segment_to_.at(lane)) {
       continue;
@@ -83,7 +83,7 @@ void BetterPredicted::add(const LayerView& view) {
   }
 }
 
-BetterPredicted::Summary BetterPredicted::summary() const {
+PredictionGains::Summary PredictionGains::summary() const {
   return {.targets = targets_,
           .better = better_,
           .mean_gain = targets_ > 0 ? gain_ / static_cast<double>(targets_) : 0.0};

@@ -1,4 +1,4 @@
-#include "host/analyze/measures/memory_cells.hpp"
+#include "host/analyze/measures/token_cells.hpp"
 
 #include <algorithm>
 
@@ -17,12 +17,12 @@ void check_place(double place, const char* what) {
 
 }  // namespace
 
-void MemorySpace::clear() {
+void TokenCells::clear() {
   edges_.clear();
   tokens_.clear();
 }
 
-void MemorySpace::begin(std::span<const double> places, std::int64_t first_token) {
+void TokenCells::begin(std::span<const double> places, std::int64_t first_token) {
   std::vector<Point> points;
   for (const double place : places) {
     check_place(place, "places");
@@ -31,8 +31,8 @@ void MemorySpace::begin(std::span<const double> places, std::int64_t first_token
   assign(std::move(points));
 }
 
-void MemorySpace::update(std::span<const double> samples, std::span<const double> places,
-                         std::int64_t first_token) {
+void TokenCells::update(std::span<const double> samples, std::span<const double> places,
+                        std::int64_t first_token) {
   if (places.size() < samples.size()) {
     throw_run({.where = "the memory's places",
                .failed = "there are fewer than samples of the old memory",
@@ -51,7 +51,7 @@ void MemorySpace::update(std::span<const double> samples, std::span<const double
   assign(std::move(points));
 }
 
-void MemorySpace::assign(std::vector<Point> points) {
+void TokenCells::assign(std::vector<Point> points) {
   std::ranges::stable_sort(points, {}, &Point::place);
   clear();
   if (points.empty()) return;
@@ -62,14 +62,14 @@ void MemorySpace::assign(std::vector<Point> points) {
   }
 }
 
-std::int64_t MemorySpace::token_at(double place) const {
+std::int64_t TokenCells::token_at(double place) const {
   const auto after = std::ranges::upper_bound(edges_, place);
   const auto cell = std::clamp<std::ptrdiff_t>(after - edges_.begin() - 1, 0,
                                                static_cast<std::ptrdiff_t>(tokens_.size()) - 1);
   return tokens_.at(static_cast<std::size_t>(cell));
 }
 
-std::map<std::int64_t, double> MemorySpace::shares() const {
+std::map<std::int64_t, double> TokenCells::shares() const {
   std::map<std::int64_t, double> shares;
   for (std::size_t i = 0; i < tokens_.size(); ++i) shares[tokens_[i]] += edges_[i + 1] - edges_[i];
   return shares;
@@ -83,11 +83,11 @@ std::vector<double> even_samples(std::int64_t count) {
   return samples;
 }
 
-SpaceByAge::SpaceByAge(std::int64_t stretch) : stretch_(stretch) {
+ShareByAge::ShareByAge(std::int64_t stretch) : stretch_(stretch) {
   if (stretch < 1) throw_usage("space by age: stretch: expected at least 1 token, got ", stretch);
 }
 
-void SpaceByAge::add(const LayerView& view) {
+void ShareByAge::add(const LayerView& view) {
   if (view.new_tokens == 0) return;
   Shares& sums = sums_[view.place];
   ++sums.writes;
@@ -102,7 +102,7 @@ void SpaceByAge::add(const LayerView& view) {
   }
 }
 
-std::map<Place, SpaceByAge::Shares> SpaceByAge::shares() const {
+std::map<Place, ShareByAge::Shares> ShareByAge::shares() const {
   std::map<Place, Shares> means = sums_;
   for (auto& [place, shares] : means) {
     for (double& share : shares.share) share /= static_cast<double>(shares.writes);
@@ -111,17 +111,17 @@ std::map<Place, SpaceByAge::Shares> SpaceByAge::shares() const {
   return means;
 }
 
-SpaceAfterUpdates::SpaceAfterUpdates(std::int64_t first, std::int64_t updates)
+ShareAfterUpdates::ShareAfterUpdates(std::int64_t first, std::int64_t updates)
     : first_(first), updates_(updates) {
   if (first < 0) throw_usage("space after updates: first write: expected at least 0, got ", first);
   if (updates < 0) throw_usage("space after updates: updates: expected at least 0, got ", updates);
 }
 
-void SpaceAfterUpdates::add(const LayerView& view) {
+void ShareAfterUpdates::add(const LayerView& view) {
   if (view.lane != 0 || view.new_tokens == 0) return;
   Track& track = tracks_[view.place];
   if (is_done(track)) return;
-  if (view.is_afresh) {  // the memory was emptied, with the followed words
+  if (view.is_first_write) {  // the memory was emptied, with the followed words
     track.starts.clear();
     track.followed.reset();
     track.words.clear();
@@ -132,11 +132,11 @@ void SpaceAfterUpdates::add(const LayerView& view) {
   }
   track.end = view.end_token;
   ++track.writes;
-  if (track.followed) track.words.push_back(words_of(track, view.space));
+  if (track.followed) track.words.push_back(choices_of(track, view.space));
 }
 
-std::vector<SpaceAfterUpdates::Word> SpaceAfterUpdates::words_of(const Track& track,
-                                                                 const MemorySpace& space) {
+std::vector<ShareAfterUpdates::Word> ShareAfterUpdates::choices_of(const Track& track,
+                                                                   const TokenCells& space) {
   std::map<std::int64_t, double> shares = space.shares();
   for (std::int64_t token = track.starts.front(); token < track.end; ++token) {
     shares.try_emplace(token, 0.0);
@@ -151,7 +151,7 @@ std::vector<SpaceAfterUpdates::Word> SpaceAfterUpdates::words_of(const Track& tr
   return words;
 }
 
-std::map<Place, SpaceAfterUpdates::Followed> SpaceAfterUpdates::followed() const {
+std::map<Place, ShareAfterUpdates::Followed> ShareAfterUpdates::followed() const {
   std::map<Place, Followed> out;
   for (const auto& [place, track] : tracks_) {
     if (is_done(track)) out[place] = track.words;

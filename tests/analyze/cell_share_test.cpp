@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/analyze/measures/memory_cells.hpp"
+#include "host/analyze/measures/token_cells.hpp"
 #include "tests/analyze/views.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 // space_test.cpp for the first two writes.
 class Writes {
  public:
-  const MemorySpace& next() {
+  const TokenCells& next() {
     if (space_.is_empty()) {
       space_.begin(std::vector<double>{0.25, 0.75}, 0);
     } else {
@@ -27,50 +27,50 @@ class Writes {
   }
 
  private:
-  MemorySpace space_;
+  TokenCells space_;
   std::int64_t tokens_ = 0;
 };
 
 // After write 1: tokens 0, 1 half each. After write 2: token 1 .625, 2 .25, 3 .125: by age in
 // stretches of two .375 and .625.
-TEST(SpaceByAge, AveragesTheSharesOfStretches) {
+TEST(ShareByAge, AveragesTheSharesOfStretches) {
   Writes writes;
-  SpaceByAge by_age(2);
+  ShareByAge by_age(2);
   by_age.add(writing(writes.next(), 2, 2, true));
   by_age.add(reading(writes.next(), {{narrow(0.5)}}));  // nothing written: not counted
   EXPECT_EQ(by_age.shares().at(kPlace).writes, 1);
-  by_age = SpaceByAge(2);
+  by_age = ShareByAge(2);
   Writes again;
   by_age.add(writing(again.next(), 2, 2, true));
   by_age.add(writing(again.next(), 4, 2));
-  const SpaceByAge::Shares shares = by_age.shares().at(kPlace);
+  const ShareByAge::Shares shares = by_age.shares().at(kPlace);
   EXPECT_THAT(shares.share, ElementsAre((1.0 + 0.375) / 2, 0.625 / 2));
   EXPECT_THAT(shares.remaining, ElementsAre(2.0, 0.5));
 }
 
 // Write 3 samples write 2's cells at .5 and 1: token 1 at .25 (cell [0, .375]; .5 lies in token
 // 1's second cell), token 3 at .5.
-TEST(SpaceAfterUpdates, FollowsTheWordsOfASegment) {
+TEST(ShareAfterUpdates, FollowsTheWordsOfASegment) {
   Writes writes;
-  SpaceAfterUpdates after(0, 2);
+  ShareAfterUpdates after(0, 2);
   EXPECT_TRUE(after.followed().empty());
   after.add(writing(writes.next(), 2, 2, true));
   after.add(writing(writes.next(), 4, 2));
   EXPECT_TRUE(after.followed().empty());
   after.add(writing(writes.next(), 6, 2));
   after.add(writing(writes.next(), 8, 2));  // beyond what was asked for
-  const SpaceAfterUpdates::Followed followed = after.followed().at(kPlace);
+  const ShareAfterUpdates::Followed followed = after.followed().at(kPlace);
   ASSERT_EQ(followed.size(), 3U);
   const auto shares = [&](std::size_t k) {
     std::vector<double> out;
-    for (const SpaceAfterUpdates::Word& word : followed[k]) out.push_back(word.share);
+    for (const ShareAfterUpdates::Word& word : followed[k]) out.push_back(word.share);
     return out;
   };
   EXPECT_THAT(shares(0), ElementsAre(0.5, 0.5));
   EXPECT_THAT(shares(1), ElementsAre(0.0, 0.625, 0.25, 0.125));
   EXPECT_THAT(shares(2), ElementsAre(0.0, 0.375, 0.0, 0.25, 0.25, 0.125));
   std::vector<std::int64_t> tokens, at;
-  for (const SpaceAfterUpdates::Word& word : followed[2]) {
+  for (const ShareAfterUpdates::Word& word : followed[2]) {
     tokens.push_back(word.token);
     at.push_back(word.write);
   }
@@ -78,9 +78,9 @@ TEST(SpaceAfterUpdates, FollowsTheWordsOfASegment) {
   EXPECT_THAT(at, ElementsAre(0, 0, 1, 1, 2, 2));
 }
 
-TEST(SpaceAfterUpdates, StartsAgainWhenTheMemoryDoes) {
+TEST(ShareAfterUpdates, StartsAgainWhenTheMemoryDoes) {
   Writes first, second;
-  SpaceAfterUpdates after(1, 1);
+  ShareAfterUpdates after(1, 1);
   after.add(writing(first.next(), 2, 2, true));
   after.add(writing(first.next(), 4, 2));         // followed, not updated
   after.add(writing(second.next(), 6, 2, true));  // followed in its place
@@ -91,10 +91,10 @@ TEST(SpaceAfterUpdates, StartsAgainWhenTheMemoryDoes) {
   EXPECT_EQ(followed[0].size(), 4U);        // its own two and tokens 4 and 5, which were written
 }
 
-TEST(SpaceAfterUpdates, RefusesNegativeNumbers) {
-  EXPECT_THAT(error_of([] { SpaceAfterUpdates after(-1, 0); }), HasSubstr("at least 0, got -1"));
-  EXPECT_THAT(error_of([] { SpaceAfterUpdates after(0, -2); }), HasSubstr("at least 0, got -2"));
-  EXPECT_THAT(error_of([] { SpaceByAge by_age(0); }), HasSubstr("at least 1 token, got 0"));
+TEST(ShareAfterUpdates, RefusesNegativeNumbers) {
+  EXPECT_THAT(error_of([] { ShareAfterUpdates after(-1, 0); }), HasSubstr("at least 0, got -1"));
+  EXPECT_THAT(error_of([] { ShareAfterUpdates after(0, -2); }), HasSubstr("at least 0, got -2"));
+  EXPECT_THAT(error_of([] { ShareByAge by_age(0); }), HasSubstr("at least 1 token, got 0"));
 }
 
 }  // namespace

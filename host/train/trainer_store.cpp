@@ -7,7 +7,7 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 
 namespace mneme::train {
 namespace {
@@ -26,7 +26,7 @@ config::Experiment with_steps(config::Experiment experiment, std::int64_t steps)
   return experiment;
 }
 
-void check_extension(const std::filesystem::path& folder, const Session& session) {
+void check_extension(const std::filesystem::path& folder, const Trainer& session) {
   if (session.is_finished() && session.step() < session.total_steps()) {
     throw_usage(
         {.where = "--steps",
@@ -48,8 +48,8 @@ void check_extension(const std::filesystem::path& folder, const Session& session
 
 }  // namespace
 
-std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
-                                         SessionOptions options) {
+std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
+                                         TrainerOptions options) {
   std::unique_ptr<run::RunWriter> writer = run::RunWriter::reopen(folder);
   const run::RunFolder& run = writer->folder();
   const std::int64_t steps = options.steps;
@@ -74,7 +74,7 @@ std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
   const bool may_change = options.may_change_plugins;
   options.folder.clear();
   options.runtime.weights_follow = checkpoint.has_value();
-  auto session = std::make_unique<Session>(experiment, std::move(options));
+  auto session = std::make_unique<Trainer>(experiment, std::move(options));
   if (!may_change) {
     run::check_plugins(checkpoint ? checkpoint->plugins() : run::read_plugins(info),
                        session->runtime().stack().identities());
@@ -91,17 +91,17 @@ std::unique_ptr<Session> Session::resume(const std::filesystem::path& folder,
   return session;
 }
 
-void Session::save() {
+void Trainer::save() {
   if (!writer_) {
     throw_usage({.where = "checkpoint",
                  .failed = "the session has no folder",
-                 .expected = "SessionOptions::folder"});
+                 .expected = "TrainerOptions::folder"});
   }
   save(writer_->prepare_checkpoint(step_));
   writer_->retain_checkpoints(valid_.best_step);
 }
 
-void Session::save(const std::filesystem::path& path) {
+void Trainer::save(const std::filesystem::path& path) {
   run::RunProgress progress;
   progress.step = step_;
   progress.tokens = tokens_;
@@ -115,9 +115,9 @@ void Session::save(const std::filesystem::path& path) {
   last_checkpoint_step_ = step_;
 }
 
-void Session::load(const std::filesystem::path& path) { load(run::Checkpoint::open(path)); }
+void Trainer::load(const std::filesystem::path& path) { load(run::Checkpoint::open(path)); }
 
-void Session::load(const run::Checkpoint& checkpoint) {
+void Trainer::load(const run::Checkpoint& checkpoint) {
   // Checked first, because a default value is not written in the experiment.
   const auto changes = runtime_->stack().changed_options(checkpoint.trained_options());
   if (!changes.empty()) {

@@ -1,4 +1,4 @@
-#include "host/train/session.hpp"
+#include "host/train/trainer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,17 +27,17 @@ using test::xl_cache;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::vector<double> losses(Session& session, int steps) {
+std::vector<double> losses(Trainer& session, int steps) {
   std::vector<double> out;
   for (int i = 0; i < steps; ++i) out.push_back(session.train_step().loss);
   return out;
 }
 
-TEST(Session, LearnsASegmentByHeart) {
+TEST(Trainer, LearnsASegmentByHeart) {
   for (const char* precision : {"f64", "f32", "bf16"}) {
     SCOPED_TRACE(precision);
-    const std::vector<data::Segment> same(150, random_segment(4, 6, 8, 5));
-    Session session(
+    const std::vector<data::TokenSegment> same(150, random_segment(4, 6, 8, 5));
+    Trainer session(
         small_experiment(xl_cache(12),
                          {"train.steps=150", str("train.precision=", precision),
                           "model.dropout=0.0", "model.attention_dropout=0.0", "train.clip=1.0"}),
@@ -49,8 +49,8 @@ TEST(Session, LearnsASegmentByHeart) {
   }
 }
 
-TEST(Session, ReportsWhatAStepDid) {
-  Session session(small_experiment("", {"train.accumulate=3"}));
+TEST(Trainer, ReportsWhatAStepDid) {
+  Trainer session(small_experiment("", {"train.accumulate=3"}));
   const run::StepReport first = session.train_step();
   EXPECT_EQ(first.step, 1);
   EXPECT_EQ(first.tokens, 3 * 4 * 6);
@@ -64,11 +64,11 @@ TEST(Session, ReportsWhatAStepDid) {
 
 // Two segments of two lanes accumulated are one segment of four lanes: without memory or dropout
 // the gradients are the same mean.
-TEST(Session, AccumulatesTheMeanOverSegments) {
+TEST(Trainer, AccumulatesTheMeanOverSegments) {
   const std::vector<std::string> plain = {"model.dropout=0.0", "model.attention_dropout=0.0",
                                           "train.warmup=0", "train.clip=0.05"};
-  const data::Segment whole = random_segment(4, 6, 8, 11);
-  std::vector<data::Segment> halves(2);
+  const data::TokenSegment whole = random_segment(4, 6, 8, 11);
+  std::vector<data::TokenSegment> halves(2);
   for (std::size_t h = 0; h < 2; ++h) {
     halves[h].prepare(2, 6, false);
     halves[h].valid = {6, 6};
@@ -79,8 +79,8 @@ TEST(Session, AccumulatesTheMeanOverSegments) {
   }
   std::vector<std::string> accumulated = plain;
   accumulated.insert(accumulated.end(), {"train.lanes=2", "train.accumulate=2"});
-  Session one(small_experiment("", plain), with_stream({whole}));
-  Session two(small_experiment("", accumulated), with_stream(halves));
+  Trainer one(small_experiment("", plain), with_stream({whole}));
+  Trainer two(small_experiment("", accumulated), with_stream(halves));
   const run::StepReport a = one.train_step();
   const run::StepReport b = two.train_step();
   EXPECT_NEAR(a.loss, b.loss, 1e-12);
@@ -91,9 +91,9 @@ TEST(Session, AccumulatesTheMeanOverSegments) {
   }
 }
 
-TEST(Session, StartsFromTheSameBackboneWhateverTheMemory) {
-  Session none(small_experiment());
-  Session cached(small_experiment(xl_cache(12) + infini()));
+TEST(Trainer, StartsFromTheSameBackboneWhateverTheMemory) {
+  Trainer none(small_experiment());
+  Trainer cached(small_experiment(xl_cache(12) + infini()));
   const auto a = weights_of(none.runtime()), b = weights_of(cached.runtime());
   ASSERT_LT(a.size(), b.size());
   EXPECT_TRUE(is_same(a, {b.begin(), b.begin() + static_cast<std::ptrdiff_t>(a.size())}));
@@ -102,8 +102,8 @@ TEST(Session, StartsFromTheSameBackboneWhateverTheMemory) {
   EXPECT_EQ(cached.runtime().backbone_parameter_count(), none.runtime().backbone_parameter_count());
 }
 
-TEST(Session, GivesTierParametersTheirOwnRateAndDecay) {
-  Session session(small_experiment(infini("lr = 0.5\nweight_decay = 0.25")));
+TEST(Trainer, GivesTierParametersTheirOwnRateAndDecay) {
+  Trainer session(small_experiment(infini("lr = 0.5\nweight_decay = 0.25")));
   const auto& parameters = session.runtime().parameters();
   EXPECT_EQ(parameters.front().lr, 1e-2);
   EXPECT_EQ(parameters.front().weight_decay, 0.0);
@@ -114,15 +114,15 @@ TEST(Session, GivesTierParametersTheirOwnRateAndDecay) {
   EXPECT_FALSE(at::equal(before, parameters.back().tensor));
 }
 
-TEST(Session, CarriesGradientOverBpttSegments) {
+TEST(Trainer, CarriesGradientOverBpttSegments) {
   const std::vector<std::string> two = {"train.bptt_segments=2", "model.dropout=0.0"};
-  Session session(small_experiment(infini(), two));
+  Trainer session(small_experiment(infini(), two));
   const run::StepReport report = session.train_step();
   EXPECT_EQ(report.tokens, 2 * 4 * 6);
   EXPECT_TRUE(session.state().is_graph_boundary());
 }
 
-TEST(Session, CountsStepsOfEpochs) {
+TEST(Trainer, CountsStepsOfEpochs) {
   const std::string text(40, 'a');
   const test::TemporaryFolder folder;
   const std::string path = folder.write("train.txt", text).string();
@@ -131,18 +131,18 @@ TEST(Session, CountsStepsOfEpochs) {
   epochs.train.steps = 0;
   epochs.train.epochs = 3;
   // 20 bytes a lane: 19 targets in 4 segments, the last one short.
-  EXPECT_EQ(Session(epochs).total_steps(), 12);
+  EXPECT_EQ(Trainer(epochs).total_steps(), 12);
   epochs.train.accumulate = 5;
-  EXPECT_EQ(Session(epochs).total_steps(), 3);
+  EXPECT_EQ(Trainer(epochs).total_steps(), 3);
   config::Experiment endless = small_experiment();
   endless.train.steps = 0;
   endless.train.epochs = 1;
-  EXPECT_THAT(error_of([&] { Session session(endless); }), StartsWith("2: train.epochs: "));
+  EXPECT_THAT(error_of([&] { Trainer session(endless); }), StartsWith("2: train.epochs: "));
 }
 
-TEST(Session, StopsBeforeAnUpdateThatIsNotFinite) {
+TEST(Trainer, StopsBeforeAnUpdateThatIsNotFinite) {
   const auto experiment = small_experiment(xl_cache(12));
-  Session undisturbed(experiment), session(experiment);
+  Trainer undisturbed(experiment), session(experiment);
   losses(undisturbed, 3);
   losses(session, 3);
   const test::TemporaryFolder folder;
@@ -170,8 +170,8 @@ TEST(Session, StopsBeforeAnUpdateThatIsNotFinite) {
   EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(undisturbed.runtime())));
 }
 
-TEST(Session, SaysWhenNoCheckpointWasWritten) {
-  Session session(small_experiment());
+TEST(Trainer, SaysWhenNoCheckpointWasWritten) {
+  Trainer session(small_experiment());
   {
     const at::NoGradGuard no_grad;
     at::Tensor weight = session.runtime().parameters()[0].tensor;
@@ -181,17 +181,17 @@ TEST(Session, SaysWhenNoCheckpointWasWritten) {
 }
 
 // The second segment of a step fails: memory, data position and dropout go back with it.
-TEST(Session, LeavesTheStateAsBeforeAFailedStep) {
-  std::vector<data::Segment> segments;
+TEST(Trainer, LeavesTheStateAsBeforeAFailedStep) {
+  std::vector<data::TokenSegment> segments;
   for (std::uint64_t i = 0; i < 6; ++i) segments.push_back(random_segment(4, 6, 8, i));
   const auto experiment = small_experiment(xl_cache(12), {"train.accumulate=2"});
-  Session undisturbed(experiment, with_stream(segments));
+  Trainer undisturbed(experiment, with_stream(segments));
   auto broken = std::make_unique<ListStream>(segments);
   ListStream& stream = *broken;
   stream.segments()[3].inputs[7] = 8;
-  SessionOptions options;
+  TrainerOptions options;
   options.stream = std::move(broken);
-  Session session(experiment, std::move(options));
+  Trainer session(experiment, std::move(options));
   EXPECT_EQ(losses(session, 1), losses(undisturbed, 1));
   const auto before = weights_of(session.runtime());
   const std::string error = error_of([&] { session.train_step(); });
@@ -206,10 +206,10 @@ TEST(Session, LeavesTheStateAsBeforeAFailedStep) {
               StartsWith("1: training data: they ended at step 4 of 8"));
 }
 
-TEST(Session, EvaluatesWithoutDisturbingTraining) {
+TEST(Trainer, EvaluatesWithoutDisturbingTraining) {
   for (const char* precision : {"f64", "f32"}) {
     const auto experiment = small_experiment(xl_cache(12), {str("eval.precision=", precision)});
-    Session plain(experiment), interrupted(experiment);
+    Trainer plain(experiment), interrupted(experiment);
     losses(plain, 2);
     losses(interrupted, 2);
     const eval::Result result = interrupted.evaluate(data::Split::kValid);
@@ -235,8 +235,8 @@ TEST(run::Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
               HasSubstr("tau = 0.25, trained with 0.5"));
 }
 
-TEST(Session, TrainsInBf16) {
-  Session session(small_experiment(xl_cache(12), {"train.precision=bf16", "eval.precision=f32"}));
+TEST(Trainer, TrainsInBf16) {
+  Trainer session(small_experiment(xl_cache(12), {"train.precision=bf16", "eval.precision=f32"}));
   for (const double loss : losses(session, 3)) EXPECT_TRUE(std::isfinite(loss));
   EXPECT_TRUE(std::isfinite(session.evaluate(data::Split::kTest).loss()));
 }
