@@ -22,7 +22,7 @@ const char* word_of(Remainder remainder) {
   return "they stay in memory until the next time (remainder = \"carry\")";
 }
 
-// Of a memory that is left out a saved state's rows are left out too.
+// A queue that is not used takes no rows from a saved state.
 int64_t capacity_of(int64_t rows) { return rows > 0 ? rows : -1; }
 
 }  // namespace
@@ -41,7 +41,7 @@ Compressive::Compressive(mneme::Setup& s)
   if (settings_.loss == Loss::kAttention && may_compute &&
       (settings_.reports_loss || !s.is_evaluation()))
     s.wants(MNEME_WANT_ABSORB_Q | MNEME_WANT_ABSORB_CONTEXT_KV);
-  // Rows of another kind than the layer's input mean nothing to another tier.
+  // Only layer inputs can be released; another tier could not use rows of another kind.
   if (!settings_.is_normed) s.releases();
   announce(s.segment());
 }
@@ -61,7 +61,8 @@ void Compressive::declare(mneme::Setup& s) {
   }
   mneme::QueueSettings queue;
   queue.kind = settings_.is_normed ? mneme::RowsKind::kNormed : mneme::RowsKind::kHidden;
-  // Both, whatever their sizes: a state that was saved with others is taken over.
+  // Both queues are always declared, so that a state that was saved with other sizes can be
+  // restored.
   queue.capacity = capacity_of(settings_.context_rows() - settings_.compressed_rows);
   queue.start_rows = settings_.starts_with_zeros ? settings_.rows : 0;
   memory_ = s.queue("memory", queue);

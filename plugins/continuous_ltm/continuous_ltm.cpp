@@ -24,7 +24,7 @@ MatricesCache& matrices_cache() {
   return *cache;
 }
 
-// As many digits as its error leaves (ridge.hpp).
+// Printed with the digits that are certain (ridge.hpp).
 std::string radius_text(double radius) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4f", radius);
@@ -91,7 +91,7 @@ std::shared_ptr<const UpdateMatrices> ContinuousLtm::matrices_of(int64_t length)
   return entry;
 }
 
-// Rows come in other numbers than the run's segment: at evaluation with another segment, behind a
+// The number of rows differs from the run's segment: at evaluation with another segment, behind a
 // cache, or where documents end.
 void ContinuousLtm::announce(int64_t length) const {
   mneme::log_line(mneme::LogLevel::kInfo, kId,

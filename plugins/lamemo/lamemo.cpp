@@ -96,7 +96,8 @@ void LaMemo::context(Layer& l) {
 LaMemo::Window LaMemo::window(const Layer& l, int64_t riders) const {
   const int64_t fresh = settings_.is_official_window ? l.length() : l.previous_length();
   Window w;
-  // The last key is the first token, the only one that nothing leaks from.
+  // The last key is the first token: attending to a later one would leak tokens that are still to
+  // be predicted.
   w.first = std::max<int64_t>(riders - fresh + 1, 1);
   w.keys = riders - w.first + 1;
   w.least = settings_.is_full ? w.first - (riders - 1) : 1;
@@ -207,7 +208,7 @@ LaMemo::Attended LaMemo::refresh(Layer& l, const mneme::Ride& in) const {
 Tensor LaMemo::ride(Layer& l, const mneme::Ride& in) {
   l.slot(riders_) = in.hidden;
   if (in.valid) l.slot(riders_valid_) = slice(in.valid, 1, 0, in.riders);
-  // What riders become in the last layer reaches nothing but a probe.
+  // In the last layer the riders' result is used by a probe only.
   if (in.is_last && !l.wants_probe("memory.alpha")) return {};
   const Attended after = refresh(l, in);
   l.slot(context_) = detach(after.context);

@@ -88,7 +88,7 @@ __device__ void add_to_softmax(CompareMemory<T>& m, T scale, int64_t count,
       scores[i][j] = patch_column(j) < count ? scores[i][j] * scale : -INFINITY;
       most = scores[i][j] > most ? scores[i][j] : most;
     }
-    most = most_of_row(most);
+    most = max_of_row(most);
     const T shrink = power_of_two(a.most[i] - most);
     T sum = T(0);
     for (int j = 0; j < kEach; ++j) {
