@@ -16,7 +16,6 @@
 //   Shared memory  33 KiB (f32), 42 KiB (f64)
 //   Flops          2 B H T (E + N) d (1 + panels) and B H T (E + N) panels exponentials
 #include "kernels/cuda/reconstruction_device.cuh"
-#include "kernels/cuda/reconstruction_gradients.cuh"
 #include "kernels/reconstruction.hpp"
 #include "mneme_kernels/cuda/launch.hpp"
 

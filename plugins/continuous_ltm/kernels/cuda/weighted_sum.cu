@@ -14,7 +14,7 @@
 //                  exponentials at most
 // Both launches are the same for the same shapes, without allocation or synchronisation, and give
 // the same bits for the same inputs.
-#include "kernels/cuda/order.cuh"
+#include "kernels/cuda/densities.cuh"
 #include "kernels/expectation.hpp"
 #include "kernels/signal.hpp"
 
