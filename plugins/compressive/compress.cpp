@@ -1,4 +1,4 @@
-// The compression functions [section 3.2]: rows of every lane in groups of `rate`.
+// The compression functions [Rae et al. 2019, section 3.2]: rows of every lane in groups of `rate`.
 #include "compressive.hpp"
 
 namespace compressive {
@@ -74,7 +74,7 @@ Tensor Compressive::most_used(mneme::Layer& l, const Evicted& evicted, const Mad
   const int64_t columns = evicted.count();
   const bool is_even = all_equal(evicted.counts, columns);
   Tensor usage = evicted.usage;
-  if (!is_even)  // rows that are not there come last
+  if (!is_even)  // invalid rows come last
     usage = where(mask_of(evicted.counts, columns, Side::kFirst), usage, -1.0);
   Tensor index = slice(mneme::sort(usage, 1, true).indices, 1, 0, count);
   if (!all_equal(made.counts, count)) {

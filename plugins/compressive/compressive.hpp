@@ -11,8 +11,8 @@ namespace compressive {
 
 // Two memories a served layer: the newest `rows` layer inputs, and `compressed_rows` rows, each
 // made of `rate` older ones when those were evicted. Tokens attend to [compressed; memory;
-// themselves] by place. Both are detached: the task loss does not train the function but with
-// `bptt`; an auxiliary loss of its own does, and reaches nothing else.
+// themselves] by place. Both are detached, so the task loss trains the compression function only
+// with `bptt`. An auxiliary loss trains it otherwise and has no gradient to any other parameter.
 //
 // What is compressed after a segment is first read in the next one.
 class Compressive : public mneme::Tier {
@@ -47,7 +47,7 @@ class Compressive : public mneme::Tier {
   void declare(mneme::Setup& s);
   void announce(int64_t segment) const;
 
-  // memory.cpp: what goes in, what leaves.
+  // memory.cpp: appending and evicting rows.
   bool counts_padding(const mneme::Layer& l) const;
   Evicted exchange(mneme::Layer& l, const mneme::Rows& fed) const;
   Evicted pass_through(mneme::Layer& l, const mneme::Rows& fed) const;
@@ -69,7 +69,7 @@ class Compressive : public mneme::Tier {
   // Borrows the counts of `to`.
   mneme::Rows as_rows(const Arrangement& to, const mneme::Tensor& all) const;
 
-  // context.cpp: what is read.
+  // context.cpp: the context blocks.
   Counts memory_counts(const mneme::Layer& l) const;
   mneme::Rows compress_pending(mneme::Layer& l) const;
   mneme::Tensor bias(const mneme::Layer& l, const Counts& nearer, int64_t rows) const;

@@ -1,4 +1,4 @@
-// What tokens read of the memories.
+// The context blocks of both memories, and their position bias.
 #include <cmath>
 
 #include "compressive.hpp"
@@ -66,7 +66,7 @@ Rows Compressive::compress_pending(mneme::Layer& l) const {
   Rows kept = out;
   kept.hidden = detach(out.hidden);
   compressed.assign(kept);
-  out.counts = compressed.rows().counts;  // the host's copy: `to` ends here
+  out.counts = compressed.rows().counts;  // the host's copy outlives `to`
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Rows that lanes have in different numbers: counts on the CPU, and gathers that follow from them.
+// Helpers for lanes with different numbers of rows: counts on the CPU, and gathers made from them.
 #pragma once
 
 #include <algorithm>
@@ -47,8 +47,7 @@ inline mneme::Tensor mask_unless_full(const Counts& counts, int64_t columns, Sid
 }
 
 // Columns of x [B,S,...] (rank 2 or 3) in a lane's own order: `source(lane, j)` names the column
-// that becomes column j < columns; what is outside of [0,S) (columns that nobody looks at) is any
-// column.
+// that becomes column j < columns; a source outside of [0,S) means that the column is not used.
 template <typename Source>
 mneme::Tensor gather_columns(const mneme::Tensor& x, int64_t columns, const Source& source) {
   const mneme::Shape shape = x.shape();
@@ -62,9 +61,9 @@ mneme::Tensor gather_columns(const mneme::Tensor& x, int64_t columns, const Sour
   return take_along_dim(x, shape.rank() == 3 ? unsqueeze(at, 2) : at, 1);
 }
 
-// Where rows go when each lane's new ones are put behind its old ones and the newest `capacity` are
-// kept. Columns: `old` ones, of which a lane's are the last held[b], then new ones, of which a
-// lane's are the first made[b].
+// The source columns when each lane's new rows are appended to its old ones and the newest
+// `capacity` are kept. Columns: `old` ones, of which a lane's are the last held[b], then new ones,
+// of which a lane's are the first made[b].
 struct Arrangement {
   Arrangement(const Counts& held_rows, const Counts& made, int64_t old_columns, int64_t capacity)
       : held(held_rows), old(old_columns) {

@@ -1,4 +1,5 @@
-// What trains the compression function [section 3.3, algorithm 2], and where attention goes.
+// Auxiliary losses of the compression function [Rae et al. 2019, section 3.3, algorithm 2], and
+// metrics of attention.
 #include <cmath>
 
 #include "compressive.hpp"
@@ -9,7 +10,7 @@ namespace {
 using mneme::Tensor;
 using mneme::WeightGradient;
 
-// A lane that ends in padding is left out: its queries are no tokens.
+// A lane with padding is left out, because some of its queries are no tokens.
 bool counts_in_loss(const mneme::Layer& l, int64_t b) { return l.valid_count(b) == l.length(); }
 
 Tensor pairs_of(const Counts& first, const Counts& second) {

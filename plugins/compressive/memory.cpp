@@ -1,4 +1,4 @@
-// What goes into the memories and what leaves them.
+// Appending rows to the memories and evicting them.
 #include <string>
 
 #include "compressive.hpp"
@@ -9,8 +9,8 @@ namespace {
 using mneme::Rows;
 using mneme::Tensor;
 
-// New rows of each lane. A lane whose segment ends in padding starts afresh with the next one: it
-// may count as full, so that the other lanes' rows need not be moved for it.
+// New rows of each lane. A lane whose segment ends in padding is reset before the next one: it may
+// count as full, so that the other lanes' rows need not be moved for it.
 Counts fresh_rows(const mneme::Layer& l, const Rows& fed, bool counts_padding) {
   Counts out = counts_of({fed}, l.lanes());
   if (!counts_padding) return out;
@@ -74,14 +74,15 @@ void Compressive::release(mneme::Layer& l, const Evicted& evicted) const {
   }
 }
 
-// Padding never reaches another tier: what is evicted may, where nothing is compressed.
+// Padding is removed here, because evicted rows may be released to another tier when nothing is
+// compressed.
 bool Compressive::counts_padding(const mneme::Layer& l) const {
   return l.local().is_own_segment && settings_.compresses();
 }
 
 // ---- memory ------------------------------------------------------------------------------------
 
-// Takes `fed` in and gives what has to leave.
+// Appends `fed` and returns the rows that are evicted.
 Compressive::Evicted Compressive::exchange(mneme::Layer& l, const Rows& fed) const {
   Rows stored = fed;
   if (settings_.is_normed) {
@@ -109,7 +110,7 @@ Compressive::Evicted Compressive::exchange(mneme::Layer& l, const Rows& fed) con
   return out;
 }
 
-// Without a memory everything that is fed leaves at once.
+// Without a memory all fed rows are evicted at once.
 Compressive::Evicted Compressive::pass_through(mneme::Layer& l, const Rows& fed) const {
   Evicted out;
   out.counts = fresh_rows(l, fed, counts_padding(l));
@@ -138,8 +139,8 @@ Compressive::Evicted Compressive::evict_evenly(mneme::Layer& l, int64_t count, i
   return out;
 }
 
-// Lanes hold different numbers of rows, as after some of them were reset: each lets go what it
-// would let go alone. `sizes`: valid rows of each lane, at the newest end of the queue.
+// Lanes hold different numbers of rows, for instance after some were reset: each evicts the rows
+// that it would evict alone. `sizes`: valid rows of each lane, at the newest end of the queue.
 Compressive::Evicted Compressive::evict_by_lane(mneme::Layer& l, const Counts& sizes,
                                                 const Rows& fed, const Tensor& usage) const {
   const mneme::QueueValue memory = l.queue(memory_);
@@ -151,7 +152,7 @@ Compressive::Evicted Compressive::evict_by_lane(mneme::Layer& l, const Counts& s
   }
   const int64_t count = largest(out.counts);
   if (count == 0) {
-    // Columns that no lane has rows in: lanes that start afresh again and again would pile them up.
+    // Drops columns that are empty in every lane; frequent resets would accumulate them.
     memory.drop_oldest(memory.size() - largest(sizes));
     return {};
   }
@@ -179,7 +180,7 @@ Compressive::Evicted Compressive::evict_by_lane(mneme::Layer& l, const Counts& s
   return out;
 }
 
-// Attention mass [B, old + fed] of the memory's rows and the fed ones; empty when nobody needs it.
+// Attention mass [B, old + fed] of the memory's rows and the fed ones; empty when it is not needed.
 Tensor Compressive::masses(mneme::Layer& l, const Rows& fed, int64_t old) const {
   if (settings_.function != Function::kMostUsed || !settings_.compresses()) return {};
   const mneme::Local& local = l.local();
@@ -218,7 +219,7 @@ Tensor Compressive::with_compressed(mneme::Layer& l, const Tensor& made) const {
   return made ? mneme::cat({old, in_compute(made)}, 1) : old;
 }
 
-// Rows of a state that was saved where there was room for them.
+// Rows of a state that was saved with a larger capacity.
 void Compressive::keep(mneme::Layer& l, const Made& made) const {
   const mneme::QueueValue compressed = l.queue(compressed_);
   const Counts held = counts_of(compressed.blocks(), l.lanes());
@@ -260,8 +261,8 @@ void Compressive::release_dropped(mneme::Layer& l, const Arrangement& to, const 
   release(l, all, to.dropped, [&](std::size_t b, int64_t j) { return to.column_of(b, j); });
 }
 
-// bptt: the next segment compresses these rows. What they will push out is let go now, when it
-// would be without bptt.
+// bptt: the next segment compresses these rows. The rows that they will displace are released now,
+// as without bptt.
 void Compressive::wait(mneme::Layer& l, const Evicted& evicted) const {
   Rows rows =
       as_rows(evicted.rows, mask_unless_full(evicted.counts, evicted.count(), Side::kFirst));

@@ -10,19 +10,19 @@ namespace compressive {
 
 // How evicted rows become fewer [Rae et al. 2019, section 3.2].
 enum class Function { kConvolution, kDilated, kMean, kMax, kMostUsed };
-// What trains the function [section 3.3].
+// The auxiliary loss that trains the function [Rae et al. 2019, section 3.3].
 enum class Loss { kAttention, kAutoencoding, kNone };
-// What becomes of rows that do not fill a group of `rate`.
+// Treatment of rows that do not fill a group of `rate`.
 enum class Remainder { kFloor, kPad, kCeil, kCarry };
 
 struct Settings {
-  static constexpr double kMostRows = 1 << 30;
+  static constexpr double kMaxRows = 1 << 30;
   static constexpr auto kOptions = mneme::options(
-      mneme::integer("rows", mneme::kRequired, 0, kMostRows,
+      mneme::integer("rows", mneme::kRequired, 0, kMaxRows,
                      "n_m, rows kept as they are, for each layer and lane; 0 = what is fed is "
                      "compressed at once (behind an xl_cache)")
           .at_evaluation(),
-      mneme::integer("compressed_rows", mneme::kRequired, 0, kMostRows,
+      mneme::integer("compressed_rows", mneme::kRequired, 0, kMaxRows,
                      "n_cm, compressed rows kept; 0 = none")
           .at_evaluation(),
       mneme::integer("rate", 4, 1, 1 << 20, "c, evicted rows that make one compressed row")

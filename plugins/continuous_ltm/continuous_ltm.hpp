@@ -36,8 +36,8 @@ class ContinuousLtm : public mneme::Tier {
   mneme::Read read(mneme::Layer& l, const mneme::Queries& in) override;
 
  private:
-  // Lanes that one product serves: they take in equally many rows, and either all start afresh or
-  // none does.
+  // Lanes that share one product: they absorb equally many rows, and either all or none of them
+  // have an empty memory.
   struct Group {
     bool is_first = false;
     int64_t rows = 0;

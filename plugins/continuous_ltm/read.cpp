@@ -1,4 +1,4 @@
-// Moment 6: every query reads the expected value of the signal under a density of its own.
+// Stage 6 (read): every query reads the expected value of the signal under its own density.
 #include <algorithm>
 #include <cmath>
 
@@ -10,8 +10,8 @@ namespace {
 using mneme::DType;
 using mneme::Tensor;
 
-// Densities are formed in f32 whatever the values' type: an error of 4e-6 in mu is one of 4e-4 in
-// an expectation (reference section 8.4).
+// Densities are formed in f32 whatever the values' type: with the narrowest densities an error of
+// 4e-6 in mu becomes one of 4e-4 in an expectation.
 DType density_dtype(const Tensor& coefficients) { return coefficients.dtype(); }
 
 }  // namespace
@@ -40,7 +40,7 @@ mneme::Read ContinuousLtm::read(mneme::Layer& l, const mneme::Queries& in) {
   report(l, densities, absorbed);
   if (settings_.is_sticky) keep_histogram(l, densities);
   publish_read(l, densities, values);
-  // An empty lane's coefficients are zero, and so is what it reads.
+  // An empty lane's coefficients are zero, and so is its result.
   return mneme::add(
       linear(reshape(context, {lanes, queries, inner}), cast(l.parameter(output_), compute)));
 }
@@ -72,8 +72,8 @@ ContinuousLtm::Densities ContinuousLtm::densities_of(mneme::Layer& l, const Tens
   return out;
 }
 
-// S w = q . u / sqrt(d) with u = W_k (B^T w), head by head: neither scores nor keys are formed
-// (reference section 7).
+// S w = q . u / sqrt(d) with u = W_k (B^T w), head by head: neither scores nor keys are formed,
+// because mu and sigma need only one number a query.
 Tensor ContinuousLtm::fast_logits(mneme::Layer& l, const Tensor& q,
                                   const Tensor& coefficients) const {
   const Tensor weights = mneme::cat({l.parameter(mu_), l.parameter(sigma_)}, 0);  // [2,N]
@@ -140,8 +140,8 @@ void ContinuousLtm::report(mneme::Layer& l, const Densities& densities,
   l.aux("kl", settings_.lambda_kl * mean_kl, weight);
 }
 
-// What this segment's densities cover, for the samples of the next update. In generation a segment
-// comes in steps, which add up.
+// Adds the histogram of this segment's densities, from which the next update draws its samples. In
+// generation the steps of a segment are summed.
 void ContinuousLtm::keep_histogram(mneme::Layer& l, const Densities& densities) const {
   const Tensor valid =
       l.valid() ? l.valid()

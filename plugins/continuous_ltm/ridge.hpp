@@ -22,8 +22,8 @@ struct Matrix {
   const double* row(int64_t r) const { return values.data() + r * columns; }
 };
 
-// Where the regression has its points. Zero targets stand at `padding`, which pulls the signal to
-// zero outside of [0,1] (not in the paper; the official code does it and its numbers depend on it).
+// The points of the regression. Zero targets stand at `padding`, which pulls the signal to zero
+// outside of [0,1] (not in the paper; the official code does it and its numbers depend on it).
 struct Points {
   std::vector<double> real;
   std::vector<double> padding;
@@ -43,8 +43,9 @@ Matrix evaluate_basis(const BasisGrid& grid, const std::vector<double>& position
 // F^T + ridge I is not positive definite.
 Matrix ridge_matrix(const BasisGrid& grid, const Points& points, double ridge);
 
-// What an update with l new rows needs. B' = past^T rows_at(samples) + fresh^T X, which with linear
-// sampling is carry B + fresh^T X (reference section 7: an exact identity).
+// The matrices of an update with l new rows: B' = past^T rows_at(samples) + fresh^T X. With evenly
+// spaced samples this is exactly carry B + fresh^T X, because the sampled rows are then Psi B with
+// a constant Psi.
 struct UpdateMatrices {
   Matrix fresh;                  // [N, l]
   Matrix past;                   // [N, M]

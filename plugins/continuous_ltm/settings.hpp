@@ -9,14 +9,14 @@
 
 namespace continuous_ltm {
 
-// Where a sticky memory looks within a bin that was drawn.
+// The position of a sticky sample within the bin that was drawn.
 enum class WithinBin { kLeft, kUniform };
 
 struct Settings {
-  static constexpr double kMostFunctions = 1 << 16;
-  static constexpr double kMostTokens = 9e15;
+  static constexpr double kMaxFunctions = 1 << 16;
+  static constexpr double kMaxTokens = 9e15;
   static constexpr auto kOptions = mneme::options(
-      mneme::integer("basis", mneme::kRequired, 1, kMostFunctions,
+      mneme::integer("basis", mneme::kRequired, 1, kMaxFunctions,
                      "N, Gaussian basis functions; a multiple of the number of widths")
           .trained(),
       mneme::reals("widths", "[0.01, 0.05]", 1e-6, 10.0,
@@ -25,14 +25,14 @@ struct Settings {
       mneme::real("tau", 0.75, 1e-3, 0.999,
                   "share of the memory that the past is contracted to at each update")
           .trained(),
-      mneme::integer("samples", 0, 0, kMostFunctions,
+      mneme::integer("samples", 0, 0, kMaxFunctions,
                      "M, samples of the old signal at each update; 0 = basis"),
       mneme::real("ridge", 1.0, 1e-9, 1e9, "lambda, the penalty of the regression"),
       mneme::boolean("padding", true, "regress towards zero outside of the memory"),
       mneme::boolean("gate", true, "weigh the rows by a convolution and a sigmoid"),
       mneme::boolean("sticky", false, "sample the past where the last segment attended, not evenly")
           .at_evaluation(),
-      mneme::integer("bins", 128, 1, kMostFunctions, "bins of the histogram of attention"),
+      mneme::integer("bins", 128, 1, kMaxFunctions, "bins of the histogram of attention"),
       mneme::choice("within_bin", "left", "left|uniform", "where in a drawn bin to sample")
           .at_evaluation(),
       mneme::real("variance_floor", 1e-4, 1e-12, 1.0, "least variance of an attention density"),
@@ -42,7 +42,7 @@ struct Settings {
       mneme::boolean("kl_mean", false,
                      "the KL term also pulls the means to mu_0, as the released GPT-2 runs do"),
       mneme::real("mu_0", -1.0, -10.0, 10.0, "where kl_mean pulls to"),
-      mneme::integer("reset_tokens", 0, 0, kMostTokens,
+      mneme::integer("reset_tokens", 0, 0, kMaxTokens,
                      "empty the memory once it has taken in so many tokens; 0 = never")
           .at_evaluation(),
       mneme::choice("memory_input", "input", "input|normed",

@@ -1,4 +1,4 @@
-// Moment 2: rows that were let go become part of the signal.
+// Stage 2 (absorb): released rows are regressed onto the signal.
 #include <algorithm>
 #include <map>
 
@@ -74,7 +74,8 @@ void ContinuousLtm::absorb(mneme::Layer& l, const Rows& fed) {
   if (groups.size() == 1 && is_whole(groups[0].lanes, l.lanes())) {
     l.slot(coefficients_) = write(l, groups[0], rows, old, samples);
   } else {
-    // Each group by itself, then every lane back to its place; untouched lanes keep what they have.
+    // Computes each group separately and puts the lanes back in order; lanes without new rows keep
+    // their coefficients.
     std::vector<Tensor> parts{old};
     std::vector<int64_t> place(static_cast<std::size_t>(l.lanes()));
     for (int64_t b = 0; b < l.lanes(); ++b) place[static_cast<std::size_t>(b)] = b;
@@ -97,7 +98,7 @@ Tensor ContinuousLtm::write(mneme::Layer& l, const Group& group, const Tensor& r
   check_finite(l, group, cast(own, old.dtype()));
   if (settings_.is_normed) own = l.norm(own);
   if (settings_.has_gate) own = gated(l, own);
-  own = cast(own, old.dtype());  // mixed precision ends here: the regression would lose its digits
+  own = cast(own, old.dtype());  // from here in f32 or f64: the regression needs the precision
   Tensor written;
   if (group.is_first) {
     written = first_fit(group, own);
@@ -159,7 +160,7 @@ Tensor ContinuousLtm::update(const Group& group, const Tensor& rows, const Tenso
   const int64_t length = group.rows;
   const auto constant = [&](const char* name, int64_t r, int64_t c, Matrix UpdateMatrices::*which) {
     return matrix(key_of(name, length), r, c, dtype, [&]() -> const Matrix& {
-      // Every update needs `fresh`, so that is where another length shows first.
+      // Every update needs `fresh`, so a new length is detected here.
       if (length != segment_ && which == &UpdateMatrices::fresh) announce(length);
       return (*matrices_of(length)).*which;
     });
@@ -198,12 +199,12 @@ ContinuousLtm::Samples ContinuousLtm::sample_places(mneme::Layer& l,
   const mneme::Shape shape{l.lanes(), settings_.samples};
   const Tensor mass = clamp_min(l.slot(density_).get(), 0.0);
   const Tensor total = sum(mass, 1, true);
-  // Nothing but rounding, or a NaN, makes this happen: then every stretch is as good as another.
+  // This happens only by rounding or with a NaN; the samples are then drawn uniformly.
   const Tensor is_usable = logical_and(isfinite(total), gt(total, 0.0));
   const Tensor histogram = where(is_usable, mass / total, 1.0 / bins);
   const Tensor cdf = cumsum(histogram, 1);
   const Tensor uniforms = l.uniform("bins", shape, mneme::DType::kF64);
-  // The last edge is 1 exactly, so that no draw falls behind it.
+  // The last edge is exactly 1, so that no draw lies beyond it.
   const Tensor drawn = searchsorted(cdf / slice(cdf, 1, settings_.bins - 1), uniforms, true);
   Tensor place = cast(drawn, mneme::DType::kF64);
   if (settings_.within_bin == WithinBin::kUniform)
@@ -260,7 +261,7 @@ void ContinuousLtm::publish_write(mneme::Layer& l, const std::vector<Group>& gro
     }
     l.probe("memory.written", mneme::from_data<int64_t>({l.lanes(), 2}, written));
   }
-  // One width for all lanes: only where they were written alike.
+  // The probe has one width for all lanes, so it is published only when all were written alike.
   if (groups.size() != 1 || !is_whole(groups[0].lanes, l.lanes())) return;
   const bool wants_signal = l.wants_probe("memory.signal");
   if (!wants_signal && !l.wants_probe("memory.places")) return;

@@ -8,11 +8,11 @@
 namespace lamemo {
 
 // The newest `rows` embedded tokens ride: with every segment they pass all layers again, together
-// with its tokens. In each layer a memory row attends those keys to its right that it has not met
-// yet [eq. 7], and the result is merged with what it carries of all keys before: the attention's
-// context C and log-sum-exp s [eq. 8 to 11]. Tokens attend to the refreshed rows as they would to
-// a cache. With the layer's own q, k, v and distances |i - j|, only the position bias of the right
-// side is the memory's [eq. 10].
+// with its tokens. In each layer a memory row attends to those keys to its right that it has not
+// attended to before [eq. 7], and the result is merged with that of all earlier keys: the
+// attention's context C and log-sum-exp s [eq. 8 to 11]. Tokens attend to the refreshed rows as
+// they would to a cache. With the layer's own q, k, v and distances |i - j|, only the position bias
+// of the right side is the memory's [eq. 10].
 //
 // State: the embedded rows; per layer C and s of every row, detached between segments. Inside a
 // segment memory rows carry gradient through all layers.
@@ -31,7 +31,7 @@ class LaMemo : public mneme::Tier {
   void absorb(mneme::Layer& l, const mneme::Rows& fed) override;
 
  private:
-  // What rows have attended so far, in the type of sums.
+  // The accumulated attention of the rows, in the type of sums.
   struct Attended {
     mneme::Tensor context;  // C [B,M,H,d]
     mneme::Tensor lse;      // s [B,M,H]; -infinity = nothing

@@ -9,9 +9,9 @@
 namespace lamemo {
 
 struct Settings {
-  static constexpr double kMostRows = 1 << 30;
+  static constexpr double kMaxRows = 1 << 30;
   static constexpr auto kOptions = mneme::options(
-      mneme::integer("rows", mneme::kRequired, 1, kMostRows, "memory rows a lane").at_evaluation(),
+      mneme::integer("rows", mneme::kRequired, 1, kMaxRows, "memory rows a lane").at_evaluation(),
       mneme::choice("window", "previous", "previous|official",
                     "keys that are new to a memory row: as many as the previous segment had, or as "
                     "the released code has it, as many as this one has")

@@ -12,9 +12,9 @@ class XlCache : public mneme::Tier {
  public:
   static constexpr const char* kSummary =
       "Transformer-XL's segment cache: the newest rows of every layer's input (Dai et al. 2019)";
-  static constexpr double kMostRows = 1 << 30;
+  static constexpr double kMaxRows = 1 << 30;
   static constexpr auto kOptions = mneme::options(
-      mneme::integer("rows", mneme::kRequired, 1, kMostRows, "rows kept for each layer and lane")
+      mneme::integer("rows", mneme::kRequired, 1, kMaxRows, "rows kept for each layer and lane")
           .at_evaluation());
 
   explicit XlCache(mneme::Setup& s);

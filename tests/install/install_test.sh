@@ -64,6 +64,15 @@ cmake --install "$build_dir" --prefix "$work/sdk" --component sdk >"$work/log" 2
 [ -f "$work/sdk/include/mneme/plugin.h" ] || fail "the component sdk has no include/mneme/plugin.h"
 if grep -rlF "$source_dir" "$work/sdk"; then fail "the installed SDK names the source folder (files above)"; fi
 
+# A plugin of the tree as a project outside of it: kernels for every instruction set, with the installed helpers.
+if [ -d "$source_dir/plugins/compressive" ]; then
+  cp -r "$source_dir/plugins/compressive" "$work/kernels"
+  {
+    printf 'cmake_minimum_required(VERSION 3.22)\nproject(compressive LANGUAGES C CXX)\nfind_package(mneme-sdk 0.1 REQUIRED)\n'
+    cat "$source_dir/plugins/compressive/CMakeLists.txt"
+  } >"$work/kernels/CMakeLists.txt"
+fi
+
 compilers=0
 for pair in gcc:g++ clang:clang++; do
   cc=${pair%%:*}
@@ -77,6 +86,9 @@ for pair in gcc:g++ clang:clang++; do
   build_example decayed_mean "$source_dir/examples/decayed_mean" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
   run_example decayed_mean_c "$cc"
   run_example decayed_mean "$cc"
+  if [ -d "$work/kernels" ]; then
+    build_example compressive "$work/kernels" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
+  fi
   build_example my_memory "$work/sdk/share/mneme-sdk/template" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
 done
 [ "$compilers" -gt 0 ] || fail "neither gcc nor clang is installed"

@@ -62,10 +62,11 @@ class Workspace {
  public:
   Workspace(const ReconstructionShape& shape, const ReconstructionKernels& kernels, void* base)
       : heads_(shape.lanes * shape.heads), memory_(base) {
-    // Queries are shared out where there are fewer heads than strands, two tiles or more each.
+    // Queries are split into groups where there are fewer heads than strands, two tiles or more
+    // each.
     const int64_t tiles = mneme::cpu::divide_up(shape.queries, kQueryTile);
-    if (heads_ > 0 && heads_ < mneme::cpu::kMostStrands) {
-      const int64_t wanted = mneme::cpu::divide_up(mneme::cpu::kMostStrands, heads_);
+    if (heads_ > 0 && heads_ < mneme::cpu::kMaxStrands) {
+      const int64_t wanted = mneme::cpu::divide_up(mneme::cpu::kMaxStrands, heads_);
       parts_.groups = std::max<int64_t>(1, std::min(wanted, tiles / 2));
     }
     const int64_t pieces = heads_ * parts_.groups;

@@ -33,7 +33,7 @@ namespace compressive {
 //
 // Flops: 4 B H T (E + N) d, and 6 B H T N d for the derivatives. On the CPU the same bits for any
 // number of threads. A NaN reaches its lane's error and its head's gradients, no other lane's;
-// rows beyond a lane's counts may hold anything.
+// rows beyond a lane's counts are ignored.
 class Reconstruction;
 
 struct ReconstructionShape {

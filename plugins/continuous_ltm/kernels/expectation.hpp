@@ -72,8 +72,8 @@ struct ExpectationKernels {
 //
 // r is computed where it is used, forward and backward; nothing of size [B,H,T,N] exists. Functions
 // beyond the grid's band of all queries that are worked on together are not visited. The same bits
-// for any number of threads. A NaN in a density reaches its own query's context and gradients and
-// the gradients of its head's values, no other head's.
+// for any number of threads. A NaN in a density affects only its own query's context and gradients,
+// and the gradients of its head's values.
 class Expectation {
  public:
   static constexpr const char* kName = "continuous_ltm_expectation";

@@ -1,4 +1,4 @@
-// The kernel behind sticky memories: how much attention each stretch of the memory received.
+// The kernel for sticky memories: the attention mass in each bin of the memory.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ struct HistogramKernels {
 // [infinity-former, eq. 16-17], e_k = k / bins with the outer edges moved outwards by 1e-6 as in
 // the official code. What lies outside [0,1] is dropped; the sums are not normalised. One cdf an
 // edge, in double: the cdfs are summed, then their differences taken, which are never below 0. A
-// NaN in a valid query makes its lane's masses NaN; queries that are not valid may hold anything.
-// No gradient. The same bits for any number of threads.
+// NaN in a valid query makes its lane's masses NaN; values of invalid queries are ignored. No
+// gradient. The same bits for any number of threads.
 class Histogram {
  public:
   static constexpr const char* kName = "continuous_ltm_histogram";

@@ -103,8 +103,8 @@ class Workspace {
   Workspace(const LookAheadShape& shape, const LookAheadKernels& kernels, void* base)
       : shape_(shape), memory_(base) {
     const int64_t heads = shape.lanes * shape.heads;
-    if (heads > 0 && heads < mneme::cpu::kMostStrands) {
-      parts_.groups = groups_of(shape, divide_up(mneme::cpu::kMostStrands, heads));
+    if (heads > 0 && heads < mneme::cpu::kMaxStrands) {
+      parts_.groups = groups_of(shape, divide_up(mneme::cpu::kMaxStrands, heads));
     }
     take_table();
     strands_ = {heads * parts_.groups, kernels.attend_scratch(shape)};
@@ -114,7 +114,7 @@ class Workspace {
   Workspace(const LookAheadShape& shape, const LookAheadBackwardKernels& kernels, void* base)
       : shape_(shape), memory_(base) {
     const int64_t wanted =
-        shape.heads > 0 ? divide_up(mneme::cpu::kMostStrands, shape.heads) : int64_t{1};
+        shape.heads > 0 ? divide_up(mneme::cpu::kMaxStrands, shape.heads) : int64_t{1};
     if (shape.lanes >= wanted) {
       parts_.slices = wanted;
     } else if (shape.lanes > 0) {

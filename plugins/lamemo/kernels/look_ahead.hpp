@@ -72,7 +72,7 @@ inline int64_t turned_columns(int64_t count) {
 }
 
 // What pieces share in the workspace, "S" being the type of the sums. A lane's queries are cut into
-// `groups`. In the backward pass the groups of all lanes, lane by lane, are dealt out to `slices`
+// `groups`. In the backward pass the groups of all lanes, lane by lane, are divided among `slices`
 // of each head, so that a slice sums the table's and the biases' gradients over its groups.
 struct LookAheadParts {
   int64_t groups = 1;

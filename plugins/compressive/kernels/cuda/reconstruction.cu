@@ -16,7 +16,6 @@
 //   Shared memory  33 KiB (f32), 42 KiB (f64)
 //   Flops          2 B H T (E + N) d (1 + panels) and B H T (E + N) panels exponentials
 #include "kernels/cuda/reconstruction_device.cuh"
-#include "kernels/cuda/reconstruction_gradients.cuh"
 #include "kernels/reconstruction.hpp"
 #include "mneme_kernels/cuda/launch.hpp"
 
@@ -88,7 +87,7 @@ __device__ void add_to_softmax(CompareMemory<T>& m, T scale, int64_t count,
       scores[i][j] = patch_column(j) < count ? scores[i][j] * scale : -INFINITY;
       most = scores[i][j] > most ? scores[i][j] : most;
     }
-    most = most_of_row(most);
+    most = max_of_row(most);
     const T shrink = power_of_two(a.most[i] - most);
     T sum = T(0);
     for (int j = 0; j < kEach; ++j) {

@@ -1,5 +1,5 @@
-// The kernels, written down as their definitions. Slow on purpose; the yardstick of cpu/ and cuda/.
-// Everything is in double and row-major.
+// The kernels, written as their definitions; slow. Tests compare the CPU and CUDA kernels with
+// them. Everything is in double and row-major.
 #pragma once
 
 #include <cstdint>

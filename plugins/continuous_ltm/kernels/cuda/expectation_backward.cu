@@ -1,5 +1,5 @@
-// The expectation's backward pass on CUDA: the order of each head's queries (order.cuh), then the
-// gradients in two kernels, both of which compute r where they use it. No allocation, no
+// The expectation's backward pass on CUDA: the order of each head's queries (densities.cuh), then
+// the gradients in two kernels, both of which compute r where they use it. No allocation, no
 // synchronisation, the same launches for the same shapes and wanted gradients, the same bits for
 // the same inputs.
 //
@@ -16,7 +16,7 @@
 //                  beyond the cutoff are not visited; no atomics on numbers: the same bits always
 //   Shared memory  21 KiB (f32), 39 KiB (f64)
 //   Flops          4 B H T N d and B H T N (1 + ceil(d / 64)) exponentials at most
-#include "kernels/cuda/order.cuh"
+#include "kernels/cuda/densities.cuh"
 #include "kernels/expectation.hpp"
 
 namespace continuous_ltm {

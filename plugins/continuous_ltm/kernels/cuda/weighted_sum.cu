@@ -14,7 +14,7 @@
 //                  exponentials at most
 // Both launches are the same for the same shapes, without allocation or synchronisation, and give
 // the same bits for the same inputs.
-#include "kernels/cuda/order.cuh"
+#include "kernels/cuda/densities.cuh"
 #include "kernels/expectation.hpp"
 #include "kernels/signal.hpp"
 
@@ -93,7 +93,7 @@ cudaError_t launch_sum(const BasisGrid& basis, int64_t lanes, const SumShape& s,
   if (!is_usable(basis) || s.queries > kMaxIndices) return cudaErrorInvalidValue;
   const DeviceGrid grid = device_grid(basis, sizeof(T) == sizeof(double));
   const int64_t blocks = lanes * s.heads * s.tiles * s.panels;
-  if (blocks > kMostBlocks) return cudaErrorInvalidValue;
+  if (blocks > kMaxBlocks) return cudaErrorInvalidValue;
   if (blocks == 0) return cudaSuccess;
   const cudaError_t status = launch(lanes * s.heads, 32, stream, order_kernel<T, Mean>, grid,
                                     s.queries, p.mu, p.variance, order);

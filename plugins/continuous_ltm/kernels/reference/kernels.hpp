@@ -1,5 +1,5 @@
-// The three kernels, written down as their definitions. Slow on purpose; the yardstick of cpu/ and
-// cuda/. Everything is in double and row-major, and every basis function is visited.
+// The three kernels, written as their definitions; slow. Tests compare the CPU and CUDA kernels
+// with them. Everything is in double and row-major, and every basis function is visited.
 #pragma once
 
 #include <cstdint>

@@ -64,7 +64,7 @@ __device__ void add_to_softmax(AttendMemory<T>& m, const Head<T, E>& head, int64
       if (!head.attends(query + row, c + patch_column(j))) scores[i][j] = T(-INFINITY);
       most = scores[i][j] > most ? scores[i][j] : most;
     }
-    most = most_of_row(most);
+    most = max_of_row(most);
     // Without a key and without a carried logit there is no maximum to subtract.
     const T shift = most == T(-INFINITY) ? T(0) : most;
     const T shrink = power_of_two(out.most[i] - shift);

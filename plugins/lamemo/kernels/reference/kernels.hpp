@@ -1,4 +1,4 @@
-// The look-ahead, written down as its definition. Slow on purpose; the yardstick of cpu/ and cuda/.
+// The look-ahead, written as its definition; slow. Tests compare the CPU and CUDA kernels with it.
 // Everything is in double and row-major.
 #pragma once
 

@@ -93,7 +93,7 @@ cudaError_t launch(const CacheUpdateShape& shape, const CacheUpdateBuffers& b,
   const dim3 threads(static_cast<unsigned>(across), static_cast<unsigned>(kThreads / across));
   const int64_t wanted = (joint.all_rows + threads.y - 1) / threads.y;
   const dim3 blocks(
-      static_cast<unsigned>(wanted < mneme::cuda::kMostBlocks ? wanted : mneme::cuda::kMostBlocks));
+      static_cast<unsigned>(wanted < mneme::cuda::kMaxBlocks ? wanted : mneme::cuda::kMaxBlocks));
   cache_update_kernel<Unit><<<blocks, threads, 0, stream>>>(joint, pointers);
   return cudaGetLastError();
 }

@@ -1,5 +1,5 @@
-// The cache update, written down as its definition. Slow on purpose; the yardstick of cpu/ and
-// cuda/.
+// The cache update, written as its definition; slow. Tests compare the CPU and CUDA kernels with
+// it.
 #pragma once
 
 #include <cstdint>

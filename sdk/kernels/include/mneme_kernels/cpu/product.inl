@@ -11,13 +11,13 @@ namespace {
 // A register tile has kRowsOf<columns> rows of `columns` vectors: 24 of AVX-512's 32 registers, 12
 // of 16 otherwise, hold sums. All row counts divide kTile.
 #ifdef MNEME_USE_AVX512
-constexpr int kMostColumns = 4;
+constexpr int kMaxColumns = 4;
 template <int columns>
 constexpr int kRowsOf = columns == 4   ? 6
                         : columns == 3 ? 8
                                        : 12;
 #else
-constexpr int kMostColumns = 2;
+constexpr int kMaxColumns = 2;
 template <int columns>
 constexpr int kRowsOf = columns == 2 ? 6 : 12;
 #endif
@@ -75,7 +75,7 @@ MNEME_INLINE void multiply_columns(const Product<T>& p, int64_t first) {
 // Works on rows rounded up to a register tile: the caller's buffers have room for them.
 template <typename T>
 MNEME_INLINE void multiply(const Product<T>& p) {
-  const int64_t panels = (p.vectors + kMostColumns - 1) / kMostColumns;
+  const int64_t panels = (p.vectors + kMaxColumns - 1) / kMaxColumns;
   for (int64_t panel = 0; panel < panels; ++panel) {
     const int64_t first = panel * p.vectors / panels;
     switch ((panel + 1) * p.vectors / panels - first) {

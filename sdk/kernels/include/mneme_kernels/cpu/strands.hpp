@@ -1,5 +1,5 @@
-// How the pieces of a CPU kernel are shared out to the host's threads. Which piece works on what
-// never depends on the number of threads, so results do not either.
+// Distributes the pieces of a CPU kernel over the host's threads. What a piece computes never
+// depends on the number of threads, so the results do not either.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,16 @@ void for_each_piece(int64_t pieces, int64_t grain, const Body& body) {
   });
 }
 
-// More would only cost memory.
-inline constexpr int64_t kMostStrands = 16;
+// More strands would only cost memory.
+inline constexpr int64_t kMaxStrands = 16;
 
-// Pieces that need scratch memory are dealt out to strands, which have it.
+// Pieces that need scratch memory. A strand is a fixed range of the pieces: one thread computes
+// them one after another with the strand's scratch memory.
 struct Strands {
   int64_t pieces = 0;
   uint64_t scratch_bytes = 0;  // of a strand
 
-  int64_t count() const { return std::min(pieces, kMostStrands); }
+  int64_t count() const { return std::min(pieces, kMaxStrands); }
   uint64_t workspace_bytes() const { return static_cast<uint64_t>(count()) * scratch_bytes; }
 
   // Calls body(scratch, piece) once for every piece, on the host's threads.

@@ -14,7 +14,7 @@ namespace mneme {
 inline namespace sdk_0_1 {
 namespace cuda {
 
-inline constexpr int64_t kMostBlocks = 2147483647;  // of one launch
+inline constexpr int64_t kMaxBlocks = 2147483647;  // of one launch
 
 inline int64_t tiles_of(int64_t count, int64_t tile) { return (count + tile - 1) / tile; }
 
@@ -28,7 +28,7 @@ inline cudaStream_t stream_of(const KernelCall& call) {
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(int64_t blocks, int threads, cudaStream_t stream, void (*kernel)(Parameters...),
                    const Arguments&... arguments) {
-  if (blocks > kMostBlocks) return cudaErrorInvalidValue;
+  if (blocks > kMaxBlocks) return cudaErrorInvalidValue;
   if (blocks == 0) return cudaSuccess;
   kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(arguments...);
   return cudaGetLastError();

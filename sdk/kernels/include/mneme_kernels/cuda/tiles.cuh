@@ -31,7 +31,7 @@ __device__ T sum_of_row(T value) {
   return value;
 }
 template <typename T>
-__device__ T most_of_row(T value) {
+__device__ T max_of_row(T value) {
   for (int step = 8; step > 0; step /= 2) {
     const T other = __shfl_xor_sync(0xFFFFFFFFU, value, step);
     value = other > value ? other : value;
