@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "host/analyze/measures/attention.hpp"
+#include "host/analyze/measures/cell_share.hpp"
 #include "host/analyze/measures/prediction_gains.hpp"
 #include "host/analyze/measures/token_cells.hpp"
 #include "host/analyze/trace.hpp"

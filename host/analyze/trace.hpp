@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "host/analyze/measures/attention.hpp"
 #include "host/analyze/measures/token_cells.hpp"
 #include "host/data/stream.hpp"
 

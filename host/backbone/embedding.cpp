@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/backbone/attention/attention.hpp"
+#include "host/backbone/layer_services.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"

@@ -5,6 +5,7 @@
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/attention/columns.hpp"
+#include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
 #include "host/backbone/open_layer.hpp"
 #include "host/backbone/parameters.hpp"

@@ -10,6 +10,7 @@
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/dropout.hpp"
+#include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
 #include "host/backbone/parameters.hpp"
 

@@ -8,10 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host/backbone/attention/positions.hpp"
-#include "host/backbone/layer.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/layer_services.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::backbone {
@@ -129,27 +126,5 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
 // of the phase; set before the first forward of a phase. Errors: Error(kUsage) when same_length is
 // on and rows is 0.
 void set_context_window(Model& model, int64_t rows);
-
-// Layer operations for hooks: norm, projections, weights, attention.
-
-// One layer during one segment; lives as long as the layer's forward pass.
-class XlLayerServices final : public memory::LayerServices {
- public:
-  XlLayerServices(Layer& layer, SegmentScope& scope) : layer_(layer), scope_(scope) {}
-
-  at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
-  at::Tensor project(memory::Projector which, const at::Tensor& rows,
-                     bool weight_gradient) override;
-  at::Tensor weight(memory::LayerWeight which) override;
-  at::Tensor positions(int64_t least, int64_t count, bool is_signed) override;
-  // Positions follow the layer's scheme (relative, alibi; none and learned have no term). Errors:
-  // Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere, half a
-  // virtual key.
-  memory::AttentionResult attention(const memory::AttentionCall& call) override;
-
- private:
-  Layer& layer_;
-  SegmentScope& scope_;
-};
 
 }  // namespace mneme::backbone

@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "host/backbone/layer_services.hpp"
 #include "host/base/random.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
@@ -81,28 +82,6 @@ InitRule InitScheme::norm() const {
 
 InitRule InitScheme::position_bias() const {
   return InitRule::normal(0.0, is_article ? 1.0 : 0.02);
-}
-
-namespace {
-
-// oneDNN copies the factors of a product; for a layer's weight the copy is small.
-constexpr int64_t kMaxNumbers = 1 << 23;
-
-}  // namespace
-
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  at::ScalarType compute) {
-  if (compute == at::kFloat && weight.scalar_type() == at::kFloat &&
-      weight.numel() <= kMaxNumbers) {
-    return tensor::dense_linear(x.to(compute), weight, bias);
-  }
-  std::vector<int64_t> shape = x.sizes().vec();
-  const at::Tensor flat = x.reshape({-1, shape.back()}).to(compute);
-  const at::Tensor factor = weight.to(compute).t();
-  const at::Tensor out =
-      bias.defined() ? at::addmm(bias.to(compute), flat, factor) : at::mm(flat, factor);
-  shape.back() = weight.size(0);
-  return out.view(shape);
 }
 
 }  // namespace mneme::backbone

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
 
 namespace mneme::backbone {
@@ -58,12 +59,5 @@ struct InitScheme {
   InitRule norm() const;
   InitRule position_bias() const;
 };
-
-// Matrix products of the backbone in the compute dtype.
-
-// x [..,n] times weight [m,n] transposed, plus bias [m] when defined: [..,m]. Inputs are cast to
-// `compute`, in which the product runs and the result stays.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  at::ScalarType compute);
 
 }  // namespace mneme::backbone

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "host/ops/op_table.hpp"
+#include "host/ops/ops.hpp"
 
 namespace mneme::ops {
 

@@ -1,3 +1,5 @@
+#include "host/analyze/measures/cell_share.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

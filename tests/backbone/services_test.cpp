@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"

@@ -1,6 +1,8 @@
 #include "host/analyze/measures/token_cells.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "host/base/error.hpp"
 
@@ -83,80 +85,30 @@ std::vector<double> even_samples(std::int64_t count) {
   return samples;
 }
 
-ShareByAge::ShareByAge(std::int64_t stretch) : stretch_(stretch) {
-  if (stretch < 1) throw_usage("space by age: stretch: expected at least 1 token, got ", stretch);
+double Density::below(double place) const {
+  return 0.5 * std::erfc((mean - place) / (deviation * std::numbers::sqrt2));
 }
 
-void ShareByAge::add(const LayerView& view) {
-  if (view.new_tokens == 0) return;
-  Shares& sums = sums_[view.place];
-  ++sums.writes;
-  for (const auto& [token, share] : view.space.shares()) {
-    const auto s = static_cast<std::size_t>((view.end_token - 1 - token) / stretch_);
-    if (s >= sums.share.size()) {
-      sums.share.resize(s + 1);
-      sums.remaining.resize(s + 1);
+std::vector<double> masses_between(std::span<const Density> densities,
+                                   std::span<const double> edges) {
+  std::vector<double> masses(edges.empty() ? 0 : edges.size() - 1);
+  for (const Density& density : densities) {
+    double before = masses.empty() ? 0.0 : density.below(edges.front());
+    for (std::size_t i = 0; i < masses.size(); ++i) {
+      const double next = density.below(edges[i + 1]);
+      masses[i] += next - before;
+      before = next;
     }
-    sums.share[s] += share;
-    sums.remaining[s] += 1.0;
   }
+  return masses;
 }
 
-std::map<Place, ShareByAge::Shares> ShareByAge::shares() const {
-  std::map<Place, Shares> means = sums_;
-  for (auto& [place, shares] : means) {
-    for (double& share : shares.share) share /= static_cast<double>(shares.writes);
-    for (double& count : shares.remaining) count /= static_cast<double>(shares.writes);
+std::vector<double> even_edges(std::size_t bins) {
+  std::vector<double> edges(bins + 1);
+  for (std::size_t k = 0; k <= bins; ++k) {
+    edges[k] = static_cast<double>(k) / static_cast<double>(bins);
   }
-  return means;
-}
-
-ShareAfterUpdates::ShareAfterUpdates(std::int64_t first, std::int64_t updates)
-    : first_(first), updates_(updates) {
-  if (first < 0) throw_usage("space after updates: first write: expected at least 0, got ", first);
-  if (updates < 0) throw_usage("space after updates: updates: expected at least 0, got ", updates);
-}
-
-void ShareAfterUpdates::add(const LayerView& view) {
-  if (view.lane != 0 || view.new_tokens == 0) return;
-  Track& track = tracks_[view.place];
-  if (is_done(track)) return;
-  if (view.is_first_write) {  // the memory was emptied, with the followed words
-    track.starts.clear();
-    track.followed.reset();
-    track.words.clear();
-  }
-  track.starts.push_back(view.end_token - view.new_tokens);
-  if (!track.followed && track.writes >= first_) {
-    track.followed = track.starts.size() - 1;
-  }
-  track.end = view.end_token;
-  ++track.writes;
-  if (track.followed) track.words.push_back(choices_of(track, view.space));
-}
-
-std::vector<ShareAfterUpdates::Word> ShareAfterUpdates::choices_of(const Track& track,
-                                                                   const TokenCells& space) {
-  std::map<std::int64_t, double> shares = space.shares();
-  for (std::int64_t token = track.starts.front(); token < track.end; ++token) {
-    shares.try_emplace(token, 0.0);
-  }
-  std::vector<Word> words;
-  for (const auto& [token, share] : shares) {
-    const auto write = std::ranges::upper_bound(track.starts, token) - track.starts.begin() - 1;
-    words.push_back({.token = token,
-                     .write = write - static_cast<std::int64_t>(*track.followed),
-                     .share = share});
-  }
-  return words;
-}
-
-std::map<Place, ShareAfterUpdates::Followed> ShareAfterUpdates::followed() const {
-  std::map<Place, Followed> out;
-  for (const auto& [place, track] : tracks_) {
-    if (is_done(track)) out[place] = track.words;
-  }
-  return out;
+  return edges;
 }
 
 }  // namespace mneme::analyze

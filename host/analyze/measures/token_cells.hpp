@@ -7,9 +7,26 @@
 #include <span>
 #include <vector>
 
-#include "host/analyze/trace.hpp"
-
 namespace mneme::analyze {
+
+// Normal attention densities over a memory that lies on [0,1].
+
+// The attention of one query and head: N(mean, deviation^2) [infinity-former, eq. 9].
+struct Density {
+  double mean = 0.0;
+  double deviation = 1.0;  // above 0
+
+  // Its mass below a place.
+  [[nodiscard]] double below(double place) const;
+};
+
+// The mass that the densities together have between neighbouring edges (ascending): one number
+// fewer than edges. What lies outside of the edges is left out.
+[[nodiscard]] std::vector<double> masses_between(std::span<const Density> densities,
+                                                 std::span<const double> edges);
+
+// Edges 0, 1/bins, ..., 1.
+[[nodiscard]] std::vector<double> even_edges(std::size_t bins);
 
 // The memory of one layer and lane as cells of [0,1], each of one absorbed token.
 //
@@ -58,66 +75,5 @@ class TokenCells {
 // m / count, m = 1 .. count: the samples of a memory that does not choose them [infinity-former,
 // eq. 14].
 [[nodiscard]] std::vector<double> even_samples(std::int64_t count);
-
-// The share of a continuous memory that belongs to each part of the past.
-
-// The share of the memory of each stretch of the past, by age: the Voronoi view [infinity-former,
-// appendix D], as a mean over all writes.
-class ShareByAge {
- public:
-  // Stretch s holds the tokens that s * stretch .. (s + 1) * stretch - 1 newer ones were absorbed
-  // after.
-  struct Shares {
-    std::vector<double> share;      // [stretches], sums to 1
-    std::vector<double> remaining;  // [stretches]: tokens that have a cell, mean a write
-    std::int64_t writes = 0;
-  };
-
-  // Error (kUsage) for a stretch below 1.
-  explicit ShareByAge(std::int64_t stretch);
-  void add(const LayerView& view);
-  [[nodiscard]] std::map<Place, Shares> shares() const;
-  [[nodiscard]] std::int64_t stretch() const { return stretch_; }
-
- private:
-  std::int64_t stretch_;
-  std::map<Place, Shares> sums_;
-};
-
-// The share of the memory of each word of lane 0, during `updates` updates after the word's segment
-// was stored [infinity-former, fig. 10 and 11].
-class ShareAfterUpdates {
- public:
-  struct Word {
-    std::int64_t token = 0;
-    std::int64_t write = 0;  // that absorbed it; 0 = the followed segment, older ones below
-    double share = 0.0;      // of [0,1]; 0 = not in the memory any more
-  };
-  // words[k]: after k updates; all words that the memory has taken in since it began.
-  using Followed = std::vector<std::vector<Word>>;
-
-  // Follows the words of the first write, from write `first` (from 0) on, that is followed by
-  // `updates` updates before the memory is emptied. Error (kUsage) for negative numbers.
-  ShareAfterUpdates(std::int64_t first, std::int64_t updates);
-  void add(const LayerView& view);
-  // Tiers and layers in which such a write was found.
-  [[nodiscard]] std::map<Place, Followed> followed() const;
-
- private:
-  struct Track {
-    std::int64_t writes = 0;              // seen so far
-    std::vector<std::int64_t> starts;     // first token of each write since it began afresh
-    std::optional<std::size_t> followed;  // its write in `starts`
-    std::int64_t end = 0;                 // one past the newest word
-    Followed words;
-  };
-  [[nodiscard]] bool is_done(const Track& track) const {
-    return static_cast<std::int64_t>(track.words.size()) > updates_;
-  }
-  static std::vector<Word> choices_of(const Track& track, const TokenCells& space);
-
-  std::int64_t first_, updates_;
-  std::map<Place, Track> tracks_;
-};
 
 }  // namespace mneme::analyze

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "host/backbone/attention/attention.hpp"
+#include "host/backbone/layer_services.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "host/memory/state/rows.hpp"
-#include "host/memory/tier.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
@@ -127,14 +126,5 @@ struct StateCarry {
   // Tensors of the saved state that the new memory does not use.
   std::vector<std::string> dropped;
 };
-
-// The declarations of group mneme.state/1, called in `create`.
-
-mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* decl,
-                           mneme_parameter* out, mneme_error* error);
-mneme_status add_slot(mneme_setup* setup, const mneme_slot_decl* decl, mneme_slot* out,
-                      mneme_error* error);
-mneme_status add_queue(mneme_setup* setup, const mneme_queue_decl* decl, mneme_queue* out,
-                       mneme_error* error);
 
 }  // namespace mneme::memory

@@ -1,0 +1,225 @@
+#include "host/backbone/layer_services.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "host/backbone/attention/attention.hpp"
+#include "host/backbone/layer.hpp"
+#include "host/base/error.hpp"
+#include "host/tensor/dense_product.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::backbone {
+
+namespace {
+
+using memory::AttentionCall;
+using memory::AttentionMask;
+using memory::LayerWeight;
+using memory::Projector;
+
+// The range of keys that any query may see; the others are cut off first.
+struct KeyRange {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+KeyRange visible_keys(const AttentionCall& call) {
+  const int64_t keys = call.k.size(1), queries = call.q.size(1);
+  int64_t first = 0;
+  int64_t last = keys - 1;
+  if (call.mask == AttentionMask::kCausal) last = std::min(last, call.query_offset + queries - 1);
+  if (call.mask == AttentionMask::kWindow) {
+    first = std::max(call.first_key, call.query_offset - call.window_before);
+    last = std::min(call.last_key, call.query_offset + queries - 1 + call.window_after);
+    last = std::min(last, keys - 1);
+  }
+  first = std::clamp<int64_t>(first, 0, keys);
+  return {first, std::max<int64_t>(0, last - first + 1)};
+}
+
+// Signed query - key, [Tq, keys of the range].
+at::Tensor signed_distance(const AttentionCall& call, const KeyRange& range) {
+  const at::TensorOptions index = call.q.options().dtype(at::kLong).requires_grad(false);
+  const at::Tensor query =
+      at::arange(call.query_offset, call.query_offset + call.q.size(1), index).unsqueeze(1);
+  return query - at::arange(range.first, range.first + range.count, index).unsqueeze(0);
+}
+
+at::Tensor call_mask(const AttentionCall& call, const KeyRange& range, const LayerSettings& s) {
+  const at::TensorOptions options =
+      call.q.options().dtype(score_dtype(call.q.scalar_type())).requires_grad(false);
+  const at::Tensor distance = signed_distance(call, range);
+  at::Tensor mask = at::zeros({1, 1, call.q.size(1), range.count}, options);
+  if (call.positions && !s.slopes.empty()) {
+    at::Tensor length = distance.abs();
+    if (s.clamp_distance > 0) length = length.clamp_max(s.clamp_distance);
+    mask = -at::tensor(s.slopes, at::kDouble).to(options).view({-1, 1, 1, 1}) * length.to(options);
+  }
+  if (call.mask == AttentionMask::kCausal) mask.masked_fill_(distance < 0, kMinusInfinity);
+  if (call.mask == AttentionMask::kWindow) {
+    mask.masked_fill_(distance > call.window_before, kMinusInfinity);
+    mask.masked_fill_(distance < -call.window_after, kMinusInfinity);
+  }
+  if (call.key_valid.defined()) {
+    const at::Tensor absent = call.key_valid.narrow(1, range.first, range.count).logical_not();
+    mask = mask.masked_fill(absent.view({1, absent.size(0), 1, range.count}), kMinusInfinity);
+  }
+  return mask;
+}
+
+// Projected positions [H,count,d] of |query - key| = |top|, |top - 1|, ..
+at::Tensor table_of(int64_t top, int64_t count, Layer& layer, SegmentScope& scope) {
+  const at::TensorOptions options = scope.tables.options().dtype(at::kLong);
+  const at::Tensor distance = at::arange(top, top - count, -1, options).abs();
+  const int64_t reach = std::max(std::abs(top), std::abs(top - count + 1)) + 1;
+  const bool has_dropout = scope.is_training && layer.settings().dropout > 0.0;
+  return layer.projected_positions(reach, scope.tables, has_dropout)
+      .index_select(1, (reach - 1) - distance);
+}
+
+// The rows for query_offset+Tq-1-first down to what the shift reads.
+at::Tensor call_table(const AttentionCall& call, const KeyRange& range, Layer& layer,
+                      SegmentScope& scope) {
+  return table_of(call.query_offset + call.q.size(1) - 1 - range.first,
+                  call.q.size(1) + range.count, layer, scope);
+}
+
+void check_call(const AttentionCall& call, const LayerSettings& s) {
+  const at::ScalarType type = call.q.scalar_type();
+  if (call.k.scalar_type() != type || call.v.scalar_type() != type) {
+    throw_plugin(ErrorText{.where = "attention",
+                           .failed = "queries, keys and values of unequal dtype",
+                           .expected = c10::toString(type),
+                           .got = str(c10::toString(call.k.scalar_type()), " keys, ",
+                                      c10::toString(call.v.scalar_type()), " values")});
+  }
+  if ((call.content_bias.defined() || call.position_bias.defined()) && !s.is_relative()) {
+    throw_plugin(ErrorText{.where = "attention",
+                           .failed = "position biases without relative positions",
+                           .expected = "model.position = \"relative\" or \"disentangled\"",
+                           .hint = "leave content_bias and position_bias out"});
+  }
+  if (call.virtual_logit.defined() != call.virtual_value.defined()) {
+    throw_plugin(ErrorText{.where = "attention",
+                           .failed = "half a virtual key",
+                           .expected = "both virtual_logit and virtual_value, or neither"});
+  }
+}
+
+}  // namespace
+
+at::Tensor XlLayerServices::norm(const at::Tensor& rows, bool weight_gradient) {
+  return layer_.norm_before(rows, weight_gradient);
+}
+
+at::Tensor XlLayerServices::project(Projector which, const at::Tensor& rows, bool weight_gradient) {
+  const LayerSettings& s = layer_.settings();
+  const int64_t inner = s.heads * s.head_width;
+  const auto constant = [&](const at::Tensor& w) { return weight_gradient ? w : w.detach(); };
+  if (which == Projector::kOutput) {
+    return linear(rows.reshape({rows.size(0), rows.size(1), inner}),
+                  constant(layer_.weights().output), {}, s.compute);
+  }
+  const int64_t part = which == Projector::kQuery ? 0 : which == Projector::kKey ? 1 : 2;
+  return linear(rows, constant(layer_.weights().qkv.narrow(0, part * inner, inner)), {}, s.compute)
+      .view({rows.size(0), rows.size(1), s.heads, s.head_width});
+}
+
+at::Tensor XlLayerServices::weight(LayerWeight which) {
+  const LayerWeights& w = layer_.weights();
+  const int64_t inner = layer_.settings().heads * layer_.settings().head_width;
+  switch (which) {
+    case LayerWeight::kQuery:
+      return w.qkv.narrow(0, 0, inner);
+    case LayerWeight::kKey:
+      return w.qkv.narrow(0, inner, inner);
+    case LayerWeight::kValue:
+      return w.qkv.narrow(0, 2 * inner, inner);
+    case LayerWeight::kOutput:
+      return w.output;
+    case LayerWeight::kNorm:
+      return w.norm_weight;
+    case LayerWeight::kNormBias:
+      return w.norm_bias;
+    case LayerWeight::kContentBias:
+      return w.content_bias;
+    case LayerWeight::kPositionBias:
+      return w.position_bias;
+  }
+  throw std::logic_error("unknown layer weight");
+}
+
+at::Tensor XlLayerServices::positions(int64_t least, int64_t count, bool is_signed) {
+  if (!layer_.settings().is_relative()) return {};
+  const LayerSettings& s = layer_.settings();
+  if (!is_signed) return table_of(-least, count, layer_, scope_).to(s.compute);
+  return linear(scope_.tables.signed_descending(-least, count), layer_.weights().position, {},
+                s.compute)
+      .view({count, s.heads, s.head_width})
+      .permute({1, 0, 2});
+}
+
+memory::AttentionResult XlLayerServices::attention(const AttentionCall& call) {
+  const LayerSettings& s = layer_.settings();
+  check_call(call, s);
+  const KeyRange range = visible_keys(call);
+  AttentionArgs args;
+  args.q = call.q;
+  const auto heads_first = [&](const at::Tensor& rows) {
+    return rows.narrow(1, range.first, range.count).permute({2, 0, 1, 3}).contiguous();
+  };
+  args.k = heads_first(call.k);
+  args.v = heads_first(call.v);
+  args.scale = call.scale == 0.0 ? s.scale() : call.scale;
+  args.mask = call_mask(call, range, s);
+  args.may_be_empty = true;
+  args.wants_lse = true;
+  const LayerWeights& w = layer_.weights();
+  args.content_bias = call.content_bias;
+  if (!args.content_bias.defined() && (call.positions || call.with_content_bias)) {
+    args.content_bias = w.content_bias;  // undefined outside the relative scheme
+  }
+  if (s.is_relative() && call.positions && range.count > 0) {
+    args.position_bias = call.position_bias.defined() ? call.position_bias : w.position_bias;
+    args.table = call_table(call, range, layer_, scope_).to(call.q.scalar_type());
+  }
+  args.dropout = call.dropout && scope_.is_training ? s.attention_dropout : 0.0;
+  args.noise = &scope_.noise;
+  if (call.bias.defined()) {
+    args.bias = call.bias.narrow(3, range.first, range.count)
+                    .transpose(0, 1)
+                    .to(score_dtype(call.q.scalar_type()));
+  }
+  if (call.virtual_logit.defined()) {
+    args.virtual_logit = call.virtual_logit.transpose(0, 1);
+    args.virtual_value = call.virtual_value.permute({2, 0, 1, 3});
+  }
+  AttentionOutput out = attend(args);
+  return {out.z, out.lse};
+}
+
+namespace {
+
+// oneDNN copies the factors of a product; for a layer's weight the copy is small.
+constexpr int64_t kMaxNumbers = 1 << 23;
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  at::ScalarType compute) {
+  if (compute == at::kFloat && weight.scalar_type() == at::kFloat &&
+      weight.numel() <= kMaxNumbers) {
+    return tensor::dense_linear(x.to(compute), weight, bias);
+  }
+  std::vector<int64_t> shape = x.sizes().vec();
+  const at::Tensor flat = x.reshape({-1, shape.back()}).to(compute);
+  const at::Tensor factor = weight.to(compute).t();
+  const at::Tensor out =
+      bias.defined() ? at::addmm(bias.to(compute), flat, factor) : at::mm(flat, factor);
+  shape.back() = weight.size(0);
+  return out.view(shape);
+}
+
+}  // namespace mneme::backbone

@@ -1,0 +1,38 @@
+// Layer operations for hooks: norm, projections, weights, attention.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "host/backbone/attention/positions.hpp"
+#include "host/memory/layer_services.hpp"
+
+namespace mneme::backbone {
+
+// One layer during one segment; lives as long as the layer's forward pass.
+class XlLayerServices final : public memory::LayerServices {
+ public:
+  XlLayerServices(Layer& layer, SegmentScope& scope) : layer_(layer), scope_(scope) {}
+
+  at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
+  at::Tensor project(memory::Projector which, const at::Tensor& rows,
+                     bool weight_gradient) override;
+  at::Tensor weight(memory::LayerWeight which) override;
+  at::Tensor positions(int64_t least, int64_t count, bool is_signed) override;
+  // Positions follow the layer's scheme (relative, alibi; none and learned have no term). Errors:
+  // Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere, half a
+  // virtual key.
+  memory::AttentionResult attention(const memory::AttentionCall& call) override;
+
+ private:
+  Layer& layer_;
+  SegmentScope& scope_;
+};
+
+// Matrix products of the backbone in the compute dtype.
+
+// x [..,n] times weight [m,n] transposed, plus bias [m] when defined: [..,m]. Inputs are cast to
+// `compute`, in which the product runs and the result stays.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  at::ScalarType compute);
+
+}  // namespace mneme::backbone
