@@ -10,7 +10,6 @@
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/dropout.hpp"
-#include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
 #include "host/backbone/parameters.hpp"
 

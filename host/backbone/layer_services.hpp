@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/layer.hpp"
 #include "host/memory/layer_services.hpp"
 
 namespace mneme::backbone {

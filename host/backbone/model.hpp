@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/backbone/attention/positions.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
 

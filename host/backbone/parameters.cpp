@@ -5,7 +5,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "host/backbone/layer_services.hpp"
 #include "host/base/random.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"

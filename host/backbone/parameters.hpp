@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
 
 namespace mneme::backbone {

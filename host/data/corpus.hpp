@@ -15,6 +15,11 @@
 
 namespace mneme {
 
+class SafetensorsFile;
+}  // namespace mneme
+
+namespace mneme::data {
+
 // Files that an experiment names as its data.
 
 // Throws Error (kUsage) unless the path is a regular file; `key` is the key of the experiment file
@@ -40,11 +45,6 @@ class TextFiles {
   std::vector<MappedFile> maps_;
   std::vector<NamedText> texts_;
 };
-
-class SafetensorsFile;
-}  // namespace mneme
-
-namespace mneme::data {
 
 // A sequence of tokens made of documents: parts of a text (documents.hpp), or rows of an id tensor.
 // The ids lie in memory or in a mapped file.

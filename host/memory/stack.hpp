@@ -25,7 +25,6 @@
 #include "host/config/options.hpp"
 #include "host/memory/layer_services.hpp"
 #include "host/memory/state/rows.hpp"
-#include "host/memory/state/tier_state.hpp"
 #include "host/plugin/plugin_options.hpp"
 
 namespace mneme::plugin {
@@ -33,6 +32,21 @@ class PluginLoader;  // loader.hpp
 }  // namespace mneme::plugin
 
 namespace mneme::memory {
+
+// What Stack::carry kept and reset of a saved state, slot by slot and queue by queue. Names are
+// those of StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
+struct StateCarry {
+  struct Reset {
+    std::string name, reason;
+  };
+  // Also a tier's waiting rows, "<tier>.<plugin>.<layer>.waiting".
+  std::vector<std::string> carried;
+  // Of a tier that both memories have: what did not fit and got a fresh state. "<tier>.<plugin>"
+  // for the whole tier when its trained options differ.
+  std::vector<Reset> reset;
+  // Tensors of the saved state that the new memory does not use.
+  std::vector<std::string> dropped;
+};
 
 class FiniteWatch;   // finite_watch.hpp
 class Tier;          // tier.hpp

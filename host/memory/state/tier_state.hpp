@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/memory/state/rows.hpp"
+#include "host/memory/tier.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
@@ -109,22 +110,5 @@ void TierState::for_each_scope(F f) const {
   f(model_, true, int64_t{-1});
   for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
 }
-
-// Report on a state that another memory took over.
-
-// What Stack::carry kept and reset of a saved state, slot by slot and queue by queue. Names are
-// those of StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
-struct StateCarry {
-  struct Reset {
-    std::string name, reason;
-  };
-  // Also a tier's waiting rows, "<tier>.<plugin>.<layer>.waiting".
-  std::vector<std::string> carried;
-  // Of a tier that both memories have: what did not fit and got a fresh state. "<tier>.<plugin>"
-  // for the whole tier when its trained options differ.
-  std::vector<Reset> reset;
-  // Tensors of the saved state that the new memory does not use.
-  std::vector<std::string> dropped;
-};
 
 }  // namespace mneme::memory
