@@ -5,7 +5,8 @@
 #   lib/mneme/torch/lib            the libraries of LibTorch that the program needs
 #   share/mneme/configs            experiments and memories
 #   share/doc/mneme                README, docs, licence, and the notices of what is copied
-#   include/mneme, share/mneme-sdk the SDK
+#   include/mneme, include/mneme_kernels, share/mneme-sdk
+#                                  the SDK
 #
 # Components: runtime (all but the SDK), sdk.
 

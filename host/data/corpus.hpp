@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/base/file/file.hpp"
 #include "host/data/stream.hpp"
 #include "host/data/text/documents.hpp"
 #include "host/data/text/vocabulary.hpp"

@@ -56,13 +56,13 @@ std::string bounded(std::span<const char> field) {
 }
 
 std::string status_word(mneme_status status) {
-  static constexpr std::array<std::string_view, 14> kWords = {
+  static constexpr std::array<std::string_view, 14> kStatusWords = {
       "OK",   "INVALID_ARGUMENT", "UNSUPPORTED", "SHAPE",   "DTYPE", "DEVICE",    "OUT_OF_MEMORY",
       "CUDA", "NUMERIC",          "STATE",       "VERSION", "IO",    "CANCELLED", "INTERNAL"};
-  if (status < 0 || static_cast<std::size_t>(status) >= kWords.size()) {
+  if (status < 0 || static_cast<std::size_t>(status) >= kStatusWords.size()) {
     return str("unknown code ", status);
   }
-  return str("MNEME_E_", kWords[static_cast<std::size_t>(status)]);
+  return str("MNEME_E_", kStatusWords[static_cast<std::size_t>(status)]);
 }
 
 void check_refusal(mneme_status status, const mneme_plugin_answer& answer, const mneme_note& note,

@@ -140,12 +140,6 @@ at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b) {
   return at::matmul(a, b);
 }
 
-}  // namespace mneme::tensor
-
-#endif
-
-namespace mneme::tensor {
-
 bool has_bf16_units() {
 #if defined(__x86_64__)
   // Leaf 7: subleaf 1 has AVX512_BF16 in bit 5 of eax, subleaf 0 AMX_BF16 in bit 22 of edx.

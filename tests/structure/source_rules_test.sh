@@ -48,6 +48,8 @@ fresh_tree; echo '#include <immintrin.h>' >"$work/tree/plugins/echo_memory/k.inl
 sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused the compiler's intrinsics"; exit 1; }
 fresh_tree; echo '#include "mneme/unknown.h"' >>"$work/tree/plugins/echo_memory/plugin.cpp"
 expect_breach 'includes mneme/unknown.h'
+fresh_tree; echo '#include "mneme_kernels/unknown.hpp"' >>"$work/tree/plugins/echo_memory/plugin.cpp"
+expect_breach 'includes mneme_kernels/unknown.hpp'
 fresh_tree; printf 'typedef struct mneme_b {\n  int64_t x;\n} mneme_b;\n' >>"$work/tree/sdk/include/mneme/abi.h"
 expect_breach 'mneme_b does not start with uint32_t struct_size'
 fresh_tree; printf 'typedef struct mneme_c {\n  uint32_t struct_size;\n  uint32_t x;\n} mneme_c;\n' >>"$work/tree/sdk/include/mneme/abi.h"

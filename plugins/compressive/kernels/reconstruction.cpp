@@ -43,17 +43,20 @@ void check_scalars(const mneme::KernelPlan& plan) {
   mneme::check_finite("scale", plan.real(0));
 }
 
-// From the shapes and types of inputs 0, 1 and 3.
-ReconstructionShape make_shape(const mneme::Shape& q, int64_t old_rows, int64_t new_rows,
-                               mneme::DType dtype) {
+// Of a plan or a call.
+template <typename Source>
+ReconstructionShape make_shape(const Source& from) {
+  const mneme::TypedShape q = mneme::input_of(from, 0);
   ReconstructionShape shape;
-  shape.lanes = q[0];
-  shape.queries = q[1];
-  shape.heads = q[2];
-  shape.head_width = q[3];
-  shape.old_rows = old_rows;
-  shape.new_rows = new_rows;
-  shape.element = mneme::element_of(dtype);
+  shape.lanes = q.shape[0];
+  shape.queries = q.shape[1];
+  shape.heads = q.shape[2];
+  shape.head_width = q.shape[3];
+  shape.old_rows = mneme::input_of(from, 1).shape[1];
+  shape.new_rows = mneme::input_of(from, 3).shape[1];
+  shape.element = mneme::element_of(q.dtype);
+  shape.wants_gradient = from.integer(0) != 0;
+  shape.scale = from.real(0);
   return shape;
 }
 
@@ -108,12 +111,7 @@ Reconstruction::Reconstruction(mneme::cpu::InstructionSet set)
     : kernels_(&mneme::cpu::kernels<ReconstructionKernels>(set)) {}
 
 ReconstructionShape Reconstruction::shape_of(const mneme::KernelCall& call) {
-  const mneme::View q = call.input(0);
-  ReconstructionShape shape = make_shape({q.dim(0), q.dim(1), q.dim(2), q.dim(3)},
-                                         call.input(1).dim(1), call.input(3).dim(1), q.dtype());
-  shape.wants_gradient = call.integer(0) != 0;
-  shape.scale = call.real(0);
-  return shape;
+  return make_shape(call);
 }
 
 ReconstructionBuffers Reconstruction::buffers_of(const mneme::KernelCall& call) {
@@ -150,8 +148,7 @@ void Reconstruction::infer(mneme::KernelPlan& plan) const {
   check_scalars(plan);
   const mneme::TypedShape q = plan.input(0);
   const mneme::Shape k_new = plan.input(3).shape;
-  ReconstructionShape shape = make_shape(q.shape, plan.input(1).shape[1], k_new[1], q.dtype);
-  shape.wants_gradient = plan.integer(0) != 0;
+  const ReconstructionShape shape = make_shape(plan);
   plan.output(0, mneme::sum_type(q.dtype), {shape.lanes});
   for (const uint32_t i : {0U, 1U}) {
     plan.saved(i, mneme::sum_type(q.dtype), shape.wants_gradient ? k_new : mneme::Shape{0});

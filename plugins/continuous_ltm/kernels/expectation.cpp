@@ -4,6 +4,7 @@
 #include <string>
 
 #include "mneme_kernels/infer.hpp"
+
 namespace continuous_ltm {
 namespace {
 
@@ -17,6 +18,21 @@ void check_values(const mneme::TypedShape& values, const mneme::TypedShape& mu, 
     mneme::check_dtype("values", values.dtype, {DType::kF32, DType::kBF16, DType::kF16},
                        "f32, bf16 or f16");
   }
+}
+
+// Of a plan or a call.
+template <typename Source>
+ExpectationShape expectation_shape(const Source& from, const BasisGrid& grid) {
+  const mneme::TypedShape mu = mneme::input_of(from, 0);
+  const mneme::TypedShape values = mneme::input_of(from, 2);
+  ExpectationShape shape;
+  shape.lanes = mu.shape[0];
+  shape.heads = mu.shape[1];
+  shape.queries = mu.shape[2];
+  shape.head_width = values.shape[3];
+  shape.grid = grid;
+  shape.element = mneme::element_of(values.dtype);
+  return shape;
 }
 
 }  // namespace
@@ -57,13 +73,7 @@ void Expectation::infer(mneme::KernelPlan& plan) const {
   const mneme::TypedShape values = plan.input(2);
   check_densities(mu, plan.input(1));
   check_values(values, mu, grid_.basis());
-  ExpectationShape shape;
-  shape.lanes = mu.shape[0];
-  shape.heads = mu.shape[1];
-  shape.queries = mu.shape[2];
-  shape.head_width = values.shape[3];
-  shape.grid = grid_;
-  shape.element = mneme::element_of(values.dtype);
+  const ExpectationShape shape = expectation_shape(plan, grid_);
   plan.output(0, values.dtype, {shape.lanes, shape.queries, shape.heads, shape.head_width});
   // infer is not told the device: a plan's workspace is enough for either.
   plan.workspace(std::max(forward_strands(shape).workspace_bytes(), shape.cuda_workspace()));
@@ -79,14 +89,7 @@ mneme::cpu::Strands Expectation::backward_strands(const ExpectationShape& shape)
 }
 
 ExpectationShape Expectation::shape_of(const mneme::KernelCall& call) const {
-  ExpectationShape shape;
-  shape.lanes = call.input(0).dim(0);
-  shape.heads = call.input(0).dim(1);
-  shape.queries = call.input(0).dim(2);
-  shape.head_width = call.input(2).dim(3);
-  shape.grid = grid_;
-  shape.element = mneme::element_of(call.input(2).dtype());
-  return shape;
+  return expectation_shape(call, grid_);
 }
 
 void Expectation::forward_cpu(const mneme::KernelCall& call) const {

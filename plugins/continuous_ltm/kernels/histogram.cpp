@@ -6,6 +6,7 @@
 #include "kernels/expectation.hpp"
 #include "mneme_kernels/cpu/strands.hpp"
 #include "mneme_kernels/infer.hpp"
+
 namespace continuous_ltm {
 namespace {
 

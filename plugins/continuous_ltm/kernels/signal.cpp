@@ -4,12 +4,27 @@
 
 #include "mneme_kernels/cpu/strands.hpp"
 #include "mneme_kernels/infer.hpp"
+
 namespace continuous_ltm {
 namespace {
 
 mneme::cpu::Strands strands_of(const SignalShape& shape, const SignalKernels& kernels) {
   const int64_t panels = (shape.width + kSignalPanel - 1) / kSignalPanel;
   return {shape.lanes * panels, kernels.signal_scratch(shape)};
+}
+
+// Of a plan or a call.
+template <typename Source>
+SignalShape signal_shape(const Source& from, const BasisGrid& grid) {
+  const mneme::TypedShape positions = mneme::input_of(from, 0);
+  const mneme::TypedShape coefficients = mneme::input_of(from, 1);
+  SignalShape shape;
+  shape.lanes = positions.shape[0];
+  shape.samples = positions.shape[1];
+  shape.width = coefficients.shape[2];
+  shape.grid = grid;
+  shape.is_f64 = coefficients.dtype == mneme::DType::kF64;
+  return shape;
 }
 
 }  // namespace
@@ -30,12 +45,7 @@ void Signal::infer(mneme::KernelPlan& plan) const {
   const mneme::TypedShape coefficients = plan.input(1);
   check_rank("positions", positions.shape, 2, "[B, M]");
   check_rank("coefficients", coefficients.shape, 3, "[B, N, D]");
-  SignalShape shape;
-  shape.lanes = positions.shape[0];
-  shape.samples = positions.shape[1];
-  shape.width = coefficients.shape[2];
-  shape.grid = grid_;
-  shape.is_f64 = coefficients.dtype == mneme::DType::kF64;
+  const SignalShape shape = signal_shape(plan, grid_);
   check_shape("coefficients", coefficients.shape, {shape.lanes, grid_.basis(), shape.width});
   using mneme::DType;
   mneme::check_dtype("positions", positions.dtype, {DType::kF64}, "f64");
@@ -46,13 +56,7 @@ void Signal::infer(mneme::KernelPlan& plan) const {
 }
 
 SignalShape Signal::shape_of(const mneme::KernelCall& call) const {
-  SignalShape shape;
-  shape.lanes = call.input(0).dim(0);
-  shape.samples = call.input(0).dim(1);
-  shape.width = call.input(1).dim(2);
-  shape.grid = grid_;
-  shape.is_f64 = call.input(1).dtype() == mneme::DType::kF64;
-  return shape;
+  return signal_shape(call, grid_);
 }
 
 void Signal::forward_cpu(const mneme::KernelCall& call) const {

@@ -75,16 +75,21 @@ void check_offsets(const LookAheadShape& shape) {
                                  std::to_string(shape.offsets));
 }
 
-LookAheadShape make_shape(const mneme::Shape& q, int64_t keys, int64_t offsets,
-                          mneme::DType dtype) {
+// Of a plan or a call.
+template <typename Source>
+LookAheadShape make_shape(const Source& from) {
+  const mneme::TypedShape q = mneme::input_of(from, 0);
   LookAheadShape shape;
-  shape.lanes = q[0];
-  shape.queries = q[1];
-  shape.keys = keys;
-  shape.heads = q[2];
-  shape.head_width = q[3];
-  shape.offsets = offsets;
-  shape.element = mneme::element_of(dtype);
+  shape.lanes = q.shape[0];
+  shape.queries = q.shape[1];
+  shape.keys = mneme::input_of(from, 1).shape[1];
+  shape.heads = q.shape[2];
+  shape.head_width = q.shape[3];
+  shape.offsets = mneme::input_of(from, 3).shape[1];
+  shape.element = mneme::element_of(q.dtype);
+  shape.first = from.integer(0);
+  shape.least = from.integer(1);
+  shape.scale = from.real(0);
   return shape;
 }
 
@@ -168,15 +173,7 @@ LookAhead::LookAhead(mneme::cpu::InstructionSet set)
     : forward_(&mneme::cpu::kernels<LookAheadKernels>(set)),
       backward_(&mneme::cpu::kernels<LookAheadBackwardKernels>(set)) {}
 
-LookAheadShape LookAhead::shape_of(const mneme::KernelCall& call) {
-  const mneme::View q = call.input(0);
-  LookAheadShape shape = make_shape({q.dim(0), q.dim(1), q.dim(2), q.dim(3)}, call.input(1).dim(1),
-                                    call.input(3).dim(1), q.dtype());
-  shape.first = call.integer(0);
-  shape.least = call.integer(1);
-  shape.scale = call.real(0);
-  return shape;
-}
+LookAheadShape LookAhead::shape_of(const mneme::KernelCall& call) { return make_shape(call); }
 
 LookAheadBuffers LookAhead::buffers_of(const mneme::KernelCall& call) {
   LookAheadBuffers buffers;
@@ -212,10 +209,7 @@ void LookAhead::infer(mneme::KernelPlan& plan) const {
   check_shapes(plan);
   check_scalars(plan);
   const mneme::TypedShape q = plan.input(0);
-  LookAheadShape shape =
-      make_shape(q.shape, plan.input(1).shape[1], plan.input(3).shape[1], q.dtype);
-  shape.first = plan.integer(0);
-  shape.least = plan.integer(1);
+  const LookAheadShape shape = make_shape(plan);
   check_offsets(shape);
   plan.output(0, mneme::sum_type(q.dtype), q.shape);
   plan.output(1, mneme::sum_type(q.dtype), {shape.lanes, shape.queries, shape.heads});

@@ -1,4 +1,5 @@
-// What the infer functions of kernels check besides ranks and shapes (mneme/cpp/kernel_checks.hpp).
+// Extents of kernels, and what their infer functions check besides ranks and shapes
+// (mneme/cpp/kernel_checks.hpp).
 #pragma once
 
 #include <cmath>
@@ -6,6 +7,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "mneme/cpp/kernel.hpp"
 #include "mneme/cpp/kernel_checks.hpp"
 
 namespace mneme {
@@ -13,6 +15,14 @@ inline namespace sdk_0_1 {
 
 // The type that elements of a type are summed in.
 inline DType sum_type(DType element) { return element == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+// Input i of a plan and of a call alike, so that one function template makes a kernel's extents
+// from either.
+inline TypedShape input_of(const KernelPlan& plan, uint32_t i) { return plan.input(i); }
+inline TypedShape input_of(const KernelCall& call, uint32_t i) {
+  const mneme_view& raw = call.input(i).raw();
+  return {call.input(i).dtype(), Shape(raw.shape, static_cast<std::size_t>(raw.ndim))};
+}
 
 // `what`: the input's name. `expected`: the allowed types in words. Errors: Failure(MNEME_E_DTYPE).
 inline void check_dtype(const std::string& what, DType got, std::initializer_list<DType> allowed,
