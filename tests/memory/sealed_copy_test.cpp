@@ -101,9 +101,9 @@ TEST(SealedCopy, FallsBackToAFileOfItsOwn) {
   const auto good = folder.add("good");
   std::string path;
   {
-    SealedCopy first(good, "here", SealedCopy::Backing::kTemporaryFile);
-    SealedCopy second(folder.add("good_again"), "here", SealedCopy::Backing::kTemporaryFile);
-    EXPECT_EQ(first.backing(), SealedCopy::Backing::kTemporaryFile);
+    plugin::SealedCopy first(good, "here", plugin::SealedCopy::Backing::kTemporaryFile);
+    plugin::SealedCopy second(folder.add("good_again"), "here", plugin::SealedCopy::Backing::kTemporaryFile);
+    EXPECT_EQ(first.backing(), plugin::SealedCopy::Backing::kTemporaryFile);
     EXPECT_NE(first.load_path(), second.load_path());
     EXPECT_EQ(first.sha256(), sha256_file(good));
     struct stat status {};

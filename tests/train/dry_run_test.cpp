@@ -60,7 +60,7 @@ TEST(DryRun, AgreesWithTheSessionItPlans) {
     EXPECT_TRUE(ours.tensor.is_meta());
     EXPECT_EQ(ours.rate, theirs.rate);
   }
-  const Json json = run::to_json(plan);
+  const Json json = to_json(plan);
   EXPECT_EQ(json.at("memory_parameters"), 4);
   EXPECT_EQ(json.at("memory").size(), 1U);  // the cache has none
   EXPECT_EQ(json.at("parameters").back().at("lr"), 0.5);
@@ -117,7 +117,7 @@ TEST(DryRun, WorksWithoutTheDataWhenTheVocabularyIsKnown) {
   EXPECT_EQ(plan.vocabulary, 5000);
   EXPECT_FALSE(plan.steps.has_value());
   EXPECT_TRUE(plan.schedule.empty());
-  EXPECT_TRUE(run::to_json(plan).at("steps").is_null());
+  EXPECT_TRUE(to_json(plan).at("steps").is_null());
 }
 
 TEST(DryRun, RefusesAVocabularyThatIsNotKnown) {
