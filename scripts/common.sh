@@ -19,6 +19,9 @@ build_jobs() {
   echo $((jobs > 0 ? jobs : 1))
 }
 
+# Succeeds when the machine has a GPU of NVIDIA.
+has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
+
 # Prints the first folder of the arguments that holds a LibTorch; fails when none does.
 find_libtorch() {
   local named folder
@@ -53,4 +56,12 @@ count_results() {
     /<testcase .*status="disabled"/ { skipped++ }
     /<skipped message="SKIP_/ { skipped++ }
     END { printf "%d %d %d\n", passed, total - passed - skipped, skipped }' "$1"
+}
+
+# Prints how many cases the passed tests of a JUnit file hold: a test of a table names its rows ("[    CASES ] Suite.Test: 12").
+count_cases() {
+  awk '
+    /<testcase .*status="run"/ { cases++ }
+    /\[    CASES \] / { cases += $NF - 1 }
+    END { print cases + 0 }' "$1"
 }

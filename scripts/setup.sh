@@ -129,8 +129,6 @@ sys.exit(0 if all(holds(requirement) for requirement in sys.argv[1:]) else 1)
 PYTHON
 }
 
-has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
-
 install_torch() {
   local pip=(.venv/bin/python -m pip install --disable-pip-version-check --no-input --progress-bar off)
   if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then

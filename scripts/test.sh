@@ -17,13 +17,17 @@ TEXT
 }
 
 presets=(release)
+build_arguments=(-DMNEME_BENCHMARKS=ON -DMNEME_CUDA=AUTO)  # scripts/quickstart.sh leaves them out
 jobs=2
 setup_arguments=()
 cmake_arguments=()
 ctest_arguments=()
 while (($#)); do
   case $1 in
-    --sanitize) presets=(asan ubsan) ;;
+    --sanitize)
+      presets=(asan ubsan)
+      build_arguments=()
+      ;;
     --torch)
       (($# >= 2)) || fail "--torch needs a folder: the one that holds LibTorch's include/ and lib/"
       setup_arguments+=(--torch "$2")
@@ -52,18 +56,20 @@ bash scripts/setup.sh "${setup_arguments[@]}"
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-passed=0 failed=0 skipped=0 status=0
+passed=0 failed=0 skipped=0 cases=0 status=0
 for preset in "${presets[@]}"; do
-  build_preset "$preset" -DMNEME_TESTS=ON "${cmake_arguments[@]}"
+  build_preset "$preset" -DMNEME_TESTS=ON "${build_arguments[@]}" "${cmake_arguments[@]}"
   results=$root/build/$preset/test_results.xml
   rm -f "$results"
   say "testing build/$preset"
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$results" \
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$results" --test-output-size-passed 20000 \
     "${ctest_arguments[@]}" || status=1
   [[ -s $results ]] || fail "ctest wrote no results for build/$preset (its message is above)"
   read -r now_passed now_failed now_skipped < <(count_results "$results")
+  cases=$((cases + $(count_cases "$results")))
   passed=$((passed + now_passed)) failed=$((failed + now_failed)) skipped=$((skipped + now_skipped))
 done
 
-printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+printf '\n%d cases passed, the rows of tables counted singly\n' "$cases"
+printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 ((status == 0 && failed == 0 && passed > 0))
