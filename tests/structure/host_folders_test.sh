@@ -1,9 +1,13 @@
 #!/bin/sh
-# host_folders_test.sh ROOT: host_folders.sh holds for ROOT, and each of its rules can fail.
+# host_folders_test.sh ROOT: host_folders.sh finds no breach in ROOT, CONTRIBUTING.md shows the table, and each rule
+# can fail.
 set -eu
 root=$1
 here=$(cd "$(dirname "$0")" && pwd)
 sh "$here/host_folders.sh" "$root" "$here/host_folders.txt"
+grep -v '^#' "$here/host_folders.txt" | while IFS= read -r line; do
+  grep -qxF -- "$line" "$root/CONTRIBUTING.md" || { echo "FAIL: CONTRIBUTING.md does not show the line '$line'"; exit 1; }
+done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

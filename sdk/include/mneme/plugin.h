@@ -79,7 +79,7 @@ extern "C" {
 
 /* ---- create -------------------------------------------------------------------------------- */
 
-/* This instance gets the values that the manifest gives for evaluation. */
+/* This instance gets the values that the tier's keys eval_<option> give. */
 #define MNEME_MODEL_EVALUATION 1u
 /* Norm before attention (pre) instead of after (post). */
 #define MNEME_MODEL_PRE_NORM 2u
@@ -438,7 +438,7 @@ typedef struct mneme_plugin {
                          mneme_error* error);
 
   /* Names of the auxiliary losses that hooks give to aux, under any options, separated by '|':
-   * "compression|gate". The host checks the manifest's weight.<name> against them and refuses aux
+   * "compression|gate". The host checks the tier's keys weight.<name> against them and refuses aux
    * under another name. "" = the plugin gives none; NULL = not declared, names are taken
    * unchecked. */
   const char* losses;
