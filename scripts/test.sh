@@ -54,7 +54,10 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_strin
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 passed=0 failed=0 skipped=0 status=0
 for preset in "${presets[@]}"; do
-  build_preset "$preset" -DMNEME_TESTS=ON "${cmake_arguments[@]}"
+  build_arguments=(-DMNEME_TESTS=ON)
+  # Those of the preset release, which quickstart.sh may have configured without them.
+  [[ $preset != release ]] || build_arguments+=(-DMNEME_BENCHMARKS=ON -DMNEME_CUDA=AUTO)
+  build_preset "$preset" "${build_arguments[@]}" "${cmake_arguments[@]}"
   results=$root/build/$preset/test_results.xml
   rm -f "$results"
   say "testing build/$preset"
