@@ -7,7 +7,7 @@
 
 namespace lamemo {
 
-// The newest `rows` embedded tokens ride: with every segment they pass all layers again, together
+// The newest `rows` embedded tokens are riders: with every segment they pass all layers again, together
 // with its tokens. In each layer a memory row attends to those keys to its right that it has not
 // attended to before [eq. 7], and the result is merged with that of all earlier keys: the
 // attention's context C and log-sum-exp s [eq. 8 to 11]. Tokens attend to the refreshed rows as

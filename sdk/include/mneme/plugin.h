@@ -208,7 +208,7 @@ typedef struct mneme_absorb {
   uint32_t flags; /* MNEME_ABSORB_OWN_SEGMENT */
   const mneme_segment* segment;
   int64_t layer;
-  const mneme_rows* rows; /* what the tier is fed with: detached, HIDDEN, at least one row */
+  const mneme_rows* rows; /* what the tier absorbs: detached, HIDDEN, at least one row */
   mneme_tensor x;         /* [B,T,D] this layer's input in this segment, in the graph */
   mneme_tensor z;         /* [B,T,H,d] local attention's result, in the graph */
   mneme_tensor lse;       /* [B,H,T] */
