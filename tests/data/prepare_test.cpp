@@ -227,7 +227,7 @@ TEST(Prepare, GivesThePublishedCountsOfWikitext103) {
   EXPECT_EQ(json["vocabulary"]["size"], 18'891);
 }
 
-// What must not happen: a part of a folder.
+// Fails when a part of a folder was left.
 class PrepareFails : public testing::Test {
  protected:
   void expect_nothing_left() const {
@@ -377,7 +377,7 @@ TEST_F(PrepareFails, OnAVocabularyOfAnotherKind) {
                [&] { static_cast<void>(prepare(options, out_)); });
 }
 
-// The counts that come out would not be the published ones.
+// With these files the counts would not be the published ones.
 TEST_F(PrepareFails, OnAVocabularyWithOtherLineEndsThanThePreparation) {
   const std::vector<NamedText> texts = {{"t", "a b\nc\n"}};
   PrepareOptions options;
