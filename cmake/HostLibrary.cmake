@@ -2,7 +2,7 @@
 #
 # A static library of the host: C++20, our warnings, include folders (PUBLIC) the project's root and sdk/include.
 #   SOURCES  files of the calling folder; headers may be listed and need not be
-#   DEPS     linked PUBLIC; dependencies go one way (tests/structure/rooms.txt)
+#   DEPS     linked PUBLIC; dependencies go one way (tests/structure/host_folders.txt)
 #   TORCH    links mneme::torch and uses the precompiled host/tensor/torch.hpp
 #
 #   mneme_host_library(mneme_memory SOURCES stack.cpp tier.cpp DEPS mneme_plugin mneme_ops TORCH)

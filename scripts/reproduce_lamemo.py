@@ -45,7 +45,7 @@ EXTRAPOLATED = (REFERENCE, "lamemo", "lamemo, no interpolation")
 SEGMENT, MULTIPLES = 64, 10  # memories of 64 m rows beside segments of 64 [LaMemo, fig. 5]
 SIZED_SEGMENTS = 100  # of each lane: memory rows pass every layer with each segment, ten times as many at the end
 ANALYSES = ("alpha", "distance")
-DIVERGED = re.compile(r"step (\d+): .*(?:left the finite numbers|numbers that are not finite)")
+DIVERGED = re.compile(r"step (\d+): .*numbers that are not finite")
 
 
 @dataclasses.dataclass(frozen=True)

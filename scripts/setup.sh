@@ -160,7 +160,7 @@ else
   install_torch
 fi
 if command -v nvcc >/dev/null; then
-  say "CUDA: $(nvcc --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p') found; CUDA sources will be compiled"
+  say "CUDA: $(nvcc --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p') found; it can compile the plugins' CUDA sources"
 else
-  say "CUDA: no nvcc on PATH; CUDA sources will be left out"
+  say "CUDA: no nvcc on PATH; builds leave out the CUDA sources"
 fi

@@ -1,7 +1,7 @@
 // The released algorithm of one continuous long-term memory, written plainly in LibTorch from its
 // mathematics: convolution as conv1d, regression in two steps, keys projected, scores formed,
 // expectations [B,H,T,N] kept for backward, which goes through the densities' natural parameters.
-// The yardstick of layer_bench.
+// layer_bench compares the plugin with it.
 #pragma once
 
 #include "bench/continuous_ltm/settings.hpp"

@@ -4,8 +4,8 @@
 //   official   the released algorithm written plainly in LibTorch (official.hpp)
 //   all rows   mneme with nothing kept: segments of one token, keys, values and positions made anew
 //   kept       the same segments with kept keys, values and positions
-//   open       mneme's way: one token after another into an open segment of 128, which the cache
-//              takes in when it is full; a token then sees the cache and its own segment
+//   open       as mneme generates: one token after another into an open segment of 128, which the
+//              cache absorbs when it is full; a token attends to the cache and its own segment
 // Correctness before timing: from equal tokens `official`, `all rows` and `kept` give one
 // distribution while rows are dropped, and `open` gives it while none are. Then they take turns,
 // the cache full; reported are medians over the rounds of the ratios of their times a token.

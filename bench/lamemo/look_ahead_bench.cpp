@@ -1,11 +1,11 @@
 // The look-ahead kernel alone against the same mathematics by LibTorch's ops, forward, and forward
 // with backward to all its differentiable inputs, f32, on one and two threads.
 //
-// `ops` is the two-pass form [LaMemo, eq. 7 to 11], kindly: position terms of all offsets [M,R] by
-// one product, of which a strided view, not a copy, is the band; mask, log-sum-exp, softmax and
-// interpolation as tensors, under autograd. Correctness before timing: results and gradients agree
-// to 1e-5 with `ops` in double. Then the ways take turns; reported are medians of seconds over the
-// rounds, and
+// `ops` is the two-pass form [LaMemo, eq. 7 to 11] without avoidable costs: position terms of all
+// offsets [M,R] by one product, of which a strided view, not a copy, is the band; mask,
+// log-sum-exp, softmax and interpolation as tensors, under autograd. Correctness before timing:
+// results and gradients agree to 1e-5 with `ops` in double. Then the ways take turns; reported are
+// medians of seconds over the rounds, and
 //   ratio      median over the rounds of the ops' time over the kernel's
 //   of peak    the flops of the pairs of a query and a key that it attends, 6 d each forward and 12
 //              d more for the derivatives (scores that are recomputed do not count), over each

@@ -21,7 +21,7 @@ struct OfficialLayer {
 // in every layer; the position term of the memory over M x M distances, sliced to the window
 // afterwards; masks and all intermediate scores as tensors; look-ahead and causal attention one
 // after the other; the last layer's memory rows like all others. Left out: dropout, half precision
-// and the host synchronisations (mask.any().item()), which a CPU does not feel.
+// and the host synchronisations (mask.any().item()), which cost nothing on a CPU.
 class OfficialLaMemo {
  public:
   OfficialLaMemo(const StackSizes& sizes, std::vector<OfficialLayer> layers,

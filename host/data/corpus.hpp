@@ -1,4 +1,4 @@
-// Token ids of text files and safetensors files.
+// The files of an experiment's data, and the corpora of token ids that are read from them.
 #pragma once
 
 #include <array>
@@ -20,8 +20,6 @@ class SafetensorsFile;
 }  // namespace mneme
 
 namespace mneme::data {
-
-// Files that an experiment names as its data.
 
 // Throws Error (kUsage) unless the path is a regular file; `key` is the key of the experiment file
 // that names it, `what` says what it should be ("a text file").
@@ -47,15 +45,15 @@ class TextFiles {
   std::vector<NamedText> texts_;
 };
 
-// A sequence of tokens made of documents: parts of a text (documents.hpp), or rows of an id tensor.
-// The ids lie in memory or in a mapped file.
+// A sequence of tokens made of documents: parts of a text (text/documents.hpp), or rows of an id
+// tensor. The ids lie in memory or in a mapped file.
 struct Corpus {
   std::string key;  // of the experiment file that named it: "data.train"
   std::vector<std::filesystem::path> files;
   TokenArray tokens;
   std::vector<std::int64_t> documents;  // first token of each, ascending, from 0
   // Counts of the text that the tokens stand for; all 0 for ids. Newlines that a vocabulary leaves
-  // out and lines that mark a document stand for nothing.
+  // out and lines that mark a document are not counted.
   std::int64_t bytes = 0;
   std::int64_t characters = 0;  // code points; bytes for a byte vocabulary
   std::int64_t lines = 0;

@@ -1,4 +1,4 @@
-// The data of an experiment: what [data] names, ready to be cut into streams.
+// The data of an experiment, as its table [data] names them, from which streams are made.
 #pragma once
 
 #include <array>
@@ -63,7 +63,6 @@ class Dataset {
   [[nodiscard]] Json describe() const;
 
  private:
-  // Each kind of data has a file of its own: dataset_text.cpp, dataset_ids.cpp.
   void open_text(const DatasetOptions& options);
   void open_prepared(const DatasetOptions& options);
   void open_ids(const DatasetOptions& options);

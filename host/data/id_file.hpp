@@ -18,9 +18,9 @@
 
 namespace mneme::data {
 
-// Writes the ids while they come: memory does not grow with their number. Error (kRun) with the
-// path and the system's reason when the file cannot be written. A file that was not finished is no
-// safetensors file.
+// Writes ids as they are added, so that memory does not grow with their number. Error (kRun) with
+// the path and the system's reason when the file cannot be written. A file that was not finished is
+// not a valid safetensors file.
 class IdFileWriter final : public TokenSink {
  public:
   // Creates the file, which must not exist. `on_write` is called with the ids taken so far whenever
@@ -29,7 +29,7 @@ class IdFileWriter final : public TokenSink {
                std::function<void(std::int64_t)> on_write = nullptr);
   ~IdFileWriter() override;
 
-  // Writes what waits, the documents and the header, and waits until the disk has them.
+  // Writes the remaining ids, the documents and the header, and syncs the file to the disk.
   void finish(const std::vector<std::int64_t>& documents);
 
  private:

@@ -10,7 +10,7 @@
 
 namespace mneme::data {
 
-// Cuts a corpus into B equal contiguous streams [Transformer-XL, LMOrderedIterator]: lane b reads
+// Cuts a corpus into B equal contiguous pieces [Transformer-XL, LMOrderedIterator]: lane b reads
 // tokens [b*n, (b+1)*n), n = tokens / B, the remainder dropped; a position's target is the next
 // token of its lane, so a lane has n - 1 targets. Segments have T tokens; an epoch's last one may
 // be shorter. Every epoch begins with a reset of all lanes.
@@ -18,9 +18,10 @@ namespace mneme::data {
 // reset = never:    nothing else is reset.
 // reset = segment:  a lane that passed the start of a document is reset at its next segment.
 // reset = document: a lane ends its segment early at its document's last target, and its next
-//   segment begins with the next document and a reset: each document is read as if it were alone,
-//   and no target lies in another document than its input. Documents of one token are skipped.
-//   Lanes advance independently; a lane that has reached its end is padded until the others have.
+//   segment begins with the next document and a reset: each document gives the numbers of that
+//   document alone, and no target lies in another document than its input. Documents of one token
+//   are skipped. Lanes advance independently; a lane that has reached its end is padded until the
+//   others have.
 class LaneStream : public Stream {
  public:
   // Error (kUsage) for bad options and a text too short for them: training needs lanes * (segment +

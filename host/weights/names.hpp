@@ -1,6 +1,6 @@
-// Names of the official Transformer-XL's state dict (kimiyoung/transformer-xl, pytorch/) in terms
-// of ours. Shapes are equal one for one; the fused projection of queries, keys and values stays
-// fused.
+// The names of the official Transformer-XL's state dict (kimiyoung/transformer-xl, pytorch/) for
+// the backbone's parameters. Shapes are equal one for one; the fused projection of queries, keys
+// and values stays fused.
 #pragma once
 
 #include <string>

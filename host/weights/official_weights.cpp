@@ -317,7 +317,7 @@ InitialWeights load_official_file(run::Runtime& runtime, const SafetensorsFile& 
   return report;
 }
 
-// Weights for the ids of another vocabulary fit when it has as many symbols: that is said.
+// Weights of another vocabulary of equal size have the right shapes; the log has a warning.
 void compare_vocabularies(const run::Runtime& runtime, const fs::path& run) {
   const data::Vocabulary* const ours = runtime.dataset()->vocabulary();
   const Json info = run::RunFolder::open(run).raw_info();

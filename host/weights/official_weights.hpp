@@ -1,5 +1,6 @@
 // Official weights into a model and its memory: a state dict of the official Transformer-XL, or of
-// another program whose names a name map tells (name_map.hpp).
+// another program whose names a name map lists (name_map.hpp); and a run's initial weights from
+// such a file, a run or a checkpoint.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -67,8 +68,6 @@ void load_official(const OfficialTarget& target, const SafetensorsFile& file,
 void load_official(backbone::Model& model, const config::ModelConfig& config,
                    const SafetensorsFile& file, const std::string& prefix = "");
 
-// The first weights of a model from somewhere else: a run, a checkpoint, official weights.
-
 // What load_initial_weights did.
 struct InitialWeights {
   bool is_official = false;  // else a checkpoint
@@ -76,7 +75,7 @@ struct InitialWeights {
   // What official names were read by; absent = the official Transformer-XL's.
   std::optional<NameMap> names = std::nullopt;
   // Parameters of the memory that the file lacks, or has for other shapes or trained options: they
-  // have their first values.
+  // have their initial values.
   std::vector<std::string> fresh;
 };
 

@@ -30,8 +30,8 @@ struct ImportReport {
 
 // Makes a run's folder of official weights (kimiyoung/transformer-xl, pytorch/, or what a name map
 // says: the names of the state dict) and an experiment: it can be evaluated and start new runs
-// (`mneme train --init`). The folder appears whole or not at all. No split of the data is read;
-// only the vocabulary.
+// (`mneme train --init`). The folder is complete or absent. No split of the data is read, only
+// the vocabulary.
 // Errors: Error (kUsage) when `weights` is a checkpoint or the folder is not empty; Error (kRun)
 // with every tensor and setting that does not fit; as Runtime and RunFolder::create give them.
 ImportReport import_official(const std::filesystem::path& weights,
@@ -50,7 +50,7 @@ struct ExportReport {
   std::string format;
   std::size_t tensors = 0;
   std::uint64_t bytes = 0;
-  std::vector<std::string> left_out;  // parameters of the memory, which the format does not know
+  std::vector<std::string> left_out;  // parameters of the memory, for which the format has no names
 };
 
 // Writes, atomically, the state dict that the official code has for this model:
@@ -59,8 +59,8 @@ struct ExportReport {
 // Metadata: format and the constructor's arguments (n_token, n_layer, ...). Position biases of
 // every layer, which that code does not have, are called layers.N.dec_attn.r_w_bias and r_r_bias.
 // A map beside a library counts as absent when its `unless` names the tier's options. Errors: Error
-// (kUsage) listing the settings that the official code cannot express, for a format that nothing
-// knows, for a map that is asked for and counts as absent, for two tiers of the name map's plugin,
+// (kUsage) listing the settings that the official code cannot express, for an unknown
+// format, for a map that is asked for and counts as absent, for two tiers of the name map's plugin,
 // and as NameMap::read; Error (kRun) when a parameter is missing or the file cannot be written.
 ExportReport export_official(const run::Checkpoint& checkpoint, const std::filesystem::path& path,
                              const ExportOptions& options = {});

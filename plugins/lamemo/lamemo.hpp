@@ -7,11 +7,11 @@
 
 namespace lamemo {
 
-// The newest `rows` embedded tokens ride: with every segment they pass all layers again, together
-// with its tokens. In each layer a memory row attends to those keys to its right that it has not
-// attended to before [eq. 7], and the result is merged with that of all earlier keys: the
-// attention's context C and log-sum-exp s [eq. 8 to 11]. Tokens attend to the refreshed rows as
-// they would to a cache. With the layer's own q, k, v and distances |i - j|, only the position bias
+// The newest `rows` embedded tokens are riders: with every segment they pass all layers again,
+// together with its tokens. In each layer a memory row attends to those keys to its right that it
+// has not attended to before [eq. 7], and the result is merged with that of all earlier keys: the
+// attention's context C and log-sum-exp s [eq. 8 to 11]. Tokens attend to the memory rows as they
+// would to a cache. With the layer's own q, k, v and distances |i - j|, only the position bias
 // of the right side is the memory's [eq. 10].
 //
 // State: the embedded rows; per layer C and s of every row, detached between segments. Inside a

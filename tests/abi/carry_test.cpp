@@ -1,4 +1,4 @@
-// The state with which one memory takes over from another.
+// Handing the state of one memory over to another.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

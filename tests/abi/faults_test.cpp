@@ -164,7 +164,7 @@ const Fault kFaults[] = {
 INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kFaults),
                          [](const auto& test) { return test.param.name; });
 
-// What the host's function groups for `create` answer, without a plugin.
+// The answers of the host's function groups for `create`, called without a plugin.
 TEST(SetupFaults, NameTheNullPointer) {
   const config::OptionMap options("test", {{"mode", std::string("mean")},
                                            {"taps", std::vector<int64_t>{1}},

@@ -48,7 +48,7 @@ std::string run_with(const std::string& field, uint64_t value) {
   });
 }
 
-// What a plugin shows before an instance is made.
+// What the host reads of a plugin before an instance is made.
 struct Shown {
   mneme_option option = MNEME_INIT(mneme_option);
   mneme_plugin table = MNEME_INIT(mneme_plugin);

@@ -26,7 +26,7 @@ std::ostream& operator<<(std::ostream& out, const Act& act) { return out << act.
 
 class Hostile : public testing::TestWithParam<Act> {};
 
-// One segment of a tier that does it, with its backward pass; returns the message.
+// Runs one segment of a tier with the option `act`, with its backward pass; returns the message.
 std::string hostile_message_of(const std::string& act) {
   try {
     HookDriver driver(manifest("hostile", "act = \"" + act + "\""), test_backbone(), test_loader(),
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(All, Hostile, testing::ValuesIn(kActs),
 
 TEST(Hostile, NoneIsNoError) { EXPECT_EQ(hostile_message_of("none"), "no error"); }
 
-// Passes two segments of five tokens through a tier; rows that the second one's reads reached.
+// Passes two segments of five tokens through a tier; the rows that reads of the second one used.
 int64_t read_rows_of(const std::string& name, const std::string& options) {
   HookDriver driver(manifest(name, options), test_backbone(), test_loader(), Phase::kEvaluation,
                     kLanes);
@@ -136,7 +136,7 @@ TEST(DeclaredRows, AreMeasuredInReadsAndHoldThem) {
                         "traits.read_rows declares at most 3"));
 }
 
-// The run is over when an instance ends: its results stand, and the error is said.
+// An instance is destroyed after the run: the results stay, and the error is reported.
 TEST(Hostile, WhatDestroyThrowsIsSaid) {
   std::vector<std::string> said;
   {

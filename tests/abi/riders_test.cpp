@@ -61,7 +61,7 @@ TEST(Riders, AttendThroughTheHostsAttentionWithGradient) {
   EXPECT_GT(gradient[0].norm().item<double>(), 1e-4);
 }
 
-// What the tier answers when two riders pass layer `index`.
+// The result of the tier's `ride` for two riders in layer `index`.
 std::string message_of(const config::MemoryConfig& memory, int64_t index) {
   try {
     HookDriver driver(memory, test_backbone(), test_loader(), Phase::kTraining, kLanes);
@@ -106,7 +106,7 @@ TEST(Riders, RefusesATierThatServesSomeLayersOnly) {
                      testing::HasSubstr("remove the tier's key `layers`")));
 }
 
-// What the stack of these tiers says.
+// The message of making a stack of these tiers.
 std::string refusal_of(const std::string& tiers) {
   try {
     Stack stack(manifest_text(tiers), test_backbone(), test_loader());

@@ -1,4 +1,4 @@
-// A small backbone description, a layer with random weights, and a manifest for one test memory.
+// A small backbone description, a layer with random weights, and the [memory] of one test memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,15 +20,15 @@ plugin::PluginLoader& test_loader();
 BackboneInfo test_backbone(int64_t bptt_segments = 1);
 // [[memory.tier]] plugin = "test_<name>" with `options` as TOML lines.
 config::MemoryConfig manifest(const std::string& name, const std::string& options = "");
-// A manifest of several tiers: TOML text of [[memory.tier]] tables.
+// [memory] with several tiers: TOML text of [[memory.tier]] tables.
 config::MemoryConfig manifest_text(const std::string& tiers);
 // Random f64 weights from `seed`.
 PlainLayer test_layer(uint64_t seed);
 // Standard normal f64, the same for the same seed.
 at::Tensor random(at::IntArrayRef shape, uint64_t seed);
 
-// What one layer made of x [B,T,D]: q, k, v and causal local attention, and the heads-site result
-// after the memory's read.
+// The results of one layer for x [B,T,D]: q, k, v and causal local attention, and the result at
+// HEADS after the memory's read.
 struct LayerPass {
   LocalAttention local;
   at::Tensor merged;     // [B,T,H,d]

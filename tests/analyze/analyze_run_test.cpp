@@ -181,7 +181,7 @@ TEST_F(AnalyzeRun, RefusesWhatItCannotAnalyse) {
                  {"--out", "the folder cannot be made"});
 }
 
-// The reference values are for L = 512, widths .005 and .01, ridge .5, padding: .97 .93 for white
+// The expected values are for L = 512, widths .005 and .01, ridge .5, padding: .97 .93 for white
 // noise and .72 .40 for AR(1), to two digits, with N = 32 and 64.
 TEST_F(AnalyzeRun, RegressionErrorsAreThoseOfTheMechanism) {
   const std::string narrow =

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A memory of two tokens a write with two even samples, each write at .25, .5, .75, 1: see
-// space_test.cpp for the first two writes.
+// token_cells_test.cpp for the first two writes.
 class Writes {
  public:
   const TokenCells& next() {

@@ -32,8 +32,8 @@ at::Tensor report_row(const std::vector<double>& values) {
 }
 
 // Segment 1 stores tokens 0 and 1 at .25 and .75 and reads token 1 twice; segment 2 stores tokens 2
-// and 3 (see space_test.cpp: cells [0, .625] of token 1, [.625, .875], [.875, 1]) and reads tokens
-// 1 and 3.
+// and 3 (cells as in token_cells_test.cpp: [0, .625] of token 1, [.625, .875], [.875, 1]) and reads
+// tokens 1 and 3.
 void fill(MemoryAnalysis& study) {
   const std::string key = "0.org.example.wave.4.memory.";
   const at::Tensor variance = torch::full({1, 1, 2}, 1e-6);

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 double mean_of(const at::Tensor& x) { return x.mean().item<double>(); }
 
-// 64,000 numbers: standard errors are about .004, and .013 where neighbours hang together.
+// 64,000 numbers: standard errors are about .004, and .013 where neighbours are correlated.
 TEST(RowSource, HasTheVarianceAndTheCorrelationThatItSays) {
   const at::Tensor white = white_noise(64, 1)(1000);
   EXPECT_EQ(white.sizes(), (std::vector<std::int64_t>{1000, 64}));

@@ -64,7 +64,7 @@ struct MemorySession {
 
 // ||gradient - central differences|| / ||central differences|| of loss() over `samples` elements of
 // a leaf (all, where it has no more). Infinite when the differences vanish: nothing was compared.
-// Steps are short, so that few places lie near a bend of the feed-forward's ReLU; a leaf that moves
+// Steps are short, so that few places lie near a kink of the feed-forward's ReLU; a leaf that moves
 // the loss by little needs longer ones, or the loss's rounding is what is measured.
 constexpr double kShortStep = 1e-5;
 double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t samples,

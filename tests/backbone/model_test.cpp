@@ -195,7 +195,7 @@ TEST(Model, CorrectIsTheArgMax) {
   EXPECT_FALSE(plain.correct.defined());
 }
 
-// A lane without tokens, as an epoch's last batch has them, is as if it were not there.
+// A lane without tokens, as in an epoch's last batch, does not change the results.
 TEST(Model, LanesWithoutTokensChangeNoGradient) {
   const config::ModelConfig c = small_config();
   const auto model = make_model(c, small_setup());

@@ -1,4 +1,4 @@
-// Where rows stand that lanes have in any pattern: against double loops over lanes, rows and masks.
+// Places of rows whose validity has any pattern, against double loops over lanes, rows and masks.
 // Rows that a lane does not have take no place (mneme/layer.h).
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ at::Tensor rows_of(Random& random, int64_t lanes, int64_t rows) {
                        {lanes, rows, kPlacesHeads, kHeadWidth});
 }
 
-// A pattern a lane: all, none, the newest, the oldest, the ends, the middle, anything.
+// The valid rows of a lane: all, none, the newest, the oldest, both ends, the middle, or random.
 at::Tensor any_validity(Random& random, int64_t lanes, int64_t rows) {
   at::Tensor valid = at::zeros({lanes, rows}, at::kBool);
   auto has = valid.accessor<bool, 2>();

@@ -1,4 +1,4 @@
-// A full disk without a disk.
+// A limit on the size of files, in place of a full disk.
 #pragma once
 
 #include <sys/resource.h>

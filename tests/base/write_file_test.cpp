@@ -193,7 +193,7 @@ class StdoutTo {
 TEST(WriteFile, KeepsWhatIsOnStdout) {
   const TemporaryFolder folder;
   const fs::path file = folder / "out.txt";
-  // As /dev/stdout is; the machine's own is no test's to lose.
+  // A link as /dev/stdout is; a test must not touch the machine's own.
   fs::create_symlink("/proc/self/fd/1", folder / "stdout");
   {
     const StdoutTo redirected(file);
@@ -216,7 +216,7 @@ TEST(OutputPlace, TellsWhatIsThere) {
   EXPECT_EQ(find_output_place(folder / "link").path, file);
   EXPECT_EQ(find_output_place(folder / "fifo").kind, Kind::kNode);
   EXPECT_EQ(find_output_place("/proc/self/fd/2").descriptor, STDERR_FILENO);
-  // A file called as a descriptor is none.
+  // A file with the name of a descriptor is an ordinary file.
   EXPECT_EQ(find_output_place(folder / "1").kind, Kind::kFile);
 }
 

@@ -97,7 +97,7 @@ TEST_F(Doctor, TellsAnEmptyFromAMissingPluginFolder) {
   EXPECT_THAT(find(missing, "plugin folder").at("text").get<std::string>(), HasSubstr("absent"));
 }
 
-// /proc takes no files, not even root's.
+// Nobody can make files in /proc, not even root.
 TEST_F(Doctor, FindsFoldersThatCannotBeWritten) {
   const ProgramResult result =
       run_mneme({"doctor", "--json", "-"}, {.folder = "/proc", .environment = {"TMPDIR=/proc"}});

@@ -1,4 +1,4 @@
-// Commands that messages tell people to type: each is typed.
+// Commands that messages name as the remedy: each is run.
 #include <fstream>
 
 #include "host/base/file/file.hpp"
@@ -47,7 +47,7 @@ class Hints : public CliTest {
     const std::string bytes = read_file(damaged_);
     write_file_atomic(damaged_, bytes.substr(0, bytes.size() - 100));
   }
-  // The command is refused, and what it is told to type works.
+  // The command is refused, and the command that its message names works.
   void offers(const std::vector<std::string>& arguments) const {
     const ProgramResult refused = run_mneme(arguments);
     EXPECT_NE(refused.exit_code, 0);

@@ -24,7 +24,7 @@ class Misdeed : public CliTest {
     return run_mneme({"train", experiment_, "--run", file("run of " + deed), "--quiet"}, options);
   }
 
-  // The text that names the hook in which all cases but one happen.
+  // How messages name the hook; all cases but one happen in this one.
   static std::string of_hook(const char* what) {
     std::string text = "plugin org.example.misdeed, tier 0, hook read, layer 0: ";
     return text.append(what);

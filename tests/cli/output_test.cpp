@@ -60,7 +60,7 @@ TEST_F(Output, JsonGoesToADescriptor) {
 
 TEST_F(Output, JsonFollowsTheTextOnARedirectedStdout) {
   const std::string text = run_mneme({"data", "sets"}).out;
-  // As /dev/stdout is; the machine's own is no test's to lose.
+  // A link as /dev/stdout is; a test must not touch the machine's own.
   fs::create_symlink("/proc/self/fd/1", folder_ / "stdout");
   for (const std::string& name : {file("stdout"), std::string("/proc/self/fd/1"),
                                   std::string("/dev/fd/1"), file("out.txt")}) {

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 class OwnPlugins : public CliTest {
  protected:
-  // A fork of the test would look beside the test's executable.
+  // In a fork of the test the program would look for plugins beside the test's executable.
   static ProgramResult run_built(const std::vector<std::string>& arguments) {
     return run_mneme(arguments, {.is_new_program = true});
   }

@@ -62,7 +62,7 @@ TEST_F(Plugins, ListWritesJson) {
   EXPECT_NE(files.at(1).at("problem"), "");
 }
 
-// writes_file leaves a trace when it is mapped.
+// The plugin writes_file writes a file when it is mapped.
 TEST_F(Plugins, ListRunsNoCode) {
   fs::copy_file(fs::path(MNEME_BINARY_DIR) / "tests/cli/flawed/writes_file.so",
                 folder_ / "plugins/writes_file.so");
@@ -73,7 +73,7 @@ TEST_F(Plugins, ListRunsNoCode) {
   expect_done(listed);
   EXPECT_THAT(listed.out, HasSubstr("    needs mneme.op/1; can use mneme.log/1\n"));
   EXPECT_FALSE(fs::exists(trace));
-  // The same file leaves its trace when it is loaded: the check above can fail.
+  // When the same plugin is loaded it does write the file, so the check above can fail.
   expect_done(run_mneme({"plugins", "describe", file("plugins/writes_file.so")}, options));
   EXPECT_TRUE(fs::exists(trace));
 }

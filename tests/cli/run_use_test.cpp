@@ -197,7 +197,7 @@ TEST_F(RunUse, RefusesWhatDoesNotFitIntoMemory) {
   expect_refusal(run_mneme({"generate", file("run"), "--prompt", "ab", "--samples", "4096",
                             "--tokens", "1000000", "--set", "memory.tier.0.eval_rows=1000000"}),
                  2, {"evaluation: there is not enough memory", "memory state: about "});
-  // A long segment that a short text never fills fits.
+  // A long segment fits when the text is too short to fill it.
   expect_done(run_mneme({"generate", file("run"), "--prompt", "ab", "--tokens", "4", "--segment",
                          "1000000", "--set", "memory.tier.0.eval_rows=1000000"}));
 }

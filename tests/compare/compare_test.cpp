@@ -213,7 +213,7 @@ TEST_F(CompareTest, HasWhatWasFinishedWhenItIsStopped) {
   EXPECT_THAT(table_text(out), HasSubstr("stopped before every arm and seed was done\n"));
   EXPECT_TRUE(to_json(out).at("interrupted").get<bool>());
 
-  // A second run: existing folders are kept and new names are chosen.
+  // In a second run existing folders are kept and new names are chosen.
   Counter counter;
   const Comparison again = compare(arms(), {.folder = runs}, counter);
   EXPECT_FALSE(again.has_failures());

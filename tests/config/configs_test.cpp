@@ -38,7 +38,7 @@ TEST(Configs, TheQuickstartRunsWithAndWithoutMemory) {
   ASSERT_EQ(cached.memory.tiers.size(), 1u);
 }
 
-// A file that named a folder of a build would work beside that build only.
+// A file that names a folder of one build would work with that build only.
 TEST(Configs, NoFileNamesAFolderOfPlugins) {
   for (const auto& entry : fs::recursive_directory_iterator(kConfigs)) {
     if (entry.path().extension() != ".toml") continue;

@@ -256,7 +256,7 @@ TEST(Experiment, AKeyOfTheCommandLineIsLeftOutThere) {
               static_cast<void>(parse(kMotif, {{"data.train", "x"}}));
             }),
             "2: --set data.train: not used by the task \"motif\"; leave out --set data.train");
-  // What the message of a file's key says to type is taken.
+  // What the message about a key tells the user to write is accepted.
   EXPECT_EQ(parse("[data]\ntask = \"motif\"\ntrain = \"x\"\n[train]\nsteps = 10\n",
                   {parse_removal("data.train")}),
             parse(kMotif));

@@ -140,7 +140,8 @@ TEST(Memory, TiersNeedAPlugin) {
 )");
 }
 
-// Text that says nothing either, so that another installation reads the run with its own plugins.
+// The written text has no such key either, so that another installation reads the run with its own
+// plugins.
 TEST(Memory, FoldersThatAreNotGivenAreThoseOfTheProgram) {
   const MemoryConfig memory = memory_parse("[[memory.tier]]\nplugin = \"a\"\n");
   EXPECT_TRUE(memory.plugins.empty());

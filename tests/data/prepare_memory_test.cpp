@@ -1,4 +1,4 @@
-// In a separate program, because memory that other tests freed would hide growth.
+// A separate program, because memory that other tests freed would hide growth.
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -195,10 +195,16 @@ TEST(Prepare, SetsCountsBesideThePublishedOnes) {
             "documents 60/60 ");
 }
 
-// The files come from the user.
+// The folder of public data sets: MNEME_DATA, else data/ of the checkout, where `mneme data sets`
+// puts them, else public data beside the checkout.
+fs::path public_data() {
+  if (const char* const named = std::getenv("MNEME_DATA")) return named;
+  const fs::path source = MNEME_SOURCE_DIR;
+  return fs::exists(source / "data") ? source / "data" : source.parent_path() / "shared" / "data";
+}
+
 TEST(Prepare, GivesThePublishedCountsOfWikitext103) {
-  const char* const named = std::getenv("MNEME_DATA");
-  const fs::path data = named != nullptr ? fs::path(named) : fs::path(MNEME_SHARED_DATA);
+  const fs::path data = public_data();
   const fs::path valid = data / "wikitext-103" / "wiki.valid.tokens";
   const fs::path test = data / "wikitext-103" / "wiki.test.tokens";
   if (!fs::exists(valid) || !fs::exists(test)) {
@@ -221,7 +227,7 @@ TEST(Prepare, GivesThePublishedCountsOfWikitext103) {
   EXPECT_EQ(json["vocabulary"]["size"], 18'891);
 }
 
-// What must not happen: a part of a folder.
+// Fails when a part of a folder was left.
 class PrepareFails : public testing::Test {
  protected:
   void expect_nothing_left() const {
@@ -371,7 +377,7 @@ TEST_F(PrepareFails, OnAVocabularyOfAnotherKind) {
                [&] { static_cast<void>(prepare(options, out_)); });
 }
 
-// The counts that come out would not be the published ones.
+// With these files the counts would not be the published ones.
 TEST_F(PrepareFails, OnAVocabularyWithOtherLineEndsThanThePreparation) {
   const std::vector<NamedText> texts = {{"t", "a b\nc\n"}};
   PrepareOptions options;

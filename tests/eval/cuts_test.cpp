@@ -1,15 +1,15 @@
 // One text, cut into lanes and segments in several ways: which losses of a Transformer-XL cache
 // must be equal.
 //
-// Segments. A token sees the R cached rows and its segment up to itself. How the text is cut shows
-// in nothing as long as
+// Segments. A token attends to the R cached rows and its segment up to itself. The cut of the text
+// changes no loss as long as
 //   - the cache has dropped no row (R >= the tokens before), or
 //   - same_length limits every token to the distances 0 .. R-1, which the cache always covers;
 // otherwise a token late in a long segment sees more than the same token early in a short one.
 // Lanes. A lane starts with an empty memory, so that it gives the numbers of its piece of the text
 // read alone, and none of the text before it. It gives those of the whole text
 //   - as the first lane,
-//   - beyond the reach of L layers of a window of R distances, L (R - 1) tokens,
+//   - after L (R - 1) tokens, from which on L layers with a window of R do not reach the cut,
 //   - where lanes are cut at documents and documents reset the memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

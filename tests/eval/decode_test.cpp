@@ -101,7 +101,7 @@ TEST(Decode, WithACacheEqualsFeedingEverythingAgain) {
   EXPECT_EQ(expected.fed_tokens, 11 * (5 + 6 + 7 + 8 + 9));
 }
 
-// What the test above compares does depend on the cache.
+// The numbers that the test above compares do depend on the cache.
 TEST(Decode, ACacheThatDropsTokensPredictsOtherwise) {
   const auto plain = runtime_with("");
   const auto small = runtime_with(xl_cache(1));

@@ -22,8 +22,8 @@ using test::xl_cache;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Behind a cache this memory would be called only when a lane, any lane, releases rows; it absorbs
-// the segment's keys in all of them.
+// After a cache this memory would be called only when some lane releases rows; here it absorbs the
+// segment's keys in all lanes.
 constexpr const char* kFedBySegment = "feed = \"segment\"";
 
 std::vector<data::TokenSegment> random_segments(std::int64_t count, std::int64_t lanes,

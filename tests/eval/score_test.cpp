@@ -56,7 +56,7 @@ TEST(Score, OfACacheThatDropsNothingDoesNotDependOnTheCut) {
     expect_near(scores(runtime, rows, segment, 2), whole, 1e-12);
     expect_near(scores(runtime, rows, segment, 2, false), whole, 1e-12);
   }
-  // Where rows are dropped the cut does count: the test can fail.
+  // Where rows are dropped the cut changes losses: the test can fail.
   run::Runtime shorter(small_experiment(xl_cache(8)), {});
   const auto a = scores(shorter, rows, 12, 2), b = scores(shorter, rows, 1, 2);
   EXPECT_GT(std::abs(a.back() - b.back()), 1e-9);

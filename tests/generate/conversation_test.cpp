@@ -59,7 +59,7 @@ TEST_P(Conversations, ContinueAsIfTheyHadNeverStopped) {
   bool is_first = true, is_turn = before_turn > 0;
   for (const std::int64_t count : pieces) {
     if (count == 0) continue;
-    // A process of its own: its model, plugins and tables know nothing of the last one's.
+    // As a process of its own: model, plugins and tables are not those of the last one.
     backbone::MemorySession own = session_with(GetParam(), at::kFloat);
     Generator generator(*own.model, own.stack, options);
     if (is_first) {
@@ -163,7 +163,7 @@ TEST_F(BadConversation, OfAnotherKind) {
   EXPECT_THAT(read_error(), HasSubstr("--save-state"));
 }
 
-// Whole by its checksums, and yet nothing that a generator wrote.
+// The checksums are right, but no generator wrote the file.
 TEST_F(BadConversation, WithCountersThatAreNone) {
   Generator::Saved changed = saved_;
   changed.session.state.metadata["segments"] = "many";

@@ -92,7 +92,7 @@ TEST(GeneratorErrors, PromptLongerThanTheModelCanLookBack) {
   EXPECT_EQ(error_of([&] { remembering.prompt(random_prompt(1, 7)); }), "");
 }
 
-// Tokens of earlier turns in closed segments are forgotten and do not count.
+// Tokens of earlier turns that are in closed segments have no effect and do not count.
 TEST(GeneratorErrors, LaterTurnLongerThanTheModelCanLookBack) {
   backbone::MemorySession none = session_with(kNone);
   Generator generator(*none.model, none.stack, {.segment = 6});

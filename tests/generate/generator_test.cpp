@@ -51,7 +51,7 @@ class Generation : public testing::TestWithParam<Memory> {
   }
 };
 
-// A memory-less model may look no further back than a segment: its prompt is shorter.
+// A model without a memory reads no further back than its segment, so its prompt is shorter.
 TEST_P(Generation, EqualsTheEvaluationOfItsTextInTheSameSegments) {
   const bool has_memory = GetParam().name != "none";
   if (has_memory) expect_evaluated({.segment = 6, .sampling = kGreedy}, 15, 14, {6, 6, 6, 6, 4});

@@ -46,7 +46,7 @@ std::map<std::int32_t, double> by_definition(const at::Tensor& logp, const Sampl
   return out;
 }
 
-// The shares that evenly spread draws give.
+// The share of each id over evenly spaced draws.
 std::map<std::int32_t, double> shares(const at::Tensor& logp, const Sampling& s, int draws) {
   std::map<std::int32_t, double> out;
   for (int i = 0; i < draws; ++i) out[draw(logp, s, (i + 0.5) / draws)] += 1.0 / draws;

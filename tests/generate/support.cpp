@@ -36,7 +36,7 @@ std::vector<Memory> memories() {
 backbone::MemorySession session_with(const Memory& memory, at::ScalarType dtype) {
   config::ModelConfig config = backbone::small_config();
   config.position = memory.position;
-  // Texts that vary: tied weights would make every token likeliest after itself.
+  // Untied weights, so that texts vary: with tied ones every token would be likeliest after itself.
   config.init = config::Init::kArticle;
   config.tie_embedding = false;
   backbone::ModelSetup setup = backbone::small_setup();

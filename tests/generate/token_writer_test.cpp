@@ -7,7 +7,7 @@
 namespace mneme::generate {
 namespace {
 
-// The text of `text`'s own words behind the first `before`, one at a time.
+// The words of `text` after the first `before`, written one at a time.
 std::string written(const std::string& text, bool detokenises, std::ptrdiff_t before = 0) {
   const std::vector<data::NamedText> training = {{.source = "text", .text = text}};
   const data::Vocabulary vocabulary = data::Vocabulary::words(training);

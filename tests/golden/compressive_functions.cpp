@@ -189,7 +189,7 @@ class FunctionComparison {
     if (file_.contains(of_.name + ".ae_l2")) check_loss("ae_l2", norm("autoencoding"));
   }
 
-  // Ours is of each lane, the file's of the whole batch.
+  // The plugin's is a norm of each lane, the file's one of the whole batch.
   at::Tensor norm(const std::string& loss) {
     at::Tensor squares = torch::zeros({1}, at::kDouble);
     for (int64_t lane = 0; lane < lanes_.count; ++lane) {

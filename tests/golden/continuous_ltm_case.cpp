@@ -98,7 +98,7 @@ config::MemoryConfig ContinuousCase::memory(const std::string& path, bool with_k
   options.set("variance_floor", floor);
   options.set("sigma_0", sigma_0);
   options.set("lambda_kl", 1.0);
-  // The official code pulls the means exactly when its mu_0 is not above 0.
+  // The official code has the KL term's part of the means only when its mu_0 is not above 0.
   options.set("kl_mean", with_kl_mean && mu_0 <= 0.0);
   options.set("mu_0", mu_0);
   options.set("reset_tokens", int64_t{0});

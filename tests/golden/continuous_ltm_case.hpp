@@ -18,7 +18,7 @@ struct ContinuousCase {
   explicit ContinuousCase(const SafetensorsFile& file);
 
   int64_t segments() const { return static_cast<int64_t>(rows.size()); }
-  // kl_mean: with the pull of the means to mu_0, where the file's KL term has one.
+  // kl_mean: with the KL term's part that draws the means to mu_0, where the file has one.
   config::MemoryConfig memory(const std::string& path, bool with_kl_mean) const;
   memory::BackboneInfo backbone(at::ScalarType dtype) const;
 

@@ -1,4 +1,4 @@
-// Import and export of official weights: what goes in comes out, bit for bit.
+// Import and export of official weights: the exported file equals the imported one bit for bit.
 //
 // The parameters are those of the families transformer_xl and lamemo; every file is read when the
 // test runs, and every setting comes from its metadata. Buffers and tied tensors count.

@@ -194,7 +194,7 @@ TEST_F(GenerateMemory, ContinuousMemoryContinuesAConversation) {
   expect_continues(memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8"));
 }
 
-// This memory tells its spectral radius, the command which words the vocabulary lacks.
+// The memory logs its spectral radius, and the command names the words that the vocabulary lacks.
 TEST_F(GenerateMemory, QuietIsWithoutMessages) {
   train(memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8"), "word");
   std::vector<std::string> arguments{"generate", file("run"), "--prompt",  "one zebra",

@@ -119,7 +119,7 @@ TEST_F(SweepRun, APluginThatCannotBeLoadedLeavesTheRestRunning) {
   const Json a = alone(a_);
   EXPECT_EQ(numbers_of(all.at(0)), a);
   EXPECT_EQ(numbers_of(all.at(2)), a);
-  // As the first memory too, and alone it ends the command.
+  // Also as the first memory; as the only one it ends the command.
   EXPECT_EQ(eval({broken_, a_}).exit_code, 3);
   EXPECT_EQ(numbers_of(memories().at(1)), a);
   expect_refusal(eval({broken_}), 3, {"no_library.so"});

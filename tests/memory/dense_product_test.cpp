@@ -145,7 +145,7 @@ TEST_F(DenseProduct, TakesExtentsOfZero) {
 
 #if defined(__x86_64__)
 
-// Where this thread's stack lies, and what a handler on a stack of its own found there.
+// The place of this thread's stack, and what a handler on an alternate stack found there.
 std::uintptr_t g_stack_begin = 0, g_stack_end = 0;
 std::atomic<int> g_signals = 0, g_signals_elsewhere = 0;
 

@@ -15,7 +15,7 @@ using mneme::str;
 using mneme::backbone::random_ids;
 using mneme::memory::Phase;
 
-// A tier that keeps all that the one before it lets go.
+// A tier that keeps all rows that the one before it releases.
 const std::string kFollower = xl_cache(1000);
 
 // A run of two lanes, the second of which starts afresh where that is wanted.
@@ -122,7 +122,7 @@ TEST(Compressive, WithoutCompressedRowsIsAnXlCache) {
   }
 }
 
-// What falls off the compressed memory of a pair of tiers goes to the third.
+// Rows that leave the compressed memory of the second tier are absorbed by the third.
 TEST(Compressive, ReleasesWhatFallsOffTheCompressedRows) {
   Pair pair(compressive("rows = 4\ncompressed_rows = 7\nrate = 1\nfunction = \"mean\"") + kFollower,
             xl_cache(11) + kFollower);

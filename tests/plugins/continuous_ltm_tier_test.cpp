@@ -199,7 +199,7 @@ TEST(ContinuousLtm, TakesStickySamplesUnderMixedPrecision) {
   EXPECT_TRUE(seen.z.isfinite().all().item<bool>());
 }
 
-// Constants belong to a number of rows; another one is served, and said once.
+// Matrices belong to a number of rows; those of another number are made, with one log line.
 TEST(ContinuousLtm, SaysThatItMakesConstantsForAnotherNumberOfRows) {
   std::vector<std::string> lines;
   Memory memory(kLinear, {}, mneme::memory::Phase::kEvaluation);

@@ -148,7 +148,7 @@ TEST_P(LookAheadEdgesOn, KeepsNaNToItsLane) {
   }
 }
 
-// The others' keys change nothing to the bit.
+// Changing the other lanes' keys changes no bit.
 TEST_P(LookAheadEdgesOn, ComputesLanesAlone) {
   const LookAheadCase c = {3, 60, 30, 2, 9, 31};
   LookAheadProblem problem(random_, GetParam(), DType::kF32, c);

@@ -1,4 +1,4 @@
-// What the look-ahead memory lets go: its refreshed rows, as the layer read them last.
+// What the look-ahead memory releases: its rows in the form in which the layer last read them.
 #include <gtest/gtest.h>
 
 #include <ostream>
@@ -18,7 +18,7 @@ using Tap = mneme::backbone::ForwardOptions::Tap;
 constexpr int64_t kLamemoReleaseLayers = 3;
 constexpr int64_t kLanes = 2;
 
-// A tier behind the look-ahead, and where it (or the host for it) keeps what it is fed with.
+// A tier behind the look-ahead, and where it (or the host for it) keeps what it absorbs.
 struct Behind {
   const char* name;
   const char* plugin;

@@ -66,7 +66,7 @@ tier_test::Edit shortened(int64_t rows) {
   };
 }
 
-// Training's state goes on at evaluation with fewer rows: as if it had those alone.
+// A training state that is evaluated with fewer rows acts as if it had only these.
 TEST(LaMemoState, KeepsTheNewestRowsWhereEvaluationHasFewer) {
   for (const Variant& variant : kVariants) {
     SCOPED_TRACE(variant.name);

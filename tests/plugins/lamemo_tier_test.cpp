@@ -147,7 +147,7 @@ void expect_causal(const Variant& variant, Norm norm, int64_t rows) {
     expect_first_difference(seen.top, other.top, place, "top");
     // The token is also what the row before it predicts.
     expect_first_difference(seen.nll, other.nll, std::max<int64_t>(place - 1, 0), "nll");
-    // Rows that forget have nothing of a token that left the memory.
+    // Without interpolation rows do not depend on a token that left the memory.
     if (std::string(variant.options) == "interpolation = false\n" && place < 6 - rows) continue;
     EXPECT_GT(largest_difference(next, run.nll(b, lamemo_tier_ids_of(3, 6))), 1e-9);
   }
@@ -161,7 +161,7 @@ TEST(LaMemo, ShowsNoTokenALaterOne) {
   }
 }
 
-// What the last layer carries reaches nothing; what another layer carries reaches everything.
+// The context of the last layer has no effect on losses; that of any other layer has.
 TEST(LaMemo, NeverReadsWhatTheLastLayerCarries) {
   for (const Variant& variant : kVariants) {
     SCOPED_TRACE(variant.name);

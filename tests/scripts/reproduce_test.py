@@ -23,7 +23,7 @@ import reproduce_text
 ROOT = experiment_runs.ROOT
 
 # Writes what the scripts read. Numbers grow with the seed, and xl_cache is better by .05; a run that
-# $FAILS names fails once it is there, and one that $DIVERGES names leaves the finite numbers.
+# $FAILS names fails after its folder is written; the loss of one that $DIVERGES names becomes NaN.
 FAKE = '''#!{python} -IS
 import json, os, pathlib, sys
 arguments = sys.argv[1:]

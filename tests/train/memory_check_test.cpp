@@ -101,7 +101,7 @@ TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
   EXPECT_EQ(sweep.runtime().stack().context_rows(memory::Phase::kEvaluation), 12);
 }
 
-// A cache of a million rows that sees thirty tokens takes no more than one of thirty rows.
+// A cache of a million rows that gets thirty tokens takes no more memory than one of thirty rows.
 TEST(MemoryCheck, CountsNoMoreRowsThanALaneHasTokens) {
   const auto evaluation = [](std::int64_t rows) {
     const config::Experiment experiment = small_experiment(xl_cache(rows));  // 5 segments of 6

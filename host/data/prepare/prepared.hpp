@@ -44,9 +44,7 @@ class PreparedFolder {
   Vocabulary vocabulary_;
 };
 
-// Published counts of data sets, to check prepared folders against.
-
-// A count of a prepared folder beside the published one.
+// A count of a prepared folder and the count that was published for the data set.
 struct PublishedCount {
   std::string what;  // "train tokens", "vocabulary"
   std::int64_t here = 0;

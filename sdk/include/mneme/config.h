@@ -22,10 +22,10 @@ enum {
   MNEME_OPTION_REALS = 7
 };
 
-/* The manifest's key eval_<key> may give another value for evaluation. Where one differs, the host
- * makes a second instance with the values for evaluation. */
+/* The memory file's key eval_<key> may give another value for evaluation. Where one differs, the
+ * host makes a second instance with the values for evaluation. */
 #define MNEME_OPTION_AT_EVALUATION 1u
-/* No default: the manifest must give the option. */
+/* No default: the memory file must give the option. */
 #define MNEME_OPTION_REQUIRED 2u
 /* `min` and `max` are inclusive bounds, of each entry of a list. Without this flag a number is
  * unbounded. */

@@ -176,7 +176,7 @@ typedef struct mneme_layer_api {
 
   /* [hook] An auxiliary loss: value [B], or [] for all lanes, floating-point; weight [B] or [], 0 =
    * 1 for each lane. Where the weight is 0 the value is not looked at. The host takes the weighted
-   * mean over lanes and calls, sums it over layers, multiplies it by the manifest's weight.<name>
+   * mean over lanes and calls, sums it over layers, multiplies it by the tier's weight.<name>
    * (1 when absent) and adds it to the loss.
    * Errors: MNEME_E_INVALID_ARGUMENT for no name, or one that mneme_plugin.losses does not declare;
    * MNEME_E_SHAPE; MNEME_E_DTYPE. */

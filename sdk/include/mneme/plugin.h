@@ -79,7 +79,7 @@ extern "C" {
 
 /* ---- create -------------------------------------------------------------------------------- */
 
-/* This instance gets the values that the manifest gives for evaluation. */
+/* This instance gets the values that the tier's keys eval_<option> give. */
 #define MNEME_MODEL_EVALUATION 1u
 /* Norm before attention (pre) instead of after (post). */
 #define MNEME_MODEL_PRE_NORM 2u
@@ -208,7 +208,7 @@ typedef struct mneme_absorb {
   uint32_t flags; /* MNEME_ABSORB_OWN_SEGMENT */
   const mneme_segment* segment;
   int64_t layer;
-  const mneme_rows* rows; /* what the tier is fed with: detached, HIDDEN, at least one row */
+  const mneme_rows* rows; /* what the tier absorbs: detached, HIDDEN, at least one row */
   mneme_tensor x;         /* [B,T,D] this layer's input in this segment, in the graph */
   mneme_tensor z;         /* [B,T,H,d] local attention's result, in the graph */
   mneme_tensor lse;       /* [B,H,T] */
@@ -438,7 +438,7 @@ typedef struct mneme_plugin {
                          mneme_error* error);
 
   /* Names of the auxiliary losses that hooks give to aux, under any options, separated by '|':
-   * "compression|gate". The host checks the manifest's weight.<name> against them and refuses aux
+   * "compression|gate". The host checks the tier's keys weight.<name> against them and refuses aux
    * under another name. "" = the plugin gives none; NULL = not declared, names are taken
    * unchecked. */
   const char* losses;

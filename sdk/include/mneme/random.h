@@ -11,8 +11,9 @@ extern "C" {
 
 #define MNEME_GROUP_RANDOM "mneme.random/1"
 
-/* Draws are keyed by (seed, tier, layer, the lane's stream, segment, name), in the later steps of
- * an open segment by the step too. So a lane's draws do not depend on other lanes, the same name
+/* Draws are keyed by (seed, tier, layer, stream, segment, name), in the later steps of an open
+ * segment by the step too; the stream is a number that identifies the token sequence which the lane
+ * reads. So a lane's draws do not depend on other lanes, the same name
  * gives the same draws in all hooks of one layer and segment, and each step of an open segment has
  * draws of its own. Named draws can be recorded and replayed.
  *

@@ -73,7 +73,7 @@ typedef struct mneme_parameter_decl {
 /* ---- slots --------------------------------------------------------------------------------- */
 
 /* What happens to a slot's graph when the segment commits. STOP: cut. THROUGH: kept over the
- * manifest's train.bptt_segments segments, then cut. Inside a segment both carry it. */
+ * experiment's train.bptt_segments segments, then cut. Inside a segment both carry it. */
 enum { MNEME_GRADIENT_STOP = 0, MNEME_GRADIENT_THROUGH = 1 };
 
 /* RUN: kept from segment to segment, and saved. SEGMENT: starts afresh with each segment. */

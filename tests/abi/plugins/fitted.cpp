@@ -1,5 +1,5 @@
-// A decayed mean whose trained gain is valid only with some of its options (trained options). What
-// it reports, it reports only where it holds something.
+// A decayed mean whose trained gain is valid only with some of its options (trained options). It
+// reports losses and metrics only for lanes that hold something.
 #include "mneme/plugin.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // Riders: the newest embedded rows pass the layer stack again with each segment, attending to
-// themselves (a bare form of LaMemo's riding memory). As alpha it publishes what a test can tell
-// apart: row m of M in layer l has (l + m / M) / 4.
+// themselves (a simplified LaMemo). As alpha it publishes a different value for each row and layer:
+// (l + m / M) / 4 for row m of M in layer l.
 #include "mneme/plugin.hpp"
 
 namespace {
@@ -10,7 +10,7 @@ using namespace mneme;  // NOLINT: ops read like mathematics
 class RidingRows : public mneme::Tier {
  public:
   static constexpr auto kOptions =
-      mneme::options(mneme::integer("rows", 4, 1, 4096, "embedded rows that ride"));
+      mneme::options(mneme::integer("rows", 4, 1, 4096, "embedded rows that are riders"));
   explicit RidingRows(mneme::Setup& s) : rows_(s.integer("rows")) {
     mneme::QueueSettings settings;
     settings.scope = mneme::Scope::kModel;

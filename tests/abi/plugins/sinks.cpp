@@ -1,6 +1,6 @@
 // Attention sinks (StreamingLLM, Xiao et al. 2024) without a window: the first rows that a lane
-// reads stay for ever. While a lane has fewer than `rows`, the newest places of the block are
-// empty.
+// reads are kept until it is reset. While a lane has fewer than `rows`, the newest places of the
+// block are empty.
 #include <algorithm>
 
 #include "mneme/plugin.hpp"

@@ -1,5 +1,5 @@
 // The reconstruction error on CUDA: both attentions and their difference; the derivatives are in
-// reconstruction_gradients.cuh. Two kernels forward, three with wants_gradient, one backward: no
+// reconstruction_device.cuh. Two kernels forward, three with wants_gradient, one backward: no
 // allocation, no synchronisation, the same launches for the same shapes and wanted gradients, the
 // same bits for the same inputs.
 //

@@ -15,7 +15,7 @@
 namespace mneme {
 inline namespace sdk_0_1 {
 
-// In place of a default: the manifest must give the option.
+// In place of a default: the memory file must give the option.
 struct Required {};
 inline constexpr Required kRequired{};
 // In place of a bound.

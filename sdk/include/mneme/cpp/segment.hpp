@@ -246,7 +246,7 @@ class Segment {
 
   // An auxiliary loss: value [B] (or [] for all lanes), weight [B] (empty = 1 for each lane); where
   // the weight is 0 the value is not looked at. Its mean over lanes and calls, summed over layers,
-  // times the manifest's weight.<name>, is added to the loss. Errors: MNEME_E_INVALID_ARGUMENT for
+  // times the tier's key weight.<name>, is added to the loss. Errors: MNEME_E_INVALID_ARGUMENT for
   // a name that kLosses does not declare; MNEME_E_SHAPE; MNEME_E_DTYPE.
   void aux(const char* name, const Operand& value, const Operand& weight = {}) const {
     const CallSite site = value.site();

@@ -106,7 +106,7 @@ class Tier {
   // alone.
   virtual Riders begin(Segment& /*segment*/) { return {}; }
   // Stage 2 or 7 of each layer served (Setup::absorbs_before_reading): takes into memory the rows
-  // that the tier is fed with, detached, at least one.
+  // that are given, detached, at least one.
   virtual void absorb(Layer& /*layer*/, const Rows& /*rows*/) {}
   // Stage 3 of each layer served: emits blocks of rows that the tokens may attend to.
   virtual void context(Layer& /*layer*/) {}

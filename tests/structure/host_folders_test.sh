@@ -1,25 +1,29 @@
 #!/bin/sh
-# rooms_test.sh ROOT: rooms.sh holds for ROOT, and each of its rules can fail.
+# host_folders_test.sh ROOT: host_folders.sh finds no breach in ROOT, CONTRIBUTING.md shows the table, and each rule
+# can fail.
 set -eu
 root=$1
 here=$(cd "$(dirname "$0")" && pwd)
-sh "$here/rooms.sh" "$root" "$here/rooms.txt"
+sh "$here/host_folders.sh" "$root" "$here/host_folders.txt"
+grep -v '^#' "$here/host_folders.txt" | while IFS= read -r line; do
+  grep -qxF -- "$line" "$root/CONTRIBUTING.md" || { echo "FAIL: CONTRIBUTING.md does not show the line '$line'"; exit 1; }
+done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A tree of two rooms that breaks nothing.
+# A tree of two folders that breaks nothing.
 fresh_tree() {
   rm -rf "$work/tree"
   mkdir -p "$work/tree/host/low" "$work/tree/host/high/part"
   printf '#include <vector>\n' >"$work/tree/host/low/a.hpp"
   printf '#include "host/low/a.hpp"\n' >"$work/tree/host/high/part/b.cpp"
-  printf '# two rooms\nlow:\nhigh:  low\n' >"$work/rooms.txt"
+  printf '# two folders\nlow:\nhigh:  low\n' >"$work/table.txt"
 }
 
 # expect_breach WORDS: the tree as it is now is refused with these words.
 expect_breach() {
-  if sh "$here/rooms.sh" "$work/tree" "$work/rooms.txt" >"$work/out" 2>&1; then
+  if sh "$here/host_folders.sh" "$work/tree" "$work/table.txt" >"$work/out" 2>&1; then
     echo "FAIL: accepted a tree that should be refused: $1"
     exit 1
   fi
@@ -27,23 +31,23 @@ expect_breach() {
 }
 
 fresh_tree
-sh "$here/rooms.sh" "$work/tree" "$work/rooms.txt" >/dev/null || { echo "FAIL: refused a tree that breaks nothing"; exit 1; }
+sh "$here/host_folders.sh" "$work/tree" "$work/table.txt" >/dev/null || { echo "FAIL: refused a tree that breaks nothing"; exit 1; }
 fresh_tree; echo '#include "host/high/part/b.cpp"' >>"$work/tree/host/low/a.hpp"
 expect_breach 'host/low/a.hpp:2: low includes host/high/part/b.cpp; its line does not name high'
-fresh_tree; echo 'high: low' >>"$work/rooms.txt"
+fresh_tree; echo 'high: low' >>"$work/table.txt"
 expect_breach 'high is listed twice'
-fresh_tree; printf 'high: low\nlow:\n' >"$work/rooms.txt"
+fresh_tree; printf 'high: low\nlow:\n' >"$work/table.txt"
 expect_breach 'high uses low, which does not stand above it'
 fresh_tree; : >"$work/tree/host/high/part/b.cpp"; echo 'int x;' >"$work/tree/host/high/part/b.cpp"
 expect_breach 'high does not use low'
 fresh_tree; mkdir "$work/tree/host/other"; echo 'int x;' >"$work/tree/host/other/c.cpp"
 expect_breach 'host/other is not listed'
-fresh_tree; : >"$work/rooms.txt"
-expect_breach 'no rooms'
+fresh_tree; : >"$work/table.txt"
+expect_breach 'lists no folder'
 fresh_tree; for i in $(seq 26); do echo 'int x;' >"$work/tree/host/low/$i.cpp"; done
 expect_breach 'host/low holds 27 files; at most 25'
 fresh_tree; seq 451 | sed 's/.*/int x;/' >"$work/tree/host/low/long.cpp"
 expect_breach 'host/low/long.cpp has 451 lines; at most 450'
 fresh_tree; for i in 1 2 3 4 5 6; do seq 450 | sed 's/.*/int x;/' >"$work/tree/host/low/$i.cpp"; done
 expect_breach 'host/low holds 2701 lines; at most 2500'
-echo "every rule on rooms can fail"
+echo "every rule on the folders of host/ can fail"
