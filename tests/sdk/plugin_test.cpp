@@ -117,7 +117,7 @@ TEST_F(SdkPlugin, CarriesAnOpsErrorUnchangedWithTheAuthorsLine) {
   EXPECT_EQ(driver.absorb(), MNEME_E_SHAPE);
   EXPECT_STREQ(driver.error.message, "mean/1: shapes do not fit");
   EXPECT_STREQ(driver.error.file, "decayed_mean.hpp");
-  EXPECT_EQ(driver.error.line, 14);
+  EXPECT_EQ(driver.error.line, 15);
   EXPECT_EQ(driver.error.native_code, 7);
   EXPECT_EQ(host().live_references(), 0);
 }
