@@ -11,10 +11,10 @@
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/abi/live_call.hpp"
 #include "host/memory/abi/normalise.hpp"
-#include "host/ops/op_table.hpp"
 #include "host/plugin/host_object.hpp"
 #include "host/plugin/known_fields.hpp"
 #include "host/plugin/plugin_options.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -34,7 +34,7 @@ mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int6
   info.segment = phase == Phase::kEvaluation ? backbone.eval_segment : backbone.train_segment;
   info.bptt_segments = backbone.bptt_segments;
   info.position = backbone.position.c_str();
-  info.compute_dtype = ops::dtype_code_of(backbone.compute_dtype);
+  info.compute_dtype = tensor::dtype_code_of(backbone.compute_dtype);
   info.attention_dropout = backbone.attention_dropout;
   return info;
 }

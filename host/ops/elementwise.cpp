@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "host/ops/op_table.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::ops {
@@ -79,7 +80,7 @@ at::Tensor logaddexp(const at::Tensor& a, const at::Tensor& b) {
   }
   if (a.is_cpu()) {
     const at::Tensor result = at::logaddexp(a, b);
-    if (!may_have_infinities(result)) return result;
+    if (!tensor::may_have_infinities(result)) return result;
   }
   const at::Tensor largest = at::maximum(a, b);
   const at::Tensor is_infinite = at::isinf(largest);

@@ -1,15 +1,12 @@
 // Choosing and describing the device that computes.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <signal.h>
 
 #include <cstdint>
 #include <functional>
 #include <string>
-
-#include "host/base/file/safetensors.hpp"
 
 namespace mneme::tensor {
 
@@ -37,13 +34,6 @@ void set_threads(std::int64_t threads);
 [[nodiscard]] std::string cpu_capability();
 // LibTorch's version, "2.11.0".
 [[nodiscard]] std::string torch_version();
-
-// Tensors to and from safetensors files.
-
-// A copy of the view's values on the CPU.
-[[nodiscard]] at::Tensor to_tensor(const TensorView& view);
-// Error (kRun) for dtypes that the format lacks.
-[[nodiscard]] DType to_dtype(at::ScalarType type);
 
 // Runs work on LibTorch's own threads, so that the host, its products and the plugins' kernels do
 // not compete for cores.

@@ -14,6 +14,7 @@
 #include "host/memory/hook_driver.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/host_object.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
 
@@ -49,7 +50,7 @@ void* stream_of(at::Device device) {
 
 mneme_shape shape_of(const at::Tensor& tensor) {
   mneme_shape shape = MNEME_INIT(mneme_shape);
-  shape.dtype = ops::dtype_code_of(tensor.scalar_type());
+  shape.dtype = tensor::dtype_code_of(tensor.scalar_type());
   shape.rank = static_cast<uint32_t>(tensor.dim());
   for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
   return shape;

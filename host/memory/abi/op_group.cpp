@@ -8,6 +8,7 @@
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/abi/normalise.hpp"
 #include "host/ops/op_table.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -114,7 +115,7 @@ mneme_status info(mneme_ctx* opaque, mneme_tensor t, mneme_tensor_info* out, mne
     check_room(out, "mneme_tensor_info");
     const at::Tensor& tensor = ctx->handles.get(t);
     mneme_tensor_info filled = MNEME_INIT(mneme_tensor_info);
-    filled.dtype = ops::dtype_code_of(tensor.scalar_type());
+    filled.dtype = tensor::dtype_code_of(tensor.scalar_type());
     filled.device_type = tensor.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
     filled.rank = static_cast<uint32_t>(tensor.dim());
     if (filled.rank > MNEME_MAX_RANK)

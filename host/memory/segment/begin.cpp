@@ -7,7 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/memory/abi/normalise.hpp"
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/ops/op_table.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -98,7 +98,7 @@ void SegmentRun::Impl::describe() {
   segment.length = input.length;
   segment.previous_length = state.previous_length_;
   segment.layers = backbone.layers;
-  segment.compute_dtype = ops::dtype_code_of(backbone.compute_dtype);
+  segment.compute_dtype = tensor::dtype_code_of(backbone.compute_dtype);
   segment.device_type = backbone.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
 }
 
