@@ -1,4 +1,5 @@
-// A plugin's published options: from the C ABI to the schema that manifests are checked against.
+// What a plugin's table declares about options and auxiliary losses: from the C ABI to the schema
+// that memory files are checked against; and the comparison of trained options with present ones.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,19 @@
 
 namespace mneme::plugin {
 
+// The NUL-terminated text at an address in a plugin's table; nothing when it is NULL or longer than
+// `limit` bytes. no_text() says which.
+[[nodiscard]] std::optional<std::string> read_text(const char* text, std::size_t limit);
+[[nodiscard]] inline std::string no_text(const char* text) {
+  return text == nullptr ? "NULL" : "a longer text";
+}
+
 // Size of mneme_option in ABI 0.1.
 inline constexpr std::uint32_t kOptionSizeV1 = 72;
 
-// Copies a table's options, each normalised: fields beyond its struct_size are zero. Count, stride
-// and struct_size are checked, and every pointer to a text is known to be readable afterwards.
-// Errors: Error(kPlugin) that starts with `where`.
+// Copies a table's options, each normalised: fields beyond its struct_size are zero. Count, stride,
+// struct_size and the lengths of texts are checked. Errors: Error(kPlugin) that starts with
+// `where`.
 [[nodiscard]] std::vector<mneme_option> read_options(const mneme_plugin& table,
                                                      const std::string& where);
 
