@@ -119,7 +119,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   setup.options = &options;
   setup.backbone = &backbone;
   const mneme_model_info info = model_info(backbone, served, phase);
-  Roomy<mneme_tier_traits> room;
+  PluginFilled<mneme_tier_traits> filled;
   mneme_error error = MNEME_INIT(mneme_error);
   const LogListener listener([this](LogLevel level, std::string_view line) {
     logged.push_back({level, std::string(line)});
@@ -127,9 +127,9 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   });
   const LiveCall call(LiveKind::kCreate, &setup);
   const mneme_status status = call_plugin(error, [&] {
-    return plugin_.table.create(plugin_.host, call.setup(), &info, &room.value, &handle_, &error);
+    return plugin_.table.create(plugin_.host, call.setup(), &info, &filled.value, &handle_, &error);
   });
-  traits_ = room.value;
+  traits_ = filled.value;
   if (status != MNEME_OK) throw_plugin_status(where_ + ": create", status, error);
   if (handle_ == nullptr) {
     throw_plugin(ErrorText{.where = where_ + ": create",

@@ -142,7 +142,7 @@ std::vector<TierOutline> Stack::outlines(int64_t train_lanes, int64_t eval_lanes
     TierOutline outline;
     outline.name = tier->name();
     outline.place = tier->config().position.text();
-    outline.called = tier->config().plugin;
+    outline.plugin_name = tier->config().plugin;
     outline.plugin = &training.plugin();
     outline.served = tier->served();
     for (const ParameterDecl& decl : training.parameters)

@@ -1,4 +1,5 @@
-// Element by element, two operands; one of them may be the attribute `scalar`.
+// Ops that work element by element: two operands (one may be the attribute `scalar`), one operand,
+// and activation functions.
 
 #include <cmath>
 #include <cstring>
@@ -173,7 +174,7 @@ void add_binary_ops(OpList& list) {
   add_logical<at::logical_or>(list, "logical_or/1", "a or b; broadcasts.");
 }
 
-// Element by element, one input.
+// One operand.
 
 namespace {
 
@@ -242,7 +243,7 @@ void add_unary_ops(OpList& list) {
   add_test<at::logical_not>(list, "logical_not/1", "bool", "True where x is false.");
 }
 
-// Activation functions, element by element.
+// Activation functions.
 
 namespace {
 

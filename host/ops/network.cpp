@@ -1,4 +1,5 @@
-// Layers: normalisation, convolution and pooling along one dimension.
+// Ops of network layers: normalisation, convolution and pooling along one dimension, products of
+// matrices, softmax and log-sum-exp.
 
 #include <array>
 #include <limits>

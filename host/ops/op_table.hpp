@@ -1,4 +1,4 @@
-// The table of ops: how a family of ops adds its entries.
+// The table of ops, and how the files of this folder add their ops to it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -57,7 +57,7 @@ AttrSchema required_attr(const char* name, AttrType type, const char* help);
 AttrSchema optional_attr(const char* name, AttrType type, const char* default_text,
                          const char* help);
 
-// The families.
+// The ops of each file.
 void add_unary_ops(OpList& list);
 void add_activation_ops(OpList& list);
 void add_binary_ops(OpList& list);

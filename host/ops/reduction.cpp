@@ -1,4 +1,4 @@
-// Reductions over dimensions.
+// Reductions over dimensions, running sums, sorting and searching.
 
 #include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"

@@ -25,9 +25,10 @@ const void* host_group(const mneme_host* host, const char* id) {
 
 namespace {
 
-// The text lies in words that any thread may read while another writes them. Whoever reads a word
-// of a new text sees after it that the serial is another one (release, acquire): it read no one
-// text. All of it is constant-initialised and never destroyed, so that it works during the whole
+// The text is kept in atomic words, which one thread may read while another writes them. The writer
+// changes the serial number too; a reader that finds another serial number after reading than
+// before has read parts of two texts and drops them (release and acquire order the words and the
+// number). All of it is constant-initialised and never destroyed, so that it works during the whole
 // life of the process.
 constexpr std::size_t kWords = RunningCall::kMaxText / sizeof(uint64_t);
 constinit std::atomic<uint64_t> g_calls{0};

@@ -169,10 +169,10 @@ Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note, const mne
   offer.host = &host;
   offer.get_group = host_group;
   offer.host_version = MNEME_SDK_VERSION;
-  // Room for the fields of later minors: a plugin may fill a longer struct than this host's.
+  // The fields of later minor versions follow: a plugin may fill a longer struct than this host's.
   struct {
     mneme_plugin_answer answer;
-    std::array<std::uint64_t, 64> room;
+    std::array<std::uint64_t, 64> extension;
   } filled{};
   mneme_plugin_answer& answer = filled.answer;
   answer.struct_size = sizeof(answer);
@@ -193,7 +193,7 @@ void initialise(const mneme_plugin& table, const mneme_host& host, const std::st
   if (table.init == nullptr) return;
   struct {
     mneme_error error;
-    std::array<std::uint64_t, 64> room;
+    std::array<std::uint64_t, 64> extension;
   } filled{};
   mneme_error& error = filled.error;
   error.struct_size = sizeof(error);

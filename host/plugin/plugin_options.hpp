@@ -37,8 +37,8 @@ inline constexpr std::uint32_t kOptionSizeV1 = 72;
 [[nodiscard]] std::vector<config::OptionSpec> option_specs(const mneme_plugin& table,
                                                            const std::string& where);
 
-// Trained options (MNEME_OPTION_TRAINED): trained parameters and state are valid only under the
-// values with which they were made. Compares those values with the present ones.
+// Trained options (MNEME_OPTION_TRAINED): parameters and state are valid only under the values with
+// which they were made, so those values are saved with them and compared with the present ones.
 
 // Tables of options by the tier's name, "<index>.<plugin id>". An option that a table lacks has its
 // schema's default.
@@ -84,8 +84,6 @@ struct OptionChange {
 [[noreturn]] void throw_changed_options(const std::string& where,
                                         const std::vector<OptionChange>& changes,
                                         const std::string& hint = kCarryHint);
-
-// The auxiliary losses that a plugin declares, and a tier's weights checked against them.
 
 // Names that the plugin's hooks may give to aux; absent = it does not declare them.
 using LossNames = std::optional<std::vector<std::string>>;

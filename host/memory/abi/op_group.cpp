@@ -1,4 +1,4 @@
-// Group mneme.op/1.
+// Groups mneme.op/1 and mneme.tensor/1.
 
 #include <algorithm>
 #include <limits>
@@ -112,7 +112,7 @@ at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at
 
 mneme_status info(mneme_ctx* opaque, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
-    check_room(out, "mneme_tensor_info");
+    check_fillable(out, "mneme_tensor_info");
     const at::Tensor& tensor = ctx->handles.get(t);
     mneme_tensor_info filled = MNEME_INIT(mneme_tensor_info);
     filled.dtype = tensor::dtype_code_of(tensor.scalar_type());
