@@ -1,6 +1,7 @@
 // In a separate program, because memory that other tests freed would hide growth.
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "host/data/dataset.hpp"

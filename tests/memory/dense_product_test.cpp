@@ -13,7 +13,7 @@
 
 #include "host/tensor/torch.hpp"
 
-namespace mneme::memory::ops {
+namespace mneme::tensor {
 namespace {
 
 // Large enough for oneDNN: 2^21 multiply-adds and more. Odd, so that no extent fits a vector.
@@ -205,4 +205,4 @@ TEST_F(DenseProduct, SignalsAreHandledOnTheStackAlone) {
 #endif
 
 }  // namespace
-}  // namespace mneme::memory::ops
+}  // namespace mneme::tensor

@@ -20,7 +20,7 @@ void expect_error(const std::string& op, mneme_status status, const std::vector<
   try {
     run();
     ADD_FAILURE() << op << ": no error; expected " << parts.front();
-  } catch (const OpError& error) {
+  } catch (const ops::OpError& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kPlugin);
     EXPECT_EQ(error.status(), status) << error.what();
     for (const std::string& part : parts) EXPECT_THAT(error.what(), HasSubstr(part));
@@ -293,7 +293,7 @@ TEST(OpError, RefusesMalformedAttributesOfACaller) {
   const std::vector<at::Tensor> x = {torch::zeros({2})};
   const auto refuse = [&](mneme_attr attr, const char* op, const char* part) {
     expect_error(op, MNEME_E_INVALID_ARGUMENT, {part}, [&] {
-      run_op(find_op(op), x, {&attr, 1}, at::kCPU);
+      ops::run_op(ops::find_op(op), x, {&attr, 1}, at::kCPU);
     });
   };
   refuse({}, "cumsum/1", "an attribute without a name");
@@ -313,7 +313,7 @@ TEST(OpError, RefusesMalformedAttributesOfACaller) {
   const mneme_attr* nothing = nullptr;
   expect_error("exp/1", MNEME_E_INVALID_ARGUMENT, {"no attributes", "2 of them", "a null pointer"},
                [&] {
-                 run_op(find_op("exp/1"), x, {nothing, 2}, at::kCPU);
+                 ops::run_op(ops::find_op("exp/1"), x, {nothing, 2}, at::kCPU);
                });
 }
 
@@ -322,19 +322,19 @@ TEST(OpError, RefusesAWrongNumberOfOutputs) {
   std::vector<at::Tensor> outputs(2);
   expect_error("exp/1", MNEME_E_INVALID_ARGUMENT,
                {"wrong number of outputs", "expected 1", "got 2"},
-               [&] { run_op(find_op("exp/1"), x, {}, at::kCPU, outputs); });
+               [&] { ops::run_op(ops::find_op("exp/1"), x, {}, at::kCPU, outputs); });
 }
 
 TEST(OpError, RefusesAHandleThatIsNoOp) {
   for (const mneme_op op : {0, 100000}) {
     expect_error("", MNEME_E_INVALID_ARGUMENT, {"no such op handle", "1 .. ", "`mneme abi ops`"},
-                 [&] { run_op(op, {}, {}, at::kCPU); });
+                 [&] { ops::run_op(op, {}, {}, at::kCPU); });
   }
 }
 
 TEST(OpError, NamesTheCodeOfAnUnknownDtype) {
   expect_error("", MNEME_E_DTYPE, {"unknown dtype code", "MNEME_F32 (1)", "got 8"},
-               [] { scalar_type_of(8); });
+               [] { ops::scalar_type_of(8); });
 }
 
 }  // namespace

@@ -65,8 +65,8 @@ memory::BackboneInfo backbone(const Sizes& sizes) {
   return info;
 }
 
-plugin::PluginLoader& loader() {
-  static plugin::PluginLoader instance{memory::find_group};
+mneme::plugin::PluginLoader& loader() {
+  static mneme::plugin::PluginLoader instance{memory::find_group};
   return instance;
 }
 

@@ -53,7 +53,7 @@ double distance(const at::Tensor& a, const at::Tensor& b);
 // [[memory.tier]] plugin = "continuous_ltm" with `options` as TOML lines.
 mneme::config::MemoryConfig manifest(const std::string& options);
 mneme::memory::BackboneInfo backbone(const Sizes& sizes);
-plugin::PluginLoader& loader();
+mneme::plugin::PluginLoader& loader();
 
 class Memory {
  public:

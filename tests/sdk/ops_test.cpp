@@ -16,6 +16,7 @@ using mneme::DType;
 using mneme::Tensor;
 using mneme::test::FakeHost;
 using mneme::test::OpRecord;
+namespace ops = mneme::ops;
 using ops::OpSchema;
 
 // Hooks name every op without its namespace: a memory's class has those whose arguments say nothing

@@ -1,6 +1,7 @@
 // The one writer of a run's folder (run_folder.hpp says what lies in it).
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <functional>

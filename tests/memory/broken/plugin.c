@@ -7,7 +7,7 @@
  * `create` reports through the traits: max_segment = which of the two good builds this is,
  * context_rows = how often `init` has run in this copy, or what the library's own init answers. */
 #define _POSIX_C_SOURCE 200809L
-#include "mneme/plugin.h"
+#include "mneme/sdk.h"
 
 #include <stdlib.h>
 #include <string.h>
