@@ -119,7 +119,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   setup.options = &options;
   setup.backbone = &backbone;
   const mneme_model_info info = model_info(backbone, served, phase);
-  PluginFilled<mneme_tier_traits> filled;
+  plugin::PluginFilled<mneme_tier_traits> filled;
   mneme_error error = MNEME_INIT(mneme_error);
   const LogListener listener([this](LogLevel level, std::string_view line) {
     logged.push_back({level, std::string(line)});

@@ -169,13 +169,8 @@ Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note, const mne
   offer.host = &host;
   offer.get_group = host_group;
   offer.host_version = MNEME_SDK_VERSION;
-  // The fields of later minor versions follow: a plugin may fill a longer struct than this host's.
-  struct {
-    mneme_plugin_answer answer;
-    std::array<std::uint64_t, 64> extension;
-  } filled{};
-  mneme_plugin_answer& answer = filled.answer;
-  answer.struct_size = sizeof(answer);
+  PluginFilled<mneme_plugin_answer> filled;
+  mneme_plugin_answer& answer = filled.value;
   const mneme_status status =
       guarded(where, MNEME_ENTRY_SYMBOL, [&] { return entry(&offer, &answer); });
   check_refusal(status, answer, note, where);
@@ -191,12 +186,8 @@ Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note, const mne
 
 void initialise(const mneme_plugin& table, const mneme_host& host, const std::string& where) {
   if (table.init == nullptr) return;
-  struct {
-    mneme_error error;
-    std::array<std::uint64_t, 64> extension;
-  } filled{};
-  mneme_error& error = filled.error;
-  error.struct_size = sizeof(error);
+  PluginFilled<mneme_error> filled;
+  mneme_error& error = filled.value;
   const mneme_status status =
       guarded(where, "init", [&] { return table.init(&host, &host_group, &error); });
   if (status == MNEME_OK) return;

@@ -84,12 +84,4 @@ void write_struct(T* out, T value, uint32_t size) {
   std::memcpy(static_cast<void*>(out), &value, size < sizeof(T) ? size : sizeof(T));
 }
 
-// A struct that a plugin fills. A plugin of a later minor version may know more fields than this
-// host, so zeroed bytes for them follow.
-template <typename T>
-struct PluginFilled {
-  T value = MNEME_INIT(T);
-  unsigned char extension[sizeof(T) < 512 ? 512 - sizeof(T) : 8] = {};
-};
-
 }  // namespace mneme::memory

@@ -122,7 +122,7 @@ void SegmentRun::Impl::begin_hooks() {
 
 void SegmentRun::Impl::begin(std::size_t i) {
   call(i, Hook::kBegin, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
-    PluginFilled<mneme_riders> filled;
+    plugin::PluginFilled<mneme_riders> filled;
     mneme_riders& out = filled.value;
     const mneme_status status = hook_status(table.begin, self, &seen_segment, &out);
     if (status != MNEME_OK) return status;

@@ -143,7 +143,7 @@ ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
     if (wants(MNEME_WANT_READ_PROJECTED) && site == MNEME_SITE_OUT)
       in.projected = ctx.handles.borrow(projected);
     if (wants(MNEME_WANT_READ_X)) in.x = ctx.handles.borrow(layer_input);
-    PluginFilled<mneme_read> filled;
+    plugin::PluginFilled<mneme_read> filled;
     mneme_read& out = filled.value;
     const mneme_status status = hook_status(table.read, self, &in, &out);
     if (status != MNEME_OK) return status;

@@ -83,13 +83,27 @@ class TierState {
   // f(name, queue) for the queues of all scopes that may keep projections.
   template <typename F>
   void for_each_queue(const std::string& prefix, F f) const;
+  // f(declaration, value, served layer or -1) for the slots of all scopes.
+  template <typename F>
+  void for_each_slot(F f);
   // `misfit`: a reason found already not to take the saved queue; "" = none.
   void restore_queue(const std::string& name, const QueueDecl& decl, std::string misfit,
                      const FindTensor& find, RowsQueue& queue, StateCarry& report) const;
+  // f(scope, is it the model's, served layer or -1), for the model and each served layer.
   template <typename F>
-  void for_each_scope(F f);
+  void for_each_scope(F f) {
+    each_scope(*this, f);
+  }
   template <typename F>
-  void for_each_scope(F f) const;
+  void for_each_scope(F f) const {
+    each_scope(*this, f);
+  }
+  template <typename Self, typename F>
+  static void each_scope(Self& self, F& f) {
+    f(self.model_, true, int64_t{-1});
+    for (std::size_t i = 0; i < self.layers_.size(); ++i)
+      f(self.layers_[i], false, static_cast<int64_t>(i));
+  }
 
   const Tier* tier_;
   const Instance* instance_;
@@ -98,17 +112,5 @@ class TierState {
   ScopeState model_;
   std::vector<ScopeState> layers_;
 };
-
-template <typename F>
-void TierState::for_each_scope(F f) {
-  f(model_, true, int64_t{-1});
-  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
-}
-
-template <typename F>
-void TierState::for_each_scope(F f) const {
-  f(model_, true, int64_t{-1});
-  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
-}
 
 }  // namespace mneme::memory
