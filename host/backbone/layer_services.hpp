@@ -5,7 +5,7 @@
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/layer.hpp"
-#include "host/memory/layer_services.hpp"
+#include "host/memory/backbone_interface.hpp"
 
 namespace mneme::backbone {
 

@@ -10,7 +10,8 @@
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/backbone_interface.hpp"
+#include "host/memory/segment/segment_run.hpp"
 
 namespace mneme::backbone {
 

@@ -8,7 +8,7 @@
 
 #include "host/backbone/attention/columns.hpp"
 #include "host/backbone/xl.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/segment/segment_run.hpp"
 
 namespace mneme::backbone {
 

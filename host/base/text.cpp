@@ -63,6 +63,18 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return out;
 }
 
+std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    std::string distinct = name;
+    for (int i = 2; std::ranges::find(out, distinct) != out.end(); ++i) {
+      distinct = str(name, '#', i);
+    }
+    out.push_back(std::move(distinct));
+  }
+  return out;
+}
+
 std::string quoted_list(const std::vector<std::string>& words, std::string_view separator) {
   std::vector<std::string> quoted;
   quoted.reserve(words.size());

@@ -37,6 +37,9 @@ template <typename... Args>
 // The parts with `separator` between them.
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
+// Equal names told apart: the second "a" becomes "a#2", the third "a#3".
+[[nodiscard]] std::vector<std::string> distinct_names(const std::vector<std::string>& names);
+
 // `"a" | "b" | "c"`: the words of a choice, quoted, for error messages.
 [[nodiscard]] std::string quoted_list(const std::vector<std::string>& words,
                                       std::string_view separator = " | ");

@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
+#include "host/base/text.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/footprint.hpp"
 #include "host/run/run_folder.hpp"
@@ -211,16 +212,14 @@ std::vector<ArmSetup> read_arms(const std::filesystem::path& experiment,
                                 const std::vector<std::filesystem::path>& memories,
                                 const std::vector<config::Override>& overrides) {
   if (memories.empty()) throw_usage("compare: expected at least one --memory FILE, got none");
+  std::vector<std::string> names;
+  for (const std::filesystem::path& memory : memories) names.push_back(memory.stem().string());
+  names = distinct_names(names);
   std::vector<ArmSetup> arms;
-  for (const std::filesystem::path& memory : memories) {
-    const std::string stem = memory.stem().string();
-    std::string name = stem;
-    for (int i = 2; std::ranges::find(arms, name, &ArmSetup::name) != arms.end(); ++i) {
-      name = str(stem, '#', i);
-    }
-    arms.push_back({.name = name,
-                    .file = memory,
-                    .experiment = config::parse_experiment(experiment, overrides, memory)});
+  for (std::size_t i = 0; i < memories.size(); ++i) {
+    arms.push_back({.name = names[i],
+                    .file = memories[i],
+                    .experiment = config::parse_experiment(experiment, overrides, memories[i])});
   }
   return arms;
 }

@@ -12,6 +12,7 @@
 #include "host/base/text.hpp"
 #include "host/data/tasks/answer_task.hpp"
 #include "host/memory/stack.hpp"
+#include "host/memory/state/stack_state.hpp"
 
 namespace mneme::eval {
 

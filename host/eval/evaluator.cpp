@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/eval/protocol.hpp"
+#include "host/memory/finite_watch.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {

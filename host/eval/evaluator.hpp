@@ -14,6 +14,8 @@
 #include "host/data/corpus.hpp"
 #include "host/data/stream.hpp"
 #include "host/eval/result.hpp"
+#include "host/memory/backbone_interface.hpp"
+#include "host/memory/segment/segment_run.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::eval {

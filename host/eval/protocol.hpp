@@ -12,8 +12,9 @@
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
 #include "host/data/stream.hpp"
-#include "host/memory/hook_driver.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/finite_watch.hpp"
+#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/state/stack_state.hpp"
 
 namespace mneme::eval {
 

@@ -11,7 +11,7 @@
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
-#include "host/tensor/device.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::generate {

@@ -12,7 +12,7 @@
 
 #include "host/backbone/model.hpp"
 #include "host/generate/generator.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/state/stack_state.hpp"
 
 namespace mneme::generate {
 

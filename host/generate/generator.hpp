@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
+#include "host/memory/segment/segment_run.hpp"
 #include "host/memory/stack.hpp"
+#include "host/memory/state/stack_state.hpp"
 
 namespace mneme::generate {
 

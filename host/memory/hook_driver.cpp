@@ -151,34 +151,4 @@ void HookDriver::commit() {
   run_.reset();
 }
 
-int64_t first_bad_lane(const at::Tensor& t, Holds holds) {
-  if (!t.defined() || !t.is_floating_point() || t.numel() == 0) return -1;
-  const at::NoGradGuard no_grad;
-  at::Tensor bad = at::isnan(t);
-  if (holds == Holds::kFinite) bad = at::isfinite(t).logical_not();
-  if (holds == Holds::kAbsent) bad = bad.logical_or(at::isposinf(t));
-  if (!bad.any().item<bool>()) return -1;
-  if (t.dim() == 0) return 0;
-  return bad.reshape({t.size(0), -1}).any(1).to(at::kInt).argmax().item<int64_t>();
-}
-
-void FiniteWatch::takes(const at::Tensor& tensor) {
-  if (is_looking() && first_bad_lane(tensor) >= 0) is_spoilt_ = true;
-}
-
-void FiniteWatch::gives(const std::string& hook, const std::string& what, const at::Tensor& tensor,
-                        Holds holds) {
-  if (!is_looking()) return;
-  const int64_t lane = first_bad_lane(tensor, holds);
-  if (lane < 0) return;
-  found_ = str(what, " of ", hook);
-  if (tensor.dim() > 0) found_ += str(", lane ", lane);
-}
-
-void FiniteWatch::kernel_gives(const std::string& hook, const std::string& what,
-                               const at::Tensor& tensor) {
-  if (is_looking() && first_bad_lane(tensor, Holds::kInfinite) >= 0)
-    found_ = str(what, " of ", hook);
-}
-
 }  // namespace mneme::memory

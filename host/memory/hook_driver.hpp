@@ -1,5 +1,5 @@
-// Calls one tier's hooks on given tensors: for conformance tests, and for fixtures of foreign
-// backbones that are checked at hook level.
+// Calls one tier's hooks on given tensors, without a backbone: for analyses of one memory, and for
+// tests against results of other programs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,10 @@
 #include <memory>
 #include <string>
 
-#include "host/memory/layer_services.hpp"
+#include "host/memory/backbone_interface.hpp"
+#include "host/memory/segment/segment_run.hpp"
 #include "host/memory/stack.hpp"
+#include "host/memory/state/stack_state.hpp"
 
 namespace mneme::memory {
 
@@ -68,41 +70,6 @@ class HookDriver {
   Stack stack_;
   StackState state_;
   std::unique_ptr<SegmentRun> run_;
-};
-
-// Finds the first tensor between host and hooks that is not finite. Runs do without; when a loss
-// was not finite, its segments run once more with a FiniteWatch (SegmentInput::watch).
-
-// Which numbers a tensor may hold.
-enum class Holds {
-  kFinite,    // finite ones
-  kAbsent,    // -inf too, which says that something is absent
-  kInfinite,  // any but NaN
-};
-
-// Lane of the first number of t [B,...] that it may not hold, 0 where there are no lanes; -1 =
-// none.
-int64_t first_bad_lane(const at::Tensor& t, Holds holds = Holds::kFinite);
-
-// Records the first tensor from a hook that holds a forbidden number, provided that all tensors
-// given to hooks before were finite. One thread at a time.
-class FiniteWatch {
- public:
-  // A tensor that the host gives to a hook.
-  void takes(const at::Tensor& tensor);
-  // A tensor that a hook returns or stores: `hook` names plugin, tier, hook and layer.
-  void gives(const std::string& hook, const std::string& what, const at::Tensor& tensor,
-             Holds holds = Holds::kFinite);
-  // A result of one of its kernels, whose first dimension need not be lanes; a kernel may produce
-  // infinities.
-  void kernel_gives(const std::string& hook, const std::string& what, const at::Tensor& tensor);
-  // "result of plugin ..., tier 0, hook read, layer 1, lane 0"; "" = none.
-  const std::string& found() const { return found_; }
-  bool is_looking() const { return found_.empty() && !is_spoilt_; }
-
- private:
-  std::string found_;
-  bool is_spoilt_ = false;  // a hook was given numbers that are not finite
 };
 
 }  // namespace mneme::memory

@@ -11,10 +11,10 @@
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/abi/live_call.hpp"
 #include "host/memory/abi/normalise.hpp"
-#include "host/ops/op_table.hpp"
 #include "host/plugin/host_object.hpp"
 #include "host/plugin/known_fields.hpp"
 #include "host/plugin/plugin_options.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -34,7 +34,7 @@ mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int6
   info.segment = phase == Phase::kEvaluation ? backbone.eval_segment : backbone.train_segment;
   info.bptt_segments = backbone.bptt_segments;
   info.position = backbone.position.c_str();
-  info.compute_dtype = ops::dtype_code_of(backbone.compute_dtype);
+  info.compute_dtype = tensor::dtype_code_of(backbone.compute_dtype);
   info.attention_dropout = backbone.attention_dropout;
   return info;
 }
@@ -119,7 +119,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   setup.options = &options;
   setup.backbone = &backbone;
   const mneme_model_info info = model_info(backbone, served, phase);
-  Roomy<mneme_tier_traits> room;
+  plugin::PluginFilled<mneme_tier_traits> filled;
   mneme_error error = MNEME_INIT(mneme_error);
   const LogListener listener([this](LogLevel level, std::string_view line) {
     logged.push_back({level, std::string(line)});
@@ -127,9 +127,9 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   });
   const LiveCall call(LiveKind::kCreate, &setup);
   const mneme_status status = call_plugin(error, [&] {
-    return plugin_.table.create(plugin_.host, call.setup(), &info, &room.value, &handle_, &error);
+    return plugin_.table.create(plugin_.host, call.setup(), &info, &filled.value, &handle_, &error);
   });
-  traits_ = room.value;
+  traits_ = filled.value;
   if (status != MNEME_OK) throw_plugin_status(where_ + ": create", status, error);
   if (handle_ == nullptr) {
     throw_plugin(ErrorText{.where = where_ + ": create",

@@ -1,4 +1,5 @@
-// A configured memory: the loaded plugin, its instances, and what they declared.
+// A tier, one configured memory plugin: its options, its instances and what they declared in
+// `create`, its parameters.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +13,9 @@
 
 #include "host/base/log.hpp"
 #include "host/config/options.hpp"
+#include "host/memory/backbone_interface.hpp"
 #include "host/memory/stack.hpp"
+#include "host/memory/state/rows.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "mneme/plugin.h"

@@ -10,8 +10,8 @@
 #include "host/base/text.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/tier_state.hpp"
-#include "host/ops/op_table.hpp"
 #include "host/plugin/negotiate.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -68,7 +68,7 @@ class Outliner {
     const SlotDecl& decl = instance_.slots[index];
     StateOutline out{decl.name, decl.is_model_scope, decl.dims, "", std::nullopt};
     const at::Tensor held = first_scope(decl.is_model_scope).slots[index];
-    out.dtype = ops::dtype_name(ops::dtype_code_of(held.scalar_type()));
+    out.dtype = tensor::dtype_code_name(tensor::dtype_code_of(held.scalar_type()));
     if (std::ranges::find(decl.dims, MNEME_ANY) == decl.dims.end()) {
       out.bytes = copies(decl.is_model_scope) * bytes_of(held);
     }
@@ -83,7 +83,7 @@ class Outliner {
     out.dims = full.main().sizes().vec();
     out.dims[0] = MNEME_LANES;
     if (decl.capacity == 0) out.dims[1] = MNEME_ANY;
-    out.dtype = ops::dtype_name(ops::dtype_code_of(full.main().scalar_type()));
+    out.dtype = tensor::dtype_code_name(tensor::dtype_code_of(full.main().scalar_type()));
     if (decl.capacity != 0) out.bytes = copies(decl.is_model_scope) * full.bytes();
     out.rows = kRows.at(static_cast<std::size_t>(decl.kind));
     out.attributes = choices_of(decl.attributes, kAttributes);
@@ -142,7 +142,7 @@ std::vector<TierOutline> Stack::outlines(int64_t train_lanes, int64_t eval_lanes
     TierOutline outline;
     outline.name = tier->name();
     outline.place = tier->config().position.text();
-    outline.called = tier->config().plugin;
+    outline.plugin_name = tier->config().plugin;
     outline.plugin = &training.plugin();
     outline.served = tier->served();
     for (const ParameterDecl& decl : training.parameters)

@@ -1,4 +1,5 @@
-// What the tiers of a stack declare, as `mneme plugins describe --in` prints it.
+// What the tiers of a stack declare, as `mneme plugins describe --in` prints it; and short names of
+// plugins for reports.
 #pragma once
 
 #include <cstdint>
@@ -56,15 +57,13 @@ struct InstanceOutline {
 struct TierOutline {
   std::string name;                              // "<index>.<plugin id>"
   std::string place;                             // "file:line:column" of the [[memory.tier]]
-  std::string called;                            // as the experiment file names the plugin
+  std::string plugin_name;                       // as the experiment file names the plugin
   const plugin::LoadedPlugin* plugin = nullptr;  // lives as long as its loader
   std::vector<int64_t> served;                   // layers
   std::vector<ParameterOutline> parameters;
   InstanceOutline training;
   std::optional<InstanceOutline> evaluation;  // absent when training's serves evaluation too
 };
-
-// Names of plugins in reports.
 
 // One text a memory, from the plugins of its tiers: "org.example.cache@1.0.0 + ...", "no tier". Two
 // builds that would read alike get the start of their checksum: "org.example.cache@1.0.0

@@ -1,9 +1,11 @@
-// Element by element, two operands; one of them may be the attribute `scalar`.
+// Ops that work element by element: two operands (one may be the attribute `scalar`), one operand,
+// and activation functions.
 
 #include <cmath>
 #include <cstring>
 
 #include "host/ops/op_table.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::ops {
@@ -79,7 +81,7 @@ at::Tensor logaddexp(const at::Tensor& a, const at::Tensor& b) {
   }
   if (a.is_cpu()) {
     const at::Tensor result = at::logaddexp(a, b);
-    if (!may_have_infinities(result)) return result;
+    if (!tensor::may_have_infinities(result)) return result;
   }
   const at::Tensor largest = at::maximum(a, b);
   const at::Tensor is_infinite = at::isinf(largest);
@@ -172,7 +174,7 @@ void add_binary_ops(OpList& list) {
   add_logical<at::logical_or>(list, "logical_or/1", "a or b; broadcasts.");
 }
 
-// Element by element, one input.
+// One operand.
 
 namespace {
 
@@ -241,7 +243,7 @@ void add_unary_ops(OpList& list) {
   add_test<at::logical_not>(list, "logical_not/1", "bool", "True where x is false.");
 }
 
-// Activation functions, element by element.
+// Activation functions.
 
 namespace {
 

@@ -1,4 +1,5 @@
-// Reading and adding by index.
+// Ops that choose or place elements: by index, by mask and limit; conversions of dtype and layout;
+// joining, repeating and padding.
 
 #include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"

@@ -1,10 +1,12 @@
-// Layers: normalisation, convolution and pooling along one dimension.
+// Ops of network layers: normalisation, convolution and pooling along one dimension, products of
+// matrices, softmax and log-sum-exp.
 
 #include <array>
 #include <limits>
 
 #include "host/ops/op_table.hpp"
 #include "host/tensor/dense_product.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::ops {
@@ -318,7 +320,7 @@ void run_softmax(OpCall& c) {
   const int64_t dim = c.dim(0, x.dim(), -1);
   if (x.is_cpu()) {
     c.out() = at::softmax(x, dim);
-    if (!may_have_nan_rows(c.out(), dim)) return;
+    if (!tensor::may_have_nan_rows(c.out(), dim)) return;
   }
   c.out() = at::_safe_softmax(x, dim);
 }
@@ -328,7 +330,7 @@ void run_log_softmax(OpCall& c) {
   const int64_t dim = c.dim(0, x.dim(), -1);
   if (x.is_cpu()) {
     c.out() = at::log_softmax(x, dim);
-    if (!may_have_nan_rows(c.out(), dim)) return;
+    if (!tensor::may_have_nan_rows(c.out(), dim)) return;
   }
   const at::Tensor is_absent = at::all(at::eq(x, kMinusInfinity), dim, true);
   const at::Tensor safe = at::masked_fill(x, is_absent, 0.0);
@@ -345,7 +347,7 @@ void run_logsumexp(OpCall& c) {
   if (x.is_cpu() || !needs_gradient(x)) {
     c.out() = at::logsumexp(x, dims, keepdim);
     // Only the gradient of an infinite result is wrong.
-    if (!needs_gradient(x) || !may_have_infinities(c.out())) return;
+    if (!needs_gradient(x) || !tensor::may_have_infinities(c.out())) return;
   }
   const at::Tensor is_absent = at::all(at::eq(x, kMinusInfinity), at::IntArrayRef(dims), true);
   const at::Tensor sum = at::logsumexp(at::masked_fill(x, is_absent, 0.0), dims, true);

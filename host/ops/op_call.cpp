@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "host/ops/op_table.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::ops {
@@ -25,14 +26,14 @@ std::string attr_value_text(const mneme_attr& attr) {
 std::string dtypes_text(uint32_t set) {
   std::vector<std::string> names;
   for (uint32_t code = MNEME_F32; code <= MNEME_BOOL; ++code) {
-    if ((set >> code & 1U) != 0) names.emplace_back(dtype_name(code));
+    if ((set >> code & 1U) != 0) names.emplace_back(tensor::dtype_code_name(code));
   }
   return join(names, ", ");
 }
 
 std::string dtype_text(at::ScalarType type) {
-  const uint32_t code = dtype_code_of(type);
-  return code != 0 ? dtype_name(code) : c10::toString(type);
+  const uint32_t code = tensor::dtype_code_of(type);
+  return code != 0 ? tensor::dtype_code_name(code) : c10::toString(type);
 }
 
 // Dimension extents i places from the end, 1 in front of the first.
@@ -97,7 +98,7 @@ void OpCall::check_tensors() const {
 }
 
 void OpCall::check_dtype(std::size_t index, uint32_t allowed, uint32_t& data_dtype) const {
-  const uint32_t code = dtype_code_of(in_[index].scalar_type());
+  const uint32_t code = tensor::dtype_code_of(in_[index].scalar_type());
   const bool is_data = allowed == 0;
   const uint32_t set = is_data ? op_.dtypes : allowed;
   if ((set >> code & 1U) == 0 || code == 0) {
@@ -108,8 +109,9 @@ void OpCall::check_dtype(std::size_t index, uint32_t allowed, uint32_t& data_dty
   }
   if (!is_data) return;
   if (data_dtype != 0 && code != data_dtype) {
-    fail(MNEME_E_DTYPE, "inputs of mixed dtypes", dtype_name(data_dtype),
-         str(dtype_name(code), " for input \"", input_name(index), '"'), "convert one with cast/1");
+    fail(MNEME_E_DTYPE, "inputs of mixed dtypes", tensor::dtype_code_name(data_dtype),
+         str(tensor::dtype_code_name(code), " for input \"", input_name(index), '"'),
+         "convert one with cast/1");
   }
   data_dtype = code;
 }
@@ -132,7 +134,7 @@ at::ScalarType OpCall::dtype(std::size_t attr, uint32_t absent) const {
     const bool is_known = code >= MNEME_F32 && code <= MNEME_BOOL;
     fail(MNEME_E_DTYPE, str("attribute \"", attr_name(attr), "\" is no dtype of this op"),
          dtypes_text(op_.dtypes),
-         is_known ? dtype_name(static_cast<uint32_t>(code)) : str("code ", code));
+         is_known ? tensor::dtype_code_name(static_cast<uint32_t>(code)) : str("code ", code));
   }
   return scalar_type_of(static_cast<uint32_t>(code));
 }

@@ -1,4 +1,4 @@
-// The table of ops: how a family of ops adds its entries.
+// The table of ops, and how the files of this folder add their ops to it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,10 +17,8 @@
 
 namespace mneme::ops {
 
-// dtype codes of the ABI.
-at::ScalarType scalar_type_of(uint32_t dtype);         // Error(kPlugin) for an unknown code
-uint32_t dtype_code_of(at::ScalarType type) noexcept;  // 0 when the ABI has no code for it
-const char* dtype_name(uint32_t dtype) noexcept;       // "f32" ...; "?" for an unknown code
+// The type of a dtype code of the ABI. Errors: OpError for an unknown code.
+at::ScalarType scalar_type_of(uint32_t dtype);
 
 // Sets of dtypes as bits 1 << code.
 inline constexpr uint32_t kFloatSet =
@@ -59,7 +57,7 @@ AttrSchema required_attr(const char* name, AttrType type, const char* help);
 AttrSchema optional_attr(const char* name, AttrType type, const char* default_text,
                          const char* help);
 
-// The families.
+// The ops of each file.
 void add_unary_ops(OpList& list);
 void add_activation_ops(OpList& list);
 void add_binary_ops(OpList& list);
@@ -76,14 +74,5 @@ void add_network_ops(OpList& list);
 
 // All ops by name; built once.
 const OpList& op_table();
-
-// Scans a result in CPU memory for special values: when there are none, this costs a few
-// nanoseconds and saves the kernels that treat them. On other devices the values are not read.
-
-// False when `y`, a contiguous float CPU tensor, has no NaN at place 0 of dimension `dim`; true
-// when it has one or cannot be examined.
-bool may_have_nan_rows(const at::Tensor& y, int64_t dim);
-// The same for infinite elements anywhere.
-bool may_have_infinities(const at::Tensor& y);
 
 }  // namespace mneme::ops

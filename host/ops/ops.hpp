@@ -97,8 +97,6 @@ void run_op(mneme_op op, std::span<const at::Tensor> inputs, std::span<const mne
 std::vector<at::Tensor> run_op(mneme_op op, std::span<const at::Tensor> inputs,
                                std::span<const mneme_attr> attrs, at::Device device);
 
-// Prints the op set as text or JSON.
-
 // Prints every op's schema: a text table, or one JSON array of objects {name, inputs, outputs,
 // attributes, dtypes, differentiable, help} and a line end.
 void print_ops(std::ostream& out, bool json);

@@ -1,4 +1,5 @@
-// Changing a tensor's shape or order. Results share x's memory where that is possible.
+// Ops that change a tensor's shape or order, whose results share x's memory where that is possible;
+// and ops that create tensors from attributes or like another tensor.
 
 #include <cmath>
 #include <limits>

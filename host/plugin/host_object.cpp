@@ -1,12 +1,8 @@
 #include "host/plugin/host_object.hpp"
 
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
@@ -29,9 +25,10 @@ const void* host_group(const mneme_host* host, const char* id) {
 
 namespace {
 
-// The text lies in words that any thread may read while another writes them. Whoever reads a word
-// of a new text sees after it that the serial is another one (release, acquire): it read no one
-// text. All of it is constant-initialised and never destroyed, so that it works during the whole
+// The text is kept in atomic words, which one thread may read while another writes them. The writer
+// changes the serial number too; a reader that finds another serial number after reading than
+// before has read parts of two texts and drops them (release and acquire order the words and the
+// number). All of it is constant-initialised and never destroyed, so that it works during the whole
 // life of the process.
 constexpr std::size_t kWords = RunningCall::kMaxText / sizeof(uint64_t);
 constinit std::atomic<uint64_t> g_calls{0};
@@ -41,13 +38,11 @@ constinit std::array<std::atomic<uint64_t>, kWords> g_words{};
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "read in signal handlers");
 
-std::size_t choices_of(std::size_t size) {
-  return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t);
-}
+std::size_t words_of(std::size_t size) { return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t); }
 
 void publish(const RunningCall::Text& text, uint64_t serial) noexcept {
   g_serial.store(0, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < choices_of(text.size); ++i) {
+  for (std::size_t i = 0; i < words_of(text.size); ++i) {
     uint64_t word = 0;
     std::memcpy(&word, text.characters.data() + i * sizeof word, sizeof word);
     g_words[i].store(word, std::memory_order_release);
@@ -109,41 +104,12 @@ RunningCall::Text RunningCall::text() noexcept {
   const uint64_t before = serial();
   if (before == 0) return text;
   const std::size_t size = std::min(g_size.load(std::memory_order_acquire), kMaxText);
-  for (std::size_t i = 0; i < choices_of(size); ++i) {
+  for (std::size_t i = 0; i < words_of(size); ++i) {
     const uint64_t word = g_words[i].load(std::memory_order_acquire);
     std::memcpy(text.characters.data() + i * sizeof word, &word, sizeof word);
   }
   if (g_serial.load(std::memory_order_relaxed) == before) text.size = size;
   return text;
-}
-
-bool read_plugin_bytes(const void* from, std::span<std::byte> to) {
-  if (from == nullptr) return false;
-  const iovec local{.iov_base = to.data(), .iov_len = to.size()};
-  const iovec remote{.iov_base = const_cast<void*>(from), .iov_len = to.size()};
-  const ssize_t count = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
-  if (count >= 0) return static_cast<std::size_t>(count) == to.size();
-  if (errno == EFAULT) return false;
-  std::memcpy(to.data(), from, to.size());  // a sandbox without this system call
-  return true;
-}
-
-std::optional<std::string> read_plugin_text(const char* from, std::size_t limit) {
-  // Pieces end at multiples of their size, so that none reaches into a page that the text does not.
-  constexpr std::size_t kPiece = 64;
-  std::array<std::byte, kPiece> piece{};
-  std::string text;
-  while (text.size() <= limit) {
-    const char* const at = from + text.size();
-    const std::size_t size = kPiece - reinterpret_cast<std::uintptr_t>(at) % kPiece;
-    const std::span<std::byte> part(piece.data(), size);
-    if (from == nullptr || !read_plugin_bytes(at, part)) return std::nullopt;
-    const auto end = std::ranges::find(part, std::byte{0});
-    text.append(reinterpret_cast<const char*>(part.data()),
-                static_cast<std::size_t>(end - part.begin()));
-    if (end != part.end()) return text.size() <= limit ? std::optional(text) : std::nullopt;
-  }
-  return std::nullopt;
 }
 
 }  // namespace mneme::plugin

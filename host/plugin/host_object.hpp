@@ -1,11 +1,11 @@
-// The mneme_host of one plugin, through which it finds the function groups that its note lists.
+// What the host keeps for the plugins that it calls: the mneme_host through which a plugin finds
+// the function groups of its note, the error by which a host function refuses a call (CallError),
+// and the record of the call that runs now (RunningCall).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,7 +23,8 @@ inline constexpr std::array<std::string_view, 10> kHostGroups = {
     MNEME_GROUP_PROBE,  MNEME_GROUP_PARALLEL};
 
 // The functions of a group of kHostGroups; nullptr for any other id. The loader is given one
-// (memory/host_groups.hpp), because the functions work on what rooms above this one hold.
+// (memory/abi/groups.hpp), because the functions work on types of folders that this one may not
+// include.
 using FindGroup = const void* (*)(std::string_view id);
 
 }  // namespace mneme::plugin
@@ -42,8 +43,6 @@ mneme_host host_of(const mneme_note& note, FindGroup find_group);
 // mneme_host_offer::get_group: nullptr for an unknown id and for one that the note does not list.
 const void* host_group(const mneme_host* host, const char* id);
 
-// How a function of the host refuses a call of a plugin.
-
 // Thrown inside a function of a host group; becomes the mneme_status and text that the plugin gets.
 class CallError : public std::runtime_error {
  public:
@@ -56,11 +55,9 @@ class CallError : public std::runtime_error {
 };
 
 // Records which call into a plugin runs now, for the message when one does not return, faults or
-// ends the process.
-
-// Lives while a plugin's function runs. Calls nest (a kernel inside a hook) and end in the reverse
-// order; with calls on several threads the newest is reported. Constructing one takes less than a
-// tenth of a microsecond.
+// ends the process. Lives while a plugin's function runs. Calls nest (a kernel inside a hook) and
+// end in the reverse order; with calls on several threads the newest is reported. Constructing one
+// takes less than a tenth of a microsecond.
 class RunningCall {
  public:
   static constexpr std::size_t kMaxText = 256;  // longer texts are cut
@@ -90,15 +87,5 @@ class RunningCall {
   uint64_t outer_serial_ = 0;
   Text outer_;
 };
-
-// Reading what a plugin's pointers point to without trusting the pointers.
-
-// Copies to.size() bytes from an address that a plugin gave. False when the memory is not readable;
-// the process does not fault. (Where the system forbids asking, the bytes are copied directly.)
-[[nodiscard]] bool read_plugin_bytes(const void* from, std::span<std::byte> to);
-
-// The NUL-terminated text at an address, at most `limit` bytes long; nothing when the address is
-// not readable or the text is longer.
-[[nodiscard]] std::optional<std::string> read_plugin_text(const char* from, std::size_t limit);
 
 }  // namespace mneme::plugin

@@ -209,6 +209,14 @@ inline std::optional<UnknownValue> unknown_bits(const std::string& field, uint64
                       str("the unknown bits 0x", std::hex, unknown)};
 }
 
+// A struct that a plugin fills. A plugin of a later minor version may know more fields than this
+// host, so zeroed bytes for them follow.
+template <typename T>
+struct PluginFilled {
+  T value = MNEME_INIT(T);
+  unsigned char extension[512] = {};
+};
+
 // The first field of `from` that holds something unknown.
 template <typename T>
 std::optional<UnknownValue> unknown_value(const T& from) {

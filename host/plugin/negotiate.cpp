@@ -112,10 +112,7 @@ void check_answer(const mneme_plugin_answer& answer, const mneme_note& note,
 
 mneme_plugin read_table(const mneme_plugin* theirs, const std::string& where) {
   const std::string failed = "bad table of functions";
-  std::uint32_t size = 0;
-  if (!read_plugin_bytes(theirs, std::as_writable_bytes(std::span(&size, 1)))) {
-    misbehaves(where, failed, "a readable mneme_plugin", "an address that cannot be read");
-  }
+  const std::uint32_t size = theirs->struct_size;
   if (size < kPluginSizeV1 || size > kMaxStructBytes || size % 8 != 0) {
     misbehaves(where, failed,
                str("a struct_size of at least ", kPluginSizeV1, ", at most ", kMaxStructBytes,
@@ -123,10 +120,7 @@ mneme_plugin read_table(const mneme_plugin* theirs, const std::string& where) {
                str(size));
   }
   mneme_plugin table{};
-  const auto mine = std::as_writable_bytes(std::span(&table, 1));
-  if (!read_plugin_bytes(theirs, mine.first(std::min<std::size_t>(size, sizeof(table))))) {
-    misbehaves(where, failed, str(size, " readable bytes"), "an address that cannot be read");
-  }
+  std::memcpy(&table, theirs, std::min<std::size_t>(size, sizeof(table)));
   table.struct_size = sizeof(table);
   check_known(table, failed, where);
   return table;
@@ -134,11 +128,11 @@ mneme_plugin read_table(const mneme_plugin* theirs, const std::string& where) {
 
 void check_table_text(const char* text, const char* name, const std::string& expected,
                       const std::string& where) {
-  const auto found = read_plugin_text(text, kMaxTextBytes);
+  const auto found = read_text(text, kMaxTextBytes);
   const std::string failed = str("bad table of functions: its ", name);
   const std::string wanted = expected.empty() ? "a text" : str("\"", expected, "\" as in its note");
   if (!found) {
-    misbehaves(where, failed, wanted, text == nullptr ? "NULL" : "an address that is no text");
+    misbehaves(where, failed, wanted, no_text(text));
   }
   if (!expected.empty() && *found != expected)
     misbehaves(where, failed, wanted, '"' + *found + '"');
@@ -175,13 +169,8 @@ Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note, const mne
   offer.host = &host;
   offer.get_group = host_group;
   offer.host_version = MNEME_SDK_VERSION;
-  // Room for the fields of later minors: a plugin may fill a longer struct than this host's.
-  struct {
-    mneme_plugin_answer answer;
-    std::array<std::uint64_t, 64> room;
-  } filled{};
-  mneme_plugin_answer& answer = filled.answer;
-  answer.struct_size = sizeof(answer);
+  PluginFilled<mneme_plugin_answer> filled;
+  mneme_plugin_answer& answer = filled.value;
   const mneme_status status =
       guarded(where, MNEME_ENTRY_SYMBOL, [&] { return entry(&offer, &answer); });
   check_refusal(status, answer, note, where);
@@ -197,12 +186,8 @@ Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note, const mne
 
 void initialise(const mneme_plugin& table, const mneme_host& host, const std::string& where) {
   if (table.init == nullptr) return;
-  struct {
-    mneme_error error;
-    std::array<std::uint64_t, 64> room;
-  } filled{};
-  mneme_error& error = filled.error;
-  error.struct_size = sizeof(error);
+  PluginFilled<mneme_error> filled;
+  mneme_error& error = filled.value;
   const mneme_status status =
       guarded(where, "init", [&] { return table.init(&host, &host_group, &error); });
   if (status == MNEME_OK) return;

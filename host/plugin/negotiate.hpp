@@ -1,4 +1,5 @@
-// Negotiation with a mapped plugin: mneme_negotiate_v1, its answer, the table of functions, init.
+// Negotiation with a mapped plugin: mneme_negotiate_v1, its answer, the table of functions, init;
+// and the bits by which a tier asks for inputs of its hooks.
 #pragma once
 
 #include <array>
@@ -34,8 +35,7 @@ struct Negotiated {
 // line.
 void initialise(const mneme_plugin& table, const mneme_host& host, const std::string& where);
 
-// The inputs of hooks that a tier must ask for.
-
+// An input of a hook that a tier gets only when its traits.wants ask for it.
 struct Want {
   uint64_t bit;
   const char* name;   // of the bit

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <utility>
@@ -40,9 +41,8 @@ constexpr std::size_t kMaxKey = 64;
 
 void check_option_text(const char* text, const std::string& what, std::size_t limit,
                        const std::string& where) {
-  if (text == nullptr || read_plugin_text(text, limit)) return;
-  refuse_schema(where, what, str("a text of at most ", limit, " bytes"),
-                "an address that is no text");
+  if (text == nullptr || read_text(text, limit)) return;
+  refuse_schema(where, what, str("a text of at most ", limit, " bytes"), no_text(text));
 }
 
 bool is_key(const std::string& key) {
@@ -55,24 +55,19 @@ bool is_key(const std::string& key) {
 mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::string& name,
                          const std::string& where) {
   std::uint32_t size = 0;
-  if (!read_plugin_bytes(at, std::as_writable_bytes(std::span(&size, 1)))) {
-    refuse_schema(where, name, "a readable mneme_option", "an address that cannot be read");
-  }
+  std::memcpy(&size, at, sizeof(size));
   if (size < kOptionSizeV1 || size > stride) {
     refuse_schema(where, name + " has a struct_size out of range",
                   str(kOptionSizeV1, " to ", stride, " (the stride)"), str(size));
   }
   mneme_option option{};
-  const auto mine = std::as_writable_bytes(std::span(&option, 1));
-  if (!read_plugin_bytes(at, mine.first(std::min<std::size_t>(size, sizeof(option))))) {
-    refuse_schema(where, name, "a readable mneme_option", "an address that cannot be read");
-  }
+  std::memcpy(&option, at, std::min<std::size_t>(size, sizeof(option)));
   option.struct_size = sizeof(option);
-  const auto key = read_plugin_text(option.key, kMaxKey);
+  const auto key = read_text(option.key, kMaxKey);
   if (!key || !is_key(*key)) {
     refuse_schema(where, name + " has a bad key",
                   "small letters, digits and '_', starting with a letter",
-                  key ? '"' + *key + '"' : "an address that is no text");
+                  key ? '"' + *key + '"' : no_text(option.key));
   }
   if (option.reserved != 0) {
     refuse_schema(where, str("option \"", *key, "\", reserved field"), "0", str(option.reserved));
@@ -228,6 +223,12 @@ OptionSpec spec_of(const mneme_option& option, const std::string& where) {
 
 }  // namespace
 
+std::optional<std::string> read_text(const char* text, std::size_t limit) {
+  if (text == nullptr) return std::nullopt;
+  const std::size_t size = ::strnlen(text, limit + 1);
+  return size > limit ? std::nullopt : std::optional(std::string(text, size));
+}
+
 std::vector<mneme_option> read_options(const mneme_plugin& table, const std::string& where) {
   std::vector<mneme_option> options;
   if (table.option_count == 0) return options;
@@ -363,8 +364,8 @@ std::string declared_text(const std::vector<std::string>& names) {
 
 LossNames read_loss_names(const mneme_plugin& table, const std::string& where) {
   if (table.losses == nullptr) return std::nullopt;
-  const auto text = read_plugin_text(table.losses, kMaxLossesText);
-  if (!text) refuse_losses(where, "names separated by '|'", "an address that is no text");
+  const auto text = read_text(table.losses, kMaxLossesText);
+  if (!text) refuse_losses(where, "names separated by '|'", no_text(table.losses));
   std::vector<std::string> names = split_names(*text);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) refuse_losses(where, "names separated by '|'", '"' + *text + '"');

@@ -1,4 +1,5 @@
-// A plugin's published options: from the C ABI to the schema that manifests are checked against.
+// What a plugin's table declares about options and auxiliary losses: from the C ABI to the schema
+// that memory files are checked against; and the comparison of trained options with present ones.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,19 @@
 
 namespace mneme::plugin {
 
+// The NUL-terminated text at an address in a plugin's table; nothing when it is NULL or longer than
+// `limit` bytes. no_text() says which.
+[[nodiscard]] std::optional<std::string> read_text(const char* text, std::size_t limit);
+[[nodiscard]] inline std::string no_text(const char* text) {
+  return text == nullptr ? "NULL" : "a longer text";
+}
+
 // Size of mneme_option in ABI 0.1.
 inline constexpr std::uint32_t kOptionSizeV1 = 72;
 
-// Copies a table's options, each normalised: fields beyond its struct_size are zero. Count, stride
-// and struct_size are checked, and every pointer to a text is known to be readable afterwards.
-// Errors: Error(kPlugin) that starts with `where`.
+// Copies a table's options, each normalised: fields beyond its struct_size are zero. Count, stride,
+// struct_size and the lengths of texts are checked. Errors: Error(kPlugin) that starts with
+// `where`.
 [[nodiscard]] std::vector<mneme_option> read_options(const mneme_plugin& table,
                                                      const std::string& where);
 
@@ -29,8 +37,8 @@ inline constexpr std::uint32_t kOptionSizeV1 = 72;
 [[nodiscard]] std::vector<config::OptionSpec> option_specs(const mneme_plugin& table,
                                                            const std::string& where);
 
-// Trained options (MNEME_OPTION_TRAINED): trained parameters and state are valid only under the
-// values with which they were made. Compares those values with the present ones.
+// Trained options (MNEME_OPTION_TRAINED): parameters and state are valid only under the values with
+// which they were made, so those values are saved with them and compared with the present ones.
 
 // Tables of options by the tier's name, "<index>.<plugin id>". An option that a table lacks has its
 // schema's default.
@@ -76,8 +84,6 @@ struct OptionChange {
 [[noreturn]] void throw_changed_options(const std::string& where,
                                         const std::vector<OptionChange>& changes,
                                         const std::string& hint = kCarryHint);
-
-// The auxiliary losses that a plugin declares, and a tier's weights checked against them.
 
 // Names that the plugin's hooks may give to aux; absent = it does not declare them.
 using LossNames = std::optional<std::vector<std::string>>;

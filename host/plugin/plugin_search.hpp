@@ -1,4 +1,4 @@
-// From a name in a manifest to a file.
+// Finds the file of a plugin that an experiment names.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,5 @@
 #include "host/run/sweep.hpp"
 
-#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -15,18 +14,6 @@ bool is_size_option(const config::OptionSpec& spec) {
 }
 
 }  // namespace
-
-std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
-  std::vector<std::string> out;
-  for (const std::string& name : names) {
-    std::string distinct = name;
-    for (int i = 2; std::ranges::find(out, distinct) != out.end(); ++i) {
-      distinct = str(name, '#', i);
-    }
-    out.push_back(std::move(distinct));
-  }
-  return out;
-}
 
 std::vector<std::string> Sweep::load(const config::MemoryConfig& memory) {
   check_evaluation_fits(config::with_memory(experiment_, memory), options_, extents_);

@@ -38,9 +38,6 @@ struct SweepResult {
   std::optional<Error> error = std::nullopt;  // why there is no result
 };
 
-// The names of memories in a table: equal ones get "#2", "#3", ...
-[[nodiscard]] std::vector<std::string> distinct_names(const std::vector<std::string>& names);
-
 // One backbone with the checkpoint's weights and several memories in turn: the first is built with
 // it, each next one replaces its predecessor (Runtime::swap_memory). Trained values of a memory's
 // parameters always come from the checkpoint, so that a memory's numbers do not depend on what ran

@@ -1,6 +1,6 @@
 // Products of large matrices in f32 on the CPU, by oneDNN where that is faster: MKL uses only AVX2
 // on processors that are not Intel's, half the speed of AVX-512 there (measured on an AMD EPYC: 104
-// and 205 GFLOPS a core).
+// and 205 GFLOPS a core). Also whether a processor computes bf16 products fast.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +19,6 @@ at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tens
 // a b as at::matmul. Two matrices, or one that is expanded over a batch of others; whatever else is
 // left to LibTorch.
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b);
-
-// Whether this processor has fast bf16 products.
 
 // Whether the processor has instructions for bf16 products (AVX512_BF16, AMX_BF16); true on other
 // architectures than x86-64, where this is not known.

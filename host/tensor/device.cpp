@@ -7,12 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/process.hpp"
@@ -148,39 +146,8 @@ std::string cpu_capability() { return at::get_cpu_capability(); }
 
 std::string torch_version() { return TORCH_VERSION; }
 
-namespace {
-
-constexpr std::array kTypes = {
-    std::pair{DType::F64, at::kDouble}, std::pair{DType::F32, at::kFloat},
-    std::pair{DType::F16, at::kHalf},   std::pair{DType::BF16, at::kBFloat16},
-    std::pair{DType::I64, at::kLong},   std::pair{DType::I32, at::kInt},
-    std::pair{DType::I16, at::kShort},  std::pair{DType::I8, at::kChar},
-    std::pair{DType::U8, at::kByte},    std::pair{DType::BOOL, at::kBool}};
-
-at::ScalarType to_scalar_type(DType dtype) {
-  for (const auto& [ours, theirs] : kTypes) {
-    if (ours == dtype) return theirs;
-  }
-  throw_run("safetensors: dtype ", dtype_name(dtype), " has no tensor type");
-}
-
-}  // namespace
-
-DType to_dtype(at::ScalarType type) {
-  for (const auto& [ours, theirs] : kTypes) {
-    if (theirs == type) return ours;
-  }
-  throw_run("a tensor of type ", c10::toString(type), " cannot be stored in a safetensors file");
-}
-
-at::Tensor to_tensor(const TensorView& view) {
-  at::Tensor out = torch::empty(view.shape, to_scalar_type(view.dtype));
-  if (view.bytes > 0) std::memcpy(out.mutable_data_ptr(), view.data, view.bytes);
-  return out;
-}
-
 // at::parallel_for is an inline function that uses threads only in a file compiled with OpenMP
-// (host/memory/CMakeLists.txt); the runtime is the one that LibTorch loads, by its soname. A
+// (host/tensor/CMakeLists.txt); the runtime is the one that LibTorch loads, by its soname. A
 // compiler without OpenMP gives a correct, serial version.
 
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {

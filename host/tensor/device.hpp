@@ -1,15 +1,13 @@
-// Choosing and describing the device that computes.
+// The device that computes: choosing, describing and waiting for it; the threads of its CPU work;
+// and a shield of that work against signal handlers.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <signal.h>
 
 #include <cstdint>
 #include <functional>
 #include <string>
-
-#include "host/base/file/safetensors.hpp"
 
 namespace mneme::tensor {
 
@@ -38,24 +36,15 @@ void set_threads(std::int64_t threads);
 // LibTorch's version, "2.11.0".
 [[nodiscard]] std::string torch_version();
 
-// Tensors to and from safetensors files.
-
-// A copy of the view's values on the CPU.
-[[nodiscard]] at::Tensor to_tensor(const TensorView& view);
-// Error (kRun) for dtypes that the format lacks.
-[[nodiscard]] DType to_dtype(at::ScalarType type);
-
 // Runs work on LibTorch's own threads, so that the host, its products and the plugins' kernels do
-// not compete for cores.
-
-// Calls body(begin, end) for pieces that together are 0 .. count-1, each of `grain` or more but for
-// the last, and returns when all are done. The pieces depend on the number of threads.
+// not compete for cores: calls body(begin, end) for pieces that together are 0 .. count-1, each of
+// `grain` or more but for the last, and returns when all are done. The pieces depend on the number
+// of threads.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
-// Keeps signal handlers away from code that moves the stack pointer.
-
-// While one lives, all signals but those of faults are blocked on its thread and delivered
-// afterwards. On the program's other threads they are always blocked (host/thread_birth.cpp).
+// Keeps signal handlers away from code that moves the stack pointer: while one lives, all signals
+// but those of faults are blocked on its thread and delivered afterwards. On the program's other
+// threads they are always blocked (host/thread_birth.cpp).
 //
 // oneDNN's AVX-512 product of f32 matrices (implementation "x64:gemm:jit", which it takes for many
 // shapes and layouts) keeps a matrix's address in the stack pointer while it runs: a handler

@@ -13,6 +13,7 @@
 #include "host/data/prepare/prepared.hpp"
 #include "host/eval/protocol.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/memory/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/plugin/plugin_options.hpp"

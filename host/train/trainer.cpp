@@ -8,6 +8,7 @@
 #include "host/base/progress.hpp"
 #include "host/eval/protocol.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/memory/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/footprint.hpp"
 #include "host/run/runtime.hpp"

@@ -16,7 +16,7 @@
 #include "host/data/stream.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/eval/protocol.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/footprint.hpp"
 #include "host/run/record/observer.hpp"

@@ -13,27 +13,11 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::weights {
 namespace {
-
-constexpr std::array kScalarTypes = {
-    std::pair{DType::F64, at::kDouble}, std::pair{DType::F32, at::kFloat},
-    std::pair{DType::F16, at::kHalf},   std::pair{DType::BF16, at::kBFloat16},
-    std::pair{DType::I64, at::kLong},   std::pair{DType::I32, at::kInt},
-    std::pair{DType::I16, at::kShort},  std::pair{DType::I8, at::kChar},
-    std::pair{DType::U8, at::kByte},    std::pair{DType::BOOL, at::kBool}};
-
-at::ScalarType scalar_type(const TensorView& view) {
-  for (const auto& [ours, theirs] : kScalarTypes) {
-    if (ours == view.dtype) return theirs;
-  }
-  throw_run({.where = str("tensor \"", view.name, "\""),
-             .failed = "its dtype cannot be read as numbers of a model",
-             .expected = "a floating or a signed integer type",
-             .got = std::string(dtype_name(view.dtype))});
-}
 
 bool is_floating(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
@@ -219,9 +203,12 @@ std::optional<NameMap> find_names(const memory::Stack& stack, const SafetensorsF
 
 at::Tensor read_tensor(const SafetensorsFile& file, const std::string& name, at::ScalarType dtype) {
   const TensorView& view = file.at(name);
-  at::Tensor out = at::empty(view.shape, scalar_type(view));
-  if (view.bytes > 0) std::memcpy(out.mutable_data_ptr(), view.data, view.bytes);
-  return out.to(dtype);
+  if (!tensor::scalar_type_of(view.dtype))
+    throw_run({.where = str("tensor \"", view.name, "\""),
+               .failed = "its dtype cannot be read as numbers of a model",
+               .expected = "a floating or a signed integer type",
+               .got = std::string(dtype_name(view.dtype))});
+  return tensor::to_tensor(view).to(dtype);
 }
 
 std::vector<std::string> check_official(const OfficialTarget& target, const SafetensorsFile& file,

@@ -14,7 +14,7 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/run/record/run_writer.hpp"
-#include "host/tensor/device.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/names.hpp"
 #include "host/weights/official_weights.hpp"

@@ -130,7 +130,7 @@ const Fault kFaults[] = {
      "mneme_queue_decl \"more\": attributes: expected bits of MNEME_ATTRIBUTE_* alone, got the "
      "unknown bits 0x40"},
     {"queue_rows", "create",
-     "queue \"more\": start_rows may not be negative, nor capacity, but for -1, no rows"},
+     "queue \"more\": start_rows must be at least 0, and capacity at least -1 (no rows)"},
     {"parameter_group", "create",
      "parameter \"source\": group: expected NULL or \"none\", got \"fast\""},
     {"unwanted_handle", "hook absorb, layer 0",

@@ -113,10 +113,12 @@ TEST(State, RefusesForeignState) {
                  "the saved state has other slots, queues or revisions");
   broken = saved;
   broken.tensors.erase(broken.tensors.begin());
-  expect_refused(broken, "everything", kLanes, "the saved state lacks this slot");
+  expect_refused(broken, "everything", kLanes,
+                 "the saved state does not fit: the saved state lacks it");
   broken = saved;
   broken.tensors[0].second = torch::zeros({1, 1, 1}, at::kDouble);
-  expect_refused(broken, "everything", kLanes, "the saved slot has another shape");
+  expect_refused(broken, "everything", kLanes,
+                 "the saved state does not fit: shape [1, 1, 1] in place of [3]");
 }
 
 // A checkpoint whose counts or shapes were changed is refused by name, not by a crash later.
@@ -152,7 +154,7 @@ TEST(State, RefusesDamagedState) {
                  "0.test.everything.0.places.0.position: the saved rows do not agree");
   const StackState::Saved narrow = with_rows("hidden", torch::zeros({kLanes, 4, 5}, at::kDouble));
   expect_refused(narrow, "everything", kLanes,
-                 "the saved queue does not fit: rows of shape [3, 4, 5] in place of [3, 4, 6]");
+                 "the saved state does not fit: rows of shape [3, 4, 5] in place of [3, 4, 6]");
 }
 
 TEST(State, ResetOfOneLaneEqualsAFreshLane) {

@@ -5,7 +5,7 @@
 
 #include "host/base/file/safetensors.hpp"
 #include "host/base/random.hpp"
-#include "host/tensor/device.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"

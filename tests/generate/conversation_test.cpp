@@ -7,7 +7,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
-#include "host/tensor/device.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/generate/support.hpp"

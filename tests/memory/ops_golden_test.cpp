@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
@@ -49,14 +50,14 @@ uint32_t expected_dtype(const OpCase& op_case, const ops::OutputSchema& output, 
 }
 
 void expect_golden(const OpCase& op_case, uint32_t dtype) {
-  SCOPED_TRACE(op_case.op + " \"" + op_case.label + "\" in " + ops::dtype_name(dtype));
+  SCOPED_TRACE(op_case.op + " \"" + op_case.label + "\" in " + tensor::dtype_code_name(dtype));
   const ops::OpSchema& schema = schema_of(op_case.op);
   const Run run = run_case(op_case, dtype);
   ASSERT_EQ(run.outputs.size(), schema.outputs.size());
   ASSERT_EQ(run.golden.size(), schema.outputs.size());
   for (std::size_t i = 0; i < run.outputs.size(); ++i) {
     const uint32_t code = expected_dtype(op_case, schema.outputs[i], dtype);
-    EXPECT_EQ(ops::dtype_code_of(run.outputs[i].scalar_type()), code) << "output " << i;
+    EXPECT_EQ(tensor::dtype_code_of(run.outputs[i].scalar_type()), code) << "output " << i;
     const Array got = array_of(run.outputs[i]);
     ASSERT_EQ(got.shape, run.golden[i].shape) << "output " << i;
     const double allowed = op_case.slack * std::max(tolerance(dtype), tolerance(code));
@@ -93,7 +94,7 @@ TEST(OpGolden, EveryOpHasACaseInEveryDtypeThatItSupports) {
     for (const uint32_t dtype : kDtypes) {
       if (!ops::op_supports(ops::find_op(schema.name), dtype, MNEME_DEVICE_CPU)) continue;
       EXPECT_TRUE(covered[schema.name].count(dtype) != 0)
-          << schema.name << " has no golden case in " << ops::dtype_name(dtype);
+          << schema.name << " has no golden case in " << tensor::dtype_code_name(dtype);
     }
   }
 }

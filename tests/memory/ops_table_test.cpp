@@ -9,6 +9,7 @@
 
 #include "host/base/text.hpp"
 #include "host/ops/op_table.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/memory/op_case.hpp"
 
@@ -86,18 +87,18 @@ TEST(OpTable, RefusesEveryDtypeThatItDoesNotSupport) {
     for (uint32_t dtype = MNEME_F32; dtype <= MNEME_BOOL; ++dtype) {
       if (ops::op_supports(ops::find_op(op_case.op), dtype, MNEME_DEVICE_CPU)) continue;
       EXPECT_THROW(call(op_case, dtype, input_tensors(op_case, dtype)), ops::OpError)
-          << op_case.op << ' ' << ops::dtype_name(dtype);
+          << op_case.op << ' ' << tensor::dtype_code_name(dtype);
     }
   }
 }
 
 TEST(OpTable, DtypeCodesGoThereAndBack) {
   for (uint32_t dtype = MNEME_F32; dtype <= MNEME_BOOL; ++dtype) {
-    EXPECT_EQ(ops::dtype_code_of(ops::scalar_type_of(dtype)), dtype);
+    EXPECT_EQ(tensor::dtype_code_of(ops::scalar_type_of(dtype)), dtype);
   }
-  EXPECT_EQ(ops::dtype_code_of(at::kComplexFloat), 0U);
-  EXPECT_STREQ(ops::dtype_name(MNEME_BF16), "bf16");
-  EXPECT_STREQ(ops::dtype_name(99), "?");
+  EXPECT_EQ(tensor::dtype_code_of(at::kComplexFloat), 0U);
+  EXPECT_STREQ(tensor::dtype_code_name(MNEME_BF16), "bf16");
+  EXPECT_STREQ(tensor::dtype_code_name(99), "?");
 }
 
 TEST(OpTable, CreatorsUseTheGivenDevice) {

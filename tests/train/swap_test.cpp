@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -296,7 +297,7 @@ TEST_F(SweepTest, SaysWhichSizesThereAre) {
 }
 
 TEST(DistinctNames, NumbersEqualNames) {
-  EXPECT_THAT(run::distinct_names({"a", "b", "a", "a"}), ElementsAre("a", "b", "a#2", "a#3"));
+  EXPECT_THAT(distinct_names({"a", "b", "a", "a"}), ElementsAre("a", "b", "a#2", "a#3"));
 }
 
 }  // namespace

@@ -18,7 +18,6 @@
 #include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/run_folder.hpp"
-#include "host/run/sweep.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {
@@ -74,7 +73,7 @@ std::vector<config::Value> values_of(const RegressionArguments& arguments) {
 std::vector<Variant> variants_of(const RegressionArguments& arguments) {
   std::vector<std::string> names;
   for (const fs::path& file : arguments.memory) names.push_back(file.stem().string());
-  names = run::distinct_names(names);
+  names = distinct_names(names);
   const std::vector<config::Value> values = values_of(arguments);
   std::vector<Variant> variants;
   for (std::size_t i = 0; i < names.size(); ++i) {

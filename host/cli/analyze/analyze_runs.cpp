@@ -25,7 +25,7 @@ std::string folder_name(const fs::path& run) {
 std::vector<std::string> run_names(const std::vector<fs::path>& runs) {
   std::vector<std::string> names;
   for (const fs::path& run : runs) names.push_back(folder_name(run));
-  return run::distinct_names(names);
+  return distinct_names(names);
 }
 
 // What one memory of one run is called; `file` is empty for the run's own.

@@ -288,7 +288,7 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   const std::vector<config::Override> overrides = overrides_of(arguments);
   std::vector<std::string> names;
   for (const fs::path& memory : arguments.memory) names.push_back(memory.stem().string());
-  names = run::distinct_names(names);
+  names = distinct_names(names);
   for (std::size_t i = 0; i < names.size(); ++i) {
     run.experiment = config::parse_experiment(file, overrides, arguments.memory[i]);
     run.memories.push_back({.name = names[i], .memory = run.experiment.memory});

@@ -68,7 +68,7 @@ bool is_called(const memory::TierOutline& tier, const std::string& name) {
     return fs::equivalent(name, file, missing);
   }
   return name == tier.plugin->note.id || bare(name) == bare(file.filename().string()) ||
-         bare(name) == bare(tier.called);
+         bare(name) == bare(tier.plugin_name);
 }
 
 [[noreturn]] void refuse_name(const PluginsDescribeArguments& arguments,
@@ -77,7 +77,7 @@ bool is_called(const memory::TierOutline& tier, const std::string& name) {
   std::vector<std::string> names;
   for (const memory::TierOutline& tier : tiers) {
     there.push_back(str(tier.name, " (", tier.plugin->path, ')'));
-    names.insert(names.end(), {bare(tier.called), tier.plugin->note.id});
+    names.insert(names.end(), {bare(tier.plugin_name), tier.plugin->note.id});
   }
   throw_usage({.where = "plugins describe --in " + arguments.experiment.string(),
                .failed = "no tier of this memory is of the plugin \"" + arguments.name + '"' +

@@ -1,4 +1,5 @@
-// Group mneme.config/1: an instance's options, already checked against the plugin's schema.
+// Groups mneme.config/1 (an instance's options, already checked against the plugin's schema),
+// mneme.random/1, mneme.probe/1 and mneme.log/1.
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"

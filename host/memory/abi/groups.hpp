@@ -1,4 +1,5 @@
-// The tables behind the host's function groups, one file a group.
+// The host's function groups: tables of functions that plugins call, in the *_group.cpp files of
+// this folder.
 #pragma once
 
 #include <string_view>
@@ -18,10 +19,8 @@ const mneme_random_api* random_api();
 const mneme_probe_api* probe_api();
 const mneme_parallel_api* parallel_api();
 
-// The host's function groups by id.
-
 // The functions of a group ("mneme.op/1"), nullptr when this host has no such group.
-// host_object.hpp limits them to what a plugin's note lists.
+// A plugin gets only those that its note lists (host_group in plugin/host_object.hpp).
 const void* find_group(std::string_view id);
 
 }  // namespace mneme::memory

@@ -185,17 +185,17 @@ Rows mneme_ctx::rows_in(const mneme_rows& in) const {
   return out;
 }
 
-void mneme_ctx::gives(const char* what, const at::Tensor& tensor, mneme::memory::Holds holds,
-                      const std::string& name) const {
+void mneme_ctx::check_output(const char* what, const at::Tensor& tensor, mneme::memory::Holds holds,
+                             const std::string& name) const {
   mneme::memory::FiniteWatch* const watch = shared->input->watch;
   if (watch == nullptr) return;
-  watch->gives(where(), name.empty() ? std::string(what) : str(what, " \"", name, '"'), tensor,
-               holds);
+  watch->check_output(where(), name.empty() ? std::string(what) : str(what, " \"", name, '"'),
+                      tensor, holds);
 }
 
-void mneme_ctx::gives_rows(const char* what, const Rows& rows, mneme::memory::Holds holds,
-                           const std::string& name) const {
-  for (const at::Tensor* t : {&rows.hidden, &rows.k, &rows.v}) gives(what, *t, holds, name);
+void mneme_ctx::check_output_rows(const char* what, const Rows& rows, mneme::memory::Holds holds,
+                                  const std::string& name) const {
+  for (const at::Tensor* t : {&rows.hidden, &rows.k, &rows.v}) check_output(what, *t, holds, name);
 }
 
 std::string mneme_ctx::where() const {

@@ -1,5 +1,5 @@
-// The host's side of a hook call: struct mneme_ctx with the table of tensor handles, which live
-// during one call.
+// The host's side of calls into a plugin: mneme_ctx of a hook, with the table of tensor handles,
+// which live during one call; mneme_setup of `create`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,9 @@
 
 #include "host/config/options.hpp"
 #include "host/memory/abi/live_call.hpp"
-#include "host/memory/hook_driver.hpp"
-#include "host/memory/layer_services.hpp"
+#include "host/memory/backbone_interface.hpp"
+#include "host/memory/finite_watch.hpp"
+#include "host/memory/segment/segment_run.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/rows.hpp"
 #include "host/memory/state/tier_state.hpp"
@@ -142,12 +143,12 @@ struct mneme_ctx {
   std::string where() const;  // "plugin ..., tier ..., hook ..., layer ..."
   // Passes a tensor that the hook returns or stores to the FiniteWatch, if there is one; `name` is
   // that of a slot, queue or loss.
-  void gives(const char* what, const at::Tensor& tensor,
-             mneme::memory::Holds holds = mneme::memory::Holds::kFinite,
-             const std::string& name = {}) const;
+  void check_output(const char* what, const at::Tensor& tensor,
+                    mneme::memory::Holds holds = mneme::memory::Holds::kFinite,
+                    const std::string& name = {}) const;
   // All tensors of rows.
-  void gives_rows(const char* what, const mneme::memory::Rows& rows, mneme::memory::Holds holds,
-                  const std::string& name = {}) const;
+  void check_output_rows(const char* what, const mneme::memory::Rows& rows,
+                         mneme::memory::Holds holds, const std::string& name = {}) const;
 };
 
 namespace mneme::memory {
@@ -161,8 +162,6 @@ mneme_status in_hook(mneme_ctx* handle, mneme_error* error, Body&& body) noexcep
 
 }  // namespace mneme::memory
 
-// The host's side of `create`: struct mneme_setup.
-
 // Lives during one `create`.
 struct mneme_setup {
   mneme::memory::Instance* instance = nullptr;
@@ -172,7 +171,7 @@ struct mneme_setup {
 
 namespace mneme::memory {
 
-// A function of a host group that `create` calls, as in_hook (hook_context.hpp).
+// A function of a host group that `create` calls, as in_hook.
 template <typename Body>
 mneme_status in_create(mneme_setup* handle, mneme_error* error, Body&& body) noexcept {
   return guard(error,

@@ -11,9 +11,10 @@
 #include "host/base/error.hpp"
 #include "host/memory/abi/live_call.hpp"
 #include "host/memory/abi/normalise.hpp"
-#include "host/memory/hook_driver.hpp"
+#include "host/memory/finite_watch.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/host_object.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
 
@@ -34,10 +35,10 @@ struct Invocation {
   FiniteWatch* watch = nullptr;
 
   // Passes the kernel's results to the FiniteWatch, if there is one.
-  void gives(const char* what, const std::vector<at::Tensor>& tensors,
-             const std::string& at = "") const {
+  void check_output(const char* what, const std::vector<at::Tensor>& tensors,
+                    const std::string& at = "") const {
     for (std::size_t i = 0; watch != nullptr && i < tensors.size(); ++i)
-      watch->kernel_gives(where + at, str(what, ' ', i, " of kernel ", name), tensors[i]);
+      watch->check_kernel_output(where + at, str(what, ' ', i, " of kernel ", name), tensors[i]);
   }
 };
 
@@ -49,7 +50,7 @@ void* stream_of(at::Device device) {
 
 mneme_shape shape_of(const at::Tensor& tensor) {
   mneme_shape shape = MNEME_INIT(mneme_shape);
-  shape.dtype = ops::dtype_code_of(tensor.scalar_type());
+  shape.dtype = tensor::dtype_code_of(tensor.scalar_type());
   shape.rank = static_cast<uint32_t>(tensor.dim());
   for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
   return shape;
@@ -98,7 +99,7 @@ at::Tensor workspace_tensor(uint64_t bytes, at::Device device) {
                                    at::TensorOptions().dtype(at::kByte).device(device));
 }
 
-// Sets every field that `infer` may fill to a known value.
+// Errors: CallError when a field that `infer` filled holds a value that this host does not know.
 void check_inferred(const mneme_kernel_plan& plan, const std::vector<mneme_shape>& outputs,
                     const std::vector<mneme_shape>& saved, const std::string& name) {
   const auto check = [&](const auto& from, const char* what) {
@@ -153,7 +154,7 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
   args.workspace_bytes = plan.workspace_bytes;
   run(pick(call, decl.forward_cpu, decl.forward_cuda), call, args);
-  call.gives("output", result.outputs);
+  call.check_output("output", result.outputs);
   return result;
 }
 
@@ -258,10 +259,10 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
     args.workspace_bytes = call.backward_workspace;
     if (call.watch != nullptr) {
-      for (const at::Tensor& grad : grads) call.watch->takes(grad);
+      for (const at::Tensor& grad : grads) call.watch->check_input(grad);
     }
     run(pick(call, decl.backward_cpu, decl.backward_cuda), call, args);
-    call.gives("gradient", result, ", backward");
+    call.check_output("gradient", result, ", backward");
     return result;
   }
 };

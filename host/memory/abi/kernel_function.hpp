@@ -1,4 +1,4 @@
-// A plugin's kernel as a node of the autograd graph.
+// A plugin's kernel as a node of the autograd graph, and tensors as kernels see them (mneme_view).
 #pragma once
 
 #include <ATen/core/Tensor.h>

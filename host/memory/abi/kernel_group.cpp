@@ -1,4 +1,4 @@
-// Group mneme.kernel/1.
+// Groups mneme.kernel/1, and mneme.parallel/1: the host's threads for kernels.
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -75,7 +75,7 @@ const mneme_kernel_api* kernel_api() {
   return &api;
 }
 
-// Group mneme.parallel/1: the host's threads for a plugin's kernels.
+// Group mneme.parallel/1.
 
 namespace {
 

@@ -1,4 +1,4 @@
-// Group mneme.layer/1.
+// Group mneme.layer/1: context blocks, operations of the backbone's layer, auxiliary losses.
 #include <array>
 
 #include "host/base/error.hpp"
@@ -50,7 +50,7 @@ void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& li
     ContextBlock out = like;
     out.rows = piece->rows;
     out.block = piece;
-    ctx->gives_rows("rows of a context block", out.rows, Holds::kFinite);
+    ctx->check_output_rows("rows of a context block", out.rows, Holds::kFinite);
     if (like.position == PositionKind::kExplicit)
       out.distance = like.distance.narrow(1, from, piece->rows.count);
     if (like.bias.defined()) {
@@ -74,7 +74,7 @@ mneme_status emit_block(mneme_ctx* opaque, const mneme_block* given, mneme_error
     out.position = static_cast<PositionKind>(in.position_kind);
     out.bias = ctx->handles.get_optional(in.bias);
     out.distance = ctx->handles.get_optional(in.distance);
-    ctx->gives("bias of a context block", out.bias, Holds::kAbsent);
+    ctx->check_output("bias of a context block", out.bias, Holds::kAbsent);
     if (out.position == PositionKind::kExplicit && !out.distance.defined()) {
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       "block.distance is 0: MNEME_POSITION_EXPLICIT needs distances");
@@ -84,7 +84,7 @@ mneme_status emit_block(mneme_ctx* opaque, const mneme_block* given, mneme_error
       return;
     }
     out.rows = ctx->rows_in(normalised(in.rows, "block.rows"));
-    ctx->gives_rows("rows of a context block", out.rows, Holds::kFinite);
+    ctx->check_output_rows("rows of a context block", out.rows, Holds::kFinite);
     if (out.position == PositionKind::kExplicit)
       check_distance(out.distance, ctx->shared->lanes, out.rows.count);
     if (out.bias.defined()) {
@@ -109,7 +109,7 @@ mneme_status emit_token_bias(mneme_ctx* opaque, mneme_tensor handle, mneme_error
                     {ctx->shared->lanes, ctx->shared->stack->backbone().heads, ctx->shared->length,
                      ctx->shared->segment.offset + ctx->shared->length},
                     true);
-    ctx->gives("token bias", bias, Holds::kAbsent);
+    ctx->check_output("token bias", bias, Holds::kAbsent);
     at::Tensor& sum = ctx->context->token_bias;
     sum = sum.defined() ? sum + bias : bias;
   });
@@ -258,7 +258,7 @@ mneme_status release(mneme_ctx* opaque, const mneme_rows* given, mneme_error* er
                       "release takes layer-input rows (MNEME_ROWS_HIDDEN)");
     if (in.hidden == 0 && in.rows == 0) return;
     ctx->released->push_back(ctx->rows_in(in).detached());
-    ctx->gives_rows("released rows", ctx->released->back(), Holds::kInfinite);
+    ctx->check_output_rows("released rows", ctx->released->back(), Holds::kInfinite);
   });
 }
 
@@ -287,7 +287,7 @@ void accumulate(mneme_ctx* ctx, std::map<std::string, Accumulated>& into, const 
   if (!weight.defined()) weight = torch::ones({lanes}, value.options().requires_grad(false));
   const at::Tensor spread = weight.expand({lanes});
   const at::Tensor counted = at::where(spread > 0, value, torch::zeros({}, value.options()));
-  if (!is_metric) ctx->gives("auxiliary loss", counted, Holds::kFinite, name);
+  if (!is_metric) ctx->check_output("auxiliary loss", counted, Holds::kFinite, name);
   const at::Tensor sum = (spread * counted).sum();
   const at::Tensor total = weight.expand({lanes}).sum();
   Accumulated& entry = into[ctx->tier->name() + "." + name];

@@ -79,8 +79,8 @@ void* find_live(LiveKind kind, const void* handle) {
     }
   }
   throw CallError(MNEME_E_INVALID_ARGUMENT,
-                  str("the ", name, " is of no ", call, " that runs: it dies when its ", call,
-                      " returns, give the one that this ", call, " got"));
+                  str("the ", name, " belongs to no running ", call, ": it is valid until its ",
+                      call, " returns; pass the one that this ", call, " got"));
 }
 
 namespace {

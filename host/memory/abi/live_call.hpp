@@ -1,6 +1,6 @@
 // The opaque pointers that plugins hold during one call of theirs (mneme_ctx, mneme_setup). They
-// are numbers, not addresses: one that is NULL, stale or invented is recognised and never
-// dereferenced.
+// are numbers, not addresses: one that is NULL, of an earlier call or made up is recognised and
+// never dereferenced. Also errors at the ABI boundary, where no exception may pass.
 #pragma once
 
 #include <cstdint>

@@ -72,23 +72,16 @@ T normalised(const T* from, const char* what) {
 // A struct of the plugin that the host has to fill. Errors: CallError when it is null or its
 // struct_size is not set: nothing could be written into it.
 template <typename T>
-void check_room(const T* out, const char* what) {
+void check_fillable(const T* out, const char* what) {
   if (out == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
   check_struct_size(out->struct_size, sizeof(T), what);
 }
 
-// Writes as much of `value` as fits into the plugin's memory of `room` bytes.
+// Writes as much of `value` as fits into the plugin's memory of `size` bytes.
 template <typename T>
-void write_struct(T* out, T value, uint32_t room) {
-  value.struct_size = room;
-  std::memcpy(static_cast<void*>(out), &value, room < sizeof(T) ? room : sizeof(T));
+void write_struct(T* out, T value, uint32_t size) {
+  value.struct_size = size;
+  std::memcpy(static_cast<void*>(out), &value, size < sizeof(T) ? size : sizeof(T));
 }
-
-// A struct that a plugin fills, followed by zeroed bytes for the fields of newer plugins.
-template <typename T>
-struct Roomy {
-  T value = MNEME_INIT(T);
-  unsigned char room[sizeof(T) < 512 ? 512 - sizeof(T) : 8] = {};
-};
 
 }  // namespace mneme::memory

@@ -1,4 +1,4 @@
-// Group mneme.op/1.
+// Groups mneme.op/1 and mneme.tensor/1.
 
 #include <algorithm>
 #include <limits>
@@ -8,6 +8,7 @@
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/abi/normalise.hpp"
 #include "host/ops/op_table.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -111,10 +112,10 @@ at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at
 
 mneme_status info(mneme_ctx* opaque, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
-    check_room(out, "mneme_tensor_info");
+    check_fillable(out, "mneme_tensor_info");
     const at::Tensor& tensor = ctx->handles.get(t);
     mneme_tensor_info filled = MNEME_INIT(mneme_tensor_info);
-    filled.dtype = ops::dtype_code_of(tensor.scalar_type());
+    filled.dtype = tensor::dtype_code_of(tensor.scalar_type());
     filled.device_type = tensor.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
     filled.rank = static_cast<uint32_t>(tensor.dim());
     if (filled.rank > MNEME_MAX_RANK)

@@ -95,7 +95,7 @@ mneme_status slot_set(mneme_ctx* opaque, mneme_slot id, mneme_tensor handle, mne
     at::Tensor& slot = scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1];
     const at::Tensor& value = ctx->handles.get(handle);
     check_slot_value(decl, slot, value, ctx->shared->lanes);
-    ctx->gives("slot", value, Holds::kInfinite, decl.name);
+    ctx->check_output("slot", value, Holds::kInfinite, decl.name);
     slot = value;
   });
 }
@@ -163,7 +163,7 @@ mneme_status queue_blocks(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, ui
 
 mneme_status queue_rows(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
-    check_room(out, "mneme_rows");
+    check_fillable(out, "mneme_rows");
     const RowsQueue& queue = queue_of(ctx, id);
     ctx->looked_at[id] = queue.size();
     write_struct(out, ctx->rows_out(queue.rows()), out->struct_size);
@@ -235,7 +235,7 @@ mneme_status queue_append(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
     RowsQueue& queue = queue_of(ctx, id);
     Rows rows = ctx->rows_in(normalised(given, "mneme_rows"));
     check_kind(ctx, id, rows);
-    ctx->gives_rows("queue", rows, Holds::kInfinite, ctx->instance->queues[id - 1].name);
+    ctx->check_output_rows("queue", rows, Holds::kInfinite, ctx->instance->queues[id - 1].name);
     auto block = std::make_shared<RowsBlock>();
     const int64_t from = rows.kind == RowsKind::kHidden ? first_row_of_x(ctx, rows.hidden) : -1;
     Projection projection;
@@ -256,7 +256,7 @@ mneme_status queue_pop_oldest(mneme_ctx* opaque, mneme_queue id, int64_t n, mnem
     if (out == nullptr) {
       queue_of(ctx, id).drop_oldest(n);
     } else {
-      check_room(out, "mneme_rows");
+      check_fillable(out, "mneme_rows");
       write_struct(out, ctx->rows_out(queue_of(ctx, id).pop_oldest(n)), out->struct_size);
     }
   });
@@ -298,7 +298,7 @@ mneme_status queue_assign(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
     RowsQueue& queue = queue_of(ctx, id);
     Rows rows = ctx->rows_in(normalised(given, "mneme_rows"));
     check_kind(ctx, id, rows);
-    ctx->gives_rows("queue", rows, Holds::kInfinite, ctx->instance->queues[id - 1].name);
+    ctx->check_output_rows("queue", rows, Holds::kInfinite, ctx->instance->queues[id - 1].name);
     const int64_t fresh = rows.count - carried;
     if (carried > queue.size() || (carried >= 0 && (fresh < 0 || fresh > ctx->shared->length))) {
       throw CallError(

@@ -1,4 +1,5 @@
-// Stages 2 and 7: which rows a tier absorbs.
+// Stages 2 and 7 (absorb): which rows a tier absorbs, and the delivery of rows that the tier before
+// it released.
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -61,8 +62,8 @@ void SegmentRun::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, co
                               const LocalAttention* local, LayerServices& services,
                               bool is_own_segment) {
   call(i, Hook::kAbsorb, layer, &services, x, [&](const mneme_plugin& table, void* self) {
-    takes(rows.hidden);
-    if (local != nullptr) takes(local->z);
+    check_input(rows.hidden);
+    if (local != nullptr) check_input(local->z);
     const mneme_rows given = ctx.rows_out(rows);
     mneme_absorb in = MNEME_INIT(mneme_absorb);
     in.segment = &seen_segment;

@@ -1,5 +1,5 @@
 // Before the first layer: masks, the segment's copy of the state, the mneme_segment struct for
-// hooks, and stage 1 (begin).
+// hooks, and stage 1 (begin). Then the steps of open segments.
 
 #include <algorithm>
 #include <stdexcept>
@@ -7,7 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/memory/abi/normalise.hpp"
 #include "host/memory/segment/segment_impl.hpp"
-#include "host/ops/op_table.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -71,7 +71,7 @@ void SegmentRun::Impl::find_feeders() {
   }
 }
 
-void SegmentRun::Impl::share() {
+void SegmentRun::Impl::fill_shared() {
   shared.stack = &stack;
   shared.seed = stack.backbone().seed;
   shared.index = state.segments_;
@@ -84,7 +84,7 @@ void SegmentRun::Impl::share() {
   ctx.shared = &shared;
 }
 
-void SegmentRun::Impl::describe() {
+void SegmentRun::Impl::fill_segment() {
   const BackboneInfo& backbone = stack.backbone();
   const bool training = state.phase_ == Phase::kTraining;
   mneme_segment& segment = shared.segment;
@@ -98,7 +98,7 @@ void SegmentRun::Impl::describe() {
   segment.length = input.length;
   segment.previous_length = state.previous_length_;
   segment.layers = backbone.layers;
-  segment.compute_dtype = ops::dtype_code_of(backbone.compute_dtype);
+  segment.compute_dtype = tensor::dtype_code_of(backbone.compute_dtype);
   segment.device_type = backbone.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
 }
 
@@ -122,8 +122,8 @@ void SegmentRun::Impl::begin_hooks() {
 
 void SegmentRun::Impl::begin(std::size_t i) {
   call(i, Hook::kBegin, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
-    Roomy<mneme_riders> room;
-    mneme_riders& out = room.value;
+    plugin::PluginFilled<mneme_riders> filled;
+    mneme_riders& out = filled.value;
     const mneme_status status = hook_status(table.begin, self, &seen_segment, &out);
     if (status != MNEME_OK) return status;
     return guard(&error, [&] {
@@ -135,7 +135,7 @@ void SegmentRun::Impl::begin(std::size_t i) {
       rows.hidden = out.rows;
       rows.valid = out.valid;
       const Rows checked = ctx.rows_in(rows);
-      ctx.gives("riders", checked.hidden);
+      ctx.check_output("riders", checked.hidden);
       riders = {checked.hidden, checked.valid, checked.count};
       rider_tier = static_cast<int64_t>(i);
       check_context_rows(i, 0);

@@ -1,4 +1,7 @@
-// Stage 3 (context): the rows that a layer's tokens attend to besides themselves.
+// Stage 3 (context): the rows that a layer's tokens attend to besides themselves; and stage 5
+// (ride): the attention of riders.
+#include <iterator>
+#include <numeric>
 
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
@@ -16,6 +19,12 @@ void SegmentRun::Impl::check_context_rows(std::size_t i, int64_t rows) const {
                       own_riders > 0 ? str(", ", own_riders, " of them riders") : "",
                       ", but traits.context_rows declares at most ", declared,
                       ": windows, memory estimates and reports rely on it"));
+}
+
+int64_t LayerContext::rows() const {
+  return std::accumulate(
+      blocks.begin(), blocks.end(), int64_t{0},
+      [](int64_t sum, const ContextBlock& block) { return sum + block.rows.count; });
 }
 
 LayerContext SegmentRun::context(int64_t layer, const at::Tensor& x, LayerServices& services) {
@@ -54,8 +63,6 @@ void SegmentRun::token_projection(int64_t layer, const at::Tensor& k, const at::
     impl_->shared.token_projections[layer] = {k, v, impl_->shared.weights_version};
 }
 
-// Stage 5 (ride): attention of the riders.
-
 // [B,M+T]: riders, then tokens; undefined = all.
 at::Tensor SegmentRun::Impl::rider_validity(at::Device device) const {
   if (!riders.valid.defined() && !shared.valid.defined()) return {};
@@ -81,7 +88,7 @@ at::Tensor SegmentRun::ride(int64_t layer, const at::Tensor& hidden, const at::T
         .hint = str("remove the tier's key `layers` (--unset memory.tier.", i, ".layers)")});
   }
   impl.call(i, Hook::kRide, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
-    impl.takes(hidden, q_riders, k, v);
+    impl.check_input(hidden, q_riders, k, v);
     mneme_ride in = MNEME_INIT(mneme_ride);
     in.segment = &impl.seen_segment;
     in.layer = layer;
@@ -98,72 +105,13 @@ at::Tensor SegmentRun::ride(int64_t layer, const at::Tensor& hidden, const at::T
     return guard(&impl.error, [&] {
       if (out == 0 && is_last) return;
       result = impl.ctx.handles.get(out);
-      impl.ctx.gives("result", result);
+      impl.ctx.check_output("result", result);
       if (result.sizes() != q_riders.sizes())
         throw CallError(MNEME_E_SHAPE, str("ride: expected ", list_text(q_riders.sizes().vec()),
                                            ", got ", list_text(result.sizes().vec())));
     });
   });
   return result;
-}
-
-namespace {
-
-// [B,H,T] -> [B,T,H,1]
-at::Tensor over_heads(const at::Tensor& per_query) {
-  return per_query.transpose(1, 2).unsqueeze(-1);
-}
-
-// Softmax over {local, extra keys of every result}: weights exp(lse_i - max) / sum. -inf has weight
-// and gradient exactly 0.
-at::Tensor join_by_lse(const at::Tensor& local, const at::Tensor& local_lse,
-                       const std::vector<const ReadResult*>& results) {
-  std::vector<at::Tensor> lses = {local_lse};
-  std::vector<at::Tensor> values = {local};
-  for (const ReadResult* result : results) {
-    lses.push_back(result->lse.to(local_lse.scalar_type()));
-    values.push_back(result->out.to(local.scalar_type()));
-  }
-  const at::Tensor all = at::stack(lses);
-  at::Tensor largest = all.detach().amax(0);
-  largest = at::where(largest.isinf(), torch::zeros_like(largest), largest);
-  const at::Tensor weights = (all - largest).exp();
-  const at::Tensor total = weights.sum(0);
-  const at::Tensor normed = weights / at::where(total == 0, torch::ones_like(total), total);
-  at::Tensor out;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const at::Tensor absent = over_heads(lses[i].isneginf());
-    const at::Tensor value = values[i].masked_fill(absent, 0);  // a value with weight 0 may be NaN
-    const at::Tensor term =
-        over_heads(normed[static_cast<int64_t>(i)]).to(local.scalar_type()) * value;
-    out = out.defined() ? out + term : term;
-  }
-  return out;
-}
-
-}  // namespace
-
-at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
-                       const std::vector<ReadResult>& results) {
-  std::vector<const ReadResult*> joint;
-  for (const ReadResult& result : results) {
-    if (result.merge == MNEME_MERGE_LSE) joint.push_back(&result);
-  }
-  at::Tensor out = joint.empty() ? local : join_by_lse(local, lse, joint);
-  const auto type = local.scalar_type();
-  for (const ReadResult& result : results) {
-    if (result.merge == MNEME_MERGE_LSE) continue;
-    at::Tensor value = result.out.to(type);
-    if (result.merge == MNEME_MERGE_GATE) {
-      const at::Tensor gate = result.gate.to(type);
-      value = at::where(gate == 0, torch::zeros({}, value.options()),
-                        value);  // a value with weight 0 may be NaN
-      out = gate * value + (1 - gate) * out;
-    } else {
-      out = result.merge == MNEME_MERGE_REPLACE ? value.expand_as(local) : out + value;
-    }
-  }
-  return out;
 }
 
 }  // namespace mneme::memory

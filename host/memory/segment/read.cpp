@@ -87,20 +87,20 @@ ReadResult SegmentRun::Impl::checked(const mneme_read& out, uint32_t site) const
   result.out = checked_out(out, full);
   if (out.merge == MNEME_MERGE_GATE) result.gate = checked_gate(out, full);
   if (out.merge == MNEME_MERGE_LSE) result.lse = checked_lse(out);
-  if (input.watch != nullptr) show(result);
+  if (input.watch != nullptr) check_finite(result);
   return result;
 }
 
-// Values with weight 0 may be NaN (merge.cpp).
-void SegmentRun::Impl::show(const ReadResult& result) const {
+// A value with weight 0 may be NaN: merge_reads() leaves it out.
+void SegmentRun::Impl::check_finite(const ReadResult& result) const {
   at::Tensor out = result.out;
-  ctx.gives("gate", result.gate);
-  ctx.gives("lse", result.lse, Holds::kAbsent);
+  ctx.check_output("gate", result.gate);
+  ctx.check_output("lse", result.lse, Holds::kAbsent);
   if (result.gate.defined())
     out = at::where(result.gate == 0, torch::zeros({}, out.options()), out);
   if (result.lse.defined())
     out = out.masked_fill(result.lse.isneginf().transpose(1, 2).unsqueeze(-1), 0);
-  ctx.gives("result", out);
+  ctx.check_output("result", out);
 }
 
 void SegmentRun::Impl::note_read_rows(std::size_t i) {
@@ -129,7 +129,7 @@ ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
                                   LayerServices& services) {
   ReadResult result;
   call(i, Hook::kRead, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
-    takes(layer_input, local.z, projected);
+    check_input(layer_input, local.z, projected);
     mneme_queries in = MNEME_INIT(mneme_queries);
     in.segment = &seen_segment;
     in.layer = layer;
@@ -143,8 +143,8 @@ ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
     if (wants(MNEME_WANT_READ_PROJECTED) && site == MNEME_SITE_OUT)
       in.projected = ctx.handles.borrow(projected);
     if (wants(MNEME_WANT_READ_X)) in.x = ctx.handles.borrow(layer_input);
-    Roomy<mneme_read> room;
-    mneme_read& out = room.value;
+    plugin::PluginFilled<mneme_read> filled;
+    mneme_read& out = filled.value;
     const mneme_status status = hook_status(table.read, self, &in, &out);
     if (status != MNEME_OK) return status;
     return guard(&error, [&] {
@@ -168,6 +168,65 @@ std::vector<ReadResult> SegmentRun::Impl::read_all(int64_t layer, uint32_t site,
     if (result.merge != MNEME_MERGE_NONE) results.push_back(std::move(result));
   }
   return results;
+}
+
+namespace {
+
+// [B,H,T] -> [B,T,H,1]
+at::Tensor over_heads(const at::Tensor& per_query) {
+  return per_query.transpose(1, 2).unsqueeze(-1);
+}
+
+// Softmax over {local, extra keys of every result}: weights exp(lse_i - max) / sum. -inf has weight
+// and gradient exactly 0.
+at::Tensor join_by_lse(const at::Tensor& local, const at::Tensor& local_lse,
+                       const std::vector<const ReadResult*>& results) {
+  std::vector<at::Tensor> lses = {local_lse};
+  std::vector<at::Tensor> values = {local};
+  for (const ReadResult* result : results) {
+    lses.push_back(result->lse.to(local_lse.scalar_type()));
+    values.push_back(result->out.to(local.scalar_type()));
+  }
+  const at::Tensor all = at::stack(lses);
+  at::Tensor largest = all.detach().amax(0);
+  largest = at::where(largest.isinf(), torch::zeros_like(largest), largest);
+  const at::Tensor weights = (all - largest).exp();
+  const at::Tensor total = weights.sum(0);
+  const at::Tensor normed = weights / at::where(total == 0, torch::ones_like(total), total);
+  at::Tensor out;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const at::Tensor absent = over_heads(lses[i].isneginf());
+    const at::Tensor value = values[i].masked_fill(absent, 0);  // a value with weight 0 may be NaN
+    const at::Tensor term =
+        over_heads(normed[static_cast<int64_t>(i)]).to(local.scalar_type()) * value;
+    out = out.defined() ? out + term : term;
+  }
+  return out;
+}
+
+}  // namespace
+
+at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
+                       const std::vector<ReadResult>& results) {
+  std::vector<const ReadResult*> joint;
+  for (const ReadResult& result : results) {
+    if (result.merge == MNEME_MERGE_LSE) joint.push_back(&result);
+  }
+  at::Tensor out = joint.empty() ? local : join_by_lse(local, lse, joint);
+  const auto type = local.scalar_type();
+  for (const ReadResult& result : results) {
+    if (result.merge == MNEME_MERGE_LSE) continue;
+    at::Tensor value = result.out.to(type);
+    if (result.merge == MNEME_MERGE_GATE) {
+      const at::Tensor gate = result.gate.to(type);
+      value = at::where(gate == 0, torch::zeros({}, value.options()),
+                        value);  // a value with weight 0 may be NaN
+      out = gate * value + (1 - gate) * out;
+    } else {
+      out = result.merge == MNEME_MERGE_REPLACE ? value.expand_as(local) : out + value;
+    }
+  }
+  return out;
 }
 
 at::Tensor SegmentRun::read_heads(int64_t layer, const LocalAttention& local,

@@ -1,5 +1,4 @@
-// The implementation of SegmentRun. The files of this folder hold one stage of a segment each
-// (docs/design.md, "Layer contract").
+// The private part of SegmentRun, shared by the files of this folder (segment_run.hpp lists them).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +11,9 @@
 
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/abi/live_call.hpp"
+#include "host/memory/segment/segment_run.hpp"
 #include "host/memory/stack.hpp"
+#include "host/memory/state/stack_state.hpp"
 #include "host/plugin/host_object.hpp"
 
 namespace mneme::memory {
@@ -47,6 +48,7 @@ struct ColumnRange {
   int64_t rows = 0;
 };
 
+// Hooks work on copies of the tiers' states (`work`), which commit() moves into the run's state.
 struct SegmentRun::Impl {
   Stack& stack;
   StackState& state;
@@ -79,8 +81,8 @@ struct SegmentRun::Impl {
   void make_masks();
   void copy_state();
   void find_feeders();
-  void share();
-  void describe();
+  void fill_shared();
+  void fill_segment();
   void check_longest() const;
   void begin_hooks();
   void begin(std::size_t i);
@@ -117,8 +119,8 @@ struct SegmentRun::Impl {
   void check_untouched() const;
   // Passes tensors that a hook is given to the FiniteWatch, if there is one.
   template <typename... Tensors>
-  void takes(const Tensors&... tensors) const {
-    if (input.watch != nullptr) (input.watch->takes(tensors), ...);
+  void check_input(const Tensors&... tensors) const {
+    if (input.watch != nullptr) (input.watch->check_input(tensors), ...);
   }
   // Errors: CallError when tier i, which gives `rows` rows in a layer and its riders, declared
   // fewer.
@@ -144,7 +146,7 @@ struct SegmentRun::Impl {
                                    const at::Tensor& projected, LayerServices& services);
   // The result of a read hook, checked and in the shape of the local result. Errors: CallError.
   ReadResult checked(const mneme_read& out, uint32_t site) const;
-  void show(const ReadResult& result) const;
+  void check_finite(const ReadResult& result) const;
   at::Tensor checked_out(const mneme_read& out, const std::vector<int64_t>& full) const;
   std::string other_site(const at::Tensor& result, bool is_heads) const;
   at::Tensor checked_gate(const mneme_read& out, const std::vector<int64_t>& full) const;

@@ -1,13 +1,14 @@
-// One segment of one run: how a hook is called, what the backbone may ask, and commit.
+// How a hook of a segment is called and its inputs are protected; and what the backbone may ask
+// about the tiers of a layer.
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
+
 void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,
                              const at::Tensor& x, std::vector<Rows>& released) {
   ctx.tier = &tier(i);
@@ -21,7 +22,7 @@ void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServi
   ctx.count_arrays.clear();
   ctx.released = hook == Hook::kAbsorb || hook == Hook::kRide ? &released : nullptr;
   ctx.looked_at.clear();
-  takes(x);
+  check_input(x);
   seen_lanes.tokens = tokens;
   seen_lanes.valid_count = valid_count;
   seen_lanes.reset = state.reset_;
@@ -84,8 +85,8 @@ SegmentRun::SegmentRun(Stack& stack, StackState& state, const SegmentInput& inpu
   impl_->make_masks();
   impl_->copy_state();
   impl_->find_feeders();
-  impl_->share();
-  impl_->describe();
+  impl_->fill_shared();
+  impl_->fill_segment();
   impl_->is_closed = !input.is_open;
   impl_->check_longest();
   impl_->begin_hooks();
@@ -132,25 +133,6 @@ bool SegmentRun::wants_lse(int64_t layer) const {
     return instance.wants(MNEME_WANT_ABSORB_LSE | MNEME_WANT_READ_LSE) ||
            (instance.traits().sites & MNEME_SITE_HEADS) != 0;
   });
-}
-
-void SegmentRun::commit() {
-  if (!impl_->is_closed) throw std::logic_error("an open segment is committed before its close");
-  StackState& state = impl_->state;
-  const bool cut = ++state.graph_segments_ >= impl_->stack.backbone().bptt_segments ||
-                   !at::GradMode::is_enabled();
-  for (std::size_t i = 0; i < impl_->work.size(); ++i) {
-    impl_->work[i].detach(cut);
-    impl_->work[i].clear_segment_slots();
-    *state.tiers_[i] = std::move(impl_->work[i]);
-  }
-  impl_->work.clear();
-  if (cut) state.graph_segments_ = 0;
-  for (std::size_t b = 0; b < state.tokens_.size(); ++b)
-    state.tokens_[b] = impl_->tokens[b] + impl_->valid_count[b];
-  ++state.segments_;
-  state.previous_length_ = impl_->input.length;
-  state.reset_.assign(state.reset_.size(), 0);
 }
 
 }  // namespace mneme::memory

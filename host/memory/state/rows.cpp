@@ -24,14 +24,12 @@ at::Tensor all_valid(const Rows& rows) {
 
 // Concatenates one field of all pieces; `fill` stands in for a piece that lacks the field when
 // another has it.
-template <typename Get, typename Fill>
-at::Tensor cat_field(const std::vector<Rows>& pieces, Get get, Fill fill) {
-  const bool any =
-      std::any_of(pieces.begin(), pieces.end(), [&](const Rows& p) { return get(p).defined(); });
-  if (!any) return {};
+template <typename Fill>
+at::Tensor cat_field(const std::vector<Rows>& pieces, at::Tensor Rows::*field, Fill fill) {
+  const auto has_field = [&](const Rows& piece) { return (piece.*field).defined(); };
+  if (std::ranges::none_of(pieces, has_field)) return {};
   std::vector<at::Tensor> parts;
-  parts.reserve(pieces.size());
-  for (const Rows& piece : pieces) parts.push_back(get(piece).defined() ? get(piece) : fill(piece));
+  for (const Rows& piece : pieces) parts.push_back(has_field(piece) ? piece.*field : fill(piece));
   return at::cat(parts, 1);
 }
 
@@ -71,27 +69,22 @@ Rows Rows::slice(int64_t from, int64_t n) const {
   Rows out;
   out.kind = kind;
   out.count = n;
-  out.hidden = slice_rows(hidden, from, n);
-  out.k = slice_rows(k, from, n);
-  out.v = slice_rows(v, from, n);
-  out.valid = slice_rows(valid, from, n);
-  out.position = slice_rows(position, from, n);
-  out.mass = slice_rows(mass, from, n);
+  for (const auto t : kRowTensors) out.*t = slice_rows(this->*t, from, n);
   if (out.valid.defined()) out.counts = count_valid(out.valid);
   return out;
 }
 
 Rows Rows::detached() const {
   Rows out = *this;
-  for (at::Tensor* t : {&out.hidden, &out.k, &out.v, &out.position, &out.mass}) {
-    if (t->defined()) *t = t->detach();
+  for (const auto t : kRowTensors) {
+    if ((out.*t).defined()) out.*t = (out.*t).detach();
   }
   return out;
 }
 
 int64_t Rows::bytes() const {
   int64_t total = 0;
-  for (const at::Tensor* t : {&hidden, &k, &v, &valid, &position, &mass}) total += tensor_bytes(*t);
+  for (const auto t : kRowTensors) total += tensor_bytes(this->*t);
   return total;
 }
 
@@ -106,25 +99,19 @@ Rows concatenate(const std::vector<Rows>& pieces) {
   }
   const auto none = [](const Rows&) -> at::Tensor { return {}; };
   if (out.kind == RowsKind::kKeyValue) {
-    out.k = cat_field(
-        pieces, [](const Rows& p) { return p.k; }, none);
-    out.v = cat_field(
-        pieces, [](const Rows& p) { return p.v; }, none);
+    out.k = cat_field(pieces, &Rows::k, none);
+    out.v = cat_field(pieces, &Rows::v, none);
   } else {
-    out.hidden = cat_field(
-        pieces, [](const Rows& p) { return p.hidden; }, none);
+    out.hidden = cat_field(pieces, &Rows::hidden, none);
   }
-  out.valid = cat_field(
-      pieces, [](const Rows& p) { return p.valid; }, all_valid);
+  out.valid = cat_field(pieces, &Rows::valid, all_valid);
   const auto zeros = [](at::ScalarType type) {
     return [type](const Rows& p) {
       return torch::zeros({lanes_of(p), p.count}, p.main().options().dtype(type));
     };
   };
-  out.position = cat_field(
-      pieces, [](const Rows& p) { return p.position; }, zeros(at::kLong));
-  out.mass = cat_field(
-      pieces, [](const Rows& p) { return p.mass; }, zeros(at::kFloat));
+  out.position = cat_field(pieces, &Rows::position, zeros(at::kLong));
+  out.mass = cat_field(pieces, &Rows::mass, zeros(at::kFloat));
   if (out.valid.defined()) {
     out.counts.assign(static_cast<std::size_t>(lanes_of(pieces.front())), 0);
     for (const Rows& piece : pieces) {
@@ -229,10 +216,7 @@ void RowsQueue::select(const std::vector<int64_t>& lanes) {
     auto next = std::make_shared<RowsBlock>();
     next->rows = block->rows;
     Rows& rows = next->rows;
-    for (at::Tensor* t :
-         {&rows.hidden, &rows.k, &rows.v, &rows.valid, &rows.position, &rows.mass}) {
-      *t = pick(*t);
-    }
+    for (const auto t : kRowTensors) rows.*t = pick(rows.*t);
     if (!rows.counts.empty()) {
       std::vector<int64_t> counts;
       for (const int64_t lane : lanes)

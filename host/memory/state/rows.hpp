@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -36,6 +37,9 @@ struct Rows {
   // The tensor that has the rows: hidden, or k.
   const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
 };
+
+inline constexpr std::array kRowTensors = {&Rows::hidden, &Rows::k,        &Rows::v,
+                                           &Rows::valid,  &Rows::position, &Rows::mass};
 
 // Valid rows of each lane, [B,m] bool -> [B] on the CPU; on CUDA it waits for the device.
 std::vector<int64_t> count_valid(const at::Tensor& valid);

@@ -1,3 +1,4 @@
+// Group mneme.state/1 in `create`: declarations of parameters, slots and queues.
 #include <algorithm>
 #include <cctype>
 
@@ -159,7 +160,7 @@ mneme_status add_queue(mneme_setup* opaque, const mneme_queue_decl* given, mneme
     if (in.start_rows < 0 || in.capacity < -1)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("queue \"", in.name,
-                          "\": start_rows may not be negative, nor capacity, but for -1, no rows"));
+                          "\": start_rows must be at least 0, and capacity at least -1 (no rows)"));
     QueueDecl decl;
     decl.name = in.name;
     decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;

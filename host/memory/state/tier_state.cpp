@@ -1,8 +1,8 @@
+// A tier's state while a run goes on: start values, resets, detaching, selection of lanes.
 #include "host/memory/state/tier_state.hpp"
 
 #include <algorithm>
 
-#include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -40,23 +40,32 @@ Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const Backbo
   return rows;
 }
 
+template <typename F>
+void TierState::for_each_slot(F f) {
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
+    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
+      const SlotDecl& decl = instance_->slots[s];
+      if (decl.is_model_scope == is_model) f(decl, scope.slots[s], index);
+    }
+  });
+}
+
 TierState::TierState(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone)
     : tier_(&tier),
       instance_(&tier.instance(phase)),
       lanes_(lanes),
       backbone_(backbone),
       layers_(tier.served().size()) {
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t) {
     scope.slots.resize(instance_->slots.size());
     scope.queues.resize(instance_->queues.size());
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      if (instance_->slots[s].is_model_scope == is_model)
-        scope.slots[s] = start_value(instance_->slots[s], index);
-    }
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       if (instance_->queues[q].is_model_scope == is_model)
         fill_queue_start(scope, static_cast<int64_t>(q));
     }
+  });
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t index) {
+    value = start_value(decl, index);
   });
 }
 
@@ -99,25 +108,21 @@ void TierState::make_room_for_start(RowsQueue& queue, const QueueDecl& decl) con
 void TierState::reset(const std::vector<uint8_t>& reset) {
   const bool all = std::all_of(reset.begin(), reset.end(), [](uint8_t r) { return r != 0; });
   const at::Tensor mask = all ? at::Tensor() : bool_tensor(reset, backbone_.device);
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
-      if (decl.is_model_scope != is_model || !decl.has_lanes()) continue;
-      at::Tensor start = start_value(decl, index);
-      if (all) {
-        scope.slots[s] = start;
-        continue;
-      }
-      at::Tensor& value = scope.slots[s];
-      if (start.sizes() !=
-          value.sizes()) {  // MNEME_ANY extents: fill the present extents with the start value
-        start =
-            torch::full_like(value, decl.start == MNEME_START_CONSTANT ? decl.start_value : 0.0);
-      }
-      std::vector<int64_t> shape(static_cast<std::size_t>(value.dim()), 1);
-      shape[0] = lanes_;
-      value = torch::where(mask.to(value.device()).view(shape), start, value);
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t index) {
+    if (!decl.has_lanes()) return;
+    at::Tensor start = start_value(decl, index);
+    if (all) {
+      value = start;
+      return;
     }
+    // MNEME_ANY extents: the present extents are filled with the start value.
+    if (start.sizes() != value.sizes())
+      start = torch::full_like(value, decl.start == MNEME_START_CONSTANT ? decl.start_value : 0.0);
+    std::vector<int64_t> shape(static_cast<std::size_t>(value.dim()), 1);
+    shape[0] = lanes_;
+    value = torch::where(mask.to(value.device()).view(shape), start, value);
+  });
+  for_each_scope([&](ScopeState& scope, bool is_model, int64_t) {
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       const QueueDecl& decl = instance_->queues[q];
       if (decl.is_model_scope != is_model) continue;
@@ -130,34 +135,24 @@ void TierState::reset(const std::vector<uint8_t>& reset) {
 }
 
 void TierState::clear_segment_slots() {
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
-      if (decl.is_segment_lifetime && decl.is_model_scope == is_model)
-        scope.slots[s] = start_value(decl, index);
-    }
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t index) {
+    if (decl.is_segment_lifetime) value = start_value(decl, index);
   });
 }
 
 void TierState::detach(bool cut_through) {
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t) {
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
-      if (decl.is_model_scope != is_model || (decl.is_through && !cut_through)) continue;
-      scope.slots[s] = scope.slots[s].detach();
-    }
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t) {
+    if (!decl.is_through || cut_through) value = value.detach();
   });
 }
 
 void TierState::select(const std::vector<int64_t>& lanes) {
   const at::Tensor index = torch::tensor(lanes, at::kLong).to(backbone_.device);
   lanes_ = static_cast<int64_t>(lanes.size());
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t) {
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
-      if (decl.is_model_scope == is_model && decl.has_lanes())
-        scope.slots[s] = scope.slots[s].index_select(0, index.to(scope.slots[s].device()));
-    }
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t) {
+    if (decl.has_lanes()) value = value.index_select(0, index.to(value.device()));
+  });
+  for_each_scope([&](ScopeState& scope, bool, int64_t) {
     for (RowsQueue& queue : scope.queues) queue.select(lanes);
     scope.waiting.select(lanes);
   });
@@ -187,74 +182,6 @@ int64_t TierState::cached_projection_bytes() const {
     for (const RowsQueue& queue : scope.queues) count(queue);
   });
   return total;
-}
-
-// The keys and values that a tier's blocks keep in evaluation, to and from named tensors.
-
-namespace {
-
-std::string projection_name(const std::string& queue, std::size_t block, int64_t layer,
-                            const char* part) {
-  return str(queue, ".", block, ".projection.", layer, ".", part);
-}
-
-void check_projection(const std::string& name, const at::Tensor& saved, const RowsBlock& block,
-                      const BackboneInfo& backbone) {
-  const std::vector<int64_t> expected = {block.rows.main().size(0), block.rows.count,
-                                         backbone.heads, backbone.head_width};
-  if (saved.defined() && saved.sizes() == at::IntArrayRef(expected)) return;
-  throw_usage(ErrorText{.where = name,
-                        .failed = "the saved keys and values do not fit their rows",
-                        .expected = list_text(expected),
-                        .got = saved.defined() ? list_text(saved.sizes().vec()) : "nothing",
-                        .hint = "the file is damaged: begin a new one"});
-}
-
-}  // namespace
-
-template <typename F>
-void TierState::for_each_queue(const std::string& prefix, F f) const {
-  for_each_scope([&](const ScopeState& scope, bool is_model, int64_t index) {
-    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
-      const QueueDecl& decl = instance_->queues[q];
-      if (decl.is_model_scope == is_model)
-        f(str(scope_name(prefix, is_model, index), ".", decl.name), scope.queues[q]);
-    }
-  });
-}
-
-void TierState::save_projections(const std::string& prefix, uint64_t weights_version,
-                                 std::vector<std::pair<std::string, at::Tensor>>& out) const {
-  for_each_queue(prefix, [&](const std::string& name, const RowsQueue& queue) {
-    for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
-      for (const auto& [layer, projection] : queue.blocks()[i]->projections) {
-        if (projection.weights_version != weights_version) continue;
-        out.emplace_back(projection_name(name, i, layer, "k"), projection.k);
-        out.emplace_back(projection_name(name, i, layer, "v"), projection.v);
-      }
-    }
-  });
-}
-
-void TierState::restore_projections(
-    const std::string& prefix, uint64_t weights_version,
-    const std::function<at::Tensor(const std::string&)>& find) const {
-  for_each_queue(prefix, [&](const std::string& name, const RowsQueue& queue) {
-    for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
-      const RowsBlock& block = *queue.blocks()[i];
-      for (int64_t layer = 0; layer < backbone_.layers; ++layer) {
-        const std::string k_name = projection_name(name, i, layer, "k");
-        const at::Tensor k = find(k_name);
-        if (!k.defined()) continue;
-        const std::string v_name = projection_name(name, i, layer, "v");
-        const at::Tensor v = find(v_name);
-        check_projection(k_name, k, block, backbone_);
-        check_projection(v_name, v, block, backbone_);
-        block.projections[layer] = {k.to(backbone_.device), v.to(backbone_.device),
-                                    weights_version};
-      }
-    }
-  });
 }
 
 }  // namespace mneme::memory

@@ -1,4 +1,4 @@
-// State of one tier in one run.
+// The state of one tier in one run: slots and queues, and the rows that wait to be absorbed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/memory/state/rows.hpp"
+#include "host/memory/state/stack_state.hpp"
 #include "host/memory/tier.hpp"
 #include "mneme/plugin.h"
 
@@ -25,6 +26,9 @@ struct ScopeState {
 
 // Rows of zeros for `lanes` lanes, as a queue keeps them: its kind, attributes and dtypes.
 Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const BackboneInfo& backbone);
+
+// The saved tensor of this name; undefined when there is none.
+using FindTensor = std::function<at::Tensor(const std::string& name)>;
 
 class TierState {
  public:
@@ -55,10 +59,11 @@ class TierState {
   // Names as in checkpoints: "<scope>.<slot>" and "<scope>.<queue>.<block>.<field>", scope = layer
   // number or "model".
   void save(const std::string& prefix, std::vector<std::pair<std::string, at::Tensor>>& out) const;
-  // Takes what save() gave; `find` returns an undefined tensor for a missing name. Errors:
-  // Error(kUsage).
-  void restore(const std::string& prefix,
-               const std::function<at::Tensor(const std::string&)>& find);
+  // Takes what fits from a saved state of this tier, or of one of the same name in another memory;
+  // the rest stays unchanged, and `report` lists both. `revisions`: of the saved slots and queues
+  // by name. Errors: Error(kUsage) for rows that do not agree among themselves.
+  void restore(const std::string& prefix, const std::map<std::string, std::string>& revisions,
+               const FindTensor& find, StateCarry& report);
   // Keys and values that the queues' blocks keep, made under these weights:
   // "<scope>.<queue>.<block>.projection.<layer>.k" and ".v".
   void save_projections(const std::string& prefix, uint64_t weights_version,
@@ -66,11 +71,7 @@ class TierState {
   // Gives them back to the same blocks, as made under these weights. Errors: Error(kUsage) for
   // shapes that are not the blocks'.
   void restore_projections(const std::string& prefix, uint64_t weights_version,
-                           const std::function<at::Tensor(const std::string&)>& find) const;
-  // Takes what fits from a saved state of the same tier (Stack::carry); the rest stays unchanged.
-  // `revisions`: of the saved slots and queues by name.
-  void carry(const std::string& prefix, const std::map<std::string, std::string>& revisions,
-             const std::function<at::Tensor(const std::string&)>& find, StateCarry& report);
+                           const FindTensor& find) const;
 
  private:
   at::Tensor start_value(const SlotDecl& decl, int64_t served_index) const;
@@ -82,14 +83,27 @@ class TierState {
   // f(name, queue) for the queues of all scopes that may keep projections.
   template <typename F>
   void for_each_queue(const std::string& prefix, F f) const;
-  void carry_queue(const std::string& name, const QueueDecl& decl,
-                   const std::map<std::string, std::string>& revisions,
-                   const std::function<at::Tensor(const std::string&)>& find, RowsQueue& queue,
-                   StateCarry& report) const;
+  // f(declaration, value, served layer or -1) for the slots of all scopes.
   template <typename F>
-  void for_each_scope(F f);
+  void for_each_slot(F f);
+  // `misfit`: a reason found already not to take the saved queue; "" = none.
+  void restore_queue(const std::string& name, const QueueDecl& decl, std::string misfit,
+                     const FindTensor& find, RowsQueue& queue, StateCarry& report) const;
+  // f(scope, is it the model's, served layer or -1), for the model and each served layer.
   template <typename F>
-  void for_each_scope(F f) const;
+  void for_each_scope(F f) {
+    each_scope(*this, f);
+  }
+  template <typename F>
+  void for_each_scope(F f) const {
+    each_scope(*this, f);
+  }
+  template <typename Self, typename F>
+  static void each_scope(Self& self, F& f) {
+    f(self.model_, true, int64_t{-1});
+    for (std::size_t i = 0; i < self.layers_.size(); ++i)
+      f(self.layers_[i], false, static_cast<int64_t>(i));
+  }
 
   const Tier* tier_;
   const Instance* instance_;
@@ -98,17 +112,5 @@ class TierState {
   ScopeState model_;
   std::vector<ScopeState> layers_;
 };
-
-template <typename F>
-void TierState::for_each_scope(F f) {
-  f(model_, true, int64_t{-1});
-  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
-}
-
-template <typename F>
-void TierState::for_each_scope(F f) const {
-  f(model_, true, int64_t{-1});
-  for (std::size_t i = 0; i < layers_.size(); ++i) f(layers_[i], false, static_cast<int64_t>(i));
-}
 
 }  // namespace mneme::memory

@@ -1,4 +1,5 @@
-// The state of a tier to and from named tensors.
+// A tier's state to and from the named tensors of checkpoints and conversations: slots, queues,
+// waiting rows, and the keys and values that blocks keep in evaluation.
 #include <algorithm>
 
 #include "host/base/error.hpp"
@@ -46,8 +47,8 @@ void check_block(const std::string& name, const Rows& rows) {
   }
 }
 
-RowsQueue restore_queue(const std::string& prefix, RowsKind kind, at::Device device,
-                        const std::function<at::Tensor(const std::string&)>& find) {
+RowsQueue read_queue(const std::string& prefix, RowsKind kind, at::Device device,
+                     const FindTensor& find) {
   RowsQueue queue;
   for (std::size_t i = 0;; ++i) {
     auto block = std::make_shared<RowsBlock>();
@@ -110,8 +111,25 @@ std::string revision_misfit(const std::map<std::string, std::string>& saved,
              : str("revision ", found->second, " in place of ", revision);
 }
 
-void note_carry(StateCarry& report, const std::string& name, const std::string& misfit) {
+void note_fit(StateCarry& report, const std::string& name, const std::string& misfit) {
   misfit.empty() ? report.carried.push_back(name) : report.reset.push_back({name, misfit});
+}
+
+std::string projection_name(const std::string& queue, std::size_t block, int64_t layer,
+                            const char* part) {
+  return str(queue, ".", block, ".projection.", layer, ".", part);
+}
+
+void check_projection(const std::string& name, const at::Tensor& saved, const RowsBlock& block,
+                      const BackboneInfo& backbone) {
+  const std::vector<int64_t> expected = {block.rows.main().size(0), block.rows.count,
+                                         backbone.heads, backbone.head_width};
+  if (saved.defined() && saved.sizes() == at::IntArrayRef(expected)) return;
+  throw_usage(ErrorText{.where = name,
+                        .failed = "the saved keys and values do not fit their rows",
+                        .expected = list_text(expected),
+                        .got = saved.defined() ? list_text(saved.sizes().vec()) : "nothing",
+                        .hint = "the file is damaged: begin a new one"});
 }
 
 }  // namespace
@@ -142,45 +160,8 @@ void TierState::save(const std::string& prefix,
 }
 
 void TierState::restore(const std::string& prefix,
-                        const std::function<at::Tensor(const std::string&)>& find) {
-  const auto restored = [&](const std::string& name, const QueueDecl& decl) {
-    RowsQueue queue = restore_queue(name, decl.kind, backbone_.device, find);
-    const std::string misfit = queue_misfit(decl, queue, lanes_, backbone_);
-    if (!misfit.empty())
-      throw_usage(ErrorText{.where = name, .failed = "the saved queue does not fit: " + misfit});
-    return queue;
-  };
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
-    const std::string base = scope_name(prefix, is_model, index);
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
-      if (decl.is_model_scope != is_model || decl.is_segment_lifetime) continue;
-      const std::string name = str(base, ".", decl.name);
-      at::Tensor value = find(name);
-      if (!value.defined())
-        throw_usage(ErrorText{
-            .where = name,
-            .failed = "the saved state lacks this slot",
-            .hint = "it was written with another memory or another version of the plugin"});
-      if (const std::string misfit = slot_misfit(decl, scope.slots[s], value); !misfit.empty())
-        throw_usage(
-            ErrorText{.where = name, .failed = str("the saved slot has another shape: ", misfit)});
-      scope.slots[s] = value.to(scope.slots[s].options());
-    }
-    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
-      const QueueDecl& decl = instance_->queues[q];
-      if (decl.is_model_scope != is_model) continue;
-      scope.queues[q] = restored(str(base, ".", decl.name), decl);
-      if (decl.capacity != 0) scope.queues[q].keep_newest(std::max<int64_t>(decl.capacity, 0));
-    }
-    if (!is_model) scope.waiting = restored(base + ".waiting", QueueDecl{});
-  });
-}
-
-void TierState::carry(const std::string& prefix,
-                      const std::map<std::string, std::string>& revisions,
-                      const std::function<at::Tensor(const std::string&)>& find,
-                      StateCarry& report) {
+                        const std::map<std::string, std::string>& revisions, const FindTensor& find,
+                        StateCarry& report) {
   for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
     const std::string base = scope_name(prefix, is_model, index);
     for (std::size_t s = 0; s < scope.slots.size(); ++s) {
@@ -190,38 +171,76 @@ void TierState::carry(const std::string& prefix,
       const at::Tensor value = find(name);
       std::string misfit = revision_misfit(revisions, decl.name, decl.revision);
       if (misfit.empty()) misfit = slot_misfit(decl, scope.slots[s], value);
-      note_carry(report, name, misfit);
+      note_fit(report, name, misfit);
       if (misfit.empty()) scope.slots[s] = value.to(scope.slots[s].options());
     }
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
-      if (instance_->queues[q].is_model_scope == is_model)
-        carry_queue(str(base, ".", instance_->queues[q].name), instance_->queues[q], revisions,
-                    find, scope.queues[q], report);
+      const QueueDecl& decl = instance_->queues[q];
+      if (decl.is_model_scope == is_model)
+        restore_queue(str(base, ".", decl.name), decl,
+                      revision_misfit(revisions, decl.name, decl.revision), find, scope.queues[q],
+                      report);
     }
-    if (!is_model) {
-      scope.waiting = restore_queue(base + ".waiting", RowsKind::kHidden, backbone_.device, find);
-      report.carried.push_back(base + ".waiting");
-    }
+    if (!is_model) restore_queue(base + ".waiting", QueueDecl{}, "", find, scope.waiting, report);
   });
 }
 
-void TierState::carry_queue(const std::string& name, const QueueDecl& decl,
-                            const std::map<std::string, std::string>& revisions,
-                            const std::function<at::Tensor(const std::string&)>& find,
-                            RowsQueue& queue, StateCarry& report) const {
-  RowsQueue saved = restore_queue(name, decl.kind, backbone_.device, find);
-  std::string misfit = revision_misfit(revisions, decl.name, decl.revision);
+void TierState::restore_queue(const std::string& name, const QueueDecl& decl, std::string misfit,
+                              const FindTensor& find, RowsQueue& queue, StateCarry& report) const {
+  RowsQueue saved = read_queue(name, decl.kind, backbone_.device, find);
   const bool is_key_value = decl.kind == RowsKind::kKeyValue;
   const bool has_other_kind =
       saved.size() == 0 && find(name + (is_key_value ? ".0.hidden" : ".0.k")).defined();
   if (misfit.empty() && has_other_kind) misfit = "rows of another kind";
-  if (misfit.empty()) {
-    misfit = queue_misfit(decl, saved, lanes_, backbone_);
-  }
-  note_carry(report, name, misfit);
+  if (misfit.empty()) misfit = queue_misfit(decl, saved, lanes_, backbone_);
+  note_fit(report, name, misfit);
   if (!misfit.empty()) return;
   queue = std::move(saved);
   if (decl.capacity != 0) queue.keep_newest(std::max<int64_t>(decl.capacity, 0));
+}
+
+template <typename F>
+void TierState::for_each_queue(const std::string& prefix, F f) const {
+  for_each_scope([&](const ScopeState& scope, bool is_model, int64_t index) {
+    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
+      const QueueDecl& decl = instance_->queues[q];
+      if (decl.is_model_scope == is_model)
+        f(str(scope_name(prefix, is_model, index), ".", decl.name), scope.queues[q]);
+    }
+  });
+}
+
+void TierState::save_projections(const std::string& prefix, uint64_t weights_version,
+                                 std::vector<std::pair<std::string, at::Tensor>>& out) const {
+  for_each_queue(prefix, [&](const std::string& name, const RowsQueue& queue) {
+    for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
+      for (const auto& [layer, projection] : queue.blocks()[i]->projections) {
+        if (projection.weights_version != weights_version) continue;
+        out.emplace_back(projection_name(name, i, layer, "k"), projection.k);
+        out.emplace_back(projection_name(name, i, layer, "v"), projection.v);
+      }
+    }
+  });
+}
+
+void TierState::restore_projections(const std::string& prefix, uint64_t weights_version,
+                                    const FindTensor& find) const {
+  for_each_queue(prefix, [&](const std::string& name, const RowsQueue& queue) {
+    for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
+      const RowsBlock& block = *queue.blocks()[i];
+      for (int64_t layer = 0; layer < backbone_.layers; ++layer) {
+        const std::string k_name = projection_name(name, i, layer, "k");
+        const at::Tensor k = find(k_name);
+        if (!k.defined()) continue;
+        const std::string v_name = projection_name(name, i, layer, "v");
+        const at::Tensor v = find(v_name);
+        check_projection(k_name, k, block, backbone_);
+        check_projection(v_name, v, block, backbone_);
+        block.projections[layer] = {k.to(backbone_.device), v.to(backbone_.device),
+                                    weights_version};
+      }
+    }
+  });
 }
 
 }  // namespace mneme::memory

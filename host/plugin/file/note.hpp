@@ -1,4 +1,5 @@
-// The ELF note ".note.mneme": a plugin's description, readable before any of its code runs.
+// The ELF note ".note.mneme", a plugin's description that is readable before any of its code runs;
+// and checks whether this machine has what a plugin needs.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +37,6 @@ struct NoteFeature {
 // "0.1" of an ABI version; "0.1 to 0.3" of a range.
 [[nodiscard]] std::string abi_text(std::uint32_t version);
 [[nodiscard]] std::string abi_range_text(std::uint32_t min, std::uint32_t max);
-
-// Checks whether this machine can satisfy what a library needs, and whether a plugin may need it.
 
 // Checks what a plugin needs, from its file alone: every needed library is a C or C++ runtime (a
 // sanitizer's only when this process runs under it) or declared in the note, no symbol of LibTorch

@@ -1,4 +1,4 @@
-// A plugin's file as checked before anything of it runs.
+// A plugin's file: a sealed copy of it, and the checks that are made before any of its code runs.
 #pragma once
 
 #include <chrono>

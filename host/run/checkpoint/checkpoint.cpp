@@ -10,7 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/run/run_description.hpp"
-#include "host/tensor/device.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {

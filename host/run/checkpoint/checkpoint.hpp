@@ -20,6 +20,7 @@
 #include "host/base/file/safetensors.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
+#include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/runtime.hpp"

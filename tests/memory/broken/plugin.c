@@ -31,9 +31,6 @@ extern int extra_answer(void);
 #define TEST_INIT (tier_inits + 1)
 #endif
 
-/* Where nothing is mapped. */
-#define WILD_ADDRESS ((const void*)(uintptr_t)0x10)
-
 #ifndef TEST_FLAW
 #define TEST_FLAW "good"
 #endif
@@ -152,7 +149,7 @@ static void spoil_table(mneme_plugin* table) {
   FLAW("bad_stride", table->options = options, table->option_count = 1, table->option_stride = 16)
   /* The table and the note disagree. */
   FLAW("wrong_id", table->id = "org.example.other")
-  FLAW("wild_id", table->id = WILD_ADDRESS)
+  FLAW("no_id", table->id = NULL)
   FLAW("wrong_version", table->version = "2.0.0")
   /* Functions that are missing, and an init that fails. */
   FLAW("no_create", table->create = NULL, table->destroy = NULL)
@@ -169,7 +166,6 @@ static mneme_status negotiate(const mneme_host_offer* offer, mneme_plugin_answer
   const mneme_plugin* table = &given.known;
   spoil_table(&given.known);
   FLAW("no_table", table = NULL)
-  FLAW("wild_table", table = WILD_ADDRESS)
   FLAW("answer_size", answer->struct_size = 3)
   FLAW("reserved_answer", answer->reserved = 7)
   const mneme_status status = mneme_sdk_negotiate(offer, answer, table);

@@ -1,5 +1,7 @@
-// Stage 8 (finish), and the auxiliary losses and metrics that hooks reported.
+// The end of a segment: stage 8 (finish), the auxiliary losses and metrics that hooks reported, and
+// the commit, which makes the segment's writes the state of the run.
 #include <algorithm>
+#include <stdexcept>
 
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
@@ -19,7 +21,7 @@ void SegmentRun::finish(const at::Tensor& top, const std::vector<at::Tensor>& la
     impl_->call(i, Hook::kFinish, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
       mneme_finish in = MNEME_INIT(mneme_finish);
       in.segment = &impl_->seen_segment;
-      impl_->takes(top, logp);
+      impl_->check_input(top, logp);
       const auto wants = [&](uint64_t bit) { return impl_->ctx.instance->wants(bit); };
       if (wants(MNEME_WANT_FINISH_TOP)) in.top = impl_->ctx.handles.borrow(top);
       if (wants(MNEME_WANT_FINISH_TARGETS)) in.targets = impl_->ctx.handles.borrow(targets);
@@ -66,6 +68,25 @@ at::Tensor SegmentRun::total_loss() const {
     total = total.defined() ? total + term : term;
   }
   return total;
+}
+
+void SegmentRun::commit() {
+  if (!impl_->is_closed) throw std::logic_error("an open segment is committed before its close");
+  StackState& state = impl_->state;
+  const bool cut = ++state.graph_segments_ >= impl_->stack.backbone().bptt_segments ||
+                   !at::GradMode::is_enabled();
+  for (std::size_t i = 0; i < impl_->work.size(); ++i) {
+    impl_->work[i].detach(cut);
+    impl_->work[i].clear_segment_slots();
+    *state.tiers_[i] = std::move(impl_->work[i]);
+  }
+  impl_->work.clear();
+  if (cut) state.graph_segments_ = 0;
+  for (std::size_t b = 0; b < state.tokens_.size(); ++b)
+    state.tokens_[b] = impl_->tokens[b] + impl_->valid_count[b];
+  ++state.segments_;
+  state.previous_length_ = impl_->input.length;
+  state.reset_.assign(state.reset_.size(), 0);
 }
 
 }  // namespace mneme::memory

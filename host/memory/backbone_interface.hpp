@@ -1,12 +1,36 @@
-// Operations of a backbone's layer that hooks may call (ABI group mneme.layer). Every backbone
-// implements them; the functions of the group call them.
+// What a backbone gives to the memory: its sizes and settings (BackboneInfo), and the operations of
+// its layers that hooks may call (LayerServices, behind the ABI group mneme.layer). Every backbone
+// implements LayerServices.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 
 namespace mneme::memory {
+
+// The backbone as tiers see it.
+struct BackboneInfo {
+  int64_t layers = 0;
+  int64_t width = 0;       // D
+  int64_t heads = 0;       // H
+  int64_t head_width = 0;  // d
+  bool is_pre_norm = false;
+  std::string position = "relative";
+  double attention_dropout = 0.0;
+  at::ScalarType compute_dtype = at::kFloat;  // kDouble, kFloat or kBFloat16
+  at::Device device = at::kCPU;
+  int64_t train_segment = 0;
+  int64_t eval_segment = 0;
+  int64_t bptt_segments = 1;
+  uint64_t seed = 0;
+  // False: the values will be loaded. Parameters are NaN until they are filled, or drawn by
+  // Stack::draw_parameters.
+  bool draws_parameters = true;
+};
+
+enum class Phase { kTraining, kEvaluation };
 
 enum class Projector : uint32_t { kQuery = 1, kKey = 2, kValue = 3, kOutput = 4 };
 enum class LayerWeight : uint32_t {

@@ -1,0 +1,178 @@
+// One segment of one run (docs/design.md, "Layer contract"): what the backbone passes to the hooks
+// of a segment and gets from them, stage by stage. The files of this folder:
+//
+//   segment_run.cpp        how a hook is called
+//   begin.cpp              before stage 1, stage 1 (begin), steps of open segments
+//   absorb.cpp             stages 2 and 7 (absorb)
+//   context.cpp            stages 3 (context) and 5 (ride)
+//   read.cpp               stage 6 (read) and the merge of its results
+//   finish_and_commit.cpp  stage 8 (finish), and commit(): the segment's writes become the state
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/memory/backbone_interface.hpp"
+#include "host/memory/stack.hpp"
+#include "host/memory/state/rows.hpp"
+#include "host/memory/state/stack_state.hpp"
+
+namespace mneme::memory {
+
+class FiniteWatch;  // finite_watch.hpp
+
+// How the rows of a context block stand to the tokens; numbers of MNEME_POSITION_*.
+enum class PositionKind : uint32_t { kPlace = 0, kExplicit = 1, kNone = 2 };
+
+struct ContextBlock {
+  Rows rows;
+  // Set for blocks of a queue in evaluation: keys and values may be taken from and stored into
+  // block->projections[layer] when weights_version agrees.
+  BlockPtr block;
+  PositionKind position = PositionKind::kPlace;  // other kinds do not shift the distances of these
+  at::Tensor distance;  // [B|1,m] i64 distance to the segment's first token; kExplicit
+  at::Tensor bias;      // [B|1,H|1,T|1,m]; undefined = none
+};
+
+// The rows that a layer's tokens attend to besides themselves: farthest tier first, oldest row
+// first.
+struct LayerContext {
+  std::vector<ContextBlock> blocks;
+  at::Tensor token_bias;  // [B|1,H|1,T|1,offset+T]; undefined = none
+  int64_t rows() const;
+};
+
+// A segment about to run.
+struct SegmentInput {
+  int64_t length = 0;                     // T, padding included
+  std::vector<int64_t> valid_count = {};  // [B]; empty = T for every lane
+  // Generation: the segment grows step by step, `length` is the first step's and there is no
+  // padding. SegmentRun::next_step() and close() advance it.
+  bool is_open = false;
+
+  // Named draws of hooks, keys "<tier>.<layer|model>.<name>" with <tier> = "<index>.<plugin id>":
+  // values to use instead of drawing, and where all draws are recorded.
+  const std::map<std::string, at::Tensor>* replay_draws = nullptr;
+  std::map<std::string, at::Tensor>* recorded_draws = nullptr;
+  // Names of the wanted probes, and where their tensors are stored (keys as above).
+  std::set<std::string, std::less<>> wanted_probes = {};
+  std::map<std::string, at::Tensor>* probes = nullptr;
+  // Checks all tensors that hooks are given and give; used when a loss was not finite.
+  FiniteWatch* watch = nullptr;
+};
+
+struct Riders {
+  at::Tensor rows;   // [B,M,D]; undefined = none
+  at::Tensor valid;  // [B,M] bool; undefined = all
+  int64_t count = 0;
+};
+
+// Results of the local attention, for hooks. q, k, v without position terms or biases, token rows
+// only.
+struct LocalAttention {
+  at::Tensor q, k, v;  // [B,T,H,d]; in an open segment k, v of all tokens so far
+  at::Tensor z;        // [B,T,H,d]
+  at::Tensor lse;      // [B,H,T]
+  at::Tensor mass;     // [B,R+T] attention mass per key column, summed over heads and queries; when
+                       // wants_mass
+  // Keys and values [B,m,H,d] of the blocks of LayerContext that have rows, in their order; when
+  // wants_context_projections.
+  std::vector<at::Tensor> context_k, context_v;
+};
+
+// An auxiliary loss or metric: the weighted mean over lanes and calls, summed over layers.
+struct Reported {
+  at::Tensor value;  // []; with gradient for losses
+  double weight = 1.0;
+};
+
+// One segment of one run. Unless it is committed, the state stays unchanged.
+class SegmentRun {
+ public:
+  // Runs `begin` of every tier. Training when the state's phase is training, also without gradient:
+  // segments that only fill the memory (train::Trainer).
+  SegmentRun(Stack& stack, StackState& state, const SegmentInput& input);
+  ~SegmentRun();
+  SegmentRun(const SegmentRun&) = delete;
+  SegmentRun& operator=(const SegmentRun&) = delete;
+
+  const Riders& riders() const;
+
+  // Open segments. The run begins with the first step; next_step(n) begins one of n more tokens.
+  // Stages 3, 4 and 6 run in every step, 1, 2 and 5 only in the first. close() comes before stages
+  // 7 and 8, which see the whole segment. Errors: Error(kUsage) when the segment grows beyond what
+  // a tier serves; std::logic_error for a closed segment.
+  void next_step(int64_t length);
+  void close();
+  // Tokens of an open segment before this step; 0 at the close and in closed segments.
+  int64_t offset() const;
+  // Between steps: keeps `lanes`, in that order (repeats allowed), of the run and of its state.
+  void select(const std::vector<int64_t>& lanes);
+
+  // Stage 2. x [B,T,D] is the layer's input before its norm (token rows only).
+  void absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services);
+  // Stage 3.
+  LayerContext context(int64_t layer, const at::Tensor& x, LayerServices& services);
+  // True when the backbone may use and fill ContextBlock::block->projections (evaluation, no
+  // gradient).
+  bool caches_projections() const;
+  uint64_t weights_version() const;
+  // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
+  void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
+  // Whether a tier absorbs in the layer, and whether it wants the queries or the local result.
+  bool absorbs(int64_t layer) const;
+  bool wants_queries(int64_t layer) const;
+  bool wants_local(int64_t layer) const;
+  bool wants_mass(int64_t layer) const;
+  bool wants_context_projections(int64_t layer) const;
+  // lse is wanted by a hook, or may be by a merge at HEADS: it costs a pass over the scores.
+  bool wants_lse(int64_t layer) const;
+  // Stage 5: attention of the riders, [B,M,H,d]; may be undefined in the last layer, where it is
+  // not needed. k, v [B,M+T,H,d]: riders, then tokens.
+  at::Tensor ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
+                  const at::Tensor& k, const at::Tensor& v, LayerServices& services);
+  // Stage 6 at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
+  at::Tensor read_heads(int64_t layer, const LocalAttention& local, LayerServices& services);
+  // Stage 6 at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
+  at::Tensor read_out(int64_t layer, const at::Tensor& projected, const LocalAttention& local,
+                      LayerServices& services);
+  // Stage 7.
+  void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
+                    LayerServices& services);
+  // Calls absorb of one tier with exactly these rows, keeping their graph (hook_driver.hpp).
+  void absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
+                   const LocalAttention& local, LayerServices& services);
+  // Stage 8. top [B,T,D]; layers: outputs of all layers (empty unless wants_layer_outputs); targets
+  // [B,T] i64 (-1 = none), logp [B,T], both undefined when there are none.
+  bool wants_layer_outputs() const;
+  void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
+              const at::Tensor& targets, const at::Tensor& logp);
+
+  // Rows besides the context's that reads may use in a layer, summed over tiers: the number that a
+  // tier declares (traits.read_rows), or the number that it got from its queues in this segment if
+  // that is larger.
+  int64_t read_rows() const;
+
+  // Auxiliary losses by "<tier>.<name>" with the manifest's weight beside the value; metrics
+  // likewise, detached.
+  std::map<std::string, Reported> losses() const;
+  std::map<std::string, Reported> metrics() const;
+  // Sum of weight * value over losses; undefined when there is none.
+  at::Tensor total_loss() const;
+
+  // Makes this segment's writes the state.
+  void commit();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mneme::memory

@@ -1,0 +1,86 @@
+// The state of one run (training, a validation, a generation): every tier's slots, queues and
+// waiting rows. It is changed by SegmentRun::commit (segment/finish_and_commit.cpp) alone, apart
+// from resets, selection of lanes and detaching from the graph.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/memory/backbone_interface.hpp"
+
+namespace mneme::memory {
+
+class TierState;  // tier_state.hpp
+
+// State of one run. Movable; clone() shares immutable tensors.
+class StackState {
+ public:
+  StackState();
+  ~StackState();
+  StackState(StackState&&) noexcept;
+  StackState& operator=(StackState&&) noexcept;
+
+  StackState clone() const;
+  int64_t lanes() const { return lanes_; }
+  int64_t segments() const { return segments_; }
+  // Marks lanes that are reset when the next segment begins.
+  void reset(const std::vector<uint8_t>& lanes);
+  void reset_all();
+  // Bytes of all slots, queues and waiting rows, measured on the tensors; cached projections apart.
+  int64_t bytes() const;
+  int64_t cached_projection_bytes() const;
+  // True when no slot's graph reaches into committed segments: only then may backward and the
+  // optimiser's step run.
+  bool is_graph_boundary() const { return graph_segments_ == 0; }
+  // Detaches all slots, so that later segments send no gradient into the committed ones.
+  void cut_graph();
+  // The lanes' streams for the generator (default 0, 1, ...); a lane that runs alone under its own
+  // stream draws the same numbers.
+  void set_streams(std::vector<uint64_t> streams) { streams_ = std::move(streams); }
+  // Keeps `lanes`, in that order.
+  void select(const std::vector<int64_t>& lanes);
+  // Every tensor of the state by name ("<tier>.<plugin>.<layer>.<slot>", queues by block), for
+  // checkpoints; counters, and the trained options under which the tensors were made, in
+  // `metadata`.
+  struct Saved {
+    std::vector<std::pair<std::string, at::Tensor>> tensors;
+    std::map<std::string, std::string> metadata;
+  };
+  Saved save() const;
+
+ private:
+  friend class Stack;
+  friend class SegmentRun;
+  Phase phase_ = Phase::kTraining;
+  int64_t lanes_ = 0;
+  int64_t segments_ = 0;  // committed segments
+  int64_t previous_length_ = 0;
+  int64_t graph_segments_ = 0;     // committed segments since `through` slots were last detached
+  std::vector<uint8_t> reset_;     // lanes to reset when the next segment begins
+  std::vector<uint64_t> streams_;  // of each lane: a key of its random numbers
+  std::vector<int64_t> tokens_;    // valid tokens of each lane since its last reset
+  std::vector<std::unique_ptr<TierState>> tiers_;
+};
+
+// What Stack::carry kept and reset of a saved state, slot by slot and queue by queue. Names are
+// those of StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
+struct StateCarry {
+  struct Reset {
+    std::string name, reason;
+  };
+  // Also a tier's waiting rows, "<tier>.<plugin>.<layer>.waiting".
+  std::vector<std::string> carried;
+  // Of a tier that both memories have: what did not fit and got a fresh state. "<tier>.<plugin>"
+  // for the whole tier when its trained options differ.
+  std::vector<Reset> reset;
+  // Tensors of the saved state that the new memory does not use.
+  std::vector<std::string> dropped;
+};
+
+}  // namespace mneme::memory
