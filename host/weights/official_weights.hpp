@@ -1,5 +1,6 @@
-// Official weights into a model and its memory: a state dict of the official Transformer-XL, or of
-// another program whose names a name map tells (name_map.hpp).
+// Weights from elsewhere into a model and its memory: initial weights from a run or a file; a state
+// dict of the official Transformer-XL, or of another program whose names a name map tells
+// (name_map.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>
