@@ -19,7 +19,7 @@
 namespace mneme::train {
 namespace {
 
-// What is optimised at which base rate; empty when all have the same.
+// The base learning rate of each group of parameters; empty when all have the same.
 std::map<std::string, double> rates_of(const std::vector<optim::TrainableParameter>& parameters) {
   std::map<std::string, double> rates;
   for (const optim::TrainableParameter& parameter : parameters)

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Builds the run's folder under another name beside its place; gone unless kept.
+// Builds the run's folder under another name beside its final path; deleted unless kept.
 class FolderInMaking {
  public:
   explicit FolderInMaking(const fs::path& target) : target_(fs::absolute(target)) {

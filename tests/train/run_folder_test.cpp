@@ -13,6 +13,7 @@
 
 #include "host/base/file/file.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/record/run_summary.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"

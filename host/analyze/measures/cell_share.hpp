@@ -50,7 +50,7 @@ class ShareAfterUpdates {
  private:
   struct Track {
     std::int64_t writes = 0;              // seen so far
-    std::vector<std::int64_t> starts;     // first token of each write since it began afresh
+    std::vector<std::int64_t> starts;     // first token of each write since it was empty
     std::optional<std::size_t> followed;  // its write in `starts`
     std::int64_t end = 0;                 // one past the newest word
     Followed words;
