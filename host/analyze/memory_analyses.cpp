@@ -1,12 +1,12 @@
 #include "host/analyze/memory_analyses.hpp"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/data/text/text.hpp"
-#include "host/eval/protocol.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::analyze {
@@ -36,7 +36,7 @@ void MemoryAnalysis::add(const data::TokenSegment& segment, const std::vector<do
   if (better_) better_->begin(segment, nll);
   alpha_.add(probes);
   regions_.add(probes);
-  trace_.follow(segment, probes, [&](const LayerView& view) {
+  trace_.follow(segment, probes, [&](const LaneView& view) {
     has_signal_ = true;
     attention_.add(view);
     tokens_.add(view);
@@ -57,20 +57,12 @@ void check_layer(std::int64_t layer, std::int64_t layers) {
 }
 
 // One segment's inputs of the layer, [valid, D].
-at::Tensor run_segment(run::Runtime& runtime, memory::StackState& state,
+at::Tensor layer_input(run::Runtime& runtime, memory::StackState& state,
                        const data::TokenSegment& segment, std::int64_t layer) {
-  const backbone::Batch batch =
-      eval::make_batch(segment, runtime.model().vocabulary(), runtime.device());
-  if (segment.reset[0] != 0) state.reset(segment.reset);
-  memory::SegmentInput input;
-  input.length = segment.length;
-  input.valid_count = batch.valid_count;
-  memory::SegmentRun run(runtime.stack(), state, input);
   backbone::ForwardOptions::Tap tap;
-  backbone::ForwardOptions forward;
-  forward.tap = &tap;
-  runtime.model().forward(batch, run, forward);
-  run.commit();
+  eval::SegmentStep step;
+  step.forward.tap = &tap;
+  eval::run_segment(runtime.model(), runtime.stack(), state, segment, std::move(step));
   const at::Tensor x =
       layer == 0 ? tap.embedded : tap.layer_out.at(static_cast<std::size_t>(layer - 1));
   return x.select(0, 0).narrow(0, 0, segment.valid[0]).to(at::kCPU, at::kDouble);
@@ -93,7 +85,7 @@ at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t la
   std::int64_t found = 0;
   data::TokenSegment segment;
   while (found < count && stream->next(segment)) {
-    rows.push_back(run_segment(runtime, state, segment, layer));
+    rows.push_back(layer_input(runtime, state, segment, layer));
     found += rows.back().size(0);
   }
   if (found < count) {

@@ -25,10 +25,10 @@ std::vector<double> row_of(const at::Tensor& tensor, std::int64_t lane) {
   return {begin, begin + tensor.size(1)};
 }
 
-[[noreturn]] void throw_probe(const Place& place, std::string_view name, const std::string& failed,
-                              const std::string& expected, const std::string& got,
-                              const std::string& hint = "") {
-  throw_run({.where = str("tier ", place.tier, ", layer ", place.layer, ", probe ", name),
+[[noreturn]] void throw_probe(const TierLayer& where, std::string_view name,
+                              const std::string& failed, const std::string& expected,
+                              const std::string& got, const std::string& hint = "") {
+  throw_run({.where = str("tier ", where.tier, ", layer ", where.layer, ", probe ", name),
              .failed = failed,
              .expected = expected,
              .got = got,
@@ -37,21 +37,21 @@ std::vector<double> row_of(const at::Tensor& tensor, std::int64_t lane) {
 
 }  // namespace
 
-std::optional<Place> place_of_probe(std::string_view key, std::string_view name) {
+std::optional<TierLayer> tier_layer_of_probe(std::string_view key, std::string_view name) {
   if (!key.ends_with(name) || key.size() <= name.size() + 1) return std::nullopt;
   key.remove_suffix(name.size() + 1);
   const std::size_t dot = key.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
   const std::string_view number = key.substr(dot + 1);
-  Place place{.tier = std::string(key.substr(0, dot))};
+  TierLayer where{.tier = std::string(key.substr(0, dot))};
   const auto end = number.data() + number.size();
-  if (std::from_chars(number.data(), end, place.layer).ptr != end) return std::nullopt;
-  return place;
+  if (std::from_chars(number.data(), end, where.layer).ptr != end) return std::nullopt;
+  return where;
 }
 
-// One place's tensors on the CPU, f64; undefined = not published.
+// The tensors of one tier and layer on the CPU, f64; undefined = not published.
 struct Trace::Probes {
-  Place place;
+  TierLayer where;
   at::Tensor mean, variance;  // [B,H,T]
   at::Tensor written;         // [B,2]
   at::Tensor places;          // [B,P]
@@ -70,7 +70,7 @@ struct Trace::Probes {
       const bool fits = tensor.dim() == dims && tensor.size(0) == lanes &&
                         (last < 0 || tensor.size(dims - 1) == last);
       if (!fits)
-        throw_probe(place, name, "has the wrong shape", expected, list_text(tensor.sizes().vec()));
+        throw_probe(where, name, "has the wrong shape", expected, list_text(tensor.sizes().vec()));
     };
     expect(kMean, mean, 3, queries, "[lanes, heads, segment]");
     expect(kVariance, variance, 3, queries, "[lanes, heads, segment]");
@@ -80,7 +80,7 @@ struct Trace::Probes {
     const bool fits = mean.defined() == variance.defined() &&
                       (!mean.defined() || mean.sizes() == variance.sizes());
     if (!fits) {
-      throw_probe(place, kVariance, "does not go with memory.density.mean", "the same shape",
+      throw_probe(where, kVariance, "does not go with memory.density.mean", "the same shape",
                   variance.defined() ? list_text(variance.sizes().vec()) : "nothing");
     }
   }
@@ -99,7 +99,7 @@ void Trace::feed(const data::TokenSegment& segment) {
     Lane& lane = lanes_[b];
     if (segment.reset[b] != 0) {
       lane.start = static_cast<std::int64_t>(lane.tokens.size());
-      for (auto& [place, memory] : memories_) memory.lanes.at(b) = Known{};
+      for (auto& [where, memory] : memories_) memory.lanes.at(b) = LaneMemory{};
     }
     const auto first = segment.inputs.begin() + static_cast<std::ptrdiff_t>(b) * segment.length;
     lane.tokens.insert(lane.tokens.end(), first, first + segment.valid[b]);
@@ -108,43 +108,43 @@ void Trace::feed(const data::TokenSegment& segment) {
 
 void Trace::follow(const data::TokenSegment& segment,
                    const std::map<std::string, at::Tensor>& probes,
-                   const std::function<void(const LayerView&)>& visit) {
+                   const std::function<void(const LaneView&)>& visit) {
   feed(segment);
-  std::map<Place, Probes> found;
+  std::map<TierLayer, Probes> found;
   for (const auto& [key, tensor] : probes) {
     for (const std::string& name : wanted_probes()) {
-      const std::optional<Place> place = place_of_probe(key, name);
-      if (!place) continue;
-      found[*place].place = *place;
-      found[*place].slot(name) = on_cpu(tensor);
+      const std::optional<TierLayer> where = tier_layer_of_probe(key, name);
+      if (!where) continue;
+      found[*where].where = *where;
+      found[*where].slot(name) = on_cpu(tensor);
     }
   }
-  for (const auto& [place, own] : found) {
+  for (const auto& [where, own] : found) {
     own.check(segment.lanes, segment.length);
-    Memory& memory = memories_[place];
+    Memory& memory = memories_[where];
     memory.lanes.resize(lanes_.size());
     if (own.written.defined()) memory.tells_writes = true;
     for (std::int64_t b = 0; b < segment.lanes; ++b) {
-      Known& known = memory.lanes[static_cast<std::size_t>(b)];
-      LayerView view{.place = place, .lane = b, .space = known.space, .heads = {}};
+      LaneMemory& held = memory.lanes[static_cast<std::size_t>(b)];
+      LaneView view{.where = where, .lane = b, .space = held.space, .heads = {}};
       view.first_query =
           static_cast<std::int64_t>(history(b).size()) - segment.valid[static_cast<std::size_t>(b)];
-      if (own.written.defined()) write(own, view, known);
-      view.end_token = lanes_[static_cast<std::size_t>(b)].start + known.absorbed;
+      if (own.written.defined()) write(own, view, held);
+      view.end_token = lanes_[static_cast<std::size_t>(b)].start + held.absorbed;
       // A lane whose memory is still empty reads nothing, though its neighbours do.
-      const bool is_empty = memory.tells_writes && known.space.is_empty();
+      const bool is_empty = memory.tells_writes && held.space.is_empty();
       if (own.mean.defined() && !is_empty) read(own, segment, view);
       if (view.new_tokens > 0 || !view.heads.empty()) visit(view);
     }
   }
 }
 
-void Trace::write(const Probes& probes, LayerView& view, Known& known) const {
+void Trace::write(const Probes& probes, LaneView& view, LaneMemory& held) const {
   const std::vector<double> written = row_of(probes.written, view.lane);
   const auto rows = static_cast<std::int64_t>(written[0]);
   if (rows == 0) return;
   if (!probes.places.defined()) {
-    throw_probe(probes.place, kPlaces, "was not published with a write", "the places of its rows",
+    throw_probe(probes.where, kPlaces, "was not published with a write", "the places of its rows",
                 "nothing", "lanes that are written differently have none: use --lanes 1");
   }
   const std::vector<double> places = row_of(probes.places, view.lane);
@@ -152,26 +152,25 @@ void Trace::write(const Probes& probes, LayerView& view, Known& known) const {
   view.new_tokens = rows;
   view.is_first_write = written[1] != 0.0;
   const Lane& lane = lanes_[static_cast<std::size_t>(view.lane)];
-  const std::int64_t first = lane.start + known.absorbed;
-  known.absorbed += rows;
+  const std::int64_t first = lane.start + held.absorbed;
+  held.absorbed += rows;
   if (first + rows > static_cast<std::int64_t>(lane.tokens.size())) {
-    throw_probe(probes.place, kWritten, "the memory took in more rows than the lane has tokens",
+    throw_probe(probes.where, kWritten, "the memory took in more rows than the lane has tokens",
                 str("at most ", lane.tokens.size() - static_cast<std::size_t>(lane.start)),
-                str(known.absorbed), "rows that are no tokens cannot be followed");
+                str(held.absorbed), "rows that are no tokens cannot be followed");
   }
   const std::vector<double> samples = probes.samples.defined() && !view.is_first_write
                                           ? row_of(probes.samples, view.lane)
                                           : even_samples(sampled);
   if (sampled != static_cast<std::int64_t>(samples.size()) ||
       (view.is_first_write && sampled != 0)) {
-    throw_probe(probes.place, kPlaces, "the write has another number of points",
+    throw_probe(probes.where, kPlaces, "the write has another number of points",
                 str(samples.size(), " samples and ", rows, " new rows"), str(places.size()));
   }
-  view.is_first_write ? known.space.begin(places, first)
-                      : known.space.update(samples, places, first);
+  view.is_first_write ? held.space.begin(places, first) : held.space.update(samples, places, first);
 }
 
-void Trace::read(const Probes& probes, const data::TokenSegment& segment, LayerView& view) {
+void Trace::read(const Probes& probes, const data::TokenSegment& segment, LaneView& view) {
   const std::int64_t heads = probes.mean.size(1);
   const std::int64_t valid = segment.valid[static_cast<std::size_t>(view.lane)];
   const double* const mean = probes.mean.const_data_ptr<double>();
@@ -182,7 +181,7 @@ void Trace::read(const Probes& probes, const data::TokenSegment& segment, LayerV
     for (std::int64_t t = 0; t < valid; ++t) {
       const std::int64_t i = (view.lane * heads + h) * segment.length + t;
       if (!std::isfinite(mean[i]) || !std::isfinite(variance[i]) || variance[i] <= 0.0) {
-        throw_probe(probes.place, kVariance, str("is no density's at head ", h, ", query ", t),
+        throw_probe(probes.where, kVariance, str("is no density's at head ", h, ", query ", t),
                     "a finite mean and a variance above 0",
                     str("mean ", mean[i], ", variance ", variance[i]));
       }

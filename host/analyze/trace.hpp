@@ -19,21 +19,22 @@
 
 namespace mneme::analyze {
 
-// A tier's memory in one layer.
-struct Place {
+// One layer of a tier: the place of a memory in the model.
+struct TierLayer {
   std::string tier;  // "<index>.<plugin id>"
   std::int64_t layer = 0;
 
-  friend auto operator<=>(const Place&, const Place&) = default;
+  friend auto operator<=>(const TierLayer&, const TierLayer&) = default;
 };
 
-// The place in a probe's key "<tier>.<layer>.<name>"; none for another name, or for the scope
-// "model".
-[[nodiscard]] std::optional<Place> place_of_probe(std::string_view key, std::string_view name);
+// The tier and layer in a probe's key "<tier>.<layer>.<name>"; none for another name, or for the
+// scope "model".
+[[nodiscard]] std::optional<TierLayer> tier_layer_of_probe(std::string_view key,
+                                                           std::string_view name);
 
-// One lane of one place in one segment.
-struct LayerView {
-  const Place& place;
+// What one lane of a tier's layer wrote and read in one segment.
+struct LaneView {
+  const TierLayer& where;
   std::int64_t lane = 0;
   // The memory after this segment's write, as the segment's queries read it. Empty also when the
   // memory does not publish where it writes. Its tokens are numbers of the lane's history.
@@ -64,7 +65,7 @@ class Trace {
   // lane has tokens, and for a write without places (lanes that are written differently: one lane
   // alone always has them).
   void follow(const data::TokenSegment& segment, const std::map<std::string, at::Tensor>& probes,
-              const std::function<void(const LayerView&)>& visit);
+              const std::function<void(const LaneView&)>& visit);
 
   // Every token of a lane so far, as it was fed.
   [[nodiscard]] const std::vector<std::int64_t>& history(std::int64_t lane) const {
@@ -77,22 +78,22 @@ class Trace {
     std::int64_t start = 0;  // of the tokens since the last reset
   };
   // The state of one tier and layer in one lane.
-  struct Known {
+  struct LaneMemory {
     TokenCells space;
     std::int64_t absorbed = 0;  // rows since the lane's last reset
   };
   struct Memory {
     bool tells_writes = false;
-    std::vector<Known> lanes;
+    std::vector<LaneMemory> lanes;
   };
   struct Probes;
 
   void feed(const data::TokenSegment& segment);
-  void write(const Probes& probes, LayerView& view, Known& known) const;
-  static void read(const Probes& probes, const data::TokenSegment& segment, LayerView& view);
+  void write(const Probes& probes, LaneView& view, LaneMemory& held) const;
+  static void read(const Probes& probes, const data::TokenSegment& segment, LaneView& view);
 
   std::vector<Lane> lanes_;
-  std::map<Place, Memory> memories_;
+  std::map<TierLayer, Memory> memories_;
 };
 
 }  // namespace mneme::analyze

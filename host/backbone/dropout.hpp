@@ -1,4 +1,4 @@
-// Dropout masks on the CPU.
+// Dropout masks and the generator that a model draws them from.
 //
 // LibTorch draws one number after another on one thread, which took nearly a fifth of a training
 // step on the CPU, and draws other masks from the same seed on an Intel processor than on others.
@@ -18,8 +18,6 @@ namespace mneme::backbone {
 // every processor and number of threads. p in [0, 1).
 at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
                         StreamKey stream);
-
-// Dropout masks from a generator that belongs to the model.
 
 // Draws dropout masks. Every training segment has its own stream, keyed by (seed, position), on the
 // CPU one for each mask, so that saving `position` is enough to continue a run bit for bit.

@@ -1,4 +1,5 @@
-// Token embeddings, plain and adaptive, weight-compatible with the official Transformer-XL.
+// Token embeddings and the softmax over the vocabulary, plain and adaptive, weight-compatible with
+// the official Transformer-XL.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -54,8 +55,6 @@ class Embedding {
   std::vector<at::Tensor> tables_;
   std::vector<at::Tensor> projections_;  // empty when there is none
 };
-
-// The output layer: plain and adaptive softmax, weight-compatible with the official Transformer-XL.
 
 // Negative log-likelihood of softmax(x W^T + b) in one operation: small logits are kept; larger
 // ones are computed again in the backward pass, in blocks of rows.

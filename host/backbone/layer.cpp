@@ -75,8 +75,8 @@ at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) cons
 
 // Distances are projected in blocks: a longer table costs its new rows only, and a row has the same
 // bits whatever the table's length (products of other sizes may round differently).
-void Layer::keep_positions(int64_t reach, PositionTables& tables) {
-  const int64_t blocks = (reach + kPositionBlock - 1) / kPositionBlock;
+void Layer::keep_positions(int64_t distances, PositionTables& tables) {
+  const int64_t blocks = (distances + kPositionBlock - 1) / kPositionBlock;
   const at::Tensor rows = tables.descending(blocks * kPositionBlock);
   std::vector<at::Tensor> parts;  // farthest first
   if (kept_positions_.defined()) parts.push_back(kept_positions_);
@@ -92,19 +92,19 @@ void Layer::keep_positions(int64_t reach, PositionTables& tables) {
   kept_positions_ = at::cat(parts, 1);
 }
 
-at::Tensor Layer::projected_positions(int64_t reach, PositionTables& tables, bool has_dropout) {
+at::Tensor Layer::projected_positions(int64_t distances, PositionTables& tables, bool has_dropout) {
   const bool keeps = !has_dropout && !at::GradMode::is_enabled();
   at::Tensor& kept = keeps ? kept_positions_ : pass_positions_;
-  if (!kept.defined() || kept.size(1) < reach + 1) {
+  if (!kept.defined() || kept.size(1) < distances + 1) {
     if (keeps) {
-      keep_positions(reach, tables);
+      keep_positions(distances, tables);
     } else {
-      kept = linear(tables.descending(reach), weights_.position, {}, settings_->compute)
-                 .view({reach + 1, settings_->heads, settings_->head_width})
+      kept = linear(tables.descending(distances), weights_.position, {}, settings_->compute)
+                 .view({distances + 1, settings_->heads, settings_->head_width})
                  .permute({1, 0, 2});
     }
   }
-  return kept.narrow(1, kept.size(1) - reach - 1, reach + 1);
+  return kept.narrow(1, kept.size(1) - distances - 1, distances + 1);
 }
 
 // Keys and values [H,B,K,d] of all columns, in the lanes' order.
@@ -152,10 +152,10 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   args.wants_mass = wants.mass;
   args.wants_lse = wants.lse;
   args.query_valid = scope.token_valid;
-  if (scope.reach != nullptr && scope.reach->wants(index_)) {
+  if (scope.distances != nullptr && scope.distances->wants(index_)) {
     args.on_probabilities = [&](const at::Tensor& p) {
       const int64_t before = columns.placed + scope.riders + scope.past;
-      scope.reach->add(index_, p, {args.mask, args.query_valid, columns.free, before});
+      scope.distances->add(index_, p, {args.mask, args.query_valid, columns.free, before});
     };
   }
   AttentionOutput out = attend(args);

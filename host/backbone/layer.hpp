@@ -49,9 +49,9 @@ struct SegmentScope {
   at::Tensor rider_valid{};  // [B,M] bool; undefined = all
   at::Tensor token_valid{};  // [B,T] bool; undefined = all
   ForwardOptions::Tap* tap = nullptr;
-  AttentionByDistance* reach = nullptr;    // gets every layer's probabilities
-  std::vector<OpenLayer>* open = nullptr;  // of an open segment, by layer
-  int64_t past = 0;                        // its tokens before this step
+  AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
+  std::vector<OpenLayer>* open = nullptr;    // of an open segment, by layer
+  int64_t past = 0;                          // its tokens before this step
 
   // Riders that h holds, before the tokens: they pass with an open segment's first step.
   int64_t riding() const { return past == 0 ? riders : 0; }
@@ -85,9 +85,9 @@ class Layer {
   const LayerSettings& settings() const { return *settings_; }
   // The norm before attention; identity in a post-norm layer.
   at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
-  // Projected positions [H,reach+1,d] in descending distance (see positions.hpp). The longest table
-  // is kept during a forward pass; without gradient and dropout, until weights_changed().
-  at::Tensor projected_positions(int64_t reach, PositionTables& tables, bool has_dropout);
+  // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
+  // table is kept during a forward pass; without gradient and dropout, until weights_changed().
+  at::Tensor projected_positions(int64_t distances, PositionTables& tables, bool has_dropout);
   // Stage 4: attention of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Keys are
   // the context's, in an open segment those of the steps before, and these. Fills z, and lse, mass
   // and the context's projections where wanted.
@@ -102,7 +102,7 @@ class Layer {
   void weights_changed() { kept_positions_ = pass_positions_ = at::Tensor(); }
 
  private:
-  void keep_positions(int64_t reach, PositionTables& tables);
+  void keep_positions(int64_t distances, PositionTables& tables);
   std::pair<at::Tensor, at::Tensor> all_columns(const ContextColumns& columns, const at::Tensor& k,
                                                 const at::Tensor& v, SegmentScope& scope) const;
   bool is_last() const { return index_ + 1 == settings_->layers; }

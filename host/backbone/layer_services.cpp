@@ -73,10 +73,10 @@ at::Tensor call_mask(const AttentionCall& call, const KeyRange& range, const Lay
 at::Tensor table_of(int64_t top, int64_t count, Layer& layer, SegmentScope& scope) {
   const at::TensorOptions options = scope.tables.options().dtype(at::kLong);
   const at::Tensor distance = at::arange(top, top - count, -1, options).abs();
-  const int64_t reach = std::max(std::abs(top), std::abs(top - count + 1)) + 1;
+  const int64_t distances = std::max(std::abs(top), std::abs(top - count + 1)) + 1;
   const bool has_dropout = scope.is_training && layer.settings().dropout > 0.0;
-  return layer.projected_positions(reach, scope.tables, has_dropout)
-      .index_select(1, (reach - 1) - distance);
+  return layer.projected_positions(distances, scope.tables, has_dropout)
+      .index_select(1, (distances - 1) - distance);
 }
 
 // The rows for query_offset+Tq-1-first down to what the shift reads.

@@ -1,4 +1,5 @@
-// Layer operations for hooks: norm, projections, weights, attention.
+// What a layer offers to hooks (norm, projections, weights, attention), and the matrix product of
+// the backbone.
 #pragma once
 
 #include <ATen/core/Tensor.h>

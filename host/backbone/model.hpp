@@ -53,7 +53,7 @@ struct ForwardOptions {
     at::Tensor embedded;  // [B,T,D] input of layer 0
   };
   Tap* tap = nullptr;
-  AttentionByDistance* reach = nullptr;  // takes in every layer's attention of the tokens
+  AttentionByDistance* distances = nullptr;  // takes in every layer's attention of the tokens
 };
 
 // A segment that grows step by step (generation); gives the numbers of one whole segment when no

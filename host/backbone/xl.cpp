@@ -147,7 +147,7 @@ Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOpt
   SegmentScope scope = scope_of(run);
   scope.token_valid = valid_mask(batch);
   scope.tap = options.tap;
-  scope.reach = options.reach;
+  scope.distances = options.distances;
   std::vector<at::Tensor> layers;
   h = pass(h, scope, run.wants_layer_outputs() ? &layers : nullptr);
   Output out;

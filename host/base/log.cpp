@@ -1,5 +1,8 @@
 #include "host/base/log.hpp"
 
+#include <spdlog/details/file_helper.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -10,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "host/base/error.hpp"
 
@@ -42,6 +46,39 @@ spdlog::color_mode color_mode() {
                                                   : spdlog::color_mode::automatic;
 }
 
+}  // namespace
+
+class LogFile::Sink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  Sink()
+      : base_sink(std::make_unique<spdlog::pattern_formatter>(
+            "%Y-%m-%dT%H:%M:%SZ %l %v", spdlog::pattern_time_type::utc, "\n")) {}
+
+  void open(const std::string& path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    file_.open(path);
+    is_open_ = true;
+    write(waiting_);
+    waiting_.clear();
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    is_open_ ? write(line) : waiting_.append(line);
+  }
+  void flush_() override {}
+  void write(const spdlog::memory_buf_t& text) {
+    file_.write(text);
+    file_.flush();
+  }
+
+  spdlog::details::file_helper file_;
+  bool is_open_ = false;
+  spdlog::memory_buf_t waiting_;  // lines from before open()
+};
+
 // The logger is ours, not in spdlog's registry, so another user of spdlog in the process cannot
 // change it.
 class Logger {
@@ -57,7 +94,30 @@ class Logger {
     sink_ = std::move(shared);
   }
 
+  void add(std::shared_ptr<LogFile::Sink> file) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    files_.push_back(std::move(file));
+  }
+
+  void remove(const std::shared_ptr<LogFile::Sink>& file) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase(files_, file);
+  }
+
+  void write_to_files(LogLevel level, std::string_view message) {
+    const spdlog::details::log_msg line("mneme", to_spdlog(level),
+                                        spdlog::string_view_t(message.data(), message.size()));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& file : files_) {
+      try {
+        file->log(line);
+      } catch (const std::exception&) {  // a full disk, for example
+      }
+    }
+  }
+
   void write(LogLevel level, std::string_view message) {
+    write_to_files(level, message);
     std::shared_ptr<const LogSink> sink;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -74,7 +134,10 @@ class Logger {
   spdlog::logger stderr_;
   std::mutex mutex_;
   std::shared_ptr<const LogSink> sink_;
+  std::vector<std::shared_ptr<LogFile::Sink>> files_;
 };
+
+namespace {
 
 Logger& logger() {
   static Logger instance;
@@ -119,6 +182,24 @@ void set_log_sink(LogSink sink) { logger().set_sink(std::move(sink)); }
 
 LogListener::LogListener(Hear hear) : hear_(std::move(hear)), older_(newest_) { newest_ = this; }
 LogListener::~LogListener() { newest_ = older_; }
+
+LogFile::LogFile() : sink_(std::make_shared<Sink>()) { logger().add(sink_); }
+LogFile::~LogFile() { logger().remove(sink_); }
+
+void LogFile::open(const std::filesystem::path& path) {
+  try {
+    sink_->open(path.string());
+  } catch (const std::exception& error) {
+    log_warning(path.string(), ": the log is not written to it: ", error.what());
+  }
+}
+
+void log_to_files(LogLevel level, std::string_view message) noexcept {
+  try {
+    logger().write_to_files(level, message);
+  } catch (const std::exception&) {  // as in log()
+  }
+}
 
 bool is_logged(LogLevel level) { return newest_ != nullptr || level >= log_level(); }
 

@@ -1,7 +1,9 @@
 // Logging facade: only log.cpp sees spdlog (its fmt clashes with LibTorch's copy).
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include "host/base/text.hpp"
@@ -41,6 +43,30 @@ class LogListener {
   Hear hear_;
   LogListener* older_;
 };
+
+// Appends to a file what reaches the sink, whatever the sink is, and what log_to_files() is given,
+// while it lives: a line a message, with the time (UTC) and the level. Lines that come before
+// open() are kept for it. A file that cannot be opened or written, as on a full disk, lacks lines;
+// nobody gets an error. Thread-safe, and the same for all threads.
+class LogFile {
+ public:
+  LogFile();
+  ~LogFile();
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  // Creates the file when it does not exist. Call once. Logs a warning when it cannot be opened.
+  void open(const std::filesystem::path& path);
+
+ private:
+  class Sink;
+  friend class Logger;
+  std::shared_ptr<Sink> sink_;
+};
+
+// For lines that people are shown in another way, such as beside a progress bar: written to the
+// open LogFiles alone. Never throws.
+void log_to_files(LogLevel level, std::string_view message) noexcept;
 
 // False when no listener and no sink would get a message of this level, so that it need not be
 // composed.

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <utility>
 
+#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::cli {
@@ -83,6 +84,7 @@ void Display::update(std::int64_t segments, std::int64_t tokens) {
 }
 
 void Display::note(const std::string& line) {
+  log_to_files(LogLevel::kInfo, line);
   if (is_quiet_) return;
   if (progress_ != nullptr) {
     progress_->note(line);

@@ -47,7 +47,7 @@ std::vector<data::Split> splits_of(const config::Experiment& experiment,
   if (!experiment.data.test.empty()) splits.push_back(data::Split::kTest);
   if (splits.empty()) {
     throw_usage({.where = "data.valid",
-                 .failed = "there is nothing to compare on",
+                 .failed = "the experiment has no split to compare on",
                  .expected = "data.valid or data.test",
                  .got = "neither"});
   }
@@ -81,10 +81,10 @@ void add_segment(SplitResult& out, const data::TokenSegment& segment,
   }
 }
 
-SplitResult evaluate(train::Trainer& session, const std::string& arm, data::Split split,
+SplitResult evaluate(train::Trainer& trainer, const std::string& arm, data::Split split,
                      Observer& observer) {
   SplitResult out{.split = split};
-  observer.on_evaluation(arm, split, session.runtime().evaluation_segments(split));
+  observer.on_evaluation(arm, split, trainer.runtime().evaluation_segments(split));
   eval::Options options;
   options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
     observer.on_evaluated(segments, tokens);
@@ -92,47 +92,41 @@ SplitResult evaluate(train::Trainer& session, const std::string& arm, data::Spli
   options.on_segment = [&](const data::TokenSegment& segment, const std::vector<double>& nll) {
     add_segment(out, segment, nll);
   };
-  out.result = session.evaluate(split, std::move(options));
+  out.result = trainer.evaluate(split, std::move(options));
   observer.on_done();
   return out;
 }
 
-// Trains to the end; points of the curve go to `out` and, with a folder, to its metrics.
-void train_arm(train::Trainer& session, const std::string& arm, SeedResult& out,
+// Trains to the end; points of the curve, the last step among them, go to `out`.
+void train_arm(train::Trainer& trainer, const std::string& arm, SeedResult& out,
                Observer& observer) {
-  const std::int64_t every = session.experiment().train.log_every;
-  observer.on_training(arm, out.seed, session.total_steps());
-  while (session.step() < session.total_steps()) {
-    const run::StepReport report = session.train_step();
+  observer.on_training(arm, out.seed, trainer.total_steps());
+  trainer.run_steps([&](const run::StepReport& report, bool is_logged) {
     out.steps = report.step;
     out.tokens = report.tokens;
     out.seconds = report.seconds;
-    const bool is_last = report.step == session.total_steps();
-    if (is_last || (every > 0 && report.step % every == 0)) {
-      out.curve.push_back(report);
-      if (session.writer() != nullptr) session.writer()->append(report);
-    }
+    if (is_logged || trainer.is_finished()) out.curve.push_back(report);
     observer.on_step(report);
-  }
+  });
   observer.on_done();
 }
 
 // Trains and evaluates one arm from one seed; what was finished is in `out` when it throws. `first`
 // is the first arm's start from this seed, made here when empty.
-void measure(train::Trainer& session, const std::string& name, const Shared& shared,
+void measure(train::Trainer& trainer, const std::string& name, const Shared& shared,
              std::pair<std::string, Fingerprint>& first, SeedResult& out) {
-  const Fingerprint start = fingerprint(session.runtime().model());
+  const Fingerprint start = fingerprint(trainer.runtime().model());
   if (first.second.empty()) first = {name, start};
   check_equal(first.second, first.first, start, name);
   out.initial_sha256 = digest(start);
-  train_arm(session, name, out, shared.observer);
+  train_arm(trainer, name, out, shared.observer);
   for (const data::Split split : shared.splits) {
-    out.splits.push_back(evaluate(session, name, split, shared.observer));
-    if (session.writer() == nullptr) continue;
-    session.writer()->append(
+    out.splits.push_back(evaluate(trainer, name, split, shared.observer));
+    if (trainer.writer() == nullptr) continue;
+    trainer.writer()->append(
         run::EvalReport{.step = out.steps, .split = split, .result = out.splits.back().result});
   }
-  if (session.writer() != nullptr) session.save();
+  if (trainer.writer() != nullptr) trainer.save();
 }
 
 // A run folder that does not exist yet; "" without a folder to make it in.
@@ -157,9 +151,9 @@ SeedResult run(const ArmSetup& setup, std::int64_t index, const Shared& shared,
   try {
     train::TrainerOptions options{
         .runtime = runtime_options(shared), .folder = folder, .stream = {}};
-    train::Trainer session(experiment, std::move(options));
+    train::Trainer trainer(experiment, std::move(options));
     out.folder = folder;
-    measure(session, setup.name, shared, first, out);
+    measure(trainer, setup.name, shared, first, out);
   } catch (const std::exception& error) {
     out.error = run::failure_of(error, str("after step ", out.steps),
                                 "lower train.lanes, train.segment or the size of the memory");

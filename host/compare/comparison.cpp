@@ -118,7 +118,7 @@ std::string spread_text(const std::vector<double>& values, int digits, bool has_
   return text;
 }
 
-// A number of one arm; "failed" when none of its seeds came so far.
+// A number of one arm; "failed" when none of its seeds got that far.
 std::string arm_text(const Arm& arm, const std::vector<double>& values, int digits) {
   const bool has_failed =
       std::ranges::any_of(arm.seeds, [](const SeedResult& seed) { return seed.error.has_value(); });

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
@@ -84,16 +85,14 @@ bool Decoder::run_batch() {
 }
 
 at::Tensor Decoder::feed(memory::StackState& state, const at::Tensor& input) {
-  memory::SegmentInput segment;
-  segment.length = input.size(1);
-  memory::SegmentRun run(stack_, state, segment);
   backbone::Batch batch;
   batch.input = input;
   batch.target = at::full_like(input, -1);  // no loss, only the arg max
-  const at::Tensor best = model_.forward(batch, run, {.wants_correct = true}).best;
-  run.commit();
+  SegmentStep step;
+  step.forward.wants_correct = true;
+  const at::Tensor best = run_segment(model_, stack_, state, batch, std::move(step)).best;
   result_.fed_tokens += input.numel();
-  return best.narrow(1, segment.length - 1, 1);
+  return best.narrow(1, input.size(1) - 1, 1);
 }
 
 at::Tensor Decoder::with_memory(const at::Tensor& prompt) {

@@ -7,6 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/eval/protocol.hpp"
 #include "host/memory/finite_watch.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
@@ -122,7 +123,6 @@ class Evaluation {
   // Runs the segment once more to find the first value that is not finite. Throws Error (kRun).
   [[noreturn]] void throw_not_finite(const data::TokenSegment& segment, const std::string& where,
                                      const std::string& failed, double value);
-  NotFinite find_not_finite_in(const data::TokenSegment& segment);
 
   backbone::Model& model_;
   memory::Stack& stack_;
@@ -140,25 +140,15 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
   return {begin, begin + flat.numel()};
 }
 
-NotFinite Evaluation::find_not_finite_in(const data::TokenSegment& segment) {
-  const backbone::Batch batch = make_batch(segment, model_.vocabulary(), stack_.backbone().device);
-  if (NotFinite found = find_in_state(state_); !found.place.empty()) return found;
-  memory::FiniteWatch watch;
-  memory::SegmentInput input;
-  input.length = segment.length;
-  input.valid_count = batch.valid_count;
-  input.watch = &watch;
-  memory::SegmentRun run(stack_, state_, input);
-  return find_not_finite(model_, batch, run, watch);
-}
-
 void Evaluation::throw_not_finite(const data::TokenSegment& segment, const std::string& where,
                                   const std::string& failed, double value) {
-  const std::string place = find_not_finite_in(segment).place;
+  NotFinite first = find_in_state(state_);
+  if (first.place.empty()) first = find_not_finite(model_, stack_, state_, segment);
   throw_run({.where = str("segment ", segment.index, where),
              .failed = failed,
              .got = str(format_number(value, 3),
-                        place.empty() ? "" : "; the first thing that is not finite is ", place),
+                        first.place.empty() ? "" : "; the first thing that is not finite is ",
+                        first.place),
              .hint = "the weights or a memory hold NaN or infinity, or the precision is too low"});
 }
 
@@ -210,29 +200,23 @@ void Evaluation::run(const data::TokenSegment& segment) {
                .expected = str(options_.lanes),
                .got = str(segment.lanes)});
   }
-  const backbone::Batch batch = make_batch(segment, model_.vocabulary(), stack_.backbone().device);
-  if (std::find(segment.reset.begin(), segment.reset.end(), 1) != segment.reset.end()) {
-    state_.reset(segment.reset);
-  }
-  const std::int64_t before = result_.total.tokens;
-  memory::SegmentInput input;
-  input.length = segment.length;
-  input.valid_count = batch.valid_count;
   std::map<std::string, at::Tensor> probes;
+  std::vector<double> nll;
+  SegmentStep step;
   if (options_.on_probes) {
-    input.wanted_probes = options_.wanted_probes;
-    input.probes = &probes;
+    step.memory.wanted_probes = options_.wanted_probes;
+    step.memory.probes = &probes;
   }
-  memory::SegmentRun run(stack_, state_, input);
-  backbone::ForwardOptions forward;
-  forward.wants_correct = true;
-  forward.reach = options_.reach;
-  const backbone::Output out = model_.forward(batch, run, forward);
-  const std::vector<double> nll = to_doubles(out.nll);
-  add_scores(segment, nll, out.correct);
-  add_reported(segment, run, result_.total.tokens - before);
-  result_.protocol.read_rows = std::max(result_.protocol.read_rows, run.read_rows());
-  run.commit();
+  step.forward.wants_correct = true;
+  step.forward.distances = options_.distances;
+  step.before_commit = [&](const backbone::Output& out, const memory::SegmentRun& run) {
+    const std::int64_t before = result_.total.tokens;
+    nll = to_doubles(out.nll);
+    add_scores(segment, nll, out.correct);
+    add_reported(segment, run, result_.total.tokens - before);
+    result_.protocol.read_rows = std::max(result_.protocol.read_rows, run.read_rows());
+  };
+  run_segment(model_, stack_, state_, segment, std::move(step));
   ++result_.segments;
   result_.final_state_bytes = state_.bytes();
   result_.state_bytes = std::max(result_.state_bytes, result_.final_state_bytes);

@@ -36,7 +36,7 @@ struct Options {
   std::vector<std::uint64_t> streams = {};  // generator streams of the lanes; empty = 0, 1, ...
 
   // Gets every layer's attention probabilities; null = none.
-  backbone::AttentionByDistance* reach = nullptr;
+  backbone::AttentionByDistance* distances = nullptr;
 
   // Called after every segment with the segments and targets done so far.
   std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;

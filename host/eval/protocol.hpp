@@ -1,13 +1,10 @@
 // The settings of an evaluation that its perplexity depends on.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "host/backbone/model.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
@@ -55,31 +52,5 @@ struct Protocol {
 
 // What a token could see, for tables: "<segment> + <context rows>", with " + <n> read".
 [[nodiscard]] std::string context_text(const Protocol& protocol);
-
-// Segments of token ids as tensors on a device.
-
-// Copies a segment to the device: input and target i64 [B,T], target -1 where there is none;
-// valid_count is left empty when no lane is padded. Error (kRun) naming lane, position and id for
-// ids outside 0 .. vocabulary-1.
-[[nodiscard]] backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocabulary,
-                                         at::Device device);
-
-// Finds where a segment's values stop being finite.
-
-struct NotFinite {
-  std::string place;       // "" = everything is finite
-  bool is_plugin = false;  // a hook produced it from finite inputs
-};
-
-// A tensor of the memory's state that holds NaN before the segment; "0.org.x.1.mean" in its place.
-[[nodiscard]] NotFinite find_in_state(const memory::StackState& state);
-
-// Passes a segment through the model and names the first thing that is not finite, in the order of
-// computation: a hook's result, the embedding, a layer's attention block, a layer's output, the
-// loss, an auxiliary loss. For example "layer 3 (from 0), output of the attention block, lane 0" or
-// "result of plugin org.x, tier 0, hook read, layer 1, lane 2". `run` was begun with `watch`; it is
-// not committed.
-[[nodiscard]] NotFinite find_not_finite(backbone::Model& model, const backbone::Batch& batch,
-                                        memory::SegmentRun& run, const memory::FiniteWatch& watch);
 
 }  // namespace mneme::eval

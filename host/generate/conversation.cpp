@@ -63,7 +63,7 @@ void check_identity(const SafetensorsFile& file, const Identity& identity) {
     const std::string got = found == file.metadata().end() ? "none" : found->second;
     if (got == expected) continue;
     throw_usage({.where = file.path().string(),
-                 .failed = "the conversation was held with another model: " + key,
+                 .failed = "the conversation was written with another model: " + key,
                  .expected = expected,
                  .got = got,
                  .hint = "continue it with the run, checkpoint and memory that wrote it, or begin "
@@ -112,21 +112,21 @@ std::vector<at::Tensor> steps_of(const SafetensorsFile& file, const at::Tensor& 
 void write_conversation(const std::filesystem::path& path, const Generator::Saved& saved,
                         const Identity& identity) {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (const auto& [name, tensor] : saved.session.state.tensors) {
+  for (const auto& [name, tensor] : saved.text.state.tensors) {
     tensors.emplace_back(kStatePrefix + name, on_cpu(tensor));
   }
   Json lengths = Json::array();
-  for (const at::Tensor& ids : saved.session.steps) lengths.push_back(ids.size(1));
-  if (!saved.session.steps.empty()) {
-    tensors.emplace_back(kOpen, on_cpu(at::cat(saved.session.steps, 1)));
+  for (const at::Tensor& ids : saved.text.steps) lengths.push_back(ids.size(1));
+  if (!saved.text.steps.empty()) {
+    tensors.emplace_back(kOpen, on_cpu(at::cat(saved.text.steps, 1)));
   }
   std::map<std::string, std::string> metadata = {
       {"format", kFormat},
       {"revision", kRevision},
-      {"state", Json(saved.session.state.metadata).dump()},
+      {"state", Json(saved.text.state.metadata).dump()},
       {"steps", lengths.dump()},
-      {"lanes", str(saved.session.lanes)},
-      {"tokens", str(saved.session.tokens)},
+      {"lanes", str(saved.text.lanes)},
+      {"tokens", str(saved.text.tokens)},
       {"pending", saved.pending ? str(*saved.pending) : "-1"},
       {"seed", str(saved.seed)}};
   for (const auto& [key, value] : identity) metadata[kIdentityPrefix + key] = value;
@@ -154,23 +154,23 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
   Generator::Saved saved;
   const at::Tensor open = open_tokens(file, vocabulary);
   try {
-    saved.session.state.metadata =
+    saved.text.state.metadata =
         Json::parse(file.metadata_at("state")).get<std::map<std::string, std::string>>();
-    saved.session.steps = steps_of(file, open);
+    saved.text.steps = steps_of(file, open);
   } catch (const Json::exception& error) {
     throw_damaged(path, error.what());
   }
   for (const std::string& name : file.names()) {
     if (!name.starts_with(kStatePrefix)) continue;
-    saved.session.state.tensors.emplace_back(name.substr(kStatePrefix.size()),
-                                             tensor::to_tensor(file.at(name)));
+    saved.text.state.tensors.emplace_back(name.substr(kStatePrefix.size()),
+                                          tensor::to_tensor(file.at(name)));
   }
-  saved.session.lanes = number_at<std::int64_t>(file, "lanes");
-  saved.session.tokens = number_at<std::int64_t>(file, "tokens");
-  if (saved.session.lanes != 1) throw_damaged(path, str(saved.session.lanes, " lanes, not one"));
-  if (saved.session.tokens < open.size(1)) {
-    throw_damaged(path, str("a text of ", saved.session.tokens, " tokens, an open segment of ",
-                            open.size(1)));
+  saved.text.lanes = number_at<std::int64_t>(file, "lanes");
+  saved.text.tokens = number_at<std::int64_t>(file, "tokens");
+  if (saved.text.lanes != 1) throw_damaged(path, str(saved.text.lanes, " lanes, not one"));
+  if (saved.text.tokens < open.size(1)) {
+    throw_damaged(
+        path, str("a text of ", saved.text.tokens, " tokens, an open segment of ", open.size(1)));
   }
   const auto pending = number_at<std::int32_t>(file, "pending");
   if (pending < -1 || pending >= vocabulary) {

@@ -34,7 +34,7 @@ TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack)
   prepare(model, stack);
 }
 
-TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, const Saved& saved)
+TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, const FedText& saved)
     : model_(model), stack_(stack), state_(stack.restore(kPhase, saved.lanes, saved.state)) {
   prepare(model, stack);
   stack.restore_projections(state_, saved.state);
@@ -95,8 +95,8 @@ void TokenFeeder::multiply(std::int64_t lanes) {
   for (at::Tensor& ids : steps_) ids = ids.expand({lanes, ids.size(1)});
 }
 
-TokenFeeder::Saved TokenFeeder::save() const {
-  Saved saved{.state = state_.save(), .steps = steps_, .lanes = lanes(), .tokens = tokens_};
+FedText TokenFeeder::save() const {
+  FedText saved{.state = state_.save(), .steps = steps_, .lanes = lanes(), .tokens = tokens_};
   const auto projections = stack_.save_projections(state_);
   saved.state.tensors.insert(saved.state.tensors.end(), projections.begin(), projections.end());
   return saved;
@@ -137,7 +137,7 @@ Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options
     check_segment(key, segment, stack.longest_segment(memory::Phase::kEvaluation),
                   "the memory can serve");
   }
-  session_ = std::make_unique<TokenFeeder>(model_, stack_);
+  feeder_ = std::make_unique<TokenFeeder>(model_, stack_);
 }
 
 void Generator::check_one_sample(const char* what) const {
@@ -170,9 +170,9 @@ void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
 
 // Without a memory the first draw sees the open segment, while it stays open under both lengths.
 void Generator::check_prompt_fits(std::int64_t ids) const {
-  const std::int64_t reach = std::min(options_.prompt_segment, options_.segment);
+  const std::int64_t context_tokens = std::min(options_.prompt_segment, options_.segment);
   const std::int64_t all = open_tokens() + ids;
-  if (all <= reach) return;
+  if (all <= context_tokens) return;
   const std::int64_t longest = model_.longest_segment();
   std::string hint = str("shorten it, raise --segment to ", all, " or more, or add a memory");
   if (longest > 0 && all > longest) {
@@ -182,7 +182,7 @@ void Generator::check_prompt_fits(std::int64_t ids) const {
   }
   throw_usage({.where = "prompt",
                .failed = "it is longer than the model's context: there is no memory",
-               .expected = str("at most ", reach, " tokens, one segment"),
+               .expected = str("at most ", context_tokens, " tokens, one segment"),
                .got = open_tokens() == 0
                           ? str(all)
                           : str(all, " with ", open_tokens(), " of the turns before"),
@@ -196,7 +196,7 @@ void Generator::prompt(const std::vector<std::int32_t>& ids) {
   at::Tensor all = row_of(ids).to(stack_.backbone().device);
   if (pending_.defined()) all = at::cat({pending_, all}, 1);
   const std::int64_t fed = all.size(1) - 1;
-  if (fed > 0) session_->feed(all.narrow(1, 0, fed), options_.prompt_segment);
+  if (fed > 0) feeder_->feed(all.narrow(1, 0, fed), options_.prompt_segment);
   pending_ = all.narrow(1, fed, 1);
 }
 
@@ -209,7 +209,7 @@ void Generator::multiply(std::int64_t samples) {
   }
   check_one_sample("--samples");
   if (!pending_.defined()) check_ids({});
-  session_->multiply(samples);
+  feeder_->multiply(samples);
   pending_ = pending_.expand({samples, 1}).contiguous();
 }
 
@@ -238,7 +238,7 @@ void Generator::generate(std::int64_t count, const OnToken& on_token) {
   if (!pending_.defined()) check_ids({});
   std::vector<std::uint8_t> runs(static_cast<std::size_t>(samples()), 1);
   for (std::int64_t i = 0; i < count; ++i) {
-    const at::Tensor top = session_->feed(pending_, options_.segment);
+    const at::Tensor top = feeder_->feed(pending_, options_.segment);
     pending_.reset();  // it is part of the text that was fed
     const at::Tensor ids = drawn(model_.log_probabilities(top));
     pending_ = ids.to(stack_.backbone().device);
@@ -253,13 +253,13 @@ void Generator::generate(std::int64_t count, const OnToken& on_token) {
 
 Generator::Saved Generator::save() const {
   check_one_sample("--save-state");
-  Saved saved{.session = session_->save(), .pending = std::nullopt, .seed = options_.seed};
+  Saved saved{.text = feeder_->save(), .pending = std::nullopt, .seed = options_.seed};
   if (pending_.defined()) saved.pending = static_cast<std::int32_t>(pending_.item<std::int64_t>());
   return saved;
 }
 
 void Generator::restore(const Saved& saved) {
-  session_ = std::make_unique<TokenFeeder>(model_, stack_, saved.session);
+  feeder_ = std::make_unique<TokenFeeder>(model_, stack_, saved.text);
   pending_ = saved.pending ? row_of({*saved.pending}).to(stack_.backbone().device) : at::Tensor();
 }
 

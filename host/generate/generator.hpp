@@ -39,25 +39,26 @@ void check(const Sampling& sampling);
 //   constant
 [[nodiscard]] std::int32_t draw(const at::Tensor& logp, const Sampling& sampling, double uniform);
 
+// A text that was fed to a model, as it is saved: the committed state, and the open segment's
+// tokens, split into the steps in which they were fed. Feeding them in the same steps gives the
+// same bits on the CPU.
+struct FedText {
+  memory::StackState::Saved state;  // with the keys and values that blocks keep
+  std::vector<at::Tensor> steps;    // i64 [B,n]
+  std::int64_t lanes = 1;
+  std::int64_t tokens = 0;
+};
+
 // Feeds a text to a model and its memory, token by token or in chunks.
 
 // Holds the state after the committed segments, and the open segment. Not movable, because the open
 // segment refers to the state. One thread at a time. Cannot be used after an error.
 class TokenFeeder {
  public:
-  // The saved form: the committed state, and the open segment's tokens, split into the steps in
-  // which they were fed. Feeding them in the same steps gives the same bits on the CPU.
-  struct Saved {
-    memory::StackState::Saved state;  // with the keys and values that blocks keep
-    std::vector<at::Tensor> steps;    // i64 [B,n]
-    std::int64_t lanes = 1;
-    std::int64_t tokens = 0;
-  };
-
-  // An empty text in one lane. Both outlive the session. Puts the model into evaluation mode.
+  // An empty text in one lane. Both outlive the object. Puts the model into evaluation mode.
   TokenFeeder(backbone::Model& model, memory::Stack& stack);
   // Errors: Error (kUsage) as Stack::restore.
-  TokenFeeder(backbone::Model& model, memory::Stack& stack, const Saved& saved);
+  TokenFeeder(backbone::Model& model, memory::Stack& stack, const FedText& saved);
   ~TokenFeeder();
   TokenFeeder(const TokenFeeder&) = delete;
   TokenFeeder& operator=(const TokenFeeder&) = delete;
@@ -76,7 +77,7 @@ class TokenFeeder {
   // One lane becomes `lanes` equal ones, lane i with stream i of random numbers: what follows in a
   // lane does not depend on how many there are.
   void multiply(std::int64_t lanes);
-  [[nodiscard]] Saved save() const;
+  [[nodiscard]] FedText save() const;
 
  private:
   at::Tensor step(const at::Tensor& ids);
@@ -119,13 +120,13 @@ class Generator {
 
   [[nodiscard]] const Options& options() const { return options_; }
   void set_seed(std::uint64_t seed) { options_.seed = seed; }
-  [[nodiscard]] std::int64_t samples() const { return session_->lanes(); }
+  [[nodiscard]] std::int64_t samples() const { return feeder_->lanes(); }
   // Tokens of the text: of prompts and drawn ones.
-  [[nodiscard]] std::int64_t tokens() const { return session_->tokens() + pending_count(); }
+  [[nodiscard]] std::int64_t tokens() const { return feeder_->tokens() + pending_count(); }
   // The tokens that the model sees when there is no memory: those of the open segment, and the
   // newest one.
-  [[nodiscard]] std::int64_t open_tokens() const { return session_->held() + pending_count(); }
-  [[nodiscard]] const memory::StackState& state() const { return session_->state(); }
+  [[nodiscard]] std::int64_t open_tokens() const { return feeder_->held() + pending_count(); }
+  [[nodiscard]] const memory::StackState& state() const { return feeder_->state(); }
 
   // The next turn: ids behind the text so far. One sample only. Errors: Error (kUsage) for an empty
   // first prompt, ids that the vocabulary lacks, and, without a memory, a prompt that does not fit
@@ -139,7 +140,7 @@ class Generator {
 
   // The saved form of a conversation.
   struct Saved {
-    TokenFeeder::Saved session;
+    FedText text;
     std::optional<std::int32_t> pending;  // the newest token, not fed yet
     std::uint64_t seed = 1;
   };
@@ -160,7 +161,7 @@ class Generator {
   memory::Stack& stack_;
   Options options_;
   bool has_own_chunk_;  // options.prompt_segment was given: --segment does not change it
-  std::unique_ptr<TokenFeeder> session_;
+  std::unique_ptr<TokenFeeder> feeder_;
   at::Tensor pending_;  // i64 [B,1] on the model's device: the newest token; undefined = none yet
 };
 

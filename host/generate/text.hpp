@@ -1,4 +1,4 @@
-// Prompts: texts and lists of ids to tokens.
+// The text around a generation: prompts as tokens, the text that ends it, and tokens as text.
 #pragma once
 
 #include <cstdint>

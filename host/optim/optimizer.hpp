@@ -1,4 +1,4 @@
-// Adam and AdamW, and global-norm clipping.
+// Adam and AdamW, clipping, parameter groups, learning-rate schedules and the number of steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,5 @@
-// What a training run needs of a device's memory, estimated from the configuration.
+// The memory of a device that a training or an evaluation needs, estimated from the configuration,
+// and the refusal of a model that does not fit.
 #pragma once
 
 #include <cstdint>
@@ -100,8 +101,8 @@ struct EvaluationExtents {
                                            const EvaluationExtents& extents = {});
 
 // Error (kUsage) with the three largest consumers and the keys to lower when the estimate is more
-// than what is free. The estimate (memory_estimate.hpp) is a lower bound, so a model that is
-// refused does not fit.
+// than what is free. The estimate is a lower bound, so a model that is refused does not
+// fit.
 void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free);
 
 // Both together, on the CPU, when options.free_memory says something. What else is wrong with the

@@ -1,4 +1,5 @@
-// The contents of run.json and metrics.jsonl.
+// The contents of run.json and of the lines of metrics.jsonl, and how they differ from what is used
+// now.
 #pragma once
 
 #include <cstdint>

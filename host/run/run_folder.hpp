@@ -1,13 +1,14 @@
-// The folder of a run: what `mneme eval`, `compare` and `report` read. docs/runs.md describes it
-// file by file; run_writer.hpp writes it.
+// The folder of a run, which training writes and most commands read, and its lock. docs/runs.md
+// describes it file by file; run_writer.hpp writes it.
 //
 //   experiment.toml   the resolved experiment, every key written
 //   run.json          versions, device, seed, data checksums, plugins, processor, counts
-//   metrics.jsonl     see metrics_file.hpp
+//   metrics.jsonl     see record/metrics.hpp
+//   log.txt           every line of the log, and what people were shown beside it
 //   vocabulary.json   of text; absent for ids and generated tasks
-//   checkpoints/      see checkpoint_files.hpp and checkpoint.hpp
+//   checkpoints/      see checkpoint/
 //   tensorboard/      event files; absent with train.tensorboard = false
-//   lock              see run_lock.hpp
+//   lock              see RunLock
 #pragma once
 
 #include <exception>
@@ -40,6 +41,7 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path info_file() const { return path_ / "run.json"; }
   [[nodiscard]] std::filesystem::path vocabulary_file() const { return path_ / "vocabulary.json"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path log() const { return path_ / "log.txt"; }
   [[nodiscard]] std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   // The four files above that are rewritten as wholes.
   [[nodiscard]] std::vector<std::filesystem::path> files() const {
@@ -51,7 +53,7 @@ class RunFolder {
   // The stored experiment.
   [[nodiscard]] config::Experiment experiment() const;
   // The stored vocabulary; none for ids and generated tasks. Errors: as check_vocabulary
-  // (run_changes.hpp), as Vocabulary::load.
+  // (run_description.hpp), as Vocabulary::load.
   [[nodiscard]] std::optional<data::Vocabulary> vocabulary() const;
   // The stored run.json. Error (kRun) when it is damaged.
   [[nodiscard]] Json info() const;

@@ -11,7 +11,7 @@
 #include "host/config/options.hpp"
 #include "host/data/id_file.hpp"
 #include "host/data/prepare/prepared.hpp"
-#include "host/eval/protocol.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"
@@ -244,24 +244,6 @@ std::string bad_parameter(const run::Runtime& runtime) {
   return "";
 }
 
-eval::NotFinite run_segment(run::Runtime& runtime, memory::StackState& state,
-                            const data::TokenSegment& segment) {
-  const backbone::Batch batch =
-      eval::make_batch(segment, runtime.model().vocabulary(), runtime.device());
-  if (std::find(segment.reset.begin(), segment.reset.end(), 1) != segment.reset.end()) {
-    state.reset(segment.reset);
-  }
-  memory::FiniteWatch watch;
-  memory::SegmentInput input;
-  input.length = segment.length;
-  input.valid_count = batch.valid_count;
-  input.watch = &watch;
-  memory::SegmentRun run(runtime.stack(), state, input);
-  eval::NotFinite found = eval::find_not_finite(runtime.model(), batch, run, watch);
-  run.commit();
-  return found;
-}
-
 }  // namespace
 
 eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
@@ -270,7 +252,8 @@ eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state
   if (std::string found = bad_parameter(runtime); !found.empty()) return {found};
   if (eval::NotFinite found = eval::find_in_state(state); !found.place.empty()) return found;
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    eval::NotFinite found = run_segment(runtime, state, segments[i]);
+    eval::NotFinite found =
+        eval::find_not_finite(runtime.model(), runtime.stack(), state, segments[i]);
     if (found.place.empty()) continue;
     found.place += str(", segment ", i + 1, " of the step");
     return found;

@@ -1,4 +1,5 @@
-// The plan of a training: sizes, memory, schedule and data. Nothing is allocated on a device or
+// What can be said of a training without training: its plan (sizes, memory, schedule, data), an
+// experiment file's errors and defaults, and where a failed step stopped being finite. Nothing is
 // written.
 #pragma once
 
@@ -13,7 +14,7 @@
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/stream.hpp"
-#include "host/eval/protocol.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/memory/stack.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"

@@ -6,9 +6,10 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/base/progress.hpp"
-#include "host/eval/protocol.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/finite_watch.hpp"
+#include "host/memory/hook_driver.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/footprint.hpp"
 #include "host/run/runtime.hpp"
@@ -19,7 +20,7 @@
 namespace mneme::train {
 namespace {
 
-// What is optimised at which base rate; empty when all have the same.
+// The base learning rate of each group of parameters; empty when all have the same.
 std::map<std::string, double> rates_of(const std::vector<optim::TrainableParameter>& parameters) {
   std::map<std::string, double> rates;
   for (const optim::TrainableParameter& parameter : parameters)
@@ -52,8 +53,29 @@ run::RuntimeOptions runtime_options(const TrainerOptions& options) {
 
 }  // namespace
 
+using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
+
+// Sums over the segments of one step. Tensors stay on the device: all numbers of a step come to the
+// CPU in one transfer.
+struct Trainer::StepSums {
+  at::Tensor graph;  // loss of the segments since the last backward pass
+  at::Tensor loss;   // mean of the segments' mean nll, f64 []
+  // The part of each auxiliary loss in the step's loss, before its weight; segments that did not
+  // report it count as 0.
+  ReportSums losses;
+  ReportSums metrics;                           // means over the segments that reported them
+  std::map<std::string, double> metric_weight;  // of these segments
+  std::int64_t tokens = 0;
+  std::vector<data::TokenSegment> segments;  // in the order in which they ran
+
+  // Adds the results of a segment with so many targets.
+  void add(const backbone::Output& out, const memory::SegmentRun& run, std::int64_t targets,
+           double weight);
+};
+
 Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
-    : runtime_(open_runtime(experiment, runtime_options(options))),
+    : log_(options.folder.empty() && !options.claim_folder ? nullptr : std::make_unique<LogFile>()),
+      runtime_(open_runtime(experiment, runtime_options(options))),
       stream_(std::move(options.stream)) {
   const config::TrainConfig& train = experiment.train;
   optim::check_groups(train, runtime_->parameters());
@@ -77,12 +99,13 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     if (!run::is_out_of_memory(error)) throw;
     run::throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
   }
+  if (!log_) return;
   const bool is_claimed = options.claim_folder != nullptr;
-  if (options.folder.empty() && !is_claimed) return;
   run::RunWriter::WriteCheckpoint write_first;
   if (has_initial) write_first = [this](const std::filesystem::path& path) { save(path); };
   const std::filesystem::path folder = is_claimed ? options.claim_folder() : options.folder;
   writer_ = run::RunWriter::create(folder, *runtime_, write_first, is_claimed);
+  log_->open(writer_->folder().log());
 }
 
 Trainer::~Trainer() = default;
@@ -95,33 +118,33 @@ void Trainer::begin_training() {
   is_training_mode_ = true;
 }
 
-Trainer::Place Trainer::place() const {
+Trainer::StepStart Trainer::step_start() const {
   return {stream_->position(), runtime_->model().noise_position(), state_.clone()};
 }
 
-void Trainer::go_back(Place place) {
+void Trainer::go_back(StepStart start) {
   optimizer_->zero_grad();
-  state_ = std::move(place.state);
-  stream_->seek(place.data);
-  runtime_->model().seek_noise(place.noise);
+  state_ = std::move(start.state);
+  stream_->seek(start.data);
+  runtime_->model().seek_noise(start.noise);
 }
 
 run::StepReport Trainer::train_step() {
   begin_training();
   const double start = steady_clock().seconds();
   const at::AutoGradMode grad(true);
-  Place begin = place();
+  StepStart begin = step_start();
   run::StepReport report;
   try {
     optimizer_->zero_grad();
-    const Pass pass = run_passes();
-    report_numbers(report, pass);
+    const StepSums sums = run_passes();
+    report_numbers(report, sums);
     const bool has_finite_losses = std::ranges::all_of(
         report.losses, [](const auto& loss) { return std::isfinite(loss.second); });
     if (!std::isfinite(report.loss) || !has_finite_losses || !std::isfinite(report.grad_norm)) {
-      fail_not_finite(report, pass, begin);
+      fail_not_finite(report, sums, begin);
     }
-    update(report, pass);
+    update(report, sums);
   } catch (const std::exception& error) {
     go_back(std::move(begin));
     if (run::is_out_of_memory(error))
@@ -136,32 +159,32 @@ run::StepReport Trainer::train_step() {
   return report;
 }
 
-void Trainer::report_numbers(run::StepReport& report, const Pass& pass) const {
-  std::vector<at::Tensor> numbers = {pass.loss, optimizer_->gradient_norm().to(pass.loss.device())};
-  for (const auto& [name, sum] : pass.losses) numbers.push_back(sum);
-  for (const auto& [name, sum] : pass.metrics) numbers.push_back(sum);
+void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) const {
+  std::vector<at::Tensor> numbers = {sums.loss, optimizer_->gradient_norm().to(sums.loss.device())};
+  for (const auto& [name, sum] : sums.losses) numbers.push_back(sum);
+  for (const auto& [name, sum] : sums.metrics) numbers.push_back(sum);
   const at::Tensor host = at::stack(numbers).to(at::kCPU);
   const double* number = host.const_data_ptr<double>();
   report.loss = *number++;
   report.grad_norm = *number++;
-  for (const auto& [name, sum] : pass.losses) report.losses[name] = *number++;
-  for (const auto& [name, sum] : pass.metrics) report.metrics[name] = *number++;
+  for (const auto& [name, sum] : sums.losses) report.losses[name] = *number++;
+  for (const auto& [name, sum] : sums.metrics) report.metrics[name] = *number++;
 }
 
-void Trainer::update(run::StepReport& report, const Pass& pass) {
+void Trainer::update(run::StepReport& report, const StepSums& sums) {
   const config::TrainConfig& train = experiment().train;
   if (train.clip > 0.0) optimizer_->clip(report.grad_norm, train.clip);
   const double factor = rate_->factor(step_);
   optimizer_->step(factor);
   runtime_->weights_changed();
-  tokens_ += pass.tokens;
+  tokens_ += sums.tokens;
   report.step = ++step_;
   report.lr = train.lr * factor;
   for (const auto& [name, rate] : rates_) report.rates[name] = rate * factor;
   report.tokens = tokens_;
 }
 
-eval::NotFinite Trainer::find_in_backward(const Place& begin) {
+eval::NotFinite Trainer::find_in_backward(const StepStart& begin) {
   memory::FiniteWatch watch;
   go_back({begin.data, begin.noise, begin.state.clone()});
   watch_ = &watch;
@@ -188,12 +211,13 @@ std::string loss_text(const run::StepReport& report) {
 
 }  // namespace
 
-void Trainer::fail_not_finite(const run::StepReport& report, const Pass& pass, const Place& begin) {
+void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sums,
+                              const StepStart& begin) {
   const std::vector<std::string> names = optimizer_->non_finite_gradients();
   optimizer_->zero_grad();
   memory::StackState state = begin.state.clone();
   runtime_->model().seek_noise(begin.noise);
-  eval::NotFinite first = find_not_finite(*runtime_, state, pass.segments);
+  eval::NotFinite first = find_not_finite(*runtime_, state, sums.segments);
   std::string what = loss_text(report);
   if (first.place.empty()) {
     what += str(", its forward passes are finite; the global norm of the gradients is ",
@@ -237,28 +261,43 @@ void add_reported(ReportSums& sums, const std::map<std::string, memory::Reported
 
 }  // namespace
 
-Trainer::Pass Trainer::run_passes() {
-  Pass pass;
+void Trainer::StepSums::add(const backbone::Output& out, const memory::SegmentRun& run,
+                            std::int64_t targets, double weight) {
+  const at::Tensor nll = out.nll.sum() / static_cast<double>(targets);
+  const at::Tensor auxiliary = run.total_loss();
+  const at::Tensor total = (auxiliary.defined() ? nll + auxiliary : nll) * weight;
+  graph = graph.defined() ? graph + total : total;
+  const at::Tensor value = nll.detach().to(at::kDouble) * weight;
+  loss = loss.defined() ? loss + value : value;
+  tokens += targets;
+  const auto reported = run.metrics();
+  add_reported(losses, run.losses(), weight);
+  add_reported(metrics, reported, weight);
+  for (const auto& [name, metric] : reported) metric_weight[name] += weight;
+}
+
+Trainer::StepSums Trainer::run_passes() {
+  StepSums sums;
   const std::int64_t count = optim::accumulation(experiment().train, step_);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::vector<data::TokenSegment> window = read_window(pass);
+    const std::vector<data::TokenSegment> window = read_window(sums);
     const auto asked = std::count_if(window.begin(), window.end(), [](const data::TokenSegment& s) {
       return s.target_count() > 0;
     });
     const double weight = 1.0 / static_cast<double>(asked * count);
-    for (const data::TokenSegment& segment : window) run_segment(pass, segment, weight);
-    pass.graph.backward();
-    pass.graph = at::Tensor();
+    for (const data::TokenSegment& segment : window) run_segment(sums, segment, weight);
+    sums.graph.backward();
+    sums.graph = at::Tensor();
     state_.cut_graph();
   }
-  for (auto& [name, sum] : pass.metrics) sum = sum / pass.metric_weight.at(name);
-  return pass;
+  for (auto& [name, sum] : sums.metrics) sum = sum / sums.metric_weight.at(name);
+  return sums;
 }
 
 // The next bptt_segments segments when all have targets. Where only some have (a task with an
 // answer), a window ends with the segments that have targets and includes as many before them as
 // gradients can reach. Earlier segments fill the memory without gradient.
-std::vector<data::TokenSegment> Trainer::read_window(Pass& pass) {
+std::vector<data::TokenSegment> Trainer::read_window(StepSums& sums) {
   const auto size = static_cast<std::size_t>(experiment().train.bptt_segments);
   std::vector<data::TokenSegment> window;
   bool has_target = false;
@@ -280,7 +319,7 @@ std::vector<data::TokenSegment> Trainer::read_window(Pass& pass) {
     if (has_target || window.size() < size) continue;
     check_has_targets(++passed);
     const at::NoGradGuard no_grad;
-    run_segment(pass, window.front(), 0.0);
+    run_segment(sums, window.front(), 0.0);
     window.erase(window.begin());
   }
   return window;
@@ -295,36 +334,18 @@ void Trainer::check_has_targets(std::int64_t passed) const {
              .got = str(passed, " segments without one")});
 }
 
-void Trainer::run_segment(Pass& pass, const data::TokenSegment& segment, double weight) {
-  pass.segments.push_back(segment);
-  backbone::Model& model = runtime_->model();
-  const backbone::Batch batch = eval::make_batch(segment, model.vocabulary(), runtime_->device());
-  if (std::find(segment.reset.begin(), segment.reset.end(), 1) != segment.reset.end()) {
-    state_.reset(segment.reset);
-  }
-  memory::SegmentInput input;
-  input.length = segment.length;
-  input.valid_count = batch.valid_count;
-  input.watch = watch_;
-  memory::SegmentRun run(runtime_->stack(), state_, input);
-  const backbone::Output out = model.forward(batch, run);
-  if (const std::int64_t targets = segment.target_count(); targets > 0) {
-    const at::Tensor nll = out.nll.sum() / static_cast<double>(targets);
-    const at::Tensor auxiliary = run.total_loss();
-    const at::Tensor total = (auxiliary.defined() ? nll + auxiliary : nll) * weight;
-    pass.graph = pass.graph.defined() ? pass.graph + total : total;
-    const at::Tensor value = nll.detach().to(at::kDouble) * weight;
-    pass.loss = pass.loss.defined() ? pass.loss + value : value;
-    pass.tokens += targets;
-    const auto metrics = run.metrics();
-    add_reported(pass.losses, run.losses(), weight);
-    add_reported(pass.metrics, metrics, weight);
-    for (const auto& [name, metric] : metrics) pass.metric_weight[name] += weight;
-  }
-  run.commit();
+void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, double weight) {
+  sums.segments.push_back(segment);
+  eval::SegmentStep step;
+  step.memory.watch = watch_;
+  step.before_commit = [&](const backbone::Output& out, const memory::SegmentRun& run) {
+    const std::int64_t targets = segment.target_count();
+    if (targets > 0) sums.add(out, run, targets, weight);
+  };
+  eval::run_segment(runtime_->model(), runtime_->stack(), state_, segment, std::move(step));
 }
 
-// The loop around the steps of a session: evaluations, early stop, saving.
+// The loop around the steps: evaluations, early stop, saving.
 
 namespace {
 
@@ -368,25 +389,35 @@ bool Trainer::is_evaluation_due() const {
   return step_ == total_steps_ || (every > 0 && step_ % every == 0);
 }
 
-void Trainer::train(run::Observer* observer) {
-  const config::TrainConfig& train = experiment().train;
-  const auto is_due = [&](std::int64_t every) {
-    return is_finished() || (every > 0 && step_ % every == 0);
-  };
-  if (is_evaluation_due() && (evaluate_valid(observer) || is_finished())) {
-    save_to_folder(observer);
-  }
+bool Trainer::is_due(std::int64_t every) const {
+  return is_finished() || (every > 0 && step_ % every == 0);
+}
+
+void Trainer::run_steps(
+    const std::function<void(const run::StepReport& report, bool is_logged)>& after_step) {
+  const std::int64_t every = experiment().train.log_every;
   while (!is_finished()) {
     const run::StepReport report = train_step();
-    if (writer_ && train.log_every > 0 && is_due(train.log_every)) writer_->append(report);
-    if (step_ == first_settled_log(train.log_every, total_steps_)) say_untrained();
-    if (observer != nullptr) observer->on_step(report);
-    const bool is_best = is_evaluation_due() && evaluate_valid(observer);
-    if (is_best || is_due(train.save_every)) save_to_folder(observer);
+    const bool is_logged = every > 0 && is_due(every);
+    if (writer_ && is_logged) writer_->append(report);
+    after_step(report, is_logged);
   }
 }
 
-void Trainer::say_untrained() const {
+void Trainer::train(run::Observer* observer) {
+  const config::TrainConfig& train = experiment().train;
+  if (is_evaluation_due() && (evaluate_valid(observer) || is_finished())) {
+    save_to_folder(observer);
+  }
+  run_steps([&](const run::StepReport& report, bool) {
+    if (step_ == first_settled_log(train.log_every, total_steps_)) log_untrained();
+    if (observer != nullptr) observer->on_step(report);
+    const bool is_best = is_evaluation_due() && evaluate_valid(observer);
+    if (is_best || is_due(train.save_every)) save_to_folder(observer);
+  });
+}
+
+void Trainer::log_untrained() const {
   for (const std::string& line : optim::untrained_lines(*optimizer_, runtime_->stack(), step_)) {
     log_warning(line);
   }

@@ -12,11 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "host/base/log.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/stream.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/eval/protocol.hpp"
 #include "host/memory/state/stack_state.hpp"
+#include "host/eval/segment_step.hpp"
+#include "host/memory/stack.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/footprint.hpp"
 #include "host/run/record/observer.hpp"
@@ -32,8 +35,9 @@ struct TrainerOptions {
   // Instead of `folder`: creates a new folder for this run, after everything else has succeeded,
   // and returns its path. It is removed again when the run cannot begin.
   std::function<std::filesystem::path()> claim_folder = nullptr;
-  // For a new run: where its first weights come from (initial_weights.hpp); "" = train.seed. With a
-  // folder, the run begins with a checkpoint of step 0, so that it can be resumed from there.
+  // For a new run: where its first weights come from (weights::load_initial_weights); "" =
+  // train.seed. With a folder, the run begins with a checkpoint of step 0, so that it can be
+  // resumed from there.
   std::filesystem::path initial_weights = {};
   // For resume(): which checkpoint (RunFolder::checkpoint), and whether the plugins may be other
   // files than those that wrote it.
@@ -96,6 +100,11 @@ class Trainer {
   // hooks; Error (kRun) when the data end, or hold no target; Error (kRun | kDevice) when memory
   // runs out, naming the largest consumers and the keys to lower.
   run::StepReport train_step();
+  // Takes steps until is_finished(), appends every train.log_every-th and the last one to the
+  // folder's metrics, and calls `after_step` with each; is_logged says whether the step was one of
+  // those. No evaluation, no saving.
+  void run_steps(
+      const std::function<void(const run::StepReport& report, bool is_logged)>& after_step);
   // Trains until total_steps(): reports every step, logs every log_every steps to the folder,
   // evaluates the valid split every eval_every steps and at the end (when there is one), saves to
   // the folder every save_every steps and at the end, and keeps the checkpoint of the lowest valid
@@ -119,15 +128,15 @@ class Trainer {
   // Continues where a checkpoint of the same experiment was written: the steps that follow equal
   // those of a run that never stopped, bit for bit on CPU. Errors: Error (kUsage) for another
   // model, memory, data or training settings, listing the differences; Error (kRun) for files that
-  // are no checkpoint. A failed load leaves the session as it was.
+  // are no checkpoint. A failed load leaves the trainer as it was.
   void load(const std::filesystem::path& path);
   void load(const run::Checkpoint& checkpoint);
 
  private:
-  struct Pass;  // sums of one step; session_pass.hpp
+  struct StepSums;
 
   // The state before a step, restored when the step fails.
-  struct Place {
+  struct StepStart {
     std::vector<std::int64_t> data;
     std::uint64_t noise = 0;
     memory::StackState state = {};
@@ -135,27 +144,30 @@ class Trainer {
 
   [[nodiscard]] run::Footprint estimate() const;
   void begin_training();
-  [[nodiscard]] Place place() const;
-  void go_back(Place place);
-  void report_numbers(run::StepReport& report, const Pass& pass) const;
-  void update(run::StepReport& report, const Pass& pass);
-  [[noreturn]] void fail_not_finite(const run::StepReport& report, const Pass& pass,
-                                    const Place& begin);
+  [[nodiscard]] StepStart step_start() const;
+  void go_back(StepStart start);
+  void report_numbers(run::StepReport& report, const StepSums& sums) const;
+  void update(run::StepReport& report, const StepSums& sums);
+  [[noreturn]] void fail_not_finite(const run::StepReport& report, const StepSums& sums,
+                                    const StepStart& begin);
   // Gradients from plugins' kernels that are not finite.
-  [[nodiscard]] eval::NotFinite find_in_backward(const Place& begin);
-  // session_pass.cpp: the forward and backward passes of a step
-  [[nodiscard]] Pass run_passes();
-  [[nodiscard]] std::vector<data::TokenSegment> read_window(Pass& pass);
+  [[nodiscard]] eval::NotFinite find_in_backward(const StepStart& begin);
+  // The forward and backward passes of a step.
+  [[nodiscard]] StepSums run_passes();
+  [[nodiscard]] std::vector<data::TokenSegment> read_window(StepSums& sums);
   void check_has_targets(std::int64_t passed) const;
-  void run_segment(Pass& pass, const data::TokenSegment& segment, double weight);
-  // session_loop.cpp
+  void run_segment(StepSums& sums, const data::TokenSegment& segment, double weight);
+  // True at multiples of `every` steps, where it is above 0, and at the end.
+  [[nodiscard]] bool is_due(std::int64_t every) const;
   [[nodiscard]] bool is_evaluation_due() const;
   // True when the result is the best of several.
   bool evaluate_valid(run::Observer* observer);
   // Logs which parameters no gradient has reached.
-  void say_untrained() const;
+  void log_untrained() const;
   void save_to_folder(run::Observer* observer);
 
+  std::unique_ptr<LogFile> log_;  // the folder's log.txt; the first, for it also gets what is
+                                  // logged while the others are made; null without a folder
   std::unique_ptr<run::Runtime> runtime_;
   std::unique_ptr<run::Runtime> eval_runtime_;  // when eval.precision differs
   std::unique_ptr<data::Stream> stream_;
@@ -173,24 +185,6 @@ class Trainer {
   double seconds_ = 0.0;
   bool is_training_mode_ = false;
   memory::FiniteWatch* watch_ = nullptr;  // while a failed step runs once more
-};
-
-// Sums of one training step. Included by the session's own files only.
-
-using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
-
-// Sums over the segments of one step. Tensors stay on the device: all numbers of a step come to the
-// CPU in one transfer.
-struct Trainer::Pass {
-  at::Tensor graph;  // loss of the segments since the last backward pass
-  at::Tensor loss;   // mean of the segments' mean nll, f64 []
-  // The part of each auxiliary loss in the step's loss, before its weight; segments that did not
-  // report it count as 0.
-  ReportSums losses;
-  ReportSums metrics;                           // means over the segments that reported them
-  std::map<std::string, double> metric_weight;  // of these segments
-  std::int64_t tokens = 0;
-  std::vector<data::TokenSegment> segments;  // in the order in which they ran
 };
 
 }  // namespace mneme::train

@@ -1,4 +1,4 @@
-// Saving, loading and resuming a session.
+// Saves, loads and resumes a training run.
 #include <nlohmann/json.hpp>
 
 #include "host/base/error.hpp"
@@ -26,30 +26,31 @@ config::Experiment with_steps(config::Experiment experiment, std::int64_t steps)
   return experiment;
 }
 
-void check_extension(const std::filesystem::path& folder, const Trainer& session) {
-  if (session.is_finished() && session.step() < session.total_steps()) {
+void check_extension(const std::filesystem::path& folder, const Trainer& trainer) {
+  if (trainer.is_finished() && trainer.step() < trainer.total_steps()) {
     throw_usage(
         {.where = "--steps",
-         .failed = str(folder.string(), " stopped early, after step ", session.step(),
+         .failed = str(folder.string(), " stopped early, after step ", trainer.step(),
                        ": more steps do not continue it"),
-         .expected = str("fewer than train.early_stop = ", session.experiment().train.early_stop,
+         .expected = str("fewer than train.early_stop = ", trainer.experiment().train.early_stop,
                          " evaluations without a lower loss"),
-         .got = str(session.valid_record().evaluations_since_best),
+         .got = str(trainer.valid_record().evaluations_since_best),
          .hint = "raise early_stop in its experiment.toml, or start a new run with mneme "
                  "train EXP --init RUN"});
   }
-  if (!session.is_finished()) return;
+  if (!trainer.is_finished()) return;
   throw_usage({.where = "--steps",
-               .failed = "the run would not go on",
-               .expected = str("more than the ", session.step(), " steps that ", folder.string(),
+               .failed = "the run would not continue",
+               .expected = str("more than the ", trainer.step(), " steps that ", folder.string(),
                                " has done"),
-               .got = str(session.total_steps())});
+               .got = str(trainer.total_steps())});
 }
 
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
                                          TrainerOptions options) {
+  auto log = std::make_unique<LogFile>();
   std::unique_ptr<run::RunWriter> writer = run::RunWriter::reopen(folder);
   const run::RunFolder& run = writer->folder();
   const std::int64_t steps = options.steps;
@@ -61,9 +62,11 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
         options.checkpoint, str("mneme train --resume ", shell_word(folder.string()))));
     checkpoint->check_whole_run();
   } else if (info.contains("initial_weights")) {
-    throw_usage({.where = folder.string(),
-                 .failed = "the run began with given weights, and the checkpoint with them is gone",
-                 .hint = "start a new run with mneme train EXP --init SOURCE"});
+    throw_usage(
+        {.where = folder.string(),
+         .failed =
+             "the run began with given weights, and the checkpoint that holds them is missing",
+         .hint = "start a new run with mneme train EXP --init SOURCE"});
   }
   if (!options.runtime.dataset) {
     data::DatasetOptions data;
@@ -74,27 +77,29 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   const bool may_change = options.may_change_plugins;
   options.folder.clear();
   options.runtime.weights_follow = checkpoint.has_value();
-  auto session = std::make_unique<Trainer>(experiment, std::move(options));
+  auto trainer = std::make_unique<Trainer>(experiment, std::move(options));
   if (!may_change) {
     run::check_plugins(checkpoint ? checkpoint->plugins() : run::read_plugins(info),
-                       session->runtime().stack().identities());
+                       trainer->runtime().stack().identities());
   }
   run::RunProgress progress;
   if (checkpoint) {
-    session->load(*checkpoint);
+    trainer->load(*checkpoint);
     progress = checkpoint->progress();
   }
-  if (steps > 0) check_extension(folder, *session);
-  writer->continue_from(progress, session->runtime());
+  if (steps > 0) check_extension(folder, *trainer);
+  writer->continue_from(progress, trainer->runtime());
   if (steps > 0) write_file_atomic(run.experiment_file(), config::to_toml(experiment));
-  session->writer_ = std::move(writer);
-  return session;
+  log->open(run.log());  // last, so that a resume that fails changes nothing in the folder
+  trainer->log_ = std::move(log);
+  trainer->writer_ = std::move(writer);
+  return trainer;
 }
 
 void Trainer::save() {
   if (!writer_) {
     throw_usage({.where = "checkpoint",
-                 .failed = "the session has no folder",
+                 .failed = "the trainer has no folder",
                  .expected = "TrainerOptions::folder"});
   }
   save(writer_->prepare_checkpoint(step_));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
@@ -24,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Builds the run's folder under another name beside its place; gone unless kept.
+// Builds the run's folder under another name beside its final path; deleted unless kept.
 class FolderInMaking {
  public:
   explicit FolderInMaking(const fs::path& target) : target_(fs::absolute(target)) {
@@ -98,6 +99,7 @@ std::map<std::string, at::Tensor> kept_tensors(const SafetensorsFile& file,
 
 ImportReport import_official(const fs::path& weights, const config::Experiment& experiment,
                              const ImportOptions& options) {
+  LogFile log;
   const FolderInMaking folder(options.folder);
   run::RuntimeOptions with_data;
   with_data.dataset = vocabulary_alone(experiment.data, options);
@@ -114,6 +116,7 @@ ImportReport import_official(const fs::path& weights, const config::Experiment& 
   }
   {
     const auto writer = run::RunWriter::create(folder.path(), runtime);
+    log.open(writer->folder().log());
     run::write_weights(writer->prepare_checkpoint(0), runtime,
                        kept_tensors(SafetensorsFile::open(weights), options.prefix,
                                     experiment.model.layers, report.weights.names));

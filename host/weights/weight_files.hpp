@@ -1,4 +1,4 @@
-// Official weights as a run.
+// Official weights as a run, and a checkpoint's weights as an official state dict.
 #pragma once
 
 #include <cstddef>

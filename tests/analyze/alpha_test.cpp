@@ -20,21 +20,21 @@ std::string error_of(const at::Tensor& alpha) {
 }
 
 TEST(Alpha, MeansOfFullMemories) {
-  AlphaByPlace study;
-  EXPECT_TRUE(study.is_empty());
+  AlphaByPlace analysis;
+  EXPECT_TRUE(analysis.is_empty());
   // A memory that is still filling, two lanes of a full one, one of which lacks a row.
-  study.add({{kKey, torch::full({2, 1, 2}, 0.9)}});
-  study.add({{kKey, torch::tensor({0.1, 0.3, 0.5, 0.7}).view({1, 2, 2})}});
-  study.add({{kKey, torch::tensor({1.0, 0.6, 0.0, 0.2, 0.5, 0.5, std::nan(""), 0.5}, at::kDouble)
-                        .view({2, 2, 2})}});
-  study.add({{kKey, torch::full({1, 1, 2}, 0.9)}});
-  study.add(
+  analysis.add({{kKey, torch::full({2, 1, 2}, 0.9)}});
+  analysis.add({{kKey, torch::tensor({0.1, 0.3, 0.5, 0.7}).view({1, 2, 2})}});
+  analysis.add({{kKey, torch::tensor({1.0, 0.6, 0.0, 0.2, 0.5, 0.5, std::nan(""), 0.5}, at::kDouble)
+                           .view({2, 2, 2})}});
+  analysis.add({{kKey, torch::full({1, 1, 2}, 0.9)}});
+  analysis.add(
       {{"0.org.x.y.model.memory.alpha", torch::ones({1, 1, 1})}, {"other", torch::ones({1})}});
-  const auto layers = study.layers();
+  const auto layers = analysis.layers();
   ASSERT_EQ(layers.size(), 1U);
-  const auto& [place, layer] = *layers.begin();
-  EXPECT_EQ(place.tier, "0.org.x.y");
-  EXPECT_EQ(place.layer, 2);
+  const auto& [where, layer] = *layers.begin();
+  EXPECT_EQ(where.tier, "0.org.x.y");
+  EXPECT_EQ(where.layer, 2);
   EXPECT_EQ(layer.segments, 2);
   ASSERT_EQ(layer.alpha.size(), 2U);
   EXPECT_NEAR(layer.alpha[0], (0.2 + 0.8) / 2.0, 1e-7);
@@ -42,9 +42,9 @@ TEST(Alpha, MeansOfFullMemories) {
 }
 
 TEST(Alpha, AnEmptyMemoryShowsNothing) {
-  AlphaByPlace study;
-  study.add({{kKey, torch::empty({1, 0, 2})}});
-  EXPECT_TRUE(study.layers().empty());
+  AlphaByPlace analysis;
+  analysis.add({{kKey, torch::empty({1, 0, 2})}});
+  EXPECT_TRUE(analysis.layers().empty());
 }
 
 TEST(Alpha, RefusesWhatIsNoWeight) {

@@ -134,15 +134,15 @@ TEST_F(AnalyzeRun, GoesOnWhenOneMemoryFails) {
     EXPECT_FALSE(json.contains("better"));  // there is no second memory to compare the first with
   }
   const ProgramResult distance =
-      run_mneme({"analyze", "distance", run, "--out", file("reach"), "--memory", absent, "--memory",
-                 none_, "--json", file("reach.json"), "--quiet"});
+      run_mneme({"analyze", "distance", run, "--out", file("distances"), "--memory", absent,
+                 "--memory", none_, "--json", file("distances.json"), "--quiet"});
   expect_refusal(distance, 3, {"mneme: error: absent: ", "not found"});
   EXPECT_THAT(distance.out, HasSubstr("distance.csv"));
-  const Json reach = Json::parse(read_file(folder_ / "reach.json"));
-  EXPECT_EQ(reach.at("memories").size(), 1U);
-  EXPECT_EQ(reach.at("failed").at(0).at("exit_code"), 3);
+  const Json distances = Json::parse(read_file(folder_ / "distances.json"));
+  EXPECT_EQ(distances.at("memories").size(), 1U);
+  EXPECT_EQ(distances.at("failed").at(0).at("exit_code"), 3);
   expect_refusal(
-      run_mneme({"analyze", "distance", run, "--out", file("reach"), "--memory", absent}), 3,
+      run_mneme({"analyze", "distance", run, "--out", file("distances"), "--memory", absent}), 3,
       {"error: absent: "});
 }
 

@@ -25,15 +25,15 @@ std::string error_of(const RegionsProbes& given) {
 }
 
 TEST(Regions, MeansOfFullMemories) {
-  MassByRegion study;
-  study.add(probes(torch::full({1, 2}, 0.5), {0, 1, 1}));
-  study.add(probes(torch::tensor({0.1, 0.2, 0.3, 0.4, 0.3, 0.2, 0.1, 0.4}).view({2, 4}),
-                   {1, 2, 1, 1, 2, 1}));
-  study.add(probes(torch::full({1, 3}, 0.3), {1, 1, 1}));
-  const auto layers = study.layers();
+  MassByRegion analysis;
+  analysis.add(probes(torch::full({1, 2}, 0.5), {0, 1, 1}));
+  analysis.add(probes(torch::tensor({0.1, 0.2, 0.3, 0.4, 0.3, 0.2, 0.1, 0.4}).view({2, 4}),
+                      {1, 2, 1, 1, 2, 1}));
+  analysis.add(probes(torch::full({1, 3}, 0.3), {1, 1, 1}));
+  const auto layers = analysis.layers();
   ASSERT_EQ(layers.size(), 1U);
-  const auto& [place, layer] = *layers.begin();
-  EXPECT_EQ(place.tier, "1.org.x.y");
+  const auto& [where, layer] = *layers.begin();
+  EXPECT_EQ(where.tier, "1.org.x.y");
   EXPECT_EQ(layer.segments, 2);
   EXPECT_EQ(layer.first(0), 0);
   EXPECT_EQ(layer.first(2), 3);
@@ -45,12 +45,12 @@ TEST(Regions, MeansOfFullMemories) {
 
 // The second lane's document began two segments ago: its places are those of the first.
 TEST(Regions, LeavesOutLanesThatLackRows) {
-  MassByRegion study;
-  study.add(probes(torch::tensor({0.1, 0.2, 0.3, 0.4, 0.0, 0.0, 0.5, 0.5}).view({2, 4}),
-                   {1, 2, 1, 0, 1, 1}));
+  MassByRegion analysis;
+  analysis.add(probes(torch::tensor({0.1, 0.2, 0.3, 0.4, 0.0, 0.0, 0.5, 0.5}).view({2, 4}),
+                      {1, 2, 1, 0, 1, 1}));
   // None is full: not counted, though the places are more.
-  study.add(probes(torch::full({2, 5}, 0.2), {1, 2, 1, 0, 3, 1}));
-  const auto layers = study.layers();
+  analysis.add(probes(torch::full({2, 5}, 0.2), {1, 2, 1, 0, 3, 1}));
+  const auto layers = analysis.layers();
   ASSERT_EQ(layers.size(), 1U);
   const auto& layer = layers.begin()->second;
   EXPECT_EQ(layer.segments, 1);

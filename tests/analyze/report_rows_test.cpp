@@ -35,12 +35,12 @@ class RowsReport : public ::testing::Test {
 };
 
 TEST_F(RowsReport, Alpha) {
-  MemoryAnalysis study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
-  study.add(segment(), {1.0, 1.0},
-            {{"0.a.3.memory.alpha", torch::tensor({0.25, 0.75}, at::kDouble).view({1, 2, 1})}});
-  EXPECT_TRUE(study.has_found());
-  EXPECT_FALSE(study.has_signal());
-  AnalysisReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  MemoryAnalysis analysis({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  analysis.add(segment(), {1.0, 1.0},
+               {{"0.a.3.memory.alpha", torch::tensor({0.25, 0.75}, at::kDouble).view({1, 2, 1})}});
+  EXPECT_TRUE(analysis.has_found());
+  EXPECT_FALSE(analysis.has_signal());
+  AnalysisReport report(folder_.path(), {{"one", &analysis}}, TokenText(nullptr));
   report.write_alpha();
   report.write_regions();
   EXPECT_THAT(report.files(), ElementsAre("alpha.csv", "alpha.svg"));
@@ -50,16 +50,16 @@ TEST_F(RowsReport, Alpha) {
             "one,0.a,3,1,0.75,1\n");
   EXPECT_THAT(read("alpha.svg"), HasSubstr("one, 0.a, 1 segments"));
   EXPECT_THAT(read("alpha.svg"), HasSubstr(">layer 3</text>"));
-  const Json json = to_json(study, TokenText(nullptr), 3);
+  const Json json = to_json(analysis, TokenText(nullptr), 3);
   EXPECT_EQ(json.at("alpha").at(0).at("alpha").dump(), "[0.25,0.75]");
 }
 
 TEST_F(RowsReport, Regions) {
-  MemoryAnalysis study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
-  study.add(segment(), {1.0, 1.0},
-            {{"0.a.3.memory.mass", torch::tensor({{0.5, 0.125, 0.375}}, at::kDouble)},
-             {"0.a.3.memory.regions", torch::tensor({{1, 0, 2}})}});
-  AnalysisReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  MemoryAnalysis analysis({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  analysis.add(segment(), {1.0, 1.0},
+               {{"0.a.3.memory.mass", torch::tensor({{0.5, 0.125, 0.375}}, at::kDouble)},
+                {"0.a.3.memory.regions", torch::tensor({{1, 0, 2}})}});
+  AnalysisReport report(folder_.path(), {{"one", &analysis}}, TokenText(nullptr));
   report.write_alpha();
   report.write_regions();
   EXPECT_THAT(report.files(), ElementsAre("regions.csv", "regions.svg"));
@@ -69,16 +69,16 @@ TEST_F(RowsReport, Regions) {
             "one,0.a,3,segment,1,0.125,1\n"
             "one,0.a,3,segment,2,0.375,1\n");
   EXPECT_THAT(read("regions.svg"), HasSubstr(">compressed</text>"));
-  const Json json = to_json(study, TokenText(nullptr), 3).at("regions").at(0);
+  const Json json = to_json(analysis, TokenText(nullptr), 3).at("regions").at(0);
   EXPECT_EQ(json.at("segment").at("share"), 0.5);
   EXPECT_EQ(json.at("memory").at("places"), 0);
 }
 
 TEST_F(RowsReport, NothingIsWrittenOfMemoriesThatShowNothing) {
-  MemoryAnalysis study({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
-  study.add(segment(), {1.0, 1.0}, {});
-  EXPECT_FALSE(study.has_found());
-  AnalysisReport report(folder_.path(), {{"one", &study}}, TokenText(nullptr));
+  MemoryAnalysis analysis({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  analysis.add(segment(), {1.0, 1.0}, {});
+  EXPECT_FALSE(analysis.has_found());
+  AnalysisReport report(folder_.path(), {{"one", &analysis}}, TokenText(nullptr));
   report.write_alpha();
   report.write_regions();
   EXPECT_THAT(report.files(), IsEmpty());
@@ -88,7 +88,7 @@ TEST_F(RowsReport, AttentionByDistance) {
   const std::vector<DistanceResult> subjects = {
       {.name = "a", .layers = {{2, {.weight = {0.5, 0.0}, .tokens = {8, 0}}}}},
       {.name = "b", .layers = {{2, {.weight = {0.25, 0.0625}, .tokens = {8, 4}}}}}};
-  EXPECT_THAT(write_reach(folder_.path(), subjects, {.width = 5, .intervals = 2}),
+  EXPECT_THAT(write_distances(folder_.path(), subjects, {.width = 5, .intervals = 2}),
               ElementsAre("distance.csv", "distance.svg"));
   EXPECT_EQ(read("distance.csv"),
             "memory,layer,from,to,weight,tokens\n"

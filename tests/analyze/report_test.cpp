@@ -34,20 +34,20 @@ at::Tensor report_row(const std::vector<double>& values) {
 // Segment 1 stores tokens 0 and 1 at .25 and .75 and reads token 1 twice; segment 2 stores tokens 2
 // and 3 (cells as in token_cells_test.cpp: [0, .625] of token 1, [.625, .875], [.875, 1]) and reads
 // tokens 1 and 3.
-void fill(MemoryAnalysis& study) {
+void fill(MemoryAnalysis& analysis) {
   const std::string key = "0.org.example.wave.4.memory.";
   const at::Tensor variance = torch::full({1, 1, 2}, 1e-6);
-  study.add(report_segment_of(0), {1.0, 1.0}, {});
-  study.add(report_segment_of(1), {1.0, 1.0},
-            {{key + "written", torch::tensor({2, 1}).unsqueeze(0)},
-             {key + "places", report_row({0.25, 0.75})},
-             {key + "density.mean", report_row({0.6, 0.9}).unsqueeze(0)},
-             {key + "density.variance", variance}});
-  study.add(report_segment_of(2), {1.0, 0.5},
-            {{key + "written", torch::tensor({2, 0}).unsqueeze(0)},
-             {key + "places", report_row({0.25, 0.5, 0.75, 1.0})},
-             {key + "density.mean", report_row({0.1, 0.95}).unsqueeze(0)},
-             {key + "density.variance", variance}});
+  analysis.add(report_segment_of(0), {1.0, 1.0}, {});
+  analysis.add(report_segment_of(1), {1.0, 1.0},
+               {{key + "written", torch::tensor({2, 1}).unsqueeze(0)},
+                {key + "places", report_row({0.25, 0.75})},
+                {key + "density.mean", report_row({0.6, 0.9}).unsqueeze(0)},
+                {key + "density.variance", variance}});
+  analysis.add(report_segment_of(2), {1.0, 0.5},
+               {{key + "written", torch::tensor({2, 0}).unsqueeze(0)},
+                {key + "places", report_row({0.25, 0.5, 0.75, 1.0})},
+                {key + "density.mean", report_row({0.1, 0.95}).unsqueeze(0)},
+                {key + "density.variance", variance}});
 }
 
 class Report : public ::testing::Test {

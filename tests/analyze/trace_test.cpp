@@ -41,7 +41,7 @@ at::Tensor written(std::int64_t rows, bool is_first_write) {
 
 // What follow() shows, copied.
 struct Seen {
-  Place place;
+  TierLayer where;
   std::vector<std::int64_t> tokens;
   std::int64_t lane, new_tokens, end_token, first_query;
   bool is_first_write;
@@ -49,8 +49,8 @@ struct Seen {
 };
 std::vector<Seen> follow(Trace& trace, const data::TokenSegment& segment, const Probes& probes) {
   std::vector<Seen> seen;
-  trace.follow(segment, probes, [&](const LayerView& v) {
-    seen.push_back({v.place, v.space.tokens(), v.lane, v.new_tokens, v.end_token, v.first_query,
+  trace.follow(segment, probes, [&](const LaneView& v) {
+    seen.push_back({v.where, v.space.tokens(), v.lane, v.new_tokens, v.end_token, v.first_query,
                     v.is_first_write, v.heads});
   });
   return seen;
@@ -65,8 +65,8 @@ TEST(Trace, FollowsWritesAndReadsOfALane) {
                                    {key("density.mean"), torch::full({1, 1, 2}, 0.5)},
                                    {key("density.variance"), torch::full({1, 1, 2}, 0.25)}});
   ASSERT_EQ(seen.size(), 1U);
-  EXPECT_EQ(seen[0].place.tier, "1.org.example.wave");
-  EXPECT_EQ(seen[0].place.layer, 3);
+  EXPECT_EQ(seen[0].where.tier, "1.org.example.wave");
+  EXPECT_EQ(seen[0].where.layer, 3);
   EXPECT_THAT(seen[0].tokens, ElementsAre(0, 1));
   EXPECT_TRUE(seen[0].is_first_write);
   EXPECT_EQ(seen[0].new_tokens, 2);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -29,28 +31,26 @@ MemorySession::MemorySession(const config::ModelConfig& config, const ModelSetup
 MemorySession::Result MemorySession::run(memory::StackState& state, const at::Tensor& ids,
                                          const How& how) {
   Result out;
-  memory::SegmentInput input;
-  input.length = ids.size(1) - 1;
-  input.valid_count = how.valid_count;
-  input.wanted_probes = how.probes;
-  input.probes = &out.probes;
-  memory::SegmentRun segment(stack, state, input);
-  at::Tensor target = ids.narrow(1, 1, input.length);
+  const int64_t length = ids.size(1) - 1;
+  at::Tensor target = ids.narrow(1, 1, length);
   if (!how.valid_count.empty()) {
     const at::Tensor counts = at::tensor(how.valid_count, at::kLong).unsqueeze(1);
-    target = target.masked_fill(at::arange(input.length, at::kLong).unsqueeze(0).ge(counts), -1);
+    target = target.masked_fill(at::arange(length, at::kLong).unsqueeze(0).ge(counts), -1);
   }
-  ForwardOptions options;
-  options.tap = how.tap;
-  const Output forward =
-      model->forward({ids.narrow(1, 0, input.length), target, how.valid_count}, segment, options);
+  eval::SegmentStep step;
+  step.forward.tap = how.tap;
+  step.memory.wanted_probes = how.probes;
+  step.memory.probes = &out.probes;
+  step.before_commit = [&](const Output&, const memory::SegmentRun& segment) {
+    out.aux = segment.total_loss();
+    for (const auto& [name, metric] : segment.metrics()) out.metrics[name] = metric.value;
+  };
+  const Batch batch{ids.narrow(1, 0, length), target, how.valid_count};
+  const Output forward = eval::run_segment(*model, stack, state, batch, std::move(step));
   out.nll = forward.nll;
   out.top = forward.top;
   out.loss = out.nll.mean();
-  out.aux = segment.total_loss();
   if (out.aux.defined()) out.loss = out.loss + out.aux.to(out.loss.scalar_type());
-  for (const auto& [name, metric] : segment.metrics()) out.metrics[name] = metric.value;
-  segment.commit();
   return out;
 }
 

@@ -3,6 +3,9 @@
 // memories_test.cpp.
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
@@ -79,14 +82,10 @@ TEST_P(Riders, PaddedRowsDoNotRide) {
   // Lane 1 ends after 3 tokens; the values of its padding affect nothing.
   const auto second = [&](const at::Tensor& tokens) {
     memory::StackState state = run.fresh(2);
-    memory::SegmentInput input;
-    input.length = 6;
-    input.valid_count = {6, 3};
-    memory::SegmentRun segment(run.stack, state, input);
     at::Tensor target = tokens.narrow(1, 1, 6).clone();
     target[1].narrow(0, 3, 3).fill_(-1);
-    run.model->forward({tokens.narrow(1, 0, 6), target, {6, 3}}, segment);
-    segment.commit();
+    const Batch batch{tokens.narrow(1, 0, 6), target, {6, 3}};
+    eval::run_segment(*run.model, run.stack, state, batch);
     return run.nll(state, ids.narrow(1, 6, 7));
   };
   EXPECT_LT(largest_difference(second(ids), second(changed)), kSame);
@@ -198,15 +197,11 @@ TEST(RidersInTwoLayers, EqualAPassWrittenByHand) {
     memory::StackState state = run.fresh(2);
     at::Tensor held;
     for (uint64_t s = 0; s < 3; ++s) {
-      memory::SegmentInput input;
-      input.length = 3;
-      memory::SegmentRun segment(run.stack, state, input);
       ForwardOptions::Tap tap;
-      ForwardOptions options;
-      options.tap = &tap;
-      const Output out =
-          run.model->forward({random_ids(70 + s, 2, 3, 11), {}, {}}, segment, options);
-      segment.commit();
+      eval::SegmentStep step;
+      step.forward.tap = &tap;
+      const Batch batch{random_ids(70 + s, 2, 3, 11), {}, {}};
+      const Output out = eval::run_segment(*run.model, run.stack, state, batch, std::move(step));
       const int64_t count = held.defined() ? held.size(1) : 0;
       const at::Tensor rows = count > 0 ? at::cat({held, tap.embedded}, 1) : tap.embedded;
       EXPECT_LT(largest_difference(out.top, by_hand.forward(rows, count)), kSame)

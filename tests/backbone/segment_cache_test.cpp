@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "host/backbone/model.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/segment/segment_run.hpp"
 #include "host/memory/stack.hpp"
@@ -57,12 +58,8 @@ struct CachedRun {
     std::vector<at::Tensor> out;
     int64_t from = 0;
     for (const int64_t n : lengths) {
-      memory::SegmentInput input;
-      input.length = n;
-      memory::SegmentRun run(stack, state, input);
-      out.push_back(model->forward({ids.narrow(1, from, n), ids.narrow(1, from + 1, n), {}}, run)
-                        .nll.detach());
-      run.commit();
+      const Batch batch{ids.narrow(1, from, n), ids.narrow(1, from + 1, n), {}};
+      out.push_back(eval::run_segment(*model, stack, state, batch).nll.detach());
       from += n;
     }
     return at::cat(out, 1);
@@ -138,14 +135,11 @@ TEST_P(SegmentCache, PaddedSegmentBeforeAResetIsForgotten) {
   const at::Tensor ids = random_ids(6, 2, 13, 11);
   CachedRun session(model_config(GetParam()), 9, 2);
   const at::NoGradGuard no_grad;
-  memory::SegmentInput input;
-  input.length = 6;
-  input.valid_count = {6, 2};
-  memory::SegmentRun run(session.stack, session.state, input);
   at::Tensor target = ids.narrow(1, 1, 6).clone();
   target[1].narrow(0, 2, 4).fill_(-1);
-  const at::Tensor first = session.model->forward({ids.narrow(1, 0, 6), target, {6, 2}}, run).nll;
-  run.commit();
+  const Batch batch{ids.narrow(1, 0, 6), target, {6, 2}};
+  const at::Tensor first =
+      eval::run_segment(*session.model, session.stack, session.state, batch).nll;
   session.state.reset({0, 1});
   const at::Tensor second = session.losses(ids.narrow(1, 6, 7), {6});
   CachedRun whole(model_config(GetParam()), 9, 1), fresh(model_config(GetParam()), 9, 1),

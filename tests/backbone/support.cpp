@@ -4,6 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"
@@ -37,13 +38,9 @@ Output run_plain(Model& model, const config::ModelConfig& config, const ModelSet
   plugin::PluginLoader loader{memory::find_group};
   memory::Stack stack(config::MemoryConfig{}, backbone_info(config, setup), loader);
   memory::StackState state = stack.new_state(memory::Phase::kTraining, batch.input.size(0));
-  memory::SegmentInput input;
-  input.length = batch.input.size(1);
-  input.valid_count = batch.valid_count;
-  memory::SegmentRun run(stack, state, input);
-  Output out = model.forward(batch, run, options);
-  run.commit();
-  return out;
+  eval::SegmentStep step;
+  step.forward = options;
+  return eval::run_segment(model, stack, state, batch, std::move(step));
 }
 
 at::Tensor random_ids(uint64_t seed, int64_t lanes, int64_t tokens, int64_t vocabulary) {

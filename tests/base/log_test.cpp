@@ -1,17 +1,20 @@
 #include "host/base/log.hpp"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "host/base/file/file.hpp"
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -85,6 +88,61 @@ TEST(LogListener, OneThatThrowsIsHarmless) {
       [](LogLevel, std::string_view) -> bool { throw std::runtime_error("broken listener"); });
   EXPECT_NO_THROW(log_error("e"));
   EXPECT_TRUE(capture.lines().empty());
+}
+
+// The lines of a log file without their times.
+std::vector<std::string> logged(const std::filesystem::path& path) {
+  std::istringstream in(read_file(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    EXPECT_THAT(line.substr(0, 21),
+                testing::MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z "));
+    lines.push_back(line.substr(21));
+  }
+  return lines;
+}
+
+TEST(LogFile, HasTheLinesOfItsLifeAndKeepsWhatTheFileHeld) {
+  const test::TemporaryFolder folder;
+  test::LogCapture capture;
+  {
+    LogFile file;
+    log_warning("before it is open");
+    file.open(folder / "log.txt");
+    log_debug("below the level");
+    log_info("{} %s");
+    std::thread([] { log_error("from another thread"); }).join();
+    log_to_files(LogLevel::kInfo, "beside a bar");
+  }
+  log_error("later");
+  std::vector<std::string> expected = {"warning before it is open", "info {} %s",
+                                       "error from another thread", "info beside a bar"};
+  EXPECT_EQ(logged(folder / "log.txt"), expected);
+  EXPECT_EQ(capture.lines().size(), 4u) << "the sink gets its lines as without a file";
+  {
+    LogFile file;
+    file.open(folder / "log.txt");
+    const LogListener silent([](LogLevel, std::string_view text) { return text != "unheard"; });
+    log_info("unheard");
+    log_info("resumed");
+  }
+  expected.emplace_back("info resumed");
+  EXPECT_EQ(logged(folder / "log.txt"), expected);
+}
+
+TEST(LogFile, AFullDiskEndsNothing) {
+  test::LogCapture capture;
+  LogFile full;
+  full.open("/dev/full");
+  EXPECT_NO_THROW(log_info("a line"));
+  EXPECT_NO_THROW(log_to_files(LogLevel::kInfo, "another"));
+  const test::TemporaryFolder folder;
+  LogFile in_the_way;
+  in_the_way.open(folder.path());
+  EXPECT_NO_THROW(log_info("the last"));
+  EXPECT_THAT(capture.warnings(),
+              testing::ElementsAre(testing::HasSubstr("the log is not written to it")));
+  EXPECT_EQ(capture.lines().back().second, "the last");
 }
 
 TEST(Log, ParsesEveryWord) {

@@ -12,7 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class TrainRuns : public CliTest {
  protected:
@@ -70,6 +72,10 @@ TEST_F(TrainRuns, AreExtendedWithTheScheduleOfTheirNewLength) {
   EXPECT_THAT(more.err, HasSubstr("extended to 12 steps: the schedule \"cosine\" is that of a run "
                                   "of this length, and goes on at 0.0015"));
   EXPECT_THAT(more.out, HasSubstr("trained 12 steps"));
+  const std::string log = read_file(fs::path(run) / "log.txt");
+  EXPECT_THAT(log, AllOf(StartsWith("20"), HasSubstr(str("Z info step 6: saved ", run)),
+                         HasSubstr("Z info extended to 12 steps"),
+                         HasSubstr(str("Z info step 12: saved ", run))));
   EXPECT_THAT(read_file(fs::path(run) / "experiment.toml"), HasSubstr("\nsteps = 12\n"));
   const ProgramResult again = run_mneme({"train", "--resume", run});
   expect_done(again);
@@ -79,7 +85,7 @@ TEST_F(TrainRuns, AreExtendedWithTheScheduleOfTheirNewLength) {
 TEST_F(TrainRuns, AreNotExtendedBackwards) {
   const std::string run = done();
   expect_refusal(run_mneme({"train", "--resume", run, "--steps", "6"}), 2,
-                 {"--steps: the run would not go on", "more than the 6 steps", "got 6"});
+                 {"--steps: the run would not continue", "more than the 6 steps", "got 6"});
   EXPECT_THAT(read_file(fs::path(run) / "experiment.toml"), HasSubstr("\nsteps = 6\n"));
   expect_refusal(run_mneme({"train", experiment(tiny()), "--steps", "9"}), 2,
                  {"train --steps", "--set train.steps=9"});

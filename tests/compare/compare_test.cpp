@@ -241,7 +241,7 @@ TEST_F(CompareTest, NeedsSomethingToMeasureOn) {
   const auto setups = read_arms(experiment, {folder_.write("none.toml", "[memory]\n")}, {});
   Counter counter;
   EXPECT_THAT(error_of([&] { static_cast<void>(compare(setups, {}, counter)); }),
-              HasSubstr("2: data.valid: there is nothing to compare on"));
+              HasSubstr("2: data.valid: the experiment has no split to compare on"));
 }
 
 TEST_F(CompareTest, ChecksAllArmsBeforeTraining) {

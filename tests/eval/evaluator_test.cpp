@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <stdexcept>
+#include <utility>
 
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -54,6 +57,41 @@ Result result_of(run::Runtime& runtime, const std::vector<data::TokenSegment>& s
   ListStream stream(segments);
   options.lanes = segments.front().lanes;
   return evaluate(runtime.model(), runtime.stack(), stream, options);
+}
+
+TEST(RunSegment, CommitsAfterItsObserverAndNotWhenThatThrows) {
+  run::Runtime runtime(small_experiment(xl_cache(14)), {});
+  const at::NoGradGuard no_grad;
+  runtime.model().train(false);
+  memory::StackState state = runtime.stack().new_state(memory::Phase::kEvaluation, 3);
+  auto segments = random_segments(2, 3, 6);
+  segments[1].reset = {0, 1, 0};
+  const auto step = [&](std::size_t i, SegmentStep options) {
+    return run_segment(runtime.model(), runtime.stack(), state, segments[i], std::move(options));
+  };
+  at::Tensor seen;
+  std::int64_t before = -1;
+  SegmentStep observed;
+  observed.before_commit = [&](const backbone::Output& out, const memory::SegmentRun&) {
+    seen = out.nll;
+    before = state.segments();
+  };
+  EXPECT_TRUE(at::equal(step(0, observed).nll, seen));
+  EXPECT_EQ(before, 0);
+  EXPECT_EQ(state.segments(), 1);
+  SegmentStep failing;
+  failing.before_commit = [](const backbone::Output&, const memory::SegmentRun&) {
+    throw std::runtime_error("the observer fails");
+  };
+  EXPECT_THROW(step(1, failing), std::runtime_error);
+  EXPECT_EQ(state.segments(), 1);
+  // The reset of lane 1 is still to be done: the lane starts from nothing.
+  const at::Tensor nll = step(1, {}).nll;
+  EXPECT_EQ(state.segments(), 2);
+  memory::StackState fresh = runtime.stack().new_state(memory::Phase::kEvaluation, 3);
+  const at::Tensor alone = run_segment(runtime.model(), runtime.stack(), fresh, segments[1]).nll;
+  EXPECT_LT((nll[1] - alone[1]).abs().max().item<double>(), 1e-12);
+  EXPECT_GT((nll[0] - alone[0]).abs().max().item<double>(), 1e-12);
 }
 
 TEST(Evaluate, CachedEqualsUncached) {

@@ -124,10 +124,10 @@ TEST_F(BadConversation, KeepsWhatItWasGiven) {
   const Generator::Saved read = read_conversation(path_, kIdentity, kVocabulary);
   EXPECT_EQ(read.seed, 4U);
   EXPECT_EQ(read.pending, saved_.pending);
-  EXPECT_EQ(read.session.tokens, 9);
-  EXPECT_EQ(read.session.lanes, 1);
-  ASSERT_EQ(read.session.steps.size(), 3U);  // 6 tokens are committed, three wait in steps of one
-  EXPECT_EQ(read.session.state.tensors.size(), saved_.session.state.tensors.size());
+  EXPECT_EQ(read.text.tokens, 9);
+  EXPECT_EQ(read.text.lanes, 1);
+  ASSERT_EQ(read.text.steps.size(), 3U);  // 6 tokens are committed, three wait in steps of one
+  EXPECT_EQ(read.text.state.tensors.size(), saved_.text.state.tensors.size());
 }
 
 TEST_F(BadConversation, OfAnotherModel) {
@@ -166,7 +166,7 @@ TEST_F(BadConversation, OfAnotherKind) {
 // The checksums are right, but no generator wrote the file.
 TEST_F(BadConversation, WithCountersThatAreNone) {
   Generator::Saved changed = saved_;
-  changed.session.state.metadata["segments"] = "many";
+  changed.text.state.metadata["segments"] = "many";
   write_conversation(path_, changed, kIdentity);
   Generator generator(*session_.model, session_.stack, {.segment = 6});
   EXPECT_THAT(
@@ -247,7 +247,7 @@ TEST_F(BadConversation, WithKeysThatAreNotTheRows) {
   next(generator, 7);
   Generator::Saved changed = generator.save();
   std::size_t count = 0;
-  for (auto& [name, tensor] : changed.session.state.tensors) {
+  for (auto& [name, tensor] : changed.text.state.tensors) {
     if (name.find("projection.1.v") == std::string::npos) continue;
     tensor = tensor.narrow(1, 0, 5);
     ++count;

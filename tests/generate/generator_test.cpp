@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/generate/support.hpp"
@@ -22,11 +23,8 @@ class Generation : public testing::TestWithParam<Memory> {
     Ids out;
     std::int64_t from = 0;
     for (const std::int64_t n : lengths) {
-      memory::SegmentInput input;
-      input.length = n;
-      memory::SegmentRun run(session.stack, state, input);
-      const at::Tensor top = session.model->forward({all.narrow(1, from, n), {}, {}}, run).top;
-      run.commit();
+      const backbone::Batch batch{all.narrow(1, from, n), {}, {}};
+      const at::Tensor top = eval::run_segment(*session.model, session.stack, state, batch).top;
       const at::Tensor best = session.model->log_probabilities(top[0]).argmax(1);
       for (std::int64_t i = 0; i < n; ++i)
         out.push_back(static_cast<std::int32_t>(best[i].item<std::int64_t>()));

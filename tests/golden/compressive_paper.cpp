@@ -1,9 +1,11 @@
 // Files of the published algorithms on a Transformer-XL: the host's own backbone with the tier.
 #include <map>
 #include <set>
+#include <utility>
 
 #include "host/backbone/model.hpp"
 #include "host/base/error.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
 #include "tests/golden/compressive_case.hpp"
@@ -140,20 +142,21 @@ class PaperRun {
                                 tokens.narrow(1, s * length + 1, length).contiguous(),
                                 {}};
     std::map<std::string, at::Tensor> probes;
-    memory::SegmentInput input;
-    input.length = length;
-    input.wanted_probes = kProbes;
-    input.probes = &probes;
-    memory::SegmentRun run(*stack_, state_, input);
-    const backbone::Output out = model_->forward(batch, run);
-    run.commit();
+    at::Tensor aux;
+    eval::SegmentStep step;
+    step.memory.wanted_probes = kProbes;
+    step.memory.probes = &probes;
+    step.before_commit = [&](const backbone::Output&, const memory::SegmentRun& run) {
+      aux = run.total_loss();
+    };
+    const backbone::Output out =
+        eval::run_segment(*model_, *stack_, state_, batch, std::move(step));
     const std::string prefix = str("seg", s, ".");
     const at::Tensor logits = at::linear(out.top.detach(), part("out.weight", false).detach(),
                                          part("out.bias", false).detach());
     check(prefix + "logits", logits);
     at::Tensor loss = out.nll.mean();
     check(prefix + "loss", loss.view({1}));
-    const at::Tensor aux = run.total_loss();
     to_.check(phase_name() + prefix + "aux_loss", aux.defined() ? aux.view({1}) : aux,
               read_loss(file_, prefix + "aux_loss"));
     memories(prefix);

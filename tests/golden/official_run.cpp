@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <utility>
 
 #include "host/base/error.hpp"
+#include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
 #include "tests/golden/official_settings.hpp"
@@ -62,16 +64,11 @@ void OfficialRun::compare(Comparison& comparison, const std::string& name,
 
 backbone::Output OfficialRun::forward(const backbone::Batch& batch, Tap& tap,
                                       std::map<std::string, at::Tensor>& probes) {
-  memory::SegmentInput input;
-  input.length = batch.input.size(1);
-  input.wanted_probes = {"memory.alpha"};
-  input.probes = &probes;
-  memory::SegmentRun run(*stack_, state_, input);
-  backbone::ForwardOptions options;
-  options.tap = &tap;
-  backbone::Output out = model_->forward(batch, run, options);
-  run.commit();
-  return out;
+  eval::SegmentStep step;
+  step.forward.tap = &tap;
+  step.memory.wanted_probes = {"memory.alpha"};
+  step.memory.probes = &probes;
+  return eval::run_segment(*model_, *stack_, state_, batch, std::move(step));
 }
 
 void OfficialRun::run(Comparison& comparison) {

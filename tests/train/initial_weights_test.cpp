@@ -206,8 +206,9 @@ TEST_F(InitialWeightsOfARun, AreNotReplacedByOthersWhenTheFirstCheckpointIsLost)
     const Trainer session(small_experiment(), std::move(options));
   }
   std::filesystem::remove(run::RunFolder::open(folder_ / "new").checkpoint());
-  EXPECT_THAT(error_of([&] { Trainer::resume(folder_ / "new"); }),
-              HasSubstr("the run began with given weights, and the checkpoint with them is gone"));
+  EXPECT_THAT(
+      error_of([&] { Trainer::resume(folder_ / "new"); }),
+      HasSubstr("the run began with given weights, and the checkpoint that holds them is missing"));
 }
 
 TEST_F(InitialWeightsOfARun, ThatCannotBeWrittenMakeNoRun) {

@@ -13,10 +13,12 @@
 
 #include "host/base/file/file.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/record/run_summary.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/file_size_limit.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_compare.hpp"
 #include "tests/train/run_support.hpp"
@@ -33,6 +35,7 @@ using test::weights_of;
 using test::xl_cache;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TrainerOptions in_folder(const std::filesystem::path& path) {
@@ -275,7 +278,51 @@ TEST(RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
 TEST(RunFolder, IsNeededToSaveWithoutAPath) {
   Trainer session(small_experiment());
   EXPECT_THAT(error_of([&] { session.save(); }),
-              AllOf(StartsWith("2: "), HasSubstr("the session has no folder")));
+              AllOf(StartsWith("2: "), HasSubstr("the trainer has no folder")));
+}
+
+TEST(run::RunFolder, HasTheLogOfARunFromItsStart) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path run = folder / "run";
+  const config::Experiment experiment = small_experiment("", {"train.save_every=2"});
+  test::LogCapture capture;
+  TrainerOptions options;
+  options.claim_folder = [&] {
+    log_warning("while the run is made");
+    return run;
+  };
+  {
+    Trainer trainer(experiment, std::move(options));
+    log_info("while it trains");
+    for (int i = 0; i < 4; ++i) {
+      trainer.train_step();
+      if (i % 2 == 1) trainer.save();
+    }
+  }
+  log_info("after it");
+  const std::string first = read_file(run / "log.txt");
+  EXPECT_THAT(first, AllOf(HasSubstr("Z warning while the run is made\n"),
+                           HasSubstr("Z info while it trains\n"), Not(HasSubstr("after it"))));
+  TrainerOptions absent;
+  absent.checkpoint = "7";
+  EXPECT_NE(error_of([&] { Trainer::resume(run, std::move(absent)); }), "no error");
+  EXPECT_EQ(read_file(run / "log.txt"), first) << "a failed resume changes nothing";
+  TrainerOptions earlier;
+  earlier.checkpoint = "2";
+  Trainer::resume(run, std::move(earlier))->train();
+  EXPECT_THAT(read_file(run / "log.txt"),
+              AllOf(StartsWith(first), HasSubstr("deleted the checkpoint of step 4")));
+  EXPECT_TRUE(run::summarize(run::RunFolder::open(run)).damaged_parts().empty());
+}
+
+TEST(run::RunFolder, IsTrainedWithoutALogThatCannotBeWritten) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "run/log.txt");  // in the way
+  test::LogCapture capture;
+  Trainer trainer(small_experiment(), in_folder(folder / "run"));
+  trainer.train();
+  EXPECT_TRUE(trainer.is_finished());
+  EXPECT_THAT(capture.text(), HasSubstr("log.txt: the log is not written to it"));
 }
 
 TEST(RunFolder, LeavesNothingWhenItCannotBeWritten) {

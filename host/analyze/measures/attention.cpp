@@ -18,9 +18,9 @@ AttentionHistogram::AttentionHistogram(std::int64_t bins) {
   edges_ = even_edges(static_cast<std::size_t>(bins));
 }
 
-void AttentionHistogram::add(const LayerView& view) {
+void AttentionHistogram::add(const LaneView& view) {
   for (std::size_t h = 0; h < view.heads.size(); ++h) {
-    Head& head = sums_[{view.place, static_cast<std::int64_t>(h)}];
+    Head& head = sums_[{view.where, static_cast<std::int64_t>(h)}];
     head.mass.resize(edges_.size() - 1);
     const std::vector<double> masses = masses_between(view.heads[h], edges_);
     for (std::size_t i = 0; i < masses.size(); ++i) head.mass[i] += masses[i];
@@ -32,9 +32,9 @@ void AttentionHistogram::add(const LayerView& view) {
   }
 }
 
-std::map<HeadPlace, AttentionHistogram::Head> AttentionHistogram::heads() const {
-  std::map<HeadPlace, Head> means = sums_;
-  for (auto& [place, head] : means) {
+std::map<TierHead, AttentionHistogram::Head> AttentionHistogram::heads() const {
+  std::map<TierHead, Head> means = sums_;
+  for (auto& [where, head] : means) {
     const auto queries = static_cast<double>(head.queries);
     for (double& mass : head.mass) mass /= queries;
     head.mean_place /= queries;
@@ -51,10 +51,10 @@ std::map<std::int64_t, double> token_masses(std::span<const Density> densities,
   return sums;
 }
 
-void TokenAttention::add(const LayerView& view) {
+void TokenAttention::add(const LaneView& view) {
   if (view.space.is_empty()) return;
   for (std::size_t h = 0; h < view.heads.size(); ++h) {
-    Masses& masses = masses_[{view.place, static_cast<std::int64_t>(h)}];
+    Masses& masses = masses_[{view.where, static_cast<std::int64_t>(h)}];
     for (const auto& [token, mass] : token_masses(view.heads[h], view.space)) {
       masses[{view.lane, token}] += mass;
     }
@@ -74,15 +74,15 @@ std::vector<AttendedToken> TokenAttention::largest(const Masses& masses, std::si
   return tokens;
 }
 
-std::map<HeadPlace, std::vector<AttendedToken>> TokenAttention::by_head(std::size_t count) const {
-  std::map<HeadPlace, std::vector<AttendedToken>> out;
-  for (const auto& [place, masses] : masses_) out[place] = largest(masses, count);
+std::map<TierHead, std::vector<AttendedToken>> TokenAttention::by_head(std::size_t count) const {
+  std::map<TierHead, std::vector<AttendedToken>> out;
+  for (const auto& [where, masses] : masses_) out[where] = largest(masses, count);
   return out;
 }
 
 std::vector<AttendedToken> TokenAttention::overall(std::size_t count) const {
   Masses sums;
-  for (const auto& [place, masses] : masses_) {
+  for (const auto& [where, masses] : masses_) {
     for (const auto& [at, mass] : masses) sums[at] += mass;
   }
   return largest(sums, count);
@@ -92,16 +92,16 @@ namespace {
 
 constexpr const char* kAlpha = "memory.alpha";
 
-[[noreturn]] void throw_alpha(const Place& place, const std::string& failed,
+[[noreturn]] void throw_alpha(const TierLayer& where, const std::string& failed,
                               const std::string& expected, const std::string& got) {
-  throw_run({.where = str("tier ", place.tier, ", layer ", place.layer, ", probe ", kAlpha),
+  throw_run({.where = str("tier ", where.tier, ", layer ", where.layer, ", probe ", kAlpha),
              .failed = failed,
              .expected = expected,
              .got = got});
 }
 
 // The mean over heads of one lane's rows; empty when it lacks one. rows [M,H].
-std::vector<double> means_of(const Place& place, const at::Tensor& rows) {
+std::vector<double> means_of(const TierLayer& where, const at::Tensor& rows) {
   const auto alpha = rows.accessor<double, 2>();
   std::vector<double> means;
   for (std::int64_t m = 0; m < alpha.size(0); ++m) {
@@ -111,7 +111,7 @@ std::vector<double> means_of(const Place& place, const at::Tensor& rows) {
       if (std::isnan(value)) return {};
       constexpr double kRounding = 1e-4;  // of alphas that were computed in low precision
       if (value < -kRounding || value > 1.0 + kRounding) {
-        throw_alpha(place, "is no weight", "numbers in [0, 1]", str(value));
+        throw_alpha(where, "is no weight", "numbers in [0, 1]", str(value));
       }
       sum += value;
     }
@@ -129,17 +129,17 @@ const std::set<std::string, std::less<>>& AlphaByPlace::wanted_probes() {
 
 void AlphaByPlace::add(const std::map<std::string, at::Tensor>& probes) {
   for (const auto& [key, tensor] : probes) {
-    const std::optional<Place> place = place_of_probe(key, kAlpha);
-    if (!place) continue;
+    const std::optional<TierLayer> where = tier_layer_of_probe(key, kAlpha);
+    if (!where) continue;
     if (tensor.dim() != 3 || tensor.size(2) == 0) {
-      throw_alpha(*place, "has the wrong shape", "[lanes, rows, heads]",
+      throw_alpha(*where, "has the wrong shape", "[lanes, rows, heads]",
                   list_text(tensor.sizes().vec()));
     }
     const at::Tensor alpha = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
     const auto rows = static_cast<std::size_t>(alpha.size(1));
     for (std::int64_t b = 0; rows > 0 && b < alpha.size(0); ++b) {
-      const std::vector<double> means = means_of(*place, alpha[b]);
-      Layer& layer = sums_[*place];
+      const std::vector<double> means = means_of(*where, alpha[b]);
+      Layer& layer = sums_[*where];
       if (means.empty() || rows < layer.alpha.size()) continue;
       if (rows > layer.alpha.size()) layer = {.alpha = std::vector<double>(rows), .segments = 0};
       for (std::size_t m = 0; m < rows; ++m) layer.alpha[m] += means[m];
@@ -148,11 +148,11 @@ void AlphaByPlace::add(const std::map<std::string, at::Tensor>& probes) {
   }
 }
 
-std::map<Place, AlphaByPlace::Layer> AlphaByPlace::layers() const {
-  std::map<Place, Layer> out;
-  for (const auto& [place, sums] : sums_) {
+std::map<TierLayer, AlphaByPlace::Layer> AlphaByPlace::layers() const {
+  std::map<TierLayer, Layer> out;
+  for (const auto& [where, sums] : sums_) {
     if (sums.segments == 0) continue;
-    Layer& layer = out[place] = sums;
+    Layer& layer = out[where] = sums;
     for (double& alpha : layer.alpha) alpha /= static_cast<double>(sums.segments);
   }
   return out;
@@ -165,9 +165,9 @@ constexpr const char* kCounts = "memory.regions";
 
 using Counts = std::array<std::int64_t, 3>;
 
-[[noreturn]] void throw_regions(const Place& place, const std::string& expected,
+[[noreturn]] void throw_regions(const TierLayer& where, const std::string& expected,
                                 const std::string& got) {
-  throw_run({.where = str("tier ", place.tier, ", layer ", place.layer, ", probe ", kCounts),
+  throw_run({.where = str("tier ", where.tier, ", layer ", where.layer, ", probe ", kCounts),
              .failed = str("does not go with ", kMass),
              .expected = expected,
              .got = got});
@@ -178,14 +178,14 @@ std::int64_t total_of(const Counts& counts) {
 }
 
 // What each lane has in each region.
-std::vector<Counts> counts_of(const std::map<std::string, at::Tensor>& probes, const Place& place,
-                              const at::Tensor& mass) {
-  const auto found = probes.find(str(place.tier, '.', place.layer, '.', kCounts));
-  if (found == probes.end()) throw_regions(place, "three numbers for each lane", "nothing");
+std::vector<Counts> counts_of(const std::map<std::string, at::Tensor>& probes,
+                              const TierLayer& where, const at::Tensor& mass) {
+  const auto found = probes.find(str(where.tier, '.', where.layer, '.', kCounts));
+  if (found == probes.end()) throw_regions(where, "three numbers for each lane", "nothing");
   const at::Tensor& given = found->second;
   if (mass.dim() != 2 || given.sizes() != at::IntArrayRef({mass.size(0), 3})) {
     throw_regions(
-        place, "[lanes, 3] for a mass [lanes, places]",
+        where, "[lanes, 3] for a mass [lanes, places]",
         str(list_text(given.sizes().vec()), " for a mass of ", list_text(mass.sizes().vec())));
   }
   const at::Tensor numbers = given.to(at::kCPU, at::kLong).contiguous();
@@ -194,7 +194,7 @@ std::vector<Counts> counts_of(const std::map<std::string, at::Tensor>& probes, c
   for (std::size_t b = 0; b < lanes.size(); ++b) {
     std::copy_n(first + 3 * b, 3, lanes[b].begin());
     if (std::ranges::min(lanes[b]) < 0 || total_of(lanes[b]) > mass.size(1)) {
-      throw_regions(place, str("at most ", mass.size(1), " places together"),
+      throw_regions(where, str("at most ", mass.size(1), " places together"),
                     str("lane ", b, " with ", lanes[b][0], " + ", lanes[b][1], " + ", lanes[b][2]));
     }
   }
@@ -220,16 +220,16 @@ const std::set<std::string, std::less<>>& MassByRegion::wanted_probes() {
 
 void MassByRegion::add(const std::map<std::string, at::Tensor>& probes) {
   for (const auto& [key, tensor] : probes) {
-    const std::optional<Place> place = place_of_probe(key, kMass);
-    if (!place) continue;
-    const std::vector<Counts> lanes = counts_of(probes, *place, tensor);
+    const std::optional<TierLayer> where = tier_layer_of_probe(key, kMass);
+    if (!where) continue;
+    const std::vector<Counts> lanes = counts_of(probes, *where, tensor);
     const at::Tensor mass = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
     const auto count = static_cast<std::size_t>(mass.size(1));
     const double* shares = mass.const_data_ptr<double>();
     for (const Counts& places : lanes) {
       const double* const own = std::exchange(shares, shares + count);
       if (total_of(places) < mass.size(1)) continue;
-      Layer& layer = sums_[*place];
+      Layer& layer = sums_[*where];
       if (count < layer.share.size()) continue;
       if (places != layer.places) {
         layer = {.places = places, .share = std::vector<double>(count), .segments = 0};
@@ -240,9 +240,9 @@ void MassByRegion::add(const std::map<std::string, at::Tensor>& probes) {
   }
 }
 
-std::map<Place, MassByRegion::Layer> MassByRegion::layers() const {
-  std::map<Place, Layer> out = sums_;
-  for (auto& [place, layer] : out) {
+std::map<TierLayer, MassByRegion::Layer> MassByRegion::layers() const {
+  std::map<TierLayer, Layer> out = sums_;
+  for (auto& [where, layer] : out) {
     for (double& share : layer.share) share /= static_cast<double>(layer.segments);
   }
   return out;

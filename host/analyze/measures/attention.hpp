@@ -1,4 +1,5 @@
-// The attention given to each region of a continuous memory, and to each past token.
+// Where attention goes: over a continuous memory and its tokens, over the regions of a memory of
+// rows; and how rows that ride with the segment weigh what they carry.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,12 +16,12 @@
 
 namespace mneme::analyze {
 
-// A head of a place.
-struct HeadPlace {
-  Place place;
+// A head in the memory of one tier and layer.
+struct TierHead {
+  TierLayer where;
   std::int64_t head = 0;
 
-  friend auto operator<=>(const HeadPlace&, const HeadPlace&) = default;
+  friend auto operator<=>(const TierHead&, const TierHead&) = default;
 };
 
 // The attention given to each region of the memory [infinity-former, fig. 7].
@@ -35,12 +36,12 @@ class AttentionHistogram {
 
   // Error (kUsage) for no bin.
   explicit AttentionHistogram(std::int64_t bins);
-  void add(const LayerView& view);
-  [[nodiscard]] std::map<HeadPlace, Head> heads() const;
+  void add(const LaneView& view);
+  [[nodiscard]] std::map<TierHead, Head> heads() const;
 
  private:
   std::vector<double> edges_;
-  std::map<HeadPlace, Head> sums_;
+  std::map<TierHead, Head> sums_;
 };
 
 // A token of the past and the attention that it received.
@@ -54,10 +55,10 @@ struct AttendedToken {
 // The past tokens that are attended most: each density's mass in the cells of each token.
 class TokenAttention {
  public:
-  void add(const LayerView& view);
+  void add(const LaneView& view);
   // The `count` tokens of the largest mass, largest first, equal ones in the text's order: of each
   // head, and over all layers and heads.
-  [[nodiscard]] std::map<HeadPlace, std::vector<AttendedToken>> by_head(std::size_t count) const;
+  [[nodiscard]] std::map<TierHead, std::vector<AttendedToken>> by_head(std::size_t count) const;
   [[nodiscard]] std::vector<AttendedToken> overall(std::size_t count) const;
 
  private:
@@ -65,7 +66,7 @@ class TokenAttention {
   using Masses = std::map<std::pair<std::int64_t, std::int64_t>, double>;
   static std::vector<AttendedToken> largest(const Masses& masses, std::size_t count);
 
-  std::map<HeadPlace, Masses> masses_;
+  std::map<TierHead, Masses> masses_;
 };
 
 // The mass that densities together have in each token's cells.
@@ -93,11 +94,11 @@ class AlphaByPlace {
   // One segment's probes. Error (kRun) naming tier, layer and probe for another shape and for an
   // alpha outside [0, 1].
   void add(const std::map<std::string, at::Tensor>& probes);
-  [[nodiscard]] std::map<Place, Layer> layers() const;
+  [[nodiscard]] std::map<TierLayer, Layer> layers() const;
   [[nodiscard]] bool is_empty() const { return sums_.empty(); }
 
  private:
-  std::map<Place, Layer> sums_;
+  std::map<TierLayer, Layer> sums_;
 };
 
 // The distribution of a layer's attention over compressed memory, memory and segment.
@@ -128,11 +129,11 @@ class MassByRegion {
   // One segment's probes. Error (kRun) naming tier, layer and probe for regions that have more rows
   // than there are places, or were not published.
   void add(const std::map<std::string, at::Tensor>& probes);
-  [[nodiscard]] std::map<Place, Layer> layers() const;
+  [[nodiscard]] std::map<TierLayer, Layer> layers() const;
   [[nodiscard]] bool is_empty() const { return sums_.empty(); }
 
  private:
-  std::map<Place, Layer> sums_;
+  std::map<TierLayer, Layer> sums_;
 };
 
 }  // namespace mneme::analyze

@@ -10,9 +10,9 @@ ShareByAge::ShareByAge(std::int64_t stretch) : stretch_(stretch) {
   if (stretch < 1) throw_usage("space by age: stretch: expected at least 1 token, got ", stretch);
 }
 
-void ShareByAge::add(const LayerView& view) {
+void ShareByAge::add(const LaneView& view) {
   if (view.new_tokens == 0) return;
-  Shares& sums = sums_[view.place];
+  Shares& sums = sums_[view.where];
   ++sums.writes;
   for (const auto& [token, share] : view.space.shares()) {
     const auto s = static_cast<std::size_t>((view.end_token - 1 - token) / stretch_);
@@ -25,9 +25,9 @@ void ShareByAge::add(const LayerView& view) {
   }
 }
 
-std::map<Place, ShareByAge::Shares> ShareByAge::shares() const {
-  std::map<Place, Shares> means = sums_;
-  for (auto& [place, shares] : means) {
+std::map<TierLayer, ShareByAge::Shares> ShareByAge::shares() const {
+  std::map<TierLayer, Shares> means = sums_;
+  for (auto& [where, shares] : means) {
     for (double& share : shares.share) share /= static_cast<double>(shares.writes);
     for (double& count : shares.remaining) count /= static_cast<double>(shares.writes);
   }
@@ -40,9 +40,9 @@ ShareAfterUpdates::ShareAfterUpdates(std::int64_t first, std::int64_t updates)
   if (updates < 0) throw_usage("space after updates: updates: expected at least 0, got ", updates);
 }
 
-void ShareAfterUpdates::add(const LayerView& view) {
+void ShareAfterUpdates::add(const LaneView& view) {
   if (view.lane != 0 || view.new_tokens == 0) return;
-  Track& track = tracks_[view.place];
+  Track& track = tracks_[view.where];
   if (is_done(track)) return;
   if (view.is_first_write) {  // the memory was emptied, with the followed words
     track.starts.clear();
@@ -55,11 +55,11 @@ void ShareAfterUpdates::add(const LayerView& view) {
   }
   track.end = view.end_token;
   ++track.writes;
-  if (track.followed) track.words.push_back(choices_of(track, view.space));
+  if (track.followed) track.words.push_back(words_of(track, view.space));
 }
 
-std::vector<ShareAfterUpdates::Word> ShareAfterUpdates::choices_of(const Track& track,
-                                                                   const TokenCells& space) {
+std::vector<ShareAfterUpdates::Word> ShareAfterUpdates::words_of(const Track& track,
+                                                                 const TokenCells& space) {
   std::map<std::int64_t, double> shares = space.shares();
   for (std::int64_t token = track.starts.front(); token < track.end; ++token) {
     shares.try_emplace(token, 0.0);
@@ -74,10 +74,10 @@ std::vector<ShareAfterUpdates::Word> ShareAfterUpdates::choices_of(const Track& 
   return words;
 }
 
-std::map<Place, ShareAfterUpdates::Followed> ShareAfterUpdates::followed() const {
-  std::map<Place, Followed> out;
-  for (const auto& [place, track] : tracks_) {
-    if (is_done(track)) out[place] = track.words;
+std::map<TierLayer, ShareAfterUpdates::Followed> ShareAfterUpdates::followed() const {
+  std::map<TierLayer, Followed> out;
+  for (const auto& [where, track] : tracks_) {
+    if (is_done(track)) out[where] = track.words;
   }
   return out;
 }

@@ -19,13 +19,13 @@ class ShareByAge {
 
   // Error (kUsage) for a stretch below 1.
   explicit ShareByAge(std::int64_t stretch);
-  void add(const LayerView& view);
-  [[nodiscard]] std::map<Place, Shares> shares() const;
+  void add(const LaneView& view);
+  [[nodiscard]] std::map<TierLayer, Shares> shares() const;
   [[nodiscard]] std::int64_t stretch() const { return stretch_; }
 
  private:
   std::int64_t stretch_;
-  std::map<Place, Shares> sums_;
+  std::map<TierLayer, Shares> sums_;
 };
 
 // The share of the memory of each word of lane 0, during `updates` updates after the word's segment
@@ -43,14 +43,14 @@ class ShareAfterUpdates {
   // Follows the words of the first write, from write `first` (from 0) on, that is followed by
   // `updates` updates before the memory is emptied. Error (kUsage) for negative numbers.
   ShareAfterUpdates(std::int64_t first, std::int64_t updates);
-  void add(const LayerView& view);
+  void add(const LaneView& view);
   // Tiers and layers in which such a write was found.
-  [[nodiscard]] std::map<Place, Followed> followed() const;
+  [[nodiscard]] std::map<TierLayer, Followed> followed() const;
 
  private:
   struct Track {
     std::int64_t writes = 0;              // seen so far
-    std::vector<std::int64_t> starts;     // first token of each write since it began afresh
+    std::vector<std::int64_t> starts;     // first token of each write since it was empty
     std::optional<std::size_t> followed;  // its write in `starts`
     std::int64_t end = 0;                 // one past the newest word
     Followed words;
@@ -58,10 +58,10 @@ class ShareAfterUpdates {
   [[nodiscard]] bool is_done(const Track& track) const {
     return static_cast<std::int64_t>(track.words.size()) > updates_;
   }
-  static std::vector<Word> choices_of(const Track& track, const TokenCells& space);
+  static std::vector<Word> words_of(const Track& track, const TokenCells& space);
 
   std::int64_t first_, updates_;
-  std::map<Place, Track> tracks_;
+  std::map<TierLayer, Track> tracks_;
 };
 
 }  // namespace mneme::analyze

@@ -62,7 +62,7 @@ void PredictionGains::insert(const GainedTarget& word) {
   if (words_.size() > count_) words_.pop_back();
 }
 
-void PredictionGains::add(const LayerView& view) {
+void PredictionGains::add(const LaneView& view) {
   if (view.space.is_empty() || view.heads.empty()) return;
   const auto lane = static_cast<std::size_t>(view.lane);
   for (GainedTarget& word : words_) {
@@ -76,7 +76,7 @@ void PredictionGains::add(const LayerView& view) {
     std::vector<MemoryWord> looked_at;
     for (const auto& [token, mass] : token_masses(densities, view.space)) {
       const double mean = mass / static_cast<double>(densities.size());
-      if (mean > threshold_) looked_at.push_back({view.place, token, mean});
+      if (mean > threshold_) looked_at.push_back({view.where, token, mean});
     }
     std::ranges::stable_sort(looked_at, std::ranges::greater{}, &MemoryWord::mass);
     word.looked_at.insert(word.looked_at.end(), looked_at.begin(), looked_at.end());

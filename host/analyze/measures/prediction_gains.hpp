@@ -30,7 +30,7 @@ class TargetLosses {
 
 // A token of the memory and its part of one query's attention.
 struct MemoryWord {
-  Place place;
+  TierLayer where;
   std::int64_t token = 0;  // of the lane's history
   double mass = 0.0;       // mean over heads
 };
@@ -42,7 +42,7 @@ struct GainedTarget {
   std::int64_t target = 0;  // id
   double nll = 0.0;
   double other_nll = 0.0;
-  std::vector<MemoryWord> looked_at;  // by place, largest mass first
+  std::vector<MemoryWord> looked_at;  // by tier and layer, largest mass first
 
   [[nodiscard]] double gain() const { return other_nll - nll; }
 };
@@ -59,7 +59,7 @@ class PredictionGains {
   // Adds a segment's losses; call add() with its views afterwards. Error (kUsage) naming lane and
   // position when the other evaluation read other tokens.
   void begin(const data::TokenSegment& segment, const std::vector<double>& nll);
-  void add(const LayerView& view);
+  void add(const LaneView& view);
 
   // Largest gain first; only those that are predicted better.
   [[nodiscard]] const std::vector<GainedTarget>& words() const { return words_; }

@@ -1,4 +1,4 @@
-// Small charts, many to a drawing.
+// SVG drawings, charts of many small panels, and CSV tables.
 #pragma once
 
 #include <filesystem>

@@ -14,26 +14,26 @@ namespace {
 constexpr std::int64_t kTextBefore = 8;  // tokens
 
 std::string title_of(const std::vector<Subject>& subjects, const Subject& subject,
-                     const Place& place) {
-  return str(subjects.size() > 1 ? subject.name + ", " : "", "layer ", place.layer);
+                     const TierLayer& where) {
+  return str(subjects.size() > 1 ? subject.name + ", " : "", "layer ", where.layer);
 }
 
 // A panel for each tier and layer, with a line for each memory.
 class PlacePanels {
  public:
-  void add(const std::string& memory, const Place& place, std::vector<SvgPoint> points) {
-    panels_[place].series.push_back({.name = memory, .points = std::move(points)});
+  void add(const std::string& memory, const TierLayer& where, std::vector<SvgPoint> points) {
+    panels_[where].series.push_back({.name = memory, .points = std::move(points)});
   }
   [[nodiscard]] std::vector<LinePanel> panels() const {
     std::vector<LinePanel> out;
-    for (const auto& [place, panel] : panels_) {
-      out.push_back({.title = str(place.tier, ", layer ", place.layer), .series = panel.series});
+    for (const auto& [where, panel] : panels_) {
+      out.push_back({.title = str(where.tier, ", layer ", where.layer), .series = panel.series});
     }
     return out;
   }
 
  private:
-  std::map<Place, LinePanel> panels_;
+  std::map<TierLayer, LinePanel> panels_;
 };
 
 }  // namespace
@@ -48,9 +48,9 @@ void AnalysisReport::save(const std::string& name, const Csv& csv, const Svg& sv
   files_.insert(files_.end(), {name + ".csv", name + ".svg"});
 }
 
-std::string AnalysisReport::token(const MemoryAnalysis& study, std::int64_t lane,
+std::string AnalysisReport::token(const MemoryAnalysis& analysis, std::int64_t lane,
                                   std::int64_t position) const {
-  return text_.of(study.trace().history(lane).at(static_cast<std::size_t>(position)));
+  return text_.of(analysis.trace().history(lane).at(static_cast<std::size_t>(position)));
 }
 
 void AnalysisReport::write_attention() {
@@ -58,14 +58,14 @@ void AnalysisReport::write_attention() {
   std::vector<BarPanel> panels;
   std::size_t columns = 1;
   for (const Subject& subject : subjects_) {
-    for (const auto& [at, head] : subject.study->attention().heads()) {
+    for (const auto& [at, head] : subject.analysis->attention().heads()) {
       const std::vector<double> edges = even_edges(head.mass.size());
       for (std::size_t i = 0; i < head.mass.size(); ++i) {
-        csv.add(subject.name, at.place.tier, at.place.layer, at.head, edges[i], edges[i + 1],
+        csv.add(subject.name, at.where.tier, at.where.layer, at.head, edges[i], edges[i + 1],
                 head.mass[i]);
       }
       columns = std::max(columns, static_cast<std::size_t>(at.head + 1));
-      panels.push_back({.title = str(title_of(subjects_, subject, at.place), ", head ", at.head),
+      panels.push_back({.title = str(title_of(subjects_, subject, at.where), ", head ", at.head),
                         .values = head.mass});
     }
   }
@@ -80,16 +80,16 @@ void AnalysisReport::write_space() {
   Csv csv({"memory", "tier", "layer", "age_from", "age_to", "share", "tokens_left"});
   std::vector<BarPanel> panels;
   for (const Subject& subject : subjects_) {
-    const ShareByAge& space = subject.study->space();
-    for (const auto& [place, shares] : space.shares()) {
+    const ShareByAge& space = subject.analysis->space();
+    for (const auto& [where, shares] : space.shares()) {
       for (std::size_t s = 0; s < shares.share.size(); ++s) {
         const auto from = static_cast<std::int64_t>(s) * space.stretch();
-        csv.add(subject.name, place.tier, place.layer, from, from + space.stretch() - 1,
+        csv.add(subject.name, where.tier, where.layer, from, from + space.stretch() - 1,
                 shares.share[s], shares.remaining[s]);
       }
       const auto end =
           static_cast<double>(shares.share.size()) * static_cast<double>(space.stretch());
-      panels.push_back({.title = title_of(subjects_, subject, place),
+      panels.push_back({.title = title_of(subjects_, subject, where),
                         .values = shares.share,
                         .from = 0.0,
                         .to = end});
@@ -110,20 +110,20 @@ void AnalysisReport::write_tokens(std::size_t count) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const AttendedToken& one = tokens[i];
       csv.add(subject.name, tier, layer, head, i + 1, one.lane, one.token,
-              token(*subject.study, one.lane, one.token), one.mass, one.share);
+              token(*subject.analysis, one.lane, one.token), one.mass, one.share);
     }
   };
   std::vector<std::pair<std::string, Svg>> figures;
   for (const Subject& subject : subjects_) {
-    const std::vector<AttendedToken> overall = subject.study->tokens().overall(count);
+    const std::vector<AttendedToken> overall = subject.analysis->tokens().overall(count);
     add(subject, "all", "all", "all", overall);
-    for (const auto& [at, tokens] : subject.study->tokens().by_head(count)) {
-      add(subject, at.place.tier, str(at.place.layer), str(at.head), tokens);
+    for (const auto& [at, tokens] : subject.analysis->tokens().by_head(count)) {
+      add(subject, at.where.tier, str(at.where.layer), str(at.head), tokens);
     }
     std::vector<NamedBar> bars;
     for (const AttendedToken& one : overall) {
       bars.push_back(
-          {str(token(*subject.study, one.lane, one.token), "  (", one.token, ')'), one.share});
+          {str(token(*subject.analysis, one.lane, one.token), "  (", one.token, ')'), one.share});
     }
     figures.emplace_back(
         subjects_.size() > 1 ? str("tokens_", subject.name, ".svg") : "tokens.svg",
@@ -145,25 +145,25 @@ void AnalysisReport::write_words() {
   Csv updates({"memory", "tier", "layer", "updates", "words_left", "share"});
   PlacePanels last, whole;
   for (const Subject& subject : subjects_) {
-    for (const auto& [place, followed] : subject.study->words().followed()) {
+    for (const auto& [where, followed] : subject.analysis->words().followed()) {
       std::vector<SvgPoint> by_update, by_word;
       for (std::size_t k = 0; k < followed.size(); ++k) {
         double share = 0.0;
         std::int64_t left = 0;
         by_word.clear();
         for (const ShareAfterUpdates::Word& word : followed[k]) {
-          words.add(subject.name, place.tier, place.layer, k, word.token, word.write,
-                    token(*subject.study, 0, word.token), word.share);
+          words.add(subject.name, where.tier, where.layer, k, word.token, word.write,
+                    token(*subject.analysis, 0, word.token), word.share);
           by_word.push_back({static_cast<double>(word.token), word.share});
           if (word.write != 0) continue;
           share += word.share;
           left += word.share > 0.0 ? 1 : 0;
         }
-        updates.add(subject.name, place.tier, place.layer, k, left, share);
+        updates.add(subject.name, where.tier, where.layer, k, left, share);
         by_update.push_back({static_cast<double>(k), share});
       }
-      last.add(subject.name, place, std::move(by_word));
-      whole.add(subject.name, place, std::move(by_update));
+      last.add(subject.name, where, std::move(by_word));
+      whole.add(subject.name, where, std::move(by_update));
     }
   }
   save("words", words,
@@ -178,31 +178,31 @@ void AnalysisReport::write_words() {
                   whole.panels(), 2));
 }
 
-std::string AnalysisReport::text_before(const MemoryAnalysis& study,
+std::string AnalysisReport::text_before(const MemoryAnalysis& analysis,
                                         const GainedTarget& word) const {
   std::vector<std::string> parts;
   for (std::int64_t i = std::max<std::int64_t>(0, word.token + 1 - kTextBefore); i <= word.token;
        ++i) {
-    parts.push_back(token(study, word.lane, i));
+    parts.push_back(token(analysis, word.lane, i));
   }
   return join(parts, " ");
 }
 
 void AnalysisReport::write_better() {
-  const MemoryAnalysis& study = *subjects_.front().study;
-  if (!study.better()) return;
+  const MemoryAnalysis& analysis = *subjects_.front().analysis;
+  if (!analysis.better()) return;
   Csv csv({"lane", "position", "target", "text_before", "nll", "other_nll", "gain", "tier", "layer",
            "word_position", "word", "mass"});
   std::vector<NamedBar> bars;
-  for (const GainedTarget& word : study.better()->words()) {
+  for (const GainedTarget& word : analysis.better()->words()) {
     const std::string target = text_.of(word.target);
-    const std::string before = text_before(study, word);
+    const std::string before = text_before(analysis, word);
     const auto add = [&](const auto&... looked_at) {
       csv.add(word.lane, word.token + 1, target, before, word.nll, word.other_nll, word.gain(),
               looked_at...);
     };
     for (const MemoryWord& seen : word.looked_at) {
-      add(seen.place.tier, seen.place.layer, seen.token, token(study, word.lane, seen.token),
+      add(seen.where.tier, seen.where.layer, seen.token, token(analysis, word.lane, seen.token),
           seen.mass);
     }
     if (word.looked_at.empty()) add("", "", "", "", "");
@@ -219,12 +219,12 @@ void AnalysisReport::write_alpha() {
   Csv csv({"memory", "tier", "layer", "place", "alpha", "segments"});
   std::map<std::pair<std::string, std::string>, LinePanel> panels;  // by memory and tier
   for (const Subject& subject : subjects_) {
-    for (const auto& [place, layer] : subject.study->alpha().layers()) {
-      LinePanel& panel = panels[{subject.name, place.tier}];
-      panel.title = str(subject.name, ", ", place.tier, ", ", layer.segments, " segments");
-      Series curve{.name = str("layer ", place.layer), .points = {}};
+    for (const auto& [where, layer] : subject.analysis->alpha().layers()) {
+      LinePanel& panel = panels[{subject.name, where.tier}];
+      panel.title = str(subject.name, ", ", where.tier, ", ", layer.segments, " segments");
+      Series curve{.name = str("layer ", where.layer), .points = {}};
       for (std::size_t m = 0; m < layer.alpha.size(); ++m) {
-        csv.add(subject.name, place.tier, place.layer, m, layer.alpha[m], layer.segments);
+        csv.add(subject.name, where.tier, where.layer, m, layer.alpha[m], layer.segments);
         curve.points.push_back({static_cast<double>(m), layer.alpha[m]});
       }
       panel.series.push_back(std::move(curve));
@@ -244,16 +244,16 @@ void AnalysisReport::write_regions() {
   Csv csv({"memory", "tier", "layer", "region", "place", "share", "segments"});
   std::vector<LinePanel> panels;
   for (const Subject& subject : subjects_) {
-    for (const auto& [place, layer] : subject.study->regions().layers()) {
-      LinePanel panel{.title = str(subjects_.size() > 1 ? subject.name + ", " : "", place.tier,
-                                   ", layer ", place.layer),
+    for (const auto& [where, layer] : subject.analysis->regions().layers()) {
+      LinePanel panel{.title = str(subjects_.size() > 1 ? subject.name + ", " : "", where.tier,
+                                   ", layer ", where.layer),
                       .series = {}};
       for (std::size_t r = 0; r < layer.places.size(); ++r) {
         Series curve{.name = MassByRegion::kRegions.at(r), .points = {}};
         const std::int64_t first = layer.first(r);
         for (std::int64_t i = first; i < first + layer.places.at(r); ++i) {
           const double share = layer.share[static_cast<std::size_t>(i)];
-          csv.add(subject.name, place.tier, place.layer, curve.name, i, share, layer.segments);
+          csv.add(subject.name, where.tier, where.layer, curve.name, i, share, layer.segments);
           curve.points.push_back({static_cast<double>(i), share});
         }
         panel.series.push_back(std::move(curve));
@@ -271,12 +271,12 @@ void AnalysisReport::write_regions() {
 
 namespace {
 
-Json of_place(const Place& place) { return {{"tier", place.tier}, {"layer", place.layer}}; }
+Json json_of(const TierLayer& where) { return {{"tier", where.tier}, {"layer", where.layer}}; }
 
 Json attention_json(const AttentionHistogram& attention) {
   Json out = Json::array();
   for (const auto& [at, head] : attention.heads()) {
-    Json one = of_place(at.place);
+    Json one = json_of(at.where);
     one["head"] = at.head;
     one["queries"] = head.queries;
     one["mean_place"] = head.mean_place;
@@ -289,8 +289,8 @@ Json attention_json(const AttentionHistogram& attention) {
 
 Json space_json(const ShareByAge& space) {
   Json layers = Json::array();
-  for (const auto& [place, shares] : space.shares()) {
-    Json one = of_place(place);
+  for (const auto& [where, shares] : space.shares()) {
+    Json one = json_of(where);
     one["writes"] = shares.writes;
     one["share"] = shares.share;
     one["tokens_left"] = shares.remaining;
@@ -302,8 +302,8 @@ Json space_json(const ShareByAge& space) {
 // The share of the memory of the followed segment, after each update.
 Json updates_json(const ShareAfterUpdates& words) {
   Json out = Json::array();
-  for (const auto& [place, followed] : words.followed()) {
-    Json one = of_place(place);
+  for (const auto& [where, followed] : words.followed()) {
+    Json one = json_of(where);
     one["share"] = Json::array();
     one["words_left"] = Json::array();
     for (const auto& update : followed) {
@@ -324,8 +324,8 @@ Json updates_json(const ShareAfterUpdates& words) {
 
 Json alpha_json(const AlphaByPlace& alpha) {
   Json out = Json::array();
-  for (const auto& [place, layer] : alpha.layers()) {
-    Json one = of_place(place);
+  for (const auto& [where, layer] : alpha.layers()) {
+    Json one = json_of(where);
     one["segments"] = layer.segments;
     one["alpha"] = layer.alpha;
     out.push_back(std::move(one));
@@ -335,8 +335,8 @@ Json alpha_json(const AlphaByPlace& alpha) {
 
 Json regions_json(const MassByRegion& regions) {
   Json out = Json::array();
-  for (const auto& [place, layer] : regions.layers()) {
-    Json one = of_place(place);
+  for (const auto& [where, layer] : regions.layers()) {
+    Json one = json_of(where);
     one["segments"] = layer.segments;
     for (std::size_t r = 0; r < layer.places.size(); ++r) {
       one[MassByRegion::kRegions.at(r)] = {{"places", layer.places.at(r)},
@@ -350,32 +350,33 @@ Json regions_json(const MassByRegion& regions) {
 
 }  // namespace
 
-Json to_json(const MemoryAnalysis& study, const TokenText& text, std::size_t count) {
+Json to_json(const MemoryAnalysis& analysis, const TokenText& text, std::size_t count) {
   Json tokens = Json::array();
-  for (const AttendedToken& one : study.tokens().overall(count)) {
-    const std::int64_t id = study.trace().history(one.lane).at(static_cast<std::size_t>(one.token));
+  for (const AttendedToken& one : analysis.tokens().overall(count)) {
+    const std::int64_t id =
+        analysis.trace().history(one.lane).at(static_cast<std::size_t>(one.token));
     tokens.push_back({{"lane", one.lane},
                       {"position", one.token},
                       {"token", text.of(id)},
                       {"mass", one.mass},
                       {"share", one.share}});
   }
-  return {{"attention", attention_json(study.attention())},
-          {"space", space_json(study.space())},
+  return {{"attention", attention_json(analysis.attention())},
+          {"space", space_json(analysis.space())},
           {"tokens", std::move(tokens)},
-          {"updates", updates_json(study.words())},
-          {"alpha", alpha_json(study.alpha())},
-          {"regions", regions_json(study.regions())}};
+          {"updates", updates_json(analysis.words())},
+          {"alpha", alpha_json(analysis.alpha())},
+          {"regions", regions_json(analysis.regions())}};
 }
 
-Json to_json(const PredictionGains& better, const MemoryAnalysis& study, const TokenText& text) {
+Json to_json(const PredictionGains& better, const MemoryAnalysis& analysis, const TokenText& text) {
   const PredictionGains::Summary summary = better.summary();
   Json words = Json::array();
   for (const GainedTarget& word : better.words()) {
-    const std::vector<std::int64_t>& history = study.trace().history(word.lane);
+    const std::vector<std::int64_t>& history = analysis.trace().history(word.lane);
     Json looked_at = Json::array();
     for (const MemoryWord& seen : word.looked_at) {
-      Json one = of_place(seen.place);
+      Json one = json_of(seen.where);
       one["position"] = seen.token;
       one["word"] = text.of(history.at(static_cast<std::size_t>(seen.token)));
       one["mass"] = seen.mass;

@@ -15,7 +15,7 @@ namespace mneme::analyze {
 // An analysed memory with its name in reports.
 struct Subject {
   std::string name;
-  const MemoryAnalysis* study;
+  const MemoryAnalysis* analysis;
 };
 
 // Writes into a folder that exists. Every CSV has a column `memory`; places of tokens
@@ -53,9 +53,9 @@ class AnalysisReport {
 
  private:
   void save(const std::string& name, const Csv& csv, const Svg& svg);
-  [[nodiscard]] std::string token(const MemoryAnalysis& study, std::int64_t lane,
+  [[nodiscard]] std::string token(const MemoryAnalysis& analysis, std::int64_t lane,
                                   std::int64_t position) const;
-  [[nodiscard]] std::string text_before(const MemoryAnalysis& study,
+  [[nodiscard]] std::string text_before(const MemoryAnalysis& analysis,
                                         const GainedTarget& word) const;
 
   std::filesystem::path folder_;
@@ -66,8 +66,9 @@ class AnalysisReport {
 
 // The same numbers of one memory: attention, space, tokens (over everything) and updates; and those
 // of its comparison.
-[[nodiscard]] Json to_json(const MemoryAnalysis& study, const TokenText& text, std::size_t count);
-[[nodiscard]] Json to_json(const PredictionGains& better, const MemoryAnalysis& study,
+[[nodiscard]] Json to_json(const MemoryAnalysis& analysis, const TokenText& text,
+                           std::size_t count);
+[[nodiscard]] Json to_json(const PredictionGains& better, const MemoryAnalysis& analysis,
                            const TokenText& text);
 
 }  // namespace mneme::analyze

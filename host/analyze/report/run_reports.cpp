@@ -130,9 +130,9 @@ std::vector<std::string> write_extrapolation(const std::filesystem::path& folder
   return {"extrapolation.csv", "extrapolation.svg"};
 }
 
-std::vector<std::string> write_reach(const std::filesystem::path& folder,
-                                     const std::vector<DistanceResult>& subjects,
-                                     const backbone::DistanceSettings& settings) {
+std::vector<std::string> write_distances(const std::filesystem::path& folder,
+                                         const std::vector<DistanceResult>& subjects,
+                                         const backbone::DistanceSettings& settings) {
   Csv csv({"memory", "layer", "from", "to", "weight", "tokens"});
   std::map<std::int64_t, LinePanel> panels;
   for (const DistanceResult& subject : subjects) {

@@ -1,4 +1,5 @@
-// Regression errors as files: a CSV each, and a figure beside it that is drawn from its numbers.
+// Measurements over several runs or sizes as files, a CSV each and a figure drawn from its numbers:
+// regression errors, losses by memory size, attention by distance.
 #pragma once
 
 #include <cstdint>
@@ -64,9 +65,9 @@ struct DistanceResult {
 // distance.csv: memory, layer, from, to (distances of an interval), weight, tokens; intervals that
 // no token saw whole are left out. distance.svg: a panel a layer, a curve a memory, decades.
 // Returns the names of the files. Error (kRun) when they cannot be written.
-std::vector<std::string> write_reach(const std::filesystem::path& folder,
-                                     const std::vector<DistanceResult>& subjects,
-                                     const backbone::DistanceSettings& settings);
+std::vector<std::string> write_distances(const std::filesystem::path& folder,
+                                         const std::vector<DistanceResult>& subjects,
+                                         const backbone::DistanceSettings& settings);
 
 [[nodiscard]] Json to_json(const DistanceResult& subject);
 

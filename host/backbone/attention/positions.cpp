@@ -45,29 +45,29 @@ void PositionTables::begin_segment(double dropout) {
   signed_ = at::Tensor();
 }
 
-at::Tensor PositionTables::plain(int64_t reach) {
-  if (!plain_.defined() || plain_.size(0) < reach + 1) {
-    at::Tensor distances = at::arange(
-        reach - 1, -2, -1, at::TensorOptions().dtype(at::kLong).device(options_.device()));
-    distances.clamp_min_(0);
-    if (clamp_ > 0) distances.clamp_max_(clamp_);
-    plain_ = sinusoids(distances, width_, options_);
+at::Tensor PositionTables::plain(int64_t distances) {
+  if (!plain_.defined() || plain_.size(0) < distances + 1) {
+    at::Tensor of_rows = at::arange(distances - 1, -2, -1,
+                                    at::TensorOptions().dtype(at::kLong).device(options_.device()));
+    of_rows.clamp_min_(0);
+    if (clamp_ > 0) of_rows.clamp_max_(clamp_);
+    plain_ = sinusoids(of_rows, width_, options_);
   }
-  return plain_.narrow(0, plain_.size(0) - reach - 1, reach + 1);
+  return plain_.narrow(0, plain_.size(0) - distances - 1, distances + 1);
 }
 
-at::Tensor PositionTables::descending(int64_t reach) {
+at::Tensor PositionTables::descending(int64_t distances) {
   const at::NoGradGuard no_grad;
-  if (dropout_ == 0.0) return plain(reach);
+  if (dropout_ == 0.0) return plain(distances);
   const int64_t have = dropped_.defined() ? dropped_.size(0) : 0;
-  if (have < reach + 1) {
+  if (have < distances + 1) {
     // A longer table keeps the rows that other layers have used in this segment.
-    const int64_t more = reach + 1 - have;
+    const int64_t more = distances + 1 - have;
     const at::Tensor fresh =
-        plain(reach).narrow(0, 0, more) * noise_->mask({more, width_}, options_, dropout_);
+        plain(distances).narrow(0, 0, more) * noise_->mask({more, width_}, options_, dropout_);
     dropped_ = have == 0 ? fresh : at::cat({fresh, dropped_});
   }
-  return dropped_.narrow(0, dropped_.size(0) - reach - 1, reach + 1);
+  return dropped_.narrow(0, dropped_.size(0) - distances - 1, distances + 1);
 }
 
 at::Tensor PositionTables::dropped(int64_t high, int64_t low) const {
@@ -128,15 +128,16 @@ namespace {
 at::Tensor clamped_scores(const at::Tensor& query, const at::Tensor& weight,
                           const at::Tensor& distance, PositionTables& tables) {
   const int64_t heads = query.size(0), lanes = query.size(1), length = query.size(2);
-  const int64_t reach = tables.clamp() + 1;
-  const at::Tensor rows = tables.descending(reach).to(query.scalar_type());
-  const at::Tensor projected = at::matmul(rows, weight.t()).view({reach + 1, heads, query.size(3)});
+  const int64_t distances = tables.clamp() + 1;
+  const at::Tensor rows = tables.descending(distances).to(query.scalar_type());
+  const at::Tensor projected =
+      at::matmul(rows, weight.t()).view({distances + 1, heads, query.size(3)});
   const at::Tensor raw =
       at::bmm(query.reshape({heads, lanes * length, query.size(3)}), projected.permute({1, 2, 0}));
   const at::Tensor step = at::arange(length, distance.options()).view({1, length, 1});
   const at::Tensor index =
-      (reach - 1) - (distance.unsqueeze(1) + step).clamp(0, reach - 1);  // [B|1,T,m]
-  return at::gather(raw.view({heads, lanes, length, reach + 1}), 3,
+      (distances - 1) - (distance.unsqueeze(1) + step).clamp(0, distances - 1);  // [B|1,T,m]
+  return at::gather(raw.view({heads, lanes, length, distances + 1}), 3,
                     index.unsqueeze(0).expand({heads, lanes, length, distance.size(1)}));
 }
 
@@ -189,14 +190,14 @@ void AttentionByDistance::add(std::int64_t layer, const at::Tensor& p,
                               const DistanceColumns& columns) {
   const std::int64_t heads = p.size(0), lanes = p.size(1), tokens = p.size(2);
   const std::int64_t width = settings_.width, intervals = settings_.intervals;
-  const std::int64_t reach = width * intervals;
+  const std::int64_t distances = width * intervals;
   const auto longs = at::TensorOptions().dtype(at::kLong).device(p.device());
-  // Column of token i's place at distance 1 .. reach; left of the first place there is none.
+  // Column of token i's place at distance 1 .. distances; left of the first place there is none.
   const at::Tensor place = at::arange(columns.before, columns.before + tokens, longs).unsqueeze(1) -
-                           at::arange(1, reach + 1, longs).unsqueeze(0);
-  const at::Tensor column = (place.clamp_min(0) + columns.free).view({1, tokens, reach});
-  const at::Tensor index = column.expand({lanes, tokens, reach});
-  at::Tensor exists = place.ge(0).view({1, tokens, reach});
+                           at::arange(1, distances + 1, longs).unsqueeze(0);
+  const at::Tensor column = (place.clamp_min(0) + columns.free).view({1, tokens, distances});
+  const at::Tensor index = column.expand({lanes, tokens, distances});
+  at::Tensor exists = place.ge(0).view({1, tokens, distances});
   if (columns.query_valid.defined()) {
     exists = exists.logical_and(columns.query_valid.to(p.device()).unsqueeze(2));
   }
@@ -211,7 +212,7 @@ void AttentionByDistance::add(std::int64_t layer, const at::Tensor& p,
       seen = seen.logical_and(mask.select(0, h).gather(2, index).ne(kMinusInfinity));
     }
     const at::Tensor counts =
-        seen.expand({lanes, tokens, reach}).reshape({lanes, tokens, intervals, width}).all(-1);
+        seen.expand({lanes, tokens, distances}).reshape({lanes, tokens, intervals, width}).all(-1);
     const at::Tensor largest =
         p.select(0, h).gather(2, index).view({lanes, tokens, intervals, width}).amax(-1);
     add_to(sums.weight, (largest.to(at::kDouble) * counts).sum(at::IntArrayRef({0, 1})));

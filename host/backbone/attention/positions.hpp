@@ -1,8 +1,8 @@
 // Position terms: sinusoid tables by distance, ALiBi, and the masks of the causal path.
 //
 // Rows are in descending distance; one last row, which no score reads, is needed by the shift in
-// attention.cpp: row r of a table of `reach` distances is distance reach-1-r, row `reach` is the
-// unread one.
+// attention.cpp: row r of a table of `distances` distances is distance distances-1-r, row
+// `distances` is the unread one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,8 +36,8 @@ class PositionTables {
 
   // Starts a segment; dropout p > 0 draws one mask of the segment, shared by lanes and layers.
   void begin_segment(double dropout);
-  // [reach + 1, width] in descending distance.
-  at::Tensor descending(int64_t reach);
+  // [distances + 1, width] in descending distance.
+  at::Tensor descending(int64_t distances);
   // Signed distances high, high-1, .. [count, width], with the segment's mask too.
   at::Tensor signed_descending(int64_t high, int64_t count);
   // Signed distances [n] i64 -> [n, width], clamped from above, without dropout.
@@ -47,7 +47,7 @@ class PositionTables {
   const at::TensorOptions& options() const { return options_; }
 
  private:
-  at::Tensor plain(int64_t reach);
+  at::Tensor plain(int64_t distances);
   // Signed distances high .. low, with a mask of their own.
   at::Tensor dropped(int64_t high, int64_t low) const;
 

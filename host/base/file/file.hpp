@@ -32,7 +32,7 @@ inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 // Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,
 // renames it over `path` and fsyncs the folder. Readers see the old or the new file, never a part.
 // On failure the temporary file is removed and the old file stays. A symbolic link stays: the file
-// that it names, there already or not, is replaced. A FIFO, device or socket (output_place.hpp) is
+// that it names, there already or not, is replaced. A FIFO, device or socket (write_file.hpp) is
 // written into; opening a FIFO waits for its reader, and a reader that has gone is an Error, not a
 // SIGPIPE.
 void write_file_atomic(const std::filesystem::path& path,

@@ -56,9 +56,9 @@ OpenEvaluation open(const AnalyzeArguments& arguments, const EvalArguments& run)
                    "option asks for it, as with --set memory.tier.0.report_mass=true")});
 }
 
-class Studies {
+class Analyses {
  public:
-  Studies(const AnalyzeArguments& arguments, OpenEvaluation& run, Display& display)
+  Analyses(const AnalyzeArguments& arguments, OpenEvaluation& run, Display& display)
       : arguments_(arguments),
         run_(run),
         display_(display),
@@ -81,27 +81,27 @@ class Studies {
   // Every memory that does not fail, the last one first: the first is compared with the second.
   // `other`: with that evaluation in place of the second.
   std::vector<AnalysedMemory> run(const analyze::TargetLosses* other, Failures& failures) {
-    std::vector<AnalysedMemory> studies(run_.memories.size());
-    for (std::size_t i = studies.size(); i-- > 0;) {
-      AnalysedMemory& one = studies[i];
+    std::vector<AnalysedMemory> analyses(run_.memories.size());
+    for (std::size_t i = analyses.size(); i-- > 0;) {
+      AnalysedMemory& one = analyses[i];
       one.memory = run_.memories[i];
-      one.study = std::make_unique<MemoryAnalysis>(arguments_.study);
-      if (i == 0 && other == nullptr && studies.size() > 1 && studies[1].study != nullptr) {
-        other = &studies[1].study->losses();
+      one.analysis = std::make_unique<MemoryAnalysis>(arguments_.analysis);
+      if (i == 0 && other == nullptr && analyses.size() > 1 && analyses[1].analysis != nullptr) {
+        other = &analyses[1].analysis->losses();
       }
       if (i == 0 && other != nullptr) {
-        one.study->compare_with(*other, static_cast<std::size_t>(arguments_.top),
-                                arguments_.threshold);
+        one.analysis->compare_with(*other, static_cast<std::size_t>(arguments_.top),
+                                   arguments_.threshold);
       }
       try {
-        one.result = evaluate(one.memory, *one.study);
+        one.result = evaluate(one.memory, *one.analysis);
       } catch (const Error& error) {
         failures.add(one.memory.name, error);
-        one.study = nullptr;
+        one.analysis = nullptr;
       }
     }
-    std::erase_if(studies, [](const AnalysedMemory& one) { return one.study == nullptr; });
-    return studies;
+    std::erase_if(analyses, [](const AnalysedMemory& one) { return one.analysis == nullptr; });
+    return analyses;
   }
 
  private:
@@ -133,7 +133,7 @@ class Studies {
     return has_found;
   }
 
-  run::SweepResult evaluate(const run::SweepMemory& memory, MemoryAnalysis& study) {
+  run::SweepResult evaluate(const run::SweepMemory& memory, MemoryAnalysis& analysis) {
     run::SweepResult result =
         sweep_.evaluate(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
           display_.begin("analyze " + memory.name,
@@ -142,7 +142,7 @@ class Studies {
           options.wanted_probes = MemoryAnalysis::wanted_probes();
           options.on_probes = [&](const data::TokenSegment& segment, const std::vector<double>& nll,
                                   const std::map<std::string, at::Tensor>& probes) {
-            study.add(segment, nll, probes);
+            analysis.add(segment, nll, probes);
           };
           options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
             display_.update(segments, tokens);
@@ -190,21 +190,22 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
 }
 
 // Throws when probes were published but no analysis can use them.
-void check_found(const std::vector<AnalysedMemory>& studies) {
-  for (const AnalysedMemory& one : studies) {
-    if (one.study->has_found()) return;
+void check_found(const std::vector<AnalysedMemory>& analyses) {
+  for (const AnalysedMemory& one : analyses) {
+    if (one.analysis->has_found()) return;
   }
-  throw_unpublished(studies.size(), "mneme analyze distance");
+  throw_unpublished(analyses.size(), "mneme analyze distance");
 }
 
 std::vector<std::string> write_files(const AnalyzeArguments& arguments,
-                                     const std::vector<AnalysedMemory>& studies,
+                                     const std::vector<AnalysedMemory>& analyses,
                                      const analyze::TokenText& text) {
   std::vector<analyze::Subject> subjects;
-  for (const AnalysedMemory& one : studies) subjects.push_back({one.memory.name, one.study.get()});
+  for (const AnalysedMemory& one : analyses)
+    subjects.push_back({one.memory.name, one.analysis.get()});
   analyze::AnalysisReport report(arguments.out, std::move(subjects), text);
   const bool has_signal = std::ranges::any_of(
-      studies, [](const AnalysedMemory& one) { return one.study->has_signal(); });
+      analyses, [](const AnalysedMemory& one) { return one.analysis->has_signal(); });
   if (has_signal) {
     report.write_attention();
     report.write_space();
@@ -225,23 +226,23 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.open.is_quiet);
   OpenEvaluation opened = read_input([&] { return open(arguments, arguments.open); });
   note_data(display, *opened.options.dataset);
-  Studies study(arguments, opened, display);
-  study.check_published();
+  Analyses analysis(arguments, opened, display);
+  analysis.check_published();
   analyze::TargetLosses other;
   if (!arguments.against.empty()) {
     other = losses_of_other(arguments, opened.experiment.eval.segment, display);
   }
   Failures failures(streams, opened.memories.size());
-  const std::vector<AnalysedMemory> studies =
-      study.run(arguments.against.empty() ? nullptr : &other, failures);
-  check_found(studies);
+  const std::vector<AnalysedMemory> analyses =
+      analysis.run(arguments.against.empty() ? nullptr : &other, failures);
+  check_found(analyses);
   const analyze::TokenText text(opened.options.dataset->vocabulary());
   if (!arguments.open.json.is_stdout())
-    streams.out << analysis_text(studies, text, streams.out_width);
-  Json json = analysis_json(arguments, opened, studies, text);
+    streams.out << analysis_text(analyses, text, streams.out_width);
+  Json json = analysis_json(arguments, opened, analyses, text);
   json["failed"] = failures.json();
   write_analysis(
-      arguments.out, [&] { return write_files(arguments, studies, text); }, std::move(json),
+      arguments.out, [&] { return write_files(arguments, analyses, text); }, std::move(json),
       arguments.open.json, streams);
   return failures.exit_code();
 }
@@ -278,18 +279,19 @@ constexpr std::int64_t kMaxBins = 4096;
 constexpr std::int64_t kMaxUpdates = 10'000;
 constexpr std::int64_t kMaxListed = 100'000;
 
-void add_study_options(CLI::App& command, AnalyzeArguments& arguments) {
+void add_analysis_options(CLI::App& command, AnalyzeArguments& arguments) {
   const auto number = [&](const char* name, std::int64_t& value, const char* help,
                           const CLI::Validator& range) {
     command.add_option(name, value, help)->type_name("N")->check(range)->capture_default_str();
   };
-  number("--bins", arguments.study.bins, "Bins of the attention histograms", between(1, kMaxBins));
-  number("--stretch", arguments.study.stretch, "Tokens of a stretch of the past",
+  number("--bins", arguments.analysis.bins, "Bins of the attention histograms",
+         between(1, kMaxBins));
+  number("--stretch", arguments.analysis.stretch, "Tokens of a stretch of the past",
          between(1, kMaxExtent));
   number("--top", arguments.top, "Tokens and words listed", between(1, kMaxListed));
-  number("--updates", arguments.study.updates, "Updates that a segment's words are followed for",
+  number("--updates", arguments.analysis.updates, "Updates that a segment's words are followed for",
          between(0, kMaxUpdates));
-  number("--write", arguments.study.first_write, "The first write whose words may be followed",
+  number("--write", arguments.analysis.first_write, "The first write whose words may be followed",
          between(0, kMaxCount));
   command
       .add_option("--threshold", arguments.threshold,
@@ -344,7 +346,7 @@ void add_analyze(CLI::App& app, Action& action) {
   command->add_option("--out", arguments->out, "Folder for the CSV and SVG files")
       ->type_name("DIR");
   add_input_options(*command, *arguments);
-  add_study_options(*command, *arguments);
+  add_analysis_options(*command, *arguments);
   arguments->open.set.add(*command);
   arguments->open.machine.add(*command);
   arguments->open.json.add(*command);

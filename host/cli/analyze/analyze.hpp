@@ -28,23 +28,23 @@ struct AnalyzeArguments {
   std::int64_t lanes = 1;
   std::int64_t top = 20;
   double threshold = 0.05;
-  analyze::AnalysisOptions study;
+  analyze::AnalysisOptions analysis;
 };
 
 // One memory with what was found in it.
 struct AnalysedMemory {
   run::SweepMemory memory;
   run::SweepResult result;
-  std::unique_ptr<analyze::MemoryAnalysis> study;
+  std::unique_ptr<analyze::MemoryAnalysis> analysis;
 };
 
 // What was found, for programs; the files are left to the caller.
 [[nodiscard]] Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
-                                 const std::vector<AnalysedMemory>& studies,
+                                 const std::vector<AnalysedMemory>& analyses,
                                  const analyze::TokenText& text);
 // For people, in lines of at most `width` columns: where each head looks, a line each, and what is
 // predicted better.
-[[nodiscard]] std::string analysis_text(const std::vector<AnalysedMemory>& studies,
+[[nodiscard]] std::string analysis_text(const std::vector<AnalysedMemory>& analyses,
                                         const analyze::TokenText& text, std::size_t width);
 
 // The end of an analysis whose numbers have gone to streams.out: the CSV and SVG files, which

@@ -82,10 +82,10 @@ std::vector<analyze::DistanceResult> measure(const DistanceArguments& arguments,
   for_each_memory(arguments.runs, display, failures, change, [&](const RunMemory& one) {
     backbone::DistanceSettings own = settings;
     own.layers = layers_of(arguments, one.run.experiment.model.layers);
-    backbone::AttentionByDistance reach(own);
+    backbone::AttentionByDistance distances(own);
     evaluate_shown(one, one.memory, split_of(arguments.runs.open), display,
-                   [&](eval::Options& options) { options.reach = &reach; });
-    subjects.push_back({.name = one.name, .layers = reach.layers()});
+                   [&](eval::Options& options) { options.distances = &distances; });
+    subjects.push_back({.name = one.name, .layers = distances.layers()});
     differences[one.name] = differences_of(one);
   });
   return subjects;
@@ -122,8 +122,8 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   }
   write_analysis(
       arguments.runs.out,
-      [&] { return analyze::write_reach(arguments.runs.out, subjects, settings); }, std::move(json),
-      arguments.runs.open.json, streams);
+      [&] { return analyze::write_distances(arguments.runs.out, subjects, settings); },
+      std::move(json), arguments.runs.open.json, streams);
   return failures.exit_code();
 }
 

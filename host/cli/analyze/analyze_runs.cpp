@@ -148,14 +148,14 @@ namespace {
 constexpr std::size_t kShownWords = 8;
 
 // A line for each layer: alpha of the oldest and of the newest rows.
-std::string alpha_text(const std::vector<AnalysedMemory>& studies, std::size_t width) {
+std::string alpha_text(const std::vector<AnalysedMemory>& analyses, std::size_t width) {
   Table table({"memory", "tier", "layer", "rows", "mean alpha", "oldest", "newest"});
   bool has_any = false;
-  for (const AnalysedMemory& one : studies) {
-    for (const auto& [place, layer] : one.study->alpha().layers()) {
+  for (const AnalysedMemory& one : analyses) {
+    for (const auto& [where, layer] : one.analysis->alpha().layers()) {
       double sum = 0.0;
       for (const double alpha : layer.alpha) sum += alpha;
-      table.add_row({one.memory.name, place.tier, str(place.layer), str(layer.alpha.size()),
+      table.add_row({one.memory.name, where.tier, str(where.layer), str(layer.alpha.size()),
                      format_number(sum / static_cast<double>(layer.alpha.size()), 4),
                      format_number(layer.alpha.front(), 4), format_number(layer.alpha.back(), 4)});
       has_any = true;
@@ -165,12 +165,12 @@ std::string alpha_text(const std::vector<AnalysedMemory>& studies, std::size_t w
 }
 
 // A line a layer: the shares of attention.
-std::string regions_text(const std::vector<AnalysedMemory>& studies, std::size_t width) {
+std::string regions_text(const std::vector<AnalysedMemory>& analyses, std::size_t width) {
   Table table({"memory", "tier", "layer", "compressed", "memory rows", "segment"});
   bool has_any = false;
-  for (const AnalysedMemory& one : studies) {
-    for (const auto& [place, layer] : one.study->regions().layers()) {
-      std::vector<std::string> row = {one.memory.name, place.tier, str(place.layer)};
+  for (const AnalysedMemory& one : analyses) {
+    for (const auto& [where, layer] : one.analysis->regions().layers()) {
+      std::vector<std::string> row = {one.memory.name, where.tier, str(where.layer)};
       for (std::size_t r = 0; r < layer.places.size(); ++r) {
         row.push_back(format_number(layer.total(r), 4));
       }
@@ -182,16 +182,16 @@ std::string regions_text(const std::vector<AnalysedMemory>& studies, std::size_t
 }
 
 // Attention of each head, a line each.
-std::string attention_text(const std::vector<AnalysedMemory>& studies, std::size_t width) {
+std::string attention_text(const std::vector<AnalysedMemory>& analyses, std::size_t width) {
   const bool has_signal = std::ranges::any_of(
-      studies, [](const AnalysedMemory& one) { return one.study->has_signal(); });
+      analyses, [](const AnalysedMemory& one) { return one.analysis->has_signal(); });
   if (!has_signal) return "";
   Table table({"memory", "tier", "layer", "head", "queries", "mean place", "deviation", "inside"});
-  for (const AnalysedMemory& one : studies) {
-    for (const auto& [at, head] : one.study->attention().heads()) {
+  for (const AnalysedMemory& one : analyses) {
+    for (const auto& [at, head] : one.analysis->attention().heads()) {
       double inside = 0.0;
       for (const double mass : head.mass) inside += mass;
-      table.add_row({one.memory.name, at.place.tier, str(at.place.layer), str(at.head),
+      table.add_row({one.memory.name, at.where.tier, str(at.where.layer), str(at.head),
                      str(head.queries), format_number(head.mean_place, 3),
                      format_number(head.mean_deviation, 3), format_number(inside, 3)});
     }
@@ -201,15 +201,15 @@ std::string attention_text(const std::vector<AnalysedMemory>& studies, std::size
 
 std::string better_text(const AnalysedMemory& first, const analyze::TokenText& text,
                         std::size_t width) {
-  const auto& better = first.study->better();
+  const auto& better = first.analysis->better();
   if (!better) return "";
   const analyze::PredictionGains::Summary summary = better->summary();
   Table table({"target", "position", "gain", "looked at"});
   for (const analyze::GainedTarget& word : better->words()) {
     std::vector<std::string> seen;
     for (const analyze::MemoryWord& one : word.looked_at) {
-      seen.push_back(
-          text.of(first.study->trace().history(word.lane).at(static_cast<std::size_t>(one.token))));
+      seen.push_back(text.of(
+          first.analysis->trace().history(word.lane).at(static_cast<std::size_t>(one.token))));
     }
     if (seen.size() > kShownWords) seen.resize(kShownWords);
     table.add_row({text.of(word.target), str(word.token + 1), format_number(word.gain(), 3),
@@ -223,7 +223,7 @@ std::string better_text(const AnalysedMemory& first, const analyze::TokenText& t
 }  // namespace
 
 Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
-                   const std::vector<AnalysedMemory>& studies, const analyze::TokenText& text) {
+                   const std::vector<AnalysedMemory>& analyses, const analyze::TokenText& text) {
   Json json = {{"format", "mneme-analyze"},
                {"run", arguments.open.run.string()},
                {"step", run.checkpoint.progress().step},
@@ -233,25 +233,25 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
                {"data", run.options.dataset->describe()},
                {"differs_from_run", run::to_json(run.differences)},
                {"memories", Json::array()}};
-  for (const AnalysedMemory& one : studies) {
+  for (const AnalysedMemory& one : analyses) {
     Json memory = to_json(one.result);
     memory.erase("breakdown");
-    memory.update(analyze::to_json(*one.study, text, static_cast<std::size_t>(arguments.top)));
+    memory.update(analyze::to_json(*one.analysis, text, static_cast<std::size_t>(arguments.top)));
     json["memories"].push_back(std::move(memory));
   }
-  if (const auto& better = studies.front().study->better()) {
-    json["better"] = analyze::to_json(*better, *studies.front().study, text);
+  if (const auto& better = analyses.front().analysis->better()) {
+    json["better"] = analyze::to_json(*better, *analyses.front().analysis, text);
     json["better"]["against"] =
-        arguments.against.empty() ? studies.at(1).memory.name : arguments.against.string();
+        arguments.against.empty() ? analyses.at(1).memory.name : arguments.against.string();
     json["better"]["threshold"] = arguments.threshold;
   }
   return json;
 }
 
-std::string analysis_text(const std::vector<AnalysedMemory>& studies,
+std::string analysis_text(const std::vector<AnalysedMemory>& analyses,
                           const analyze::TokenText& text, std::size_t width) {
-  return attention_text(studies, width) + alpha_text(studies, width) +
-         regions_text(studies, width) + better_text(studies.front(), text, width);
+  return attention_text(analyses, width) + alpha_text(analyses, width) +
+         regions_text(analyses, width) + better_text(analyses.front(), text, width);
 }
 
 }  // namespace mneme::cli

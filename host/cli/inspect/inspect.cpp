@@ -13,7 +13,7 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
-#include "host/run/record/run_writer.hpp"
+#include "host/run/record/run_summary.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -29,9 +29,7 @@ struct TrainArguments {
   fs::path experiment;
   std::vector<fs::path> memory;
   SetArgument set;
-  fs::path run;
-  fs::path init;
-  fs::path resume;
+  fs::path run, init, resume;
   std::string checkpoint = "last";
   bool may_change_plugins = false;
   std::int64_t steps = 0;  // of a run that is extended; 0 = as it is
@@ -128,7 +126,7 @@ config::Experiment read_experiment(const TrainArguments& arguments) {
   return config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
 }
 
-std::unique_ptr<train::Trainer> open_session(const TrainArguments& arguments, fs::path& folder) {
+std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments, fs::path& folder) {
   train::TrainerOptions options;
   options.runtime.device = tensor::open_device(arguments.machine.device);
   options.runtime.free_memory = arguments.machine.free_memory();
@@ -137,11 +135,11 @@ std::unique_ptr<train::Trainer> open_session(const TrainArguments& arguments, fs
     options.checkpoint = arguments.checkpoint;
     options.may_change_plugins = arguments.may_change_plugins;
     options.steps = arguments.steps;
-    auto session = train::Trainer::resume(folder, std::move(options));
-    if (session->last_checkpoint().empty()) {
+    auto trainer = train::Trainer::resume(folder, std::move(options));
+    if (trainer->last_checkpoint().empty()) {
       log_warning(folder.string(), ": has no checkpoint yet: training starts from the beginning");
     }
-    return session;
+    return trainer;
   }
   const config::Experiment experiment = read_experiment(arguments);
   folder = arguments.run;
@@ -154,41 +152,41 @@ std::unique_ptr<train::Trainer> open_session(const TrainArguments& arguments, fs
 }
 
 // `first_step`: steps that were done before this process.
-Json json_of(train::Trainer& session, const fs::path& folder, const Json& evaluations,
+Json json_of(train::Trainer& trainer, const fs::path& folder, const Json& evaluations,
              std::int64_t first_step, int interrupted_by) {
   Json plugins = Json::array();
-  for (const auto& plugin : session.runtime().stack().identities()) {
+  for (const auto& plugin : trainer.runtime().stack().identities()) {
     plugins.push_back(run::to_json(plugin));
   }
   return {{"format", "mneme-train"},
           {"run", folder.string()},
-          {"steps", session.step()},
-          {"total_steps", session.total_steps()},
-          {"trained_steps", session.step() - first_step},
+          {"steps", trainer.step()},
+          {"total_steps", trainer.total_steps()},
+          {"trained_steps", trainer.step() - first_step},
           {"interrupted", interrupted_by != 0},
-          {"stopped_early", session.is_stopped_early()},
-          {"best_step", session.valid_record().best_step},
-          {"tokens", session.tokens()},
-          {"backbone_parameters", session.runtime().backbone_parameter_count()},
-          {"memory_parameters", session.runtime().memory_parameter_count()},
+          {"stopped_early", trainer.is_stopped_early()},
+          {"best_step", trainer.valid_record().best_step},
+          {"tokens", trainer.tokens()},
+          {"backbone_parameters", trainer.runtime().backbone_parameter_count()},
+          {"memory_parameters", trainer.runtime().memory_parameter_count()},
           {"plugins", std::move(plugins)},
           {"evaluations", evaluations}};
 }
 
 // Logs how the schedule of an extended run continues.
-std::string extension_text(const train::Trainer& session) {
-  const config::TrainConfig& train = session.experiment().train;
-  const optim::LearningRate rate(train, session.total_steps());
-  return str("extended to ", session.total_steps(), " steps: the schedule \"",
+std::string extension_text(const train::Trainer& trainer) {
+  const config::TrainConfig& train = trainer.experiment().train;
+  const optim::LearningRate rate(train, trainer.total_steps());
+  return str("extended to ", trainer.total_steps(), " steps: the schedule \"",
              config::to_word(train.schedule), "\" is that of a run of this length, and goes on at ",
-             train.lr * rate.factor(session.step()));
+             train.lr * rate.factor(trainer.step()));
 }
 
 // The message for a run that is already complete.
-std::string finished_text(const train::Trainer& session, const fs::path& folder) {
-  std::string text = str("nothing to train: ", folder.string(), " was done after ", session.step(),
-                         " steps, ", session.tokens(), " tokens");
-  if (!session.is_stopped_early()) {
+std::string finished_text(const train::Trainer& trainer, const fs::path& folder) {
+  std::string text = str("nothing to train: ", folder.string(), " was done after ", trainer.step(),
+                         " steps, ", trainer.tokens(), " tokens");
+  if (!trainer.is_stopped_early()) {
     text += str("; mneme train --resume ", shell_word(folder.string()),
                 " --steps N extends it to N steps");
   }
@@ -196,28 +194,28 @@ std::string finished_text(const train::Trainer& session, const fs::path& folder)
 }
 
 // Trains to the end or to a signal, which is returned.
-int train_until_signal(train::Trainer& session, TrainDisplay& observer) {
+int train_until_signal(train::Trainer& trainer, TrainDisplay& observer) {
   try {
-    session.train(&observer);
+    trainer.train(&observer);
     return 0;
   } catch (const Interrupted& interrupted) {
-    session.save();
+    trainer.save();
     return interrupted.signal;
   }
 }
 
 // `first_step`: steps that were done before this process.
-std::string results_text(const train::Trainer& session, const fs::path& folder,
+std::string results_text(const train::Trainer& trainer, const fs::path& folder,
                          std::int64_t first_step) {
   std::string text;
-  if (session.is_stopped_early()) {
-    const run::ValidRecord& valid = session.valid_record();
+  if (trainer.is_stopped_early()) {
+    const run::ValidRecord& valid = trainer.valid_record();
     text += str("stopped early: ", valid.evaluations_since_best,
                 " evaluations without a lower valid loss; the best one was at step ",
                 valid.best_step, '\n');
   }
-  if (session.step() == first_step) return text + finished_text(session, folder);
-  return text + str("trained ", session.step(), " steps, ", session.tokens(),
+  if (trainer.step() == first_step) return text + finished_text(trainer, folder);
+  return text + str("trained ", trainer.step(), " steps, ", trainer.tokens(),
                     " tokens: ", folder.string(), '\n');
 }
 
@@ -245,23 +243,24 @@ int run(const TrainArguments& arguments, const Streams& streams) {
   tensor::set_threads(arguments.machine.threads);
   if (arguments.is_dry_run) return dry_run(arguments, streams);
   fs::path folder;
-  const auto session = read_input([&] { return open_session(arguments, folder); });
+  const auto trainer = read_input([&] { return open_trainer(arguments, folder); });
 
   Display display(streams, arguments.is_quiet);
   TrainDisplay observer(display);
   display.note(str("run folder ", folder.string(), "; ",
-                   session->runtime().backbone_parameter_count(), " parameters in the backbone, ",
-                   session->runtime().memory_parameter_count(), " in the memory"));
-  note_data(display, *session->runtime().dataset());
-  const std::int64_t first_step = session->step();
-  if (arguments.steps != 0) display.note(extension_text(*session));
-  display.begin("train", session->total_steps(), first_step, session->tokens());
+                   trainer->runtime().backbone_parameter_count(), " parameters in the backbone, ",
+                   trainer->runtime().memory_parameter_count(), " in the memory"));
+  note_data(display, *trainer->runtime().dataset());
+  const std::int64_t first_step = trainer->step();
+  if (arguments.steps != 0) display.note(extension_text(*trainer));
+  display.begin("train", trainer->total_steps(), first_step, trainer->tokens());
   const InterruptGuard guard;  // until the results are written
   const bool is_for_people = !arguments.json.is_stdout();
   int signal = 0;
   try {
-    signal = train_until_signal(*session, observer);
-  } catch (const Error&) {
+    signal = train_until_signal(*trainer, observer);
+  } catch (const Error& error) {
+    log_to_files(LogLevel::kError, error.what());
     // Results that were measured before a failure, such as a full disk, are still written.
     display.end();
     if (is_for_people) streams.out << last_evaluation(observer) << std::flush;
@@ -269,14 +268,16 @@ int run(const TrainArguments& arguments, const Streams& streams) {
   }
   display.end();
   if (signal != 0) {
-    streams.err << "mneme: stopped by " << signal_name(signal) << " after step " << session->step()
-                << " of " << session->total_steps()
-                << "; saved; continue with mneme train --resume " << shell_word(folder.string())
-                << '\n';
+    const std::string text =
+        str("stopped by ", signal_name(signal), " after step ", trainer->step(), " of ",
+            trainer->total_steps(), "; saved; continue with mneme train --resume ",
+            shell_word(folder.string()));
+    log_to_files(LogLevel::kInfo, text);
+    streams.err << "mneme: " << text << '\n';
   } else if (is_for_people) {
-    streams.out << results_text(*session, folder, first_step) << last_evaluation(observer);
+    streams.out << results_text(*trainer, folder, first_step) << last_evaluation(observer);
   }
-  arguments.json.write(json_of(*session, folder, observer.evaluations(), first_step, signal),
+  arguments.json.write(json_of(*trainer, folder, observer.evaluations(), first_step, signal),
                        streams);
   return signal == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
 }

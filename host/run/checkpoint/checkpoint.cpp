@@ -162,8 +162,8 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
   if (!differences.empty()) {
     refuse_checkpoint(
         file_, "the checkpoint belongs to another model:", differences,
-        "use the experiment and the memory that wrote it; memory.carry = \"reset\" starts a "
-        "memory's own parameters afresh");
+        "use the experiment and the memory that wrote it; memory.carry = \"reset\" gives a "
+        "memory's parameters their initial values");
   }
   const at::NoGradGuard no_grad;
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {

@@ -6,7 +6,7 @@
 // Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), options
 // (JSON: the tiers' trained options), data position, noise position, evaluations of the valid
 // split, lines of the metrics, state (JSON: counters and generator positions), precision, checksums
-// (checkpoint_checksum.hpp).
+// (checkpoint_files.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,6 @@
-// The checkpoints of a run: <run>/checkpoints/step_<steps done, 8 digits>.safetensors.
+// The files of checkpoints: <run>/checkpoints/step_<steps done, 8 digits>.safetensors, their
+// checksums and the keys of their metadata.
+// <run>/checkpoints/step_<steps done, 8 digits>.safetensors.
 #pragma once
 
 #include <cstdint>

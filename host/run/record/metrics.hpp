@@ -1,3 +1,5 @@
+// The record of a run's numbers: metrics.jsonl and TensorBoard's event files.
+
 // metrics.jsonl: one JSON object a line, "kind": "step" | "eval", each with its "step".
 #pragma once
 

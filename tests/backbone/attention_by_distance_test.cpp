@@ -18,10 +18,10 @@ at::Tensor small_p() {
       .view({1, 1, 2, 6});
 }
 
-TEST(Reach, TakesTheLargestWeightOfEachInterval) {
-  AttentionByDistance reach({.width = 2, .intervals = 2});
-  reach.add(3, small_p(), {.mask = {}, .query_valid = {}, .free = 1, .before = 3});
-  const auto layers = reach.layers();
+TEST(AttentionByDistance, TakesTheLargestWeightOfEachInterval) {
+  AttentionByDistance distances({.width = 2, .intervals = 2});
+  distances.add(3, small_p(), {.mask = {}, .query_valid = {}, .free = 1, .before = 3});
+  const auto layers = distances.layers();
   ASSERT_EQ(layers.size(), 1U);
   const AttentionByDistance::Layer& layer = layers.at(3);
   // Distances 1, 2: max(.3, .2) and max(.15, .25); 3, 4: only token 1 has both, .1 and .08.
@@ -30,7 +30,7 @@ TEST(Reach, TakesTheLargestWeightOfEachInterval) {
   EXPECT_NEAR(layer.weight[1], 0.1, 1e-15);
 }
 
-TEST(Reach, LeavesOutWhatATokenDoesNotSeeAndPadding) {
+TEST(AttentionByDistance, LeavesOutWhatATokenDoesNotSeeAndPadding) {
   at::Tensor mask = torch::zeros({1, 1, 2, 6}, at::kDouble);
   mask[0][0][0][3] = kMinusInfinity;  // token 0, distance 1
   AttentionByDistance masked({.width = 1, .intervals = 3});
@@ -45,14 +45,14 @@ TEST(Reach, LeavesOutWhatATokenDoesNotSeeAndPadding) {
 }
 
 // Against loops over heads, lanes, tokens and places, with two segments.
-TEST(Reach, AgreesWithLoopsOverSegments) {
+TEST(AttentionByDistance, AgreesWithLoopsOverSegments) {
   const std::int64_t heads = 2, lanes = 3, tokens = 4, free = 2, before = 5, width = 3;
-  AttentionByDistance reach({.width = width, .intervals = 2});
+  AttentionByDistance distances({.width = width, .intervals = 2});
   std::vector<double> sum(2), count(2);
   for (const std::uint64_t seed : {5U, 6U}) {
     const at::Tensor p =
         at::softmax(random_tensor(seed, {heads, lanes, tokens, free + before + tokens}), -1);
-    reach.add(1, p, {.mask = {}, .query_valid = {}, .free = free, .before = before});
+    distances.add(1, p, {.mask = {}, .query_valid = {}, .free = free, .before = before});
     const auto value = p.accessor<double, 4>();
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t b = 0; b < lanes; ++b) {
@@ -70,27 +70,27 @@ TEST(Reach, AgreesWithLoopsOverSegments) {
       }
     }
   }
-  const AttentionByDistance::Layer layer = reach.layers().at(1);
+  const AttentionByDistance::Layer layer = distances.layers().at(1);
   for (std::size_t n = 0; n < 2; ++n) {
     EXPECT_NEAR(layer.weight[n], sum[n] / count[n], 1e-14);
     EXPECT_EQ(layer.tokens[n], static_cast<std::int64_t>(count[n]) / heads);
   }
 }
 
-TEST(Reach, LooksAtTheWantedLayersOfAModelOnly) {
+TEST(AttentionByDistance, LooksAtTheWantedLayersOfAModelOnly) {
   const config::ModelConfig config = small_config();
   const ModelSetup setup = small_setup();
   const auto model = make_model(config, setup);
   model->train(false);
   Batch batch;
   batch.input = random_ids(9, 2, 6, setup.vocabulary);
-  AttentionByDistance reach({.width = 1, .intervals = 5, .layers = {1}});
+  AttentionByDistance distances({.width = 1, .intervals = 5, .layers = {1}});
   ForwardOptions options;
   const at::Tensor without = run_plain(*model, config, setup, batch).top;
-  options.reach = &reach;
+  options.distances = &distances;
   EXPECT_TRUE(run_plain(*model, config, setup, batch, options).top.equal(without));
-  ASSERT_EQ(reach.layers().size(), 1U);
-  const AttentionByDistance::Layer layer = reach.layers().at(1);
+  ASSERT_EQ(distances.layers().size(), 1U);
+  const AttentionByDistance::Layer layer = distances.layers().at(1);
   EXPECT_EQ(layer.tokens, (std::vector<std::int64_t>{10, 8, 6, 4, 2}));
   for (const double weight : layer.weight) {
     EXPECT_GT(weight, 0.0);
@@ -98,7 +98,7 @@ TEST(Reach, LooksAtTheWantedLayersOfAModelOnly) {
   }
 }
 
-TEST(Reach, RefusesNoInterval) {
+TEST(AttentionByDistance, RefusesNoInterval) {
   const std::string text = error_of([] { AttentionByDistance({.width = 5, .intervals = 0}); });
   EXPECT_NE(text.find("expected at least 1 interval of at least 1 place, got 0 of 5"),
             std::string::npos)

@@ -1,0 +1,62 @@
+// One segment of all lanes through model and memory: the step of training, evaluation, decoding and
+// analysis, and the search for the first value in it that is not finite.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "host/backbone/model.hpp"
+#include "host/data/stream.hpp"
+#include "host/memory/stack.hpp"
+
+namespace mneme::eval {
+
+// Copies a segment to the device: input and target i64 [B,T], target -1 where there is none;
+// valid_count is left empty when no lane is padded. Error (kRun) naming lane, position and id for
+// ids outside 0 .. vocabulary-1.
+[[nodiscard]] backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocabulary,
+                                         at::Device device);
+
+// What a caller wants of a step besides the model's output.
+struct SegmentStep {
+  backbone::ForwardOptions forward = {};
+  // Probes, draws and the check for finite values; length and valid counts are the batch's.
+  memory::SegmentInput memory = {};
+  // Called after the forward pass: auxiliary losses and metrics of the run are complete, and the
+  // state is still that before the segment. When it throws, the state stays so.
+  std::function<void(const backbone::Output& out, const memory::SegmentRun& run)> before_commit =
+      nullptr;
+};
+
+// Runs the segment from `state` and commits what the memory wrote. Errors: what Model::forward,
+// hooks and `before_commit` throw; the state is then not changed.
+backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
+                             memory::StackState& state, const backbone::Batch& batch,
+                             SegmentStep step = {});
+// The same with a segment of a stream, after the resets of lanes that it asks for. Errors: also as
+// make_batch.
+backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
+                             memory::StackState& state, const data::TokenSegment& segment,
+                             SegmentStep step = {});
+
+struct NotFinite {
+  std::string place;       // "" = everything is finite
+  bool is_plugin = false;  // a hook produced it from finite inputs
+};
+
+// A tensor of the memory's state that holds NaN before the segment, named as StackState::save()
+// names it: "0.org.x.1.mean".
+[[nodiscard]] NotFinite find_in_state(const memory::StackState& state);
+
+// Runs a segment and names the first thing that is not finite, in the order of computation: a
+// hook's result, the embedding, a layer's attention block, a layer's output, the loss, an auxiliary
+// loss. For example "layer 3 (from 0), output of the attention block, lane 0" or "result of plugin
+// org.x, tier 0, hook read, layer 1, lane 2". Commits the segment.
+[[nodiscard]] NotFinite find_not_finite(backbone::Model& model, memory::Stack& stack,
+                                        memory::StackState& state,
+                                        const data::TokenSegment& segment);
+
+}  // namespace mneme::eval
