@@ -6,7 +6,6 @@
 
 #include "host/base/error.hpp"
 #include "host/eval/protocol.hpp"
-#include "host/memory/finite_watch.hpp"
 #include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/memory/hook_driver.hpp"
+#include "host/memory/finite_watch.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {

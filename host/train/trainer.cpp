@@ -9,7 +9,6 @@
 #include "host/eval/segment_step.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/finite_watch.hpp"
-#include "host/memory/hook_driver.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/footprint.hpp"
 #include "host/run/runtime.hpp"
