@@ -40,7 +40,7 @@ std::optional<OptionValue> read_option(Reader& reader, const OptionSpec& spec, P
       value = boxed(reader.reals(spec.key, real_range(spec)));
       break;
     case OptionType::kChoice:
-      value = reader.word(spec.key, spec.choices);
+      value = reader.choice(spec.key, spec.choices);
       break;
   }
   return problems.size() == before ? value : std::nullopt;
@@ -255,8 +255,8 @@ bool is_in_range(const OptionSpec& spec, const OptionValue& value) {
 }
 
 bool is_well_formed(const std::string& key) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  return !key.empty() && is_letter(key.front()) && std::all_of(key.begin(), key.end(), [&](char c) {
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !key.empty() && is_letter(key.front()) && std::ranges::all_of(key, [&](char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
   });
 }
@@ -265,7 +265,7 @@ bool is_well_formed(const std::string& key) {
 std::string schema_fault(const OptionSpec& spec) {
   const auto& hosts = host_tier_keys();
   if (!is_well_formed(spec.key)) {
-    return "bad key: expected letters, digits and '_', starting with a letter";
+    return "bad key: expected small letters, digits and '_', starting with a letter";
   }
   if (std::find(hosts.begin(), hosts.end(), spec.key) != hosts.end()) {
     return "the key belongs to the host; choose another name";

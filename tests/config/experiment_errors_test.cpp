@@ -211,7 +211,7 @@ steps = 1; early_stop = 2
   => 5:14: train.early_stop: it counts evaluations of the valid split: expected train.eval_every of
      at least 1, got 0
 )");
-  EXPECT_EQ(parse_error(kText + "early_stop = 2\neval_every = 1\n"),
+  EXPECT_EQ(parse_error(kTextTask + "early_stop = 2\neval_every = 1\n"),
             "2: e.toml:6:14: train.early_stop: it counts evaluations of the valid split: expected "
             "data.valid, or data.split with a valid share, got neither");
 }
@@ -248,7 +248,7 @@ TEST(Experiment, AMissingTrainSectionIsNamed) {
 TEST(Experiment, EndlessTasksNeedALimitOfEvaluation) {
   EXPECT_EQ(parse_error(kMotif + "[eval]\nsteps = 0\n"),
             "2: e.toml:6:9: eval.steps: expected an integer in [1, 1000000000], got 0");
-  EXPECT_EQ(parse(kText + "[eval]\nsteps = 0\n").eval.steps, 0);
+  EXPECT_EQ(parse(kTextTask + "[eval]\nsteps = 0\n").eval.steps, 0);
 }
 
 TEST(Experiment, AKeyOfTheCommandLineIsLeftOutThere) {

@@ -35,7 +35,7 @@ TEST(Experiment, DefaultsFollowOtherKeys) {
   EXPECT_EQ(e.eval.lanes, 5);
   EXPECT_EQ(e.eval.precision, Precision::kF64);
   EXPECT_EQ(e.generate.segment, 30);
-  EXPECT_EQ(parse(kText).eval.steps, 0);
+  EXPECT_EQ(parse(kTextTask).eval.steps, 0);
 }
 
 const std::string kEverything = R"(
@@ -216,7 +216,7 @@ TEST(Experiment, ReadsEveryKeyOfTheOtherSections) {
 
 TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
   for (const std::string& text :
-       {kEverything, kMotif, kText, "[model]\nembedding = 24\nwidth = 40\nheads = 4\n" + kMotif,
+       {kEverything, kMotif, kTextTask, "[model]\nembedding = 24\nwidth = 40\nheads = 4\n" + kMotif,
         std::string("[data]\ntask = \"digit_sorting\"\nlength = 9\n[train]\nepochs = 3\n"),
         std::string("[data]\ntask = \"sorting\"\nalphabet = 30\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"text\"\nprepared = \"folder\"\n[train]\nepochs = 3\n"),
@@ -234,21 +234,21 @@ TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
 }
 
 TEST(Experiment, OverridesApplyInOrder) {
-  const Experiment e = parse(kText, {{"train.lr", "0.5"},
-                                     {"train.lr", "0.25"},
-                                     {"train.precision", "f64"},
-                                     {"model.dropout", "0"}});
+  const Experiment e = parse(kTextTask, {{"train.lr", "0.5"},
+                                         {"train.lr", "0.25"},
+                                         {"train.precision", "f64"},
+                                         {"model.dropout", "0"}});
   EXPECT_EQ(e.train.lr, 0.25);
   EXPECT_EQ(e.train.precision, Precision::kF64);
   EXPECT_EQ(e.model.dropout, 0.0);
-  const Experiment relative = parse(kText, {{"data.valid", "v.txt"}});
+  const Experiment relative = parse(kTextTask, {{"data.valid", "v.txt"}});
   EXPECT_EQ(relative.data.valid, std::filesystem::current_path() / "v.txt");
   EXPECT_EQ(error_of([] {
-              static_cast<void>(parse(kText, {{"train.stpes", "5"}}));
+              static_cast<void>(parse(kTextTask, {{"train.stpes", "5"}}));
             }),
             "2: --set train.stpes: unknown key (did you mean \"steps\"?)");
   EXPECT_EQ(error_of([] {
-              static_cast<void>(parse(kText, {{"train.steps", "many"}}));
+              static_cast<void>(parse(kTextTask, {{"train.steps", "many"}}));
             }),
             "2: --set train.steps: expected an integer in [1, 1000000000], got \"many\" (a "
             "string)");
@@ -256,7 +256,7 @@ TEST(Experiment, OverridesApplyInOrder) {
 
 TEST(Experiment, FilesAreReadAndNamed) {
   const TemporaryFolder folder;
-  const auto path = folder.write("e.toml", kText);
+  const auto path = folder.write("e.toml", kTextTask);
   EXPECT_EQ(parse_experiment(path).data.train, folder / "t.txt");
   EXPECT_EQ(parse_experiment(path, {{"train.steps", "3"}}).train.steps, 3);
   EXPECT_EQ(error_of([] { static_cast<void>(parse_experiment("no.toml")); }),

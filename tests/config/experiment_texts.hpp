@@ -10,7 +10,7 @@
 namespace mneme::config {
 
 inline const std::string kMotif = "[data]\ntask = \"motif\"\n[train]\nsteps = 10\n";
-inline const std::string kText =
+inline const std::string kTextTask =
     "[data]\ntask = \"text\"\ntrain = \"t.txt\"\n[train]\nsteps = 10\n";
 
 inline Experiment parse(const std::string& text, const std::vector<Override>& overrides = {}) {

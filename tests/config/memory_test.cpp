@@ -110,7 +110,7 @@ TEST(Memory, EqualityCoversEveryFieldOfATier) {
 }
 
 TEST(Memory, AFileOfItsOwnHoldsNothingElse) {
-  test::expect_problems(parse_error, "M", R"(
+  test::expect_problems(memory_parse_error, "M", R"(
 x = 1; [memory]; [model]; layers = 1
   => 1:1: x: a memory file holds [memory] and nothing else
   => 3:2: model: a memory file holds [memory] and nothing else
@@ -124,7 +124,7 @@ memory = 1 => 1:10: memory: expected a table, [memory], got 1
 }
 
 TEST(Memory, TiersNeedAPlugin) {
-  test::expect_problems(parse_error, "M", R"(
+  test::expect_problems(memory_parse_error, "M", R"(
 [memory]; plugins = ["p"]; [[memory.tier]]; rows = 1
   => 3:1: memory.tier.0.plugin: missing: expected the name of a plugin, such as plugin = "name"
 [memory]; plugins = ["p"]; [[memory.tier]]; plugin = ""
@@ -175,7 +175,7 @@ weight.a = "x" => 5:12: memory.tier.0.weight.a: expected a real number, got "x" 
 }
 
 TEST(Memory, UnknownKeysAndCarryNameTheNearest) {
-  test::expect_problems(parse_error, "M", R"(
+  test::expect_problems(memory_parse_error, "M", R"(
 [memory]; plugin = ["x"] => 2:1: memory.plugin: unknown key (did you mean "plugins"?)
 [memory]; carry = "keep" => 2:9: memory.carry: expected "refuse" | "reset", got "keep"
 )");
