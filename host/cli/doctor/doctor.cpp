@@ -118,7 +118,6 @@ void add_doctor(const Command& app) {
 
 namespace {
 
-namespace fs = std::filesystem;
 using State = Finding::State;
 
 Finding check_plugin(const plugin::PluginEntry& entry) {
@@ -180,8 +179,6 @@ std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
 // The part of `mneme doctor` about programs on PATH.
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int kPatienceMs = 10'000;  // a compiler on a sleeping network disk takes its time
 

@@ -98,8 +98,6 @@ void add_import(const Command& app) {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 struct ExportArguments {
   fs::path run;
   fs::path out;
