@@ -21,7 +21,7 @@ void keep_freed_memory() {
 
 int main(int argc, char** argv) {
   mneme::cli::take_stop_signals();
-  mneme::cli::name_culprits();
+  mneme::cli::report_crashes();
   keep_freed_memory();
   // At a limit of the files' size (ulimit -f) write(2) fails with a reason, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -53,7 +53,7 @@ class Error : public std::runtime_error {
 };
 
 // Throw an Error of the named kind: from its parts (`throw_usage({.where = ..., .failed = ...})`),
-// or with a message streamed together from the arguments (`throw_run(path, ": is empty")`).
+// or with a message that str() makes of the arguments (`throw_run(path, ": is empty")`).
 [[noreturn]] void throw_error(ErrorKind kind, const ErrorText& text);
 [[noreturn]] void throw_run(const ErrorText& text);
 [[noreturn]] void throw_usage(const ErrorText& text);

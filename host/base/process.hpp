@@ -1,4 +1,4 @@
-// How much memory this process may still allocate before the system kills it.
+// The process: how much memory it may still allocate before the system kills it, and signal sets.
 #pragma once
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Progress of a long run: a bar on a terminal, plain lines elsewhere.
+// Progress of a long run (a bar on a terminal, plain lines elsewhere) and the clocks it reads.
 #pragma once
 
 #include <chrono>

@@ -13,6 +13,36 @@
 #include <utility>
 
 namespace mneme {
+namespace {
+
+// Any number; reals with `format` of std::to_chars.
+template <typename Number, typename... Format>
+void append_number(std::string& out, Number value, Format... format) {
+  std::array<char, 32> buffer{};
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format...).ptr;
+  out.append(buffer.data(), end);
+}
+
+}  // namespace
+
+void append(std::string& out, std::string_view text) { out += text; }
+void append(std::string& out, char letter) { out += letter; }
+void append(std::string& out, bool value) { out += value ? "true" : "false"; }
+void append(std::string& out, double value) {
+  append_number(out, value, std::chars_format::general, 6);
+}
+void append(std::string& out, long long value) { append_number(out, value); }
+void append(std::string& out, unsigned long long value) { append_number(out, value); }
+
+void append_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') out += '\\';
+    out += letter;
+  }
+  out += '"';
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const std::size_t width = b.size() + 1;
@@ -137,9 +167,8 @@ std::string format_number(double value, int digits) {
 
 std::string format_exact(double value) {
   if (!std::isfinite(value)) return format_number(value, 0);
-  std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  std::string text(buffer.data(), end);
+  std::string text;
+  append_number(text, value);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
@@ -173,7 +202,7 @@ bool may_break(const std::string& text, std::size_t at) {
   return text[at] == '.' && at + 1 < text.size() && is_letter(text[at + 1]) && is_letter(before);
 }
 
-std::vector<std::string> choices_of(const std::string& text) {
+std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
@@ -210,7 +239,7 @@ std::size_t text_width(const std::string& text) {
 
 std::size_t longest_word(const std::string& text) {
   std::size_t longest = 0;
-  for (const std::string& word : choices_of(text)) longest = std::max(longest, text_width(word));
+  for (const std::string& word : words_of(text)) longest = std::max(longest, text_width(word));
   return longest;
 }
 
@@ -232,7 +261,7 @@ std::vector<std::string> wrap_text(const std::string& text, std::size_t width, s
     used += text_width(piece);
     begins_line = false;
   };
-  for (const std::string& word : choices_of(text)) {
+  for (const std::string& word : words_of(text)) {
     if (!begins_line && used + 1 + text_width(word) > width) {
       next_line();
     } else if (!begins_line) {

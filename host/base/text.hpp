@@ -1,24 +1,54 @@
-// Text helpers: concatenation, nearest names for "did you mean", and numbers as people read them.
+// Text: concatenation, nearest names for "did you mean", numbers as people read them, line
+// breaking, tables in columns.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace mneme {
 
-// Concatenates its arguments as an output stream would print them (bool as true/false).
+// Appends one value as an output stream prints it: reals with six significant digits, bool as
+// true or false, characters of any sign as they are, paths in quotes.
+void append(std::string& out, std::string_view text);
+void append(std::string& out, char letter);
+void append(std::string& out, bool value);
+void append(std::string& out, double value);
+void append(std::string& out, long long value);
+void append(std::string& out, unsigned long long value);
+// `text` in double quotes, a backslash before each double quote and backslash in it.
+void append_quoted(std::string& out, std::string_view text);
+
+template <typename T>
+void append_value(std::string& out, const T& value) {
+  if constexpr (std::same_as<T, signed char> || std::same_as<T, unsigned char>) {
+    append(out, static_cast<char>(value));
+  } else if constexpr (std::same_as<T, bool> || std::same_as<T, char>) {
+    append(out, value);
+  } else if constexpr (std::signed_integral<T>) {
+    append(out, static_cast<long long>(value));
+  } else if constexpr (std::unsigned_integral<T>) {
+    append(out, static_cast<unsigned long long>(value));
+  } else if constexpr (std::floating_point<T>) {
+    append(out, static_cast<double>(value));
+  } else if constexpr (std::convertible_to<const T&, std::string_view>) {
+    append(out, std::string_view(value));
+  } else {
+    append_quoted(out, value.native());  // std::filesystem::path, whose header is not needed here
+  }
+}
+
+// Its arguments as an output stream prints them, one after the other. No stream is used: the
+// program composes messages in a thousand places, and each would compile a stream's code.
 template <typename... Args>
 [[nodiscard]] std::string str(const Args&... args) {
-  std::ostringstream out;
-  out << std::boolalpha;
-  static_cast<void>((out << ... << args));
-  return out.str();
+  std::string out;
+  (append_value(out, args), ...);
+  return out;
 }
 
 // Number of single-character insertions, deletions, substitutions and swaps of neighbours that turn
@@ -100,8 +130,7 @@ class Table {
  public:
   explicit Table(std::vector<std::string> headings);
 
-  // A row with more cells than headings is a mistake of ours (std::logic_error); missing cells are
-  // empty.
+  // Missing cells are empty. std::logic_error for more cells than headings.
   void add_row(std::vector<std::string> cells);
   // An empty line.
   void add_gap();

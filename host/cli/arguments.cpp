@@ -47,6 +47,127 @@ std::string obstacle(const fs::path& path) {
 
 }  // namespace
 
+const Option& Option::in(std::int64_t least, std::int64_t most) const {
+  const auto check = [least, most](const std::string& text) -> std::string {
+    std::int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool is_integer = error == std::errc() && stop == end;
+    if (is_integer && value >= least && value <= most) return "";
+    return str("expected ", config::range_text(config::IntegerRange{least, most}), ", got ", text);
+  };
+  option_->check(check);
+  return *this;
+}
+
+const Option& Option::in_unit_interval() const {
+  option_->check(CLI::Range(0.0, 1.0));
+  return *this;
+}
+
+const Option& Option::one_of(const std::vector<std::string>& words) const {
+  option_->check(CLI::IsMember(words));
+  return *this;
+}
+
+const Option& Option::required() const {
+  option_->required();
+  return *this;
+}
+
+const Option& Option::shown() const {
+  option_->capture_default_str();
+  return *this;
+}
+
+const Option& Option::one_each() const {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+const Option& Option::delimiter(char separator) const {
+  option_->delimiter(separator);
+  return *this;
+}
+
+const Option& Option::expected(int count) const {
+  option_->expected(count);
+  return *this;
+}
+
+const Option& Option::expected(int least, int most) const {
+  option_->expected(least, most);
+  return *this;
+}
+
+const Option& Option::default_str(const std::string& text) const {
+  option_->default_str(text);
+  return *this;
+}
+
+const Option& Option::needs(const Option& other) const {
+  option_->needs(other.option_);
+  return *this;
+}
+
+const Option& Option::excludes(const Option& other) const {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+bool Option::is_given() const { return option_->count() > 0; }
+
+Command Command::subcommand(const std::string& name, const std::string& help) const {
+  return {*app_->add_subcommand(name, help), *action_};
+}
+
+void Command::require_subcommand() const { app_->require_subcommand(1); }
+
+template <typename T>
+Option Command::option(const std::string& name, T& value, const std::string& type,
+                       const std::string& help) const {
+  return Option(app_->add_option(name, value, help)->type_name(type));
+}
+
+#define MNEME_OPTION_OF(...)                                                            \
+  template Option Command::option(const std::string&, __VA_ARGS__&, const std::string&, \
+                                  const std::string&) const
+MNEME_OPTION_OF(std::string);
+MNEME_OPTION_OF(fs::path);
+MNEME_OPTION_OF(std::int64_t);
+MNEME_OPTION_OF(std::uint64_t);
+MNEME_OPTION_OF(double);
+MNEME_OPTION_OF(std::optional<std::string>);
+MNEME_OPTION_OF(std::optional<std::int64_t>);
+MNEME_OPTION_OF(std::optional<double>);
+MNEME_OPTION_OF(std::vector<std::string>);
+MNEME_OPTION_OF(std::vector<fs::path>);
+MNEME_OPTION_OF(std::vector<std::int64_t>);
+MNEME_OPTION_OF(std::vector<double>);
+#undef MNEME_OPTION_OF
+
+void Command::flag(const std::string& name, bool& value, const std::string& help) const {
+  app_->add_flag(name, value, help);
+}
+
+Option Command::operator[](const std::string& name) const { return Option(app_->get_option(name)); }
+
+void Command::examples(const std::vector<std::string>& lines) const {
+  app_->footer("Examples:\n  " + join(lines, "\n  "));
+}
+
+void Command::require(const std::string& name, bool is_given) {
+  if (!is_given) throw CLI::RequiredError(name);
+}
+
+void Command::set_action(Action action, const std::function<void()>& check) const {
+  app_->callback([app = app_, set = action_, action = std::move(action), check] {
+    if (!app->get_subcommands().empty()) return;
+    if (check) check();
+    *set = action;
+  });
+}
+
 void check_output_file(const std::string& option, const fs::path& path) {
   const std::string got = obstacle(path);
   if (got.empty()) return;
@@ -56,11 +177,9 @@ void check_output_file(const std::string& option, const fs::path& path) {
                .got = got});
 }
 
-void JsonArgument::add(CLI::App& command) {
-  command
-      .add_option("--json", path_,
-                  "Write the results as JSON to FILE; - is stdout, without the text")
-      ->type_name("FILE");
+void JsonArgument::add(const Command& command) {
+  command.option("--json", path_, "FILE",
+                 "Write the results as JSON to FILE; - is stdout, without the text");
 }
 
 void JsonArgument::check() const {
@@ -81,18 +200,16 @@ void JsonArgument::write(const Json& json, const Streams& streams) const {
   }
 }
 
-void SetArgument::add(CLI::App& command) {
+void SetArgument::add(const Command& command) {
   command
-      .add_option("--set", texts_,
-                  "Set one key of the experiment, as train.lr=1e-3; may be given several times")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+      .option("--set", texts_, "KEY=VALUE",
+              "Set one key of the experiment, as train.lr=1e-3; may be given several times")
+      .one_each();
   command
-      .add_option("--unset", removed_,
-                  "Remove one key of the experiment, as train.epochs, before --set; its default "
-                  "holds then; may be given several times")
-      ->type_name("KEY")
-      ->allow_extra_args(false);
+      .option("--unset", removed_, "KEY",
+              "Remove one key of the experiment, as train.epochs, before --set; its default "
+              "holds then; may be given several times")
+      .one_each();
 }
 
 std::vector<config::Override> SetArgument::overrides() const {
@@ -109,22 +226,21 @@ std::string SetArgument::typed() const {
   return text;
 }
 
-void add_memory_files(CLI::App& command, std::vector<fs::path>& files, const std::string& help) {
-  command.add_option("--memory", files, help)->type_name("FILE")->allow_extra_args(false);
+Option add_memory_files(const Command& command, std::vector<fs::path>& files,
+                        const std::string& help) {
+  return command.option("--memory", files, "FILE", help).one_each();
 }
 
-void MachineArguments::add(CLI::App& command) {
-  command.add_option("--device", device, "Where to compute: cpu or cuda")
-      ->type_name("DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+void MachineArguments::add(const Command& command) {
+  command.option("--device", device, "DEVICE", "Where to compute: cpu or cuda")
+      .one_of({"cpu", "cuda"})
+      .shown();
   command
-      .add_option("--threads", threads,
-                  "Threads to compute with; 0 = OMP_NUM_THREADS, or one a core")
-      ->type_name("N")
-      ->check(between(0, 4096));
-  command.add_flag("--force", is_forced,
-                   "Run even if the model is estimated to need more memory than is free");
+      .option("--threads", threads, "N",
+              "Threads to compute with; 0 = OMP_NUM_THREADS, or one a core")
+      .in(0, 4096);
+  command.flag("--force", is_forced,
+               "Run even if the model is estimated to need more memory than is free");
 }
 
 FreeMemorySource MachineArguments::free_memory() const {
@@ -132,32 +248,12 @@ FreeMemorySource MachineArguments::free_memory() const {
   return [] { return mneme::free_memory(); };
 }
 
-CLI::Validator between(std::int64_t least, std::int64_t most) {
-  const config::IntegerRange range{least, most};
-  const auto check = [range](std::string& text) -> std::string {
-    std::int64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    const bool is_integer = error == std::errc() && stop == end;
-    if (is_integer && value >= range.min && value <= range.max) return "";
-    return str("expected ", config::range_text(range), ", got ", text);
-  };
-  return {check, ""};
-}
-
-CLI::Validator at_least(std::int64_t least) {
-  return between(least, std::numeric_limits<std::int64_t>::max());
-}
-
-namespace fs = std::filesystem;
-
-void add_plugin_folders(CLI::App& command, std::vector<fs::path>& folders) {
-  command
-      .add_option("--plugins", folders,
-                  "Folder to look in, instead of the program's own plugins; may be given several "
-                  "times")
-      ->type_name("DIR")
-      ->allow_extra_args(false);
+Option add_plugin_folders(const Command& command, std::vector<fs::path>& folders) {
+  return command
+      .option("--plugins", folders, "DIR",
+              "Folder to look in, instead of the program's own plugins; may be given several "
+              "times")
+      .one_each();
 }
 
 std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {

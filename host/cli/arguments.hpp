@@ -1,9 +1,11 @@
-// Arguments that several subcommands share.
+// The command line: subcommands and their options, and the options that several of them share.
+// arguments.cpp and cli.cpp alone include CLI11, which takes seconds to compile.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,9 +18,87 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace mneme::cli {
+
+// A subcommand whose arguments were read. Returns the exit code; throws Error.
+using Action = std::function<int(const Streams&)>;
+
+inline constexpr std::int64_t kMaxExtent = 1'048'576;     // of a tensor, as in an experiment
+inline constexpr std::int64_t kMaxCount = 1'000'000'000;  // of steps and the like
+
+// One option of a subcommand. The functions return it again, so that calls can be chained.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  // An integer in [least, most]: "--lanes: expected an integer in [1, 1048576], got 0".
+  const Option& in(std::int64_t least, std::int64_t most) const;
+  // A real number in [0, 1].
+  const Option& in_unit_interval() const;
+  const Option& one_of(const std::vector<std::string>& words) const;
+  const Option& required() const;
+  // The help shows the value that the variable has now as the default.
+  const Option& shown() const;
+  // Takes one value each time that it is given, not all words up to the next option.
+  const Option& one_each() const;
+  // One word holds several values, separated by `separator`.
+  const Option& delimiter(char separator) const;
+  // Takes exactly so many values, or between so many.
+  const Option& expected(int count) const;
+  const Option& expected(int least, int most) const;
+  // The value where the option is given without one.
+  const Option& default_str(const std::string& text) const;
+  const Option& needs(const Option& other) const;
+  const Option& excludes(const Option& other) const;
+  // True once parsing has met it.
+  [[nodiscard]] bool is_given() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+// A subcommand while its options are declared; a reference to what the parser owns.
+class Command {
+ public:
+  // Parsing sets `action` to what the named subcommand runs.
+  Command(CLI::App& app, Action& action) : app_(&app), action_(&action) {}
+
+  [[nodiscard]] Command subcommand(const std::string& name, const std::string& help) const;
+  // One of the subcommands must be named.
+  void require_subcommand() const;
+  // `name` as "--lanes", or without hyphens for a positional argument; `type` is what the help
+  // shows for its value; parsing sets `value`, which must outlive the command. T: the types that
+  // arguments.cpp instantiates.
+  template <typename T>
+  Option option(const std::string& name, T& value, const std::string& type,
+                const std::string& help) const;
+  void flag(const std::string& name, bool& value, const std::string& help) const;
+  // An option that was added before.
+  [[nodiscard]] Option operator[](const std::string& name) const;
+  // Ends the command's --help with examples, one command line each.
+  void examples(const std::vector<std::string>& lines) const;
+
+  // What naming the command runs, with arguments that it keeps alive. `check`, when given, is
+  // called right after parsing.
+  template <typename Arguments>
+  void runs(std::shared_ptr<Arguments> arguments, int (*run)(const Arguments&, const Streams&),
+            const std::function<void()>& check = nullptr) const {
+    set_action([arguments, run](const Streams& streams) { return run(*arguments, streams); },
+               check);
+  }
+  // Inside `check`: the parser's error for a required argument that is absent.
+  static void require(const std::string& name, bool is_given);
+
+ private:
+  // Nothing happens when a subcommand of this one is named.
+  void set_action(Action action, const std::function<void()>& check) const;
+
+  CLI::App* app_;
+  Action* action_;
+};
 
 // Fails early, before long work, when the file that `option` names could not be written: its folder
 // is missing, it is a folder, or a descriptor that is not open for writing. Error (kUsage).
@@ -30,15 +110,15 @@ class JsonArgument {
   JsonArgument() = default;
   explicit JsonArgument(std::string path) : path_(std::move(path)) {}
 
-  void add(CLI::App& command);
+  void add(const Command& command);
   [[nodiscard]] bool is_given() const { return !path_.empty(); }
   [[nodiscard]] const std::string& path() const { return path_; }
   // True when printed results would be mixed with the JSON.
   [[nodiscard]] bool is_stdout() const { return path_ == "-"; }
   // As check_output_file.
   void check() const;
-  // Writes the JSON and a line end, when asked for. The results for people go to streams.out before
-  // it: they are not lost when the file cannot be written. Error (kRun).
+  // Writes the JSON and a line end, when asked for. The text results go to streams.out first:
+  // they are not lost when the file cannot be written. Error (kRun).
   void write(const Json& json, const Streams& streams) const;
 
  private:
@@ -48,7 +128,7 @@ class JsonArgument {
 // --set KEY=VALUE and --unset KEY, repeatable.
 class SetArgument {
  public:
-  void add(CLI::App& command);
+  void add(const Command& command);
   // Error (kUsage) for one that is no KEY=VALUE, or no KEY.
   [[nodiscard]] std::vector<config::Override> overrides() const;
   // The options as they were typed, each with a blank in front, for commands in messages.
@@ -60,8 +140,8 @@ class SetArgument {
 };
 
 // --memory FILE, repeatable.
-void add_memory_files(CLI::App& command, std::vector<std::filesystem::path>& files,
-                      const std::string& help);
+Option add_memory_files(const Command& command, std::vector<std::filesystem::path>& files,
+                        const std::string& help);
 
 // --threads N, --device cpu|cuda and --force.
 struct MachineArguments {
@@ -69,37 +149,15 @@ struct MachineArguments {
   std::int64_t threads = 0;  // 0 = as many as the machine has cores
   bool is_forced = false;
 
-  void add(CLI::App& command);
-  // For train::RuntimeOptions: no check with --force.
+  void add(const Command& command);
+  // For run::RuntimeOptions: no check with --force.
   [[nodiscard]] FreeMemorySource free_memory() const;
 };
 
-// Ranges of numbers on the command line, whose messages and help fit on a line. Not for other
-// folders. CLI11 is included: for the .cpp files that add options.
-
-inline constexpr std::int64_t kMaxExtent = 1'048'576;     // of a tensor, as in an experiment
-inline constexpr std::int64_t kMaxCount = 1'000'000'000;  // of steps and the like
-
-// An integer in [least, most]: "--lanes: expected an integer in [1, 1048576], got 0".
-[[nodiscard]] CLI::Validator between(std::int64_t least, std::int64_t most);
-// An integer of at least `least`.
-[[nodiscard]] CLI::Validator at_least(std::int64_t least);
-
-}  // namespace mneme::cli
-
-namespace CLI {
-
-// The folders that the plugin commands search.
-
-class App;
-}  // namespace CLI
-
-namespace mneme::cli {
-
 // --plugins DIR, repeatable.
-void add_plugin_folders(CLI::App& command, std::vector<std::filesystem::path>& folders);
+Option add_plugin_folders(const Command& command, std::vector<std::filesystem::path>& folders);
 
-// The given folders, absolute, or the program's own (memory::default_plugin_folder()) when none is
+// The given folders, absolute, or the program's own (plugin::default_plugin_folder()) when none is
 // given. Error (kUsage) when that does not exist.
 [[nodiscard]] std::vector<std::filesystem::path> plugin_folders(
     const std::vector<std::filesystem::path>& given);

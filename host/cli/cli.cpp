@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/cli/arguments.hpp"
 #include "host/plugin/host_object.hpp"
 #include "mneme/abi.h"
 
@@ -68,7 +69,7 @@ std::vector<std::string> known_words(const CLI::App& command, bool is_option) {
   return words;
 }
 
-// The words that nobody understood, each with the nearest word that would have been.
+// The words that are no option or subcommand, each with the nearest one that is.
 std::string unknown_words(const CLI::App& app, const CLI::App& command) {
   std::vector<std::string> texts;
   for (const std::string& word : app.remaining(true)) {
@@ -79,7 +80,7 @@ std::string unknown_words(const CLI::App& app, const CLI::App& command) {
   return join(texts, ", ");
 }
 
-// CLI11's message, or our own for words that it does not know.
+// CLI11's message, but for unknown words one that names the nearest known ones.
 std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = named_command(app);
   const std::string unknown = unknown_words(app, command);
@@ -90,26 +91,28 @@ std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 void build(CLI::App& app, Action& action) {
+  const Command program(app, action);
   app.require_subcommand(1);
   app.set_version_flag("--version", str("mneme ", MNEME_SDK_VERSION, " (ABI ", MNEME_ABI_MAJOR, '.',
                                         MNEME_ABI_MINOR, ')'));
   app.get_formatter()->column_width(30);
-  add_train(app, action);
-  add_eval(app, action);
-  add_generate(app, action);
-  add_compare(app, action);
-  add_analyze(app, action);
-  add_config(app, action);
-  add_data(app, action);
-  add_plugins(app, action);
-  add_abi(app, action);
-  add_import(app, action);
-  add_export(app, action);
-  add_inspect(app, action);
-  add_doctor(app, action);
-  set_examples(app, {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
-                     "--memory my_memory.toml",
-                     "mneme plugins list"});
+  add_train(program);
+  add_eval(program);
+  add_generate(program);
+  add_compare(program);
+  add_analyze(program);
+  add_config(program);
+  add_data(program);
+  add_plugins(program);
+  add_abi(program);
+  add_import(program);
+  add_export(program);
+  add_inspect(program);
+  add_doctor(program);
+  program.examples(
+      {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
+       "--memory my_memory.toml",
+       "mneme plugins list"});
 }
 
 int run(int argc, const char* const* argv, const Streams& streams) {
@@ -168,12 +171,6 @@ int main_entry(int argc, const char* const* argv, const Streams& streams) noexce
   }
 }
 
-void set_examples(CLI::App& command, const std::vector<std::string>& examples) {
-  std::string footer = "Examples:";
-  for (const std::string& example : examples) footer += "\n  " + example;
-  command.footer(footer);
-}
-
 void Failures::add(const std::string& name, const Error& error) {
   all_.push_back({name, error});
   if (all_.size() == memories_) throw error.with_context(name);
@@ -228,7 +225,7 @@ class Line {
   std::size_t size_ = 0;
 };
 
-extern "C" void say_and_die(int signal, siginfo_t* info, void* /*context*/) {
+extern "C" void report_and_die(int signal, siginfo_t* info, void* /*context*/) {
   const auto* const fault =
       std::ranges::find_if(kFaults, [&](const Fault& each) { return each.signal == signal; });
   const RunningCall::Text call = RunningCall::text();
@@ -242,8 +239,8 @@ extern "C" void say_and_die(int signal, siginfo_t* info, void* /*context*/) {
     line.add("please report it with the command that you gave\n");
   }
   line.write();
-  // SA_RESETHAND gave the signal up: the instruction faults again, abort() raises again. What was
-  // sent does not come again by itself.
+  // SA_RESETHAND restored the default action: the instruction faults again, abort() raises again. A
+  // signal that a process sent must be raised here.
   if (info->si_code <= 0) std::raise(signal);
 }
 
@@ -261,7 +258,7 @@ void refuse_exit() {
 
 }  // namespace
 
-void name_culprits() {
+void report_crashes() {
   g_is_terminal = ::isatty(STDERR_FILENO) == 1;
   static std::array<char, kStackBytes> stack;
   stack_t other{};
@@ -275,7 +272,7 @@ void name_culprits() {
     sigaction(fault.signal, nullptr, &before);
     if (before.sa_handler != SIG_DFL) continue;
     struct sigaction action {};
-    action.sa_sigaction = &say_and_die;
+    action.sa_sigaction = &report_and_die;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | static_cast<int>(SA_RESETHAND);
     sigemptyset(&action.sa_mask);
     sigaction(fault.signal, &action, nullptr);

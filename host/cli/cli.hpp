@@ -18,40 +18,27 @@ namespace mneme::cli {
 
 }  // namespace mneme::cli
 
-namespace CLI {
-
-// Functions that register the subcommands, and helpers that they share.
-
-class App;
-}  // namespace CLI
-
 namespace mneme::cli {
 
-// A subcommand whose arguments were read. Returns the exit code; throws Error.
-using Action = std::function<int(const Streams&)>;
+class Command;
 
-// Each adds one subcommand to `app`; when the user names it, parsing sets `action`.
-void add_train(CLI::App& app, Action& action);
-void add_eval(CLI::App& app, Action& action);
-void add_generate(CLI::App& app, Action& action);
-void add_compare(CLI::App& app, Action& action);
-void add_analyze(CLI::App& app, Action& action);
-void add_config(CLI::App& app, Action& action);
-void add_data(CLI::App& app, Action& action);
-void add_plugins(CLI::App& app, Action& action);
-void add_abi(CLI::App& app, Action& action);
-void add_import(CLI::App& app, Action& action);
-void add_export(CLI::App& app, Action& action);
-void add_inspect(CLI::App& app, Action& action);
-void add_doctor(CLI::App& app, Action& action);
+// Each adds one subcommand to the program.
+void add_train(const Command& app);
+void add_eval(const Command& app);
+void add_generate(const Command& app);
+void add_compare(const Command& app);
+void add_analyze(const Command& app);
+void add_config(const Command& app);
+void add_data(const Command& app);
+void add_plugins(const Command& app);
+void add_abi(const Command& app);
+void add_import(const Command& app);
+void add_export(const Command& app);
+void add_inspect(const Command& app);
+void add_doctor(const Command& app);
 
-// Ends the command's --help with examples, one command line each.
-void set_examples(CLI::App& command, const std::vector<std::string>& examples);
-
-// Memories of a command that failed while others go on.
-
-// Each failure is reported at once; when all memories have failed, the last failure ends the
-// command.
+// The memories of a command that failed while it goes on with the others. Each failure is reported
+// at once; when all memories have failed, the last failure ends the command.
 class Failures {
  public:
   Failures(const Streams& streams, std::size_t memories) : streams_(streams), memories_(memories) {}
@@ -73,13 +60,11 @@ class Failures {
   std::vector<Failure> all_;
 };
 
-// The message of a process that crashes or exits inside a call into a plugin.
-
-// From now on a fault (SIGSEGV, SIGBUS, SIGILL, SIGFPE) or an abort says on stderr which call into
-// a plugin ran, if one did, and the process dies by the same signal; exit() inside such a call is
-// said too, and the exit status is that of a plugin's error. Signals that already have a handler (a
-// sanitizer's, a debugger's) keep it. To be called once, on the main thread, which gets a stack for
-// it: a hook may have used up its own.
-void name_culprits();
+// From now on a fault (SIGSEGV, SIGBUS, SIGILL, SIGFPE) or an abort prints on stderr which call
+// into a plugin ran, if one did, and the process dies by the same signal; exit() inside such a call
+// is reported too, with the exit status of a plugin's error. Signals that already have a handler (a
+// sanitizer's, a debugger's) keep it. Call once, on the main thread; the handler runs on a stack of
+// its own, because a hook may have overflowed the thread's.
+void report_crashes();
 
 }  // namespace mneme::cli

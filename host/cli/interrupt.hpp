@@ -13,9 +13,9 @@ namespace mneme::cli {
 //
 // A signal ends the process, with a line on stderr and as that signal does, while no InterruptGuard
 // lives. While one lives, the first signal is stored, and when the command does not stop within two
-// seconds a line says what it is waiting for: the hook that does not return, or the step. What
-// follows within half a second is the same request (launchers signal the process and its group); a
-// later signal of either kind ends the process at once.
+// seconds a line says what it is waiting for: the hook that does not return, or the step. Signals
+// within the next half second belong to the same request (launchers signal the process and its
+// group); a later one ends the process at once.
 void take_stop_signals();
 
 // The mask that the process was started with, for programs that it starts.

@@ -37,16 +37,15 @@ struct Streams {
 [[nodiscard]] ProgressOptions progress_options(const Streams& streams, std::string title,
                                                std::int64_t total_steps);
 
-// Progress of trainings and evaluations on stderr.
-
-// One phase of work after another, each a bar on a terminal and lines elsewhere. Silent when quiet.
+// Progress on stderr of one phase of work after another, each a bar on a terminal and lines
+// elsewhere. Silent when quiet.
 class Display {
  public:
   Display(const Streams& streams, bool is_quiet, const Clock& clock = steady_clock())
       : streams_(streams), is_quiet_(is_quiet), clock_(clock) {}
 
-  // Says that so many runs alike follow, and begins each: its phases show which it is, and the time
-  // that all still need.
+  // Announces a series of similar runs, then begins each: its phases show the run's number, and the
+  // time left for the whole series.
   void count_runs(std::int64_t runs) { run_ = {.number = 0, .of = runs, .seconds = {}}; }
   void next_run();
   // Begins a phase; the one before ends. `steps` and `tokens` of a resumed run are already done.

@@ -1,6 +1,6 @@
 #include "host/config/experiment.hpp"
 
-#include <sstream>
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,47 +13,154 @@
 namespace mneme::config {
 namespace {
 
-// A section of the file; where it is absent, an empty one at the file's beginning.
-Value section(Reader& root, const std::string& key) {
-  const Value* found = root.table(key);
-  return found == nullptr ? Value::table(root.self().position(), key) : *found;
-}
-
 // The [memory] of a file that holds nothing else.
 Value memory_section(const Value& root, Problems& problems) {
   Reader reader(root, problems);
   const bool has_memory = reader.require("memory", "a table, [memory]");
-  Value memory = section(reader, "memory");
+  const Value* memory = reader.table("memory");
   for (const Member& member : reader.take_rest()) {
     problems.add(
         member.key_position, member.value.path(),
         {.failed = "a memory file holds [memory] and nothing else",
          .hint = has_memory ? "" : str("rename it to memory, or name an experiment file")});
   }
-  return memory;
+  return memory == nullptr ? Value::table(root.position(), "memory") : *memory;
+}
+
+void list_experiment(Fields& at, Experiment& all) {
+  at.section("model", [&](Fields& table) { list_model(table, all.model); });
+  at.section("memory", [&](Fields& table) { list_memory(table, all.memory); });
+  at.section("data", [&](Fields& table) { list_data(table, all.data); });
+  at.section("train", [&](Fields& table) { list_train(table, all.train, all.data); });
+  at.section("eval", [&](Fields& table) { list_eval(table, all.eval, all.data, all.train); });
+  at.section("generate", [&](Fields& table) { list_generate(table, all.generate, all.eval); });
+  at.finish();
+}
+
+// Replaces `value` by a list that was read and is right.
+template <typename T>
+bool replace(std::vector<T>& value, std::optional<std::vector<T>> read) {
+  if (read) value = std::move(*read);
+  return read.has_value();
 }
 
 }  // namespace
 
+bool Fields::read(const Key& key, std::int64_t& value, IntegerRange range) {
+  value = reader_->integer(key, value, range);
+  return true;
+}
+bool Fields::read(const Key& key, std::uint64_t& value) {
+  value = reader_->seed(key, value);
+  return true;
+}
+bool Fields::read(const Key& key, double& value, RealRange range) {
+  value = reader_->real(key, value, range);
+  return true;
+}
+bool Fields::read(const Key& key, std::optional<double>& value, RealRange range) {
+  value = reader_->optional_real(key, range);
+  return true;
+}
+bool Fields::read(const Key& key, bool& value) {
+  value = reader_->boolean(key, value);
+  return true;
+}
+bool Fields::read(const Key& key, std::string& value) {
+  value = reader_->text(key, value);
+  return true;
+}
+bool Fields::read(const Key& key, std::filesystem::path& value) {
+  value = reader_->path(key);
+  return true;
+}
+bool Fields::read(const Key& key, std::vector<std::string>& value) {
+  value = reader_->texts(key);
+  return true;
+}
+bool Fields::read(const Key& key, std::vector<std::filesystem::path>& value) {
+  value = reader_->paths(key);
+  return true;
+}
+bool Fields::read(const Key& key, std::vector<std::int64_t>& value, IntegerRange range) {
+  return replace(value, reader_->integers(key, range));
+}
+bool Fields::read(const Key& key, std::vector<double>& value, RealRange range) {
+  return replace(value, reader_->reals(key, range));
+}
+bool Fields::read(const Key& key, std::vector<bool>& value) {
+  return replace(value, reader_->booleans(key));
+}
+
+std::string Fields::toml_of(std::int64_t value, IntegerRange) { return std::to_string(value); }
+std::string Fields::toml_of(std::uint64_t value) { return std::to_string(value); }
+std::string Fields::toml_of(double value, RealRange) { return format_exact(value); }
+std::string Fields::toml_of(const std::optional<double>& value, RealRange) {
+  return value ? format_exact(*value) : "";
+}
+std::string Fields::toml_of(bool value) { return value ? "true" : "false"; }
+std::string Fields::toml_of(const std::string& value) {
+  return value.empty() ? "" : toml_string(value);
+}
+std::string Fields::toml_of(const std::filesystem::path& value) { return toml_of(value.string()); }
+
+void Fields::table(const Key& key, const List& list) {
+  if (!is_reading()) {
+    write_inner(key.name, "[", "]", list);
+  } else if (const Value* found = reader_->table(key)) {
+    Fields inner(reader_->inner(*found));
+    list(inner);
+  }
+}
+
+void Fields::section(const Key& key, const List& list) {
+  if (!is_reading()) {
+    write_inner(key.name, "[", "]", list);
+    return;
+  }
+  const Value empty = Value::table(reader_->self().position(), std::string(key.name));
+  const Value* found = reader_->table(key);
+  Fields inner(reader_->inner(found == nullptr ? empty : *found));
+  list(inner);
+}
+
+void Fields::write(std::string_view key, const std::string& value) {
+  if (!value.empty()) lines_.emplace_back(key, value);
+}
+
+void Fields::put_before(std::string_view key, std::string_view other) {
+  const auto line_of = [&](std::string_view name) {
+    return std::ranges::find(lines_, name, [](const auto& line) { return line.first; });
+  };
+  const auto from = line_of(key);
+  const auto to = line_of(other);
+  if (from > to && from != lines_.end()) std::rotate(to, from, from + 1);
+}
+
+std::string Fields::text() const {
+  std::string out = header_;
+  for (const auto& [key, value] : lines_) out += str(key, " = ", value, '\n');
+  return out + inner_;
+}
+
+void Fields::write_inner(std::string_view key, std::string_view open, std::string_view close,
+                         const List& list) {
+  const std::string path = str(path_, path_.empty() ? "" : ".", key);
+  Fields inner(path, str(path_.empty() && inner_.empty() ? "" : "\n", open, path, close, '\n'));
+  list(inner);
+  inner_ += inner.text();
+}
+
 Experiment read_experiment(Reader reader, Problems& problems) {
   Experiment experiment;
-  const Value model = section(reader, "model");
-  const auto inner = [&](const std::string& key) { return section(reader, key); };
-  experiment.model = read_model(reader.inner(model));
-  const Value memory = inner("memory");
-  experiment.memory = read_memory(reader.inner(memory));
-  const Value data = inner("data");
-  experiment.data = read_data(reader.inner(data));
-  const Value train = inner("train");
-  experiment.train = read_train(reader.inner(train), experiment.data);
-  const Value eval = inner("eval");
-  experiment.eval = read_eval(reader.inner(eval), experiment.data, experiment.train);
-  const Value generate = inner("generate");
-  experiment.generate = read_generate(reader.inner(generate), experiment.eval);
-  const Value* same_length = model.find("same_length");
-  check_together(experiment.model, experiment.memory,
-                 same_length == nullptr ? model.position() : same_length->position(), problems);
-  reader.finish();
+  const Value& root = reader.self();
+  Fields at(std::move(reader));
+  list_experiment(at, experiment);
+  const Value* model = root.find("model");
+  if (model != nullptr && !model->is_table()) model = nullptr;
+  const Value* same_length = model == nullptr ? nullptr : model->find("same_length");
+  const Value& place = same_length != nullptr ? *same_length : model != nullptr ? *model : root;
+  check_together(experiment.model, experiment.memory, place.position(), problems);
   return experiment;
 }
 
@@ -106,7 +213,9 @@ MemoryConfig parse_memory_file(const std::filesystem::path& path,
   apply_overrides(root, overrides);
   Problems problems;
   const Value table = memory_section(root, problems);
-  MemoryConfig memory = read_memory(Reader(table, problems));
+  MemoryConfig memory;
+  Fields at(Reader(table, problems));
+  list_memory(at, memory);
   problems.throw_if_any();
   return memory;
 }
@@ -120,224 +229,18 @@ Experiment with_memory(const Experiment& experiment, const MemoryConfig& memory)
   return result;
 }
 
-namespace {
-
-// Writes "key = value" lines of one table.
-class TableText {
- public:
-  explicit TableText(const std::string& header) { out_ << header << '\n'; }
-
-  void raw(std::string_view key, const std::string& value) { line(toml_key(key), value); }
-  // `key` as it is written, dots and quotes included.
-  void line(std::string_view key, const std::string& value) {
-    out_ << key << " = " << value << '\n';
-  }
-  void add(std::string_view key, std::int64_t value) { raw(key, std::to_string(value)); }
-  void add(std::string_view key, std::uint64_t value) { raw(key, std::to_string(value)); }
-  void add(std::string_view key, double value) { raw(key, format_exact(value)); }
-  void add(std::string_view key, bool value) { raw(key, value ? "true" : "false"); }
-  void add(std::string_view key, std::string_view value) { raw(key, toml_string(value)); }
-  void add(std::string_view key, const std::filesystem::path& value) {
-    if (!value.empty()) raw(key, toml_string(value.string()));
-  }
-  void add(std::string_view key, const std::vector<std::int64_t>& value) {
-    raw(key, list_text(value));
-  }
-
-  [[nodiscard]] std::string text() const { return out_.str(); }
-
- private:
-  std::ostringstream out_;
-};
-
-std::string list_of(const std::vector<std::string>& parts) { return '[' + join(parts, ", ") + ']'; }
-
-std::string model_text(const ModelConfig& model) {
-  TableText out("[model]");
-  out.add("backbone", to_word(model.backbone));
-  out.add("layers", model.layers);
-  out.add("heads", model.heads);
-  out.add("head_width", model.head_width);
-  out.add("width", model.width);
-  out.add("ff", model.ff);
-  out.add("embedding", model.embedding);
-  out.add("dropout", model.dropout);
-  out.add("attention_dropout", model.attention_dropout);
-  out.add("position", to_word(model.position));
-  out.add("norm", to_word(model.norm));
-  out.add("tie_embedding", model.tie_embedding);
-  out.add("embedding_scale", to_word(model.embedding_scale));
-  out.add("clamp_distance", model.clamp_distance);
-  out.add("same_length", model.same_length);
-  out.add("untie_position_bias", model.untie_position_bias);
-  out.add("init", to_word(model.init));
-  if (!model.adaptive) return out.text();
-  TableText adaptive("\n[model.adaptive]");
-  adaptive.add("cutoffs", model.adaptive->cutoffs);
-  adaptive.add("div", model.adaptive->div);
-  adaptive.add("embedding", model.adaptive->embedding);
-  std::vector<std::string> ties;
-  for (const bool tie : model.adaptive->tie_projection) ties.emplace_back(tie ? "true" : "false");
-  adaptive.raw("tie_projection", list_of(ties));
-  return out.text() + adaptive.text();
-}
-
-std::string tier_text(const TierConfig& tier) {
-  TableText out("\n[[memory.tier]]");
-  out.add("plugin", std::string_view(tier.plugin));
-  if (tier.layers) out.add("layers", *tier.layers);
-  out.add("feed", to_word(tier.feed));
-  if (!tier.sha256.empty()) out.add("sha256", std::string_view(tier.sha256));
-  if (tier.lr) out.add("lr", *tier.lr);
-  if (tier.weight_decay) out.add("weight_decay", *tier.weight_decay);
-  for (const auto& [name, weight] : tier.weights) {
-    out.line("weight." + toml_key(name), format_exact(weight));
-  }
-  for (const Member& member : tier.options.members()) out.raw(member.key, member.value.toml());
-  for (const Member& member : tier.eval_options.members()) {
-    out.raw("eval_" + member.key, member.value.toml());
-  }
-  return out.text();
-}
-
-void add_files(TableText& out, const DataConfig& data) {
-  out.add("train", data.train);
-  out.add("valid", data.valid);
-  out.add("test", data.test);
-}
-
-void add_text(TableText& out, const DataConfig& data) {
-  out.add("prepared", data.prepared);
-  if (!data.prepared.empty()) return;
-  add_files(out, data);
-  std::vector<std::string> shares;
-  for (const double share : data.split) shares.push_back(format_exact(share));
-  if (!shares.empty()) out.raw("split", list_of(shares));
-  out.add("vocabulary", to_word(data.vocabulary));
-  out.add("vocabulary_file", data.vocabulary_file);
-  const bool is_words = data.vocabulary == Vocabulary::kWord;
-  if (is_words && data.vocabulary_file.empty()) {
-    out.add("vocabulary_size", data.vocabulary_size);
-    out.add("min_count", data.min_count);
-  }
-  if (is_words) out.add("add_eos", data.add_eos);
-  out.add("documents", to_word(data.documents));
-  if (data.documents == Documents::kMark) {
-    out.add("document_mark", std::string_view(data.document_mark));
-  }
-}
-
-std::string data_text(const DataConfig& data) {
-  TableText out("[data]");
-  out.add("task", to_word(data.task));
-  switch (data.task) {
-    case Task::kText:
-      add_text(out, data);
-      break;
-    case Task::kTokens:
-      add_files(out, data);
-      out.add("vocabulary_size", data.vocabulary_size);
-      break;
-    case Task::kMotif:
-      out.add("alphabet", data.motif.alphabet);
-      out.add("period_min", data.motif.period_min);
-      out.add("period_max", data.motif.period_max);
-      break;
-    case Task::kSorting:
-    case Task::kDigitSorting:
-      out.add("length", data.sequences.length);
-      out.add("alphabet", data.sequences.alphabet);
-      out.add("train_sequences", data.sequences.train_sequences);
-      out.add("valid_sequences", data.sequences.valid_sequences);
-      out.add("test_sequences", data.sequences.test_sequences);
-      break;
-  }
-  out.add("reset", to_word(data.reset));
-  out.add("seed", data.seed);
-  return out.text();
-}
-
-std::string accumulate_from_text(const TrainConfig& train) {
-  std::string text;
-  for (const AccumulateFrom& from : train.accumulate_from) {
-    TableText out("\n[[train.accumulate_from]]");
-    out.add("step", from.step);
-    out.add("segments", from.segments);
-    text += out.text();
-  }
-  return text;
-}
-
-std::string groups_text(const TrainConfig& train) {
-  std::string text;
-  for (const ParameterGroup& group : train.groups) {
-    TableText out("\n[[train.group]]");
-    std::vector<std::string> names;
-    for (const std::string& name : group.parameters) names.push_back(toml_string(name));
-    out.raw("parameters", list_of(names));
-    if (group.lr) out.add("lr", *group.lr);
-    if (group.weight_decay) out.add("weight_decay", *group.weight_decay);
-    text += out.text();
-  }
-  return text;
-}
-
-std::string train_text(const TrainConfig& train) {
-  TableText out("[train]");
-  out.add("segment", train.segment);
-  out.add("lanes", train.lanes);
-  if (train.steps > 0) out.add("steps", train.steps);
-  if (train.epochs > 0) out.add("epochs", train.epochs);
-  out.add("optimizer", to_word(train.optimizer));
-  out.add("lr", train.lr);
-  out.add("lr_min", train.lr_min);
-  out.add("schedule", to_word(train.schedule));
-  out.add("warmup", train.warmup);
-  out.add("clip", train.clip);
-  out.raw("betas", list_of({format_exact(train.beta1), format_exact(train.beta2)}));
-  out.add("eps", train.eps);
-  out.add("precision", to_word(train.precision));
-  out.add("bptt_segments", train.bptt_segments);
-  out.add("seed", train.seed);
-  out.add("accumulate", train.accumulate);
-  out.add("weight_decay", train.weight_decay);
-  out.add("early_stop", train.early_stop);
-  out.add("keep_checkpoints", train.keep_checkpoints);
-  out.add("tensorboard", train.tensorboard);
-  out.add("log_every", train.log_every);
-  out.add("eval_every", train.eval_every);
-  out.add("save_every", train.save_every);
-  return out.text() + accumulate_from_text(train) + groups_text(train);
-}
-
-std::string eval_text(const EvalConfig& eval) {
-  TableText out("[eval]");
-  out.add("segment", eval.segment);
-  out.add("lanes", eval.lanes);
-  out.add("precision", to_word(eval.precision));
-  out.add("steps", eval.steps);
-  return out.text();
-}
-
-}  // namespace
-
 std::string to_toml(const MemoryConfig& memory) {
-  TableText out("[memory]");
-  std::vector<std::string> folders;
-  for (const auto& folder : memory.plugins) folders.push_back(toml_string(folder.string()));
-  if (!folders.empty()) out.raw("plugins", list_of(folders));
-  out.add("carry", to_word(memory.carry));
-  std::string text = out.text();
-  for (const TierConfig& tier : memory.tiers) text += tier_text(tier);
-  return text;
+  MemoryConfig written = memory;
+  Fields root("", "");
+  root.section("memory", [&](Fields& at) { list_memory(at, written); });
+  return root.text();
 }
 
 std::string to_toml(const Experiment& experiment) {
-  TableText generate("[generate]");
-  generate.add("segment", experiment.generate.segment);
-  return join({model_text(experiment.model), to_toml(experiment.memory), data_text(experiment.data),
-               train_text(experiment.train), eval_text(experiment.eval), generate.text()},
-              "\n");
+  Experiment written = experiment;
+  Fields root("", "");
+  list_experiment(root, written);
+  return root.text();
 }
 
 }  // namespace mneme::config

@@ -31,7 +31,7 @@ constexpr TableHead kTables[] = {
     {"generate", "[generate]", "How it generates."},
 };
 
-// Example files that together hold every table, so that reading them asks for every key. The first
+// Example files that together hold every table, so that reading them lists every key. The first
 // file of a task gives the order of its keys.
 std::vector<std::pair<std::string, std::string>> samples() {
   const std::string others =
@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, std::string>> samples() {
       "[[train.accumulate_from]]\nstep = 1\n[data]\ntask = \"";
   std::vector<std::pair<std::string, std::string>> out;
   out.emplace_back("text", others + "text\"\ntrain = \"t\"\nvocabulary = \"word\"\n");
-  for (const Word<Task>& task : kTaskWords) {
+  for (const Choice<Task>& task : kTaskChoices) {
     const std::string name(task.text);
     out.emplace_back(name, others + name + "\"\ntrain = \"t\"\n");
   }
@@ -48,7 +48,7 @@ std::vector<std::pair<std::string, std::string>> samples() {
   return out;
 }
 
-// The keys that the readers asked for, one entry a key and task.
+// The keys that were listed, one entry a key and task.
 struct Asked {
   std::string task;
   KeyRecord record;
@@ -97,7 +97,7 @@ KeyInfo key_info(const std::vector<const Asked*>& entries) {
   info.type = by_task(entries, &KeyRecord::type);
   info.fallback = by_task(entries, &KeyRecord::fallback);
   info.text = by_task(entries, &KeyRecord::text);
-  if (entries.size() < std::size(kTaskWords)) {
+  if (entries.size() < std::size(kTaskChoices)) {
     for (const Asked* entry : entries) info.tasks.push_back(entry->task);
   }
   return info;
@@ -133,19 +133,21 @@ const std::vector<TableInfo>& experiment_keys() {
   return kTablesOfKeys;
 }
 
-std::string_view to_word(Backbone value) { return word_of(value, kBackboneWords); }
-std::string_view to_word(PositionScheme value) { return word_of(value, kPositionWords); }
-std::string_view to_word(Norm value) { return word_of(value, kNormWords); }
-std::string_view to_word(EmbeddingScale value) { return word_of(value, kEmbeddingScaleWords); }
-std::string_view to_word(Init value) { return word_of(value, kInitWords); }
-std::string_view to_word(Carry value) { return word_of(value, kCarryWords); }
-std::string_view to_word(Feed value) { return word_of(value, kFeedWords); }
-std::string_view to_word(Task value) { return word_of(value, kTaskWords); }
-std::string_view to_word(Vocabulary value) { return word_of(value, kVocabularyWords); }
-std::string_view to_word(Reset value) { return word_of(value, kResetWords); }
-std::string_view to_word(Documents value) { return word_of(value, kDocumentsWords); }
-std::string_view to_word(Optimizer value) { return word_of(value, kOptimizerWords); }
-std::string_view to_word(Schedule value) { return word_of(value, kScheduleWords); }
-std::string_view to_word(Precision value) { return word_of(value, kPrecisionWords); }
+std::string_view to_word(Backbone value) { return choice_text(value, kBackboneChoices); }
+std::string_view to_word(PositionScheme value) { return choice_text(value, kPositionChoices); }
+std::string_view to_word(Norm value) { return choice_text(value, kNormChoices); }
+std::string_view to_word(EmbeddingScale value) {
+  return choice_text(value, kEmbeddingScaleChoices);
+}
+std::string_view to_word(Init value) { return choice_text(value, kInitChoices); }
+std::string_view to_word(Carry value) { return choice_text(value, kCarryChoices); }
+std::string_view to_word(Feed value) { return choice_text(value, kFeedChoices); }
+std::string_view to_word(Task value) { return choice_text(value, kTaskChoices); }
+std::string_view to_word(Vocabulary value) { return choice_text(value, kVocabularyChoices); }
+std::string_view to_word(Reset value) { return choice_text(value, kResetChoices); }
+std::string_view to_word(Documents value) { return choice_text(value, kDocumentsChoices); }
+std::string_view to_word(Optimizer value) { return choice_text(value, kOptimizerChoices); }
+std::string_view to_word(Schedule value) { return choice_text(value, kScheduleChoices); }
+std::string_view to_word(Precision value) { return choice_text(value, kPrecisionChoices); }
 
 }  // namespace mneme::config

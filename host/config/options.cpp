@@ -40,31 +40,28 @@ std::optional<OptionValue> read_option(Reader& reader, const OptionSpec& spec, P
       value = boxed(reader.reals(spec.key, real_range(spec)));
       break;
     case OptionType::kChoice:
-      value = reader.word(spec.key, spec.choices);
+      value = reader.choice(spec.key, spec.choices);
       break;
   }
   return problems.size() == before ? value : std::nullopt;
 }
 
-// Replaces a required option whose value was refused, so that reading can continue and find further
-// problems.
-OptionValue blank(OptionType type) {
-  switch (type) {
-    case OptionType::kInteger:
-      return std::int64_t{0};
-    case OptionType::kReal:
-      return 0.0;
-    case OptionType::kBoolean:
-      return false;
-    case OptionType::kText:
-    case OptionType::kChoice:
-      return std::string();
-    case OptionType::kIntegerList:
-      return std::vector<std::int64_t>();
-    case OptionType::kRealList:
-      break;
-  }
-  return std::vector<double>();
+struct TypeInfo {
+  std::string_view text;
+  // Holds the type that values have. Replaces a required option whose value was refused, so that
+  // reading can continue and find further problems.
+  OptionValue blank;
+};
+
+const TypeInfo& info_of(OptionType type) {
+  static const TypeInfo kTypes[] = {{"integer", std::int64_t{0}},
+                                    {"real", 0.0},
+                                    {"boolean", false},
+                                    {"text", std::string()},
+                                    {"choice", std::string()},
+                                    {"list of integers", std::vector<std::int64_t>()},
+                                    {"list of reals", std::vector<double>()}};
+  return kTypes[static_cast<std::size_t>(type)];
 }
 
 using Values = std::map<std::string, OptionValue, std::less<>>;
@@ -82,7 +79,9 @@ Values read_training(const TierConfig& tier, const std::vector<OptionSpec>& spec
     } else {
       static_cast<void>(reader.value(spec.key));
     }
-    values[spec.key] = value ? *value : spec.default_value ? *spec.default_value : blank(spec.type);
+    values[spec.key] = value                ? *value
+                       : spec.default_value ? *spec.default_value
+                                            : info_of(spec.type).blank;
   }
   reader.finish(host_tier_keys());
   return values;
@@ -207,56 +206,30 @@ bool is_number_type(OptionType type) {
          type == OptionType::kIntegerList || type == OptionType::kRealList;
 }
 
-bool holds_type(OptionType type, const OptionValue& value) {
-  switch (type) {
-    case OptionType::kInteger:
-      return std::holds_alternative<std::int64_t>(value);
-    case OptionType::kReal:
-      return std::holds_alternative<double>(value);
-    case OptionType::kBoolean:
-      return std::holds_alternative<bool>(value);
-    case OptionType::kText:
-    case OptionType::kChoice:
-      return std::holds_alternative<std::string>(value);
-    case OptionType::kIntegerList:
-      return std::holds_alternative<std::vector<std::int64_t>>(value);
-    case OptionType::kRealList:
-      break;
-  }
-  return std::holds_alternative<std::vector<double>>(value);
-}
-
 bool is_in_range(const OptionSpec& spec, const OptionValue& value) {
-  const IntegerRange integers = integer_range(spec);
-  const RealRange reals = real_range(spec);
-  const auto has_integer = [&](std::int64_t x) { return x >= integers.min && x <= integers.max; };
-  const auto has_real = [&](double x) { return reals.contains(x); };
-  switch (spec.type) {
-    case OptionType::kInteger:
-      return has_integer(std::get<std::int64_t>(value));
-    case OptionType::kReal:
-      return has_real(std::get<double>(value));
-    case OptionType::kIntegerList: {
-      const auto& list = std::get<std::vector<std::int64_t>>(value);
-      return std::all_of(list.begin(), list.end(), has_integer);
+  struct Check {
+    bool operator()(std::int64_t x) const { return x >= integers.min && x <= integers.max; }
+    bool operator()(double x) const { return reals.contains(x); }
+    bool operator()(bool) const { return true; }
+    bool operator()(const std::string& x) const {
+      return spec.type == OptionType::kText ||
+             std::ranges::find(spec.choices, x) != spec.choices.end();
     }
-    case OptionType::kRealList: {
-      const auto& list = std::get<std::vector<double>>(value);
-      return std::all_of(list.begin(), list.end(), has_real);
+    bool operator()(const std::vector<std::int64_t>& x) const {
+      return std::ranges::all_of(x, *this);
     }
-    case OptionType::kChoice:
-      return std::find(spec.choices.begin(), spec.choices.end(), std::get<std::string>(value)) !=
-             spec.choices.end();
-    case OptionType::kBoolean:
-    case OptionType::kText:
-      break;
-  }
-  return true;
+    bool operator()(const std::vector<double>& x) const { return std::ranges::all_of(x, *this); }
+
+    const OptionSpec& spec;
+    IntegerRange integers = integer_range(spec);
+    RealRange reals = real_range(spec);
+  };
+  return std::visit(Check{spec}, value);
 }
 
 bool is_well_formed(const std::string& key) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  return !key.empty() && is_letter(key.front()) && std::all_of(key.begin(), key.end(), [&](char c) {
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !key.empty() && is_letter(key.front()) && std::ranges::all_of(key, [&](char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
   });
 }
@@ -265,7 +238,7 @@ bool is_well_formed(const std::string& key) {
 std::string schema_fault(const OptionSpec& spec) {
   const auto& hosts = host_tier_keys();
   if (!is_well_formed(spec.key)) {
-    return "bad key: expected letters, digits and '_', starting with a letter";
+    return "bad key: expected small letters, digits and '_', starting with a letter";
   }
   if (std::find(hosts.begin(), hosts.end(), spec.key) != hosts.end()) {
     return "the key belongs to the host; choose another name";
@@ -287,7 +260,7 @@ std::string schema_fault(const OptionSpec& spec) {
     return "an option with whose value parameters are trained may not differ at evaluation";
   }
   if (!spec.default_value) return "";
-  if (!holds_type(spec.type, *spec.default_value)) {
+  if (spec.default_value->index() != info_of(spec.type).blank.index()) {
     return str("the default has another type: expected ", option_type_text(spec.type), ", got ",
                option_text(*spec.default_value));
   }
@@ -300,25 +273,7 @@ std::string schema_fault(const OptionSpec& spec) {
 
 }  // namespace
 
-std::string_view option_type_text(OptionType type) {
-  switch (type) {
-    case OptionType::kInteger:
-      return "integer";
-    case OptionType::kReal:
-      return "real";
-    case OptionType::kBoolean:
-      return "boolean";
-    case OptionType::kText:
-      return "text";
-    case OptionType::kChoice:
-      return "choice";
-    case OptionType::kIntegerList:
-      return "list of integers";
-    case OptionType::kRealList:
-      break;
-  }
-  return "list of reals";
-}
+std::string_view option_type_text(OptionType type) { return info_of(type).text; }
 
 std::string option_text(const OptionValue& value) {
   struct Writer {

@@ -31,7 +31,7 @@ struct OptionSpec {
   std::optional<double> min = {};  // of numbers and of every number of a list, included
   std::optional<double> max = {};
   std::vector<std::string> choices = {};
-  std::string text = {};  // one line for people
+  std::string text = {};  // one line, for `mneme plugins describe`
   bool may_differ_at_evaluation = false;
   bool is_trained = false;  // parameters and state are valid with this value only
 };
@@ -41,10 +41,10 @@ struct OptionSpec {
 // What an option takes: "an integer in [1, 4096]", "\"a\" | \"b\"".
 [[nodiscard]] std::string option_expectation(const OptionSpec& spec);
 
-// Checks a plugin's own schema: keys well formed (letters, digits, '_', starting with a letter),
-// not twice, not the host's, not "eval_..."; choices given; defaults of the right type and in
-// range; none both trained and different at evaluation. Error (kPlugin) that names `plugin`, every
-// problem at once.
+// Checks a plugin's own schema: keys well formed (small letters, digits, '_', starting with a
+// letter), not twice, not the host's, not "eval_..."; choices given; defaults of the right type and
+// in range; none both trained and different at evaluation. Error (kPlugin) that names `plugin`,
+// every problem at once.
 void check_schema(const std::string& plugin, const std::vector<OptionSpec>& specs);
 
 // Options of one mode, every key of the schema present. The getters throw Error (kPlugin) for a key

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -198,6 +199,13 @@ struct UnknownValue {
   std::string text() const { return str(field, ": expected ", expected, ", got ", got); }
 };
 
+// The digits of `value` in `base`.
+inline std::string digits_text(uint64_t value, int base) {
+  std::array<char, 64> digits{};
+  return {digits.data(),
+          std::to_chars(digits.data(), digits.data() + digits.size(), value, base).ptr};
+}
+
 // For bits that are no field of a struct: `family` as in KnownField.
 inline std::optional<UnknownValue> unknown_bits(const std::string& field, uint64_t value,
                                                 uint64_t known, const char* family) {
@@ -206,7 +214,7 @@ inline std::optional<UnknownValue> unknown_bits(const std::string& field, uint64
   return UnknownValue{field,
                       *family == '\0' ? std::string("0 (no bit of it is defined)")
                                       : str("bits of ", family, " alone"),
-                      str("the unknown bits 0x", std::hex, unknown)};
+                      "the unknown bits 0x" + digits_text(unknown, 16)};
 }
 
 // A struct that a plugin fills. A plugin of a later minor version may know more fields than this

@@ -45,13 +45,6 @@ void check_option_text(const char* text, const std::string& what, std::size_t li
   refuse_schema(where, what, str("a text of at most ", limit, " bytes"), no_text(text));
 }
 
-bool is_key(const std::string& key) {
-  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
-  return !key.empty() && is_letter(key.front()) && std::ranges::all_of(key, [&](char c) {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
-  });
-}
-
 mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::string& name,
                          const std::string& where) {
   std::uint32_t size = 0;
@@ -64,11 +57,7 @@ mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::s
   std::memcpy(&option, at, std::min<std::size_t>(size, sizeof(option)));
   option.struct_size = sizeof(option);
   const auto key = read_text(option.key, kMaxKey);
-  if (!key || !is_key(*key)) {
-    refuse_schema(where, name + " has a bad key",
-                  "small letters, digits and '_', starting with a letter",
-                  key ? '"' + *key + '"' : no_text(option.key));
-  }
+  if (!key) refuse_schema(where, name + " has a bad key", "a text", no_text(option.key));
   if (option.reserved != 0) {
     refuse_schema(where, str("option \"", *key, "\", reserved field"), "0", str(option.reserved));
   }

@@ -10,6 +10,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/plugin/file/plugin_file.hpp"
+#include "host/plugin/known_fields.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -123,7 +124,7 @@ void check_folder_mode(const fs::path& folder, const std::string& where) {
       {.where = where,
        .failed = str("refused: every user of this machine may replace files in ", folder.string()),
        .expected = "a folder that others cannot write",
-       .got = str("mode ", std::oct, status.st_mode & 07777),
+       .got = "mode " + digits_text(status.st_mode & 07777, 8),
        .hint = "chmod o-w it, after making sure that its files are yours"});
 }
 

@@ -11,6 +11,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/host_object.hpp"
+#include "host/plugin/known_fields.hpp"
 #include "host/plugin/negotiate.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/sdk.h"
@@ -138,7 +139,7 @@ TEST_P(KnownBits, AreTakenAndNoOthers) {
     } else {
       EXPECT_THAT(message,
                   AllOf(HasSubstr("plugin test.fields"), HasSubstr(field.called + ": expected "),
-                        HasSubstr(str("the unknown bits 0x", std::hex, value))))
+                        HasSubstr("the unknown bits 0x" + plugin::digits_text(value, 16))))
           << "bit " << bit;
     }
   }

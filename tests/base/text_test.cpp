@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <sstream>
+#include <string>
+#include <string_view>
 
 namespace mneme {
 namespace {
@@ -11,6 +15,60 @@ namespace {
 TEST(Text, ConcatenatesAsAStreamWould) {
   EXPECT_EQ(str("a", 1, '-', 2.5, true), "a1-2.5true");
   EXPECT_EQ(str(), "");
+  const std::string text = "t";
+  EXPECT_EQ(str(text, std::string_view("v"), std::filesystem::path("a \"b\\"), false),
+            "tv\"a \\\"b\\\\\"false");
+}
+
+// Every type of number against the stream whose format str() promises.
+TEST(Text, NumbersPrintAsAStreamPrintsThem) {
+  const auto streamed = [](auto value) {
+    std::ostringstream out;
+    out << value;
+    return out.str();
+  };
+  using Real = std::numeric_limits<double>;
+  for (const double value : {0.0,
+                             -0.0,
+                             1.0,
+                             0.1,
+                             1.0 / 3.0,
+                             -2.5e-7,
+                             1e-5,
+                             0.0001,
+                             123456.0,
+                             123456.5,
+                             1234567.0,
+                             999999.5,
+                             1e6,
+                             1e15,
+                             1e100,
+                             Real::max(),
+                             Real::min(),
+                             Real::denorm_min(),
+                             Real::epsilon(),
+                             Real::infinity(),
+                             -Real::infinity(),
+                             Real::quiet_NaN()}) {
+    EXPECT_EQ(str(value), streamed(value));
+    EXPECT_EQ(str(static_cast<float>(value)), streamed(static_cast<float>(value)));
+  }
+  const auto both_ends = [&](auto zero) {
+    using Number = decltype(zero);
+    for (const Number value :
+         {zero, std::numeric_limits<Number>::min(), std::numeric_limits<Number>::max()}) {
+      EXPECT_EQ(str(value), streamed(value));
+    }
+  };
+  both_ends(static_cast<short>(0));
+  both_ends(static_cast<unsigned short>(0));
+  both_ends(0);
+  both_ends(0u);
+  both_ends(0L);
+  both_ends(0UL);
+  both_ends(0LL);
+  both_ends(0ULL);
+  EXPECT_EQ(str(static_cast<signed char>('a'), static_cast<unsigned char>('b')), "ab");
 }
 
 TEST(Text, EditDistanceCountsEditsAndSwaps) {

@@ -162,9 +162,12 @@ TEST(Options, SchemasOfPluginsAreChecked) {
   EXPECT_NO_THROW(check_schema("org.p", specs()));
   const std::string at = "3: plugin org.p: option ";
   EXPECT_EQ(check({.key = ""}),
-            at + "\"\": bad key: expected letters, digits and '_', starting with a letter");
-  EXPECT_EQ(check({.key = "a-b"}),
-            at + "\"a-b\": bad key: expected letters, digits and '_', starting with a letter");
+            at + "\"\": bad key: expected small letters, digits and '_', starting with a letter");
+  for (const char* key : {"a-b", "Rows", "2rows", "r ows"}) {
+    EXPECT_EQ(check({.key = key}),
+              at + '"' + key +
+                  "\": bad key: expected small letters, digits and '_', starting with a letter");
+  }
   EXPECT_EQ(check({.key = "layers"}),
             at + "\"layers\": the key belongs to the host; choose another name");
   EXPECT_EQ(check({.key = "eval_rows"}),

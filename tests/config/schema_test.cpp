@@ -14,7 +14,7 @@ namespace {
 using test::error_of;
 
 enum class Fruit { kApple, kPear, kFig };
-constexpr Word<Fruit> kFruits[] = {
+constexpr Choice<Fruit> kFruits[] = {
     {"apple", Fruit::kApple}, {"pear", Fruit::kPear}, {"fig", Fruit::kFig, false}};
 
 // The problems that `read` reports for `text`.
@@ -45,7 +45,7 @@ TEST(Schema, ReadsEveryType) {
   EXPECT_EQ(reader.integers("li"), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(reader.reals("lr"), (std::vector<double>{1.0, 0.5}));
   EXPECT_EQ(reader.booleans("lb"), std::vector<bool>{true});
-  EXPECT_EQ(reader.word("w", {"one", "two"}), "two");
+  EXPECT_EQ(reader.choice("w", {"one", "two"}), "two");
   EXPECT_EQ(reader.path("p"), "/base/file");
   EXPECT_EQ(reader.paths("lp"), (std::vector<std::filesystem::path>{"/a", "/base/b"}));
   EXPECT_EQ(reader.table("t")->find("k")->as_integer(), 1);
@@ -65,7 +65,7 @@ TEST(Schema, AbsentKeysGiveTheFallback) {
   EXPECT_TRUE(reader.boolean("b", true));
   EXPECT_EQ(reader.text("s", "d"), "d");
   EXPECT_EQ(reader.choice("c", Fruit::kPear, kFruits), Fruit::kPear);
-  EXPECT_EQ(reader.word("w", {"one"}), "");
+  EXPECT_EQ(reader.choice("w", {"one"}), "");
   EXPECT_EQ(reader.path("p"), "");
   EXPECT_TRUE(reader.paths("lp").empty());
   EXPECT_FALSE(reader.optional_integer("i"));
@@ -162,10 +162,10 @@ TEST(Schema, ChoicesNameTheirWords) {
             "2: f:1:5: k: \"fig\" is not available in this build: expected \"apple\" | \"pear\"");
   EXPECT_EQ(reading("k = \"x\"",
                     [](Reader& r) {
-                      r.word("k", {"a", "b"});
+                      r.choice("k", {"a", "b"});
                     }),
             "2: f:1:5: k: expected \"a\" | \"b\", got \"x\"");
-  EXPECT_EQ(word_of(Fruit::kFig, kFruits), "fig");
+  EXPECT_EQ(choice_text(Fruit::kFig, kFruits), "fig");
 }
 
 TEST(Schema, UnknownKeysNameTheNearest) {

@@ -1,4 +1,4 @@
-// SHA-256 [FIPS 180-4].
+// Checksums: SHA-256 [FIPS 180-4] and CRC-32C [RFC 3720].
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace mneme {
 
-// Incremental digest: update any number of times, then hex() once.
+// SHA-256 of bytes given in parts: update any number of times, then hex() once.
 class Sha256 {
  public:
   Sha256();
@@ -34,9 +34,8 @@ class Sha256 {
 // Digest of a whole file; Error (kRun) when it cannot be read.
 [[nodiscard]] std::string sha256_file(const std::filesystem::path& path);
 
-// CRC-32C [RFC 3720, appendix B.4]: polynomial 0x1EDC6F41, reflected, start and final value ~0.
-
-// The checksum of `bytes`. `before` is the checksum of what lies before them, so that
+// CRC-32C [RFC 3720, appendix B.4] of `bytes`: polynomial 0x1EDC6F41, reflected, start and final
+// value ~0. `before` is the checksum of what lies before them, so that
 // crc32c(b, crc32c(a)) is that of a and b together. Finds every error burst of up to 32 bits.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 [[nodiscard]] std::uint32_t crc32c(std::string_view text, std::uint32_t before = 0);

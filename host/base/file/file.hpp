@@ -32,9 +32,9 @@ inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 // Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,
 // renames it over `path` and fsyncs the folder. Readers see the old or the new file, never a part.
 // On failure the temporary file is removed and the old file stays. A symbolic link stays: the file
-// that it names, there already or not, is replaced. A FIFO, device or socket (write_file.hpp) is
-// written into; opening a FIFO waits for its reader, and a reader that has gone is an Error, not a
-// SIGPIPE.
+// that it names, there already or not, is replaced. A FIFO, device or socket (OutputPlace in
+// write_file.hpp) is written into; opening a FIFO waits for its reader, and a reader that has gone
+// is an Error, not a SIGPIPE.
 void write_file_atomic(const std::filesystem::path& path,
                        const std::vector<std::span<const std::byte>>& parts);
 void write_file_atomic(const std::filesystem::path& path, std::string_view text);
@@ -63,7 +63,6 @@ class MappedFile {
 };
 
 // A file descriptor that is closed with its object.
-
 class Descriptor {
  public:
   // Owns a descriptor that open(2) returned; below 0 = none.

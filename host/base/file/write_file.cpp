@@ -264,8 +264,6 @@ void AppendFile::sync() {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }

@@ -1,4 +1,4 @@
-// A file that grows record by record: metrics and event files.
+// Output files: files that grow record by record, and what lies at a path named for output.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,9 @@
 
 namespace mneme {
 
-// Open for appending; created when it does not exist. Every record is written to the system before
-// append() returns, so a killed process loses none. One thread at a time; movable.
+// A file open for appending, such as metrics and event files; created when it does not exist. Every
+// record is written to the system before append() returns, so a killed process loses none. One
+// thread at a time; movable.
 class AppendFile {
  public:
   // Error (kRun) naming the path and the system's reason; so do append() and sync().
@@ -33,7 +34,6 @@ class AppendFile {
 };
 
 // The kind of file at a path that a user names for output.
-
 struct OutputPlace {
   enum class Kind {
     kFile,        // a regular file, or nothing yet: it may be replaced

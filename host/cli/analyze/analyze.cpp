@@ -1,7 +1,6 @@
 // mneme analyze RUN
 #include "host/cli/analyze/analyze.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -113,7 +112,7 @@ class Analyses {
           trial.evaluate(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
             const std::int64_t segment = runtime.experiment().eval.segment;
             const std::int64_t rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
-            // Twice what fills it; some tiers take in what falls out of others.
+            // Twice the segments that fill it: some tiers store only what others release.
             const std::int64_t enough = 2 * (rows / segment) + 8;
             eval::Options options;
             options.wanted_probes = MemoryAnalysis::wanted_probes();
@@ -247,31 +246,25 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
   return failures.exit_code();
 }
 
-void add_input_options(CLI::App& command, AnalyzeArguments& arguments) {
+void add_input_options(const Command& command, AnalyzeArguments& arguments) {
   add_memory_files(command, arguments.open.memory,
                    "Memory file to analyse in place of the run's own; may be given several times");
+  command.option("--against", arguments.against, "RUN2",
+                 "Another run: look for words that RUN predicts better (also between the first "
+                 "two --memory)");
   command
-      .add_option("--against", arguments.against,
-                  "Another run: look for words that RUN predicts better (also between the first "
-                  "two --memory)")
-      ->type_name("RUN2");
-  command
-      .add_option("--checkpoint", arguments.open.checkpoint,
-                  "The run's checkpoint: last, best or its number of steps")
-      ->type_name("WHICH")
-      ->capture_default_str();
-  command.add_option("--split", arguments.open.split, "valid or test")
-      ->type_name("SPLIT")
-      ->check(CLI::IsMember({"valid", "test"}))
-      ->capture_default_str();
-  command.add_option("--segments", arguments.segments, "Segments of every lane; 0 = all")
-      ->type_name("N")
-      ->check(between(0, kMaxCount))
-      ->capture_default_str();
-  command.add_option("--lanes", arguments.lanes, "Lanes that the split is cut into")
-      ->type_name("B")
-      ->check(between(1, kMaxExtent))
-      ->capture_default_str();
+      .option("--checkpoint", arguments.open.checkpoint, "WHICH",
+              "The run's checkpoint: last, best or its number of steps")
+      .shown();
+  command.option("--split", arguments.open.split, "SPLIT", "valid or test")
+      .one_of({"valid", "test"})
+      .shown();
+  command.option("--segments", arguments.segments, "N", "Segments of every lane; 0 = all")
+      .in(0, kMaxCount)
+      .shown();
+  command.option("--lanes", arguments.lanes, "B", "Lanes that the split is cut into")
+      .in(1, kMaxExtent)
+      .shown();
 }
 
 // Each bin is a bar of every head's chart, each update a row of every word's.
@@ -279,26 +272,23 @@ constexpr std::int64_t kMaxBins = 4096;
 constexpr std::int64_t kMaxUpdates = 10'000;
 constexpr std::int64_t kMaxListed = 100'000;
 
-void add_analysis_options(CLI::App& command, AnalyzeArguments& arguments) {
+void add_analysis_options(const Command& command, AnalyzeArguments& arguments) {
   const auto number = [&](const char* name, std::int64_t& value, const char* help,
-                          const CLI::Validator& range) {
-    command.add_option(name, value, help)->type_name("N")->check(range)->capture_default_str();
+                          std::int64_t least, std::int64_t most) {
+    command.option(name, value, "N", help).in(least, most).shown();
   };
-  number("--bins", arguments.analysis.bins, "Bins of the attention histograms",
-         between(1, kMaxBins));
-  number("--stretch", arguments.analysis.stretch, "Tokens of a stretch of the past",
-         between(1, kMaxExtent));
-  number("--top", arguments.top, "Tokens and words listed", between(1, kMaxListed));
-  number("--updates", arguments.analysis.updates, "Updates that a segment's words are followed for",
-         between(0, kMaxUpdates));
-  number("--write", arguments.analysis.first_write, "The first write whose words may be followed",
-         between(0, kMaxCount));
+  number("--bins", arguments.analysis.bins, "Bins of the attention histograms", 1, kMaxBins);
+  number("--stretch", arguments.analysis.stretch, "Tokens of a stretch of the past", 1, kMaxExtent);
+  number("--top", arguments.top, "Tokens and words listed", 1, kMaxListed);
+  number("--updates", arguments.analysis.updates, "Updates that a segment's words are followed for", 0,
+         kMaxUpdates);
+  number("--write", arguments.analysis.first_write, "The first write whose words may be followed", 0,
+         kMaxCount);
   command
-      .add_option("--threshold", arguments.threshold,
-                  "Smallest share of a query's attention for which a memory word is listed")
-      ->type_name("X")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      .option("--threshold", arguments.threshold, "X",
+              "Smallest share of a query's attention for which a memory word is listed")
+      .in_unit_interval()
+      .shown();
 }
 
 }  // namespace
@@ -337,32 +327,30 @@ OutputFolder::~OutputFolder() {
   for (const fs::path& path : made_) fs::remove(path, ignored);  // removes empty folders only
 }
 
-void add_analyze(CLI::App& app, Action& action) {
-  CLI::App* const command = app.add_subcommand(
+void add_analyze(const Command& app) {
+  const Command command = app.subcommand(
       "analyze", "Measure memories: where they are read, what they keep; as CSV and SVG");
   const auto arguments = std::make_shared<AnalyzeArguments>();
   arguments->open.command = "analyze";
-  command->add_option("RUN", arguments->open.run, "The run's folder")->type_name("");
-  command->add_option("--out", arguments->out, "Folder for the CSV and SVG files")
-      ->type_name("DIR");
-  add_input_options(*command, *arguments);
-  add_analysis_options(*command, *arguments);
-  arguments->open.set.add(*command);
-  arguments->open.machine.add(*command);
-  arguments->open.json.add(*command);
-  command->add_flag("--quiet", arguments->open.is_quiet, "Show no progress");
-  add_analyze_distance(*command, action);
-  add_analyze_extrapolation(*command, action);
-  add_analyze_regression(*command, action);
-  set_examples(*command, {"mneme analyze runs/first --out analysis --memory linear.toml --memory "
-                          "sticky.toml",
-                          "mneme analyze runs/first --out analysis --against runs/cache_only"});
-  command->callback([command, arguments, &action] {
-    if (!command->get_subcommands().empty()) return;
-    if (arguments->open.run.empty()) throw CLI::RequiredError("RUN");
-    if (arguments->out.empty()) throw CLI::RequiredError("--out");
+  command.option("RUN", arguments->open.run, "", "The run's folder");
+  command.option("--out", arguments->out, "DIR", "Folder for the CSV and SVG files");
+  add_input_options(command, *arguments);
+  add_analysis_options(command, *arguments);
+  arguments->open.set.add(command);
+  arguments->open.machine.add(command);
+  arguments->open.json.add(command);
+  command.flag("--quiet", arguments->open.is_quiet, "Show no progress");
+  add_analyze_distance(command);
+  add_analyze_extrapolation(command);
+  add_analyze_regression(command);
+  command.examples(
+      {"mneme analyze runs/first --out analysis --memory linear.toml --memory "
+       "sticky.toml",
+       "mneme analyze runs/first --out analysis --against runs/cache_only"});
+  command.runs(arguments, &run, [arguments] {
+    Command::require("RUN", !arguments->open.run.empty());
+    Command::require("--out", !arguments->out.empty());
     arguments->open.needed = " --out " + shell_word(arguments->out.string());
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
   });
 }
 

@@ -42,8 +42,8 @@ struct AnalysedMemory {
 [[nodiscard]] Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
                                  const std::vector<AnalysedMemory>& analyses,
                                  const analyze::TokenText& text);
-// For people, in lines of at most `width` columns: where each head looks, a line each, and what is
-// predicted better.
+// The same as text, in lines of at most `width` columns: where each head looks, a line each, and
+// what is predicted better.
 [[nodiscard]] std::string analysis_text(const std::vector<AnalysedMemory>& analyses,
                                         const analyze::TokenText& text, std::size_t width);
 
@@ -68,9 +68,9 @@ class OutputFolder {
 };
 
 // Add `mneme analyze regression`, `distance` and `extrapolation` below their parent.
-void add_analyze_regression(CLI::App& analyze, Action& action);
-void add_analyze_distance(CLI::App& analyze, Action& action);
-void add_analyze_extrapolation(CLI::App& analyze, Action& action);
+void add_analyze_regression(const Command& analyze);
+void add_analyze_distance(const Command& analyze);
+void add_analyze_extrapolation(const Command& analyze);
 
 // Analyses that put several runs, or several memories of them, into one chart.
 
@@ -86,7 +86,7 @@ struct RunsArguments {
     return runs.size() * std::max<std::size_t>(1, open.memory.size());
   }
   // Adds the options. `memory_help` says what --memory is for.
-  void add(CLI::App& command, const std::string& memory_help);
+  void add(const Command& command, const std::string& memory_help);
 };
 
 // Error (kUsage) for keys of --set that belong to a trained model, or among `own`, which have

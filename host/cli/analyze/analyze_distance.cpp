@@ -1,6 +1,5 @@
 // mneme analyze distance RUN...
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -129,33 +128,25 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_analyze_distance(CLI::App& analyze, Action& action) {
-  CLI::App* const command = analyze.add_subcommand(
+void add_analyze_distance(const Command& analyze) {
+  const Command command = analyze.subcommand(
       "distance", "How far attention reaches: the largest weight by distance, as CSV and SVG");
   const auto arguments = std::make_shared<DistanceArguments>();
   arguments->runs.open.command = "analyze distance";
-  arguments->runs.add(*command,
-                      "Memory file in place of the runs' own; may be given several times");
+  arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
   const auto number = [&](const char* name, std::int64_t& value, const char* help, const char* type,
-                          const CLI::Validator& range) {
-    command->add_option(name, value, help)->type_name(type)->check(range)->capture_default_str();
+                          std::int64_t least, std::int64_t most) {
+    command.option(name, value, type, help).in(least, most).shown();
   };
-  command
-      ->add_option("--layer", arguments->layers,
-                   "Layer to look at, from 0; may be given several times; default: the last")
-      ->type_name("N");
-  const CLI::Validator distances = between(1, kMaxExtent);
+  command.option("--layer", arguments->layers, "N",
+                 "Layer to look at, from 0; may be given several times; default: the last");
   number("--distance", arguments->distance, "Largest distance, in tokens; a multiple of --width",
-         "N", distances);
-  number("--width", arguments->width, "Distances in an interval", "N", distances);
-  number("--segments", arguments->segments, "Segments of every lane; 0 = all", "N",
-         between(0, kMaxCount));
-  number("--lanes", arguments->lanes, "Lanes that the split is cut into", "B",
-         between(1, kMaxExtent));
-  set_examples(*command, {"mneme analyze distance runs/xl runs/other --out analysis"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+         "N", 1, kMaxExtent);
+  number("--width", arguments->width, "Distances in an interval", "N", 1, kMaxExtent);
+  number("--segments", arguments->segments, "Segments of every lane; 0 = all", "N", 0, kMaxCount);
+  number("--lanes", arguments->lanes, "Lanes that the split is cut into", "B", 1, kMaxExtent);
+  command.examples({"mneme analyze distance runs/xl runs/other --out analysis"});
+  command.runs(arguments, &run);
 }
 
 // mneme analyze extrapolation RUN...
@@ -260,34 +251,28 @@ int run(const ExtrapolationArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_analyze_extrapolation(CLI::App& analyze, Action& action) {
-  CLI::App* const command = analyze.add_subcommand(
+void add_analyze_extrapolation(const Command& analyze) {
+  const Command command = analyze.subcommand(
       "extrapolation", "Perplexity by memory size: a table, and curves as CSV and SVG");
   const auto arguments = std::make_shared<ExtrapolationArguments>();
   arguments->runs.open.command = "analyze extrapolation";
-  arguments->runs.add(*command,
-                      "Memory file in place of the runs' own; may be given several times");
+  arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
   command
-      ->add_option("--multiples", arguments->multiples,
-                   "Sizes: 1 to N times the segment; a memory without tiers is one point, 0")
-      ->type_name("N")
-      ->check(between(1, 10'000))
-      ->capture_default_str();
-  command->add_option("--segment", arguments->segment, "Segment, in tokens")
-      ->type_name("T")
-      ->check(between(1, kMaxExtent))
-      ->capture_default_str();
+      .option("--multiples", arguments->multiples, "N",
+              "Sizes: 1 to N times the segment; a memory without tiers is one point, 0")
+      .in(1, 10'000)
+      .shown();
+  command.option("--segment", arguments->segment, "T", "Segment, in tokens")
+      .in(1, kMaxExtent)
+      .shown();
   command
-      ->add_option("--option", arguments->option,
-                   "The size: an integer option of the first tier that has it")
-      ->type_name("KEY")
-      ->capture_default_str();
-  set_examples(*command,
-               {"mneme analyze extrapolation runs/xl runs/other runs/none --out analysis --split "
-                "test"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+      .option("--option", arguments->option, "KEY",
+              "The size: an integer option of the first tier that has it")
+      .shown();
+  command.examples(
+      {"mneme analyze extrapolation runs/xl runs/other runs/none --out analysis --split "
+       "test"});
+  command.runs(arguments, &run);
 }
 
 }  // namespace mneme::cli

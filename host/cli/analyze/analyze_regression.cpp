@@ -1,5 +1,4 @@
 // mneme analyze regression
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -190,70 +189,56 @@ int run(const RegressionArguments& arguments, const Streams& streams) {
   return 0;
 }
 
-void add_row_options(CLI::App& command, RegressionArguments& arguments) {
-  command.add_option("--rows", arguments.rows, "Rows of a segment; several with commas")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("L,...")
-      ->capture_default_str();
+void add_row_options(const Command& command, RegressionArguments& arguments) {
+  command.option("--rows", arguments.rows, "L,...", "Rows of a segment; several with commas")
+      .delimiter(',')
+      .one_each()
+      .shown();
   command
-      .add_option("--source", arguments.sources,
-                  "What is stored: white (noise), ar1 (neighbours correlate by .95)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember({"white", "ar1"}))
-      ->type_name("KIND,...")
-      ->capture_default_str();
-  command.add_option("--run", arguments.run, "Also store a run's hidden rows, of its valid split")
-      ->type_name("RUN");
-  command.add_option("--layer", arguments.layer, "The layer whose inputs --run stores")
-      ->type_name("N")
-      ->capture_default_str();
-  command.add_option("--width", arguments.width, "Width of generated rows")
-      ->type_name("D")
-      ->check(between(1, kMaxExtent))
-      ->capture_default_str();
-  command.add_option("--seed", arguments.seed, "Seed of the generated rows")
-      ->type_name("N")
-      ->capture_default_str();
+      .option("--source", arguments.sources, "KIND,...",
+              "What is stored: white (noise), ar1 (neighbours correlate by .95)")
+      .delimiter(',')
+      .one_each()
+      .one_of({"white", "ar1"})
+      .shown();
+  command.option("--run", arguments.run, "RUN",
+                 "Also store a run's hidden rows, of its valid split");
+  command.option("--layer", arguments.layer, "N", "The layer whose inputs --run stores").shown();
+  command.option("--width", arguments.width, "D", "Width of generated rows")
+      .in(1, kMaxExtent)
+      .shown();
+  command.option("--seed", arguments.seed, "N", "Seed of the generated rows").shown();
 }
 
 }  // namespace
 
-void add_analyze_regression(CLI::App& analyze, Action& action) {
-  CLI::App* const command = analyze.add_subcommand(
+void add_analyze_regression(const Command& analyze) {
+  const Command command = analyze.subcommand(
       "regression", "How well a memory keeps given rows: error of a fit, and how it ages");
   const auto arguments = std::make_shared<RegressionArguments>();
-  add_memory_files(*command, arguments->memory,
+  add_memory_files(command, arguments->memory,
                    "Memory file with one tier; may be given several times");
-  command->get_option("--memory")->required();
-  command->add_option("--option", arguments->option, "The tier's option that --values changes")
-      ->type_name("KEY")
-      ->capture_default_str();
+  command["--memory"].required();
+  command.option("--option", arguments->option, "KEY", "The tier's option that --values changes")
+      .shown();
+  command.option("--values", arguments->values, "V,...",
+                 "Its values as TOML, with commas; without them the file's own");
+  add_row_options(command, *arguments);
   command
-      ->add_option("--values", arguments->values,
-                   "Its values as TOML, with commas; without them the file's own")
-      ->type_name("V,...");
-  add_row_options(*command, *arguments);
-  command
-      ->add_option("--updates", arguments->updates,
-                   "Also how segments age over so many updates; 0 = no")
-      ->type_name("K")
-      ->check(between(0, 10'000))
-      ->capture_default_str();
-  command->add_option("--out", arguments->out, "Folder for the CSV and SVG files")
-      ->required()
-      ->type_name("DIR");
-  arguments->machine.add(*command);
-  arguments->json.add(*command);
-  command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
-  set_examples(*command, {"mneme analyze regression --memory my_memory.toml --out analysis "
-                          "--values 64,128,256",
-                          "mneme analyze regression --memory my_memory.toml --out analysis --run "
-                          "runs/first --layer 2"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+      .option("--updates", arguments->updates, "K",
+              "Also how segments age over so many updates; 0 = no")
+      .in(0, 10'000)
+      .shown();
+  command.option("--out", arguments->out, "DIR", "Folder for the CSV and SVG files").required();
+  arguments->machine.add(command);
+  arguments->json.add(command);
+  command.flag("--quiet", arguments->is_quiet, "Show no progress");
+  command.examples(
+      {"mneme analyze regression --memory my_memory.toml --out analysis "
+       "--values 64,128,256",
+       "mneme analyze regression --memory my_memory.toml --out analysis --run "
+       "runs/first --layer 2"});
+  command.runs(arguments, &run);
 }
 
 }  // namespace mneme::cli

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -37,25 +36,19 @@ std::string memory_name(const std::vector<std::string>& runs, std::size_t run,
 
 }  // namespace
 
-void RunsArguments::add(CLI::App& command, const std::string& memory_help) {
-  command.add_option("RUN", runs, "The runs' folders")->required()->type_name("");
-  command.add_option("--out", out, "Folder for the CSV and SVG files")
-      ->required()
-      ->type_name("DIR");
+void RunsArguments::add(const Command& command, const std::string& memory_help) {
+  command.option("RUN", runs, "", "The runs' folders").required();
+  command.option("--out", out, "DIR", "Folder for the CSV and SVG files").required();
   add_memory_files(command, open.memory, memory_help);
   command
-      .add_option("--checkpoint", open.checkpoint,
-                  "The runs' checkpoints: last, best or a number of steps")
-      ->type_name("WHICH")
-      ->capture_default_str();
-  command.add_option("--split", open.split, "valid or test")
-      ->type_name("SPLIT")
-      ->check(CLI::IsMember({"valid", "test"}))
-      ->capture_default_str();
+      .option("--checkpoint", open.checkpoint, "WHICH",
+              "The runs' checkpoints: last, best or a number of steps")
+      .shown();
+  command.option("--split", open.split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
   open.set.add(command);
   open.machine.add(command);
   open.json.add(command);
-  command.add_flag("--quiet", open.is_quiet, "Show no progress");
+  command.flag("--quiet", open.is_quiet, "Show no progress");
 }
 
 void check_set(const EvalArguments& open,

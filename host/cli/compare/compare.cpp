@@ -1,7 +1,6 @@
 // mneme compare EXP --memory A --memory B
 #include "host/compare/compare.hpp"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host/cli/arguments.hpp"
@@ -141,38 +140,31 @@ int run(const CompareArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Action& action) {
-  CLI::App* const command = app.add_subcommand(
+void add_compare(const Command& app) {
+  const Command command = app.subcommand(
       "compare", "Train one model with several memories, from the same weights, and compare them");
   const auto arguments = std::make_shared<CompareArguments>();
-  command->add_option("EXP", arguments->experiment, "The experiment file")
-      ->required()
-      ->type_name("");
+  command.option("EXP", arguments->experiment, "", "The experiment file").required();
   add_memory_files(
-      *command, arguments->memory,
+      command, arguments->memory,
       "Memory file of one arm, given once for each; the others are compared with the first");
-  command->get_option("--memory")->required();
-  arguments->set.add(*command);
-  command->add_option("--seeds", arguments->seeds, "Train every arm from so many seeds")
-      ->type_name("N")
-      ->check(between(1, 1000))
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--run", arguments->run,
-          "Folder for the arms' run folders, <memory>-seed<N>, with a number after it when "
-          "that is there; default: none is kept")
-      ->type_name("DIR");
-  arguments->machine.add(*command);
-  arguments->json.add(*command);
-  command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
-  set_examples(*command, {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
-                          "--memory my_memory.toml",
-                          "mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
-                          "--memory my_memory.toml --seeds 3 --json comparison.json"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+  command["--memory"].required();
+  arguments->set.add(command);
+  command.option("--seeds", arguments->seeds, "N", "Train every arm from so many seeds")
+      .in(1, 1000)
+      .shown();
+  command.option("--run", arguments->run, "DIR",
+                 "Folder for the arms' run folders, <memory>-seed<N>, with a number after it when "
+                 "that is there; default: none is kept");
+  arguments->machine.add(command);
+  arguments->json.add(command);
+  command.flag("--quiet", arguments->is_quiet, "Show no progress");
+  command.examples(
+      {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
+       "--memory my_memory.toml",
+       "mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
+       "--memory my_memory.toml --seeds 3 --json comparison.json"});
+  command.runs(arguments, &run);
 }
 
 }  // namespace mneme::cli

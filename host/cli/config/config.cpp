@@ -2,7 +2,6 @@
 
 #include "host/cli/config/config.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -50,38 +49,30 @@ Json json_of(const config::Value& value) {
   return json;
 }
 
-void add_keys(CLI::App& config, Action& action) {
-  CLI::App* const command = config.add_subcommand(
-      "keys", "List the keys of an experiment file: types, defaults, meaning");
+void add_keys(const Command& config) {
+  const Command command =
+      config.subcommand("keys", "List the keys of an experiment file: types, defaults, meaning");
   const auto arguments = std::make_shared<ConfigKeysArguments>();
-  command->add_option("TABLE", arguments->tables, "Tables to list, as train or memory.tier")
-      ->type_name("");
-  command->add_flag("--markdown", arguments->is_markdown, "As the page docs/configuration.md");
-  arguments->json.add(*command);
-  set_examples(*command, {"mneme config keys", "mneme config keys train memory.tier",
-                          "mneme config keys --json keys.json"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return list_keys(*arguments, streams); };
-  });
+  command.option("TABLE", arguments->tables, "", "Tables to list, as train or memory.tier");
+  command.flag("--markdown", arguments->is_markdown, "As the page docs/configuration.md");
+  arguments->json.add(command);
+  command.examples({"mneme config keys", "mneme config keys train memory.tier",
+                    "mneme config keys --json keys.json"});
+  command.runs(arguments, &list_keys);
 }
 
-void add_file_command(CLI::App& config, Action& action, const std::string& name,
-                      const std::string& help,
+void add_file_command(const Command& config, const std::string& name, const std::string& help,
                       int (*run)(const ConfigFileArguments&, const Streams&),
                       const std::vector<std::string>& examples) {
-  CLI::App* const command = config.add_subcommand(name, help);
+  const Command command = config.subcommand(name, help);
   const auto arguments = std::make_shared<ConfigFileArguments>();
-  command->add_option("EXP", arguments->experiment, "The experiment file")
-      ->required()
-      ->type_name("");
-  add_memory_files(*command, arguments->memory,
+  command.option("EXP", arguments->experiment, "", "The experiment file").required();
+  add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
-  arguments->set.add(*command);
-  arguments->json.add(*command);
-  set_examples(*command, examples);
-  command->callback([arguments, run, &action] {
-    action = [arguments, run](const Streams& streams) { return run(*arguments, streams); };
-  });
+  arguments->set.add(command);
+  arguments->json.add(command);
+  command.examples(examples);
+  command.runs(arguments, run);
 }
 
 }  // namespace
@@ -114,19 +105,19 @@ int check_experiment(const ConfigFileArguments& arguments, const Streams& stream
   return 0;
 }
 
-void add_config(CLI::App& app, Action& action) {
-  CLI::App* const config =
-      app.add_subcommand("config", "List the keys of experiment files; show and check a file");
-  config->require_subcommand(1);
-  set_examples(*config, {"mneme config keys train", "mneme config show configs/quickstart.toml",
-                         "mneme config check configs/quickstart.toml"});
-  add_keys(*config, action);
-  add_file_command(*config, action, "show",
-                   "Print an experiment with every default filled in, as TOML", show_experiment,
+void add_config(const Command& app) {
+  const Command config =
+      app.subcommand("config", "List the keys of experiment files; show and check a file");
+  config.require_subcommand();
+  config.examples({"mneme config keys train", "mneme config show configs/quickstart.toml",
+                   "mneme config check configs/quickstart.toml"});
+  add_keys(config);
+  add_file_command(config, "show", "Print an experiment with every default filled in, as TOML",
+                   show_experiment,
                    {"mneme config show configs/quickstart.toml",
                     "mneme config show configs/quickstart.toml --memory my_memory.toml --set "
                     "train.steps=50"});
-  add_file_command(*config, action, "check",
+  add_file_command(config, "check",
                    "Check keys, plugins' options and files of an experiment without running it",
                    check_experiment,
                    {"mneme config check configs/quickstart.toml",

@@ -140,7 +140,7 @@ Table table_of(const Json& json) {
   return table;
 }
 
-// `counts`: what is said of them.
+// `counts`: lines about how the counts compare with the published ones.
 void print(const Json& json, const std::string& counts, const DataPrepareArguments& arguments,
            const Streams& streams) {
   const Json& vocabulary = json.at("vocabulary");

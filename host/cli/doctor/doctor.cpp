@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -105,23 +104,20 @@ int run(const DoctorArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Action& action) {
-  CLI::App* const command =
-      app.add_subcommand("doctor", "Report what works on this machine and in this installation");
+void add_doctor(const Command& app) {
+  const Command command =
+      app.subcommand("doctor", "Report what works on this machine and in this installation");
   const auto arguments = std::make_shared<DoctorArguments>();
-  add_plugin_folders(*command, arguments->plugins);
-  arguments->json.add(*command);
-  set_examples(*command, {"mneme doctor", "mneme doctor --plugins my_plugins --json -"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+  add_plugin_folders(command, arguments->plugins);
+  arguments->json.add(command);
+  command.examples({"mneme doctor", "mneme doctor --plugins my_plugins --json -"});
+  command.runs(arguments, &run);
 }
 
 // The part of `mneme doctor` about plugins.
 
 namespace {
 
-namespace fs = std::filesystem;
 using State = Finding::State;
 
 Finding check_plugin(const plugin::PluginEntry& entry) {
@@ -183,8 +179,6 @@ std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
 // The part of `mneme doctor` about programs on PATH.
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int kPatienceMs = 10'000;  // a compiler on a sleeping network disk takes its time
 

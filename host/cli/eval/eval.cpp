@@ -2,7 +2,6 @@
 
 #include "host/cli/eval/eval.hpp"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -184,64 +183,54 @@ int run(const EvalArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_eval(CLI::App& app, Action& action) {
-  CLI::App* const command =
-      app.add_subcommand("eval", "Evaluate a trained run, or score given token ids");
+void add_eval(const Command& app) {
+  const Command command =
+      app.subcommand("eval", "Evaluate a trained run, or score given token ids");
   const auto arguments = std::make_shared<EvalArguments>();
-  command->add_option("RUN", arguments->run, "The run's folder")->required()->type_name("");
+  command.option("RUN", arguments->run, "", "The run's folder").required();
   add_memory_files(
-      *command, arguments->memory,
+      command, arguments->memory,
       "Memory file to evaluate with in place of the run's own; may be given several times");
   command
-      ->add_option(
-          "--checkpoint", arguments->checkpoint,
-          "The run's checkpoint: last, best (by the loss of the valid split) or its number "
-          "of steps")
-      ->type_name("WHICH")
-      ->capture_default_str();
-  CLI::Option* const split = command->add_option("--split", arguments->split, "valid or test")
-                                 ->type_name("SPLIT")
-                                 ->check(CLI::IsMember({"valid", "test"}))
-                                 ->capture_default_str();
-  command->add_flag("--decode", arguments->is_decoding,
-                    "Decode a sorting task greedily: how often the answer is right, how fast");
+      .option("--checkpoint", arguments->checkpoint, "WHICH",
+              "The run's checkpoint: last, best (by the loss of the valid split) or its number "
+              "of steps")
+      .shown();
+  const Option split = command.option("--split", arguments->split, "SPLIT", "valid or test")
+                           .one_of({"valid", "test"})
+                           .shown();
+  command.flag("--decode", arguments->is_decoding,
+               "Decode a sorting task greedily: how often the answer is right, how fast");
+  command.option("--tokens", arguments->tokens, "FILE",
+                 "Score the ids of this safetensors file: input [lanes, n], optional target");
+  command.option("--dump", arguments->dump, "FILE", "Where to write their nll, in nats");
+  command.flag("--breakdown", arguments->wants_breakdown,
+               "Print the loss by position in the segment, by distance from the document's "
+               "start and by word frequency");
   command
-      ->add_option("--tokens", arguments->tokens,
-                   "Score the ids of this safetensors file: input [lanes, n], optional target")
-      ->type_name("FILE");
-  command->add_option("--dump", arguments->dump, "Where to write their nll, in nats")
-      ->type_name("FILE");
-  command->add_flag("--breakdown", arguments->wants_breakdown,
-                    "Print the loss by position in the segment, by distance from the document's "
-                    "start and by word frequency");
-  command
-      ->add_option("--extrapolate", arguments->extrapolate,
-                   "Evaluate each memory with 1 to N times the segment as its size")
-      ->type_name("N")
-      ->check(between(1, 10'000));
-  CLI::Option* const segment =
-      command->add_option("--segment", arguments->segment, "Segment of --extrapolate, in tokens")
-          ->type_name("T")
-          ->check(between(1, kMaxExtent))
-          ->capture_default_str();
-  CLI::Option* const option =
+      .option("--extrapolate", arguments->extrapolate, "N",
+              "Evaluate each memory with 1 to N times the segment as its size")
+      .in(1, 10'000);
+  const Option segment =
+      command.option("--segment", arguments->segment, "T", "Segment of --extrapolate, in tokens")
+          .in(1, kMaxExtent)
+          .shown();
+  const Option option =
       command
-          ->add_option(
-              "--option", arguments->option,
-              "What --extrapolate changes: an integer option of the first tier that has it")
-          ->type_name("KEY")
-          ->capture_default_str();
-  arguments->set.add(*command);
-  arguments->machine.add(*command);
-  arguments->json.add(*command);
-  command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
-  set_examples(*command, {"mneme eval runs/first --memory configs/memory/none.toml --memory "
-                          "my_memory.toml",
-                          "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
-  command->callback([arguments, split, segment, option, &action] {
-    arguments->has_split = split->count() > 0;
-    arguments->has_extrapolation_settings = segment->count() + option->count() > 0;
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
+          .option("--option", arguments->option, "KEY",
+                  "What --extrapolate changes: an integer option of the first tier that has it")
+          .shown();
+  arguments->set.add(command);
+  arguments->machine.add(command);
+  arguments->json.add(command);
+  command.flag("--quiet", arguments->is_quiet, "Show no progress");
+  command.examples(
+      {"mneme eval runs/first --memory configs/memory/none.toml --memory "
+       "my_memory.toml",
+       "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
+  command.runs(arguments, &run, [arguments, split, segment, option] {
+    arguments->has_split = split.is_given();
+    arguments->has_extrapolation_settings = segment.is_given() || option.is_given();
   });
 }
 

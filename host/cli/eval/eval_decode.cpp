@@ -18,7 +18,7 @@ namespace mneme::cli {
 namespace {
 
 // One memory with its own model, so that memories can alternate batch by batch.
-struct Contender {
+struct DecodedMemory {
   std::string name;
   config::MemoryConfig memory;
   std::unique_ptr<run::Runtime> runtime;
@@ -30,14 +30,13 @@ struct Contender {
 // Runs `work` for one memory. A failure is reported at once and does not stop the others; with a
 // single memory it is thrown.
 template <typename Work>
-void attempt(Contender& contender, bool is_only, const Streams& streams, Work&& work) {
+void attempt(DecodedMemory& memory, bool is_only, const Streams& streams, Work&& work) {
   try {
     std::forward<Work>(work)();
   } catch (const std::exception& error) {
-    contender.error =
-        run::failure_of(error, "decoding", "lower eval.lanes or the size of the memory");
-    if (is_only) throw *contender.error;
-    streams.err << "mneme: error: " << contender.name << ": " << contender.error->what() << '\n'
+    memory.error = run::failure_of(error, "decoding", "lower eval.lanes or the size of the memory");
+    if (is_only) throw *memory.error;
+    streams.err << "mneme: error: " << memory.name << ": " << memory.error->what() << '\n'
                 << std::flush;
   }
 }
@@ -50,8 +49,8 @@ void check_task(const OpenEvaluation& run) {
                .got = str("data.task = \"", config::to_word(run.experiment.data.task), "\"")});
 }
 
-void open_contender(Contender& out, const OpenEvaluation& run, const std::string& split,
-                    Display& display) {
+void open_one(DecodedMemory& out, const OpenEvaluation& run, const std::string& split,
+              Display& display) {
   const config::Experiment experiment = config::with_memory(run.experiment, out.memory);
   run::RuntimeOptions options = run.options;
   options.weights_follow = true;
@@ -71,43 +70,44 @@ void open_contender(Contender& out, const OpenEvaluation& run, const std::string
 }
 
 // `differences`: of the data from the run's.
-std::vector<Contender> open_contenders(const EvalArguments& arguments, Display& display,
-                                       const Streams& streams,
-                                       std::vector<run::RunDifference>& differences) {
+std::vector<DecodedMemory> open_all(const EvalArguments& arguments, Display& display,
+                                    const Streams& streams,
+                                    std::vector<run::RunDifference>& differences) {
   const OpenEvaluation run = open_evaluation(arguments);
   check_task(run);
   differences = run.differences;
-  std::vector<Contender> out;
-  for (const run::SweepMemory& memory : run.memories) {
-    Contender& one = out.emplace_back();
-    one.name = memory.name;
-    one.memory = memory.memory;
+  std::vector<DecodedMemory> out;
+  for (const run::SweepMemory& each : run.memories) {
+    DecodedMemory& one = out.emplace_back();
+    one.name = each.name;
+    one.memory = each.memory;
     attempt(one, run.memories.size() == 1, streams,
-            [&] { open_contender(one, run, arguments.split, display); });
+            [&] { open_one(one, run, arguments.split, display); });
   }
   return out;
 }
 
 // The first memory that has not failed; the first one's error is thrown when all have.
-const Contender& first_of(const std::vector<Contender>& contenders) {
-  for (const Contender& contender : contenders) {
-    if (!contender.error) return contender;
+const DecodedMemory& first_of(const std::vector<DecodedMemory>& memories) {
+  for (const DecodedMemory& memory : memories) {
+    if (!memory.error) return memory;
   }
-  throw *contenders.front().error;
+  throw *memories.front().error;
 }
 
-void decode_in_turns(std::vector<Contender>& contenders, Display& display, const Streams& streams) {
-  const std::int64_t batches = first_of(contenders).decoder->batches();
-  display.begin("decode", batches * static_cast<std::int64_t>(contenders.size()));
+void decode_in_turns(std::vector<DecodedMemory>& memories, Display& display,
+                     const Streams& streams) {
+  const std::int64_t batches = first_of(memories).decoder->batches();
+  display.begin("decode", batches * static_cast<std::int64_t>(memories.size()));
   std::int64_t done = 0;
   std::int64_t tokens = 0;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
-    for (Contender& contender : contenders) {
-      if (contender.error) continue;
-      attempt(contender, contenders.size() == 1, streams, [&] {
-        const std::int64_t before = contender.decoder->result().tokens;
-        contender.decoder->run_batch();
-        tokens += contender.decoder->result().tokens - before;
+    for (DecodedMemory& memory : memories) {
+      if (memory.error) continue;
+      attempt(memory, memories.size() == 1, streams, [&] {
+        const std::int64_t before = memory.decoder->result().tokens;
+        memory.decoder->run_batch();
+        tokens += memory.decoder->result().tokens - before;
         display.update(++done, tokens);
       });
     }
@@ -124,14 +124,14 @@ std::int64_t differences(const eval::Decoded& first, const eval::Decoded& other)
   return count;
 }
 
-Json json_of(const Contender& contender, const eval::Decoded& first) {
-  run::SweepResult head{.name = contender.name, .memory = contender.memory};
-  if (contender.runtime != nullptr) head.plugins = contender.runtime->stack().identities();
-  head.error = contender.error;
-  head.differences = contender.differences;
+Json json_of(const DecodedMemory& memory, const eval::Decoded& first) {
+  run::SweepResult head{.name = memory.name, .memory = memory.memory};
+  if (memory.runtime != nullptr) head.plugins = memory.runtime->stack().identities();
+  head.error = memory.error;
+  head.differences = memory.differences;
   Json json = to_json(head);
-  if (contender.error) return json;
-  const eval::Decoded& result = contender.decoder->result();
+  if (memory.error) return json;
+  const eval::Decoded& result = memory.decoder->result();
   json["result"] = eval::to_json(result);
   json["times_as_fast"] = first.seconds / result.seconds;
   json["predictions_that_differ"] = differences(first, result);
@@ -139,11 +139,11 @@ Json json_of(const Contender& contender, const eval::Decoded& first) {
   return json;
 }
 
-std::vector<std::string> row_of(const Contender& contender, const eval::Decoded& first) {
-  if (contender.error) return {contender.name, "failed"};
-  const eval::Decoded& result = contender.decoder->result();
+std::vector<std::string> row_of(const DecodedMemory& memory, const eval::Decoded& first) {
+  if (memory.error) return {memory.name, "failed"};
+  const eval::Decoded& result = memory.decoder->result();
   const std::int64_t differ = differences(first, result);
-  return {contender.name,
+  return {memory.name,
           str(result.sequences),
           format_number(result.sequence_accuracy(), 4),
           format_number(result.token_accuracy(), 4),
@@ -158,19 +158,19 @@ std::vector<std::string> row_of(const Contender& contender, const eval::Decoded&
 int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
   std::vector<run::RunDifference> differences;
-  std::vector<Contender> contenders =
-      read_input([&] { return open_contenders(arguments, display, streams, differences); });
-  decode_in_turns(contenders, display, streams);
-  const Contender& first_done = first_of(contenders);
+  std::vector<DecodedMemory> memories =
+      read_input([&] { return open_all(arguments, display, streams, differences); });
+  decode_in_turns(memories, display, streams);
+  const DecodedMemory& first_done = first_of(memories);
   const eval::Decoded& first = first_done.decoder->result();
   Table table({"memory", "sequences", "accuracy", "token accuracy", "tokens fed", "seconds",
                "times as fast", "predictions"});
   Json results = Json::array();
   int exit_code = 0;
-  for (const Contender& contender : contenders) {
-    if (contender.error && exit_code == 0) exit_code = contender.error->exit_code();
-    table.add_row(row_of(contender, first));
-    results.push_back(json_of(contender, first));
+  for (const DecodedMemory& memory : memories) {
+    if (memory.error && exit_code == 0) exit_code = memory.error->exit_code();
+    table.add_row(row_of(memory, first));
+    results.push_back(json_of(memory, first));
   }
   if (!arguments.json.is_stdout()) streams.out << table.text(streams.out_width);
   arguments.json.write({{"format", "mneme-decode"},

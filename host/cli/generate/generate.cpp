@@ -2,7 +2,6 @@
 
 #include "host/cli/generate/generate.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -105,7 +104,7 @@ class Generation {
   }
 
  private:
-  // The run, checkpoint and memory that the conversation was held with, without its prompt.
+  // The run, checkpoint and memory of the conversation, without its prompt.
   [[nodiscard]] std::string continuing_command() const {
     GenerateArguments next = arguments_;
     next.prompt.reset();
@@ -247,111 +246,89 @@ int run(const GenerateArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_generate(CLI::App& app, Action& action) {
-  CLI::App* const command =
-      app.add_subcommand("generate", "Continue a text with a trained run and its memory");
+void add_generate(const Command& app) {
+  const Command command =
+      app.subcommand("generate", "Continue a text with a trained run and its memory");
   const auto arguments = std::make_shared<GenerateArguments>();
-  arguments->add(*command);
-  set_examples(*command,
-               {"mneme generate runs/first --prompt \"Once upon a time\" --tokens 200 --top-p 0.95",
-                "mneme generate runs/first --prompt-file story.txt --samples 4 --seed 7",
-                "mneme generate runs/first --prompt \"Hello.\" --save-state talk.safetensors",
-                "mneme generate runs/first --state talk.safetensors --prompt \" And then?\"",
-                "mneme generate runs/wt103 --prompt-file context.txt --protocol released"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+  arguments->add(command);
+  command.examples(
+      {"mneme generate runs/first --prompt \"Once upon a time\" --tokens 200 --top-p 0.95",
+       "mneme generate runs/first --prompt-file story.txt --samples 4 --seed 7",
+       "mneme generate runs/first --prompt \"Hello.\" --save-state talk.safetensors",
+       "mneme generate runs/first --state talk.safetensors --prompt \" And then?\"",
+       "mneme generate runs/wt103 --prompt-file context.txt --protocol released"});
+  command.runs(arguments, &run);
 }
 
 // The command line of `mneme generate`.
 
 namespace {
 
-void add_text_options(CLI::App& command, GenerateArguments& arguments) {
-  CLI::Option* const text =
-      command.add_option("--prompt", arguments.prompt, "The text to continue")->type_name("TEXT");
-  CLI::Option* const file =
-      command.add_option("--prompt-file", arguments.prompt_file, "The same from a file, as it is")
-          ->type_name("FILE");
-  CLI::Option* const ids =
-      command.add_option("--prompt-ids", arguments.prompt_ids, "The same as ids: 1,2,3")
-          ->type_name("LIST")
-          ->expected(1);
-  text->excludes(file)->excludes(ids);
-  file->excludes(ids);
-  command
-      .add_option("--state", arguments.state,
-                  "Go on with a saved conversation; a prompt is then its next turn")
-      ->type_name("FILE");
-  command
-      .add_option("--save-state", arguments.save_state, "Where to save the conversation at the end")
-      ->type_name("FILE");
-  command.add_option("--tokens", arguments.tokens, "Tokens to generate, a sample (default 256)")
-      ->type_name("N")
-      ->check(between(0, kMaxCount));
-  command.add_option("--stop", arguments.stop, "Ends a sample where this text appears")
-      ->type_name("TEXT");
-  command.add_flag("--detokenize", arguments.detokenises,
-                   "Join words, punctuation and WikiText's @-@ as they were written");
+void add_text_options(const Command& command, GenerateArguments& arguments) {
+  const Option text = command.option("--prompt", arguments.prompt, "TEXT", "The text to continue");
+  const Option file = command.option("--prompt-file", arguments.prompt_file, "FILE",
+                                     "The same from a file, as it is");
+  const Option ids =
+      command.option("--prompt-ids", arguments.prompt_ids, "LIST", "The same as ids: 1,2,3")
+          .expected(1);
+  text.excludes(file).excludes(ids);
+  file.excludes(ids);
+  command.option("--state", arguments.state, "FILE",
+                 "Go on with a saved conversation; a prompt is then its next turn");
+  command.option("--save-state", arguments.save_state, "FILE",
+                 "Where to save the conversation at the end");
+  command.option("--tokens", arguments.tokens, "N", "Tokens to generate, a sample (default 256)")
+      .in(0, kMaxCount);
+  command.option("--stop", arguments.stop, "TEXT", "Ends a sample where this text appears");
+  command.flag("--detokenize", arguments.detokenises,
+               "Join words, punctuation and WikiText's @-@ as they were written");
 }
 
-void add_sampling_options(CLI::App& command, GenerateArguments& arguments) {
-  command.add_flag("--greedy", arguments.is_greedy, "Take the likeliest token every time");
+void add_sampling_options(const Command& command, GenerateArguments& arguments) {
+  command.flag("--greedy", arguments.is_greedy, "Take the likeliest token every time");
+  command.option("--temperature", arguments.temperature, "X",
+                 "Divide log-probabilities by it (default 1)");
+  command.option("--top-k", arguments.top_k, "K", "Draw among the K likeliest tokens only");
+  command.option("--top-p", arguments.top_p, "P",
+                 "Draw among the likeliest tokens that together exceed P");
+  command.option("--min-p", arguments.min_p, "P",
+                 "Leave out tokens below P times the likeliest one's probability");
   command
-      .add_option("--temperature", arguments.temperature,
-                  "Divide log-probabilities by it (default 1)")
-      ->type_name("X");
-  command.add_option("--top-k", arguments.top_k, "Draw among the K likeliest tokens only")
-      ->type_name("K");
-  command
-      .add_option("--top-p", arguments.top_p,
-                  "Draw among the likeliest tokens that together exceed P")
-      ->type_name("P");
-  command
-      .add_option("--min-p", arguments.min_p,
-                  "Leave out tokens below P times the likeliest one's probability")
-      ->type_name("P");
-  command
-      .add_option("--seed", arguments.seed,
-                  "Of the draws: the same seed gives the same text (default 1)")
-      ->type_name("N")
-      ->check(at_least(0));
-  command.add_option("--samples", arguments.samples, "Texts to generate at once")
-      ->type_name("N")
-      ->check(between(1, 4096))
-      ->capture_default_str();
+      .option("--seed", arguments.seed, "N",
+              "Of the draws: the same seed gives the same text (default 1)")
+      .in(0, std::numeric_limits<std::int64_t>::max());
+  command.option("--samples", arguments.samples, "N", "Texts to generate at once")
+      .in(1, 4096)
+      .shown();
 }
 
-void add_model_options(CLI::App& command, GenerateArguments& arguments) {
+void add_model_options(const Command& command, GenerateArguments& arguments) {
   command
-      .add_option("--segment", arguments.segment,
-                  "Tokens of a segment; 1 = every token a segment of its own (default "
-                  "generate.segment)")
-      ->type_name("T")
-      ->check(between(1, kMaxExtent));
+      .option("--segment", arguments.segment, "T",
+              "Tokens of a segment; 1 = every token a segment of its own (default "
+              "generate.segment)")
+      .in(1, kMaxExtent);
   command
-      .add_option("--protocol", arguments.protocol,
-                  "released: as LaMemo's released code: prompt in chunks of 256 without <eos>, 256 "
-                  "tokens as "
-                  "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"released"}));
+      .option("--protocol", arguments.protocol, "NAME",
+              "released: as LaMemo's released code: prompt in chunks of 256 without <eos>, 256 "
+              "tokens as "
+              "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised")
+      .one_of({"released"});
   add_memory_files(command, arguments.memory, "Memory file in place of the run's own");
   command
-      .add_option("--checkpoint", arguments.checkpoint,
-                  "The run's checkpoint: last, best or its number of steps")
-      ->type_name("WHICH")
-      ->capture_default_str();
+      .option("--checkpoint", arguments.checkpoint, "WHICH",
+              "The run's checkpoint: last, best or its number of steps")
+      .shown();
   arguments.set.add(command);
   arguments.machine.add(command);
   arguments.json.add(command);
-  command.add_flag("--quiet", arguments.is_quiet, "Show the text, warnings and errors only");
+  command.flag("--quiet", arguments.is_quiet, "Show the text, warnings and errors only");
 }
 
 }  // namespace
 
-void GenerateArguments::add(CLI::App& command) {
-  command.add_option("RUN", run, "The run's folder")->required()->type_name("");
+void GenerateArguments::add(const Command& command) {
+  command.option("RUN", run, "", "The run's folder").required();
   add_text_options(command, *this);
   add_sampling_options(command, *this);
   add_model_options(command, *this);

@@ -42,7 +42,7 @@ struct GenerateArguments {
   JsonArgument json;
   bool is_quiet = false;
 
-  void add(CLI::App& command);
+  void add(const Command& command);
   [[nodiscard]] bool has_prompt() const {
     return prompt.has_value() || !prompt_file.empty() || prompt_ids.has_value();
   }

@@ -2,7 +2,6 @@
 
 #include "host/cli/inspect/inspect.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -149,19 +148,15 @@ int inspect(const InspectArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Action& action) {
-  CLI::App* const command =
-      app.add_subcommand("inspect", "Check a safetensors file or a run and list what it holds");
+void add_inspect(const Command& app) {
+  const Command command =
+      app.subcommand("inspect", "Check a safetensors file or a run and list what it holds");
   const auto arguments = std::make_shared<InspectArguments>();
-  command->add_option("FILE", arguments->file, "The safetensors file, or a run's folder")
-      ->required()
-      ->type_name("");
-  arguments->json.add(*command);
-  set_examples(*command,
-               {"mneme inspect runs/first", "mneme inspect ids.safetensors --json listing.json"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return inspect(*arguments, streams); };
-  });
+  command.option("FILE", arguments->file, "", "The safetensors file, or a run's folder").required();
+  arguments->json.add(command);
+  command.examples(
+      {"mneme inspect runs/first", "mneme inspect ids.safetensors --json listing.json"});
+  command.runs(arguments, &inspect);
 }
 
 // mneme inspect RUN

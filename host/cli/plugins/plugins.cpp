@@ -2,7 +2,6 @@
 
 #include "host/cli/plugins/plugins.hpp"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -18,61 +17,51 @@ namespace mneme::cli {
 namespace {
 
 // Where the plugin is looked for: in folders, or among the tiers of an experiment.
-void add_experiment(CLI::App& describe, PluginsDescribeArguments& arguments) {
+void add_experiment(const Command& describe, PluginsDescribeArguments& arguments) {
   add_plugin_folders(describe, arguments.folders);
-  CLI::Option* const in =
+  const Option in =
       describe
-          .add_option("--in", arguments.experiment,
-                      "Make the plugin's tiers as this experiment does, without data and training")
-          ->type_name("EXP")
-          ->excludes(describe.get_option("--plugins"));
+          .option("--in", arguments.experiment, "EXP",
+                  "Make the plugin's tiers as this experiment does, without data and training")
+          .excludes(describe["--plugins"]);
   describe
-      .add_option("--memory", arguments.memory,
-                  "With --in: memory file to use in place of the experiment's [memory]")
-      ->type_name("FILE")
-      ->needs(in);
+      .option("--memory", arguments.memory, "FILE",
+              "With --in: memory file to use in place of the experiment's [memory]")
+      .needs(in);
   arguments.set.add(describe);
-  describe.get_option("--set")->needs(in);
-  describe.get_option("--unset")->needs(in);
+  describe["--set"].needs(in);
+  describe["--unset"].needs(in);
 }
 
 }  // namespace
 
-void add_plugins(CLI::App& app, Action& action) {
-  CLI::App* const plugins = app.add_subcommand("plugins", "List and describe memory plugins");
-  plugins->require_subcommand(1);
-  set_examples(*plugins, {"mneme plugins list", "mneme plugins describe my_memory"});
+void add_plugins(const Command& app) {
+  const Command plugins = app.subcommand("plugins", "List and describe memory plugins");
+  plugins.require_subcommand();
+  plugins.examples({"mneme plugins list", "mneme plugins describe my_memory"});
 
-  CLI::App* const list = plugins->add_subcommand(
+  const Command list = plugins.subcommand(
       "list", "List the plugins of a folder by their notes; runs no code of theirs");
   const auto list_arguments = std::make_shared<PluginsListArguments>();
-  add_plugin_folders(*list, list_arguments->folders);
-  list_arguments->json.add(*list);
-  set_examples(*list, {"mneme plugins list",
-                       "mneme plugins list --plugins build/my_memory --json plugins.json"});
-  list->callback([list_arguments, &action] {
-    action = [list_arguments](const Streams& streams) {
-      return list_plugins(*list_arguments, streams);
-    };
-  });
+  add_plugin_folders(list, list_arguments->folders);
+  list_arguments->json.add(list);
+  list.examples(
+      {"mneme plugins list", "mneme plugins list --plugins build/my_memory --json plugins.json"});
+  list.runs(list_arguments, &list_plugins);
 
-  CLI::App* const describe = plugins->add_subcommand(
+  const Command describe = plugins.subcommand(
       "describe",
       "Load one plugin and print its summary, hooks and options; with --in also what it declares "
       "and logs as a tier of an experiment");
   const auto arguments = std::make_shared<PluginsDescribeArguments>();
-  describe->add_option("NAME", arguments->name, "File name, id, or path of the plugin")
-      ->required()
-      ->type_name("");
-  add_experiment(*describe, *arguments);
-  arguments->json.add(*describe);
-  set_examples(*describe,
-               {"mneme plugins describe my_memory",
-                "mneme plugins describe ./build/my_memory.so --json my_memory.json",
-                "mneme plugins describe my_memory --in configs/quickstart.toml --memory my.toml"});
-  describe->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return describe_plugin(*arguments, streams); };
-  });
+  describe.option("NAME", arguments->name, "", "File name, id, or path of the plugin").required();
+  add_experiment(describe, *arguments);
+  arguments->json.add(describe);
+  describe.examples(
+      {"mneme plugins describe my_memory",
+       "mneme plugins describe ./build/my_memory.so --json my_memory.json",
+       "mneme plugins describe my_memory --in configs/quickstart.toml --memory my.toml"});
+  describe.runs(arguments, &describe_plugin);
 }
 
 // mneme abi ops
@@ -93,21 +82,18 @@ int print(const std::string& json_file, const Streams& streams) {
 
 }  // namespace
 
-void add_abi(CLI::App& app, Action& action) {
-  CLI::App* const abi = app.add_subcommand("abi", "Show what the host offers to plugins");
-  abi->require_subcommand(1);
-  set_examples(*abi, {"mneme abi ops", "mneme abi ops --json ops.json"});
+void add_abi(const Command& app) {
+  const Command abi = app.subcommand("abi", "Show what the host offers to plugins");
+  abi.require_subcommand();
+  abi.examples({"mneme abi ops", "mneme abi ops --json ops.json"});
 
-  CLI::App* const ops = abi->add_subcommand("ops", "Print the schema of every op");
+  const Command ops = abi.subcommand("ops", "Print the schema of every op");
   const auto file = std::make_shared<std::string>();
-  ops->add_option("--json", *file, "Print JSON, or write it to FILE")
-      ->type_name("[FILE]")
-      ->expected(0, 1)
-      ->default_str("-");
-  set_examples(*ops, {"mneme abi ops", "mneme abi ops --json ops.json"});
-  ops->callback([file, &action] {
-    action = [file](const Streams& streams) { return print(*file, streams); };
-  });
+  ops.option("--json", *file, "[FILE]", "Print JSON, or write it to FILE")
+      .expected(0, 1)
+      .default_str("-");
+  ops.examples({"mneme abi ops", "mneme abi ops --json ops.json"});
+  ops.runs(file, &print);
 }
 
 namespace {

@@ -36,14 +36,14 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams);
 // (kUsage) for an experiment that cannot be read or has no such tier.
 int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& streams);
 
-// A note for people (indented lines) and for programs.
+// A note as text (indented lines) and as JSON.
 [[nodiscard]] std::string note_text(const mneme_note& note);
 [[nodiscard]] Json note_json(const mneme_note& note);
 
 // mneme plugins describe NAME --in EXP: a tier as the experiment makes it.
 
-// What the tier declares, and what its plugin logged meanwhile, as lines for people and for
-// programs. Shapes hold "B" for lanes and "any" for an extent that changes.
+// What the tier declares, and what its plugin logged meanwhile, as lines of text and as
+// JSON. Shapes hold "B" for lanes and "any" for an extent that changes.
 [[nodiscard]] std::string tier_text(const memory::TierOutline& tier);
 [[nodiscard]] Json tier_json(const memory::TierOutline& tier);
 

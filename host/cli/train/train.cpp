@@ -2,7 +2,6 @@
 
 #include "host/cli/train/train.hpp"
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -284,49 +283,40 @@ int run(const TrainArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_train(CLI::App& app, Action& action) {
-  CLI::App* const command = app.add_subcommand("train", "Train the model of an experiment file");
+void add_train(const Command& app) {
+  const Command command = app.subcommand("train", "Train the model of an experiment file");
   const auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("EXP", arguments->experiment, "The experiment file")->type_name("");
-  add_memory_files(*command, arguments->memory,
+  command.option("EXP", arguments->experiment, "", "The experiment file");
+  add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
-  arguments->set.add(*command);
+  arguments->set.add(command);
+  command.option("--run", arguments->run, "DIR",
+                 "Folder to make for the run; default runs/<names of the files>");
+  command.option("--init", arguments->init, "SOURCE",
+                 "Begin with the weights of this run, checkpoint or official safetensors file");
+  command.option("--resume", arguments->resume, "RUN", "Continue the run of this folder");
   command
-      ->add_option("--run", arguments->run,
-                   "Folder to make for the run; default runs/<names of the files>")
-      ->type_name("DIR");
+      .option("--checkpoint", arguments->checkpoint, "WHICH",
+              "With --resume: the checkpoint to continue from: last, best or its number of "
+              "steps; what the run has of later steps is deleted")
+      .shown();
+  command.flag("--allow-changed-plugin", arguments->may_change_plugins,
+               "With --resume: continue though a plugin's file is another one than before");
   command
-      ->add_option("--init", arguments->init,
-                   "Begin with the weights of this run, checkpoint or official safetensors file")
-      ->type_name("SOURCE");
-  command->add_option("--resume", arguments->resume, "Continue the run of this folder")
-      ->type_name("RUN");
-  command
-      ->add_option("--checkpoint", arguments->checkpoint,
-                   "With --resume: the checkpoint to continue from: last, best or its number of "
-                   "steps; what the run has of later steps is deleted")
-      ->type_name("WHICH")
-      ->capture_default_str();
-  command->add_flag("--allow-changed-plugin", arguments->may_change_plugins,
-                    "With --resume: continue though a plugin's file is another one than before");
-  command
-      ->add_option("--steps", arguments->steps,
-                   "With --resume: extend the run to so many steps; the schedule becomes that of a "
-                   "run of this length")
-      ->type_name("N")
-      ->check(between(1, kMaxCount));
-  command->add_flag("--dry-run", arguments->is_dry_run,
-                    "Show parameters, memory, schedule and data of the training, and stop");
-  arguments->machine.add(*command);
-  arguments->json.add(*command);
-  command->add_flag("--quiet", arguments->is_quiet, "Show no progress");
-  set_examples(*command,
-               {"mneme train configs/quickstart.toml --memory my_memory.toml --run runs/first",
-                "mneme train configs/quickstart.toml --dry-run", "mneme train --resume runs/first",
-                "mneme train --resume runs/first --steps 4000"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+      .option("--steps", arguments->steps, "N",
+              "With --resume: extend the run to so many steps; the schedule becomes that of a "
+              "run of this length")
+      .in(1, kMaxCount);
+  command.flag("--dry-run", arguments->is_dry_run,
+               "Show parameters, memory, schedule and data of the training, and stop");
+  arguments->machine.add(command);
+  arguments->json.add(command);
+  command.flag("--quiet", arguments->is_quiet, "Show no progress");
+  command.examples({"mneme train configs/quickstart.toml --memory my_memory.toml --run runs/first",
+                    "mneme train configs/quickstart.toml --dry-run",
+                    "mneme train --resume runs/first",
+                    "mneme train --resume runs/first --steps 4000"});
+  command.runs(arguments, &run);
 }
 
 namespace {

@@ -7,7 +7,7 @@
 
 namespace mneme::cli {
 
-// The plan as lines for people; `name` is the experiment's file.
+// The plan as lines of text; `name` is the experiment's file.
 [[nodiscard]] std::string plan_text(const train::TrainingPlan& plan, const std::string& name);
 
 }  // namespace mneme::cli

@@ -1,6 +1,5 @@
 // mneme import WEIGHTS EXP
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "host/base/file/checksum.hpp"
@@ -68,52 +67,36 @@ int run(const ImportArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_import(CLI::App& app, Action& action) {
-  CLI::App* const command = app.add_subcommand("import", "Make a run of official weights");
+void add_import(const Command& app) {
+  const Command command = app.subcommand("import", "Make a run of official weights");
   const auto arguments = std::make_shared<ImportArguments>();
   command
-      ->add_option("WEIGHTS", arguments->weights,
-                   "The safetensors file, with the names of the official state dict "
-                   "(scripts/pytorch_to_safetensors.py makes one of a PyTorch checkpoint)")
-      ->required()
-      ->type_name("");
-  command->add_option("EXP", arguments->experiment, "The experiment file with the model's settings")
-      ->required()
-      ->type_name("");
-  command->add_option("--run", arguments->run, "Folder to make for the run")
-      ->required()
-      ->type_name("DIR");
-  command
-      ->add_option(
-          "--vocabulary", arguments->vocabulary,
-          "The vocabulary.json that the weights were trained with; default: as [data] says")
-      ->type_name("FILE");
-  command
-      ->add_option("--prefix", arguments->prefix,
-                   "Read only the tensors whose names begin so, without it (\"module.\")")
-      ->type_name("TEXT");
-  command
-      ->add_option("--names", arguments->names,
-                   "The name map of the weights' program; default: beside the library of the "
-                   "memory, else the official Transformer-XL's names")
-      ->type_name("FILE");
-  add_memory_files(*command, arguments->memory,
+      .option("WEIGHTS", arguments->weights, "",
+              "The safetensors file, with the names of the official state dict "
+              "(scripts/pytorch_to_safetensors.py makes one of a PyTorch checkpoint)")
+      .required();
+  command.option("EXP", arguments->experiment, "", "The experiment file with the model's settings")
+      .required();
+  command.option("--run", arguments->run, "DIR", "Folder to make for the run").required();
+  command.option("--vocabulary", arguments->vocabulary, "FILE",
+                 "The vocabulary.json that the weights were trained with; default: as [data] says");
+  command.option("--prefix", arguments->prefix, "TEXT",
+                 "Read only the tensors whose names begin so, without it (\"module.\")");
+  command.option("--names", arguments->names, "FILE",
+                 "The name map of the weights' program; default: beside the library of the "
+                 "memory, else the official Transformer-XL's names");
+  add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
-  arguments->set.add(*command);
-  arguments->json.add(*command);
-  set_examples(*command,
-               {"mneme import wt103.safetensors configs/wt103_base.toml --run runs/official",
-                "mneme import model.safetensors my.toml --run runs/mine --prefix module."});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+  arguments->set.add(command);
+  arguments->json.add(command);
+  command.examples({"mneme import wt103.safetensors configs/wt103_base.toml --run runs/official",
+                    "mneme import model.safetensors my.toml --run runs/mine --prefix module."});
+  command.runs(arguments, &run);
 }
 
 // mneme export RUN OUT
 
 namespace {
-
-namespace fs = std::filesystem;
 
 struct ExportArguments {
   fs::path run;
@@ -186,36 +169,25 @@ int run(const ExportArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
-void add_export(CLI::App& app, Action& action) {
-  CLI::App* const command =
-      app.add_subcommand("export", "Write a run's weights in another program's format");
+void add_export(const Command& app) {
+  const Command command =
+      app.subcommand("export", "Write a run's weights in another program's format");
   const auto arguments = std::make_shared<ExportArguments>();
-  command->add_option("RUN", arguments->run, "The run's folder, or a checkpoint")
-      ->required()
-      ->type_name("");
-  command->add_option("OUT", arguments->out, "The safetensors file to write")
-      ->required()
-      ->type_name("");
+  command.option("RUN", arguments->run, "", "The run's folder, or a checkpoint").required();
+  command.option("OUT", arguments->out, "", "The safetensors file to write").required();
+  command.option("--format", arguments->format, "FORMAT",
+                 "transformer_xl (the state dict of the official PyTorch code), or the format of "
+                 "the memory's name map; default: the name map's when there is one");
+  command.option("--names", arguments->names, "FILE",
+                 "The name map to write by; default: beside the library of the memory");
   command
-      ->add_option("--format", arguments->format,
-                   "transformer_xl (the state dict of the official PyTorch code), or the format of "
-                   "the memory's name map; default: the name map's when there is one")
-      ->type_name("FORMAT");
-  command
-      ->add_option("--names", arguments->names,
-                   "The name map to write by; default: beside the library of the memory")
-      ->type_name("FILE");
-  command
-      ->add_option("--checkpoint", arguments->checkpoint,
-                   "Which of the run's checkpoints: last, best or its number of steps")
-      ->type_name("WHICH")
-      ->capture_default_str();
-  arguments->json.add(*command);
-  set_examples(*command, {"mneme export runs/first --format transformer_xl first.safetensors",
-                          "mneme export runs/first best.safetensors --checkpoint best"});
-  command->callback([arguments, &action] {
-    action = [arguments](const Streams& streams) { return run(*arguments, streams); };
-  });
+      .option("--checkpoint", arguments->checkpoint, "WHICH",
+              "Which of the run's checkpoints: last, best or its number of steps")
+      .shown();
+  arguments->json.add(command);
+  command.examples({"mneme export runs/first --format transformer_xl first.safetensors",
+                    "mneme export runs/first best.safetensors --checkpoint best"});
+  command.runs(arguments, &run);
 }
 
 }  // namespace mneme::cli

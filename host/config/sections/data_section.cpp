@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/config/keys.hpp"
 #include "host/config/sections/sections.hpp"
 
 namespace mneme::config {
@@ -16,64 +16,58 @@ void refuse_key(Reader& reader, const std::string& key, const std::string& reaso
   }
 }
 
-void read_motif(Reader& reader, DataConfig& data) {
-  MotifConfig& motif = data.motif;
-  motif.alphabet = reader.integer({"alphabet", "different symbols"}, motif.alphabet, {2, 65536});
-  motif.period_min = reader.integer({"period_min", "shortest motif of a lane, in tokens"},
-                                    motif.period_min, kExtent);
-  motif.period_max = reader.integer({"period_max", "longest motif"}, motif.period_max, kExtent);
-  if (motif.period_min > motif.period_max) {
-    const char* key = reader.has("period_max") ? "period_max" : "period_min";
-    reader.problem(
+void list_motif(Fields& at, MotifConfig& motif) {
+  at.field({"alphabet", "different symbols"}, motif.alphabet, IntegerRange{2, 65536});
+  at.field({"period_min", "shortest motif of a lane, in tokens"}, motif.period_min, kExtent);
+  at.field({"period_max", "longest motif"}, motif.period_max, kExtent);
+  if (at.is_reading() && motif.period_min > motif.period_max) {
+    const char* key = at.reader().has("period_max") ? "period_max" : "period_min";
+    at.reader().problem(
         key, {.expected = "period_min <= period_max",
               .got = str("period_min = ", motif.period_min, ", period_max = ", motif.period_max)});
   }
 }
 
-// The defaults of the two tasks are those of their papers.
-void read_sequences(Reader& reader, DataConfig& data) {
-  const bool is_digits = data.task == Task::kDigitSorting;
-  SequenceConfig& sequences = data.sequences;
-  sequences.length =
-      reader.integer({"length", "tokens to sort"}, is_digits ? 20 : 4000, {2, 16'777'216});
-  sequences.alphabet =
-      reader.integer({"alphabet", "different symbols"}, is_digits ? 10 : 20, {2, 65536});
-  sequences.train_sequences = reader.integer({"train_sequences", "sequences of the train split"},
-                                             is_digits ? 50000 : 8000, kCount);
-  sequences.valid_sequences = reader.integer({"valid_sequences", "sequences of the valid split"},
-                                             is_digits ? 5000 : 800, kCount);
-  sequences.test_sequences = reader.integer({"test_sequences", "sequences of the test split"},
-                                            is_digits ? 5000 : 800, kCount);
+void list_sequences(Fields& at, SequenceConfig& sequences, bool is_digits) {
+  if (at.is_reading()) {  // the defaults of the two tasks are those of their papers
+    sequences = is_digits ? SequenceConfig{20, 10, 50000, 5000, 5000}
+                          : SequenceConfig{4000, 20, 8000, 800, 800};
+  }
+  at.field({"length", "tokens to sort"}, sequences.length, IntegerRange{2, 16'777'216});
+  at.field({"alphabet", "different symbols"}, sequences.alphabet, IntegerRange{2, 65536});
+  at.field({"train_sequences", "sequences of the train split"}, sequences.train_sequences, kCount);
+  at.field({"valid_sequences", "sequences of the valid split"}, sequences.valid_sequences, kCount);
+  at.field({"test_sequences", "sequences of the test split"}, sequences.test_sequences, kCount);
 }
 
-void read_split(Reader& reader, DataConfig& data) {
-  const auto split = reader.reals(
-      {"split", "shares of train that become train, valid and test; three that sum to 1"},
-      {.min = 0.0, .max = 1.0});
-  if (!split) return;
-  data.split = *split;
+void list_files(Fields& at, DataConfig& data, std::string_view train_default) {
+  at.field({"train", "training data: a text, or ids [n] in a safetensors file", train_default},
+           data.train);
+  at.field({"valid", "data that training evaluates on"}, data.valid);
+  at.field({"test", "data of eval --split test"}, data.test);
+}
+
+void list_vocabulary_size(Fields& at, DataConfig& data) {
+  at.field(
+      {"vocabulary_size",
+       "word: at most so many words; tokens: ids lie below it; 0 = what the training data hold"},
+      data.vocabulary_size, kCountOrZero);
+}
+
+void check_split(Reader& reader, const std::vector<double>& split) {
   double sum = 0.0;
-  for (const double share : data.split) sum += share;
-  if (data.split.size() != 3 || data.split.front() <= 0.0 || std::abs(sum - 1.0) > 1e-9) {
+  for (const double share : split) sum += share;
+  if (split.size() != 3 || split.front() <= 0.0 || std::abs(sum - 1.0) > 1e-9) {
     reader.problem("split", {.expected = "three shares, [train, valid, test], that sum to 1, the "
                                          "first above 0",
-                             .got = str(data.split.size(), " shares with the sum ", sum)});
+                             .got = str(split.size(), " shares with the sum ", sum)});
   }
   for (const char* key : {"valid", "test"}) {
     refuse_key(reader, key, "data.split takes it from data.train");
   }
 }
 
-void read_documents(Reader& reader, DataConfig& data) {
-  data.documents =
-      reader.choice({"documents",
-                     "what begins a document: file = each file; heading = a line ' = Title = ' "
-                     "after a blank line; mark = a line equal to document_mark; line = every line"},
-                    data.documents, kDocumentsWords);
-  data.document_mark =
-      reader.text({"document_mark",
-                   "the line that begins a document and is left out; with documents = \"mark\""},
-                  "");
+void check_documents(Reader& reader, const DataConfig& data) {
   const bool is_marked = data.documents == Documents::kMark;
   if (is_marked && data.document_mark.empty()) {
     reader.problem("document_mark", {.failed = "missing",
@@ -87,45 +81,9 @@ void read_documents(Reader& reader, DataConfig& data) {
   }
 }
 
-// Keys that `mneme data prepare` fixes, or without a prepared folder: the files and how they are
-// encoded.
-void read_text(Reader& reader, DataConfig& data) {
-  data.prepared = reader.path({"prepared",
-                               "a folder of mneme data prepare, in place of the files and of the "
-                               "keys that say how they are read"});
-  if (reader.has("prepared")) {
-    for (const char* key :
-         {"train", "valid", "test", "split", "vocabulary", "vocabulary_file", "vocabulary_size",
-          "min_count", "add_eos", "documents", "document_mark"}) {
-      refuse_key(reader, key, "fixed by the folder that data.prepared names");
-    }
-    return;
-  }
-  reader.require("train",
-                 "the path of the training data, or data.prepared, a folder that "
-                 "`mneme data prepare` wrote");
-  data.train = reader.path({"train", "training data: a text, or ids [n] in a safetensors file",
-                            "required, unless prepared is given"});
-  data.valid = reader.path({"valid", "data that training evaluates on"});
-  data.test = reader.path({"test", "data of eval --split test"});
-  read_split(reader, data);
-  data.vocabulary =
-      reader.choice({"vocabulary", "what a token of a text is"}, data.vocabulary, kVocabularyWords);
-  data.vocabulary_file =
-      reader.path({"vocabulary_file", "a saved vocabulary.json in place of one built from train"});
-  read_documents(reader, data);
+// Keys that have no effect with the vocabulary that is named.
+void refuse_word_keys(Reader& reader, const DataConfig& data) {
   const bool is_word = data.vocabulary == Vocabulary::kWord;
-  if (is_word) {
-    data.add_eos = reader.boolean(
-        {"add_eos", "with vocabulary = \"word\": an <eos> at each line's end"}, data.add_eos);
-    data.min_count =
-        reader.integer({"min_count", "with vocabulary = \"word\": rarer words become <unk>"},
-                       data.min_count, kCount);
-    data.vocabulary_size = reader.integer(
-        {"vocabulary_size",
-         "word: at most so many words; tokens: ids lie below it; 0 = what the training data hold"},
-        0, kCountOrZero);
-  }
   for (const char* key : {"add_eos", "min_count", "vocabulary_size"}) {
     if (!is_word) refuse_key(reader, key, "used with vocabulary = \"word\"");
   }
@@ -136,16 +94,57 @@ void read_text(Reader& reader, DataConfig& data) {
   }
 }
 
-void read_tokens(Reader& reader, DataConfig& data) {
-  reader.require("train", "the path of the training data");
-  data.train =
-      reader.path({"train", "training data: a text, or ids [n] in a safetensors file", "required"});
-  data.valid = reader.path({"valid", "data that training evaluates on"});
-  data.test = reader.path({"test", "data of eval --split test"});
-  data.vocabulary_size = reader.integer(
-      {"vocabulary_size",
-       "word: at most so many words; tokens: ids lie below it; 0 = what the training data hold"},
-      0, kCountOrZero);
+// Either a prepared folder, or the files and how they are encoded, which such a folder fixes.
+void list_text(Fields& at, DataConfig& data) {
+  at.field({"prepared",
+            "a folder of mneme data prepare, in place of the files and of the keys that say how "
+            "they are read"},
+           data.prepared);
+  if (at.is_reading() ? at.reader().has("prepared") : !data.prepared.empty()) {
+    if (!at.is_reading()) return;
+    for (const char* key :
+         {"train", "valid", "test", "split", "vocabulary", "vocabulary_file", "vocabulary_size",
+          "min_count", "add_eos", "documents", "document_mark"}) {
+      refuse_key(at.reader(), key, "fixed by the folder that data.prepared names");
+    }
+    return;
+  }
+  at.require("train",
+             "the path of the training data, or data.prepared, a folder that `mneme data prepare` "
+             "wrote");
+  list_files(at, data, "required, unless prepared is given");
+  if (at.field({"split", "shares of train that become train, valid and test; three that sum to 1"},
+               data.split, RealRange{.min = 0.0, .max = 1.0})) {
+    check_split(at.reader(), data.split);
+  }
+  at.field({"vocabulary", "what a token of a text is"}, data.vocabulary, kVocabularyChoices);
+  at.field({"vocabulary_file", "a saved vocabulary.json in place of one built from train"},
+           data.vocabulary_file);
+  at.field({"documents",
+            "what begins a document: file = each file; heading = a line ' = Title = ' after a "
+            "blank line; mark = a line equal to document_mark; line = every line"},
+           data.documents, kDocumentsChoices);
+  if (at.lists(data.documents == Documents::kMark)) {
+    at.field({"document_mark",
+              "the line that begins a document and is left out; with documents = \"mark\""},
+             data.document_mark);
+  }
+  if (at.is_reading()) check_documents(at.reader(), data);
+  if (data.vocabulary == Vocabulary::kWord) {
+    at.field({"add_eos", "with vocabulary = \"word\": an <eos> at each line's end"}, data.add_eos);
+    if (at.lists(data.vocabulary_file.empty())) {
+      at.field({"min_count", "with vocabulary = \"word\": rarer words become <unk>"},
+               data.min_count, kCount);
+      list_vocabulary_size(at, data);
+    }
+  }
+  if (at.is_reading()) {
+    refuse_word_keys(at.reader(), data);
+  } else {
+    for (const char* key : {"vocabulary_size", "min_count", "add_eos"}) {
+      at.put_before(key, "documents");
+    }
+  }
 }
 
 // Keys that belong to other tasks.
@@ -187,34 +186,34 @@ void refuse_other_keys(Reader& reader, Task task) {
 
 }  // namespace
 
-DataConfig read_data(Reader reader) {
-  DataConfig data;
+void list_data(Fields& at, DataConfig& data) {
   const bool has_task =
-      reader.require("task", "\"text\" | \"tokens\" | \"motif\" | \"sorting\" | \"digit_sorting\"");
-  data.task = reader.choice({"task", "what is read or generated"}, data.task, kTaskWords);
-  refuse_other_keys(reader, data.task);
+      at.require("task", "\"text\" | \"tokens\" | \"motif\" | \"sorting\" | \"digit_sorting\"");
+  at.field({"task", "what is read or generated"}, data.task, kTaskChoices);
+  if (at.is_reading()) refuse_other_keys(at.reader(), data.task);
   switch (data.task) {
     case Task::kText:
-      if (has_task) read_text(reader, data);
+      if (has_task) list_text(at, data);
       break;
     case Task::kTokens:
-      read_tokens(reader, data);
+      at.require("train", "the path of the training data");
+      list_files(at, data, "required");
+      list_vocabulary_size(at, data);
       break;
     case Task::kMotif:
-      read_motif(reader, data);
+      list_motif(at, data.motif);
       break;
     case Task::kSorting:
     case Task::kDigitSorting:
-      read_sequences(reader, data);
+      list_sequences(at, data.sequences, data.task == Task::kDigitSorting);
       break;
   }
-  data.reset = reader.choice({"reset",
-                              "when a lane's memory is emptied: document = at a document's "
-                              "first token, segment = at the next segment's start, never"},
-                             data.reset, kResetWords);
-  data.seed = reader.seed({"seed", "of generated data"}, data.seed);
-  reader.finish();
-  return data;
+  at.field({"reset",
+            "when a lane's memory is emptied: document = at a document's first token, segment = at "
+            "the next segment's start, never"},
+           data.reset, kResetChoices);
+  at.field({"seed", "of generated data"}, data.seed);
+  at.finish();
 }
 
 }  // namespace mneme::config

@@ -1,9 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
 #include "host/base/text.hpp"
-#include "host/config/keys.hpp"
 #include "host/config/options.hpp"
 #include "host/config/sections/sections.hpp"
 
@@ -16,49 +16,22 @@ std::vector<bool> default_ties(std::size_t clusters) {
   return ties;
 }
 
-void read_adaptive(Reader& model_reader, const Value& table, ModelConfig& model) {
-  Reader reader = model_reader.inner(table);
-  AdaptiveConfig adaptive;
-  if (reader.require("cutoffs", "a list of increasing token ids, such as [20000, 40000]")) {
-    adaptive.cutoffs =
-        reader
-            .integers(
-                {"cutoffs", "token ids at which the clusters after the first begin, increasing"},
-                kPositive)
-            .value_or(adaptive.cutoffs);
-    for (std::size_t i = 1; i < adaptive.cutoffs.size(); ++i) {
-      if (adaptive.cutoffs[i] > adaptive.cutoffs[i - 1]) continue;
-      reader.problem("cutoffs",
-                     {.expected = "increasing numbers", .got = list_text(adaptive.cutoffs)});
-      break;
-    }
-    if (table.find("cutoffs")->kind() == Kind::kArray && table.find("cutoffs")->items().empty()) {
-      reader.problem(
-          "cutoffs",
-          {.expected = "at least one cutoff",
-           .got = "an empty list",
-           .hint = "remove [model.adaptive] for a plain softmax (--unset model.adaptive)"});
-    }
+void check_cutoffs(Reader& reader, const std::vector<std::int64_t>& cutoffs) {
+  if (std::ranges::adjacent_find(cutoffs, std::greater_equal<>()) != cutoffs.end()) {
+    reader.problem("cutoffs", {.expected = "increasing numbers", .got = list_text(cutoffs)});
   }
-  adaptive.div =
-      reader.integer({"div", "cluster i is embedding / div^i wide"}, adaptive.div, kExtent);
-  adaptive.embedding = reader.integer(
-      {"embedding", "width of the first cluster; may be given here in place of model.embedding",
-       "model.embedding"},
-      model.embedding, kExtent);
-  if (model_reader.has("embedding") && adaptive.embedding != model.embedding) {
-    reader.problem("embedding",
-                   {.expected = str(model.embedding, " as in model.embedding"),
-                    .got = str(adaptive.embedding),
-                    .hint = str("give one of the two keys: ", model_reader.removal("embedding"))});
+  const Value* given = reader.self().find("cutoffs");
+  if (given->kind() == Kind::kArray && given->items().empty()) {
+    reader.problem(
+        "cutoffs",
+        {.expected = "at least one cutoff",
+         .got = "an empty list",
+         .hint = "remove [model.adaptive] for a plain softmax (--unset model.adaptive)"});
   }
-  model.embedding = adaptive.embedding;
+}
+
+void check_adaptive(Reader& reader, const AdaptiveConfig& adaptive) {
   const std::size_t clusters = adaptive.cutoffs.size() + 1;
-  adaptive.tie_projection =
-      reader
-          .booleans({"tie_projection", "one a cluster: the softmax uses the embedding's projection",
-                     "false, then true"})
-          .value_or(default_ties(clusters));
   if (adaptive.tie_projection.size() != clusters) {
     reader.problem("tie_projection",
                    {.expected = str("one value for each of the ", clusters, " clusters"),
@@ -73,134 +46,161 @@ void read_adaptive(Reader& model_reader, const Value& table, ModelConfig& model)
                 .expected = str("embedding / div^", adaptive.cutoffs.size(), " of at least 1"),
                 .got = str(adaptive.embedding, " / ", adaptive.div, "^", adaptive.cutoffs.size())});
   }
-  reader.finish();
+}
+
+// `model_at` lists the table around it.
+void list_adaptive(Fields& at, Fields& model_at, ModelConfig& model) {
+  AdaptiveConfig adaptive = model.adaptive.value_or(AdaptiveConfig{});
+  if (at.require("cutoffs", "a list of increasing token ids, such as [20000, 40000]")) {
+    at.field({"cutoffs", "token ids at which the clusters after the first begin, increasing"},
+             adaptive.cutoffs, kPositive);
+    if (at.is_reading()) check_cutoffs(at.reader(), adaptive.cutoffs);
+  }
+  at.field({"div", "cluster i is embedding / div^i wide"}, adaptive.div, kExtent);
+  if (at.is_reading()) {
+    adaptive.embedding = model.embedding;
+    adaptive.tie_projection = default_ties(adaptive.cutoffs.size() + 1);
+  }
+  at.field(
+      {"embedding", "width of the first cluster; may be given here in place of model.embedding",
+       "model.embedding"},
+      adaptive.embedding, kExtent);
+  if (at.is_reading() && model_at.reader().has("embedding") &&
+      adaptive.embedding != model.embedding) {
+    at.reader().problem("embedding", {.expected = str(model.embedding, " as in model.embedding"),
+                                      .got = str(adaptive.embedding),
+                                      .hint = str("give one of the two keys: ",
+                                                  model_at.reader().removal("embedding"))});
+  }
+  model.embedding = adaptive.embedding;
+  at.field({"tie_projection", "one a cluster: the softmax uses the embedding's projection",
+            "false, then true"},
+           adaptive.tie_projection);
+  if (at.is_reading()) check_adaptive(at.reader(), adaptive);
+  at.finish();
   model.adaptive = std::move(adaptive);
 }
 
-void read_sizes(Reader& reader, ModelConfig& model) {
-  model.layers = reader.integer({"layers", "layers"}, model.layers, kLayers);
-  model.heads = reader.integer({"heads", "heads of attention"}, model.heads, kLayers);
-  model.width = reader.integer(
-      {"width", "width of a layer, D; must be even with relative positions"}, model.width, kExtent);
+// The defaults of the other sizes, which follow from width and heads.
+void derive_sizes(Reader& reader, ModelConfig& model) {
   const bool divides = model.width % model.heads == 0;
   if (!reader.has("head_width") && !divides) {
     reader.problem("head_width", {.failed = "missing",
                                   .expected = str("a number, because width ", model.width,
                                                   " is not a multiple of heads ", model.heads)});
   }
-  const std::int64_t share = divides ? model.width / model.heads : 1;
-  model.head_width = reader.integer(
-      {"head_width", "width of a head; heads * head_width need not equal width", "width / heads"},
-      share, kExtent);
-  model.ff = reader.integer({"ff", "inner width of the feed-forward part", "4 * width"},
-                            4 * model.width, kExtent);
-  model.embedding = reader.integer(
-      {"embedding", "width of the embedding table; narrower than width: a projection follows",
-       "width"},
-      model.width, kExtent);
+  model.head_width = divides ? model.width / model.heads : 1;
+  model.ff = 4 * model.width;
+  model.embedding = model.width;
 }
 
 }  // namespace
 
-ModelConfig read_model(Reader reader) {
-  ModelConfig model;
-  model.backbone = reader.choice({"backbone", "the architecture: Transformer-XL"}, model.backbone,
-                                 kBackboneWords);
-  read_sizes(reader, model);
-  model.dropout =
-      reader.real({"dropout", "dropout of embeddings, projections and the feed-forward part"},
-                  model.dropout, kProbability);
-  model.attention_dropout = reader.real({"attention_dropout", "dropout of attention probabilities"},
-                                        model.attention_dropout, kProbability);
-  model.position = reader.choice(
+void list_model(Fields& at, ModelConfig& model) {
+  at.field({"backbone", "the architecture: Transformer-XL"}, model.backbone, kBackboneChoices);
+  at.field({"layers", "layers"}, model.layers, kLayers);
+  at.field({"heads", "heads of attention"}, model.heads, kLayers);
+  at.field({"width", "width of a layer, D; must be even with relative positions"}, model.width,
+           kExtent);
+  if (at.is_reading()) derive_sizes(at.reader(), model);
+  at.field(
+      {"head_width", "width of a head; heads * head_width need not equal width", "width / heads"},
+      model.head_width, kExtent);
+  at.field({"ff", "inner width of the feed-forward part", "4 * width"}, model.ff, kExtent);
+  at.field({"embedding", "width of the embedding table; narrower than width: a projection follows",
+            "width"},
+           model.embedding, kExtent);
+  at.field({"dropout", "dropout of embeddings, projections and the feed-forward part"},
+           model.dropout, kProbability);
+  at.field({"attention_dropout", "dropout of attention probabilities"}, model.attention_dropout,
+           kProbability);
+  at.field(
       {"position",
        "how attention knows distances: relative = Transformer-XL; disentangled = LaMemo, which "
        "tells left from right; alibi = a slope a head; learned = a table; none"},
-      model.position, kPositionWords);
-  model.norm =
-      reader.choice({"norm", "layer norm after the residual sum (post) or before each part (pre)"},
-                    model.norm, kNormWords);
-  model.tie_embedding = reader.boolean({"tie_embedding", "the softmax uses the embedding table"},
-                                       model.tie_embedding);
-  model.embedding_scale =
-      reader.choice({"embedding_scale", "factor of embeddings: sqrt = the root of width"},
-                    model.embedding_scale, kEmbeddingScaleWords);
-  model.clamp_distance =
-      reader.integer({"clamp_distance", "distances above it count as it; 0 = off"},
-                     model.clamp_distance, kCountOrZero);
-  model.same_length = reader.boolean({"same_length",
-                                      "every token attends to equally many rows: a window as long "
-                                      "as the context capacity that the tiers declare"},
-                                     model.same_length);
-  model.untie_position_bias = reader.boolean(
-      {"untie_position_bias", "position biases of each layer instead of one pair for all"},
-      model.untie_position_bias);
-  model.init = reader.choice(
+      model.position, kPositionChoices);
+  at.field({"norm", "layer norm after the residual sum (post) or before each part (pre)"},
+           model.norm, kNormChoices);
+  at.field({"tie_embedding", "the softmax uses the embedding table"}, model.tie_embedding);
+  at.field({"embedding_scale", "factor of embeddings: sqrt = the root of width"},
+           model.embedding_scale, kEmbeddingScaleChoices);
+  at.field({"clamp_distance", "distances above it count as it; 0 = off"}, model.clamp_distance,
+           kCountOrZero);
+  at.field({"same_length",
+            "every token attends to equally many rows: a window as long as the context capacity "
+            "that the tiers declare"},
+           model.same_length);
+  at.field({"untie_position_bias", "position biases of each layer instead of one pair for all"},
+           model.untie_position_bias);
+  at.field(
       {"init",
        "initial weights: official = Transformer-XL's code; article = the digit-sorting article"},
-      model.init, kInitWords);
-  if (is_relative(model.position) && model.width % 2 != 0) {
-    reader.problem("width", {.expected = "an even number with position = \"relative\" (half sines, "
-                                         "half cosines)",
-                             .got = str(model.width)});
+      model.init, kInitChoices);
+  if (at.is_reading() && is_relative(model.position) && model.width % 2 != 0) {
+    at.reader().problem("width", {.expected = "an even number with position = \"relative\" (half "
+                                              "sines, half cosines)",
+                                  .got = str(model.width)});
   }
-  const Value* adaptive =
-      reader.table({"adaptive", "adaptive embedding and softmax; absent = plain ones"});
-  if (adaptive != nullptr) read_adaptive(reader, *adaptive, model);
-  reader.finish();
-  return model;
+  if (at.lists(model.adaptive.has_value())) {
+    at.table({"adaptive", "adaptive embedding and softmax; absent = plain ones"},
+             [&](Fields& table) { list_adaptive(table, at, model); });
+  }
+  at.finish();
+  if (!at.is_reading()) at.put_before("head_width", "width");
 }
 
 namespace {
 
 constexpr std::string_view kEvalPrefix = "eval_";
 
-void read_layers(Reader& reader, TierConfig& tier) {
-  auto layers =
-      reader.integers({"layers", "indices of the layers that it serves", "all"}, kNotNegative);
-  if (!layers) return;
-  std::sort(layers->begin(), layers->end());
-  if (layers->empty()) {
+void check_layers(Reader& reader, std::vector<std::int64_t>& layers) {
+  std::ranges::sort(layers);
+  if (layers.empty()) {
     reader.problem("layers", {.expected = "at least one layer",
                               .got = "an empty list",
                               .hint = reader.removal("layers") + " to serve every layer"});
   }
-  const auto twin = std::adjacent_find(layers->begin(), layers->end());
-  if (twin != layers->end()) {
+  const auto twin = std::ranges::adjacent_find(layers);
+  if (twin != layers.end()) {
     reader.problem("layers", {.failed = str("layer ", *twin, " is listed twice")});
   }
-  tier.layers = std::move(layers);
 }
 
-void read_sha256(Reader& reader, TierConfig& tier) {
-  tier.sha256 =
-      reader.text({"sha256", "checksum that the plugin's file must have", "not pinned"}, "");
-  for (char& c : tier.sha256) {
+// Writes it as lower-case digits.
+void check_sha256(Reader& reader, std::string& sha256) {
+  for (char& c : sha256) {
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
   }
-  const bool is_hex = tier.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (reader.has("sha256") && (tier.sha256.size() != 64 || !is_hex)) {
-    reader.problem(
-        "sha256", {.expected = "64 hexadecimal digits",
-                   .got = str(toml_string(tier.sha256), " (", tier.sha256.size(), " characters)")});
+  const bool is_hex = sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (reader.has("sha256") && (sha256.size() != 64 || !is_hex)) {
+    reader.problem("sha256",
+                   {.expected = "64 hexadecimal digits",
+                    .got = str(toml_string(sha256), " (", sha256.size(), " characters)")});
   }
 }
 
-void read_weights(Reader& reader, TierConfig& tier) {
-  const Value* table = reader.table({"weight",
-                                     "weight.<loss>: factor of an auxiliary loss of the plugin; "
-                                     "mneme plugins describe NAME names them",
-                                     "1 each"});
-  if (table == nullptr) return;
-  tier.weight_table = *table;
-  Reader weights = reader.inner(*table);
-  for (const Member& member : table->members()) {
-    tier.weights[member.key] = weights.real(member.key, 1.0, {});
+void list_weights(Fields& at, TierConfig& tier) {
+  if (!at.is_reading()) {
+    for (const auto& [name, weight] : tier.weights) {
+      at.write("weight." + toml_key(name), format_exact(weight));
+    }
+    return;
   }
+  at.table({"weight",
+            "weight.<loss>: factor of an auxiliary loss of the plugin; mneme plugins describe NAME "
+            "names them",
+            "1 each"},
+           [&](Fields& table) {
+             Reader& weights = table.reader();
+             tier.weight_table = weights.self();
+             for (const Member& member : tier.weight_table.members()) {
+               tier.weights[member.key] = weights.real(member.key, 1.0, {});
+             }
+           });
 }
 
 // Everything that is not the host's is an option of the plugin.
-void split_options(Reader& reader, TierConfig& tier) {
+void read_options(Reader& reader, TierConfig& tier) {
   const Value& self = reader.self();
   tier.options = Value::table(self.position(), self.path());
   tier.eval_options = Value::table(self.position(), self.path());
@@ -214,46 +214,57 @@ void split_options(Reader& reader, TierConfig& tier) {
   }
 }
 
-TierConfig read_tier(Reader reader) {
-  const Value& table = reader.self();
-  TierConfig tier;
-  tier.position = table.position();
-  if (reader.require("plugin", "the name of a plugin, such as plugin = \"name\"")) {
-    tier.plugin = reader.text({"plugin", "file name or id of the plugin"}, "");
-    const Value* value = table.find("plugin");
-    if (value->kind() == Kind::kString && tier.plugin.empty()) {
-      reader.problem("plugin", {.expected = "the name of a plugin", .got = "an empty string"});
+void write_options(Fields& at, const TierConfig& tier) {
+  for (const Member& member : tier.options.members()) {
+    at.write(toml_key(member.key), member.value.toml());
+  }
+  for (const Member& member : tier.eval_options.members()) {
+    at.write(toml_key(std::string(kEvalPrefix) + member.key), member.value.toml());
+  }
+}
+
+void list_tier(Fields& at, TierConfig& tier) {
+  if (at.require("plugin", "the name of a plugin, such as plugin = \"name\"")) {
+    at.field({"plugin", "file name or id of the plugin"}, tier.plugin);
+    if (at.is_reading() && at.reader().value("plugin")->kind() == Kind::kString &&
+        tier.plugin.empty()) {
+      at.reader().problem("plugin", {.expected = "the name of a plugin", .got = "an empty string"});
     }
   }
-  read_layers(reader, tier);
-  tier.feed =
-      reader.choice({"feed",
-                     "what it absorbs: released = what the nearest earlier tier lets go, the "
-                     "segment's rows if none does; segment = always the segment's rows"},
-                    tier.feed, kFeedWords);
-  read_sha256(reader, tier);
-  tier.lr =
-      reader.optional_real({"lr", "learning rate of its parameters", "train.lr"}, {.min = 0.0});
-  tier.weight_decay = reader.optional_real(
-      {"weight_decay", "of its parameters", "train.weight_decay"}, {.min = 0.0});
-  read_weights(reader, tier);
-  split_options(reader, tier);
-  return tier;
+  std::vector<std::int64_t> layers = tier.layers.value_or(std::vector<std::int64_t>{});
+  if (at.field({"layers", "indices of the layers that it serves", "all"}, layers, kNotNegative)) {
+    check_layers(at.reader(), layers);
+    tier.layers = std::move(layers);
+  }
+  at.field({"feed",
+            "what it absorbs: released = what the nearest earlier tier lets go, the segment's rows "
+            "if none does; segment = always the segment's rows"},
+           tier.feed, kFeedChoices);
+  at.field({"sha256", "checksum that the plugin's file must have", "not pinned"}, tier.sha256);
+  if (at.is_reading()) check_sha256(at.reader(), tier.sha256);
+  at.field({"lr", "learning rate of its parameters", "train.lr"}, tier.lr, kFromZero);
+  at.field({"weight_decay", "of its parameters", "train.weight_decay"}, tier.weight_decay,
+           kFromZero);
+  list_weights(at, tier);
+  if (at.is_reading()) {
+    tier.position = at.reader().self().position();
+    read_options(at.reader(), tier);
+  } else {
+    write_options(at, tier);
+  }
 }
 
 }  // namespace
 
-MemoryConfig read_memory(Reader reader) {
-  MemoryConfig memory;
-  memory.plugins = reader.paths(
-      {"plugins", "folders that are searched for plugins, in order", "those of the program"});
-  memory.carry = reader.choice(
-      {"carry",
-       "at a swap, state and parameters that do not fit: refuse, or reset to initial values"},
-      memory.carry, kCarryWords);
-  for (const Value* tier : reader.tables({"tier", "the memories, nearest first"})) {
-    memory.tiers.push_back(read_tier(reader.inner(*tier)));
-  }
+void list_memory(Fields& at, MemoryConfig& memory) {
+  at.field({"plugins", "folders that are searched for plugins, in order", "those of the program"},
+           memory.plugins);
+  at.field({"carry",
+            "at a swap, state and parameters that do not fit: refuse, or reset to initial values"},
+           memory.carry, kCarryChoices);
+  at.tables({"tier", "the memories, nearest first"}, memory.tiers, list_tier);
+  if (!at.is_reading()) return;
+  Reader& reader = at.reader();
   const Value* folders = reader.value("plugins");
   const bool is_list = folders != nullptr && folders->kind() == Kind::kArray;
   if (!memory.tiers.empty() && is_list && folders->items().empty()) {
@@ -263,7 +274,6 @@ MemoryConfig read_memory(Reader reader) {
                     .hint = reader.removal("plugins") + " for the plugins of the program itself"});
   }
   reader.finish();
-  return memory;
 }
 
 void check_together(const ModelConfig& model, const MemoryConfig& memory,

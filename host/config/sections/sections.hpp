@@ -1,10 +1,63 @@
-// Reading the sections of an experiment file, one file a section. Not for other folders.
+// The fields of an experiment file, each listed once: its key, the member that holds it, what it
+// may hold and what it means. Reading, writing and `mneme config keys` walk the same lists. Only
+// for this folder.
 #pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "host/config/experiment.hpp"
 #include "host/config/toml/schema.hpp"
 
 namespace mneme::config {
+
+// The spelling of every choice in an experiment file; other folders use to_word of experiment.hpp.
+inline constexpr Choice<Backbone> kBackboneChoices[] = {{"xl", Backbone::kXl},
+                                                        {"gpt2", Backbone::kGpt2, false}};
+inline constexpr Choice<PositionScheme> kPositionChoices[] = {
+    {"relative", PositionScheme::kRelative},
+    {"disentangled", PositionScheme::kDisentangled},
+    {"alibi", PositionScheme::kAlibi},
+    {"learned", PositionScheme::kLearned},
+    {"none", PositionScheme::kNone}};
+inline constexpr Choice<Norm> kNormChoices[] = {{"post", Norm::kPost}, {"pre", Norm::kPre}};
+inline constexpr Choice<EmbeddingScale> kEmbeddingScaleChoices[] = {
+    {"sqrt", EmbeddingScale::kSqrt}, {"none", EmbeddingScale::kNone}};
+inline constexpr Choice<Init> kInitChoices[] = {{"official", Init::kOfficial},
+                                                {"article", Init::kArticle}};
+inline constexpr Choice<Carry> kCarryChoices[] = {{"refuse", Carry::kRefuse},
+                                                  {"reset", Carry::kReset}};
+inline constexpr Choice<Feed> kFeedChoices[] = {{"released", Feed::kReleased},
+                                                {"segment", Feed::kSegment}};
+inline constexpr Choice<Task> kTaskChoices[] = {{"text", Task::kText},
+                                                {"tokens", Task::kTokens},
+                                                {"motif", Task::kMotif},
+                                                {"sorting", Task::kSorting},
+                                                {"digit_sorting", Task::kDigitSorting}};
+inline constexpr Choice<Vocabulary> kVocabularyChoices[] = {{"byte", Vocabulary::kByte},
+                                                            {"char", Vocabulary::kChar},
+                                                            {"word", Vocabulary::kWord},
+                                                            {"gpt2", Vocabulary::kGpt2, false}};
+inline constexpr Choice<Reset> kResetChoices[] = {
+    {"document", Reset::kDocument}, {"segment", Reset::kSegment}, {"never", Reset::kNever}};
+inline constexpr Choice<Documents> kDocumentsChoices[] = {{"file", Documents::kFile},
+                                                          {"heading", Documents::kHeading},
+                                                          {"mark", Documents::kMark},
+                                                          {"line", Documents::kLine}};
+inline constexpr Choice<Optimizer> kOptimizerChoices[] = {{"adam", Optimizer::kAdam},
+                                                          {"adamw", Optimizer::kAdamW}};
+inline constexpr Choice<Schedule> kScheduleChoices[] = {{"cosine", Schedule::kCosine},
+                                                        {"linear", Schedule::kLinear},
+                                                        {"constant", Schedule::kConstant},
+                                                        {"inverse_sqrt", Schedule::kInverseSqrt}};
+inline constexpr Choice<Precision> kPrecisionChoices[] = {
+    {"f64", Precision::kF64}, {"f32", Precision::kF32}, {"bf16", Precision::kBf16}};
 
 inline constexpr RealRange kProbability{.min = 0.0, .max = 1.0, .is_open_max = true};
 inline constexpr RealRange kAboveZero{.min = 0.0, .is_open_min = true};
@@ -14,19 +67,127 @@ inline constexpr IntegerRange kCountOrZero{0, 1'000'000'000};
 inline constexpr IntegerRange kExtent{1, 1'048'576};  // one extent of a tensor
 inline constexpr IntegerRange kLayers{1, 4096};
 
-// Each reads one table; problems go to the reader's.
-[[nodiscard]] ModelConfig read_model(Reader reader);
-[[nodiscard]] DataConfig read_data(Reader reader);
-[[nodiscard]] TrainConfig read_train(Reader reader, const DataConfig& data);
-[[nodiscard]] EvalConfig read_eval(Reader reader, const DataConfig& data, const TrainConfig& train);
-[[nodiscard]] GenerateConfig read_generate(Reader reader, const EvalConfig& eval);
-// The whole file.
+// One table of an experiment file that is read into its struct, or written from it.
+//
+// Reading: a member's value before field() is the default of its key; it stays where the key is
+// absent or wrong, and what is wrong goes to the reader's problems. Writing: every key that is
+// listed is written, except empty lists, texts, paths and optional members, which mean absent keys.
+class Fields {
+ public:
+  explicit Fields(Reader reader) : reader_(std::move(reader)) {}
+  // Writes the table at `path`, "" = the root; `header` begins its text.
+  Fields(std::string path, std::string header)
+      : path_(std::move(path)), header_(std::move(header)) {}
+
+  [[nodiscard]] bool is_reading() const { return reader_.has_value(); }
+  // Of a table that is read.
+  [[nodiscard]] Reader& reader() { return *reader_; }
+  // True while reading, and while writing when `is_written`: for keys that only some files have.
+  [[nodiscard]] bool lists(bool is_written) const { return is_reading() || is_written; }
+
+  // `range` bounds numbers, each number of a list; the table of a choice stands in its place. True
+  // when a list was read and is right.
+  template <typename T, typename... Range>
+  bool field(const Key& key, T& value, const Range&... range) {
+    if (is_reading()) return read(key, value, range...);
+    write(key.name, toml_of(value, range...));
+    return false;
+  }
+
+  // Reading only: reports a missing key; false when it is missing.
+  bool require(std::string_view key, const std::string& what) {
+    return !is_reading() || reader_->require(key, what);
+  }
+
+  using List = std::function<void(Fields&)>;
+  // A table inside this one; not listed where it is absent.
+  void table(const Key& key, const List& list);
+  // The same, but an absent one is read as an empty one.
+  void section(const Key& key, const List& list);
+  // An array of tables.
+  template <typename T, typename ListOne>
+  void tables(const Key& key, std::vector<T>& items, ListOne list) {
+    if (is_reading()) {
+      for (const Value* table : reader_->tables(key)) {
+        Fields inner(reader_->inner(*table));
+        list(inner, items.emplace_back());
+      }
+    } else {
+      for (T& item : items) {
+        write_inner(key.name, "[[", "]]", [&](Fields& inner) { list(inner, item); });
+      }
+    }
+  }
+  // Reading only: reports the keys that are not listed.
+  void finish() {
+    if (is_reading()) reader_->finish();
+  }
+
+  // Writing only. `key` as it stands before "=", `value` as TOML, "" = an absent key.
+  void write(std::string_view key, const std::string& value);
+  // Writing only: moves a key's line before that of `other`, if both are written. Checkpoints hold
+  // hashes of the written text, whose order differs in places from the order of the lists.
+  void put_before(std::string_view key, std::string_view other);
+  // What was written.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  bool read(const Key& key, std::int64_t& value, IntegerRange range);
+  bool read(const Key& key, std::uint64_t& value);
+  bool read(const Key& key, double& value, RealRange range);
+  bool read(const Key& key, std::optional<double>& value, RealRange range);
+  bool read(const Key& key, bool& value);
+  bool read(const Key& key, std::string& value);
+  bool read(const Key& key, std::filesystem::path& value);
+  bool read(const Key& key, std::vector<std::string>& value);
+  bool read(const Key& key, std::vector<std::filesystem::path>& value);
+  bool read(const Key& key, std::vector<std::int64_t>& value, IntegerRange range);
+  bool read(const Key& key, std::vector<double>& value, RealRange range);
+  bool read(const Key& key, std::vector<bool>& value);
+  template <typename E, std::size_t n>
+  bool read(const Key& key, E& value, const Choice<E> (&choices)[n]) {
+    value = reader_->choice(key, value, choices);
+    return true;
+  }
+
+  // A member as TOML; "" = its key is absent.
+  static std::string toml_of(std::int64_t value, IntegerRange range);
+  static std::string toml_of(std::uint64_t value);
+  static std::string toml_of(double value, RealRange range);
+  static std::string toml_of(const std::optional<double>& value, RealRange range);
+  static std::string toml_of(bool value);
+  static std::string toml_of(const std::string& value);
+  static std::string toml_of(const std::filesystem::path& value);
+  template <typename T, typename... Range>
+  static std::string toml_of(const std::vector<T>& values, const Range&... range) {
+    std::string out;
+    for (const T& value : values) out += (out.empty() ? "[" : ", ") + toml_of(value, range...);
+    return out.empty() ? out : out + ']';
+  }
+  template <typename E, std::size_t n>
+  static std::string toml_of(const E& value, const Choice<E> (&choices)[n]) {
+    return toml_string(choice_text(value, choices));
+  }
+
+  void write_inner(std::string_view key, std::string_view open, std::string_view close,
+                   const List& list);
+
+  std::optional<Reader> reader_;
+  std::string path_;
+  std::string header_;
+  std::vector<std::pair<std::string, std::string>> lines_;  // of this table: keys and values
+  std::string inner_;                                       // the text of the tables inside it
+};
+
+void list_model(Fields& at, ModelConfig& model);
+void list_memory(Fields& at, MemoryConfig& memory);
+void list_data(Fields& at, DataConfig& data);
+void list_train(Fields& at, TrainConfig& train, const DataConfig& data);
+void list_eval(Fields& at, EvalConfig& eval, const DataConfig& data, const TrainConfig& train);
+void list_generate(Fields& at, GenerateConfig& generate, const EvalConfig& eval);
+
+// The whole file, with what depends on several sections checked.
 [[nodiscard]] Experiment read_experiment(Reader reader, Problems& problems);
-
-// Reading [memory]; shared by experiment files and memory files. Not for other folders.
-
-// Reads a [memory] table; problems go to the reader's.
-[[nodiscard]] MemoryConfig read_memory(Reader reader);
 
 // What depends on model and memory together. `model_position` is where messages about the model
 // point; it may be empty.

@@ -192,14 +192,14 @@ std::string Reader::text(const Key& key, const std::string& fallback) {
   return found == nullptr ? fallback : found->as_string();
 }
 
-std::string Reader::word(std::string_view key, const std::vector<std::string>& words) {
+std::string Reader::choice(std::string_view key, const std::vector<std::string>& choices) {
   const Value* found = value(key);
   if (found == nullptr) return "";
   if (found->kind() == Kind::kString &&
-      std::find(words.begin(), words.end(), found->as_string()) != words.end()) {
+      std::ranges::find(choices, found->as_string()) != choices.end()) {
     return found->as_string();
   }
-  refuse_choice(*found, words, {});
+  refuse_choice(*found, choices, {});
   return "";
 }
 

@@ -64,17 +64,17 @@ inline constexpr IntegerRange kNotNegative{0, std::numeric_limits<std::int64_t>:
 // An allowed value of a choice. One that is planned but not built has `is_available = false`: it is
 // refused with a message that says so.
 template <typename E>
-struct Word {
+struct Choice {
   std::string_view text;
   E value;
   bool is_available = true;
 };
 
-// The word of an enum value in its table.
+// The text of an enum value in its table.
 template <typename E, std::size_t n>
-[[nodiscard]] constexpr std::string_view word_of(E value, const Word<E> (&words)[n]) {
-  for (const Word<E>& word : words) {
-    if (word.value == value) return word.text;
+[[nodiscard]] constexpr std::string_view choice_text(E value, const Choice<E> (&choices)[n]) {
+  for (const Choice<E>& choice : choices) {
+    if (choice.value == value) return choice.text;
   }
   return "?";
 }
@@ -122,8 +122,8 @@ class Reader {
   double real(const Key& key, double fallback, RealRange range = {});
   bool boolean(const Key& key, bool fallback);
   std::string text(const Key& key, const std::string& fallback);
-  // One of `words`; "" when absent or refused.
-  std::string word(std::string_view key, const std::vector<std::string>& words);
+  // One of `choices`; "" when absent or refused.
+  std::string choice(std::string_view key, const std::vector<std::string>& choices);
   // A path, made absolute; relative paths are relative to where the value was written. "" when
   // absent.
   std::filesystem::path path(const Key& key);
@@ -145,19 +145,19 @@ class Reader {
   bool require(std::string_view key, const std::string& what);
 
   template <typename E, std::size_t n>
-  E choice(const Key& key, E fallback, const Word<E> (&words)[n]) {
+  E choice(const Key& key, E fallback, const Choice<E> (&choices)[n]) {
     std::vector<std::string> available;
     std::vector<std::string> later;
-    for (const Word<E>& word : words) {
-      if (word.is_available) available.emplace_back(word.text);
+    for (const Choice<E>& each : choices) {
+      if (each.is_available) available.emplace_back(each.text);
     }
-    record(key, quoted_list(available), toml_string(word_of(fallback, words)));
+    record(key, quoted_list(available), toml_string(choice_text(fallback, choices)));
     const Value* found = value(key.name);
     if (found == nullptr) return fallback;
-    for (const Word<E>& word : words) {
-      const bool is_it = found->kind() == Kind::kString && found->as_string() == word.text;
-      if (is_it && word.is_available) return word.value;
-      if (!word.is_available) later.emplace_back(word.text);
+    for (const Choice<E>& each : choices) {
+      const bool is_it = found->kind() == Kind::kString && found->as_string() == each.text;
+      if (is_it && each.is_available) return each.value;
+      if (!each.is_available) later.emplace_back(each.text);
     }
     refuse_choice(*found, available, later);
     return fallback;

@@ -17,6 +17,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/host_object.hpp"
+#include "host/plugin/known_fields.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -169,7 +170,7 @@ void check_status(const struct stat& status, const std::string& where) {
     throw_plugin({.where = where,
                   .failed = "refused: every user of this machine may write this file",
                   .expected = "a file that others cannot write",
-                  .got = str("mode ", std::oct, status.st_mode & 07777),
+                  .got = "mode " + digits_text(status.st_mode & 07777, 8),
                   .hint = "chmod o-w it, after making sure that it is yours"});
   }
 }
