@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(All, KnownValues, testing::ValuesIn(kValues), [](const 
   return name;
 });
 
-TEST(plugin::KnownFields, AnUnknownLevelOfTheLogIsSaidInTheLog) {
+TEST(KnownFields, AnUnknownLevelOfTheLogIsSaidInTheLog) {
   std::vector<std::pair<LogLevel, std::string>> lines;
   const mneme::LogListener listener([&](LogLevel level, std::string_view line) {
     lines.emplace_back(level, line);

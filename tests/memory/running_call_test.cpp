@@ -11,7 +11,7 @@ namespace {
 
 std::string text() { return std::string(plugin::RunningCall::text().view()); }
 
-TEST(plugin::RunningCall, IsToldWhileItLivesAndTheOuterOneAfterIt) {
+TEST(RunningCall, IsToldWhileItLivesAndTheOuterOneAfterIt) {
   EXPECT_EQ(plugin::RunningCall::serial(), 0U);
   EXPECT_EQ(text(), "");
   {
@@ -32,7 +32,7 @@ TEST(plugin::RunningCall, IsToldWhileItLivesAndTheOuterOneAfterIt) {
   EXPECT_EQ(text(), "plugin org.example.echo, tier 0, hook begin");
 }
 
-TEST(plugin::RunningCall, EndsWithAnException) {
+TEST(RunningCall, EndsWithAnException) {
   try {
     const plugin::RunningCall hook("org.example.echo", 0, "read", 0);
     throw 1;
@@ -41,14 +41,14 @@ TEST(plugin::RunningCall, EndsWithAnException) {
   EXPECT_EQ(plugin::RunningCall::serial(), 0U);
 }
 
-TEST(plugin::RunningCall, LongTextsAreCut) {
+TEST(RunningCall, LongTextsAreCut) {
   const std::string name(2 * plugin::RunningCall::kMaxText, 'x');
   const plugin::RunningCall hook(name, 0, "read", 0);
   EXPECT_EQ(text(), ("plugin " + name).substr(0, plugin::RunningCall::kMaxText));
 }
 
 // Another thread reads one of the texts or none, never parts of two.
-TEST(plugin::RunningCall, IsReadWholeFromAnotherThread) {
+TEST(RunningCall, IsReadWholeFromAnotherThread) {
   const std::string a = "plugin " + std::string(100, 'a') + ", tier 0, hook read";
   const std::string b = "plugin " + std::string(60, 'b') + ", tier 0, hook read";
   std::atomic<bool> is_done = false;

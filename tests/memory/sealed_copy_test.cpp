@@ -26,7 +26,7 @@ std::string refusal_of(const std::filesystem::path& path) {
   return refusal([&] { plugin::SealedCopy(path, "here"); });
 }
 
-TEST(plugin::SealedCopy, HoldsTheBytesAndTheirChecksum) {
+TEST(SealedCopy, HoldsTheBytesAndTheirChecksum) {
   const Folder folder;
   const auto path = folder.write("x.so", "some bytes");
   const plugin::SealedCopy copy(path, "here");
@@ -36,7 +36,7 @@ TEST(plugin::SealedCopy, HoldsTheBytesAndTheirChecksum) {
   EXPECT_THAT(copy.load_path(), StartsWith("/proc/self/fd/"));
 }
 
-TEST(plugin::SealedCopy, KeepsItsBytesWhenTheFileChanges) {
+TEST(SealedCopy, KeepsItsBytesWhenTheFileChanges) {
   const Folder folder;
   const auto path = folder.write("x.so", "some bytes");
   const plugin::SealedCopy copy(path, "here");
@@ -45,7 +45,7 @@ TEST(plugin::SealedCopy, KeepsItsBytesWhenTheFileChanges) {
   EXPECT_EQ(read_file(copy.load_path()), "some bytes");
 }
 
-TEST(plugin::SealedCopy, CannotBeWritten) {
+TEST(SealedCopy, CannotBeWritten) {
   const Folder folder;
   const plugin::SealedCopy copy(folder.write("x.so", "some bytes"), "here");
   const int descriptor = ::open(copy.load_path().c_str(), O_RDWR | O_CLOEXEC);
@@ -89,7 +89,7 @@ TEST_F(SealedFile, IsWaitedForNoLongerThanSaid) {
   EXPECT_EQ(plugin::seal(-1, std::chrono::seconds(20)), EBADF);
 }
 
-TEST(plugin::SealedCopy, CopiesFilesOfSeveralChunks) {
+TEST(SealedCopy, CopiesFilesOfSeveralChunks) {
   const Folder folder;
   std::string bytes(3 * (std::size_t{1} << 20) + 17, 'a');
   bytes[2000000] = 'b';
@@ -122,7 +122,7 @@ TEST(SealedCopy, FallsBackToAFileOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path()));
 }
 
-TEST(plugin::SealedCopy, RefusesWhatIsNoFile) {
+TEST(SealedCopy, RefusesWhatIsNoFile) {
   const Folder folder;
   std::filesystem::create_directory(folder.file("folder.so"));
   EXPECT_THAT(refusal_of(folder.file("folder.so")),
@@ -135,14 +135,14 @@ TEST(plugin::SealedCopy, RefusesWhatIsNoFile) {
               HasSubstr("cannot open the file: No such file or directory"));
 }
 
-TEST(plugin::SealedCopy, RefusesFilesAboveTheLimit) {
+TEST(SealedCopy, RefusesFilesAboveTheLimit) {
   const Folder folder;
   const auto path = folder.write("huge.so", "x");
   std::filesystem::resize_file(path, (std::uintmax_t{1} << 31) + 1);
   EXPECT_THAT(refusal_of(path), HasSubstr("above the limit of 2147483648"));
 }
 
-TEST(plugin::SealedCopy, RefusesUnreadableFiles) {
+TEST(SealedCopy, RefusesUnreadableFiles) {
   const Folder folder;
   const auto path = folder.write("x.so", "some bytes");
   ::chmod(path.c_str(), 0);
@@ -150,7 +150,7 @@ TEST(plugin::SealedCopy, RefusesUnreadableFiles) {
   EXPECT_THAT(refusal_of(path), HasSubstr("cannot open the file: Permission denied"));
 }
 
-TEST(plugin::SealedCopy, RefusesFilesThatEveryUserMayWrite) {
+TEST(SealedCopy, RefusesFilesThatEveryUserMayWrite) {
   const Folder folder;
   const auto path = folder.write("x.so", "some bytes");
   ::chmod(path.c_str(), 0757);

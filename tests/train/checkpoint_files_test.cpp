@@ -30,13 +30,13 @@ class Files {
   run::CheckpointFiles files;
 };
 
-TEST(run::CheckpointFiles, AreNamedByTheirStep) {
+TEST(CheckpointFiles, AreNamedByTheirStep) {
   EXPECT_EQ(run::CheckpointFiles("run/checkpoints").path_of(50),
             "run/checkpoints/step_00000050.safetensors");
   EXPECT_EQ(run::CheckpointFiles("c").path_of(1234567890), "c/step_1234567890.safetensors");
 }
 
-TEST(run::CheckpointFiles, ListsThemRisingAndNothingElse) {
+TEST(CheckpointFiles, ListsThemRisingAndNothingElse) {
   const Files some({1000000000, 20, 3});
   for (const char* const name :
        {"step_4.safetensors", "step_0000000x.safetensors", "best.safetensors",
@@ -50,7 +50,7 @@ TEST(run::CheckpointFiles, ListsThemRisingAndNothingElse) {
   EXPECT_EQ(run::CheckpointFiles("absent").list(), "none");
 }
 
-TEST(run::CheckpointFiles, NamesAFolderThatCannotBeRead) {
+TEST(CheckpointFiles, NamesAFolderThatCannotBeRead) {
   const test::TemporaryFolder folder;
   const run::CheckpointFiles files(folder.write("checkpoints", "a file"));
   EXPECT_THAT(error_of([&] { static_cast<void>(files.steps()); }),
@@ -58,7 +58,7 @@ TEST(run::CheckpointFiles, NamesAFolderThatCannotBeRead) {
                     HasSubstr("the checkpoints cannot be listed"), HasSubstr("got a file")));
 }
 
-TEST(run::CheckpointFiles, KeepsTheNewestAndTheBest) {
+TEST(CheckpointFiles, KeepsTheNewestAndTheBest) {
   const Files some({1, 2, 3, 4, 5});
   some.files.retain(7, 0);
   EXPECT_THAT(some.files.steps(), ElementsAre(1, 2, 3, 4, 5));
@@ -68,14 +68,14 @@ TEST(run::CheckpointFiles, KeepsTheNewestAndTheBest) {
   EXPECT_THAT(some.files.steps(), ElementsAre(5));
 }
 
-TEST(run::CheckpointFiles, DeletesLaterOnes) {
+TEST(CheckpointFiles, DeletesLaterOnes) {
   const Files some({1, 2, 3, 4});
   EXPECT_THAT(some.files.remove_after(2), ElementsAre(4, 3));
   EXPECT_THAT(some.files.steps(), ElementsAre(1, 2));
   EXPECT_THAT(some.files.remove_after(2), IsEmpty());
 }
 
-TEST(run::CheckpointFiles, NamesAFileThatCannotBeDeleted) {
+TEST(CheckpointFiles, NamesAFileThatCannotBeDeleted) {
   const test::TemporaryFolder folder;
   const run::CheckpointFiles files(folder.path());
   std::filesystem::create_directories(files.path_of(1) / "not empty");

@@ -83,7 +83,7 @@ std::string load_error(const config::Experiment& experiment, const std::filesyst
   return error;
 }
 
-TEST(run::Checkpoint, TellsWhatItHolds) {
+TEST(Checkpoint, TellsWhatItHolds) {
   const auto experiment = small_experiment(xl_cache(12));
   const CheckpointFile file(experiment);
   const run::Checkpoint checkpoint = run::Checkpoint::open(file.path());
@@ -97,7 +97,7 @@ TEST(run::Checkpoint, TellsWhatItHolds) {
 }
 
 // No evaluation had a finite loss: there is no best one, and the others are counted all the same.
-TEST(run::Checkpoint, CountsEvaluationsWithoutABestOne) {
+TEST(Checkpoint, CountsEvaluationsWithoutABestOne) {
   const auto experiment = small_experiment();
   run::RunProgress progress;
   progress.valid.add(2, std::nan(""));
@@ -110,7 +110,7 @@ TEST(run::Checkpoint, CountsEvaluationsWithoutABestOne) {
   EXPECT_EQ(run::Checkpoint::open(folder / "nan.safetensors").progress().valid, progress.valid);
 }
 
-TEST(run::Checkpoint, RefusesFilesThatAreNone) {
+TEST(Checkpoint, RefusesFilesThatAreNone) {
   const auto experiment = small_experiment();
   const CheckpointFile file(experiment);
   const test::TemporaryFolder folder;
@@ -131,7 +131,7 @@ TEST(run::Checkpoint, RefusesFilesThatAreNone) {
   EXPECT_THAT(load_error(experiment, file.with("revision", "99")), HasSubstr("revision = 99"));
 }
 
-TEST(run::Checkpoint, RefusesDamagedMetadata) {
+TEST(Checkpoint, RefusesDamagedMetadata) {
   const auto experiment = small_experiment();
   const CheckpointFile file(experiment);
   for (const auto& [key, value] :
@@ -146,7 +146,7 @@ TEST(run::Checkpoint, RefusesDamagedMetadata) {
 
 // Every byte of the file counts (one in 389 is tried): a flipped bit anywhere is found, and named
 // where it can be.
-TEST(run::Checkpoint, FindsFlippedBits) {
+TEST(Checkpoint, FindsFlippedBits) {
   const auto experiment = small_experiment(xl_cache(12));
   const CheckpointFile file(experiment);
   const std::string bytes = read_file(file.path());
@@ -169,7 +169,7 @@ TEST(run::Checkpoint, FindsFlippedBits) {
   EXPECT_THAT(damaged(step + 8), HasSubstr(": metadata: the file was damaged"));
 }
 
-TEST(run::Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
+TEST(Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
   const auto experiment = small_experiment();
   const CheckpointFile file(experiment);
   const test::TemporaryFolder folder;
@@ -193,7 +193,7 @@ TEST(run::Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
   EXPECT_THAT(copy("", true), AllOf(HasSubstr("model.more"), HasSubstr("a further tensor")));
 }
 
-TEST(run::Checkpoint, RefusesAnotherModelListingTheDifferences) {
+TEST(Checkpoint, RefusesAnotherModelListingTheDifferences) {
   const CheckpointFile file(small_experiment());
   run::Runtime wider(small_experiment("", {"model.width=32", "model.ff=40"}), {});
   const auto before = weights_of(wider);
@@ -215,7 +215,7 @@ TEST(run::Checkpoint, RefusesAnotherModelListingTheDifferences) {
       HasSubstr("the model has no such parameter"));
 }
 
-TEST(run::Checkpoint, RefusesToResumeWithOtherSettings) {
+TEST(Checkpoint, RefusesToResumeWithOtherSettings) {
   const CheckpointFile file(small_experiment(xl_cache(12)));
   EXPECT_THAT(load_error(small_experiment(xl_cache(12), {"train.seed=2"}), file.path()),
               AllOf(StartsWith("2: "), HasSubstr("written with other settings"),
@@ -228,7 +228,7 @@ TEST(run::Checkpoint, RefusesToResumeWithOtherSettings) {
               HasSubstr("alphabet"));
 }
 
-TEST(run::Checkpoint, ResumesWithAnotherLengthAndReporting) {
+TEST(Checkpoint, ResumesWithAnotherLengthAndReporting) {
   const CheckpointFile file(small_experiment(xl_cache(12)));
   Trainer longer(
       small_experiment(xl_cache(12), {"train.steps=20", "train.log_every=1", "eval.segment=3"}));
@@ -237,7 +237,7 @@ TEST(run::Checkpoint, ResumesWithAnotherLengthAndReporting) {
   EXPECT_EQ(longer.total_steps(), 20);
 }
 
-TEST(run::Checkpoint, RefusesMissingMomentsAndState) {
+TEST(Checkpoint, RefusesMissingMomentsAndState) {
   const auto experiment = small_experiment(infini());
   const CheckpointFile file(experiment);
   const std::string moments = "adam.mean/model.embedding.0.weight";
@@ -257,7 +257,7 @@ TEST(run::Checkpoint, RefusesMissingMomentsAndState) {
               HasSubstr("data position"));
 }
 
-TEST(run::Checkpoint, CarriesTheBackboneToAnotherMemory) {
+TEST(Checkpoint, CarriesTheBackboneToAnotherMemory) {
   const auto experiment = small_experiment(xl_cache(12));
   const CheckpointFile file(experiment);
   const run::Checkpoint checkpoint = run::Checkpoint::open(file.path());
@@ -271,7 +271,7 @@ TEST(run::Checkpoint, CarriesTheBackboneToAnotherMemory) {
   EXPECT_TRUE(is_same(a, {b.begin(), b.begin() + static_cast<std::ptrdiff_t>(a.size())}));
 }
 
-TEST(run::Checkpoint, RefusesOrResetsATierWithOtherTrainedOptions) {
+TEST(Checkpoint, RefusesOrResetsATierWithOtherTrainedOptions) {
   const CheckpointFile file(small_experiment(fitted("tau = 0.25") + infini()));
   const run::Checkpoint checkpoint = run::Checkpoint::open(file.path());
   run::Runtime other(small_experiment(fitted() + infini(), {"train.seed=2"}), {});
@@ -288,7 +288,7 @@ TEST(run::Checkpoint, RefusesOrResetsATierWithOtherTrainedOptions) {
 }
 
 // A plugin may get another default: what counts is the value that the run had.
-TEST(run::Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
+TEST(Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
   const auto experiment = small_experiment(fitted());
   const CheckpointFile file(experiment);
   run::Runtime runtime(experiment, {});
@@ -310,7 +310,7 @@ TEST(run::Checkpoint, KeepsTheDefaultsOfTrainedOptions) {
 }
 
 // What an older mneme wrote has the options of its experiment alone.
-TEST(run::Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
+TEST(Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
   const CheckpointFile file(small_experiment(fitted("tau = 0.25")));
   const auto path = file.without_metadata("options");
   run::Runtime same(small_experiment(fitted("tau = 0.25")), {}),
@@ -322,7 +322,7 @@ TEST(run::Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
       HasSubstr("tau = 0.5, trained with 0.25"));
 }
 
-TEST(run::Checkpoint, KeepsTheOldFileWhenWritingFails) {
+TEST(Checkpoint, KeepsTheOldFileWhenWritingFails) {
   const auto experiment = small_experiment();
   Trainer session(experiment);
   const test::TemporaryFolder folder;

@@ -60,7 +60,7 @@ TEST(DryRun, AgreesWithTheSessionItPlans) {
     EXPECT_TRUE(ours.tensor.is_meta());
     EXPECT_EQ(ours.rate, theirs.rate);
   }
-  const Json json = run::to_json(plan);
+  const Json json = to_json(plan);
   EXPECT_EQ(json.at("memory_parameters"), 4);
   EXPECT_EQ(json.at("memory").size(), 1U);  // the cache has none
   EXPECT_EQ(json.at("parameters").back().at("lr"), 0.5);
@@ -117,7 +117,7 @@ TEST(DryRun, WorksWithoutTheDataWhenTheVocabularyIsKnown) {
   EXPECT_EQ(plan.vocabulary, 5000);
   EXPECT_FALSE(plan.steps.has_value());
   EXPECT_TRUE(plan.schedule.empty());
-  EXPECT_TRUE(run::to_json(plan).at("steps").is_null());
+  EXPECT_TRUE(to_json(plan).at("steps").is_null());
 }
 
 TEST(DryRun, RefusesAVocabularyThatIsNotKnown) {
@@ -214,7 +214,7 @@ TEST_P(MemoryEstimatePeak, IsWithinAFactorOfTheMeasuredOne) {
   EXPECT_LT(factor, 1.5);
 }
 
-TEST(run::Footprint, NamesTheLargestConsumersAndTheKeysToLower) {
+TEST(Footprint, NamesTheLargestConsumersAndTheKeysToLower) {
   const auto experiment = small_experiment(xl_cache(12), {"train.lanes=1000", "train.segment=500"});
   const run::Footprint estimate = plan_training(experiment).estimate;
   EXPECT_EQ(estimate.largest().front().name, "activations of the layers");
@@ -232,7 +232,7 @@ TEST(run::Footprint, NamesTheLargestConsumersAndTheKeysToLower) {
       StartsWith("4: step 3: "));
 }
 
-TEST(run::Footprint, KnowsFailedAllocations) {
+TEST(Footprint, KnowsFailedAllocations) {
   EXPECT_TRUE(run::is_out_of_memory(std::bad_alloc()));
   EXPECT_TRUE(
       run::is_out_of_memory(std::runtime_error("CUDA out of memory. Tried to allocate 2 GiB")));
@@ -277,7 +277,7 @@ TEST(Trainer, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
   EXPECT_EQ(session.state().segments(), 0);
 }
 
-TEST(run::Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
+TEST(Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
   // One attention matrix of 2^16 x 2^16 x 2 heads x 16 lanes: 1 TiB.
   Trainer session(
       small_experiment(xl_cache(12), {"eval.segment=65536", "eval.lanes=16", "model.width=2",

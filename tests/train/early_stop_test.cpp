@@ -104,7 +104,7 @@ TEST(Evaluations, AreDoneAgainWhenTheyWereInterrupted) {
   }
 }
 
-TEST(run::ValidRecord, KeepsTheFirstOfEqualLosses) {
+TEST(ValidRecord, KeepsTheFirstOfEqualLosses) {
   run::ValidRecord record;
   EXPECT_TRUE(record.add(10, 2.0));
   EXPECT_FALSE(record.add(20, 2.0));

@@ -50,7 +50,7 @@ TEST_F(InitialWeightsOfARun, TakeThePlaceOfWeightsThatAreNotDrawn) {
   for (const auto& parameter : runtime.parameters()) {
     EXPECT_TRUE(parameter.tensor.isnan().all().item<bool>()) << parameter.name;
   }
-  load_initial_weights(runtime, folder_ / "run");
+  weights::load_initial_weights(runtime, folder_ / "run");
   EXPECT_TRUE(is_same(weights_of(runtime), weights_));
 }
 
@@ -61,7 +61,7 @@ TEST_F(InitialWeightsOfARun, LeaveTheFirstValuesToWhatTheyLack) {
   experiment.memory.carry = config::Carry::kReset;
   const Runtime drawn(experiment, {});
   Runtime runtime(experiment, {.weights_follow = true});
-  const InitialWeights report = load_initial_weights(runtime, folder_ / "run");
+  const InitialWeights report = weights::load_initial_weights(runtime, folder_ / "run");
   const std::size_t backbone = runtime.model().parameters().size();
   ASSERT_EQ(report.fresh.size(), runtime.parameters().size() - backbone);
   for (std::size_t i = 0; i < runtime.parameters().size(); ++i) {
@@ -111,7 +111,7 @@ TEST_F(InitialWeightsOfARun, OfAnotherVocabularyAreWarnedOf) {
   const auto said = [&](const config::Experiment& experiment) {
     const LogCapture log;
     Runtime runtime(experiment, {});
-    load_initial_weights(runtime, folder_ / "run");
+    weights::load_initial_weights(runtime, folder_ / "run");
     return log.text();
   };
   EXPECT_EQ(said(first), "");
@@ -124,7 +124,7 @@ TEST_F(InitialWeightsOfARun, AreThoseOfItsNewestCheckpoint) {
   train();
   const auto runtime = other();
   EXPECT_FALSE(is_same(weights_of(*runtime), weights_));
-  const InitialWeights report = load_initial_weights(*runtime, folder_ / "run");
+  const InitialWeights report = weights::load_initial_weights(*runtime, folder_ / "run");
   EXPECT_TRUE(is_same(weights_of(*runtime), weights_));
   EXPECT_FALSE(report.is_official);
   EXPECT_FALSE(report.is_rounded);
@@ -138,7 +138,7 @@ TEST_F(InitialWeightsOfARun, SayThatTheyAreRounded) {
   train();
   const auto runtime = other("", {"train.precision=f32"});
   const LogCapture log;
-  EXPECT_TRUE(load_initial_weights(*runtime, folder_ / "run").is_rounded);
+  EXPECT_TRUE(weights::load_initial_weights(*runtime, folder_ / "run").is_rounded);
   EXPECT_THAT(log.text(), HasSubstr("its F64 numbers are rounded: train.precision is \"f32\""));
 }
 
@@ -146,13 +146,13 @@ TEST_F(InitialWeightsOfARun, LeaveTheMemoryWhatTheRunLacksOnlyWhenAskedTo) {
   train();
   const auto refused = other(infini());
   const std::vector<at::Tensor> before = weights_of(*refused);
-  EXPECT_THAT(error_of([&] { load_initial_weights(*refused, folder_ / "run"); }),
+  EXPECT_THAT(error_of([&] { weights::load_initial_weights(*refused, folder_ / "run"); }),
               HasSubstr("memory.carry = \"reset\""));
   EXPECT_TRUE(is_same(weights_of(*refused), before));
   EXPECT_FALSE(refused->weights_source().has_value());
   const auto taken = other(infini(), {"memory.carry=reset"});
   const LogCapture log;
-  const InitialWeights report = load_initial_weights(*taken, folder_ / "run");
+  const InitialWeights report = weights::load_initial_weights(*taken, folder_ / "run");
   EXPECT_FALSE(report.fresh.empty());
   EXPECT_THAT(log.text(), HasSubstr(report.fresh.front()));
 }
@@ -160,25 +160,25 @@ TEST_F(InitialWeightsOfARun, LeaveTheMemoryWhatTheRunLacksOnlyWhenAskedTo) {
 TEST_F(InitialWeightsOfARun, DoNotGoToATierWithOtherTrainedOptions) {
   train(fitted());
   const auto refused = other(fitted("tau = 0.75"));
-  EXPECT_THAT(error_of([&] { load_initial_weights(*refused, folder_ / "run"); }),
+  EXPECT_THAT(error_of([&] { weights::load_initial_weights(*refused, folder_ / "run"); }),
               AllOf(HasSubstr("tier 0.test.fitted: tau = 0.75, trained with 0.5"),
                     HasSubstr("memory.carry = \"reset\"")));
   EXPECT_FALSE(refused->weights_source().has_value());
   const auto taken = other(fitted("tau = 0.75"), {"memory.carry=reset"});
   const LogCapture log;
-  EXPECT_THAT(load_initial_weights(*taken, folder_ / "run").fresh,
+  EXPECT_THAT(weights::load_initial_weights(*taken, folder_ / "run").fresh,
               testing::ElementsAre("memory.0.test.fitted.0.gain", "memory.0.test.fitted.1.gain"));
   EXPECT_THAT(log.text(), HasSubstr("keep their first values"));
 }
 
 TEST_F(InitialWeightsOfARun, NeedACheckpointOrOfficialWeights) {
   const auto runtime = other();
-  EXPECT_THAT(error_of([&] { load_initial_weights(*runtime, folder_ / "absent"); }),
+  EXPECT_THAT(error_of([&] { weights::load_initial_weights(*runtime, folder_ / "absent"); }),
               HasSubstr("absent"));
-  EXPECT_THAT(error_of([&] { load_initial_weights(*runtime, folder_.path()); }),
+  EXPECT_THAT(error_of([&] { weights::load_initial_weights(*runtime, folder_.path()); }),
               HasSubstr("this is no run of mneme"));
   folder_.write("noise", "hello, world");
-  EXPECT_THAT(error_of([&] { load_initial_weights(*runtime, folder_ / "noise"); }),
+  EXPECT_THAT(error_of([&] { weights::load_initial_weights(*runtime, folder_ / "noise"); }),
               HasSubstr("is not a safetensors file"));
 }
 
@@ -193,7 +193,7 @@ TEST_F(InitialWeightsOfARun, GiveTheNewRunACheckpointOfStep0) {
   EXPECT_EQ(run::Checkpoint::open(run.checkpoint()).progress().step, 0);
   EXPECT_TRUE(run.info().contains("initial_weights"));
   const auto copy = other();
-  load_initial_weights(*copy, folder_ / "new");
+  weights::load_initial_weights(*copy, folder_ / "new");
   EXPECT_TRUE(is_same(weights_of(*copy), weights_));
 }
 

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(All, AdamKinds,
 
 // One step from zero moments moves every number by lr times the sign of its gradient; with Adam the
 // decay enters the gradient and vanishes in that sign, with AdamW it does not.
-TEST(optim::Adam, CouplesTheDecayAndAdamWDoesNot) {
+TEST(Adam, CouplesTheDecayAndAdamWDoesNot) {
   for (const auto kind : {config::Optimizer::kAdam, config::Optimizer::kAdamW}) {
     std::vector<optim::TrainableParameter> parameters = {
         {"a", torch::full({1}, 2.0, at::kDouble).set_requires_grad(true), 0.1, 0.5}};
@@ -100,7 +100,7 @@ TEST(optim::Adam, CouplesTheDecayAndAdamWDoesNot) {
   }
 }
 
-TEST(optim::Adam, SkipsParametersWithoutGradient) {
+TEST(Adam, SkipsParametersWithoutGradient) {
   std::vector<optim::TrainableParameter> parameters = {
       {"used", leaf({3}, at::kDouble, 1), 0.1, 0.5},
       {"unused", leaf({3}, at::kDouble, 2), 0.1, 0.5}};
@@ -119,7 +119,7 @@ TEST(optim::Adam, SkipsParametersWithoutGradient) {
   EXPECT_EQ(adam.moments()[1].count.item<float>(), 1.0F);
 }
 
-TEST(optim::Adam, ClipsTheGlobalNorm) {
+TEST(Adam, ClipsTheGlobalNorm) {
   std::vector<optim::TrainableParameter> parameters = {{"a", leaf({2}, at::kDouble, 1), 0.1, 0.0},
                                                        {"b", leaf({1}, at::kDouble, 2), 0.1, 0.0},
                                                        {"c", leaf({4}, at::kDouble, 3), 0.1, 0.0}};
@@ -137,7 +137,7 @@ TEST(optim::Adam, ClipsTheGlobalNorm) {
   EXPECT_FALSE(parameters[2].tensor.grad().defined());
 }
 
-TEST(optim::Adam, NamesGradientsThatAreNotFinite) {
+TEST(Adam, NamesGradientsThatAreNotFinite) {
   std::vector<optim::TrainableParameter> parameters = {{"fine", leaf({2}, at::kFloat, 1), 0.1, 0.0},
                                                        {"nan", leaf({2}, at::kFloat, 2), 0.1, 0.0},
                                                        {"inf", leaf({2}, at::kFloat, 3), 0.1, 0.0}};

@@ -98,7 +98,7 @@ TEST(RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
   EXPECT_EQ(recorder.evaluations[0].step, 2);
 }
 
-TEST(run::RunFolder, HoldsARun) {
+TEST(RunFolder, HoldsARun) {
   const test::TemporaryFolder folder;
   const auto experiment =
       small_experiment(xl_cache(12), {"train.eval_every=3", "train.save_every=5"});
@@ -127,7 +127,7 @@ TEST(run::RunFolder, HoldsARun) {
   EXPECT_EQ(lines.back().at("result").at("loss"), recorder.evaluations.back().result.loss());
 }
 
-TEST(run::RunFolder, GivesARunForEvaluation) {
+TEST(RunFolder, GivesARunForEvaluation) {
   const test::TemporaryFolder folder;
   Trainer session(small_experiment(xl_cache(12)), in_folder(folder / "run"));
   session.train();
@@ -143,7 +143,7 @@ TEST(run::RunFolder, GivesARunForEvaluation) {
               HasSubstr("belongs to another model"));
 }
 
-TEST(run::RunFolder, KeepsTheVocabularyOfText) {
+TEST(RunFolder, KeepsTheVocabularyOfText) {
   const test::TemporaryFolder folder;
   const auto text = folder.write("train.txt", "the cat sat on the mat and the cat saw the rat\n");
   const std::vector<std::string> word = {"data.task=text",
@@ -162,7 +162,7 @@ TEST(run::RunFolder, KeepsTheVocabularyOfText) {
   EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(*runtime)));
 }
 
-TEST(run::RunFolder, IsSummarizedThoughPartsAreDamaged) {
+TEST(RunFolder, IsSummarizedThoughPartsAreDamaged) {
   const test::TemporaryFolder folder;
   stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 4);
   const run::RunFolder run = run::RunFolder::open(folder / "run");
@@ -184,7 +184,7 @@ TEST(run::RunFolder, IsSummarizedThoughPartsAreDamaged) {
   EXPECT_EQ(summary.checkpoints[1].bytes, 0U);
 }
 
-TEST(run::RunFolder, ContinuesAnInterruptedRun) {
+TEST(RunFolder, ContinuesAnInterruptedRun) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment(xl_cache(12), {"train.save_every=3"});
   Trainer whole(experiment, in_folder(folder / "whole"));
@@ -205,7 +205,7 @@ TEST(run::RunFolder, ContinuesAnInterruptedRun) {
   EXPECT_EQ(timeless_metrics(folder / "broken"), timeless_metrics(folder / "whole"));
 }
 
-TEST(run::RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
+TEST(RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment();
   { const Trainer first(experiment, in_folder(folder / "run")); }
@@ -237,7 +237,7 @@ TEST(run::RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
   }
 }
 
-TEST(run::RunFolder, BelongsToOneSession) {
+TEST(RunFolder, BelongsToOneSession) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment();
   const Trainer first(experiment, in_folder(folder / "run"));
@@ -247,7 +247,7 @@ TEST(run::RunFolder, BelongsToOneSession) {
 }
 
 // Of two processes that make the same folder one is refused, and leaves the other its lock.
-TEST(run::RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
+TEST(RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
   const test::TemporaryFolder folder;
   const run::Runtime runtime(small_experiment(), {});
   bool was_faster = false;
@@ -275,13 +275,13 @@ TEST(run::RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
   if (!was_faster) GTEST_SKIP() << "the other one never came first";
 }
 
-TEST(run::RunFolder, IsNeededToSaveWithoutAPath) {
+TEST(RunFolder, IsNeededToSaveWithoutAPath) {
   Trainer session(small_experiment());
   EXPECT_THAT(error_of([&] { session.save(); }),
               AllOf(StartsWith("2: "), HasSubstr("the trainer has no folder")));
 }
 
-TEST(run::RunFolder, HasTheLogOfARunFromItsStart) {
+TEST(RunFolder, HasTheLogOfARun) {
   const test::TemporaryFolder folder;
   const std::filesystem::path run = folder / "run";
   const config::Experiment experiment = small_experiment("", {"train.save_every=2"});
@@ -315,7 +315,7 @@ TEST(run::RunFolder, HasTheLogOfARunFromItsStart) {
   EXPECT_TRUE(run::summarize(run::RunFolder::open(run)).damaged_parts().empty());
 }
 
-TEST(run::RunFolder, IsTrainedWithoutALogThatCannotBeWritten) {
+TEST(RunFolder, IsTrainedWithoutALogThatCannotBeWritten) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run/log.txt");  // in the way
   test::LogCapture capture;
@@ -325,7 +325,7 @@ TEST(run::RunFolder, IsTrainedWithoutALogThatCannotBeWritten) {
   EXPECT_THAT(capture.text(), HasSubstr("log.txt: the log is not written to it"));
 }
 
-TEST(run::RunFolder, LeavesNothingWhenItCannotBeWritten) {
+TEST(RunFolder, LeavesNothingWhenItCannotBeWritten) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run/metrics.jsonl");  // in the way
   EXPECT_THAT(error_of([&] { Trainer s(small_experiment(), in_folder(folder / "run")); }),
@@ -334,7 +334,7 @@ TEST(run::RunFolder, LeavesNothingWhenItCannotBeWritten) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run/experiment.toml"));
 }
 
-TEST(run::RunFolder, IsClearedOfWhatKilledProcessesLeft) {
+TEST(RunFolder, IsClearedOfWhatKilledProcessesLeft) {
   const test::TemporaryFolder folder;
   stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 3);
   const std::vector<std::string> left = {"run/.run.json.123-4.tmp",
@@ -346,7 +346,7 @@ TEST(run::RunFolder, IsClearedOfWhatKilledProcessesLeft) {
   EXPECT_TRUE(std::filesystem::exists(folder / "run/.mine.123-4.tmp"));
 }
 
-TEST(run::RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
+TEST(RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
   const test::TemporaryFolder folder;
   // The rate grows until the loss does too: the best evaluation lies in the middle.
   const auto experiment = small_experiment(
@@ -370,7 +370,7 @@ TEST(run::RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
   EXPECT_EQ(runtime->evaluate(data::Split::kValid).loss(), session.valid_record().best_loss);
 }
 
-TEST(run::RunFolder, HasNoBestBeforeAnEvaluation) {
+TEST(RunFolder, HasNoBestBeforeAnEvaluation) {
   const test::TemporaryFolder folder;
   stopped_run(small_experiment("", {"train.save_every=2"}), folder / "run", 3);
   EXPECT_THAT(
@@ -378,7 +378,7 @@ TEST(run::RunFolder, HasNoBestBeforeAnEvaluation) {
       AllOf(StartsWith("2: "), HasSubstr("has not evaluated its valid split")));
 }
 
-TEST(run::RunFolder, ContinuesFromAnEarlierCheckpoint) {
+TEST(RunFolder, ContinuesFromAnEarlierCheckpoint) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment(
       xl_cache(12), {"train.eval_every=2", "train.save_every=2", "train.keep_checkpoints=5"});
@@ -403,7 +403,7 @@ TEST(run::RunFolder, ContinuesFromAnEarlierCheckpoint) {
   EXPECT_EQ(info.at("continued").at(0).at("step"), 4);
 }
 
-TEST(run::RunFolder, OffersTheCheckpointBeforeADamagedOne) {
+TEST(RunFolder, OffersTheCheckpointBeforeADamagedOne) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment(
       "", {"train.save_every=2", "train.keep_checkpoints=3", "train.eval_every=0"});

@@ -18,7 +18,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(run::RunLock, NamesTheProcessThatHoldsIt) {
+TEST(RunLock, NamesTheProcessThatHoldsIt) {
   const test::TemporaryFolder folder;
   {
     const run::RunLock lock(folder.path());
@@ -29,7 +29,7 @@ TEST(run::RunLock, NamesTheProcessThatHoldsIt) {
   const run::RunLock again(folder.path());
 }
 
-TEST(run::RunLock, EndsWithItsProcess) {
+TEST(RunLock, EndsWithItsProcess) {
   const test::TemporaryFolder folder;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -43,7 +43,7 @@ TEST(run::RunLock, EndsWithItsProcess) {
   EXPECT_EQ(read_file(folder / "lock"), str(::getpid(), ' ', run::host_name(), '\n'));
 }
 
-TEST(run::RunLock, NamesAFolderThatCannotBeLocked) {
+TEST(RunLock, NamesAFolderThatCannotBeLocked) {
   const test::TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { run::RunLock lock(folder / "absent"); }),
               AllOf(StartsWith("1: "), HasSubstr("absent"), HasSubstr("cannot be locked")));

@@ -18,7 +18,7 @@ config::TrainConfig settings(config::Schedule schedule, std::int64_t warmup, dou
   return train;
 }
 
-TEST(optim::LearningRate, FollowsTheCosineOverAllSteps) {
+TEST(LearningRate, FollowsTheCosineOverAllSteps) {
   const optim::LearningRate rate(settings(config::Schedule::kCosine, 0, 0.0), 60);
   EXPECT_DOUBLE_EQ(rate.factor(0), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(30), 0.5);
@@ -27,28 +27,28 @@ TEST(optim::LearningRate, FollowsTheCosineOverAllSteps) {
   EXPECT_NEAR(rate.factor(1000), 0.0, 1e-15);
 }
 
-TEST(optim::LearningRate, GrowsFromZeroDuringWarmUpAndThenJoinsTheCosine) {
+TEST(LearningRate, GrowsFromZeroDuringWarmUpAndThenJoinsTheCosine) {
   const optim::LearningRate rate(settings(config::Schedule::kCosine, 10, 0.0), 100);
   EXPECT_DOUBLE_EQ(rate.factor(0), 0.0);
   EXPECT_DOUBLE_EQ(rate.factor(3), 0.3);
   EXPECT_DOUBLE_EQ(rate.factor(10), 0.5 * (1.0 + std::cos(std::numbers::pi * 0.1)));
 }
 
-TEST(optim::LearningRate, EndsAtTheLeastRate) {
+TEST(LearningRate, EndsAtTheLeastRate) {
   const optim::LearningRate rate(settings(config::Schedule::kCosine, 0, 0.5), 10);
   EXPECT_DOUBLE_EQ(rate.factor(0), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(5), 0.25 + 0.75 * 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(10), 0.25);
 }
 
-TEST(optim::LearningRate, StaysAfterWarmUpWhenConstant) {
+TEST(LearningRate, StaysAfterWarmUpWhenConstant) {
   const optim::LearningRate rate(settings(config::Schedule::kConstant, 4, 0.0), 10);
   EXPECT_DOUBLE_EQ(rate.factor(2), 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(4), 1.0);
   EXPECT_DOUBLE_EQ(rate.factor(9), 1.0);
 }
 
-TEST(optim::LearningRate, FallsLinearlyFromTheWarmUpsEndToTheLeastRate) {
+TEST(LearningRate, FallsLinearlyFromTheWarmUpsEndToTheLeastRate) {
   const optim::LearningRate rate(settings(config::Schedule::kLinear, 10, 0.5), 50);
   EXPECT_DOUBLE_EQ(rate.factor(5), 0.5);
   EXPECT_DOUBLE_EQ(rate.factor(10), 1.0);
@@ -60,7 +60,7 @@ TEST(optim::LearningRate, FallsLinearlyFromTheWarmUpsEndToTheLeastRate) {
   EXPECT_DOUBLE_EQ(all_warmup.factor(8), 1.0);
 }
 
-TEST(optim::LearningRate, FallsWithTheInverseSquareRoot) {
+TEST(LearningRate, FallsWithTheInverseSquareRoot) {
   const optim::LearningRate rate(settings(config::Schedule::kInverseSqrt, 4, 0.2), 10000);
   EXPECT_DOUBLE_EQ(rate.factor(1), 0.25);
   EXPECT_DOUBLE_EQ(rate.factor(4), 1.0);

@@ -55,7 +55,7 @@ run::EvalReport eval_report(std::int64_t step) {
   return report;
 }
 
-TEST(run::EventFile, HoldsWhatWasAdded) {
+TEST(EventFile, HoldsWhatWasAdded) {
   const test::TemporaryFolder folder;
   run::EventFile file = run::EventFile::create(folder / "events", 0);
   file.add(1, {{"train/loss", 2.5}, {"lr", 1e-3}});
@@ -71,7 +71,7 @@ TEST(run::EventFile, HoldsWhatWasAdded) {
   EXPECT_TRUE(std::isnan(events[2].scalars.at("train/loss")));
 }
 
-TEST(run::EventFile, OfAResumedRunSortsBehindAndTellsWhereItBegins) {
+TEST(EventFile, OfAResumedRunSortsBehindAndTellsWhereItBegins) {
   const test::TemporaryFolder folder;
   std::vector<fs::path> made;
   for (int i = 0; i < 4; ++i) made.push_back(run::EventFile::create(folder.path(), 10 * i).path());
@@ -83,7 +83,7 @@ TEST(run::EventFile, OfAResumedRunSortsBehindAndTellsWhereItBegins) {
   EXPECT_EQ(read_events(read_file(made[0])).size(), 1U);
 }
 
-TEST(run::EventFile, NamesAFolderThatCannotBeMade) {
+TEST(EventFile, NamesAFolderThatCannotBeMade) {
   const test::TemporaryFolder folder;
   folder.write("file", "");
   EXPECT_THAT(
@@ -91,7 +91,7 @@ TEST(run::EventFile, NamesAFolderThatCannotBeMade) {
       AllOf(StartsWith("1: "), HasSubstr("file/events"), HasSubstr("cannot be made")));
 }
 
-TEST(run::TensorBoard, ShowsTrainingAndEvaluations) {
+TEST(TensorBoard, ShowsTrainingAndEvaluations) {
   const test::TemporaryFolder folder;
   run::TensorBoard board(folder / "tensorboard", 0, 0, 0.0);
   EXPECT_FALSE(fs::exists(folder / "tensorboard"));  // nothing to show yet
@@ -116,7 +116,7 @@ TEST(run::TensorBoard, ShowsTrainingAndEvaluations) {
   EXPECT_THAT(events[3].scalars, Not(Contains(Key("valid/bits_per_character"))));
 }
 
-TEST(run::TensorBoard, MeasuresSpeedSinceTheRunContinued) {
+TEST(TensorBoard, MeasuresSpeedSinceTheRunContinued) {
   const test::TemporaryFolder folder;
   run::TensorBoard board(folder.path(), /*step=*/4, /*tokens=*/400, /*seconds=*/2.0);
   run::StepReport report = step_report(6);
@@ -129,7 +129,7 @@ TEST(run::TensorBoard, MeasuresSpeedSinceTheRunContinued) {
 }
 
 // Killed before its first checkpoint: all its steps are done again.
-TEST(run::TensorBoard, TellsThatARunBeginsAgainFromTheStart) {
+TEST(TensorBoard, TellsThatARunBeginsAgainFromTheStart) {
   const test::TemporaryFolder folder;
   for (int process = 0; process < 2; ++process) {
     run::TensorBoard board(folder.path(), 0, 0, 0.0);
@@ -145,7 +145,7 @@ TEST(run::TensorBoard, TellsThatARunBeginsAgainFromTheStart) {
 }
 
 // TensorBoard's own reader. MNEME_PYTHON names a Python that has it; default python3.
-TEST(run::TensorBoard, IsReadByTensorBoard) {
+TEST(TensorBoard, IsReadByTensorBoard) {
   const char* const chosen = std::getenv("MNEME_PYTHON");
   const std::string python = chosen == nullptr ? "python3" : chosen;
   if (std::system((python + " -c 'import tensorboard' 2>/dev/null").c_str()) != 0) {

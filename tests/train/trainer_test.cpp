@@ -219,7 +219,7 @@ TEST(Trainer, EvaluatesWithoutDisturbingTraining) {
   }
 }
 
-TEST(run::Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
+TEST(Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
   run::Runtime a(small_experiment(xl_cache(12)), {}),
       b(small_experiment(xl_cache(9), {"train.seed=2"}), {});
   EXPECT_FALSE(is_same(weights_of(a), weights_of(b)));
