@@ -281,7 +281,7 @@ TEST(RunFolder, IsNeededToSaveWithoutAPath) {
               AllOf(StartsWith("2: "), HasSubstr("the trainer has no folder")));
 }
 
-TEST(run::RunFolder, HasTheLogOfARunFromItsStart) {
+TEST(RunFolder, HasTheLogOfARun) {
   const test::TemporaryFolder folder;
   const std::filesystem::path run = folder / "run";
   const config::Experiment experiment = small_experiment("", {"train.save_every=2"});
@@ -315,7 +315,7 @@ TEST(run::RunFolder, HasTheLogOfARunFromItsStart) {
   EXPECT_TRUE(run::summarize(run::RunFolder::open(run)).damaged_parts().empty());
 }
 
-TEST(run::RunFolder, IsTrainedWithoutALogThatCannotBeWritten) {
+TEST(RunFolder, IsTrainedWithoutALogThatCannotBeWritten) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run/log.txt");  // in the way
   test::LogCapture capture;
