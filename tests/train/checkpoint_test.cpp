@@ -252,7 +252,7 @@ TEST(Checkpoint, RefusesMissingMomentsAndState) {
   }
   ASSERT_FALSE(slot.empty());
   EXPECT_THAT(load_error(experiment, file.without(slot)),
-              AllOf(HasSubstr("changed.safetensors"), HasSubstr("lacks this slot")));
+              AllOf(HasSubstr("changed.safetensors"), HasSubstr("the saved state lacks it")));
   EXPECT_THAT(load_error(experiment, file.with("data_position", "[1,2,3]")),
               HasSubstr("data position"));
 }
