@@ -113,7 +113,7 @@ list(APPEND CMAKE_BUILD_RPATH ${mneme_torch_toolkit_folders})
 add_library(mneme_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
 target_link_libraries(mneme_pch PRIVATE mneme_torch mneme_options)
 target_include_directories(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}")
-target_precompile_headers(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}/host/tensor/torch.hpp")
+target_precompile_headers(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}/host/tensor/torch.hpp" <nlohmann/json.hpp>)
 
 # ccache can only cache users of a precompiled header when the compiler keeps the header visible in its output (GCC)
 # and does not store time stamps in it (clang).

@@ -2,6 +2,7 @@
 
 #include "host/cli/train/train.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -339,9 +340,8 @@ std::string rate_text(double rate) {
   return out.str();
 }
 
-std::string padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
+std::string padded(const std::string& text, std::size_t width) {
+  return text + std::string(width - std::min(width, text.size()), ' ');
 }
 
 void write_parts(std::ostream& out, const std::string& title, std::int64_t count,
