@@ -25,8 +25,8 @@ namespace mneme::analyze {
 struct AnalysisOptions {
   std::int64_t bins = 64;        // of the attention histograms
   std::int64_t stretch = 32;     // tokens
-  std::int64_t first_write = 0;  // whose words are followed
-  std::int64_t updates = 5;      // that they are followed for
+  std::int64_t first_write = 0;  // the first (from 0) whose words may be followed
+  std::int64_t updates = 5;      // during which they are followed
 };
 
 class MemoryAnalysis {

@@ -38,7 +38,7 @@ struct Options {
   // is there. "" = none.
   std::filesystem::path folder = {};
   std::filesystem::path experiment = {};   // the experiment's file, for the record
-  FreeMemorySource free_memory = nullptr;  // see train::RuntimeOptions
+  FreeMemorySource free_memory = nullptr;  // see run::RuntimeOptions
 };
 
 // Callbacks of a comparison, on the caller's thread. An exception that is no std::exception ends

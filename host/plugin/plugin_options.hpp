@@ -53,7 +53,7 @@ inline const std::string kCarryHint =
 
 // An option that has another value than the one that a tier was trained with; values as TOML.
 struct OptionChange {
-  std::string tier;  // "<place>.<plugin id>"
+  std::string tier;  // "<index>.<plugin id>"
   std::string option;
   std::string trained;
   std::string now;

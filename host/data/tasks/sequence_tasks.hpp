@@ -1,4 +1,4 @@
-// The repeating-motif task: can a model copy what it saw before the segment?
+// Generated tasks: repeating motif, sorting by frequency, digit sorting.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "host/data/tasks/answer_task.hpp"
 
 namespace mneme::data {
+
+// --- Repeating motif: can a model copy what it saw before the segment? ---
 
 // Each lane reads episodes. An episode draws a period p and p symbols, uniformly, and repeats them;
 // it lasts `episode_segments` segments and begins with a reset, so a motif must be copied from the
