@@ -62,7 +62,7 @@ class OpenLayer {
   std::vector<at::Tensor> context_k_, context_v_;
 };
 
-// An open segment of backbone `xl`.
+// --- An open segment of backbone `xl` ---
 
 class XlOpenSegment final : public OpenSegment {
  public:

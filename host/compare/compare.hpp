@@ -74,7 +74,7 @@ void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer
 [[nodiscard]] Comparison compare(const std::vector<ArmSetup>& arms, const Options& options,
                                  Observer& observer);
 
-// Checksums that tell whether two models have the same initial weights.
+// --- Checksums that tell whether two models have the same initial weights ---
 
 // SHA-256 of each backbone parameter's dtype, shape and bytes, by name, in the model's order.
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;

@@ -158,7 +158,7 @@ class Tier {
   std::vector<std::vector<at::Tensor>> parameters_;  // [id - 1][served layer, or 0 for model scope]
 };
 
-// The declarations of group mneme.state/1, called in `create`.
+// --- The declarations of group mneme.state/1, called in `create` ---
 
 mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* decl,
                            mneme_parameter* out, mneme_error* error);

@@ -21,7 +21,7 @@ namespace mneme::plugin {
                                                 const std::string& sha256,
                                                 const std::string& where);
 
-// Where the plugins of the program that runs lie.
+// --- Where the plugins of the program that runs lie ---
 
 // The folder of plugins that belongs to an executable: `lib/mneme/plugins` of an installation
 // (MNEME_INSTALLED_PLUGINS, relative to the executable's folder), or, where there is no such

@@ -37,7 +37,7 @@ struct ImportReport {
 ImportReport import_official(const std::filesystem::path& weights,
                              const config::Experiment& experiment, const ImportOptions& options);
 
-// A checkpoint's weights as an official state dict.
+// --- A checkpoint's weights as an official state dict ---
 
 struct ExportOptions {
   // "transformer_xl", or the format of a name map; "" = that of the name map when there is one,

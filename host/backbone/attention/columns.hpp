@@ -62,7 +62,7 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
                         const at::Tensor& q, const Layer& layer, SegmentScope& scope);
 
-// The order of key columns in each lane: invalid rows take no position.
+// --- The order of key columns in each lane: invalid rows take no position ---
 
 // [B, sum m] bool of blocks[from ..).
 at::Tensor validity(const std::vector<ContextColumns::Block>& blocks, size_t from);

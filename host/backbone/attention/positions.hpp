@@ -92,12 +92,12 @@ class MaskCache {
 at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& weight,
                            const at::Tensor& distance, PositionTables& tables);
 
-// Attention by distance: the largest weight in each interval of distances, computed from one
-// layer's probabilities while they are in memory.
+// --- Attention by distance ---
 
-// Distances are counted in places of the layer's columns: the token itself is at 0, its left
-// neighbour at 1, memory rows by place and riders behind the segment's tokens. Interval n holds the
-// distances n * width + 1 .. (n + 1) * width.
+// The largest weight in each interval of distances, computed from one layer's probabilities while
+// they are in memory. Distances are counted in places of the layer's columns: the token itself is
+// at 0, its left neighbour at 1, memory rows by place and riders behind the segment's tokens.
+// Interval n holds the distances n * width + 1 .. (n + 1) * width.
 struct DistanceSettings {
   std::int64_t width = 5;
   std::int64_t intervals = 20;

@@ -69,7 +69,7 @@ class MotifStream : public Stream {
   std::vector<Lane> lanes_;  // a cache
 };
 
-// Sorting by frequency [infinity-former, 4.1]: which symbols were frequent in a long sequence?
+// --- Sorting by frequency [infinity-former, 4.1]: which symbols were frequent? ---
 
 // n = data.length symbols of an alphabet of a = data.alphabet, the separator (id a), and all a
 // symbols by falling frequency: P = n + 1, A = a, V = a + 1.
@@ -94,7 +94,7 @@ class SortingTask : public AnswerTask {
 [[nodiscard]] std::vector<std::int64_t> symbols_by_frequency(std::span<const std::int64_t> tokens,
                                                              std::int64_t alphabet);
 
-// Digit sorting [Transformer-XL article]: n random digits, then the same digits in order.
+// --- Digit sorting [Transformer-XL article]: n random digits, then the same digits in order ---
 
 // n = data.length digits below data.alphabet, drawn uniformly, then the same digits sorted:
 // P = A = n, V = data.alphabet. There is no separator: a model reads 2n - 1 digits and its last n

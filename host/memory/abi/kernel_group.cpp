@@ -76,7 +76,7 @@ const mneme_kernel_api* kernel_api() {
   return &api;
 }
 
-// Group mneme.parallel/1.
+// --- Group mneme.parallel/1 ---
 
 namespace {
 
