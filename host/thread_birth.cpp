@@ -1,9 +1,9 @@
 // Starts every thread with all signals blocked, so that handlers run on the main thread only.
 //
 // OpenMP's threads come and go with the number that a region asks for, inside libraries, and take
-// part in oneDNN's products, which no signal handler may interrupt (host/memory/ops/
-// signal_shield.hpp). Their mask can be set only where they are created. Code that wants signals on
-// its own thread must unblock them there.
+// part in oneDNN's products, which no signal handler may interrupt (SignalShield in
+// host/tensor/device.hpp). Their mask can be set only where they are created. Code that wants
+// signals on its own thread must unblock them there.
 #include <dlfcn.h>
 #include <pthread.h>
 

@@ -25,8 +25,8 @@ namespace mneme::analyze {
 struct AnalysisOptions {
   std::int64_t bins = 64;        // of the attention histograms
   std::int64_t stretch = 32;     // tokens
-  std::int64_t first_write = 0;  // whose words are followed
-  std::int64_t updates = 5;      // that they are followed for
+  std::int64_t first_write = 0;  // the first (from 0) whose words may be followed
+  std::int64_t updates = 5;      // during which they are followed
 };
 
 class MemoryAnalysis {
@@ -73,7 +73,7 @@ class MemoryAnalysis {
   bool has_signal_ = false;
 };
 
-// Hidden rows of a trained model, as a memory would store them.
+// --- Hidden rows of a trained model, as a memory would store them ---
 
 // The inputs of a layer (before its norm) for the first `count` tokens of a split, read by one lane
 // with the model's own memory: [count, D] f64 on the CPU. Errors: Error (kUsage) for a layer that
@@ -82,7 +82,7 @@ class MemoryAnalysis {
 [[nodiscard]] at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t layer,
                                      std::int64_t count);
 
-// Tokens as printable text on one line.
+// --- Tokens as printable text on one line ---
 
 // The text with line ends and tabs as \n and \t, and other control characters and bytes that are no
 // UTF-8 as \xNN.

@@ -1,5 +1,6 @@
-// One decoder layer: attention over [context; riders; tokens], feed-forward, and between them
-// stages 2 to 7 of the memory's hooks (docs/design.md, "Layer contract").
+// One decoder layer: attention over [context; riders; tokens], feed-forward, and stages 2 to 7 of a
+// segment: stage 4 (attention) is its own, in the others it calls the memory's hooks
+// (docs/design.md, "Layer contract").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -76,9 +77,9 @@ class Layer {
         const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
 
   // h [B,M+T,D] -> [B,M+T,D]; the last layer drops the riders: [B,T,D]. In an open segment T counts
-  // the step's tokens, M is scope.riding(), and stage 7 runs in close().
+  // the step's tokens, M is scope.riding(), and stage 7 (absorb) runs in close().
   at::Tensor forward(const at::Tensor& h, SegmentScope& scope);
-  // Stage 7 of an open segment, over all its tokens.
+  // Stage 7 (absorb) of an open segment, over all its tokens.
   void close(int64_t tokens, SegmentScope& scope);
 
   const LayerWeights& weights() const { return weights_; }
@@ -88,7 +89,7 @@ class Layer {
   // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
   // table is kept during a forward pass; without gradient and dropout, until weights_changed().
   at::Tensor projected_positions(int64_t distances, PositionTables& tables, bool has_dropout);
-  // Stage 4: attention of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Keys are
+  // Stage 4 (attention) of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Keys are
   // the context's, in an open segment those of the steps before, and these. Fills z, and lse, mass
   // and the context's projections where wanted.
   struct Wants {

@@ -30,7 +30,7 @@ class XlLayerServices final : public memory::LayerServices {
   SegmentScope& scope_;
 };
 
-// Matrix products of the backbone in the compute dtype.
+// --- Matrix products of the backbone in the compute dtype ---
 
 // x [..,n] times weight [m,n] transposed, plus bias [m] when defined: [..,m]. Inputs are cast to
 // `compute`, in which the product runs and the result stays.

@@ -1,4 +1,4 @@
-// What one layer keeps of an open segment (generation).
+// An open segment (generation) of backbone `xl`, and what each of its layers keeps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 namespace mneme::backbone {
 
 // Keys and values of all columns in growing buffers, so that a step copies only its own rows; and
-// the inputs of stage 7, collected over the steps.
+// the inputs of stage 7 (absorb), collected over the steps.
 class OpenLayer {
  public:
   // Appends a step's k, v [B,n,H,d] (in the first step riders, then tokens) behind the context and
@@ -62,7 +62,7 @@ class OpenLayer {
   std::vector<at::Tensor> context_k_, context_v_;
 };
 
-// An open segment of backbone `xl`.
+// --- An open segment of backbone `xl` ---
 
 class XlOpenSegment final : public OpenSegment {
  public:

@@ -1,4 +1,6 @@
-// The one exception type of the library. Only host/cli turns it into text and an exit code.
+// The exception that reaches the user: host/cli turns it into text and an exit code. Besides it,
+// CallError (host/plugin/host_object.hpp) carries failures over the ABI's boundary, and
+// std::logic_error tells of a mistake in the program itself.
 #pragma once
 
 #include <stdexcept>

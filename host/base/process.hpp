@@ -26,7 +26,7 @@ struct FreeMemory {
 // Called before a model is allocated.
 using FreeMemorySource = std::function<std::optional<FreeMemory>()>;
 
-// Sets of signals.
+// --- Sets of signals ---
 
 inline sigset_t signal_set(std::initializer_list<int> signals) {
   sigset_t set;

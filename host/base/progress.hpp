@@ -9,7 +9,7 @@
 
 namespace mneme {
 
-// Clocks that code takes as an argument, so that tests control the time.
+// --- Clocks that code takes as an argument, so that tests control the time ---
 
 // A monotonic clock in seconds since an arbitrary start.
 class Clock {

@@ -92,7 +92,7 @@ template <typename... Args>
 // A count with a decimal unit: "950", "12.3k", "4.56M".
 [[nodiscard]] std::string format_count(double value);
 
-// Words of commands that messages tell people to type.
+// --- Words of commands that messages tell people to type ---
 
 // The text as one word of a shell command, quoted where the shell would split or expand it.
 [[nodiscard]] inline std::string shell_word(std::string_view text) {
@@ -104,7 +104,7 @@ template <typename... Args>
   return out + "'";
 }
 
-// Text in lines of a limited width, counted in characters (code points of UTF-8).
+// --- Text in lines of a limited width, counted in characters (code points of UTF-8) ---
 
 // Columns that a text takes.
 [[nodiscard]] std::size_t text_width(const std::string& text);
@@ -122,7 +122,7 @@ template <typename... Args>
 [[nodiscard]] std::vector<std::string> wrap_text(const std::string& text, std::size_t width,
                                                  std::size_t indent = 0);
 
-// Text tables.
+// --- Text tables ---
 
 // Rows of cells under headings, padded to equal widths (counted in characters). The first column is
 // aligned to the left, all others to the right.
@@ -147,7 +147,6 @@ class Table {
 
 // The JSON type of the project: keys keep their order, so written files are deterministic. Files
 // that read or make values include <nlohmann/json.hpp>, which costs seconds, for themselves.
-
 using Json = nlohmann::ordered_json;
 
 // JSON has no NaN and no infinity: they become null.

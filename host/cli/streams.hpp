@@ -76,7 +76,7 @@ void note_data(Display& display, const data::Dataset& dataset);
 // "loss 1.2345  perplexity 3.437  accuracy 0.8123 ...": the numbers of an evaluation on one line.
 [[nodiscard]] std::string result_line(const eval::Result& result);
 
-// Writes the results of long work.
+// --- Writing the results of long work ---
 
 // Writes several files; a failure of one, such as a full disk, does not prevent the others.
 class Outputs {
@@ -101,7 +101,7 @@ class Outputs {
   std::vector<std::string> messages_;
 };
 
-// Errors in files and arguments that the user gave.
+// --- Errors in files and arguments that the user gave ---
 
 // Runs `read`, in which every failure is one of the files or arguments given: a missing or damaged
 // file is then wrong use (exit code 2), not a failed run.

@@ -38,7 +38,7 @@ struct Options {
   // is there. "" = none.
   std::filesystem::path folder = {};
   std::filesystem::path experiment = {};   // the experiment's file, for the record
-  FreeMemorySource free_memory = nullptr;  // see train::RuntimeOptions
+  FreeMemorySource free_memory = nullptr;  // see run::RuntimeOptions
 };
 
 // Callbacks of a comparison, on the caller's thread. An exception that is no std::exception ends
@@ -74,7 +74,7 @@ void compare(const std::vector<ArmSetup>& arms, const Options& options, Observer
 [[nodiscard]] Comparison compare(const std::vector<ArmSetup>& arms, const Options& options,
                                  Observer& observer);
 
-// Checksums that tell whether two models have the same initial weights.
+// --- Checksums that tell whether two models have the same initial weights ---
 
 // SHA-256 of each backbone parameter's dtype, shape and bytes, by name, in the model's order.
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;

@@ -28,6 +28,8 @@ enum class Norm { kPost, kPre };
 enum class EmbeddingScale { kSqrt, kNone };
 enum class Init { kOfficial, kArticle };
 enum class Carry { kRefuse, kReset };
+// What a tier absorbs: the rows that the nearest earlier tier releases (those of the segment when
+// no earlier tier releases any), or always the rows of the segment.
 enum class Feed { kReleased, kSegment };
 enum class Task { kText, kTokens, kMotif, kSorting, kDigitSorting };
 enum class Vocabulary { kByte, kChar, kWord, kGpt2 };
@@ -168,7 +170,7 @@ struct DataConfig {
 // [[train.group]]: parameters with settings of their own. The first group that names a parameter
 // counts.
 struct ParameterGroup {
-  // Names with "*" for any characters: "model.*.norm_*", "memory.0.*".
+  // Names with "*" for any characters: "model.*.norm.*", "memory.0.*".
   std::vector<std::string> parameters;
   std::optional<double> lr = {};            // absent = train.lr, or the tier's own
   std::optional<double> weight_decay = {};  // absent = the default rule
@@ -176,11 +178,11 @@ struct ParameterGroup {
   friend bool operator==(const ParameterGroup&, const ParameterGroup&) = default;
 };
 
-// [[train.accumulate_from]]: from this step on, so many segments a step; the update period of the
-// Compressive Transformer.
+// [[train.accumulate_from]]: from this step on, so many backward passes a step, each of
+// bptt_segments segments; the update period of the Compressive Transformer.
 struct AccumulateFrom {
   std::int64_t step = 0;      // steps done before it holds, increasing from group to group
-  std::int64_t segments = 1;  // in place of train.accumulate
+  std::int64_t segments = 1;  // backward passes, in place of train.accumulate
 
   friend bool operator==(const AccumulateFrom&, const AccumulateFrom&) = default;
 };

@@ -93,7 +93,7 @@ struct OptionValues {
 // The tier keys that belong to the host: no option may have one of these names.
 [[nodiscard]] const std::vector<std::string>& host_tier_keys();
 
-// Bounds of an option, as the schema reader takes them. Not for other folders.
+// --- Bounds of an option, as the schema reader takes them (not for other folders) ---
 
 // The whole numbers inside the bounds; no bound where it lies outside 64 bits.
 [[nodiscard]] IntegerRange integer_range(const OptionSpec& spec);

@@ -142,7 +142,7 @@ std::string_view to_word(Split split) {
 
 std::string key_of(Split split) { return str("data.", to_word(split)); }
 
-// Token ids that other programs wrote, in safetensors files.
+// --- Token ids that other programs wrote, in safetensors files ---
 
 namespace {
 

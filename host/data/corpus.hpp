@@ -119,7 +119,7 @@ struct IdRows {
 [[nodiscard]] Corpus read_id_corpus(const std::filesystem::path& path, const std::string& key,
                                     std::int64_t vocabulary_size);
 
-// The parts of an experiment's data.
+// --- The parts of an experiment's data ---
 
 enum class Split { kTrain, kValid, kTest };
 inline constexpr std::array<Split, 3> kSplits = {Split::kTrain, Split::kValid, Split::kTest};

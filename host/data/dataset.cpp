@@ -121,7 +121,7 @@ Json Dataset::describe() const {
   return json;
 }
 
-// [data] task = "tokens"
+// --- [data] task = "tokens" ---
 
 namespace {
 
@@ -158,7 +158,7 @@ void Dataset::open_ids(const DatasetOptions& options) {
   }
 }
 
-// [data] task = "text"
+// --- [data] task = "text" ---
 
 namespace {
 

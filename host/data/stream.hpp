@@ -113,8 +113,8 @@ void check_position(const std::vector<std::int64_t>& position, std::size_t size,
 [[nodiscard]] std::int64_t count_in(const std::vector<std::int64_t>& position,
                                     const std::vector<PositionField>& fields);
 
-// Token ids in as few bytes as their vocabulary needs: read from memory or from a mapped file, and
-// written one after another.
+// --- Token ids in as few bytes as their vocabulary needs ---
+// Read from memory or from a mapped file, and written one after another.
 
 // Bytes that an id of a vocabulary of that size takes: 1 up to 256 symbols, 2 up to 65,536, else 4.
 [[nodiscard]] int token_width(std::int64_t vocabulary_size);

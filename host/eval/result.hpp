@@ -14,7 +14,7 @@
 
 namespace mneme::eval {
 
-// The loss by position in the segment, by distance from the document's start and by word frequency.
+// --- Loss by position in the segment, distance from the document's start and word frequency ---
 
 // Sums over target tokens. The means are 0 when there is no token.
 struct Score {

@@ -16,7 +16,7 @@
 
 namespace mneme::generate {
 
-// Conversations on disk: a text that another process continues.
+// --- Conversations on disk: a text that another process continues ---
 //
 // A safetensors file: state/<name> (the memory's slots, queues, and the keys and values that are
 // kept of them), open (i64 [1,n], the open segment's tokens). Metadata: format, revision,

@@ -16,7 +16,7 @@
 
 namespace mneme::generate {
 
-// How the next token is drawn from a distribution.
+// --- How the next token is drawn from a distribution ---
 
 // Applied in the order of the fields: each works on what the ones before have left, renormalised.
 // Defaults leave the distribution as it is.
@@ -49,7 +49,7 @@ struct FedText {
   std::int64_t tokens = 0;
 };
 
-// Feeds a text to a model and its memory, token by token or in chunks.
+// --- Feeding a text to a model and its memory, token by token or in chunks ---
 
 // Holds the state after the committed segments, and the open segment. Not movable, because the open
 // segment refers to the state. One thread at a time. Cannot be used after an error.

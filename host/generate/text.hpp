@@ -29,7 +29,7 @@ struct Prompt {
 // "1,2,3": ids for models without a text vocabulary. Error (kUsage) for what is no list of ids.
 [[nodiscard]] Prompt parse_prompt_ids(std::string_view list);
 
-// A text that ends the generation.
+// --- A text that ends the generation ---
 
 // Lets pieces of a text through until the stop text appears, which may begin in one piece and end
 // in another; it and what follows are held back. An empty stop text never appears.
@@ -49,7 +49,7 @@ class StopText {
   bool is_found_ = false;
 };
 
-// Generated tokens as text, token by token.
+// --- Generated tokens as text, token by token ---
 
 // What follows the text so far, for one text. Bytes and characters as they are; words separated by
 // blanks, <eos> as a newline; without a vocabulary the ids themselves, separated by blanks.
@@ -80,7 +80,7 @@ class TokenWriter {
   bool is_in_quotation_ = false;  // of straight double quotes
 };
 
-// One generated text while it grows.
+// --- One generated text while it grows ---
 
 class SampleText {
  public:

@@ -13,7 +13,7 @@ namespace {
 const config::MemoryConfig& one_tier(const config::MemoryConfig& memory) {
   if (memory.tiers.size() != 1)
     throw_usage(ErrorText{.where = "hook driver",
-                          .failed = "the manifest must hold one tier",
+                          .failed = "the memory file must hold one tier",
                           .got = str(memory.tiers.size())});
   return memory;
 }

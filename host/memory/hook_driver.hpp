@@ -46,7 +46,7 @@ class PlainLayer : public LayerServices {
 // called in any order that the contract allows, for segments of any length.
 class HookDriver {
  public:
-  // The manifest must hold exactly one tier. Errors: as Stack, Error(kUsage) for another number of
+  // `memory` must hold exactly one tier. Errors: as Stack, Error(kUsage) for another number of
   // tiers.
   HookDriver(const config::MemoryConfig& memory, const BackboneInfo& backbone,
              plugin::PluginLoader& loader, Phase phase, int64_t lanes);

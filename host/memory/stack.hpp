@@ -30,13 +30,13 @@ struct TierOutline;  // tier_outline.hpp
 // A parameter that a tier declared. The tensor is a leaf that requires grad; the host owns,
 // optimises and saves it.
 struct TierParameter {
-  std::string name;  // memory.<tier index>.<plugin id>.<layer or "model">.<name>
-  std::string tier;  // "<tier index>.<plugin id>"
+  std::string name;  // memory.<index>.<plugin id>.<layer or "model">.<name>
+  std::string tier;  // "<index>.<plugin id>"
   at::Tensor tensor;
   double lr_factor = 1.0;              // the plugin's factor on the learning rate
-  std::optional<double> lr;            // the manifest's `lr` for the tier, in place of train.lr
+  std::optional<double> lr;            // the tier's `lr` in the memory file, in place of train.lr
   std::string group;                   // weight-decay group; "" = the backbone's rule
-  std::optional<double> weight_decay;  // the manifest's value for the tier
+  std::optional<double> weight_decay;  // the tier's value in the memory file
 };
 
 // Identity of the code that ran, for reports and checkpoints.

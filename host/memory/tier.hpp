@@ -75,7 +75,7 @@ struct LoggedLine {
 // One result of the plugin's `create`.
 class Instance : public std::enable_shared_from_this<Instance> {
  public:
-  // Calls `create`. `where` is the tier's place in the manifest. Errors: Error(kPlugin) with the
+  // Calls `create`. `where` is the tier's place in the memory file. Errors: Error(kPlugin) with the
   // plugin's own text.
   Instance(const plugin::LoadedPlugin& plugin, config::OptionMap options,
            const BackboneInfo& backbone, const std::vector<int64_t>& served, Phase phase,
@@ -105,12 +105,12 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void check_traits() const;
 
   const plugin::LoadedPlugin& plugin_;
-  std::string where_;  // "<place in the manifest>: plugin <id>"
+  std::string where_;  // "<place in the memory file>: plugin <id>"
   void* handle_ = nullptr;
   mneme_tier_traits traits_{};
 };
 
-// One [[memory.tier]] of the manifest.
+// One [[memory.tier]] of the memory file, which may be the [memory] table of an experiment file.
 class Tier {
  public:
   Tier(int64_t index, const config::TierConfig& config, const std::vector<std::string>& folders,
@@ -158,7 +158,7 @@ class Tier {
   std::vector<std::vector<at::Tensor>> parameters_;  // [id - 1][served layer, or 0 for model scope]
 };
 
-// The declarations of group mneme.state/1, called in `create`.
+// --- The declarations of group mneme.state/1, called in `create` ---
 
 mneme_status add_parameter(mneme_setup* setup, const mneme_parameter_decl* decl,
                            mneme_parameter* out, mneme_error* error);

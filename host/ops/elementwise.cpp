@@ -174,7 +174,7 @@ void add_binary_ops(OpList& list) {
   add_logical<at::logical_or>(list, "logical_or/1", "a or b; broadcasts.");
 }
 
-// One operand.
+// --- One operand ---
 
 namespace {
 
@@ -243,7 +243,7 @@ void add_unary_ops(OpList& list) {
   add_test<at::logical_not>(list, "logical_not/1", "bool", "True where x is false.");
 }
 
-// Activation functions.
+// --- Activation functions ---
 
 namespace {
 

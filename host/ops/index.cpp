@@ -129,7 +129,7 @@ void add_index_ops(OpList& list) {
   add_one_hot_op(list);
 }
 
-// Choosing elements by masks and limits, and changing how a tensor is stored.
+// --- Choosing elements by masks and limits, and changing how a tensor is stored ---
 
 namespace {
 
@@ -243,7 +243,7 @@ void add_selection_ops(OpList& list) {
          [](OpCall& c) { c.out() = c.in(0).contiguous(); });
 }
 
-// Joining, repeating and padding.
+// --- Joining, repeating and padding ---
 
 namespace {
 

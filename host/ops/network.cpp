@@ -145,7 +145,7 @@ void add_network_ops(OpList& list) {
   add_pooling_ops(list);
 }
 
-// Matrix products and einsum.
+// --- Matrix products and einsum ---
 
 namespace {
 
@@ -306,8 +306,9 @@ void add_product_ops(OpList& list) {
          run_einsum);
 }
 
-// Softmax and log-sum-exp. A row of -inf is a query without keys: its probabilities are 0, its
-// log-sum-exp is -inf, and no gradient leaves it (LibTorch alone gives NaN).
+// --- Softmax and log-sum-exp ---
+// A row of -inf is a query without keys: its probabilities are 0, its log-sum-exp is -inf, and no
+// gradient leaves it (LibTorch alone gives NaN).
 
 namespace {
 

@@ -271,7 +271,7 @@ std::string OpCall::input_name(std::size_t index) const {
 
 const std::string& OpCall::attr_name(std::size_t attr) const { return op_.schema.attrs[attr].name; }
 
-// The attributes of a call, put to their places in the schema.
+// --- The attributes of a call, put to their places in the schema ---
 
 namespace {
 

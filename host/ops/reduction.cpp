@@ -181,7 +181,7 @@ void add_reduction_ops(OpList& list) {
              run_single<argmin_over, argmin_all, true>);
 }
 
-// Running sums, sorting and searching.
+// --- Running sums, sorting and searching ---
 
 namespace {
 

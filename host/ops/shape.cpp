@@ -168,7 +168,7 @@ void add_shape_ops(OpList& list) {
             "x with 0 below a diagonal of its last two dimensions.", run_triangle<at::triu>);
 }
 
-// Tensors made from attributes alone, on the segment's device, and like another tensor.
+// --- Tensors made from attributes alone, on the segment's device, and like another tensor ---
 
 namespace {
 

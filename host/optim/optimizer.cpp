@@ -265,7 +265,7 @@ double LearningRate::factor(std::int64_t step) const {
 }
 
 std::int64_t accumulation(const config::TrainConfig& train, std::int64_t step) {
-  std::int64_t segments = train.accumulate;
+  std::int64_t segments = train.accumulate;  // backward passes, each of bptt_segments segments
   for (const config::AccumulateFrom& from : train.accumulate_from) {
     if (step >= from.step) segments = from.segments;
   }

@@ -14,7 +14,7 @@
 
 namespace mneme::optim {
 
-// How each parameter is optimised: learning rate and weight decay.
+// --- How each parameter is optimised: learning rate and weight decay ---
 
 // A leaf tensor of the model or of a tier, and how it is optimised.
 struct TrainableParameter {
@@ -110,7 +110,7 @@ class Adam {
   std::vector<Group> groups_;
 };
 
-// Parameters that no gradient has reached.
+// --- Parameters that no gradient has reached ---
 
 // One line for the backbone and one for each tier that has such parameters after `steps` steps,
 // naming the first of them. Parameters with learning rate 0 are not named.
@@ -118,7 +118,7 @@ class Adam {
                                                        const memory::Stack& stack,
                                                        std::int64_t steps);
 
-// Schedules: the learning rate and the segments a step, by step.
+// --- Schedules, by step: the learning rate and the number of backward passes ---
 
 // The factor on every parameter's base learning rate, f(s), where s counts the steps done before
 // (from 0), w = warmup, n = all steps, m = lr_min / lr:

@@ -30,7 +30,7 @@ class PluginLoader {
 
   // Finds `name` (file name with or without ".so", or an id) in `folders`, reads the note, checks
   // the file, maps a sealed copy, negotiates and calls init. `where` ("file:line:column") starts
-  // every message. sha256: the manifest's pin, "" = none. Errors: Error(kPlugin) naming the file
+  // every message. sha256: the memory file's pin, "" = none. Errors: Error(kPlugin) naming the file
   // and the cause.
   const LoadedPlugin& load(const std::string& name, const std::vector<std::string>& folders,
                            const std::string& sha256, const std::string& where);

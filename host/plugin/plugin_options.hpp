@@ -37,9 +37,11 @@ inline constexpr std::uint32_t kOptionSizeV1 = 72;
 [[nodiscard]] std::vector<config::OptionSpec> option_specs(const mneme_plugin& table,
                                                            const std::string& where);
 
-// Trained options (MNEME_OPTION_TRAINED): parameters and state are valid only under the values with
-// which they were made, so those values are saved with them and compared with the present ones.
+// --- Trained options (MNEME_OPTION_TRAINED) ---
 
+// Parameters and state are valid only under the values of these with which they were made, so the
+// values are saved with them and compared with the present ones.
+//
 // Tables of options by the tier's name, "<index>.<plugin id>". An option that a table lacks has its
 // schema's default.
 using TierOptions = std::map<std::string, config::Value>;
@@ -53,7 +55,7 @@ inline const std::string kCarryHint =
 
 // An option that has another value than the one that a tier was trained with; values as TOML.
 struct OptionChange {
-  std::string tier;  // "<place>.<plugin id>"
+  std::string tier;  // "<index>.<plugin id>"
   std::string option;
   std::string trained;
   std::string now;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file and the folder of the manifest in which it was found.
+// A file and the folder of [memory] plugins in which it was found.
 struct Found {
   fs::path file;
   fs::path folder;

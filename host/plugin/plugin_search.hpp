@@ -7,9 +7,9 @@
 
 namespace mneme::plugin {
 
-// Finds a plugin in the folders of a manifest: by file name (with or without ".so"), or, where no
-// file has it, by the id in the files' notes. Of several files with the same bytes the first
-// folder's is taken; of several with others the one that `sha256` pins ("" = none is pinned).
+// Finds a plugin in the folders of [memory] plugins: by file name (with or without ".so"), or,
+// where no file has it, by the id in the files' notes. Of several files with the same bytes the
+// first folder's is taken; of several with others the one that `sha256` pins ("" = none is pinned).
 // Nothing outside the folders is looked at: no current folder, no environment, no system search.
 // Returns the file's absolute path with links resolved.
 //
@@ -21,7 +21,7 @@ namespace mneme::plugin {
                                                 const std::string& sha256,
                                                 const std::string& where);
 
-// Where the plugins of the program that runs lie.
+// --- Where the plugins of the program that runs lie ---
 
 // The folder of plugins that belongs to an executable: `lib/mneme/plugins` of an installation
 // (MNEME_INSTALLED_PLUGINS, relative to the executable's folder), or, where there is no such

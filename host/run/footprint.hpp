@@ -82,8 +82,8 @@ struct ModelSizes {
 [[noreturn]] void throw_out_of_memory(const std::string& where, const Footprint& estimate,
                                       const std::exception& error);
 
-// Refuses a model that does not fit into the free memory before it is allocated: a system that runs
-// out of memory kills the process, and often others.
+// --- Refusing a model that does not fit into the free memory before it is allocated ---
+// A system that runs out of memory kills the process, and often others.
 
 // How much an evaluation or a generation handles at once.
 struct EvaluationExtents {

@@ -4,6 +4,7 @@
 
 namespace mneme::run {
 
+// The header is made by the SDK's script for plugins, hence the names of the macros.
 std::string host_commit() { return MNEME_PLUGIN_COMMIT; }
 bool is_host_dirty() { return MNEME_PLUGIN_DIRTY != 0; }
 

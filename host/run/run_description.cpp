@@ -126,7 +126,7 @@ Json to_json(const EvalReport& report) {
   return json;
 }
 
-// Compares the data, plugins and machine of a run with those now in use.
+// --- Comparing the data, plugins and machine of a run with those now in use ---
 
 namespace {
 

@@ -42,8 +42,8 @@ void check_plugins(const std::vector<memory::TierIdentity>& before,
 [[nodiscard]] Json to_json(const StepReport& report);
 [[nodiscard]] Json to_json(const EvalReport& report);
 
-// Differences between the files that a command uses and those that the run was trained with. A
-// changed vocabulary is an error; another text or plugin file is reported in the log and in the
+// --- Differences between the files that a command uses and those of the training ---
+// A changed vocabulary is an error; another text or plugin file is reported in the log and in the
 // command's JSON.
 
 // One difference.

@@ -83,7 +83,7 @@ class RunFolder {
     const std::optional<config::MemoryConfig>& memory = std::nullopt,
     const std::string& checkpoint = "last");
 
-// A lock that allows one writer for a run folder.
+// --- A lock that allows one writer for a run folder ---
 
 // Holds the file `lock` of a folder locked (flock) while it lives: the kernel releases it however
 // the process ends. The file stays, empty; while somebody holds it, it says who: "<pid> <host>".
@@ -100,7 +100,7 @@ class RunLock {
   int descriptor_ = -1;
 };
 
-// Converts an exception that ended an evaluation or a training into an Error.
+// --- From an exception that ended an evaluation or a training to an Error ---
 
 // An Error as it is. What LibTorch throws becomes an Error (kRun) of `where` with its first line,
 // and with `memory_hint`, what to lower, when memory ran out.

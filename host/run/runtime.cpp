@@ -167,7 +167,7 @@ void check_valid_split(const config::Experiment& experiment, const data::Dataset
       dataset.make_stream(data::Split::kValid, evaluation_options(experiment, dataset)));
 }
 
-// Swapping the memory of a model (docs/design.md, "Loading and swapping").
+// --- Swapping the memory of a model (docs/design.md, "Loading and swapping") ---
 
 namespace {
 

@@ -134,7 +134,7 @@ class Runtime {
   std::optional<WeightsSource> weights_source_;
 };
 
-// How an experiment cuts its data.
+// --- How an experiment cuts its data ---
 
 // Of the training split: endless, by [train].
 [[nodiscard]] data::StreamOptions training_options(const config::TrainConfig& train);

@@ -24,8 +24,9 @@ namespace mneme::tensor {
 // A copy of the view's values on the CPU. Error (kRun) for a dtype that no tensor has.
 [[nodiscard]] at::Tensor to_tensor(const TensorView& view);
 
-// Scanning a result in CPU memory costs a few nanoseconds and, when it holds no special value,
-// saves the operations that treat them. Values on other devices are not read.
+// --- Scanning results for special values ---
+// Scanning one in CPU memory costs a few nanoseconds and, when it holds no such value, saves the
+// operations that treat them. Values on other devices are not read.
 
 // False when `y`, a contiguous float CPU tensor, has no NaN at index 0 of dimension `dim`; true
 // when it has one or cannot be examined.

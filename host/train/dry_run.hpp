@@ -68,7 +68,7 @@ struct TrainingPlan {
 [[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment);
 [[nodiscard]] Json to_json(const TrainingPlan& plan);
 
-// Finds where the values of a training step stop being finite.
+// --- Finding where the values of a training step stop being finite ---
 
 // Runs the segments of a failed step once more, without gradient and from the state that the step
 // began with, and names the first thing that is not finite: a parameter, the state, or what
@@ -78,7 +78,7 @@ struct TrainingPlan {
 [[nodiscard]] eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
                                               const std::vector<data::TokenSegment>& segments);
 
-// Checks an experiment file and fills in every default.
+// --- Checking an experiment file and filling in every default ---
 
 // An experiment file as the command line names it.
 struct ExperimentSource {

@@ -245,7 +245,7 @@ void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sum
 
 run::Footprint Trainer::estimate() const { return run::training_footprint(*runtime_); }
 
-// The forward and backward passes of a step.
+// --- The forward and backward passes of a step ---
 
 namespace {
 
@@ -344,7 +344,7 @@ void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, dou
   eval::run_segment(runtime_->model(), runtime_->stack(), state_, segment, std::move(step));
 }
 
-// The loop around the steps: evaluations, early stop, saving.
+// --- The loop around the steps: evaluations, early stop, saving ---
 
 namespace {
 

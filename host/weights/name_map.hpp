@@ -90,7 +90,7 @@ class NameMap {
   std::vector<OfficialArgument> arguments_;
 };
 
-// Names of tensors with a mark in place of a layer's number.
+// --- Names of tensors with a mark in place of a layer's number ---
 
 inline constexpr std::string_view kLayerMark = "{layer}";
 

@@ -33,11 +33,11 @@ struct ImportReport {
 // (`mneme train --init`). The folder is complete or absent. No split of the data is read, only
 // the vocabulary.
 // Errors: Error (kUsage) when `weights` is a checkpoint or the folder is not empty; Error (kRun)
-// with every tensor and setting that does not fit; as Runtime and RunFolder::create give them.
+// with every tensor and setting that does not fit; as Runtime and RunWriter::create give them.
 ImportReport import_official(const std::filesystem::path& weights,
                              const config::Experiment& experiment, const ImportOptions& options);
 
-// A checkpoint's weights as an official state dict.
+// --- A checkpoint's weights as an official state dict ---
 
 struct ExportOptions {
   // "transformer_xl", or the format of a name map; "" = that of the name map when there is one,

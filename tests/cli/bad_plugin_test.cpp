@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Plugins that are missing, do not load, or misbehave: exit code 3, the cause, the manifest's
+// Plugins that are missing, do not load, or misbehave: exit code 3, the cause, the memory file's
 // place.
 class BadPlugin : public CliTest {
  protected:

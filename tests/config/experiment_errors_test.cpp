@@ -194,7 +194,7 @@ TEST(Experiment, GroupsAndPeriodsAreChecked) {
   test::expect_problems(train_error, "e.toml", R"(
 steps = 1; [[train.group]]; lr = 0.1
   => 5:1: train.group.0.parameters: missing: expected names of parameters, such as
-     ["model.*.norm_*"]
+     ["model.*.norm.*"]
 steps = 1; [[train.group]]; parameters = ["a"]
   => 5:1: train.group.0.lr: the group changes nothing: expected lr, weight_decay or both
 steps = 1; [[train.group]]; parameters = [3]; lr = 0.1

@@ -73,7 +73,7 @@ class TokenAttention {
 [[nodiscard]] std::map<std::int64_t, double> token_masses(std::span<const Density> densities,
                                                           const TokenCells& space);
 
-// Weight of each memory row's carried context, by the row's place in the memory.
+// --- Weight of each memory row's carried context, by the row's place in the memory ---
 
 // The mean over segments, lanes and heads of alpha [LaMemo, eq. 11], the weight of a row's carried
 // context against what the row sees of the new tokens [fig. 6]. Memories publish
@@ -101,7 +101,7 @@ class AlphaByPlace {
   std::map<TierLayer, Layer> sums_;
 };
 
-// The distribution of a layer's attention over compressed memory, memory and segment.
+// --- The distribution of a layer's attention over compressed memory, memory and segment ---
 
 // The mean over segments and lanes of the attention that each place gets, oldest first [Compressive
 // Transformer, fig. 2]. Memories publish

@@ -5,12 +5,12 @@
 
 namespace mneme::analyze {
 
-// The share of the memory of each stretch of the past, by age: the Voronoi view [infinity-former,
-// appendix D], as a mean over all writes.
+// How much of the memory belongs to the tokens of each stretch of the past, by the tokens' age: the
+// sum of their Voronoi cells [infinity-former, appendix D], as a mean over the writes of all lanes.
 class ShareByAge {
  public:
-  // Stretch s holds the tokens that s * stretch .. (s + 1) * stretch - 1 newer ones were absorbed
-  // after.
+  // Stretch s holds the tokens after which s * stretch .. (s + 1) * stretch - 1 newer ones were
+  // absorbed.
   struct Shares {
     std::vector<double> share;      // [stretches], sums to 1
     std::vector<double> remaining;  // [stretches]: tokens that have a cell, mean a write
@@ -28,8 +28,8 @@ class ShareByAge {
   std::map<TierLayer, Shares> sums_;
 };
 
-// The share of the memory of each word of lane 0, during `updates` updates after the word's segment
-// was stored [infinity-former, fig. 10 and 11].
+// How much of the memory belongs to each word of lane 0, during `updates` updates after the word's
+// segment was stored [infinity-former, fig. 10 and 11].
 class ShareAfterUpdates {
  public:
   struct Word {

@@ -9,7 +9,7 @@
 
 namespace mneme::analyze {
 
-// Normal attention densities over a memory that lies on [0,1].
+// --- Normal attention densities over a memory that lies on [0,1] ---
 
 // The attention of one query and head: N(mean, deviation^2) [infinity-former, eq. 9].
 struct Density {

@@ -11,7 +11,7 @@
 
 namespace mneme::analyze {
 
-// Drawings as Scalable Vector Graphics: the few shapes that charts need.
+// --- Drawings as Scalable Vector Graphics: the few shapes that charts need ---
 
 struct SvgPoint {
   double x = 0.0;
@@ -91,7 +91,7 @@ struct NamedBar {
 };
 [[nodiscard]] Svg ranking_chart(const ChartText& text, const std::vector<NamedBar>& bars);
 
-// Tables as comma-separated values [RFC 4180].
+// --- Tables as comma-separated values [RFC 4180] ---
 
 // Rows of cells under a heading line. Cells that hold commas, quotes or line ends are quoted.
 class Csv {

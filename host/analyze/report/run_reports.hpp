@@ -39,7 +39,7 @@ std::vector<std::string> write_regression(const std::filesystem::path& folder,
 [[nodiscard]] Json to_json(const std::string& option,
                            const std::vector<MeasuredRegression>& measured);
 
-// Losses by memory size as a CSV and a figure.
+// --- Losses by memory size as a CSV and a figure ---
 
 // One memory of one size.
 struct SizedResult {
@@ -54,7 +54,7 @@ struct SizedResult {
 std::vector<std::string> write_extrapolation(const std::filesystem::path& folder,
                                              const std::vector<SizedResult>& results);
 
-// Attention by distance as a CSV and a figure.
+// --- Attention by distance as a CSV and a figure ---
 
 // What was measured of one memory.
 struct DistanceResult {

@@ -16,12 +16,13 @@ namespace mneme::backbone {
 inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // One call. Scores are s_ij = scale * ((q_i + u) . k_j + (q_i + w) . table[T-1-i+j']) + mask_ij +
-// bias_ij with j' = j - first_placed; the second term exists for j >= first_placed only
+// bias_ij with j' = j - first_placed; the second term exists for j >= first_placed only: there,
+// memory rows by place, riders and tokens stand in this order, one place apart
 // [Transformer-XL, appendix B: the shift is index arithmetic here]. `Scores` below is [H,B,T,K].
 struct AttentionArgs {
   at::Tensor q;              // [B,T,H,d], any strides; compute dtype (f64, f32, bf16)
   at::Tensor k, v;           // [H,B,K,d] contiguous; compute dtype
-  at::Tensor table;          // [H,W,d], W >= T + placed keys reached; undefined = no position term
+  at::Tensor table;          // [H,W,d], W > K - first_placed; undefined = no position term
   int64_t first_placed = 0;  // columns before it have no position term
   at::Tensor content_bias;   // u [H,d]; undefined = 0
   at::Tensor position_bias;  // w [H,d]; undefined = 0

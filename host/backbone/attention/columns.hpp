@@ -12,18 +12,19 @@
 namespace mneme::backbone {
 
 // Keys and values of the context in the order that attention uses: blocks without places first,
-// then blocks by place; Block::index gives the place in LayerContext::blocks.
+// then blocks by place. Block::index is the index among the blocks of LayerContext that have rows;
+// "the order of LayerContext::blocks" below is that of these indices.
 struct ContextColumns {
   struct Block {
     const memory::ContextBlock* source = nullptr;
-    int64_t index = 0;  // in LayerContext::blocks
+    int64_t index = 0;  // among the blocks of LayerContext::blocks that have rows
     at::Tensor k, v;    // [B,m,H,d]
     int64_t rows() const { return source->rows.count; }
     bool is_placed() const { return source->position == memory::PositionKind::kPlace; }
   };
   std::vector<Block> blocks;
   int64_t free = 0;    // rows without places
-  int64_t placed = 0;  // rows by place
+  int64_t placed = 0;  // rows by place, without riders and tokens
   // When in some lane a placed column or rider is invalid to the right of a valid one: a
   // permutation of the columns for each lane, [B,placed+M] i64, with the invalid ones first, so
   // that the lane's rows have the distances of that lane run alone. Undefined = the same order in
@@ -61,14 +62,15 @@ ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t to
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
                         const at::Tensor& q, const Layer& layer, SegmentScope& scope);
 
-// The order of key columns in each lane: invalid rows take no position.
+// --- The order of key columns in each lane: invalid rows take no position ---
 
 // [B, sum m] bool of blocks[from ..).
 at::Tensor validity(const std::vector<ContextColumns::Block>& blocks, size_t from);
 at::Tensor all_valid(int64_t lanes, int64_t columns, at::Device device);
 
-// False when the counts of blocks[from ..), which lie on the CPU, tell that no lane has a row and
-// lacks one right of it, in these blocks or in riders of this validity.
+// Whether some lane may have an invalid row to the right of a valid one, in blocks[from ..)
+// followed by riders of this validity. Told from the blocks' row counts, which lie on the CPU:
+// false is certain, true is not.
 bool may_have_gaps(const std::vector<ContextColumns::Block>& blocks, size_t from,
                    const at::Tensor& rider_valid);
 

@@ -17,9 +17,9 @@
 
 namespace mneme::backbone {
 
-// [sin(D w_0 ..), cos(D w_0 ..)] with w_k = 10000^(-2k/width) [Transformer-XL,
-// PositionalEmbedding], computed in f64, cast at the end. distances [..] i64 -> [.., width]. width
-// is even.
+// [sin(x f_0 ..), cos(x f_0 ..)] of a distance x with frequencies f_k = 10000^(-2k/width)
+// [Transformer-XL, PositionalEmbedding], computed in f64, cast at the end. distances [..] i64 ->
+// [.., width]. width is even.
 at::Tensor sinusoids(const at::Tensor& distances, int64_t width, const at::TensorOptions& options);
 
 // ALiBi's slope of each head [Press et al. 2022]: 2^(-8 h / n) for a power of two n; otherwise
@@ -63,7 +63,7 @@ class PositionTables {
 };
 
 // The columns of the causal attention: `free` ones without places, then `placed` ones right before
-// the tokens, then the tokens.
+// the tokens (memory rows by place, riders, an open segment's earlier tokens), then the tokens.
 struct ColumnLayout {
   int64_t free = 0;
   int64_t placed = 0;
@@ -86,18 +86,18 @@ class MaskCache {
 
 // Position scores of rows with explicit distances, [H,B,T,m]: scaled queries [H,B,T,d] against rows
 // at distance[b,m] + i from query i. Without clamp the sinusoid of a sum is a rotation, so no
-// distance has to be known ahead: R(D+i) . w = R(D) . rotated_i(w). With clamp the clamp+1 rows of
-// `table` are read.
+// distance has to be known ahead: R(x+i) . w = R(x) . rotated_i(w) with R(x) = sinusoids of x and
+// w = a query times `weight`. With clamp the clamp+1 rows of `tables` are read.
 //   weight [H*d, width]: the position projection; distance [B|1,m] i64
 at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& weight,
                            const at::Tensor& distance, PositionTables& tables);
 
-// Attention by distance: the largest weight in each interval of distances, computed from one
-// layer's probabilities while they are in memory.
+// --- Attention by distance ---
 
-// Distances are counted in places of the layer's columns: the token itself is at 0, its left
-// neighbour at 1, memory rows by place and riders behind the segment's tokens. Interval n holds the
-// distances n * width + 1 .. (n + 1) * width.
+// The largest weight in each interval of distances, computed from one layer's probabilities while
+// they are in memory. Distances are counted in places of the layer's columns: the token itself is
+// at 0, its left neighbour at 1, memory rows by place and riders behind the segment's tokens.
+// Interval n holds the distances n * width + 1 .. (n + 1) * width.
 struct DistanceSettings {
   std::int64_t width = 5;
   std::int64_t intervals = 20;

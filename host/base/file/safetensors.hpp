@@ -107,7 +107,7 @@ class SafetensorsWriter {
 
 namespace mneme::safetensors {
 
-// Shared by the reader and the writer of safetensors files only.
+// --- Shared by the reader and the writer of safetensors files only ---
 
 inline constexpr std::size_t kLengthBytes = 8;
 // The largest header that the official implementation accepts.

@@ -72,7 +72,7 @@ void add_analyze_regression(const Command& analyze);
 void add_analyze_distance(const Command& analyze);
 void add_analyze_extrapolation(const Command& analyze);
 
-// Analyses that put several runs, or several memories of them, into one chart.
+// --- Analyses that put several runs, or several memories of them, into one chart ---
 
 // What their command lines share: RUN..., --out, --memory, --checkpoint, --split, --set, machine,
 // --json, --quiet.

@@ -149,7 +149,7 @@ void add_analyze_distance(const Command& analyze) {
   command.runs(arguments, &run);
 }
 
-// mneme analyze extrapolation RUN...
+// --- mneme analyze extrapolation RUN... ---
 
 namespace {
 

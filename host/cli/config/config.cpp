@@ -124,7 +124,7 @@ void add_config(const Command& app) {
                     "mneme config check configs/quickstart.toml --memory my_memory.toml"});
 }
 
-// mneme config keys
+// --- mneme config keys ---
 
 namespace {
 

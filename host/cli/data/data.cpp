@@ -107,7 +107,7 @@ void add_data(const Command& app) {
   add_sets(data);
 }
 
-// mneme data describe
+// --- mneme data describe ---
 
 namespace {
 

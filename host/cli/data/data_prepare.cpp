@@ -202,7 +202,7 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
   return 0;
 }
 
-// mneme data sets
+// --- mneme data sets ---
 
 namespace {
 

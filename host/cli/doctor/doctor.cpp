@@ -114,7 +114,7 @@ void add_doctor(const Command& app) {
   command.runs(arguments, &run);
 }
 
-// The part of `mneme doctor` about plugins.
+// --- The part of `mneme doctor` about plugins ---
 
 namespace {
 
@@ -176,7 +176,7 @@ std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
   return findings;
 }
 
-// The part of `mneme doctor` about programs on PATH.
+// --- The part of `mneme doctor` about programs on PATH ---
 
 namespace {
 

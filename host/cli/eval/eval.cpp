@@ -312,7 +312,7 @@ void note_untrained(Display& display, const std::string& name,
                    join(untrained, ", ")));
 }
 
-// mneme eval RUN --tokens FILE --dump FILE
+// --- mneme eval RUN --tokens FILE --dump FILE ---
 
 int score_tokens(const EvalArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);

@@ -63,9 +63,7 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams);
 // mneme eval RUN --tokens FILE --dump FILE
 int score_tokens(const EvalArguments& arguments, const Streams& streams);
 
-// The report of `mneme eval` on several memories.
-
-// Lines have at most `width` columns.
+// --- The report of `mneme eval` on several memories, in lines of at most `width` columns ---
 
 // One line a memory; columns that no memory has a number for are left out. Below it, which memory
 // ran which build where one plugin occurs in several.

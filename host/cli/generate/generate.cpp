@@ -260,7 +260,7 @@ void add_generate(const Command& app) {
   command.runs(arguments, &run);
 }
 
-// The command line of `mneme generate`.
+// --- The command line of `mneme generate` ---
 
 namespace {
 

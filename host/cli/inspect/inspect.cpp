@@ -159,7 +159,7 @@ void add_inspect(const Command& app) {
   command.runs(arguments, &inspect);
 }
 
-// mneme inspect RUN
+// --- mneme inspect RUN ---
 
 namespace {
 

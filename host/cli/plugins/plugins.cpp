@@ -64,7 +64,7 @@ void add_plugins(const Command& app) {
   describe.runs(arguments, &describe_plugin);
 }
 
-// mneme abi ops
+// --- mneme abi ops ---
 
 namespace {
 

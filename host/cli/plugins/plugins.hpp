@@ -40,7 +40,7 @@ int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& st
 [[nodiscard]] std::string note_text(const mneme_note& note);
 [[nodiscard]] Json note_json(const mneme_note& note);
 
-// mneme plugins describe NAME --in EXP: a tier as the experiment makes it.
+// --- mneme plugins describe NAME --in EXP: a tier as the experiment makes it ---
 
 // What the tier declares, and what its plugin logged meanwhile, as lines of text and as
 // JSON. Shapes hold "B" for lanes and "any" for an extent that changes.

@@ -94,7 +94,7 @@ void add_import(const Command& app) {
   command.runs(arguments, &run);
 }
 
-// mneme export RUN OUT
+// --- mneme export RUN OUT ---
 
 namespace {
 

@@ -1,3 +1,4 @@
+// The fields of [data].
 #include <algorithm>
 #include <cmath>
 #include <string_view>

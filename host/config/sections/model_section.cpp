@@ -1,3 +1,4 @@
+// The fields of [model], [memory] and [[memory.tier]], and what must hold between these tables.
 #include <algorithm>
 #include <functional>
 #include <tuple>

@@ -1,3 +1,4 @@
+// The fields of [train], its tables accumulate_from and group, [eval] and [generate].
 #include <utility>
 
 #include "host/base/text.hpp"
@@ -80,9 +81,9 @@ void list_accumulate_from(Fields& at, TrainConfig& train) {
 }
 
 void list_group(Fields& at, ParameterGroup& group) {
-  if (at.require("parameters", "names of parameters, such as [\"model.*.norm_*\"]")) {
+  if (at.require("parameters", "names of parameters, such as [\"model.*.norm.*\"]")) {
     at.field({"parameters",
-              "names with * for any characters, such as \"model.*.norm_*\"; the first group that "
+              "names with * for any characters, such as \"model.*.norm.*\"; the first group that "
               "names a parameter counts"},
              group.parameters);
     const Value* names = at.is_reading() ? at.reader().value("parameters") : nullptr;

@@ -216,7 +216,7 @@ std::string toml_key(std::string_view key) {
   return is_bare ? std::string(key) : toml_string(key);
 }
 
-// --set and --unset
+// --- --set and --unset ---
 
 namespace {
 

@@ -56,7 +56,7 @@ struct PublishedCount {
 [[nodiscard]] std::vector<PublishedCount> published_counts(Preparation preparation,
                                                            const Json& info);
 
-// A folder that is complete or absent.
+// --- A folder that is complete or absent ---
 
 // Files are written to path(), a hidden folder beside `target`; commit() renames it to `target`.
 // Without a commit the destructor removes it with everything in it.

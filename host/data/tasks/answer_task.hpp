@@ -54,7 +54,7 @@ class AnswerTask {
 // The task that data.task names; nullptr when it is not one with an answer. Errors as AnswerTask's.
 [[nodiscard]] std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data);
 
-// Segments of a task with an answer.
+// --- Segments of a task with an answer ---
 
 // How the I = P + A - 1 inputs of a sequence are cut into c = ceil(I / T) segments of at most T
 // tokens: from the front, but the last segment always holds all A places that predict the answer,

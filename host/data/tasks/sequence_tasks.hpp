@@ -1,4 +1,4 @@
-// The repeating-motif task: can a model copy what it saw before the segment?
+// Generated tasks: repeating motif, sorting by frequency, digit sorting.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "host/data/tasks/answer_task.hpp"
 
 namespace mneme::data {
+
+// --- Repeating motif: can a model copy what it saw before the segment? ---
 
 // Each lane reads episodes. An episode draws a period p and p symbols, uniformly, and repeats them;
 // it lasts `episode_segments` segments and begins with a reset, so a motif must be copied from the
@@ -67,7 +69,7 @@ class MotifStream : public Stream {
   std::vector<Lane> lanes_;  // a cache
 };
 
-// Sorting by frequency [infinity-former, 4.1]: which symbols were frequent in a long sequence?
+// --- Sorting by frequency [infinity-former, 4.1]: which symbols were frequent? ---
 
 // n = data.length symbols of an alphabet of a = data.alphabet, the separator (id a), and all a
 // symbols by falling frequency: P = n + 1, A = a, V = a + 1.
@@ -92,7 +94,7 @@ class SortingTask : public AnswerTask {
 [[nodiscard]] std::vector<std::int64_t> symbols_by_frequency(std::span<const std::int64_t> tokens,
                                                              std::int64_t alphabet);
 
-// Digit sorting [Transformer-XL article]: n random digits, then the same digits in order.
+// --- Digit sorting [Transformer-XL article]: n random digits, then the same digits in order ---
 
 // n = data.length digits below data.alphabet, drawn uniformly, then the same digits sorted:
 // P = A = n, V = data.alphabet. There is no separator: a model reads 2n - 1 digits and its last n

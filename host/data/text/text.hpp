@@ -45,7 +45,7 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   return bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF");
 }
 
-// UTF-8: decoding with checks, and places in a text as people count them.
+// --- UTF-8: decoding with checks, and places in a text as people count them ---
 
 // One decoded character. `bytes` is 0 where the text is not valid UTF-8 (overlong forms,
 // surrogates, values above U+10FFFF, stray or missing continuation bytes).
@@ -75,8 +75,8 @@ void check_utf8(const NamedText& text);
 // Whitespace as Python's str.split() understands it, which the official word vocabularies use.
 [[nodiscard]] bool is_space(char32_t value);
 
-// A text as whitespace-separated words and lines, as the official Transformer-XL preparation cuts
-// it (Python's universal newlines and str.split()).
+// --- Whitespace-separated words and lines ---
+// As the official Transformer-XL preparation cuts them (Python's universal newlines, str.split()).
 
 // Calls `on_word` for every word and `on_line_end` at every line end, in order. Lines end with
 // "\n", "\r\n" or "\r"; a last line without an end counts too. Error (kUsage) at the first byte

@@ -80,7 +80,7 @@ std::string Vocabulary::summary() const {
              "...");
 }
 
-// Texts to ids and back.
+// --- Texts to ids and back ---
 
 namespace {
 
@@ -223,7 +223,7 @@ std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
   return text;
 }
 
-// A vocabulary as a JSON file.
+// --- A vocabulary as a JSON file ---
 
 namespace {
 

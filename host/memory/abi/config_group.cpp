@@ -73,8 +73,9 @@ const mneme_config_api* config_api() {
   return &api;
 }
 
-// Group mneme.random/1: draws keyed by (seed, tier, layer, the lane's stream, segment, name), in
-// the later steps of an open segment by the step's offset too.
+// --- Group mneme.random/1 ---
+// Draws are keyed by (seed, tier, layer, the lane's stream, segment, name), in the later steps of
+// an open segment by the step's offset too.
 
 namespace {
 
@@ -154,7 +155,7 @@ const mneme_random_api* random_api() {
   return &api;
 }
 
-// Groups mneme.probe/1 and mneme.log/1.
+// --- Groups mneme.probe/1 and mneme.log/1 ---
 
 namespace {
 

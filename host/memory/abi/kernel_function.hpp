@@ -27,7 +27,7 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
                                    std::shared_ptr<const void> keep_alive,
                                    FiniteWatch* watch = nullptr);
 
-// Tensors as kernels see them: mneme_view, in the normal form that mneme/abi.h promises.
+// --- Tensors as kernels see them: mneme_view, in the normal form that mneme/abi.h promises ---
 
 // Borrows the memory of `tensor`, which must be contiguous; data is NULL for a tensor without
 // elements or on the meta device. The view points into `shape` and `strides`, which are filled.

@@ -1,4 +1,5 @@
-// Groups mneme.kernel/1, and mneme.parallel/1: the host's threads for kernels.
+// Groups mneme.kernel/1 and mneme.parallel/1 (the host's threads for kernels), and find_group,
+// which finds each of the host's groups by its id.
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -75,7 +76,7 @@ const mneme_kernel_api* kernel_api() {
   return &api;
 }
 
-// Group mneme.parallel/1.
+// --- Group mneme.parallel/1 ---
 
 namespace {
 

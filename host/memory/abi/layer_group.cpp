@@ -204,8 +204,10 @@ void check_attention(const AttentionCall& call, const BackboneInfo& backbone, in
     throw CallError(MNEME_E_INVALID_ARGUMENT,
                     "attention: virtual_logit and virtual_value go together");
   if (call.first_key < 0 || call.last_key >= std::max<int64_t>(keys, 1))
-    throw CallError(MNEME_E_INVALID_ARGUMENT,
-                    str("attention: first_key and key_count must lie within [0, ", keys, ")"));
+    throw CallError(
+        MNEME_E_INVALID_ARGUMENT,
+        str("attention: expected first_key of at least 0 and first_key + key_count of at most ",
+            keys, ", got ", call.first_key, " and ", call.last_key + 1));
 }
 
 mneme_status attention(mneme_ctx* opaque, const mneme_attention* given, mneme_tensor* z,

@@ -39,8 +39,8 @@ class LiveCall {
 // is wrong with the handle.
 void* find_live(LiveKind kind, const void* handle);
 
-// Errors at the ABI boundary: an exception of the host becomes a code and a text for the plugin, a
-// code and a text of the plugin become an exception.
+// --- Errors at the ABI boundary ---
+// An exception of the host becomes a code and a text for the plugin, and the reverse.
 
 using plugin::CallError;
 
@@ -75,7 +75,7 @@ const char* status_text(mneme_status status);
 // One line for an error struct that a plugin filled: text, code, native code, file and line.
 std::string plugin_error_text(mneme_status status, const mneme_error& error);
 
-// Calls of a plugin's functions; an exception that leaves one becomes an error.
+// --- Calls of a plugin's functions; an exception that leaves one becomes an error ---
 
 // What the exception being handled, which left a plugin's function, means; call inside catch (...).
 mneme_status fill_escaped_exception(mneme_error& error) noexcept;

@@ -80,7 +80,7 @@ const mneme_op_api* op_api() {
   return &api;
 }
 
-// Group mneme.tensor/1.
+// --- Group mneme.tensor/1 ---
 
 namespace {
 

@@ -220,7 +220,7 @@ bool inherits_projections(const mneme_ctx* ctx, mneme_queue id) {
   return ctx->shared->caches_projections && !ctx->instance->queues[id - 1].is_model_scope;
 }
 
-// Keys and values of the newest `rows` rows of x, if this segment has computed them.
+// Keys and values of rows [from, from + rows) of x, if this segment has computed them.
 bool token_projection(const mneme_ctx* ctx, int64_t from, int64_t rows, Projection& out) {
   const auto found = ctx->shared->token_projections.find(ctx->layer);
   if (found == ctx->shared->token_projections.end()) return false;

@@ -143,8 +143,7 @@ void SegmentRun::Impl::begin(std::size_t i) {
   });
 }
 
-// Open segments: the lengths that hooks see in each step, and selecting or duplicating lanes
-// between steps.
+// --- Open segments: lengths that hooks see in each step, and lanes between steps ---
 
 void SegmentRun::Impl::set_lengths(int64_t before, int64_t length) {
   offset = before;

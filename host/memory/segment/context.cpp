@@ -14,11 +14,13 @@ void SegmentRun::Impl::check_context_rows(std::size_t i, int64_t rows) const {
   const int64_t own_riders = rider_tier == static_cast<int64_t>(i) ? riders.count : 0;
   const int64_t declared = work[i].instance().traits().context_rows;
   if (rows + own_riders <= declared) return;
-  throw CallError(MNEME_E_INVALID_ARGUMENT,
-                  str(rows + own_riders, " rows",
-                      own_riders > 0 ? str(", ", own_riders, " of them riders") : "",
-                      ", but traits.context_rows declares at most ", declared,
-                      ": windows, memory estimates and reports rely on it"));
+  throw CallError(
+      MNEME_E_INVALID_ARGUMENT,
+      str("gives ", rows + own_riders, " rows",
+          own_riders > 0 ? str(", ", own_riders, " of them riders") : "",
+          ", but traits.context_rows declares at most ", declared,
+          "; declare the most that it gives: windows, memory estimates and reports rely on "
+          "the number"));
 }
 
 int64_t LayerContext::rows() const {

@@ -111,8 +111,8 @@ void SegmentRun::Impl::note_read_rows(std::size_t i) {
   const int64_t declared = work[i].instance().traits().read_rows;
   if (declared == 0 || rows <= declared) return;
   throw CallError(MNEME_E_INVALID_ARGUMENT,
-                  str(rows, " rows of its queues, but traits.read_rows declares at most ", declared,
-                      ": reports rely on it"));
+                  str("reads ", rows, " rows of its queues, but traits.read_rows declares at most ",
+                      declared, "; declare the most that it reads: reports rely on the number"));
 }
 
 int64_t SegmentRun::read_rows() const {

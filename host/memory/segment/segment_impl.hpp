@@ -18,8 +18,8 @@
 
 namespace mneme::memory {
 
-// Merging the results of `read` with the local attention's result (docs/design.md, "Layer
-// contract", stage 6).
+// --- Merging the results of `read` (stage 6) with the backbone's attention ---
+// docs/design.md, "Layer contract".
 
 // One tier's result at a site, checked and in the shape of the local result (or broadcastable to
 // it).

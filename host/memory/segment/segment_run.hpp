@@ -4,7 +4,7 @@
 //   segment_run.cpp        how a hook is called
 //   begin.cpp              before stage 1, stage 1 (begin), steps of open segments
 //   absorb.cpp             stages 2 and 7 (absorb)
-//   context.cpp            stages 3 (context) and 5 (ride)
+//   context.cpp            stages 3 (context) and 5 (ride); 4 (attention) is the backbone's
 //   read.cpp               stage 6 (read) and the merge of its results
 //   finish_and_commit.cpp  stage 8 (finish), and commit(): the segment's writes become the state
 #pragma once
@@ -57,8 +57,8 @@ struct SegmentInput {
   // padding. SegmentRun::next_step() and close() advance it.
   bool is_open = false;
 
-  // Named draws of hooks, keys "<tier>.<layer|model>.<name>" with <tier> = "<index>.<plugin id>":
-  // values to use instead of drawing, and where all draws are recorded.
+  // Named draws of hooks, keys "<index>.<plugin id>.<layer|model>.<name>": values to use instead of
+  // drawing, and where all draws are recorded.
   const std::map<std::string, at::Tensor>* replay_draws = nullptr;
   std::map<std::string, at::Tensor>* recorded_draws = nullptr;
   // Names of the wanted probes, and where their tensors are stored (keys as above).
@@ -68,14 +68,16 @@ struct SegmentInput {
   FiniteWatch* watch = nullptr;
 };
 
+// Rows that one tier gives in stage 1: they go through all layers before the segment's tokens,
+// which attend to them.
 struct Riders {
   at::Tensor rows;   // [B,M,D]; undefined = none
   at::Tensor valid;  // [B,M] bool; undefined = all
   int64_t count = 0;
 };
 
-// Results of the local attention, for hooks. q, k, v without position terms or biases, token rows
-// only.
+// What the backbone's attention (stage 4) gave over [context; riders; tokens], for hooks. q, k, v
+// without position terms or biases, token rows only.
 struct LocalAttention {
   at::Tensor q, k, v;  // [B,T,H,d]; in an open segment k, v of all tokens so far
   at::Tensor z;        // [B,T,H,d]
@@ -116,9 +118,10 @@ class SegmentRun {
   // Between steps: keeps `lanes`, in that order (repeats allowed), of the run and of its state.
   void select(const std::vector<int64_t>& lanes);
 
-  // Stage 2. x [B,T,D] is the layer's input before its norm (token rows only).
+  // Stage 2 (absorb before reading). x [B,T,D] is the layer's input before its norm (token rows
+  // only).
   void absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services);
-  // Stage 3.
+  // Stage 3 (context).
   LayerContext context(int64_t layer, const at::Tensor& x, LayerServices& services);
   // True when the backbone may use and fill ContextBlock::block->projections (evaluation, no
   // gradient).
@@ -134,23 +137,24 @@ class SegmentRun {
   bool wants_context_projections(int64_t layer) const;
   // lse is wanted by a hook, or may be by a merge at HEADS: it costs a pass over the scores.
   bool wants_lse(int64_t layer) const;
-  // Stage 5: attention of the riders, [B,M,H,d]; may be undefined in the last layer, where it is
-  // not needed. k, v [B,M+T,H,d]: riders, then tokens.
+  // Stage 5 (ride): attention of the riders, [B,M,H,d]; may be undefined in the last layer, where
+  // it is not needed. k, v [B,M+T,H,d]: riders, then tokens.
   at::Tensor ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
                   const at::Tensor& k, const at::Tensor& v, LayerServices& services);
-  // Stage 6 at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
+  // Stage 6 (read) at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
   at::Tensor read_heads(int64_t layer, const LocalAttention& local, LayerServices& services);
-  // Stage 6 at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
+  // Stage 6 (read) at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
   at::Tensor read_out(int64_t layer, const at::Tensor& projected, const LocalAttention& local,
                       LayerServices& services);
-  // Stage 7.
+  // Stage 7 (absorb).
   void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
                     LayerServices& services);
   // Calls absorb of one tier with exactly these rows, keeping their graph (hook_driver.hpp).
   void absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
                    const LocalAttention& local, LayerServices& services);
-  // Stage 8. top [B,T,D]; layers: outputs of all layers (empty unless wants_layer_outputs); targets
-  // [B,T] i64 (-1 = none), logp [B,T], both undefined when there are none.
+  // Stage 8 (finish). top [B,T,D]; layers: outputs of all layers (empty unless
+  // wants_layer_outputs); targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are
+  // none.
   bool wants_layer_outputs() const;
   void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
               const at::Tensor& targets, const at::Tensor& logp);
@@ -160,8 +164,8 @@ class SegmentRun {
   // that is larger.
   int64_t read_rows() const;
 
-  // Auxiliary losses by "<tier>.<name>" with the manifest's weight beside the value; metrics
-  // likewise, detached.
+  // Auxiliary losses by "<index>.<plugin id>.<name>" with the memory file's weight beside the
+  // value; metrics likewise, detached.
   std::map<std::string, Reported> losses() const;
   std::map<std::string, Reported> metrics() const;
   // Sum of weight * value over losses; undefined when there is none.

@@ -45,7 +45,7 @@ class StackState {
   void set_streams(std::vector<uint64_t> streams) { streams_ = std::move(streams); }
   // Keeps `lanes`, in that order.
   void select(const std::vector<int64_t>& lanes);
-  // Every tensor of the state by name ("<tier>.<plugin>.<layer>.<slot>", queues by block), for
+  // Every tensor of the state by name ("<index>.<plugin id>.<layer>.<slot>", queues by block), for
   // checkpoints; counters, and the trained options under which the tensors were made, in
   // `metadata`.
   struct Saved {
@@ -69,15 +69,15 @@ class StackState {
 };
 
 // What Stack::carry kept and reset of a saved state, slot by slot and queue by queue. Names are
-// those of StackState::Saved without a queue's block numbers: "<tier>.<plugin>.<layer>.<slot>".
+// those of StackState::Saved without a queue's block numbers: "<index>.<plugin id>.<layer>.<slot>".
 struct StateCarry {
   struct Reset {
     std::string name, reason;
   };
-  // Also a tier's waiting rows, "<tier>.<plugin>.<layer>.waiting".
+  // Also a tier's waiting rows, "<index>.<plugin id>.<layer>.waiting".
   std::vector<std::string> carried;
-  // Of a tier that both memories have: what did not fit and got a fresh state. "<tier>.<plugin>"
-  // for the whole tier when its trained options differ.
+  // Of a tier that both memories have: what did not fit and got a fresh state. "<index>.<plugin
+  // id>" for the whole tier when its trained options differ.
   std::vector<Reset> reset;
   // Tensors of the saved state that the new memory does not use.
   std::vector<std::string> dropped;

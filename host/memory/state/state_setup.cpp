@@ -1,4 +1,5 @@
-// Group mneme.state/1 in `create`: declarations of parameters, slots and queues.
+// The functions of group mneme.state/1 that `create` calls: they check and keep the declarations of
+// parameters, slots and queues. Those that hooks call are in abi/state_group.cpp.
 #include <algorithm>
 #include <cctype>
 

@@ -38,7 +38,7 @@ struct ElfFile {
 // the bytes are instead (text, archive, program, other machine) or where they end too early.
 [[nodiscard]] ElfFile read_elf(std::span<const std::byte> bytes, const std::string& where);
 
-// Bounds-checked access to the tables of a 64-bit little-endian ELF file.
+// --- Bounds-checked access to the tables of a 64-bit little-endian ELF file ---
 
 // The raw file: header, program and section headers checked, everything else by offset.
 class ElfReader {

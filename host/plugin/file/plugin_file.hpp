@@ -15,17 +15,17 @@
 
 namespace mneme::plugin {
 
-// A private, immutable copy of a plugin's file.
+// --- A private, immutable copy of a plugin's file ---
 
-// Seals a memory file against every change. 0, or errno: EBUSY once it has been in use for
+// Seals a memfd against every change. 0, or errno: EBUSY once it has been in use for
 // `patience`. The kernel itself may hold a page of it for a moment (compaction, swapping, access
 // sampling), which fails a seal against writing as a writable map does.
 int seal(int descriptor, std::chrono::milliseconds patience);
 
-// Holds the bytes of a library in a sealed memory file (memfd), or, where the system offers none,
-// in a temporary file in a folder that only this user can enter. Everything that is read before
-// loading (headers, note, checksum) is read from this copy, and the loader maps this copy, so that
-// what was checked is what runs: rebuilding the original in place changes neither.
+// Holds the bytes of a library in a sealed memfd (a file in memory), or, where the system offers
+// none, in a temporary file in a folder that only this user can enter. Everything that is read
+// before loading (headers, note, checksum) is read from this copy, and the loader maps this copy,
+// so that what was checked is what runs: rebuilding the original in place changes neither.
 //
 // The descriptor stays open as long as the object lives. An object whose library was mapped must
 // live to the process's end: the dynamic loader knows libraries by name and inode, and a descriptor

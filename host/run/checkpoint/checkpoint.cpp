@@ -230,7 +230,7 @@ memory::StackState Checkpoint::load_state(const Runtime& runtime) const {
   }
 }
 
-// Which runs can go on from a checkpoint.
+// --- Which runs can go on from a checkpoint ---
 
 namespace {
 

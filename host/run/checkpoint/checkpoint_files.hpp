@@ -36,7 +36,7 @@ class CheckpointFiles {
   std::filesystem::path folder_;
 };
 
-// Checksums of a checkpoint's contents, in its metadata.
+// --- Checksums of a checkpoint's contents, in its metadata ---
 
 // Adds the keys "tensor_checksums" (JSON: CRC-32C of each tensor's dtype, shape and bytes) and
 // "checksum" (that of all other metadata).
@@ -61,7 +61,7 @@ struct ChecksumReport {
 // when the file carries no checksums.
 void verify_checksums(const SafetensorsFile& file);
 
-// What the writer and the reader of checkpoints share. Not for other code.
+// --- What the writer and the reader of checkpoints share (not for other code) ---
 
 inline const std::string kFormat = "mneme.checkpoint";
 inline const std::string kRevision = "1";

@@ -25,8 +25,10 @@ std::int64_t cut_metrics(const std::filesystem::path& path, std::int64_t step,
 // Error (kRun) as cut_metrics; changes nothing.
 void check_metrics(const std::filesystem::path& path);
 
-// Event files as TensorBoard reads them, without protobuf: LibTorch exports symbols of its own copy
-// of that library, and a second one in the process would clash.
+// --- Event files as TensorBoard reads them ---
+//
+// Written without protobuf: LibTorch exports symbols of its own copy of that library, and a second
+// one in the process would clash.
 //
 // A file is a sequence of records [tensorflow/core/lib/io/record_writer]:
 //   u64 length, u32 masked CRC-32C of the length, `length` bytes, u32 masked CRC-32C of the bytes,
@@ -63,7 +65,7 @@ class EventFile {
   AppendFile file_;
 };
 
-// Reports of a run as TensorBoard's scalars.
+// --- Reports of a run as TensorBoard's scalars ---
 
 // train/loss, train/grad_norm, train/lr, train/tokens_per_second (since the report of `tokens` and
 // `seconds`; absent when no time has passed), loss/<tier>.<name>, memory/<tier>.<name>.
@@ -94,7 +96,7 @@ class TensorBoard {
   double seconds_;
 };
 
-// The machine's name.
+// --- The machine's name ---
 
 // "unknown" when the system does not tell it.
 [[nodiscard]] std::string host_name();

@@ -54,7 +54,7 @@ class Observer {
   }
 };
 
-// Record of a run's evaluations of the valid split.
+// --- Record of a run's evaluations of the valid split ---
 
 // Part of RunProgress: a resumed run stops early where the uninterrupted one does.
 struct ValidRecord {
