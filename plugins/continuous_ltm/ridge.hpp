@@ -40,7 +40,7 @@ Matrix evaluate_basis(const BasisGrid& grid, const std::vector<double>& position
 
 // G [real points, N]: coefficients are G^T rows. G = F^T (F F^T + ridge I)^-1, F [N, all points]
 // [equations 5 and 23], without the rows of padding points, whose targets are zero. Solved by
-// Cholesky's decomposition. Throws std::runtime_error when F F^T + ridge I is not positive definite.
+// Cholesky's method. Throws std::runtime_error when F F^T + ridge I is not positive definite.
 Matrix ridge_matrix(const BasisGrid& grid, const Points& points, double ridge);
 
 // The matrices of an update with l new rows X: the new coefficients are past * (the old signal at
