@@ -1,4 +1,4 @@
-// The centres and widths of the Gaussian basis, for the kernels.
+// The centres and widths of the Gaussian basis, for the regression (ridge.hpp) and the kernels.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,8 @@
 
 namespace continuous_ltm {
 
-// Of the normal density N(x; mu, v) = exp(-(x - mu)^2 / (2 v)) / sqrt(2 pi v), which kernels
-// compute as 2^(-(x - mu)^2 log2(e) / (2 v)) sqrt(1 / (2 pi v)).
+// Constants of the normal density N(x; mu, v) = exp(-(x - mu)^2 / (2 v)) / sqrt(2 pi v). Kernels
+// compute it as 2^(-(x - mu)^2 log2(e) / (2 v)) sqrt(1 / (2 pi v)).
 inline constexpr double kInverseRootTwoPi = 0.39894228040143267794;
 inline constexpr double kInverseTwoPi = 0.15915494309189533577;
 inline constexpr double kHalfLog2E = 0.72134752044448170368;

@@ -1,3 +1,4 @@
+// Set-up: options, what the tier declares to the host, the matrices of updates and the log.
 #include "continuous_ltm.hpp"
 
 #include <array>
@@ -11,8 +12,8 @@
 namespace continuous_ltm {
 namespace {
 
-// Matrices are shared between the instances of a process: training and evaluation, and every swap,
-// mostly need the same ones, and they cost seconds at a thousand functions.
+// The matrices of updates, in double, shared between the instances of a process, which mostly need
+// the same ones; they cost seconds at a thousand functions. The tensors are each instance's own.
 using MatricesKey =
     std::tuple<int64_t, std::vector<double>, int64_t, int64_t, double, double, bool>;
 struct MatricesCache {

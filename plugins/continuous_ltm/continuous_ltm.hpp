@@ -119,7 +119,7 @@ mneme::Tensor matrix(const std::string& key, int64_t rows, int64_t columns, mnem
   });
 }
 
-// matrix [R,C] times every lane of x [b,C,D]. One lane takes the plain product: a batched one would
+// matrix [r,c] times every lane of x [b,c,D]. One lane takes the plain product: a batched one would
 // copy.
 inline mneme::Tensor apply(const mneme::Tensor& matrix, const mneme::Tensor& x) {
   const int64_t lanes = x.dim(0);

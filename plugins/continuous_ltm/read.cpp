@@ -1,4 +1,5 @@
-// Stage 6 (read): every query reads the expected value of the signal under its own density.
+// The read, after the write (stage 6 of mneme/plugin.h): every query gets the expected value of the
+// signal under a density of its own.
 #include <algorithm>
 #include <cmath>
 
@@ -10,8 +11,8 @@ namespace {
 using mneme::DType;
 using mneme::Tensor;
 
-// Densities are formed in f32 whatever the values' type: with the narrowest densities an error of
-// 4e-6 in mu becomes one of 4e-4 in an expectation.
+// Densities have the state's type, f32 or f64, also where queries are bf16: with the narrowest
+// densities an error of 4e-6 in mu becomes one of 4e-4 in an expectation.
 DType density_dtype(const Tensor& coefficients) { return coefficients.dtype(); }
 
 }  // namespace
@@ -46,7 +47,7 @@ mneme::Read ContinuousLtm::read(mneme::Layer& l, const mneme::Queries& in) {
 }
 
 // mu = sigmoid(w_mu . s), sigma^2 = max(softplus(w_sigma . s), floor), s = K q / sqrt(d) [equations
-// 9 and 10; no bias, shared by the heads, as in the official code].
+// 9 and 10; as in the official code shared by the heads, and without bias unless affine_bias].
 ContinuousLtm::Densities ContinuousLtm::densities_of(mneme::Layer& l, const Tensor& q,
                                                      const Tensor& coefficients) const {
   const Tensor scaled = permute(cast(q, density_dtype(coefficients)), {0, 2, 1, 3}) *
@@ -72,8 +73,8 @@ ContinuousLtm::Densities ContinuousLtm::densities_of(mneme::Layer& l, const Tens
   return out;
 }
 
-// S w = q . u / sqrt(d) with u = W_k (B^T w), head by head: neither scores nor keys are formed,
-// because mu and sigma need only one number a query.
+// w . s = q . u with u = W_k (C^T w), head by head, C the coefficients and q already scaled by
+// 1 / sqrt(d): neither scores nor keys are formed, for mu and sigma need one number a query each.
 Tensor ContinuousLtm::fast_logits(mneme::Layer& l, const Tensor& q,
                                   const Tensor& coefficients) const {
   const Tensor weights = mneme::cat({l.parameter(mu_), l.parameter(sigma_)}, 0);  // [2,N]
@@ -140,8 +141,8 @@ void ContinuousLtm::report(mneme::Layer& l, const Densities& densities,
   l.aux("kl", settings_.lambda_kl * mean_kl, weight);
 }
 
-// Adds the histogram of this segment's densities, from which the next update draws its samples. In
-// generation the steps of a segment are summed.
+// Keeps the histogram of this segment's densities, from which the next update draws its samples. A
+// segment's first step (offset 0) replaces the last segment's, the later steps in generation add.
 void ContinuousLtm::keep_histogram(mneme::Layer& l, const Densities& densities) const {
   const Tensor valid =
       l.valid() ? l.valid()

@@ -48,8 +48,8 @@ Points update_points(int64_t samples, int64_t l, double tau, bool is_padded) {
   for (int64_t i = 1; i <= l; ++i)
     points.real.push_back(tau + (1.0 - tau) * static_cast<double>(i) / static_cast<double>(l));
   if (!is_padded) return points;
-  // The outer points of an even grid from -1/2 + s to 3/2 - s. They are chosen by index: comparing
-  // rounded places with 0 and 1 would depend on the precision.
+  // The outer points of an even grid from -1/2 + s to 3/2 - s, with the official code's s for an
+  // even l. Chosen by index: comparing rounded places with 0 and 1 depends on the precision.
   const int64_t count = 2 * (l + samples);
   const double s = 1.0 / static_cast<double>(2 * l + samples);
   const double step = (2.0 - 2.0 * s) / static_cast<double>(count - 1);

@@ -35,22 +35,22 @@ Points first_points(int64_t l, bool is_padded);
 // equations 13 to 15], padded by (M + l) / 2 points a side.
 Points update_points(int64_t samples, int64_t l, double tau, bool is_padded);
 
-// psi_n(t) = N(t; mu_n, sigma_n^2) at each position: [P, N] [equation 3].
+// psi_n(t) = N(t; mu_n, sigma_n^2) at each position: [P, N] [below equation 4].
 Matrix evaluate_basis(const BasisGrid& grid, const std::vector<double>& positions);
 
-// G [real points, N], G = F^T (F F^T + ridge I)^-1 with F [N, all points]: coefficients are G^T
-// rows [equations 5 and 23]. Solved by Cholesky's decomposition. Throws std::runtime_error when F
-// F^T + ridge I is not positive definite.
+// G [real points, N]: coefficients are G^T rows. G = F^T (F F^T + ridge I)^-1, F [N, all points]
+// [equations 5 and 23], without the rows of padding points, whose targets are zero. Solved by
+// Cholesky's method. Throws std::runtime_error when F F^T + ridge I is not positive definite.
 Matrix ridge_matrix(const BasisGrid& grid, const Points& points, double ridge);
 
-// The matrices of an update with l new rows: B' = past^T rows_at(samples) + fresh^T X. With evenly
-// spaced samples this is exactly carry B + fresh^T X, because the sampled rows are then Psi B with
-// a constant Psi.
+// The matrices of an update with l new rows X: the new coefficients are past * (the old signal at
+// the samples) + fresh * X. With evenly spaced samples the old signal there is Psi C, with the old
+// coefficients C and a constant Psi, so that the update is carry * C + fresh * X.
 struct UpdateMatrices {
   Matrix fresh;                  // [N, l]
   Matrix past;                   // [N, M]
   Matrix carry;                  // A = past Psi [N, N]
-  Matrix sampling;               // Psi [M, N]: the basis at m / M, m = 1 .. M
+  Matrix sampling;               // Psi [M, N]: the basis at j / M, j = 1 .. M
   double spectral_radius = 0.0;  // of A; at 1 or more the signal grows without bound
 };
 UpdateMatrices update_matrices(const BasisGrid& grid, int64_t samples, int64_t l, double tau,

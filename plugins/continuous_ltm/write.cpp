@@ -1,4 +1,5 @@
-// Stage 2 (absorb): released rows are regressed onto the signal.
+// The write, once a segment and before its read (stage 2 of mneme/plugin.h): rows of the segment
+// before, or rows that another tier released, are fitted into the coefficients.
 #include <algorithm>
 #include <map>
 
@@ -199,7 +200,8 @@ ContinuousLtm::Samples ContinuousLtm::sample_places(mneme::Layer& l,
   const mneme::Shape shape{l.lanes(), settings_.samples};
   const Tensor mass = clamp_min(l.slot(density_).get(), 0.0);
   const Tensor total = sum(mass, 1, true);
-  // This happens only by rounding or with a NaN; the samples are then drawn uniformly.
+  // A lane draws uniformly where its sum is 0 or not finite: after a segment without a valid query,
+  // after rounding to 0, or with a NaN.
   const Tensor is_usable = logical_and(isfinite(total), gt(total, 0.0));
   const Tensor histogram = where(is_usable, mass / total, 1.0 / bins);
   const Tensor cdf = cumsum(histogram, 1);

@@ -20,7 +20,7 @@ void check_values(const mneme::TypedShape& values, const mneme::TypedShape& mu, 
   }
 }
 
-// Of a plan or a call.
+// The shape, from the inputs of a plan or of a call.
 template <typename Source>
 ExpectationShape expectation_shape(const Source& from, const BasisGrid& grid) {
   const mneme::TypedShape mu = mneme::input_of(from, 0);

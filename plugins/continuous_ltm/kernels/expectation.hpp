@@ -63,9 +63,9 @@ struct ExpectationKernels {
 //
 //   context = sum_n r_n V_n,   r_n = N(mu; mu_n, v_n),   v_n = sigma_n^2 + s2
 //
-// [infinity-former, eq. 9-11; the integral runs over the whole line]. Densities are f32 with values
-// of f32, bf16 or f16, and f64 with values of f64; sums are in the densities' type. All three
-// inputs have gradients:
+// [infinity-former, eq. 11, with mu and s2 of eq. 9 and 10 as inputs; the integral runs over the
+// whole line]. Densities are f32 with values of f32, bf16 or f16, and f64 with values of f64; sums
+// are in the densities' type. All three inputs have gradients:
 //
 //   dr_n = dcontext . V_n            dmu = sum_n dr_n r_n (mu_n - mu) / v_n
 //   dV_n = sum_queries r_n dcontext  ds2 = sum_n dr_n r_n ((mu - mu_n)^2 / v_n - 1) / (2 v_n)

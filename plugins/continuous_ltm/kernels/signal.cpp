@@ -13,7 +13,7 @@ mneme::cpu::Strands strands_of(const SignalShape& shape, const SignalKernels& ke
   return {shape.lanes * panels, kernels.signal_scratch(shape)};
 }
 
-// Of a plan or a call.
+// The shape, from the inputs of a plan or of a call.
 template <typename Source>
 SignalShape signal_shape(const Source& from, const BasisGrid& grid) {
   const mneme::TypedShape positions = mneme::input_of(from, 0);

@@ -44,11 +44,11 @@ struct SignalKernels {
 // Inputs   0 positions [B,M] f64   1 coefficients [B,N,D], f32 or f64
 // Output   0 rows [B,M,D], as the coefficients
 //
-//   rows = sum_n psi_n(position) B_n,   psi_n the normal density at mu_n of width sigma_n
+//   rows = sum_n psi_n(position) C_n,   psi_n the normal density at mu_n of width sigma_n
 //
-// [infinity-former, eq. 3]. Positions keep their digits where the coefficients are f32. Functions
-// beyond the grid's band are not visited; quickest when neighbouring positions lie close together,
-// as sorted ones do. No gradient. The same bits for any number of threads.
+// with C the coefficients [infinity-former, eq. 4; at the samples of an update, eq. 14]. Positions
+// stay f64 where the coefficients are f32. Functions beyond the grid's band are not visited, which
+// saves most with sorted positions. No gradient. The same bits for any number of threads.
 class Signal {
  public:
   static constexpr const char* kName = "continuous_ltm_signal";

@@ -68,8 +68,8 @@ struct Queries {
   }
 };
 
-// Bucket of each query by the first and the last step of [0,1] within its cutoff; the number of
-// buckets in use is 1 when the order cannot help.
+// Sets each query's bucket from the first and the last step of [0,1] within its cutoff. Returns
+// whether any two queries have different buckets; otherwise ordering them changes nothing.
 template <typename T>
 MNEME_INLINE bool find_buckets(Queries<T>& q, T widest, T cutoff) {
   constexpr T kTop = static_cast<T>(kOrderLevels - 1);

@@ -1,5 +1,5 @@
-// The expectation of one head, and its derivatives with the weights recomputed: per tile of queries
-// and block of functions dr = V dctx^T, then dmu and ds2 from dr and r, then dV += r dctx.
+// The expectation of one head (its sum is in weighted_sum.inl), and its derivatives with r computed
+// again: per tile of queries and block of functions dr = V dctx^T, then dmu, ds2 and dV += r dctx.
 //   dmu = sum_n dr r (-dm / v)    ds2 = sum_n dr r (dm^2 / v - 1) / (2 v)    dm = mu - mu_n
 #include "kernels/expectation.hpp"
 // The rest is compiled for one instruction set:
@@ -55,7 +55,7 @@ struct BackwardScratch {
   int64_t padded;
   Centres<T> centres;
   Queries<T> queries;
-  T* values;        // [W, C + spare, padded]
+  T* values;        // [W, N / W + spare, padded]
   T* values_grad;   // as values
   T* context;       // [kTile, padded], the tile's rows of the context's gradient
   T* context_turn;  // [d, kTile], the same turned

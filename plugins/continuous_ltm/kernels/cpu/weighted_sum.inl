@@ -1,5 +1,5 @@
-// sum_n N(mu; mu_n, sigma_n^2 + s2) V_n of one head [infinity-former, eq. 9 to 11], tile by tile:
-// the weights of a tile of queries and a block of functions go to scratch, then through a
+// sum_n N(mu; mu_n, sigma_n^2 + s2) V_n of one head [infinity-former, eq. 11], tile by tile: the
+// weights of a tile of queries and a block of functions go to scratch, then through a
 // register-blocked product. Functions are taken width by width, for then those that a tile uses are
 // neighbours.
 #pragma once

@@ -30,7 +30,7 @@ struct DeviceGrid {
   double width[kMaxWidths];
 };
 
-// Fewer functions than indices, and as many widths as there is room for.
+// Whether the centres can be counted in an int32 and the widths fit into DeviceGrid::width.
 inline bool is_usable(const BasisGrid& grid) {
   return grid.centres > 0 && grid.centres <= kMaxIndices && grid.widths > 0 &&
          grid.widths <= kMaxWidths;

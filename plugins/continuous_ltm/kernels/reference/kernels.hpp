@@ -26,7 +26,7 @@ struct Densities {
 double normal(double at, double mean, double variance);
 
 // values [B,N,H,d] -> context [B,T,H,d] = sum_n N(mu; mu_n, sigma_n^2 + s2) V_n
-// [infinity-former, eq. 9-11].
+// [infinity-former, eq. 11; mu and s2 are those of eq. 9 and 10].
 std::vector<double> expect(const Basis& basis, const Densities& densities,
                            const std::vector<double>& values, int64_t head_width);
 
@@ -46,8 +46,8 @@ ExpectationGradients expect_backward(const Basis& basis, const Densities& densit
 std::vector<double> histogram(const Densities& densities, const std::vector<uint8_t>& valid,
                               int64_t bins);
 
-// positions [B,M], coefficients [B,N,D] -> [B,M,D] = sum_n psi_n(position) B_n
-// [infinity-former, eq. 3].
+// positions [B,M], coefficients [B,N,D] -> [B,M,D] = sum_n psi_n(position) C_n
+// [infinity-former, eq. 4; at the samples of an update, eq. 14].
 std::vector<double> signal(const Basis& basis, int64_t lanes, const std::vector<double>& positions,
                            const std::vector<double>& coefficients, int64_t width);
 
