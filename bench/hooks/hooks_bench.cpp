@@ -29,7 +29,7 @@ using mneme::memory::Phase;
 using mneme::memory::SegmentRun;
 using mneme::memory::Stack;
 using mneme::memory::StackState;
-using plugin::PluginLoader;
+using mneme::plugin::PluginLoader;
 
 constexpr int64_t kLayers = 4;
 constexpr int kHooks = 2 * kLayers;
@@ -171,7 +171,7 @@ double measure_step(PluginLoader& loader) {
 int main() {
   torch::manual_seed(1);
   std::printf("processor: %s, threads: %d\n", processor().c_str(), at::get_num_threads());
-  PluginLoader loader{memory::find_group};
+  PluginLoader loader{mneme::memory::find_group};
   const HookCost cost = measure_hooks(loader);
   if (!cost.agrees) {
     std::printf("the hook path and LibTorch gave different results\n");
