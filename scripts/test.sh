@@ -62,8 +62,8 @@ for preset in "${presets[@]}"; do
   results=$root/build/$preset/test_results.xml
   rm -f "$results"
   say "testing build/$preset"
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$results" --test-output-size-passed 20000 \
-    "${ctest_arguments[@]}" || status=1
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$results" \
+    --test-output-size-passed 20000 "${ctest_arguments[@]}" || status=1
   [[ -s $results ]] || fail "ctest wrote no results for build/$preset (its message is above)"
   read -r now_passed now_failed now_skipped < <(count_results "$results")
   cases=$((cases + $(count_cases "$results")))

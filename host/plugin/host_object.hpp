@@ -12,7 +12,17 @@
 #include <vector>
 
 #include "mneme/abi.h"
-#include "mneme/plugin.h"
+#include "mneme/config.h"
+#include "mneme/kernel.h"
+#include "mneme/layer.h"
+#include "mneme/log.h"
+#include "mneme/note.h"
+#include "mneme/op.h"
+#include "mneme/parallel.h"
+#include "mneme/probe.h"
+#include "mneme/random.h"
+#include "mneme/state.h"
+#include "mneme/tensor.h"
 
 namespace mneme::plugin {
 

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "host/plugin/host_object.hpp"
-#include "mneme/plugin.h"
+#include "mneme/note.h"
+
+struct mneme_plugin;
 
 namespace mneme::plugin {
 

@@ -12,7 +12,9 @@
 #include "host/config/options.hpp"
 #include "host/config/toml/schema.hpp"
 #include "host/config/toml/toml.hpp"
-#include "mneme/plugin.h"
+#include "mneme/config.h"
+
+struct mneme_plugin;
 
 namespace mneme::plugin {
 

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <iostream>
-#include <limits>
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/tensor/torch.hpp"
@@ -14,8 +13,6 @@
 
 namespace mneme::backbone {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 struct Shape {
   int64_t lanes, queries, free, placed, heads,

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
@@ -19,7 +18,6 @@ using config::PositionScheme;
 using memory::ContextBlock;
 using memory::PositionKind;
 
-constexpr double kLayerInf = std::numeric_limits<double>::infinity();
 constexpr int64_t kLanes = 2, kTokens = 4, kHeads = 2, kWidth = 3;
 
 ContextBlock block_of(uint64_t seed, int64_t rows, PositionKind position) {
@@ -84,9 +82,9 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
     const LayerColumn& column = columns[static_cast<size_t>(j)];
     const bool is_placed = column.is_token || column.block->position == PositionKind::kPlace;
     int64_t distance = i - column.place[static_cast<size_t>(b)];
-    if (is_placed && (distance < 0 || (window > 0 && distance >= window))) return -kLayerInf;
+    if (is_placed && (distance < 0 || (window > 0 && distance >= window))) return -kInf;
     if (column.is_token && token_valid.defined() && !token_valid[b][column.row].item<bool>())
-      return -kLayerInf;
+      return -kInf;
     double s = naive::dot(q, k, is_relative ? w.content_bias.detach() : at::Tensor(), h, b, i, j) /
                std::sqrt(3.0);
     const bool has_distance = is_placed || column.block->position == PositionKind::kExplicit;
@@ -106,7 +104,7 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
     const at::Tensor bias = column.is_token ? context.token_bias : column.block->bias;
     if (bias.defined())
       s += bias.expand({kLanes, kHeads, kTokens, bias.size(3)})[b][h][i][column.row].item<double>();
-    if (!column.is_token && !has_row(*column.block, b, column.row)) return -kLayerInf;
+    if (!column.is_token && !has_row(*column.block, b, column.row)) return -kInf;
     return s;
   };
   return naive::attend(q, v, score);
@@ -216,7 +214,7 @@ TEST(LayerAttention, PaddedLaneWithoutAnyTokenGivesZero) {
   const memory::LocalAttention local =
       c.layer->attend_tokens({}, t.q, t.k, t.v, {true, false}, *c.scope);
   EXPECT_EQ(local.z[1].abs().sum().item<double>(), 0.0);
-  EXPECT_TRUE(local.lse[1].eq(-kLayerInf).all().item<bool>());
+  EXPECT_TRUE(local.lse[1].eq(-kInf).all().item<bool>());
   local.z.sum().backward();
   EXPECT_TRUE(t.q.grad().isfinite().all().item<bool>());
 }

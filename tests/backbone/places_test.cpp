@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "host/backbone/attention/columns.hpp"
 #include "host/backbone/open_layer.hpp"
@@ -19,7 +18,6 @@ using config::PositionScheme;
 using memory::ContextBlock;
 using memory::PositionKind;
 
-constexpr double kPlacesInf = std::numeric_limits<double>::infinity();
 constexpr int64_t kPlacesHeads = 2, kHeadWidth = 3;
 
 // One random case of attention over blocks, riders and tokens.
@@ -178,10 +176,9 @@ naive::Result expected(const LayerCase& c, const Places& p) {
   const LayerWeights& w = c.layer->weights();
   const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
     const Column& column = columns[static_cast<size_t>(b)][static_cast<size_t>(j)];
-    if (!column.is_there) return -kPlacesInf;
+    if (!column.is_there) return -kInf;
     int64_t distance = i - column.place;
-    if (column.has_place && (distance < 0 || (p.window > 0 && distance >= p.window)))
-      return -kPlacesInf;
+    if (column.has_place && (distance < 0 || (p.window > 0 && distance >= p.window))) return -kInf;
     const bool is_explicit =
         column.block != nullptr && column.block->position == PositionKind::kExplicit;
     if (is_explicit) distance = column.block->distance[b][column.row].item<int64_t>() + i;

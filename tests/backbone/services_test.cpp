@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
@@ -18,8 +17,6 @@ using config::PositionScheme;
 using memory::AttentionCall;
 using memory::AttentionMask;
 using memory::LayerWeight;
-
-constexpr double kServicesInf = std::numeric_limits<double>::infinity();
 
 AttentionCall call_of(int64_t queries, int64_t keys) {
   AttentionCall call;
@@ -49,7 +46,7 @@ naive::Result expected(const LayerCase& c, const AttentionCall& call) {
   const at::Tensor q = call.q.detach(), k = call.k.detach();
   return naive::attend(q, call.v.detach(), [&](int64_t h, int64_t b, int64_t i, int64_t j) {
     if (!is_seen(call, i, j) || (call.key_valid.defined() && !call.key_valid[b][j].item<bool>()))
-      return -kServicesInf;
+      return -kInf;
     double s = naive::dot(q, k, u.defined() ? u.detach() : u, h, b, i, j);
     const int64_t distance = std::abs(call.query_offset + i - j);
     if (has_positions)
@@ -124,7 +121,7 @@ TEST(LayerServices, WindowWithoutAnyKeyGivesTheVirtualKeyOrZero) {
   XlLayerServices services(*c.layer, *c.scope);
   const memory::AttentionResult empty = services.attention(call);
   EXPECT_EQ(empty.z.abs().sum().item<double>(), 0.0);
-  EXPECT_TRUE(empty.lse.eq(-kServicesInf).all().item<bool>());
+  EXPECT_TRUE(empty.lse.eq(-kInf).all().item<bool>());
   call.virtual_logit = random_tensor(8, {2, 2, 2});
   call.virtual_value = random_tensor(9, {2, 2, 2, 3});
   const memory::AttentionResult out = services.attention(call);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/tensor/torch.hpp"
@@ -19,7 +18,6 @@ using config::PositionScheme;
 
 constexpr int64_t kSinksRows = 7;
 constexpr double kSinksSame = 1e-12;
-constexpr double kSinksInf = std::numeric_limits<double>::infinity();
 
 // One lane of the model with the first kRows layer inputs of the lane as its memory.
 class OneLane {
@@ -79,7 +77,7 @@ class OneLane {
     const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_width));
     const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
       const int64_t distance = i + m - j;
-      if (distance < 0) return -kSinksInf;
+      if (distance < 0) return -kInf;
       double s = naive::dot(q, k, u, h, b, i, j) * scale;
       if (is_relative)
         s += naive::position_dot(q, weight(layer + "attention.position.weight"),

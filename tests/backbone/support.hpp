@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "host/backbone/model.hpp"
 
 namespace mneme::backbone {
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // A small model's settings: 2 layers, width 12, 3 heads of 5, no dropout.
 config::ModelConfig small_config();

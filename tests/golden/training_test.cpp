@@ -75,10 +75,10 @@ struct Tolerances {
 void run_file(const SafetensorsFile& file, bool is_double, const Tolerances& tolerances,
               int64_t& compared) {
   const config::Experiment settings = experiment(file, is_double);
-  train::Trainer session(settings);
-  backbone::Model& model = session.runtime().model();
+  train::Trainer trainer(settings);
+  backbone::Model& model = trainer.runtime().model();
   weights::load_official(model, settings.model, file, "param/");
-  session.runtime().weights_changed();
+  trainer.runtime().weights_changed();
   const std::string title = str(file.path().stem().string(), is_double ? " f64" : " f32");
   Comparison curve(title + " curve", tolerances.curve);
   const auto read = [&](const std::string& name) {
@@ -88,9 +88,9 @@ void run_file(const SafetensorsFile& file, bool is_double, const Tolerances& tol
     curve.check(str(name, "[", step, "]"), at::tensor({ours}, at::kDouble),
                 read(name).narrow(0, step, 1));
   };
-  ASSERT_EQ(session.total_steps(), file.at("loss").elements());
-  for (int64_t step = 0; step < session.total_steps(); ++step) {
-    const run::StepReport report = session.train_step();
+  ASSERT_EQ(trainer.total_steps(), file.at("loss").elements());
+  for (int64_t step = 0; step < trainer.total_steps(); ++step) {
+    const run::StepReport report = trainer.train_step();
     expect_entry("loss", step, report.loss);
     expect_entry("grad_norm", step, report.grad_norm);
     expect_entry("lr", step, report.lr);

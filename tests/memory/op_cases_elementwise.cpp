@@ -10,9 +10,6 @@ namespace {
 using Function = double (*)(double);
 using Function2 = double (*)(double, double);
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 double sign(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; }

@@ -12,9 +12,6 @@ namespace {
 using Row = std::vector<double>;
 using Fold = double (*)(const Row&);
 
-constexpr double kOpCasesReduceInf = std::numeric_limits<double>::infinity();
-constexpr double kOpCasesReduceNan = std::numeric_limits<double>::quiet_NaN();
-
 Index drop_last(Index shape, std::size_t n) {
   shape.resize(shape.size() - n);
   return shape;
@@ -152,7 +149,7 @@ double first_low(const Row& row) {
   return static_cast<double>(std::min_element(row.begin(), row.end()) - row.begin());
 }
 double logsumexp_of(const Row& row) {
-  if (row.empty()) return -kOpCasesReduceInf;
+  if (row.empty()) return -kInf;
   const double high = high_of(row);
   if (std::isinf(high)) return high;
   double sum = 0.0;
@@ -214,7 +211,7 @@ void single(CaseList& list, const char* op, Fold fold, const Array& x, bool has_
 // Relative to the largest element, so that a row of large numbers keeps its digits.
 Row log_softmax_of(const Row& row) {
   const double high = row.empty() ? 0.0 : high_of(row);
-  if (std::isinf(high)) return Row(row.size(), -kOpCasesReduceInf);
+  if (std::isinf(high)) return Row(row.size(), -kInf);
   double sum = 0.0;
   for (const double v : row) sum += std::exp(v - high);
   Row result;
@@ -236,9 +233,7 @@ void softmax(CaseList& list, const char* op, Row (*f)(const Row&)) {
   list.add1(op, "middle", {noise({2, 3, 4}, 42)}, {integer("dim", 1)}, golden(1)).slack = 4;
   list.add1(op, "one column", {noise({3, 1}, 43)}, {integer("dim", 1)}, golden(1));
   list.add1(op, "large", {vector({200, 199, -200})}, {}, golden(-1)).slack = 4;
-  list.add1(op, "absent keys",
-            {array({3, 2}, {-kOpCasesReduceInf, 1, -kOpCasesReduceInf, -kOpCasesReduceInf, 0, 0})},
-            {}, golden(-1))
+  list.add1(op, "absent keys", {array({3, 2}, {-kInf, 1, -kInf, -kInf, 0, 0})}, {}, golden(-1))
       .has_gradient = false;
   list.add1(op, "no columns", {array({2, 0}, {})}, {}, golden(-1));
 }
@@ -344,9 +339,7 @@ void add_softmax_cases(CaseList& list) {
   reduction(list, "logsumexp/1", logsumexp_of, noise({2, 3, 4}, 44));
   empty_reduction(list, "logsumexp/1", logsumexp_of);
   list.add1("logsumexp/1", "infinities",
-            {array({4, 2}, {-kOpCasesReduceInf, -kOpCasesReduceInf, -kOpCasesReduceInf, 1,
-                            kOpCasesReduceInf, 0, 300, 300})},
-            {integers("dims", {1})},
+            {array({4, 2}, {-kInf, -kInf, -kInf, 1, kInf, 0, 300, 300})}, {integers("dims", {1})},
             [](const Arrays& in) { return fold_dims(in[0], {1}, false, logsumexp_of); })
       .has_gradient = false;
   list.add1("logsumexp/1", "scalar", {scalar(0.75)}, {}, [](const Arrays& in) { return in[0]; });
@@ -365,11 +358,9 @@ void add_order_cases(CaseList& list) {
   list.add("sort/1", "equal elements", {vector({2, 1, 2, 1, 0})}, {integer("descending", 1)},
            sorted(-1, true))
       .has_gradient = false;
-  list.add("sort/1", "nan", {vector({kOpCasesReduceNan, 1, -kOpCasesReduceInf, kOpCasesReduceInf})},
-           {},
+  list.add("sort/1", "nan", {vector({kNan, 1, -kInf, kInf})}, {},
            [](const Arrays&) {
-             return Arrays{vector({-kOpCasesReduceInf, 1, kOpCasesReduceInf, kOpCasesReduceNan}),
-                           vector({2, 1, 3, 0})};
+             return Arrays{vector({-kInf, 1, kInf, kNan}), vector({2, 1, 3, 0})};
            })
       .has_gradient = false;
   list.add("topk/1", "largest", {noise({2, 5}, 55)}, {integer("k", 3)}, sorted(-1, true, 3));

@@ -14,8 +14,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::string kContinuousLtmErrorsSticky =
-    "basis = 12\nwidths = [0.02, 0.1]\nsticky = true\nbins = 16\n";
+const std::string kSmallSticky = "basis = 12\nwidths = [0.02, 0.1]\nsticky = true\nbins = 16\n";
 
 std::string refusal(const std::string& options) {
   try {
@@ -83,8 +82,8 @@ bool are_equal(const mneme::memory::StackState::Saved& a,
 TEST(ContinuousLtmErrors, NamesTheLaneOfABadRowAndKeepsTheState) {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
-      Memory memory(kContinuousLtmErrorsSticky, {.dtype = dtype});
-      Memory twin(kContinuousLtmErrorsSticky, {.dtype = dtype});
+      Memory memory(kSmallSticky, {.dtype = dtype});
+      Memory twin(kSmallSticky, {.dtype = dtype});
       for (uint64_t s = 0; s < 2; ++s) {
         memory.absorb(memory.x(s), memory.q(s));
         twin.absorb(twin.x(s), twin.q(s));
@@ -108,7 +107,7 @@ TEST(ContinuousLtmErrors, NamesTheLaneOfABadRowAndKeepsTheState) {
 
 // Lanes that start afresh are served apart from the others: the lane's number is still its own.
 TEST(ContinuousLtmErrors, NamesTheLaneOfABadRowBesideOtherKindsOfLanes) {
-  Memory memory(kContinuousLtmErrorsSticky, {});
+  Memory memory(kSmallSticky, {});
   memory.absorb(memory.x(0), memory.q(0));
   memory.state().reset({1, 0, 0});
   const at::Tensor rows = memory.x(1);
@@ -120,7 +119,7 @@ TEST(ContinuousLtmErrors, NamesTheLaneOfABadRowBesideOtherKindsOfLanes) {
 // A run of one memory, whose lane 1 gets the histogram `mass` [16] before its second update;
 // `resets`: lanes that start afresh with it.
 Seen after_histogram(const at::Tensor& mass, const std::vector<uint8_t>& resets = {0, 0, 0}) {
-  Memory memory(kContinuousLtmErrorsSticky, {});
+  Memory memory(kSmallSticky, {});
   memory.absorb(memory.x(0), memory.q(0));
   auto saved = memory.state().save();
   int64_t replaced = 0;

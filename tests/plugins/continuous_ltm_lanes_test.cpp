@@ -10,16 +10,10 @@
 namespace continuous_ltm_test {
 namespace {
 
-const std::string kContinuousLtmLanesLinear =
-    "basis = 12\nwidths = [0.02, 0.1, 0.3]\nsamples = 9\nlambda_kl = 0.3\n";
-const std::string kContinuousLtmLanesSticky =
-    kContinuousLtmLanesLinear + "sticky = true\nbins = 16\ntau = 0.5\n";
-
 class Lanes : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(ContinuousLtm, Lanes,
-                         testing::Values(kContinuousLtmLanesLinear, kContinuousLtmLanesSticky),
+INSTANTIATE_TEST_SUITE_P(ContinuousLtm, Lanes, testing::Values(kLinear, kSticky),
                          [](const auto& options) {
-                           return options.param == kContinuousLtmLanesLinear ? "Linear" : "Sticky";
+                           return options.param == kLinear ? "Linear" : "Sticky";
                          });
 
 // Lane b of the events below: what happens before segment s of six.
@@ -136,9 +130,9 @@ TEST_P(Lanes, EmptiesItselfAfterResetTokens) {
 }
 
 TEST(ContinuousLtmLanes, CountsResetTokensByLane) {
-  const std::string options = kContinuousLtmLanesLinear + "reset_tokens = 8\n";
+  const std::string options = kLinear + "reset_tokens = 8\n";
   Memory memory(options, {});
-  Memory fresh(kContinuousLtmLanesLinear, {});
+  Memory fresh(kLinear, {});
   // Rows of a segment are absorbed by the next one: lane 1 has 8 after the fourth, lane 0 after the
   // third.
   const std::vector<std::vector<int64_t>> valid = {{5, 3, 5}, {5, 3, 5}, {5, 3, 5}, {5, 5, 5}};

@@ -50,6 +50,10 @@ at::Tensor random(at::IntArrayRef shape, uint64_t seed);
 // ||a - b|| / ||b||; ||a|| where b is zero. Errors: std::runtime_error for undefined tensors and
 // for shapes that differ.
 double distance(const at::Tensor& a, const at::Tensor& b);
+// A memory that samples evenly, and one that draws its samples.
+inline const std::string kLinear =
+    "basis = 12\nwidths = [0.02, 0.1, 0.3]\nsamples = 9\nlambda_kl = 0.3\n";
+inline const std::string kSticky = kLinear + "sticky = true\nbins = 16\ntau = 0.5\n";
 // [[memory.tier]] plugin = "continuous_ltm" with `options` as TOML lines.
 mneme::config::MemoryConfig manifest(const std::string& options);
 mneme::memory::BackboneInfo backbone(const Sizes& sizes);

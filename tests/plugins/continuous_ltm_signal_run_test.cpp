@@ -7,8 +7,8 @@
 namespace continuous_ltm_test {
 namespace {
 
-const std::string kContinuousLtmSignalRunLinear = "basis = 12\nwidths = [0.05, 0.2]\nsamples = 9\n";
-const std::string kSticky = kContinuousLtmSignalRunLinear + "sticky = true\nbins = 16\n";
+const std::string kSignalLinear = "basis = 12\nwidths = [0.05, 0.2]\nsamples = 9\n";
+const std::string kSignalSticky = kSignalLinear + "sticky = true\nbins = 16\n";
 
 // psi(t) B for one lane: the stored signal at `places` [P] -> [P,D], by the definition.
 at::Tensor signal_at(const at::Tensor& coefficients, const std::vector<double>& widths,
@@ -71,7 +71,8 @@ TEST(ContinuousLtmSignal, MovesThePastTowardsZeroByTau) {
 
 TEST(ContinuousLtmSignal, DrawsSortedPlacesInsideTheDrawnBins) {
   for (const bool is_uniform : {false, true}) {
-    Memory memory(kSticky + "within_bin = " + (is_uniform ? "\"uniform\"\n" : "\"left\"\n"), {});
+    Memory memory(kSignalSticky + "within_bin = " + (is_uniform ? "\"uniform\"\n" : "\"left\"\n"),
+                  {});
     memory.absorb(memory.x(0), memory.q(0));
     const Seen seen = memory.absorb(memory.x(1), memory.q(1));
     const at::Tensor bins = std::get<0>(seen.probes.at("memory.drawn_bins").sort(1));
@@ -87,7 +88,7 @@ TEST(ContinuousLtmSignal, DrawsSortedPlacesInsideTheDrawnBins) {
 
 // The histogram that the draws follow is that of the previous segment's densities.
 TEST(ContinuousLtmSignal, KeepsTheMassOfTheLastSegmentsDensities) {
-  Memory memory(kSticky, {});
+  Memory memory(kSignalSticky, {});
   const Seen first = memory.absorb(memory.x(0), memory.q(0));
   const Seen second = memory.absorb(memory.x(1), memory.q(1));
   at::Tensor edges = torch::arange(17, at::kDouble) / 16;
@@ -104,7 +105,7 @@ TEST(ContinuousLtmSignal, RepeatsARunFromItsRecordedDraws) {
   Sizes other;
   other.seed = 12;
   for (const char* within : {"left", "uniform"}) {
-    const std::string options = kSticky + "within_bin = \"" + within + "\"\n";
+    const std::string options = kSignalSticky + "within_bin = \"" + within + "\"\n";
     Memory first(options, {});
     Memory repeated(options, other);
     Memory free(options, other);
@@ -123,16 +124,16 @@ TEST(ContinuousLtmSignal, RepeatsARunFromItsRecordedDraws) {
 }
 
 TEST(ContinuousLtmSignal, RepeatsWithTheSameSeed) {
-  Memory a(kSticky, {});
-  Memory b(kSticky, {});
+  Memory a(kSignalSticky, {});
+  Memory b(kSignalSticky, {});
   for (uint64_t s = 0; s < 4; ++s)
     EXPECT_TRUE(at::equal(a.segment(a.x(s), a.q(s)).z, b.segment(b.x(s), b.q(s)).z)) << s;
 }
 
 class Saved : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(ContinuousLtm, Saved,
-                         testing::Values(kContinuousLtmSignalRunLinear, kSticky,
-                                         kSticky + "reset_tokens = 20\n"));
+                         testing::Values(kSignalLinear, kSignalSticky,
+                                         kSignalSticky + "reset_tokens = 20\n"));
 
 TEST_P(Saved, ContinuesBitForBit) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {

@@ -11,12 +11,8 @@
 namespace continuous_ltm_test {
 namespace {
 
-const std::string kLinear = "basis = 12\nwidths = [0.02, 0.1, 0.3]\nsamples = 9\nlambda_kl = 0.3\n";
-const std::string kContinuousLtmTierSticky = kLinear + "sticky = true\nbins = 16\ntau = 0.5\n";
-
 class LinearAndSticky : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(ContinuousLtm, LinearAndSticky,
-                         testing::Values(kLinear, kContinuousLtmTierSticky),
+INSTANTIATE_TEST_SUITE_P(ContinuousLtm, LinearAndSticky, testing::Values(kLinear, kSticky),
                          [](const auto& options) {
                            return options.param == kLinear ? "Linear" : "Sticky";
                          });
@@ -192,7 +188,7 @@ TEST(ContinuousLtm, KeepsMemoryAndDensitiesInF32UnderMixedPrecision) {
 }
 
 TEST(ContinuousLtm, TakesStickySamplesUnderMixedPrecision) {
-  Memory memory(kContinuousLtmTierSticky, {.dtype = at::kBFloat16});
+  Memory memory(kSticky, {.dtype = at::kBFloat16});
   Seen seen;
   for (uint64_t s = 0; s < 3; ++s) seen = memory.absorb(memory.x(s), memory.q(s));
   EXPECT_EQ(seen.probes.at("memory.samples").scalar_type(), at::kDouble);

@@ -30,10 +30,10 @@ using testing::StartsWith;
 class CheckpointFile {
  public:
   explicit CheckpointFile(const config::Experiment& experiment) {
-    Trainer session(experiment);
-    session.train_step();
-    session.train_step();
-    session.save(path());
+    Trainer trainer(experiment);
+    trainer.train_step();
+    trainer.train_step();
+    trainer.save(path());
   }
   std::filesystem::path path() const { return folder_ / "checkpoint.safetensors"; }
 
@@ -74,12 +74,12 @@ class CheckpointFile {
 };
 
 std::string load_error(const config::Experiment& experiment, const std::filesystem::path& path) {
-  Trainer session(experiment);
-  const auto before = weights_of(session.runtime());
+  Trainer trainer(experiment);
+  const auto before = weights_of(trainer.runtime());
   const double untouched = Trainer(experiment).train_step().loss;
-  std::string error = error_of([&] { session.load(path); });
-  EXPECT_TRUE(is_same(before, weights_of(session.runtime()))) << "a failed load changed weights";
-  EXPECT_EQ(session.train_step().loss, untouched) << "a failed load changed the session";
+  std::string error = error_of([&] { trainer.load(path); });
+  EXPECT_TRUE(is_same(before, weights_of(trainer.runtime()))) << "a failed load changed weights";
+  EXPECT_EQ(trainer.train_step().loss, untouched) << "a failed load changed the session";
   return error;
 }
 
@@ -102,10 +102,10 @@ TEST(Checkpoint, CountsEvaluationsWithoutABestOne) {
   run::RunProgress progress;
   progress.valid.add(2, std::nan(""));
   progress.valid.add(4, std::nan(""));
-  Trainer session(experiment);
+  Trainer trainer(experiment);
   const test::TemporaryFolder folder;
-  const optim::Adam optimizer(session.runtime().parameters(), {});
-  run::write_checkpoint(folder / "nan.safetensors", session.runtime(), optimizer, session.state(),
+  const optim::Adam optimizer(trainer.runtime().parameters(), {});
+  run::write_checkpoint(folder / "nan.safetensors", trainer.runtime(), optimizer, trainer.state(),
                         progress);
   EXPECT_EQ(run::Checkpoint::open(folder / "nan.safetensors").progress().valid, progress.valid);
 }
@@ -324,13 +324,13 @@ TEST(Checkpoint, ReadsTrainedOptionsOfTheExperimentWhereNoneAreWritten) {
 
 TEST(Checkpoint, KeepsTheOldFileWhenWritingFails) {
   const auto experiment = small_experiment();
-  Trainer session(experiment);
+  Trainer trainer(experiment);
   const test::TemporaryFolder folder;
   const auto blocked = folder.write("file", "") / "checkpoint.safetensors";
-  EXPECT_THAT(error_of([&] { session.save(blocked); }), StartsWith("1: "));
-  session.save(folder / "checkpoint.safetensors");
-  session.train_step();
-  session.save(folder / "checkpoint.safetensors");  // replaces
+  EXPECT_THAT(error_of([&] { trainer.save(blocked); }), StartsWith("1: "));
+  trainer.save(folder / "checkpoint.safetensors");
+  trainer.train_step();
+  trainer.save(folder / "checkpoint.safetensors");  // replaces
   EXPECT_EQ(run::Checkpoint::open(folder / "checkpoint.safetensors").progress().step, 1);
 }
 

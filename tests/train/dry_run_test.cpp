@@ -46,15 +46,15 @@ TEST(DryRun, AgreesWithTheSessionItPlans) {
   const auto experiment = small_experiment(xl_cache(12) + infini("lr = 0.5"),
                                            {"train.accumulate=2", "train.bptt_segments=3"});
   const TrainingPlan plan = plan_training(experiment);
-  Trainer session(experiment);
-  EXPECT_EQ(plan.backbone_count(), session.runtime().backbone_parameter_count());
-  EXPECT_EQ(plan.memory_count(), session.runtime().memory_parameter_count());
-  EXPECT_EQ(plan.steps, session.total_steps());
-  EXPECT_EQ(plan.tokens_per_step, session.train_step().tokens);
-  ASSERT_EQ(plan.parameters.size(), session.runtime().parameters().size());
+  Trainer trainer(experiment);
+  EXPECT_EQ(plan.backbone_count(), trainer.runtime().backbone_parameter_count());
+  EXPECT_EQ(plan.memory_count(), trainer.runtime().memory_parameter_count());
+  EXPECT_EQ(plan.steps, trainer.total_steps());
+  EXPECT_EQ(plan.tokens_per_step, trainer.train_step().tokens);
+  ASSERT_EQ(plan.parameters.size(), trainer.runtime().parameters().size());
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
     const optim::TrainableParameter& ours = plan.parameters[i];
-    const optim::TrainableParameter& theirs = session.runtime().parameters()[i];
+    const optim::TrainableParameter& theirs = trainer.runtime().parameters()[i];
     EXPECT_EQ(ours.name, theirs.name);
     EXPECT_EQ(ours.tensor.sizes(), theirs.tensor.sizes());
     EXPECT_TRUE(ours.tensor.is_meta());
@@ -164,12 +164,12 @@ std::int64_t resident(const std::string& key) {
   throw std::logic_error("no " + key);
 }
 
-// Peak of two steps over what the process held before the session was made.
+// Peak of two steps over what the process held before the trainer was made.
 std::int64_t measured_peak(const config::Experiment& experiment) {
   const std::int64_t before = resident("VmRSS:");
   std::ofstream("/proc/self/clear_refs") << "5\n";  // the peak starts anew
-  Trainer session(experiment);
-  for (int i = 0; i < 2; ++i) session.train_step();
+  Trainer trainer(experiment);
+  for (int i = 0; i < 2; ++i) trainer.train_step();
   return resident("VmHWM:") - before;
 }
 
@@ -248,7 +248,7 @@ TEST(Footprint, KnowsFailedAllocations) {
 TEST(Trainer, NamesTheConsumersWhenAModelDoesNotFit) {
   config::Experiment experiment = small_experiment();
   experiment.model.ff = 4000000000000;  // half a petabyte
-  const std::string error = error_of([&] { Trainer session(experiment); });
+  const std::string error = error_of([&] { Trainer trainer(experiment); });
   EXPECT_THAT(error, StartsWith("1: making the model: out of memory"));
   EXPECT_THAT(error, HasSubstr("optimiser moments"));
   EXPECT_THAT(error, HasSubstr("lower model.layers, model.width, model.ff"));
@@ -259,7 +259,7 @@ TEST(Trainer, NamesTheConsumersWhenTheStateDoesNotFit) {
   experiment.train.lanes = int64_t{1} << 46;  // a byte each is more than there are addresses for
   TrainerOptions options;
   options.stream = std::make_unique<test::ListStream>(std::vector<data::TokenSegment>{});
-  const std::string error = error_of([&] { Trainer session(experiment, std::move(options)); });
+  const std::string error = error_of([&] { Trainer trainer(experiment, std::move(options)); });
   EXPECT_THAT(error, StartsWith("1: making the optimiser and the memory's state: out of memory"));
   EXPECT_THAT(error, HasSubstr("train.lanes"));
 }
@@ -269,21 +269,21 @@ TEST(Trainer, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
   const auto experiment = small_experiment(
       "", {"train.segment=131072", "train.lanes=64", "model.width=2", "model.heads=2",
            "model.head_width=1", "model.ff=1", "data.period_max=56"});
-  Trainer session(experiment);
-  const std::string error = error_of([&] { session.train_step(); });
+  Trainer trainer(experiment);
+  const std::string error = error_of([&] { trainer.train_step(); });
   EXPECT_THAT(error, StartsWith("1: step 1: out of memory"));
   EXPECT_THAT(error, HasSubstr("train.lanes, train.segment"));
-  EXPECT_EQ(session.step(), 0);
-  EXPECT_EQ(session.state().segments(), 0);
+  EXPECT_EQ(trainer.step(), 0);
+  EXPECT_EQ(trainer.state().segments(), 0);
 }
 
 TEST(Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
   // One attention matrix of 2^16 x 2^16 x 2 heads x 16 lanes: 1 TiB.
-  Trainer session(
+  Trainer trainer(
       small_experiment(xl_cache(12), {"eval.segment=65536", "eval.lanes=16", "model.width=2",
                                       "model.heads=2", "model.head_width=1", "model.ff=1"}));
   const std::string error =
-      error_of([&] { static_cast<void>(session.evaluate(data::Split::kValid)); });
+      error_of([&] { static_cast<void>(trainer.evaluate(data::Split::kValid)); });
   EXPECT_THAT(error, StartsWith("1: evaluation of valid: out of memory"));
   EXPECT_THAT(error, HasSubstr("tensors of one layer: about "));
   EXPECT_THAT(error, HasSubstr("lower eval.lanes, eval.segment"));

@@ -43,43 +43,43 @@ class Recorder final : public run::Observer {
 };
 
 TEST(EarlyStop, EndsAfterSoManyEvaluationsWithoutALowerLoss) {
-  Trainer session(still(3));
+  Trainer trainer(still(3));
   Recorder recorder;
-  session.train(&recorder);
+  trainer.train(&recorder);
   EXPECT_THAT(recorder.steps, ElementsAre(2, 4, 6, 8));
   EXPECT_THAT(recorder.best, ElementsAre(true, false, false, false));
-  EXPECT_EQ(session.step(), 8);
-  EXPECT_TRUE(session.is_finished());
-  EXPECT_TRUE(session.is_stopped_early());
-  EXPECT_EQ(session.valid_record().best_step, 2);
-  session.train(&recorder);  // nothing is left
-  EXPECT_EQ(session.step(), 8);
+  EXPECT_EQ(trainer.step(), 8);
+  EXPECT_TRUE(trainer.is_finished());
+  EXPECT_TRUE(trainer.is_stopped_early());
+  EXPECT_EQ(trainer.valid_record().best_step, 2);
+  trainer.train(&recorder);  // nothing is left
+  EXPECT_EQ(trainer.step(), 8);
   EXPECT_EQ(recorder.steps.size(), 4U);
 }
 
 TEST(EarlyStop, IsOffByDefault) {
-  Trainer session(still(0));
-  session.train();
-  EXPECT_EQ(session.step(), 20);
-  EXPECT_FALSE(session.is_stopped_early());
+  Trainer trainer(still(0));
+  trainer.train();
+  EXPECT_EQ(trainer.step(), 20);
+  EXPECT_FALSE(trainer.is_stopped_early());
 }
 
 // A run that is saved and continued between evaluations stops where the uninterrupted one does.
 TEST(EarlyStop, CountsOverAResume) {
   const test::TemporaryFolder folder;
   {
-    Trainer session(still(3));
+    Trainer trainer(still(3));
     Recorder recorder;
     recorder.stop_after_step = 5;
-    EXPECT_THROW(session.train(&recorder), std::runtime_error);
-    session.save(folder / "at5.safetensors");
+    EXPECT_THROW(trainer.train(&recorder), std::runtime_error);
+    trainer.save(folder / "at5.safetensors");
   }
-  Trainer session(still(3));
-  session.load(folder / "at5.safetensors");
+  Trainer trainer(still(3));
+  trainer.load(folder / "at5.safetensors");
   Recorder recorder;
-  session.train(&recorder);
+  trainer.train(&recorder);
   EXPECT_THAT(recorder.steps, ElementsAre(6, 8));
-  EXPECT_EQ(session.step(), 8);
+  EXPECT_EQ(trainer.step(), 8);
 }
 
 // A stop at the step of an evaluation, before it or within it, loses neither the evaluation nor
@@ -90,17 +90,17 @@ TEST(Evaluations, AreDoneAgainWhenTheyWereInterrupted) {
   Recorder expected;
   whole.train(&expected);
   for (const bool is_within : {false, true}) {
-    Trainer session(experiment);
+    Trainer trainer(experiment);
     Recorder recorder;
     (is_within ? recorder.stop_after_segments : recorder.stop_after_step) = 2;
-    EXPECT_THROW(session.train(&recorder), std::runtime_error);
-    EXPECT_EQ(session.step(), 2);
+    EXPECT_THROW(trainer.train(&recorder), std::runtime_error);
+    EXPECT_EQ(trainer.step(), 2);
     EXPECT_TRUE(recorder.steps.empty());
     recorder.stop_after_segments = recorder.stop_after_step = -1;
-    session.train(&recorder);
+    trainer.train(&recorder);
     EXPECT_EQ(recorder.steps, expected.steps);
     EXPECT_EQ(recorder.losses, expected.losses);
-    EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(whole.runtime())));
+    EXPECT_TRUE(is_same(weights_of(trainer.runtime()), weights_of(whole.runtime())));
   }
 }
 

@@ -29,9 +29,9 @@ class InitialWeightsOfARun : public ::testing::Test {
   void train(const std::string& memory = "") {
     train::TrainerOptions options;
     options.folder = folder_ / "run";
-    Trainer session(small_experiment(memory), std::move(options));
-    session.train();
-    weights_ = weights_of(session.runtime());
+    Trainer trainer(small_experiment(memory), std::move(options));
+    trainer.train();
+    weights_ = weights_of(trainer.runtime());
   }
   static std::unique_ptr<Runtime> other(const std::string& memory = "",
                                         std::vector<std::string> settings = {}) {
@@ -78,18 +78,18 @@ TEST_F(InitialWeightsOfARun, AreThereBeforeTheFirstState) {
   {
     train::TrainerOptions options;
     options.folder = folder_ / "run";
-    Trainer session(experiment, std::move(options));
+    Trainer trainer(experiment, std::move(options));
     const at::NoGradGuard no_grad;
-    for (const auto& parameter : session.runtime().parameters()) {
+    for (const auto& parameter : trainer.runtime().parameters()) {
       if (parameter.name.ends_with(".start")) at::Tensor(parameter.tensor).fill_(0.75);
     }
-    session.save();
+    trainer.save();
   }
   train::TrainerOptions options;
   options.initial_weights = folder_ / "run";
-  const Trainer session(experiment, std::move(options));
+  const Trainer trainer(experiment, std::move(options));
   int slots = 0;
-  for (const auto& [name, slot] : session.state().save().tensors) {
+  for (const auto& [name, slot] : trainer.state().save().tensors) {
     if (!name.ends_with(".carried")) continue;
     ++slots;
     EXPECT_TRUE(slot.eq(0.75).all().item<bool>()) << name << slot;
@@ -187,8 +187,8 @@ TEST_F(InitialWeightsOfARun, GiveTheNewRunACheckpointOfStep0) {
   train::TrainerOptions options;
   options.folder = folder_ / "new";
   options.initial_weights = folder_ / "run";
-  const Trainer session(small_experiment("", {"train.seed=99"}), std::move(options));
-  EXPECT_EQ(session.step(), 0);
+  const Trainer trainer(small_experiment("", {"train.seed=99"}), std::move(options));
+  EXPECT_EQ(trainer.step(), 0);
   const run::RunFolder run = run::RunFolder::open(folder_ / "new");
   EXPECT_EQ(run::Checkpoint::open(run.checkpoint()).progress().step, 0);
   EXPECT_TRUE(run.info().contains("initial_weights"));
@@ -203,7 +203,7 @@ TEST_F(InitialWeightsOfARun, AreNotReplacedByOthersWhenTheFirstCheckpointIsLost)
     train::TrainerOptions options;
     options.folder = folder_ / "new";
     options.initial_weights = folder_ / "run";
-    const Trainer session(small_experiment(), std::move(options));
+    const Trainer trainer(small_experiment(), std::move(options));
   }
   std::filesystem::remove(run::RunFolder::open(folder_ / "new").checkpoint());
   EXPECT_THAT(
@@ -217,7 +217,7 @@ TEST_F(InitialWeightsOfARun, ThatCannotBeWrittenMakeNoRun) {
   options.folder = folder_ / "new";
   options.initial_weights = folder_ / "run";
   const FileSizeLimit full(8192);  // room for all but the checkpoint
-  EXPECT_THAT(error_of([&] { Trainer session(small_experiment(), std::move(options)); }),
+  EXPECT_THAT(error_of([&] { Trainer trainer(small_experiment(), std::move(options)); }),
               AllOf(HasSubstr("step_00000000.safetensors"), HasSubstr("cannot write")));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
 }

@@ -25,21 +25,21 @@ class MemoryTraining : public testing::TestWithParam<std::tuple<std::string, Mem
 
 TEST_P(MemoryTraining, StepsAreFiniteAndMoveEveryParameter) {
   const auto& [precision, memory] = GetParam();
-  Trainer session(small_experiment(
+  Trainer trainer(small_experiment(
       memory.memory, {"train.precision=" + precision, "train.bptt_segments=2", "train.warmup=0"}));
-  const std::vector<at::Tensor> before = weights_of(session.runtime());
+  const std::vector<at::Tensor> before = weights_of(trainer.runtime());
   for (int step = 0; step < 3; ++step) {
-    const run::StepReport report = session.train_step();
+    const run::StepReport report = trainer.train_step();
     EXPECT_TRUE(std::isfinite(report.loss)) << "step " << report.step;
     EXPECT_GT(report.loss, 0.0);
   }
-  const std::vector<at::Tensor> after = weights_of(session.runtime());
+  const std::vector<at::Tensor> after = weights_of(trainer.runtime());
   for (std::size_t i = 0; i < after.size(); ++i) {
-    const std::string& name = session.runtime().parameters()[i].name;
+    const std::string& name = trainer.runtime().parameters()[i].name;
     EXPECT_TRUE(after[i].isfinite().all().item<bool>()) << name;
     EXPECT_FALSE(after[i].equal(before[i])) << name << " did not move";
   }
-  EXPECT_TRUE(std::isfinite(session.evaluate(data::Split::kValid).loss()));
+  EXPECT_TRUE(std::isfinite(trainer.evaluate(data::Split::kValid).loss()));
 }
 
 std::string tier(const std::string& plugin, const std::string& options = "") {

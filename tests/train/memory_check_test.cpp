@@ -36,9 +36,9 @@ run::RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t
 std::string memory_check_training_error(const config::Experiment& experiment,
                                         const run::RuntimeOptions& options) {
   return error_of([&] {
-    TrainerOptions session;
-    session.runtime = options;
-    Trainer(experiment, std::move(session));
+    TrainerOptions trainer;
+    trainer.runtime = options;
+    Trainer(experiment, std::move(trainer));
   });
 }
 
@@ -80,9 +80,9 @@ TEST(MemoryCheck, RefusesBeforeAnythingIsMade) {
 TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
   const test::TemporaryFolder folder;
   const config::Experiment experiment = small_experiment(xl_cache(12));
-  TrainerOptions session;
-  session.folder = folder / "run";
-  Trainer(experiment, std::move(session)).train();
+  TrainerOptions trainer;
+  trainer.folder = folder / "run";
+  Trainer(experiment, std::move(trainer)).train();
   const run::Checkpoint checkpoint =
       run::RunFolder::open(folder / "run").open_checkpoint("last", "test");
   run::RuntimeOptions options = with_free(experiment, 0);

@@ -32,9 +32,9 @@ std::string gives(const std::string& what, int layer = 1, int from = 0) {
 // The error of the first steps.
 std::string training_error(const std::string& memory,
                            const std::vector<std::string>& overrides = {}) {
-  Trainer session(small_experiment(memory, overrides));
+  Trainer trainer(small_experiment(memory, overrides));
   return error_of([&] {
-    for (int step = 0; step < 4; ++step) session.train_step();
+    for (int step = 0; step < 4; ++step) trainer.train_step();
   });
 }
 
@@ -102,15 +102,15 @@ TEST(NotFinite, NamesTheKernelWhoseGradientIsNot) {
 
 // A plugin whose inputs are not finite is not named.
 TEST(NotFinite, NamesTheLayerWhereAPluginOnlyPassesItOn) {
-  Trainer session(small_experiment(unfinite("")));
-  for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
+  Trainer trainer(small_experiment(unfinite("")));
+  for (const optim::TrainableParameter& parameter : trainer.runtime().parameters()) {
     const at::NoGradGuard no_grad;
     if (parameter.name == "model.layers.0.ff.in.bias") at::Tensor(parameter.tensor).fill_(1e200);
     if (parameter.name == "model.layers.0.ff.out.weight") at::Tensor(parameter.tensor).fill_(1e200);
   }
-  session.runtime().weights_changed();
+  trainer.runtime().weights_changed();
   EXPECT_THAT(
-      error_of([&] { session.train_step(); }),
+      error_of([&] { trainer.train_step(); }),
       HasSubstr("not finite is layer 0 (from 0), output of the feed-forward block, lane 0"));
 }
 
@@ -147,8 +147,8 @@ std::vector<std::string> warnings_of(const std::string& memory,
     if (level == LogLevel::kWarning) said.emplace_back(line);
     return false;
   });
-  Trainer session(small_experiment(memory, overrides));
-  session.train();
+  Trainer trainer(small_experiment(memory, overrides));
+  trainer.train();
   return said;
 }
 

@@ -18,7 +18,7 @@ using test::small_experiment;
 using test::weights_of;
 using test::xl_cache;
 
-// 2k steps against k steps, a checkpoint, and k steps of another session.
+// 2k steps against k steps, a checkpoint, and k steps of another trainer.
 void expect_resumes(const config::Experiment& experiment, int steps = 4) {
   const test::TemporaryFolder folder;
   Trainer whole(experiment), first(experiment), second(experiment);
@@ -27,7 +27,7 @@ void expect_resumes(const config::Experiment& experiment, int steps = 4) {
     first.train_step();
   }
   first.save(folder / "checkpoint.safetensors");
-  second.train_step();  // a session that has moved already is set back
+  second.train_step();  // a trainer that has moved already is set back
   second.load(folder / "checkpoint.safetensors");
   EXPECT_EQ(second.step(), steps);
   EXPECT_EQ(second.tokens(), whole.tokens());
@@ -99,7 +99,7 @@ class StopAt : public run::Observer {
   std::int64_t step_;
 };
 
-// A run of 100 steps against one of 50, a stop, and 50 of another session: metrics and checkpoints.
+// A run of 100 steps against one of 50, a stop, and 50 of another trainer: metrics and checkpoints.
 void expect_fifty_and_fifty(const std::string& memory, std::vector<std::string> settings) {
   settings.insert(settings.end(), {"train.steps=100", "train.eval_every=20", "train.save_every=30",
                                    "train.log_every=5", "eval.steps=2"});

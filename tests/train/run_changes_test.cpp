@@ -111,8 +111,8 @@ TEST_F(RunChanges, OfAPluginAreRefusedUnlessAllowed) {
   TrainerOptions options;
   options.may_change_plugins = true;
   {
-    const auto session = Trainer::resume(folder_ / "run", std::move(options));
-    session->save();
+    const auto trainer = Trainer::resume(folder_ / "run", std::move(options));
+    trainer->save();
   }
   // The checkpoint that was written since knows the new file.
   EXPECT_EQ(resume_error(), "no error");

@@ -77,21 +77,21 @@ class RunFolderStopAt : public run::Observer {
 // A run in `path` that was stopped after `step` steps.
 void stopped_run(const config::Experiment& experiment, const std::filesystem::path& path,
                  std::int64_t step) {
-  Trainer session(experiment, in_folder(path));
+  Trainer trainer(experiment, in_folder(path));
   RunFolderStopAt stop(step);
-  EXPECT_THAT(error_of([&] { session.train(&stop); }), HasSubstr("stopped by the test"));
+  EXPECT_THAT(error_of([&] { trainer.train(&stop); }), HasSubstr("stopped by the test"));
 }
 
 TEST(RunFolder, TellsOfAnEvaluationThatCannotBeWritten) {
   const test::TemporaryFolder folder;
-  Trainer session(
+  Trainer trainer(
       small_experiment("", {"train.steps=4", "train.eval_every=2", "train.log_every=0"}),
       in_folder(folder / "run"));
   RunFolderRecorder recorder;
   std::string error;
   {
     const test::FileSizeLimit full(0);
-    error = error_of([&] { session.train(&recorder); });
+    error = error_of([&] { trainer.train(&recorder); });
   }
   EXPECT_THAT(error, HasSubstr("metrics.jsonl: cannot append: File too large"));
   ASSERT_EQ(recorder.evaluations.size(), 1U);
@@ -103,8 +103,8 @@ TEST(RunFolder, HoldsARun) {
   const auto experiment =
       small_experiment(xl_cache(12), {"train.eval_every=3", "train.save_every=5"});
   RunFolderRecorder recorder;
-  Trainer session(experiment, in_folder(folder / "run"));
-  session.train(&recorder);
+  Trainer trainer(experiment, in_folder(folder / "run"));
+  trainer.train(&recorder);
   EXPECT_EQ(recorder.steps.size(), 8U);
   EXPECT_EQ(recorder.evaluations.size(), 3U);  // steps 3, 6, 8
   // Every lower loss of the valid split is kept, and every fifth step.
@@ -129,15 +129,15 @@ TEST(RunFolder, HoldsARun) {
 
 TEST(RunFolder, GivesARunForEvaluation) {
   const test::TemporaryFolder folder;
-  Trainer session(small_experiment(xl_cache(12)), in_folder(folder / "run"));
-  session.train();
+  Trainer trainer(small_experiment(xl_cache(12)), in_folder(folder / "run"));
+  trainer.train();
   const auto runtime = run::open_run(folder / "run", {});
-  EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(*runtime)));
+  EXPECT_TRUE(is_same(weights_of(trainer.runtime()), weights_of(*runtime)));
   EXPECT_EQ(runtime->evaluate(data::Split::kTest).loss(),
-            session.evaluate(data::Split::kTest).loss());
+            trainer.evaluate(data::Split::kTest).loss());
   const auto none = run::open_run(folder / "run", {}, config::MemoryConfig{});
   EXPECT_TRUE(none->stack().is_empty());
-  EXPECT_NE(none->evaluate(data::Split::kTest).loss(), session.evaluate(data::Split::kTest).loss());
+  EXPECT_NE(none->evaluate(data::Split::kTest).loss(), trainer.evaluate(data::Split::kTest).loss());
   const config::MemoryConfig other = small_experiment(infini()).memory;
   EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {}, other)); }),
               HasSubstr("belongs to another model"));
@@ -154,12 +154,12 @@ TEST(RunFolder, KeepsTheVocabularyOfText) {
                                          "train.segment=3",
                                          "train.steps=2",
                                          "eval.steps=0"};
-  Trainer session(small_experiment("", word), in_folder(folder / "run"));
-  session.train();
+  Trainer trainer(small_experiment("", word), in_folder(folder / "run"));
+  trainer.train();
   folder.write("train.txt", "entirely different words would make another vocabulary\n");
   const auto runtime = run::open_run(folder / "run", {});
-  EXPECT_EQ(*runtime->dataset()->vocabulary(), *session.runtime().dataset()->vocabulary());
-  EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(*runtime)));
+  EXPECT_EQ(*runtime->dataset()->vocabulary(), *trainer.runtime().dataset()->vocabulary());
+  EXPECT_TRUE(is_same(weights_of(trainer.runtime()), weights_of(*runtime)));
 }
 
 TEST(RunFolder, IsSummarizedThoughPartsAreDamaged) {
@@ -276,8 +276,8 @@ TEST(RunFolder, KeepsTheLockOfAnotherProcessThatWasFaster) {
 }
 
 TEST(RunFolder, IsNeededToSaveWithoutAPath) {
-  Trainer session(small_experiment());
-  EXPECT_THAT(error_of([&] { session.save(); }),
+  Trainer trainer(small_experiment());
+  EXPECT_THAT(error_of([&] { trainer.save(); }),
               AllOf(StartsWith("2: "), HasSubstr("the trainer has no folder")));
 }
 
@@ -352,9 +352,9 @@ TEST(RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
   const auto experiment = small_experiment(
       "", {"train.eval_every=2", "train.save_every=1", "train.keep_checkpoints=2", "train.steps=14",
            "train.lr=3.0", "train.schedule=constant", "train.warmup=14"});
-  Trainer session(experiment, in_folder(folder / "run"));
-  session.train();
-  const std::int64_t best = session.valid_record().best_step;
+  Trainer trainer(experiment, in_folder(folder / "run"));
+  trainer.train();
+  const std::int64_t best = trainer.valid_record().best_step;
   ASSERT_GT(best, 0);
   ASSERT_LT(best, 13);
   const run::RunFolder run = run::RunFolder::open(folder / "run");
@@ -367,7 +367,7 @@ TEST(RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
   EXPECT_THAT(error_of([&] { static_cast<void>(run.checkpoint("newest")); }),
               AllOf(HasSubstr("no checkpoint newest"), HasSubstr("\"best\"")));
   const auto runtime = run::open_run(folder / "run", {}, std::nullopt, "best");
-  EXPECT_EQ(runtime->evaluate(data::Split::kValid).loss(), session.valid_record().best_loss);
+  EXPECT_EQ(runtime->evaluate(data::Split::kValid).loss(), trainer.valid_record().best_loss);
 }
 
 TEST(RunFolder, HasNoBestBeforeAnEvaluation) {
@@ -428,10 +428,10 @@ TEST(RunFolder, OffersTheCheckpointBeforeADamagedOne) {
   TrainerOptions options;
   options.checkpoint = "2";
   {
-    const auto session = Trainer::resume(folder / "run", std::move(options));
-    EXPECT_EQ(session->step(), 2);
+    const auto trainer = Trainer::resume(folder / "run", std::move(options));
+    EXPECT_EQ(trainer->step(), 2);
     EXPECT_THAT(run.checkpoints().steps(), testing::ElementsAre(2));
-    session->train();
+    trainer->train();
   }
   std::filesystem::remove(run.checkpoints().path_of(6));
   std::filesystem::remove(run.checkpoints().path_of(4));

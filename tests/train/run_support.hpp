@@ -46,7 +46,7 @@ class ListStream final : public data::Stream {
   std::int64_t next_ = 0;
 };
 
-// A session on these segments.
+// A trainer on these segments.
 train::TrainerOptions with_stream(std::vector<data::TokenSegment> segments);
 
 // A segment of random ids; row b of `rows` x `length`, next ids as targets.

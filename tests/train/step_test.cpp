@@ -52,8 +52,8 @@ data::TokenSegment own_ids(std::int64_t k, bool has_targets) {
   return has_targets ? segment : without_targets(segment);
 }
 
-at::Tensor embedding_of(Trainer& session) {
-  for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
+at::Tensor embedding_of(Trainer& trainer) {
+  for (const optim::TrainableParameter& parameter : trainer.runtime().parameters()) {
     if (parameter.name == "model.embedding.0.weight") return parameter.tensor.detach();
   }
   throw std::logic_error("no embedding");
@@ -62,15 +62,15 @@ at::Tensor embedding_of(Trainer& session) {
 // The ids k (of own_ids) whose embeddings one step moved: where gradient arrived.
 std::set<std::int64_t> reached(const std::vector<data::TokenSegment>& segments, int bptt,
                                int accumulate) {
-  Trainer session(
+  Trainer trainer(
       small_experiment(infini(),
                        plain({str("train.bptt_segments=", bptt), "data.alphabet=16",
                               str("train.accumulate=", accumulate), "model.tie_embedding=false"})),
       with_stream(segments));
-  const at::Tensor before = embedding_of(session).clone();
-  session.train_step();
-  EXPECT_TRUE(session.state().is_graph_boundary());
-  const at::Tensor moved = embedding_of(session).ne(before).any(1);
+  const at::Tensor before = embedding_of(trainer).clone();
+  trainer.train_step();
+  EXPECT_TRUE(trainer.state().is_graph_boundary());
+  const at::Tensor moved = embedding_of(trainer).ne(before).any(1);
   std::set<std::int64_t> out;
   for (std::int64_t id = 0; id < moved.size(0); ++id) {
     if (moved[id].item<bool>()) out.insert(id / 2);
@@ -151,12 +151,12 @@ TEST(Step, AFailedStepGoesBackBeforeItsFirstPrompt) {
   stream.segments()[4].inputs[0] = 99;
   TrainerOptions options;
   options.stream = std::move(broken);
-  Trainer session(experiment, std::move(options));
-  EXPECT_THAT(error_of([&] { session.train_step(); }), HasSubstr("segment 4, lane 0, position 0"));
-  EXPECT_EQ(session.state().segments(), 0);
+  Trainer trainer(experiment, std::move(options));
+  EXPECT_THAT(error_of([&] { trainer.train_step(); }), HasSubstr("segment 4, lane 0, position 0"));
+  EXPECT_EQ(trainer.state().segments(), 0);
   stream.segments()[4].inputs[0] = segments[4].inputs[0];
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(session.train_step().loss, undisturbed.train_step().loss);
-  EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(undisturbed.runtime())));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(trainer.train_step().loss, undisturbed.train_step().loss);
+  EXPECT_TRUE(is_same(weights_of(trainer.runtime()), weights_of(undisturbed.runtime())));
 }
 
 // Windows end where the data ask for something; a saved position lies right behind it.
@@ -199,25 +199,25 @@ class Repeating final : public data::Stream {
 TEST(Step, RefusesDataThatNeverAskForAnything) {
   TrainerOptions options;
   options.stream = std::make_unique<Repeating>(without_targets(random_segment(4, 6, 8, 1)));
-  Trainer session(small_experiment(), std::move(options));
-  const std::string error = error_of([&] { session.train_step(); });
+  Trainer trainer(small_experiment(), std::move(options));
+  const std::string error = error_of([&] { trainer.train_step(); });
   EXPECT_THAT(error, StartsWith("1: step 1: the training data have nothing to predict"));
 }
 
 TEST(Step, FollowsTheUpdatePeriodByStep) {
   config::Experiment experiment = small_experiment();
   experiment.train.accumulate_from = {{.step = 2, .segments = 3}};
-  Trainer session(experiment);
+  Trainer trainer(experiment);
   std::vector<std::int64_t> tokens;
-  for (int i = 0; i < 4; ++i) tokens.push_back(session.train_step().tokens / (4 * 6));
+  for (int i = 0; i < 4; ++i) tokens.push_back(trainer.train_step().tokens / (4 * 6));
   EXPECT_THAT(tokens, ElementsAre(1, 2, 5, 8));
 }
 
 TEST(Step, ReportsTheRatesOfGroupsWhereTheyDiffer) {
   config::Experiment experiment = small_experiment(infini("lr = 0.5"), kPlain);
   experiment.train.groups = {{.parameters = {"model.*.norm.*"}, .lr = 0.25}};
-  Trainer session(experiment);
-  const run::StepReport report = session.train_step();
+  Trainer trainer(experiment);
+  const run::StepReport report = trainer.train_step();
   const std::map<std::string, double> expected = {
       {"group.0", 0.25}, {"memory.0", 0.5}, {"model", 1e-2}};
   EXPECT_EQ(report.rates, expected);
@@ -233,13 +233,13 @@ TEST(Step, ReportsTheRatesOfGroupsWhereTheyDiffer) {
 TEST(Step, ReportsMetricsOfTheSegmentsThatHaveThem) {
   for (const char* const windows : {"train.accumulate=3", "train.bptt_segments=3"}) {
     SCOPED_TRACE(windows);
-    Trainer session(small_experiment(fitted("scale = 6.0\nweight.gain = 1e12"), plain({windows})));
-    const run::StepReport first = session.train_step();
+    Trainer trainer(small_experiment(fitted("scale = 6.0\nweight.gain = 1e12"), plain({windows})));
+    const run::StepReport first = trainer.train_step();
     constexpr double kLayers = 2.0;
     EXPECT_DOUBLE_EQ(first.metrics.at("0.test.fitted.scale"), kLayers * 6.0 * 0.5);
     EXPECT_DOUBLE_EQ(first.losses.at("0.test.fitted.gain"), kLayers * 2.0 / 3.0);
     EXPECT_NEAR(first.grad_norm / (1e12 * std::sqrt(kLayers) * 2.0 / 3.0), 1.0, 1e-6);
-    const run::StepReport second = session.train_step();
+    const run::StepReport second = trainer.train_step();
     EXPECT_DOUBLE_EQ(second.metrics.at("0.test.fitted.scale"), kLayers * 6.0 * 0.5);
     EXPECT_NEAR(second.grad_norm / (1e12 * std::sqrt(kLayers)), 1.0, 1e-6);
   }
@@ -248,50 +248,50 @@ TEST(Step, ReportsMetricsOfTheSegmentsThatHaveThem) {
 TEST(Step, RefusesAGroupThatNamesNothing) {
   config::Experiment experiment = small_experiment();
   experiment.train.groups = {{.parameters = {"model.layer.*"}, .lr = 0.25}};
-  EXPECT_THAT(error_of([&] { Trainer session(experiment); }),
+  EXPECT_THAT(error_of([&] { Trainer trainer(experiment); }),
               StartsWith("2: train.group 1: parameters: \"model.layer.*\" names no parameter"));
 }
 
-at::Tensor parameter(Trainer& session, const std::string& name) {
-  for (const optim::TrainableParameter& parameter : session.runtime().parameters()) {
+at::Tensor parameter(Trainer& trainer, const std::string& name) {
+  for (const optim::TrainableParameter& parameter : trainer.runtime().parameters()) {
     if (parameter.name == name) return parameter.tensor;
   }
   throw std::logic_error("no parameter " + name);
 }
 
-void fill(Trainer& session, const std::string& name, double value) {
+void fill(Trainer& trainer, const std::string& name, double value) {
   const at::NoGradGuard no_grad;
-  parameter(session, name).fill_(value);
-  session.runtime().weights_changed();
+  parameter(trainer, name).fill_(value);
+  trainer.runtime().weights_changed();
 }
 
 TEST(Step, NamesTheFirstLayerThatIsNotFinite) {
   // Finite weights whose product is not.
-  Trainer session(small_experiment(xl_cache(12), kPlain));
-  session.train_step();
-  fill(session, "model.layers.1.ff.in.bias", 1e200);
-  fill(session, "model.layers.1.ff.out.weight", 1e200);
-  const std::string error = error_of([&] { session.train_step(); });
+  Trainer trainer(small_experiment(xl_cache(12), kPlain));
+  trainer.train_step();
+  fill(trainer, "model.layers.1.ff.in.bias", 1e200);
+  fill(trainer, "model.layers.1.ff.out.weight", 1e200);
+  const std::string error = error_of([&] { trainer.train_step(); });
   EXPECT_THAT(error, StartsWith("1: step 2: the training reached numbers that are not finite"));
   EXPECT_THAT(error, HasSubstr("the first thing that is not finite is layer 1 (from 0), output of "
                                "the feed-forward block, lane 0, segment 1 of the step"));
-  EXPECT_EQ(session.step(), 1);
+  EXPECT_EQ(trainer.step(), 1);
 }
 
 TEST(Step, NamesAParameterThatIsNotFinite) {
-  Trainer session(small_experiment("", kPlain));
-  fill(session, "model.layers.0.ff.norm.weight", std::nan(""));
-  EXPECT_THAT(error_of([&] { session.train_step(); }),
+  Trainer trainer(small_experiment("", kPlain));
+  fill(trainer, "model.layers.0.ff.norm.weight", std::nan(""));
+  EXPECT_THAT(error_of([&] { trainer.train_step(); }),
               HasSubstr("not finite is parameter model.layers.0.ff.norm.weight"));
 }
 
 // The forward pass stays finite, the backward pass does not.
 TEST(Step, NamesParametersWhenOnlyGradientsAreNotFinite) {
-  Trainer session(small_experiment("", kPlain));
-  parameter(session, "model.layers.0.ff.in.weight").register_hook([](const at::Tensor& gradient) {
+  Trainer trainer(small_experiment("", kPlain));
+  parameter(trainer, "model.layers.0.ff.in.weight").register_hook([](const at::Tensor& gradient) {
     return gradient * INFINITY;
   });
-  const std::string error = error_of([&] { session.train_step(); });
+  const std::string error = error_of([&] { trainer.train_step(); });
   EXPECT_THAT(error, StartsWith("1: step 1: the training reached numbers that are not finite"));
   EXPECT_THAT(error, HasSubstr("its forward passes are finite"));
   EXPECT_THAT(error, HasSubstr("parameters have gradients that are not finite, first "

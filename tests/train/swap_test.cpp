@@ -156,11 +156,11 @@ class SweepTest : public testing::Test {
   // Trains two steps and saves.
   run::Checkpoint trained(const std::string& tiers) {
     experiment_ = small_experiment(tiers);
-    Trainer session(experiment_);
-    session.train_step();
-    session.train_step();
-    session.save(folder_ / "checkpoint.safetensors");
-    options_.dataset = session.runtime().dataset();
+    Trainer trainer(experiment_);
+    trainer.train_step();
+    trainer.train_step();
+    trainer.save(folder_ / "checkpoint.safetensors");
+    options_.dataset = trainer.runtime().dataset();
     return run::Checkpoint::open(folder_ / "checkpoint.safetensors");
   }
   // In a separate runtime, as in a separate process.

@@ -27,9 +27,9 @@ using test::xl_cache;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::vector<double> losses(Trainer& session, int steps) {
+std::vector<double> losses(Trainer& trainer, int steps) {
   std::vector<double> out;
-  for (int i = 0; i < steps; ++i) out.push_back(session.train_step().loss);
+  for (int i = 0; i < steps; ++i) out.push_back(trainer.train_step().loss);
   return out;
 }
 
@@ -37,27 +37,27 @@ TEST(Trainer, LearnsASegmentByHeart) {
   for (const char* precision : {"f64", "f32", "bf16"}) {
     SCOPED_TRACE(precision);
     const std::vector<data::TokenSegment> same(150, random_segment(4, 6, 8, 5));
-    Trainer session(
+    Trainer trainer(
         small_experiment(xl_cache(12),
                          {"train.steps=150", str("train.precision=", precision),
                           "model.dropout=0.0", "model.attention_dropout=0.0", "train.clip=1.0"}),
         with_stream(same));
-    const std::vector<double> all = losses(session, 150);
+    const std::vector<double> all = losses(trainer, 150);
     EXPECT_LT(all.back(), 0.3 * all.front());
-    EXPECT_EQ(session.step(), 150);
-    EXPECT_EQ(session.tokens(), 150 * 4 * 6);
+    EXPECT_EQ(trainer.step(), 150);
+    EXPECT_EQ(trainer.tokens(), 150 * 4 * 6);
   }
 }
 
 TEST(Trainer, ReportsWhatAStepDid) {
-  Trainer session(small_experiment("", {"train.accumulate=3"}));
-  const run::StepReport first = session.train_step();
+  Trainer trainer(small_experiment("", {"train.accumulate=3"}));
+  const run::StepReport first = trainer.train_step();
   EXPECT_EQ(first.step, 1);
   EXPECT_EQ(first.tokens, 3 * 4 * 6);
   EXPECT_EQ(first.lr, 0.0);  // warm-up begins at 0
   EXPECT_GT(first.grad_norm, 0.0);
   EXPECT_GT(first.seconds, 0.0);
-  const run::StepReport second = session.train_step();
+  const run::StepReport second = trainer.train_step();
   EXPECT_DOUBLE_EQ(second.lr, 1e-2 * 0.5);
   EXPECT_GT(second.seconds, first.seconds);
 }
@@ -103,23 +103,23 @@ TEST(Trainer, StartsFromTheSameBackboneWhateverTheMemory) {
 }
 
 TEST(Trainer, GivesTierParametersTheirOwnRateAndDecay) {
-  Trainer session(small_experiment(infini("lr = 0.5\nweight_decay = 0.25")));
-  const auto& parameters = session.runtime().parameters();
+  Trainer trainer(small_experiment(infini("lr = 0.5\nweight_decay = 0.25")));
+  const auto& parameters = trainer.runtime().parameters();
   EXPECT_EQ(parameters.front().lr, 1e-2);
   EXPECT_EQ(parameters.front().weight_decay, 0.0);
   EXPECT_EQ(parameters.back().lr, 0.5);
   EXPECT_EQ(parameters.back().weight_decay, 0.25);
   const at::Tensor before = parameters.back().tensor.detach().clone();
-  losses(session, 3);
+  losses(trainer, 3);
   EXPECT_FALSE(at::equal(before, parameters.back().tensor));
 }
 
 TEST(Trainer, CarriesGradientOverBpttSegments) {
   const std::vector<std::string> two = {"train.bptt_segments=2", "model.dropout=0.0"};
-  Trainer session(small_experiment(infini(), two));
-  const run::StepReport report = session.train_step();
+  Trainer trainer(small_experiment(infini(), two));
+  const run::StepReport report = trainer.train_step();
   EXPECT_EQ(report.tokens, 2 * 4 * 6);
-  EXPECT_TRUE(session.state().is_graph_boundary());
+  EXPECT_TRUE(trainer.state().is_graph_boundary());
 }
 
 TEST(Trainer, CountsStepsOfEpochs) {
@@ -137,47 +137,47 @@ TEST(Trainer, CountsStepsOfEpochs) {
   config::Experiment endless = small_experiment();
   endless.train.steps = 0;
   endless.train.epochs = 1;
-  EXPECT_THAT(error_of([&] { Trainer session(endless); }), StartsWith("2: train.epochs: "));
+  EXPECT_THAT(error_of([&] { Trainer trainer(endless); }), StartsWith("2: train.epochs: "));
 }
 
 TEST(Trainer, StopsBeforeAnUpdateThatIsNotFinite) {
   const auto experiment = small_experiment(xl_cache(12));
-  Trainer undisturbed(experiment), session(experiment);
+  Trainer undisturbed(experiment), trainer(experiment);
   losses(undisturbed, 3);
-  losses(session, 3);
+  losses(trainer, 3);
   const test::TemporaryFolder folder;
-  session.save(folder / "good.safetensors");
+  trainer.save(folder / "good.safetensors");
   const std::string saved = sha256_file(folder / "good.safetensors");
-  at::Tensor weight = session.runtime().parameters()[3].tensor;
+  at::Tensor weight = trainer.runtime().parameters()[3].tensor;
   const at::Tensor kept = weight.detach().clone();
   {
     const at::NoGradGuard no_grad;
     weight.view(-1)[0] = std::nan("");
   }
-  const std::string error = error_of([&] { session.train_step(); });
+  const std::string error = error_of([&] { trainer.train_step(); });
   EXPECT_THAT(error, StartsWith("1: step 4: the training reached numbers that are not finite"));
   EXPECT_THAT(error, HasSubstr("the loss is nan"));
   EXPECT_THAT(error, HasSubstr("first model."));
   EXPECT_THAT(error, HasSubstr("good.safetensors (step 3)"));
   EXPECT_EQ(sha256_file(folder / "good.safetensors"), saved);
-  EXPECT_EQ(session.step(), 3);
+  EXPECT_EQ(trainer.step(), 3);
   {
     const at::NoGradGuard no_grad;
     weight.copy_(kept);
   }
-  session.runtime().weights_changed();
-  EXPECT_EQ(losses(session, 3), losses(undisturbed, 3));
-  EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(undisturbed.runtime())));
+  trainer.runtime().weights_changed();
+  EXPECT_EQ(losses(trainer, 3), losses(undisturbed, 3));
+  EXPECT_TRUE(is_same(weights_of(trainer.runtime()), weights_of(undisturbed.runtime())));
 }
 
 TEST(Trainer, SaysWhenNoCheckpointWasWritten) {
-  Trainer session(small_experiment());
+  Trainer trainer(small_experiment());
   {
     const at::NoGradGuard no_grad;
-    at::Tensor weight = session.runtime().parameters()[0].tensor;
+    at::Tensor weight = trainer.runtime().parameters()[0].tensor;
     weight.fill_(INFINITY);
   }
-  EXPECT_THAT(error_of([&] { session.train_step(); }), HasSubstr("no checkpoint was written yet"));
+  EXPECT_THAT(error_of([&] { trainer.train_step(); }), HasSubstr("no checkpoint was written yet"));
 }
 
 // The second segment of a step fails: memory, data position and dropout go back with it.
@@ -191,18 +191,18 @@ TEST(Trainer, LeavesTheStateAsBeforeAFailedStep) {
   stream.segments()[3].inputs[7] = 8;
   TrainerOptions options;
   options.stream = std::move(broken);
-  Trainer session(experiment, std::move(options));
-  EXPECT_EQ(losses(session, 1), losses(undisturbed, 1));
-  const auto before = weights_of(session.runtime());
-  const std::string error = error_of([&] { session.train_step(); });
+  Trainer trainer(experiment, std::move(options));
+  EXPECT_EQ(losses(trainer, 1), losses(undisturbed, 1));
+  const auto before = weights_of(trainer.runtime());
+  const std::string error = error_of([&] { trainer.train_step(); });
   EXPECT_THAT(error, StartsWith("1: segment 3, lane 1, position 1: the input id is outside"));
   EXPECT_THAT(error, HasSubstr("expected 0 .. 7, got 8"));
-  EXPECT_TRUE(is_same(before, weights_of(session.runtime())));
-  EXPECT_EQ(session.state().segments(), 2);
+  EXPECT_TRUE(is_same(before, weights_of(trainer.runtime())));
+  EXPECT_EQ(trainer.state().segments(), 2);
   stream.segments()[3].inputs[7] = segments[3].inputs[7];
-  EXPECT_EQ(losses(session, 2), losses(undisturbed, 2));
-  EXPECT_TRUE(is_same(weights_of(session.runtime()), weights_of(undisturbed.runtime())));
-  EXPECT_THAT(error_of([&] { session.train_step(); }),
+  EXPECT_EQ(losses(trainer, 2), losses(undisturbed, 2));
+  EXPECT_TRUE(is_same(weights_of(trainer.runtime()), weights_of(undisturbed.runtime())));
+  EXPECT_THAT(error_of([&] { trainer.train_step(); }),
               StartsWith("1: training data: they ended at step 4 of 8"));
 }
 
@@ -236,9 +236,9 @@ TEST(Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
 }
 
 TEST(Trainer, TrainsInBf16) {
-  Trainer session(small_experiment(xl_cache(12), {"train.precision=bf16", "eval.precision=f32"}));
-  for (const double loss : losses(session, 3)) EXPECT_TRUE(std::isfinite(loss));
-  EXPECT_TRUE(std::isfinite(session.evaluate(data::Split::kTest).loss()));
+  Trainer trainer(small_experiment(xl_cache(12), {"train.precision=bf16", "eval.precision=f32"}));
+  for (const double loss : losses(trainer, 3)) EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_TRUE(std::isfinite(trainer.evaluate(data::Split::kTest).loss()));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "host/plugin/file/elf_file.hpp"
-#include "mneme/plugin.h"
+#include "mneme/note.h"
 
 namespace mneme::plugin {
 
