@@ -127,7 +127,8 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   });
   const LiveCall call(LiveKind::kCreate, &setup);
   const mneme_status status = call_plugin(error, [&] {
-    return plugin_.table.create(plugin_.host, call.setup(), &info, &filled.value, &handle_, &error);
+    return plugin_.table->create(plugin_.host, call.setup(), &info, &filled.value, &handle_,
+                                 &error);
   });
   traits_ = filled.value;
   if (status != MNEME_OK) throw_plugin_status(where_ + ": create", status, error);
@@ -146,7 +147,7 @@ void Instance::destroy() noexcept {
   const plugin::RunningCall running(where_, "destroy");
   mneme_error error = MNEME_INIT(mneme_error);
   const mneme_status status = call_plugin(error, [&] {
-    plugin_.table.destroy(handle_);
+    plugin_.table->destroy(handle_);
     return mneme_status{MNEME_OK};
   });
   if (status == MNEME_OK) return;
@@ -212,8 +213,8 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
     }
     served_index_[static_cast<std::size_t>(served_[i])] = static_cast<int64_t>(i);
   }
-  option_specs_ = plugin::option_specs(plugin.table, where_);
-  loss_names_ = plugin::read_loss_names(plugin.table, where_);
+  option_specs_ = plugin::option_specs(*plugin.table, where_);
+  loss_names_ = plugin::read_loss_names(*plugin.table, where_);
   config::Problems problems;
   const config::OptionValues options = config::resolve_options(config, option_specs_, problems);
   plugin::check_weights(config, loss_names_, problems);

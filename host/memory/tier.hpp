@@ -85,7 +85,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   Instance& operator=(const Instance&) = delete;
 
   const plugin::LoadedPlugin& plugin() const { return plugin_; }
-  const mneme_plugin& table() const { return plugin_.table; }
+  const mneme_plugin& table() const { return *plugin_.table; }
   void* handle() const { return handle_; }
   const mneme_tier_traits& traits() const { return traits_; }
   bool wants(uint64_t bits) const { return (traits_.wants & bits) != 0; }

@@ -120,9 +120,10 @@ Library map_library(PluginFile& file, FindGroup find_group, const std::string& w
 }  // namespace
 
 struct PluginLoader::Impl {
-  // The plugin and the options that its table points to.
+  // The plugin with its table and the options that the table points to.
   struct Record {
     LoadedPlugin plugin;
+    mneme_plugin table;
     std::vector<mneme_option> options;
   };
 
@@ -156,10 +157,14 @@ const LoadedPlugin& PluginLoader::Impl::load(PluginFile& file, const std::string
     }
   }
   auto record = std::make_unique<Record>();
+  record->table = answer.table;
   record->options = std::move(answer.options);
-  record->plugin = {
-      .path = file.path, .sha256 = sha256, .note = file.note, .host = &host, .table = answer.table};
-  record->plugin.table.options = record->options.empty() ? nullptr : record->options.data();
+  record->table.options = record->options.empty() ? nullptr : record->options.data();
+  record->plugin = {.path = file.path,
+                    .sha256 = sha256,
+                    .note = file.note,
+                    .host = &host,
+                    .table = &record->table};
   return by_sha256.emplace(sha256, std::move(record)).first->second->plugin;
 }
 

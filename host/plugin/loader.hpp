@@ -18,7 +18,8 @@ struct LoadedPlugin {
   std::string sha256;                // of the very bytes that run
   mneme_note note;                   // normalised
   const mneme_host* host = nullptr;  // the host object given to this plugin
-  mneme_plugin table;                // normalised: fields beyond the plugin's struct_size are zero
+  // Normalised: fields beyond the plugin's struct_size are zero. Lives as long as the loader.
+  const mneme_plugin* table = nullptr;
 };
 
 // Maps plugins. Bytes whose checksum is already loaded are not mapped again.

@@ -289,10 +289,10 @@ void resolve_tier(config::TierConfig& tier, const std::vector<std::string>& fold
                   plugin::PluginLoader& loader, config::Problems& problems) {
   const std::string where = tier.position.text();
   const plugin::LoadedPlugin& plugin = loader.load(tier.plugin, folders, tier.sha256, where);
-  const auto specs = plugin::option_specs(plugin.table, where);
+  const auto specs = plugin::option_specs(*plugin.table, where);
   const std::size_t before = problems.size();
   const config::OptionValues values = config::resolve_options(tier, specs, problems);
-  plugin::check_weights(tier, plugin::read_loss_names(plugin.table, where), problems);
+  plugin::check_weights(tier, plugin::read_loss_names(*plugin.table, where), problems);
   if (problems.size() == before) tier.options = all_options(specs, values.training);
 }
 

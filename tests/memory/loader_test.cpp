@@ -12,6 +12,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/file/note.hpp"
+#include "mneme/plugin.h"
 #include "tests/base/cases.hpp"
 #include "tests/memory/loader_support.hpp"
 
@@ -35,8 +36,8 @@ mneme_tier_traits traits_of(const plugin::LoadedPlugin& plugin) {
   auto error = MNEME_INIT(mneme_error);
   const auto model = MNEME_INIT(mneme_model_info);
   void* instance = nullptr;
-  EXPECT_EQ(plugin.table.create(nullptr, nullptr, &model, &traits, &instance, &error), MNEME_OK);
-  plugin.table.destroy(instance);
+  EXPECT_EQ(plugin.table->create(nullptr, nullptr, &model, &traits, &instance, &error), MNEME_OK);
+  plugin.table->destroy(instance);
   return traits;
 }
 
@@ -81,11 +82,11 @@ TEST_F(LoaderTest, LoadsAPlugin) {
   EXPECT_EQ(plugin.sha256, sha256_file(path));
   EXPECT_STREQ(plugin.note.id, "org.example.tier");
   EXPECT_STREQ(plugin.note.version, "1.0.0");
-  EXPECT_EQ(plugin.table.struct_size, sizeof(mneme_plugin));
-  EXPECT_EQ(plugin.table.begin, nullptr);
-  ASSERT_EQ(plugin.table.option_count, 1U);
-  EXPECT_EQ(plugin.table.option_stride, sizeof(mneme_option));
-  EXPECT_STREQ(plugin.table.options[0].key, "rows");
+  EXPECT_EQ(plugin.table->struct_size, sizeof(mneme_plugin));
+  EXPECT_EQ(plugin.table->begin, nullptr);
+  ASSERT_EQ(plugin.table->option_count, 1U);
+  EXPECT_EQ(plugin.table->option_stride, sizeof(mneme_option));
+  EXPECT_STREQ(plugin.table->options[0].key, "rows");
   EXPECT_EQ(traits_of(plugin).max_segment, 1);
   EXPECT_EQ(traits_of(plugin).context_rows, 1);  // init ran
 }
@@ -150,15 +151,15 @@ TEST_F(LoaderTest, LoadsFromSeveralThreads) {
 TEST_F(LoaderTest, CutsATableOfALaterMinor) {
   folder_.add("grown_table");
   const plugin::LoadedPlugin& plugin = load("grown_table");
-  EXPECT_EQ(plugin.table.struct_size, sizeof(mneme_plugin));
+  EXPECT_EQ(plugin.table->struct_size, sizeof(mneme_plugin));
   EXPECT_EQ(traits_of(plugin).max_segment, 1);
-  EXPECT_EQ(plugin.table.options, nullptr);
+  EXPECT_EQ(plugin.table->options, nullptr);
 }
 
 TEST_F(LoaderTest, TakesATableThatDoesNotDeclareItsLosses) {
   folder_.add("old_table");
   const plugin::LoadedPlugin& plugin = load("old_table");
-  EXPECT_EQ(plugin.table.losses, nullptr);
+  EXPECT_EQ(plugin.table->losses, nullptr);
   EXPECT_EQ(traits_of(plugin).max_segment, 1);
 }
 

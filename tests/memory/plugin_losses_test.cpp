@@ -1,6 +1,7 @@
 #include "host/base/log.hpp"
 #include "host/memory/abi/live_call.hpp"
 #include "host/plugin/plugin_options.hpp"
+#include "mneme/plugin.h"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "mneme/plugin.h"
 #include "tests/memory/loader_support.hpp"
 
 namespace mneme::memory {

@@ -18,6 +18,7 @@
 #include "host/plugin/loader.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/train/dry_run.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::cli {
 namespace {
@@ -39,7 +40,7 @@ std::vector<std::string> hooks_of(const mneme_plugin& table) {
 }
 
 std::string summary_of(const plugin::LoadedPlugin& plugin) {
-  return plugin.table.summary == nullptr ? "" : plugin.table.summary;
+  return plugin.table->summary == nullptr ? "" : plugin.table->summary;
 }
 
 // A path names its own folder; anything else is looked for in the folders.
@@ -143,7 +144,7 @@ void print_options(const std::vector<config::OptionSpec>& options, const Streams
 }
 
 std::string losses_text(const plugin::LoadedPlugin& plugin) {
-  const plugin::LossNames names = plugin::read_loss_names(plugin.table, plugin.path);
+  const plugin::LossNames names = plugin::read_loss_names(*plugin.table, plugin.path);
   if (!names) return "not declared: weight.<loss> is not checked";
   return names->empty() ? "none" : "weight." + join(*names, ", weight.");
 }
@@ -152,9 +153,9 @@ Json plugin_json(const plugin::LoadedPlugin& plugin,
                  const std::vector<config::OptionSpec>& options) {
   Json list = Json::array();
   for (const config::OptionSpec& option : options) list.push_back(json_of(option));
-  const plugin::LossNames losses = plugin::read_loss_names(plugin.table, plugin.path);
+  const plugin::LossNames losses = plugin::read_loss_names(*plugin.table, plugin.path);
   return {{"file", plugin.path},           {"sha256", plugin.sha256},
-          {"summary", summary_of(plugin)}, {"hooks", hooks_of(plugin.table)},
+          {"summary", summary_of(plugin)}, {"hooks", hooks_of(*plugin.table)},
           {"options", std::move(list)},    {"losses", losses ? Json(*losses) : Json(nullptr)},
           {"note", note_json(plugin.note)}};
 }
@@ -166,7 +167,7 @@ void print_plugin(const plugin::LoadedPlugin& plugin,
   if (!summary.empty()) streams.out << summary << '\n';
   streams.out << '\n'
               << note_text(plugin.note) << "    file " << plugin.path << "\n    sha256 "
-              << plugin.sha256 << "\n\nhooks: " << join(hooks_of(plugin.table), ", ") << '\n';
+              << plugin.sha256 << "\n\nhooks: " << join(hooks_of(*plugin.table), ", ") << '\n';
   print_options(options, streams);
   streams.out << "auxiliary losses: " << losses_text(plugin) << '\n';
 }
@@ -182,7 +183,7 @@ int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& st
   }
   const plugin::LoadedPlugin& plugin =
       tiers.empty() ? load(arguments, loader) : *tiers.front().plugin;
-  const auto options = plugin::option_specs(plugin.table, plugin.path);
+  const auto options = plugin::option_specs(*plugin.table, plugin.path);
 
   Json json = plugin_json(plugin, options);
   for (const memory::TierOutline& tier : tiers) json["tiers"].push_back(tier_json(tier));
