@@ -104,7 +104,7 @@ TEST_F(LoaderTest, MapsTheSameBytesOnce) {
 
   plugin::PluginLoader second{memory::find_group};
   const plugin::LoadedPlugin& again = second.load("good", {folder_.text()}, "", kWhere);
-  EXPECT_EQ(again.table.create, first.table.create);
+  EXPECT_EQ(again.table->create, first.table->create);
   EXPECT_EQ(traits_of(again).context_rows, 1);  // init did not run again
   EXPECT_EQ(mapped_copies(), mapped);
 }
