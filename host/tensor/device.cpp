@@ -1,8 +1,12 @@
 #include "host/tensor/device.hpp"
 
+#include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <array>
@@ -14,7 +18,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/process.hpp"
-#include "host/tensor/torch.hpp"
 
 namespace mneme::tensor {
 namespace {
