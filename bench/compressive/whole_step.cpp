@@ -51,12 +51,12 @@ WholeStep::~WholeStep() = default;
 void WholeStep::step() {
   memory::SegmentInput input;
   input.length = parts_->batch.input.size(1);
-  memory::SegmentRun run(parts_->runtime->stack(), parts_->state, input);
-  at::Tensor loss = parts_->runtime->model().forward(parts_->batch, run).nll.mean();
-  const at::Tensor extra = run.total_loss();
+  memory::SegmentHooks hooks(parts_->runtime->stack(), parts_->state, input);
+  at::Tensor loss = parts_->runtime->model().forward(parts_->batch, hooks).nll.mean();
+  const at::Tensor extra = hooks.total_loss();
   if (extra.defined()) loss = loss + extra;
   loss.backward();
-  run.commit();
+  hooks.commit();
 }
 
 }  // namespace mneme::bench

@@ -76,9 +76,9 @@ class Reader {
     if (is_last_only) batch.target.narrow(1, 0, end - begin - 1).fill_(-1);
     memory::SegmentInput input;
     input.length = end - begin;
-    memory::SegmentRun run(runtime_->stack(), state_, input);
-    const at::Tensor nll = runtime_->model().forward(batch, run).nll;
-    run.commit();
+    memory::SegmentHooks hooks(runtime_->stack(), state_, input);
+    const at::Tensor nll = runtime_->model().forward(batch, hooks).nll;
+    hooks.commit();
     return nll[0][-1].item<double>();
   }
   // The same in segments of `segment` tokens, which divides their number.

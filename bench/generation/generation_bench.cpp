@@ -118,9 +118,9 @@ class AllRows final : public Way {
       const at::AutoGradMode grad(tokens == 1);
       memory::SegmentInput input;
       input.length = n;
-      memory::SegmentRun run(runtime_.stack(), state_, input);
-      last = runtime_.model().forward({ids.narrow(1, from, n), {}, {}}, run).top.select(1, n - 1);
-      run.commit();
+      memory::SegmentHooks hooks(runtime_.stack(), state_, input);
+      last = runtime_.model().forward({ids.narrow(1, from, n), {}, {}}, hooks).top.select(1, n - 1);
+      hooks.commit();
     }
     return last;
   }

@@ -26,7 +26,7 @@ namespace {
 
 using mneme::memory::LocalAttention;
 using mneme::memory::Phase;
-using mneme::memory::SegmentRun;
+using mneme::memory::SegmentHooks;
 using mneme::memory::Stack;
 using mneme::memory::StackState;
 using mneme::plugin::PluginLoader;
@@ -79,12 +79,12 @@ at::Tensor through_hooks(Stack& stack, StackState& state, mneme::memory::PlainLa
                          const at::Tensor& x) {
   const LocalAttention local;
   at::Tensor sum;
-  SegmentRun run(stack, state, {.length = x.size(1)});
+  SegmentHooks hooks(stack, state, {.length = x.size(1)});
   for (int64_t l = 0; l < kLayers; ++l) {
-    sum = run.read_out(l, x, local, layer);
+    sum = hooks.read_out(l, x, local, layer);
   }
-  for (int64_t l = 0; l < kLayers; ++l) run.absorb_after(l, x, local, layer);
-  run.commit();
+  for (int64_t l = 0; l < kLayers; ++l) hooks.absorb_after(l, x, local, layer);
+  hooks.commit();
   return sum;
 }
 
@@ -157,9 +157,9 @@ double measure_step(PluginLoader& loader) {
   std::vector<double> steps;
   for (int i = 0; i < 12; ++i) {
     const double seconds = seconds_of([&] {
-      SegmentRun run(stack, state, {.length = 128});
-      model->forward(batch, run).nll.mean().backward();
-      run.commit();
+      SegmentHooks hooks(stack, state, {.length = 128});
+      model->forward(batch, hooks).nll.mean().backward();
+      hooks.commit();
     });
     if (i >= 2) steps.push_back(seconds);
   }

@@ -54,11 +54,11 @@ HostStack::~HostStack() = default;
 at::Tensor HostStack::segment(const at::Tensor& ids) {
   memory::SegmentInput input;
   input.length = ids.size(1);
-  memory::SegmentRun run(parts_->runtime->stack(), parts_->state, input);
+  memory::SegmentHooks hooks(parts_->runtime->stack(), parts_->state, input);
   backbone::Batch batch;
   batch.input = ids;
-  const at::Tensor top = parts_->runtime->model().forward(batch, run).top;
-  run.commit();
+  const at::Tensor top = parts_->runtime->model().forward(batch, hooks).top;
+  hooks.commit();
   return top;
 }
 

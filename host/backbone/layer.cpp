@@ -171,8 +171,8 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
                                   memory::LayerServices& services, memory::LocalAttention& local) {
   const int64_t lanes = h.size(0), riders = scope.riding(), tokens = h.size(1) - riders;
   const int64_t inner = settings_->heads * settings_->head_width;
-  if (scope.past == 0) scope.run.absorb_before(index_, x, services);
-  const memory::LayerContext context = scope.run.context(index_, x, services);
+  if (scope.past == 0) scope.hooks.absorb_before(index_, x, services);
+  const memory::LayerContext context = scope.hooks.context(index_, x, services);
   const std::vector<at::Tensor> qkv =
       linear(norm_before(h), weights_.qkv, {}, settings_->compute)
           .view({lanes, riders + tokens, 3, settings_->heads, settings_->head_width})
@@ -181,11 +181,11 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
     return riders == 0 ? t : t.narrow(1, riders, tokens);
   };
   const at::Tensor q = of_tokens(qkv[0]), k = of_tokens(qkv[1]), v = of_tokens(qkv[2]);
-  if (scope.open == nullptr && scope.run.caches_projections()) {
-    scope.run.token_projection(index_, k.contiguous(), v.contiguous());
+  if (scope.open == nullptr && scope.hooks.caches_projections()) {
+    scope.hooks.keep_projections(index_, k.contiguous(), v.contiguous());
   }
-  const Wants wants{scope.run.wants_lse(index_), scope.run.wants_mass(index_),
-                    scope.run.wants_context_projections(index_)};
+  const Wants wants{scope.hooks.wants_lse(index_), scope.hooks.wants_mass(index_),
+                    scope.hooks.wants_context_projections(index_)};
   local = attend_tokens(context, q, qkv[1], qkv[2], wants, scope);
   local.q = q;
   local.k = k;
@@ -197,16 +197,16 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   }
   at::Tensor ridden;
   if (riders > 0) {
-    ridden = scope.run.ride(index_, h.narrow(1, 0, riders).to(settings_->compute),
-                            qkv[0].narrow(1, 0, riders), qkv[1], qkv[2], services);
+    ridden = scope.hooks.ride(index_, h.narrow(1, 0, riders).to(settings_->compute),
+                              qkv[0].narrow(1, 0, riders), qkv[1], qkv[2], services);
   }
-  at::Tensor z = scope.run.read_heads(index_, local, services);
+  at::Tensor z = scope.hooks.read_heads(index_, local, services);
   const bool has_riders = riders > 0 && !is_last();
   if (has_riders) z = at::cat({ridden, z}, 1);
   const at::Tensor projected =
       linear(z.reshape({lanes, z.size(1), inner}), weights_.output, {}, settings_->compute);
   const at::Tensor own = has_riders ? projected.narrow(1, riders, tokens) : projected;
-  at::Tensor out = scope.run.read_out(index_, own, local, services);
+  at::Tensor out = scope.hooks.read_out(index_, own, local, services);
   if (!has_riders) return out;
   return out.is_same(own) ? projected : at::cat({projected.narrow(1, 0, riders), out}, 1);
 }
@@ -246,10 +246,10 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
   const at::Tensor out = feed_forward(middle, scope);
   if (scope.tap != nullptr) tap(out, scope.tap->layer_out, scope.tap->rider_layer_out);
   if (scope.open == nullptr) {
-    scope.run.absorb_after(index_, x, local, services);
+    scope.hooks.absorb_after(index_, x, local, services);
   } else {
-    const OpenLayer::Wants wants{scope.run.absorbs(index_), scope.run.wants_queries(index_),
-                                 scope.run.wants_local(index_)};
+    const OpenLayer::Wants wants{scope.hooks.absorbs(index_), scope.hooks.wants_queries(index_),
+                                 scope.hooks.wants_local(index_)};
     (*scope.open)[static_cast<size_t>(index_)].keep(x, local, wants, index_);
   }
   pass_positions_ = at::Tensor();
@@ -257,12 +257,12 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
 }
 
 void Layer::close(int64_t tokens, SegmentScope& scope) {
-  if (!scope.run.absorbs(index_)) return;
+  if (!scope.hooks.absorbs(index_)) return;
   const OpenLayer& open = (*scope.open)[static_cast<size_t>(index_)];
   const memory::LocalAttention local = open.all_local(tokens);
-  if (scope.run.caches_projections()) scope.run.token_projection(index_, local.k, local.v);
+  if (scope.hooks.caches_projections()) scope.hooks.keep_projections(index_, local.k, local.v);
   XlLayerServices services(*this, scope);
-  scope.run.absorb_after(index_, open.all_rows(), local, services);
+  scope.hooks.absorb_after(index_, open.all_rows(), local, services);
 }
 
 }  // namespace mneme::backbone

@@ -40,7 +40,7 @@ struct LayerSettings {
 
 // One forward pass of a segment, shared by its layers.
 struct SegmentScope {
-  memory::SegmentRun& run;
+  memory::SegmentHooks& hooks;
   PositionTables& tables;
   MaskCache& masks;
   Noise& noise;

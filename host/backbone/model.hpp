@@ -11,7 +11,7 @@
 #include "host/backbone/attention/positions.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/backbone_interface.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 
 namespace mneme::backbone {
 
@@ -58,18 +58,19 @@ struct ForwardOptions {
 
 // A segment that grows step by step (generation); gives the numbers of one whole segment when no
 // tier lets a token see a later one (docs/design.md, "Cuts"). Evaluation only, without gradient.
-// After an error the run cannot be used.
+// After an error the segment cannot be used.
 class OpenSegment {
  public:
   virtual ~OpenSegment() = default;
   // New tokens, i64 [B,n]: runs stages 3, 4 and 6, in the first step 1, 2 and 5 too. The last
-  // layer's output for them, [B,n,D]. The first step has the run's own length. Errors: Error(kRun |
+  // layer's output for them, [B,n,D]. The first step has the length that the
+  // hooks were begun with. Errors: Error(kRun |
   // kPlugin), Error(kUsage) when the segment grows beyond the learned positions or what a tier
   // serves.
   virtual at::Tensor step(const at::Tensor& ids) = 0;
-  // Stages 7 and 8; the caller commits the run.
+  // Stages 7 and 8; the caller commits the hooks.
   virtual void close() = 0;
-  // Between steps: keeps `lanes`, in that order (repeats allowed), of segment, run and state.
+  // Between steps: keeps `lanes`, in that order (repeats allowed), of segment, hooks and state.
   virtual void select(const std::vector<int64_t>& lanes) = 0;
 };
 
@@ -81,13 +82,13 @@ class Model {
   virtual int64_t vocabulary() const = 0;
   // Dropout on or off.
   virtual void train(bool is_training) = 0;
-  // One segment: runs stages 1 to 8 of `run`'s tiers around its layers (run was begun with the same
+  // One segment: runs stages 1 to 8 of the tiers around its layers (`hooks` was begun with the same
   // lengths; the caller commits). Gradients follow the caller's grad mode. Errors: Error(kRun |
   // kPlugin).
-  virtual Output forward(const Batch& batch, memory::SegmentRun& run,
+  virtual Output forward(const Batch& batch, memory::SegmentHooks& hooks,
                          const ForwardOptions& options = {}) = 0;
-  // Opens a segment; the run was begun with SegmentInput::is_open and outlives it.
-  virtual std::unique_ptr<OpenSegment> open(memory::SegmentRun& run) = 0;
+  // Opens a segment; `hooks` was begun with SegmentInput::is_open and outlives it.
+  virtual std::unique_ptr<OpenSegment> open(memory::SegmentHooks& hooks) = 0;
   // Log-probabilities of every id after rows of the last layer's output: [n,D] -> [n,V], f32 or
   // f64, without gradient.
   virtual at::Tensor log_probabilities(const at::Tensor& top) const = 0;

@@ -8,7 +8,7 @@
 
 #include "host/backbone/attention/columns.hpp"
 #include "host/backbone/xl.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 
 namespace mneme::backbone {
 
@@ -67,7 +67,7 @@ class OpenLayer {
 class XlOpenSegment final : public OpenSegment {
  public:
   // Both outlive the segment.
-  XlOpenSegment(Xl& model, memory::SegmentRun& run);
+  XlOpenSegment(Xl& model, memory::SegmentHooks& hooks);
 
   at::Tensor step(const at::Tensor& ids) override;
   void close() override;
@@ -78,7 +78,7 @@ class XlOpenSegment final : public OpenSegment {
   SegmentScope scope(int64_t past);
 
   Xl& model_;
-  memory::SegmentRun& run_;
+  memory::SegmentHooks& hooks_;
   std::vector<OpenLayer> layers_;
   int64_t tokens_ = 0;                            // of all steps
   std::vector<at::Tensor> tops_;                  // by step

@@ -105,11 +105,11 @@ at::Tensor Xl::embed(const at::Tensor& ids, int64_t offset, double dropout) {
   return noise_.apply(x, dropout);
 }
 
-SegmentScope Xl::scope_of(memory::SegmentRun& run) {
-  SegmentScope scope{.run = run, .tables = tables_, .masks = masks_, .noise = noise_};
+SegmentScope Xl::scope_of(memory::SegmentHooks& hooks) {
+  SegmentScope scope{.hooks = hooks, .tables = tables_, .masks = masks_, .noise = noise_};
   scope.is_training = is_training_;
   scope.window = config_.same_length ? window_ : 0;
-  const memory::Riders& riders = run.riders();
+  const memory::Riders& riders = hooks.riders();
   if (riders.rows.defined() && riders.count > 0) {
     scope.riders = riders.count;
     scope.rider_valid = riders.valid;
@@ -119,7 +119,7 @@ SegmentScope Xl::scope_of(memory::SegmentRun& run) {
 
 at::Tensor Xl::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs) {
   const int64_t tokens = h.size(1);
-  if (scope.riding() > 0) h = at::cat({scope.run.riders().rows.to(h.scalar_type()), h}, 1);
+  if (scope.riding() > 0) h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
   for (Layer& layer : layers_) {
     h = layer.forward(h, scope);
     if (outputs != nullptr) outputs->push_back(h.narrow(1, h.size(1) - tokens, tokens));
@@ -127,8 +127,8 @@ at::Tensor Xl::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* 
   return h;
 }
 
-std::unique_ptr<OpenSegment> Xl::open(memory::SegmentRun& run) {
-  return std::make_unique<XlOpenSegment>(*this, run);
+std::unique_ptr<OpenSegment> Xl::open(memory::SegmentHooks& hooks) {
+  return std::make_unique<XlOpenSegment>(*this, hooks);
 }
 
 at::Tensor Xl::log_probabilities(const at::Tensor& top) const {
@@ -136,7 +136,7 @@ at::Tensor Xl::log_probabilities(const at::Tensor& top) const {
   return softmax_->log_probabilities(top, settings_.compute);
 }
 
-Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOptions& options) {
+Output Xl::forward(const Batch& batch, memory::SegmentHooks& hooks, const ForwardOptions& options) {
   const int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
   check_segment(tokens);
   const double dropout = is_training_ ? config_.dropout : 0.0;
@@ -144,12 +144,12 @@ Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOpt
   tables_.begin_segment(dropout);
   at::Tensor h = embed(batch.input, 0, dropout);
   if (options.tap != nullptr) options.tap->embedded = h.detach();
-  SegmentScope scope = scope_of(run);
+  SegmentScope scope = scope_of(hooks);
   scope.token_valid = valid_mask(batch);
   scope.tap = options.tap;
   scope.distances = options.distances;
   std::vector<at::Tensor> layers;
-  h = pass(h, scope, run.wants_layer_outputs() ? &layers : nullptr);
+  h = pass(h, scope, hooks.wants_layer_outputs() ? &layers : nullptr);
   Output out;
   out.top = h;
   at::Tensor logp;
@@ -164,7 +164,7 @@ Output Xl::forward(const Batch& batch, memory::SegmentRun& run, const ForwardOpt
     }
     logp = -out.nll;
   }
-  run.finish(out.top, layers, batch.target, logp);
+  hooks.finish(out.top, layers, batch.target, logp);
   return out;
 }
 

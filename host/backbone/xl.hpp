@@ -23,9 +23,9 @@ class Xl final : public Model {
   memory::BackboneInfo info() const override { return info_; }
   int64_t vocabulary() const override { return vocabulary_; }
   void train(bool is_training) override { is_training_ = is_training; }
-  Output forward(const Batch& batch, memory::SegmentRun& run,
+  Output forward(const Batch& batch, memory::SegmentHooks& hooks,
                  const ForwardOptions& options = {}) override;
-  std::unique_ptr<OpenSegment> open(memory::SegmentRun& run) override;
+  std::unique_ptr<OpenSegment> open(memory::SegmentHooks& hooks) override;
   at::Tensor log_probabilities(const at::Tensor& top) const override;
   int64_t longest_segment() const override;
   void weights_changed() override;
@@ -44,7 +44,7 @@ class Xl final : public Model {
   at::Tensor embed(const at::Tensor& ids, int64_t offset, double dropout);
   // Errors: Error(kUsage) when the model cannot take a segment of so many tokens.
   void check_segment(int64_t tokens) const;
-  SegmentScope scope_of(memory::SegmentRun& run);
+  SegmentScope scope_of(memory::SegmentHooks& hooks);
   // Riders and tokens [B,M+T,D] through all layers; `outputs` receives every layer's [B,T,D].
   at::Tensor pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs);
 

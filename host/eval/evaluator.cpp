@@ -117,7 +117,7 @@ class Evaluation {
   void add_scores(const data::TokenSegment& segment, const std::vector<double>& nll,
                   const at::Tensor& correct);
   void add_target(std::int64_t id, const Score& one);
-  void add_reported(const data::TokenSegment& segment, const memory::SegmentRun& run,
+  void add_reported(const data::TokenSegment& segment, const memory::SegmentHooks& hooks,
                     std::int64_t tokens);
   // Runs the segment once more to find the first value that is not finite. Throws Error (kRun).
   [[noreturn]] void throw_not_finite(const data::TokenSegment& segment, const std::string& where,
@@ -180,16 +180,16 @@ void Evaluation::add_scores(const data::TokenSegment& segment, const std::vector
   }
 }
 
-void Evaluation::add_reported(const data::TokenSegment& segment, const memory::SegmentRun& run,
+void Evaluation::add_reported(const data::TokenSegment& segment, const memory::SegmentHooks& hooks,
                               std::int64_t tokens) {
-  const auto losses = run.losses();
+  const auto losses = hooks.losses();
   for (const auto& [name, loss] : losses) {
     const double value = loss.value.item<double>();
     if (std::isfinite(value)) continue;
     throw_not_finite(segment, "", str("the auxiliary loss ", name, " is not finite"), value);
   }
   losses_.add(losses, tokens);
-  metrics_.add(run.metrics(), tokens);
+  metrics_.add(hooks.metrics(), tokens);
 }
 
 void Evaluation::run(const data::TokenSegment& segment) {
@@ -208,12 +208,12 @@ void Evaluation::run(const data::TokenSegment& segment) {
   }
   step.forward.wants_correct = true;
   step.forward.distances = options_.distances;
-  step.before_commit = [&](const backbone::Output& out, const memory::SegmentRun& run) {
+  step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     const std::int64_t before = result_.total.tokens;
     nll = to_doubles(out.nll);
     add_scores(segment, nll, out.correct);
-    add_reported(segment, run, result_.total.tokens - before);
-    result_.protocol.read_rows = std::max(result_.protocol.read_rows, run.read_rows());
+    add_reported(segment, hooks, result_.total.tokens - before);
+    result_.protocol.read_rows = std::max(result_.protocol.read_rows, hooks.read_rows());
   };
   run_segment(model_, stack_, state_, segment, std::move(step));
   ++result_.segments;

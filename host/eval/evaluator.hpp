@@ -15,7 +15,7 @@
 #include "host/data/stream.hpp"
 #include "host/eval/result.hpp"
 #include "host/memory/backbone_interface.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack.hpp"
 
 namespace mneme::eval {

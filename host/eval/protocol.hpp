@@ -9,7 +9,7 @@
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
 #include "host/data/stream.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/state/stack_state.hpp"
 
 namespace mneme::eval {

@@ -71,8 +71,8 @@ std::string bad_output(const backbone::Output& out, const backbone::ForwardOptio
   return "";
 }
 
-std::string bad_loss(const memory::SegmentRun& run) {
-  for (const auto& [name, loss] : run.losses()) {
+std::string bad_loss(const memory::SegmentHooks& hooks) {
+  for (const auto& [name, loss] : hooks.losses()) {
     if (first_bad_lane(loss.value) >= 0) return str("the auxiliary loss ", name);
   }
   return "";
@@ -94,10 +94,10 @@ backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              SegmentStep step) {
   step.memory.length = batch.input.size(1);
   step.memory.valid_count = batch.valid_count;
-  memory::SegmentRun run(stack, state, step.memory);
-  backbone::Output out = model.forward(batch, run, step.forward);
-  if (step.before_commit) step.before_commit(out, run);
-  run.commit();
+  memory::SegmentHooks hooks(stack, state, step.memory);
+  backbone::Output out = model.forward(batch, hooks, step.forward);
+  if (step.before_commit) step.before_commit(out, hooks);
+  hooks.commit();
   return out;
 }
 
@@ -117,10 +117,10 @@ NotFinite find_not_finite(backbone::Model& model, memory::Stack& stack, memory::
   SegmentStep step;
   step.forward.tap = &tap;
   step.memory.watch = &watch;
-  step.before_commit = [&](const backbone::Output& out, const memory::SegmentRun& run) {
+  step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     found = {watch.found(), !watch.found().empty()};
     if (found.place.empty()) found.place = bad_output(out, tap);
-    if (found.place.empty()) found.place = bad_loss(run);
+    if (found.place.empty()) found.place = bad_loss(hooks);
   };
   run_segment(model, stack, state, segment, std::move(step));
   return found;

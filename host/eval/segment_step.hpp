@@ -25,10 +25,10 @@ struct SegmentStep {
   backbone::ForwardOptions forward = {};
   // Probes, draws and the check for finite values; length and valid counts are the batch's.
   memory::SegmentInput memory = {};
-  // Called after the forward pass: auxiliary losses and metrics of the run are complete, and the
-  // state is still that before the segment. When it throws, the state stays so.
-  std::function<void(const backbone::Output& out, const memory::SegmentRun& run)> before_commit =
-      nullptr;
+  // Called after the forward pass: auxiliary losses and metrics of the segment are complete, and
+  // the state is still that before the segment. When it throws, the state stays so.
+  std::function<void(const backbone::Output& out, const memory::SegmentHooks& hooks)>
+      before_commit = nullptr;
 };
 
 // Runs the segment from `state` and commits what the memory wrote. Errors: what Model::forward,

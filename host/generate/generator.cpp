@@ -55,7 +55,7 @@ at::Tensor TokenFeeder::step(const at::Tensor& ids) {
     memory::SegmentInput input;
     input.length = ids.size(1);
     input.is_open = true;
-    run_ = std::make_unique<memory::SegmentRun>(stack_, state_, input);
+    run_ = std::make_unique<memory::SegmentHooks>(stack_, state_, input);
     open_ = model_.open(*run_);
   }
   const at::Tensor top = open_->step(ids);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 
@@ -86,7 +86,7 @@ class TokenFeeder {
   backbone::Model& model_;
   memory::Stack& stack_;
   memory::StackState state_;
-  std::unique_ptr<memory::SegmentRun> run_;  // of the open segment; null = none
+  std::unique_ptr<memory::SegmentHooks> run_;  // of the open segment; null = none
   std::unique_ptr<backbone::OpenSegment> open_;
   std::vector<at::Tensor> steps_;
   std::int64_t tokens_ = 0;

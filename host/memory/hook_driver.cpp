@@ -132,23 +132,23 @@ HookDriver::HookDriver(const config::MemoryConfig& memory, const BackboneInfo& b
 
 HookDriver::~HookDriver() = default;
 
-SegmentRun& HookDriver::run() {
-  if (run_ == nullptr) throw_run("hook driver: no segment was begun");
-  return *run_;
+SegmentHooks& HookDriver::hooks() {
+  if (hooks_ == nullptr) throw_run("hook driver: no segment was begun");
+  return *hooks_;
 }
 
 void HookDriver::begin(const SegmentInput& input) {
-  run_ = std::make_unique<SegmentRun>(stack_, state_, input);
+  hooks_ = std::make_unique<SegmentHooks>(stack_, state_, input);
 }
 
 void HookDriver::absorb(int64_t layer, const Rows& rows, const at::Tensor& x,
                         const LocalAttention& local, LayerServices& services) {
-  run().absorb_rows(0, layer, rows, x, local, services);
+  hooks().absorb_rows(0, layer, rows, x, local, services);
 }
 
 void HookDriver::commit() {
-  run().commit();
-  run_.reset();
+  hooks().commit();
+  hooks_.reset();
 }
 
 }  // namespace mneme::memory

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "host/memory/backbone_interface.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 
@@ -42,8 +42,8 @@ class PlainLayer : public LayerServices {
   int64_t heads_;
 };
 
-// One tier, loaded the real way, and one run of it. Between begin() and commit() hooks may be
-// called in any order that the contract allows, for segments of any length.
+// One tier, loaded the real way, and its hooks on one state. Between begin() and commit() hooks may
+// be called in any order that the contract allows, for segments of any length.
 class HookDriver {
  public:
   // `memory` must hold exactly one tier. Errors: as Stack, Error(kUsage) for another number of
@@ -57,11 +57,11 @@ class HookDriver {
   Stack& stack() { return stack_; }
   StackState& state() { return state_; }
   // The running segment. Errors: Error(kRun) when none was begun.
-  SegmentRun& run();
+  SegmentHooks& hooks();
 
   void begin(const SegmentInput& input);
   // Calls absorb with exactly these rows: their graph is kept, so gradients into rows can be
-  // checked. x and local as in SegmentRun.
+  // checked. x and local as in SegmentHooks.
   void absorb(int64_t layer, const Rows& rows, const at::Tensor& x, const LocalAttention& local,
               LayerServices& services);
   void commit();
@@ -69,7 +69,7 @@ class HookDriver {
  private:
   Stack stack_;
   StackState state_;
-  std::unique_ptr<SegmentRun> run_;
+  std::unique_ptr<SegmentHooks> hooks_;
 };
 
 }  // namespace mneme::memory

@@ -1,5 +1,6 @@
 // The configured tiers of a memory: plugins, instances, parameters. One stack serves all runs; the
-// state of a run is a StackState, a segment of a run is a SegmentRun (docs/design.md, "State").
+// state of a run is a StackState, the hooks of one segment are a SegmentHooks (docs/design.md,
+// "State").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -108,7 +109,7 @@ class Stack {
   std::vector<plugin::OptionChange> changed_options(const plugin::TierOptions& trained) const;
 
  private:
-  friend class SegmentRun;
+  friend class SegmentHooks;
   std::vector<plugin::OptionChange> changed_options(const StackState::Saved& saved) const;
   StackState restore_counters(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
   // What fits of every tier whose trained options are not among `changes`; `report` lists it.

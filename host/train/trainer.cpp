@@ -68,7 +68,7 @@ struct Trainer::StepSums {
   std::vector<data::TokenSegment> segments;  // in the order in which they ran
 
   // Adds the results of a segment with so many targets.
-  void add(const backbone::Output& out, const memory::SegmentRun& run, std::int64_t targets,
+  void add(const backbone::Output& out, const memory::SegmentHooks& hooks, std::int64_t targets,
            double weight);
 };
 
@@ -260,17 +260,17 @@ void add_reported(ReportSums& sums, const std::map<std::string, memory::Reported
 
 }  // namespace
 
-void Trainer::StepSums::add(const backbone::Output& out, const memory::SegmentRun& run,
+void Trainer::StepSums::add(const backbone::Output& out, const memory::SegmentHooks& hooks,
                             std::int64_t targets, double weight) {
   const at::Tensor nll = out.nll.sum() / static_cast<double>(targets);
-  const at::Tensor auxiliary = run.total_loss();
+  const at::Tensor auxiliary = hooks.total_loss();
   const at::Tensor total = (auxiliary.defined() ? nll + auxiliary : nll) * weight;
   graph = graph.defined() ? graph + total : total;
   const at::Tensor value = nll.detach().to(at::kDouble) * weight;
   loss = loss.defined() ? loss + value : value;
   tokens += targets;
-  const auto reported = run.metrics();
-  add_reported(losses, run.losses(), weight);
+  const auto reported = hooks.metrics();
+  add_reported(losses, hooks.losses(), weight);
   add_reported(metrics, reported, weight);
   for (const auto& [name, metric] : reported) metric_weight[name] += weight;
 }
@@ -337,9 +337,9 @@ void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, dou
   sums.segments.push_back(segment);
   eval::SegmentStep step;
   step.memory.watch = watch_;
-  step.before_commit = [&](const backbone::Output& out, const memory::SegmentRun& run) {
+  step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     const std::int64_t targets = segment.target_count();
-    if (targets > 0) sums.add(out, run, targets, weight);
+    if (targets > 0) sums.add(out, hooks, targets, weight);
   };
   eval::run_segment(runtime_->model(), runtime_->stack(), state_, segment, std::move(step));
 }

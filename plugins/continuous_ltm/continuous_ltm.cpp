@@ -73,7 +73,8 @@ ContinuousLtm::ContinuousLtm(mneme::Setup& s)
   if (settings_.is_sticky) {
     mneme::SlotSettings precise;
     precise.dtype = mneme::DType::kF64;
-    density_ = s.slot("density", {mneme::kLanes, settings_.bins}, mneme::zeros(), precise);
+    density_histogram_ =
+        s.slot("density", {mneme::kLanes, settings_.bins}, mneme::zeros(), precise);
   }
   absorbed_ = s.counts("absorbed");
   expectation_id_ = s.kernel(expectation_);

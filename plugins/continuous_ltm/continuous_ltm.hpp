@@ -45,7 +45,7 @@ class ContinuousLtm : public mneme::Tier {
   };
   // Where the old signal is sampled, for all lanes.
   struct Samples {
-    mneme::Tensor places;  // [B,M] f64, ascending
+    mneme::Tensor locations;  // [B,M] f64, ascending
   };
   // The attention density of every query and head.
   struct Densities {
@@ -70,11 +70,11 @@ class ContinuousLtm : public mneme::Tier {
                     const mneme::Tensor& coefficients) const;
   mneme::Tensor gated(mneme::Layer& l, const mneme::Tensor& rows) const;
   mneme::Tensor update(const Group& group, const mneme::Tensor& rows, const mneme::Tensor& old,
-                       const mneme::Tensor& places, mneme::Layer& l) const;
-  mneme::Tensor basis_at(const mneme::Tensor& places, mneme::DType dtype) const;
-  Samples sample_places(mneme::Layer& l, const std::vector<Group>& groups) const;
+                       const mneme::Tensor& locations, mneme::Layer& l) const;
+  mneme::Tensor basis_at(const mneme::Tensor& locations, mneme::DType dtype) const;
+  Samples sample_locations(mneme::Layer& l, const std::vector<Group>& groups) const;
   void check_finite(mneme::Layer& l, const Group& group, const mneme::Tensor& rows) const;
-  mneme::Tensor places_of(const Group& group) const;
+  mneme::Tensor locations_of(const Group& group) const;
   void publish_write(mneme::Layer& l, const std::vector<Group>& groups,
                      const Samples& samples) const;
 
@@ -102,8 +102,8 @@ class ContinuousLtm : public mneme::Tier {
   mneme::Parameter key_, value_, output_, gate_weight_, gate_bias_, mu_, sigma_;
   mneme::Parameter mu_bias_, sigma_bias_;
   mneme::Slot coefficients_;
-  mneme::Slot density_;     // sticky: unnormalised histogram [B,bins] of the segment's densities
-  mneme::Counts absorbed_;  // rows since the memory was last empty
+  mneme::Slot density_histogram_;  // sticky: [B,bins], unnormalised, of the segment's densities
+  mneme::Counts absorbed_;         // rows since the memory was last empty
 };
 
 // A constant of the instance in f32 or f64; `make` gives the Matrix and is called once a key.

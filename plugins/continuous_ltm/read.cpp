@@ -148,7 +148,7 @@ void ContinuousLtm::keep_histogram(mneme::Layer& l, const Densities& densities) 
       l.valid() ? l.valid()
                 : mneme::full({densities.mean.dim(0), densities.mean.dim(2)}, 1.0, DType::kBool);
   const Tensor mass = l.call(histogram_id_, {densities.mean, densities.variance, valid})[0];
-  l.slot(density_) = l.offset() > 0 ? l.slot(density_).get() + mass : mass;
+  l.slot(density_histogram_) = l.offset() > 0 ? l.slot(density_histogram_).get() + mass : mass;
 }
 
 void ContinuousLtm::publish_read(mneme::Layer& l, const Densities& densities,

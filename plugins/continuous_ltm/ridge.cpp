@@ -49,7 +49,7 @@ Points update_points(int64_t samples, int64_t l, double tau, bool is_padded) {
     points.real.push_back(tau + (1.0 - tau) * static_cast<double>(i) / static_cast<double>(l));
   if (!is_padded) return points;
   // The outer points of an even grid from -1/2 + s to 3/2 - s, with the official code's s for an
-  // even l. Chosen by index: comparing rounded places with 0 and 1 depends on the precision.
+  // even l. Chosen by index: comparing rounded locations with 0 and 1 depends on the precision.
   const int64_t count = 2 * (l + samples);
   const double s = 1.0 / static_cast<double>(2 * l + samples);
   const double step = (2.0 - 2.0 * s) / static_cast<double>(count - 1);
@@ -91,10 +91,10 @@ UpdateMatrices update_matrices(const BasisGrid& grid, int64_t samples, int64_t l
                                double ridge, bool is_padded) {
   UpdateMatrices out;
   const Matrix g = ridge_matrix(grid, update_points(samples, l, tau, is_padded), ridge);
-  std::vector<double> places;
+  std::vector<double> locations;
   for (int64_t m = 1; m <= samples; ++m)
-    places.push_back(static_cast<double>(m) / static_cast<double>(samples));
-  out.sampling = evaluate_basis(grid, places);
+    locations.push_back(static_cast<double>(m) / static_cast<double>(samples));
+  out.sampling = evaluate_basis(grid, locations);
   out.past = matrix_of(view(g).topRows(samples).transpose());
   out.fresh = matrix_of(view(g).bottomRows(l).transpose());
   out.carry = matrix_of(view(out.past) * view(out.sampling));

@@ -71,7 +71,7 @@ void ContinuousLtm::absorb(mneme::Layer& l, const Rows& fed) {
   if (groups.empty()) return;
   const Tensor old = l.slot(coefficients_);
   const Tensor rows = has_padding(fed, l.lanes()) ? compacted(fed) : fed.hidden;
-  const Samples samples = sample_places(l, groups);
+  const Samples samples = sample_locations(l, groups);
   if (groups.size() == 1 && is_whole(groups[0].lanes, l.lanes())) {
     l.slot(coefficients_) = write(l, groups[0], rows, old, samples);
   } else {
@@ -104,8 +104,8 @@ Tensor ContinuousLtm::write(mneme::Layer& l, const Group& group, const Tensor& r
   if (group.is_first) {
     written = first_fit(group, own);
   } else {
-    const Tensor places = samples.places ? pick(samples.places, group.lanes) : Tensor();
-    written = update(group, own, pick(old, group.lanes), places, l);
+    const Tensor locations = samples.locations ? pick(samples.locations, group.lanes) : Tensor();
+    written = update(group, own, pick(old, group.lanes), locations, l);
   }
   if (settings_.reports_error) report_error(l, group, detach(own), detach(written));
   return written;
@@ -123,9 +123,10 @@ Tensor ContinuousLtm::first_fit(const Group& group, const Tensor& rows) const {
 void ContinuousLtm::report_error(mneme::Layer& l, const Group& group, const Tensor& rows,
                                  const Tensor& coefficients) const {
   const auto lanes = static_cast<int64_t>(group.lanes.size());
-  const Tensor all = places_of(group);
-  const Tensor places = slice(all, 1, all.dim(1) - group.rows);
-  const Tensor signal = l.call(signal_id_, {expand(places, {lanes, group.rows}), coefficients})[0];
+  const Tensor all = locations_of(group);
+  const Tensor locations = slice(all, 1, all.dim(1) - group.rows);
+  const Tensor signal =
+      l.call(signal_id_, {expand(locations, {lanes, group.rows}), coefficients})[0];
   const Tensor error = norm2(rows - signal, {1, 2}) / clamp_min(norm2(rows, {1, 2}), 1e-30);
   // A metric has a value for every lane of the run; those of other groups count 0.
   std::vector<int64_t> source(static_cast<std::size_t>(l.lanes()), 0);
@@ -154,7 +155,7 @@ Tensor ContinuousLtm::gated(mneme::Layer& l, const Tensor& rows) const {
 }
 
 Tensor ContinuousLtm::update(const Group& group, const Tensor& rows, const Tensor& old,
-                             const Tensor& places, mneme::Layer& l) const {
+                             const Tensor& locations, mneme::Layer& l) const {
   const mneme::DType dtype = rows.dtype();
   const int64_t n = settings_.basis;
   const int64_t m = settings_.samples;
@@ -167,38 +168,38 @@ Tensor ContinuousLtm::update(const Group& group, const Tensor& rows, const Tenso
     });
   };
   const Tensor fresh = constant("fresh.", n, length, &UpdateMatrices::fresh);
-  if (!places && !settings_.is_plain)
+  if (!locations && !settings_.is_plain)
     return apply(constant("carry.", n, n, &UpdateMatrices::carry), old) + apply(fresh, rows);
   const Tensor past = constant("past.", n, m, &UpdateMatrices::past);
   Tensor sampled;  // the old signal at the samples [b,M,D]
-  if (!places) {
+  if (!locations) {
     sampled = apply(constant("sampling.", m, n, &UpdateMatrices::sampling), old);
   } else if (settings_.is_plain) {
-    sampled = matmul(basis_at(places, dtype), old);
+    sampled = matmul(basis_at(locations, dtype), old);
   } else {
-    sampled = l.call(signal_id_, {places, old})[0];
+    sampled = l.call(signal_id_, {locations, old})[0];
   }
   if (!settings_.is_plain) return apply(past, sampled) + apply(fresh, rows);
   return apply(mneme::cat({past, fresh}, 1), mneme::cat({sampled, rows}, 1));
 }
 
-// psi(places) [b,M,N] by the definition.
-Tensor ContinuousLtm::basis_at(const Tensor& places, mneme::DType dtype) const {
+// psi(locations) [b,M,N] by the definition.
+Tensor ContinuousLtm::basis_at(const Tensor& locations, mneme::DType dtype) const {
   const Tensor z =
-      (unsqueeze(places, 2) - centres(mneme::DType::kF64)) / widths(mneme::DType::kF64);
+      (unsqueeze(locations, 2) - centres(mneme::DType::kF64)) / widths(mneme::DType::kF64);
   return cast(exp(-0.5 * square(z)) * kInverseRootTwoPi / widths(mneme::DType::kF64), dtype);
 }
 
-// Where each lane's old signal is sampled when samples follow attention; empty places when they are
-// even [section 3.3, "sticky memories"; positions as in the official code].
-ContinuousLtm::Samples ContinuousLtm::sample_places(mneme::Layer& l,
-                                                    const std::vector<Group>& groups) const {
+// Where each lane's old signal is sampled when samples follow attention; empty locations when they
+// are even [section 3.3, "sticky memories"; positions as in the official code].
+ContinuousLtm::Samples ContinuousLtm::sample_locations(mneme::Layer& l,
+                                                       const std::vector<Group>& groups) const {
   const bool is_needed =
       std::any_of(groups.begin(), groups.end(), [](const Group& group) { return !group.is_first; });
   if (!settings_.is_sticky || !is_needed) return {};
   const auto bins = static_cast<double>(settings_.bins);
   const mneme::Shape shape{l.lanes(), settings_.samples};
-  const Tensor mass = clamp_min(l.slot(density_).get(), 0.0);
+  const Tensor mass = clamp_min(l.slot(density_histogram_).get(), 0.0);
   const Tensor total = sum(mass, 1, true);
   // A lane draws uniformly where its sum is 0 or not finite: after a segment without a valid query,
   // after rounding to 0, or with a NaN.
@@ -235,8 +236,8 @@ void ContinuousLtm::check_finite(mneme::Layer& l, const Group& group, const Tens
 }
 
 // Where the regression points of the write stand: samples first, then the new rows.
-Tensor ContinuousLtm::places_of(const Group& group) const {
-  const std::string key = key_of(group.is_first ? "places.first." : "places.", group.rows);
+Tensor ContinuousLtm::locations_of(const Group& group) const {
+  const std::string key = key_of(group.is_first ? "locations.first." : "locations.", group.rows);
   const int64_t count = group.rows + (group.is_first ? 0 : settings_.samples);
   return matrix(key, 1, count, mneme::DType::kF64, [&] {
     Matrix out(1, count);
@@ -251,7 +252,8 @@ void ContinuousLtm::publish_write(mneme::Layer& l, const std::vector<Group>& gro
                                   const Samples& samples) const {
   const Tensor coefficients = l.slot(coefficients_);
   if (l.wants_probe("memory.coefficients")) l.probe("memory.coefficients", coefficients);
-  if (samples.places && l.wants_probe("memory.samples")) l.probe("memory.samples", samples.places);
+  if (samples.locations && l.wants_probe("memory.samples"))
+    l.probe("memory.samples", samples.locations);
   if (l.wants_probe("memory.written")) {
     // [B,2] i64: new rows of each lane in this write, and 1 where its memory began with them.
     std::vector<int64_t> written(static_cast<std::size_t>(2 * l.lanes()), 0);
@@ -267,8 +269,8 @@ void ContinuousLtm::publish_write(mneme::Layer& l, const std::vector<Group>& gro
   if (groups.size() != 1 || !is_whole(groups[0].lanes, l.lanes())) return;
   const bool wants_signal = l.wants_probe("memory.signal");
   if (!wants_signal && !l.wants_probe("memory.places")) return;
-  const Tensor places = places_of(groups[0]);
-  const Tensor every = expand(places, {l.lanes(), places.dim(1)});
+  const Tensor locations = locations_of(groups[0]);
+  const Tensor every = expand(locations, {l.lanes(), locations.dim(1)});
   l.probe("memory.places", every);
   if (wants_signal) l.probe("memory.signal", l.call(signal_id_, {every, detach(coefficients)})[0]);
 }

@@ -28,9 +28,9 @@ Outcome run_segment(HookDriver& driver, PlainLayer& layer, uint64_t seed,
   const at::Tensor x = random({kLanes, 5, kWidth}, seed);
   out.first = pass_layer(driver, layer, x, 0);
   out.second = pass_layer(driver, layer, 2 * x, 1);
-  driver.run().finish(x, {x, 2 * x}, {}, {});
-  out.losses = driver.run().losses();
-  out.metrics = driver.run().metrics();
+  driver.hooks().finish(x, {x, 2 * x}, {}, {});
+  out.losses = driver.hooks().losses();
+  out.metrics = driver.hooks().metrics();
   driver.commit();
   return out;
 }
@@ -152,7 +152,7 @@ TEST(Everything, StepsOfAnOpenSegmentDrawApart) {
     return draws.at("0.test.everything.0.noise");
   };
   const at::Tensor first = drawn();
-  driver.run().next_step(2);
+  driver.hooks().next_step(2);
   EXPECT_FALSE(at::equal(drawn(), first));
   HookDriver whole(manifest("everything"), test_backbone(), test_loader(), Phase::kEvaluation,
                    kLanes);
@@ -190,7 +190,7 @@ TEST(Everything, EmitsItsQueueAtTrueDistances) {
   run_segment(driver, layer, 1);
   driver.state().reset({1, 0, 0});
   driver.begin({.length = 5});
-  const LayerContext context = driver.run().context(0, random({kLanes, 5, kWidth}, 3), layer);
+  const LayerContext context = driver.hooks().context(0, random({kLanes, 5, kWidth}, 3), layer);
   ASSERT_EQ(context.rows(), 4);
   ASSERT_EQ(context.blocks.size(), 1u);
   EXPECT_EQ(context.blocks[0].position, PositionKind::kExplicit);
@@ -213,15 +213,15 @@ TEST(Everything, FeedsTheNextTierWithWhatItReleases) {
   const LocalAttention local;
   std::vector<at::Tensor> xs;
   for (uint64_t s = 0; s < 2; ++s) {
-    SegmentRun run(stack, state, {.length = 5});
+    SegmentHooks hooks(stack, state, {.length = 5});
     xs.push_back(random({kLanes, 5, kWidth}, s));
-    run.absorb_after(0, xs.back(), local, layer);
-    run.commit();
+    hooks.absorb_after(0, xs.back(), local, layer);
+    hooks.commit();
   }
   // The first tier keeps 4 rows; after two segments of 5 the second tier got 1 + 5 rows and keeps 4
   // of them: rows 2 to 5 of the stream.
-  SegmentRun run(stack, state, {.length = 5});
-  const LayerContext context = run.context(0, xs.back(), layer);
+  SegmentHooks hooks(stack, state, {.length = 5});
+  const LayerContext context = hooks.context(0, xs.back(), layer);
   const at::Tensor all = at::cat(xs, 1);
   ASSERT_EQ(context.rows(), 8) << "the farther tier first";
   std::vector<at::Tensor> rows;

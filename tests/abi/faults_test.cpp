@@ -33,7 +33,7 @@ std::string faults_message_of(const std::string& fault) {
     driver.begin({.length = 5});
     const at::Tensor x = random({kLanes, 5, kWidth}, 1).requires_grad_(true);
     pass_layer(driver, layer, x).projected.sum().backward();
-    driver.run().finish(x, {}, {}, {});
+    driver.hooks().finish(x, {}, {}, {});
     driver.commit();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kPlugin) << error.what();

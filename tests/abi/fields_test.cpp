@@ -44,7 +44,7 @@ std::string run_with(const std::string& field, uint64_t value) {
     driver.begin({.length = 5});
     const at::Tensor x = random({kLanes, 5, kWidth}, 1);
     pass_layer(driver, layer, x);
-    driver.run().finish(x, {x, x}, {}, {});
+    driver.hooks().finish(x, {x, x}, {}, {});
     driver.commit();
   });
 }

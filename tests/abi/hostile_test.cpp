@@ -34,12 +34,12 @@ std::string hostile_message_of(const std::string& act) {
     PlainLayer layer = test_layer(1);
     driver.begin({.length = 5});
     const at::Tensor x = random({kLanes, 5, kWidth}, 1).requires_grad_(true);
-    if (driver.run().riders().count > 0) {
+    if (driver.hooks().riders().count > 0) {
       const at::Tensor rows = random({kLanes, 6, kHeads, kHeadWidth}, 2);
-      driver.run().ride(0, x.narrow(1, 0, 1), rows.narrow(1, 0, 1), rows, rows, layer);
+      driver.hooks().ride(0, x.narrow(1, 0, 1), rows.narrow(1, 0, 1), rows, rows, layer);
     }
     pass_layer(driver, layer, x).projected.sum().backward();
-    driver.run().finish(x, {}, {}, {});
+    driver.hooks().finish(x, {}, {}, {});
     driver.commit();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kPlugin) << error.what();
@@ -106,7 +106,7 @@ int64_t read_rows_of(const std::string& name, const std::string& options) {
     if (seed == 2) break;
     driver.commit();
   }
-  return driver.run().read_rows();
+  return driver.hooks().read_rows();
 }
 
 std::string refusal_of(const std::string& name, const std::string& options) {

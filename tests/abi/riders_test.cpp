@@ -18,10 +18,10 @@ TEST(Riders, GivesTheNewestEmbeddedRowsOfTheLastSegments) {
     const at::Tensor x = random({kLanes, 3, kWidth}, s);
     driver.begin({.length = 3});
     const int64_t expected = std::min<int64_t>(4, past.size(1));
-    ASSERT_EQ(driver.run().riders().count, expected);
+    ASSERT_EQ(driver.hooks().riders().count, expected);
     if (expected > 0) {
-      EXPECT_TRUE(
-          at::equal(driver.run().riders().rows, past.narrow(1, past.size(1) - expected, expected)));
+      EXPECT_TRUE(at::equal(driver.hooks().riders().rows,
+                            past.narrow(1, past.size(1) - expected, expected)));
     }
     pass_layer(driver, layer, x, 0);
     pass_layer(driver, layer, random({kLanes, 3, kWidth}, 100 + s), 1);
@@ -39,14 +39,14 @@ TEST(Riders, AttendThroughTheHostsAttentionWithGradient) {
   driver.commit();
   driver.state().reset({0, 1, 0});
   driver.begin({.length = 2});
-  const Riders& riders = driver.run().riders();
+  const Riders& riders = driver.hooks().riders();
   ASSERT_EQ(riders.count, 4);
   const at::Tensor hidden = riders.rows.clone().requires_grad_(true);
   const at::Tensor rows = at::cat({hidden, random({kLanes, 2, kWidth}, 2)}, 1);
   const at::Tensor q = layer.project(Projector::kQuery, hidden, true);
   const at::Tensor k = layer.project(Projector::kKey, rows, true);
   const at::Tensor v = layer.project(Projector::kValue, rows, true);
-  const at::Tensor z = driver.run().ride(0, hidden, q, k, v, layer);
+  const at::Tensor z = driver.hooks().ride(0, hidden, q, k, v, layer);
   AttentionCall call;
   call.q = q;
   call.k = k.narrow(1, 0, 4);
@@ -68,12 +68,12 @@ std::string message_of(const config::MemoryConfig& memory, int64_t index) {
     PlainLayer layer = test_layer(2);
     for (uint64_t s = 0; s < 2; ++s) {
       driver.begin({.length = 2});
-      const Riders& riders = driver.run().riders();
+      const Riders& riders = driver.hooks().riders();
       if (riders.count > 0) {
         const at::Tensor q = layer.project(Projector::kQuery, riders.rows, true);
         const at::Tensor rows = at::cat({riders.rows, random({kLanes, 2, kWidth}, 2)}, 1);
         const at::Tensor k = layer.project(Projector::kKey, rows, true);
-        driver.run().ride(index, riders.rows, q, k, k, layer);
+        driver.hooks().ride(index, riders.rows, q, k, k, layer);
       }
       pass_layer(driver, layer, random({kLanes, 2, kWidth}, s));
       driver.commit();

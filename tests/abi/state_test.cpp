@@ -37,8 +37,8 @@ TEST(State, KeepsProjectionsInEvaluationWithoutGradientOnly) {
       StackState state = stack.new_state(phase, kLanes);
       SegmentInput input;
       input.length = 5;
-      const SegmentRun run(stack, state, input);
-      EXPECT_EQ(run.caches_projections(), phase == Phase::kEvaluation && !has_grad);
+      const SegmentHooks hooks(stack, state, input);
+      EXPECT_EQ(hooks.caches_projections(), phase == Phase::kEvaluation && !has_grad);
     }
   }
 }
@@ -180,8 +180,8 @@ TEST(State, ResetOfOneLaneEqualsAFreshLane) {
 TEST(State, RefusesSegmentsThatAreNone) {
   Stack stack(manifest("everything"), test_backbone(), test_loader());
   StackState state = stack.new_state(Phase::kTraining, kLanes);
-  EXPECT_THROW(SegmentRun(stack, state, {.length = 0}), Error);
-  EXPECT_THROW(SegmentRun(stack, state, {.length = 3, .valid_count = {3, 3}}), Error);
+  EXPECT_THROW(SegmentHooks(stack, state, {.length = 0}), Error);
+  EXPECT_THROW(SegmentHooks(stack, state, {.length = 3, .valid_count = {3, 3}}), Error);
   EXPECT_THROW(state.reset({1}), Error);
   EXPECT_THROW(stack.new_state(Phase::kTraining, 0), Error);
 }

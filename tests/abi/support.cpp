@@ -59,9 +59,9 @@ PlainLayer test_layer(uint64_t seed) {
 }
 
 LayerPass pass_layer(HookDriver& driver, PlainLayer& layer, const at::Tensor& x, int64_t index) {
-  SegmentRun& run = driver.run();
-  run.absorb_before(index, x, layer);
-  const LayerContext context = run.context(index, x, layer);
+  SegmentHooks& hooks = driver.hooks();
+  hooks.absorb_before(index, x, layer);
+  const LayerContext context = hooks.context(index, x, layer);
   LayerPass pass;
   LocalAttention& local = pass.local;
   local.q = layer.project(Projector::kQuery, x, true);
@@ -74,17 +74,17 @@ LayerPass pass_layer(HookDriver& driver, PlainLayer& layer, const at::Tensor& x,
   const AttentionResult result = layer.attention(call);
   local.z = result.z;
   local.lse = result.lse;
-  pass.merged = run.read_heads(index, local, layer);
+  pass.merged = hooks.read_heads(index, local, layer);
   pass.projected =
-      run.read_out(index, layer.project(Projector::kOutput, pass.merged, true), local, layer);
-  run.absorb_after(index, x, local, layer);
+      hooks.read_out(index, layer.project(Projector::kOutput, pass.merged, true), local, layer);
+  hooks.absorb_after(index, x, local, layer);
   return pass;
 }
 
 at::Tensor step(Stack& stack, StackState& state, PlainLayer& layer, const at::Tensor& x) {
-  SegmentRun run(stack, state, {.length = x.size(1)});
-  run.absorb_before(0, x, layer);
-  const LayerContext context = run.context(0, x, layer);
+  SegmentHooks hooks(stack, state, {.length = x.size(1)});
+  hooks.absorb_before(0, x, layer);
+  const LayerContext context = hooks.context(0, x, layer);
   std::vector<at::Tensor> seen = {torch::zeros({1}, at::kDouble)};
   for (const ContextBlock& block : context.blocks) {
     const at::Tensor rows =
@@ -96,10 +96,10 @@ at::Tensor step(Stack& stack, StackState& state, PlainLayer& layer, const at::Te
   LocalAttention local;
   local.q = local.k = local.v = local.z = layer.project(Projector::kKey, x, true);
   local.lse = torch::zeros({x.size(0), kHeads, x.size(1)}, at::kDouble);
-  const at::Tensor projected = run.read_out(0, x, local, layer);
-  run.absorb_after(0, x, local, layer);
-  run.finish(x, {x, x}, {}, {});
-  run.commit();
+  const at::Tensor projected = hooks.read_out(0, x, local, layer);
+  hooks.absorb_after(0, x, local, layer);
+  hooks.finish(x, {x, x}, {}, {});
+  hooks.commit();
   seen.push_back(projected.flatten());
   return at::cat(seen).detach();
 }

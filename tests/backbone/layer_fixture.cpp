@@ -30,9 +30,9 @@ LayerCase::LayerCase(config::PositionScheme position, int64_t lanes, int64_t tok
   state = stack->new_state(memory::Phase::kTraining, lanes);
   memory::SegmentInput input;
   input.length = tokens;
-  run = std::make_unique<memory::SegmentRun>(*stack, state, input);
+  hooks = std::make_unique<memory::SegmentHooks>(*stack, state, input);
   layer = std::make_unique<Layer>(0, settings, InitScheme{true}, at::Tensor(), at::Tensor(), store);
-  scope = std::make_unique<SegmentScope>(SegmentScope{*run, *tables, masks, *noise});
+  scope = std::make_unique<SegmentScope>(SegmentScope{*hooks, *tables, masks, *noise});
 }
 
 }  // namespace mneme::backbone

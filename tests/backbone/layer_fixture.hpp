@@ -21,7 +21,7 @@ struct LayerCase {
   plugin::PluginLoader loader{memory::find_group};
   std::unique_ptr<memory::Stack> stack;
   memory::StackState state;
-  std::unique_ptr<memory::SegmentRun> run;
+  std::unique_ptr<memory::SegmentHooks> hooks;
   std::unique_ptr<Layer> layer;
   std::unique_ptr<SegmentScope> scope;
 

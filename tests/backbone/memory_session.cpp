@@ -41,7 +41,7 @@ MemorySession::Result MemorySession::run(memory::StackState& state, const at::Te
   step.forward.tap = how.tap;
   step.memory.wanted_probes = how.probes;
   step.memory.probes = &out.probes;
-  step.before_commit = [&](const Output&, const memory::SegmentRun& segment) {
+  step.before_commit = [&](const Output&, const memory::SegmentHooks& segment) {
     out.aux = segment.total_loss();
     for (const auto& [name, metric] : segment.metrics()) out.metrics[name] = metric.value;
   };

@@ -13,7 +13,7 @@
 
 #include "host/backbone/model.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/plugin/loader.hpp"

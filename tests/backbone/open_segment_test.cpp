@@ -40,9 +40,9 @@ at::Tensor whole(MemorySession& session, memory::StackState& state, const at::Te
   const at::NoGradGuard no_grad;
   memory::SegmentInput input;
   input.length = ids.size(1);
-  memory::SegmentRun run(session.stack, state, input);
-  const at::Tensor top = session.model->forward({ids, {}, {}}, run).top;
-  run.commit();
+  memory::SegmentHooks hooks(session.stack, state, input);
+  const at::Tensor top = session.model->forward({ids, {}, {}}, hooks).top;
+  hooks.commit();
   return top;
 }
 
@@ -53,8 +53,8 @@ at::Tensor stepwise(MemorySession& session, memory::StackState& state, const at:
   memory::SegmentInput input;
   input.length = steps.front();
   input.is_open = true;
-  memory::SegmentRun run(session.stack, state, input);
-  const auto open = session.model->open(run);
+  memory::SegmentHooks hooks(session.stack, state, input);
+  const auto open = session.model->open(hooks);
   std::vector<at::Tensor> tops;
   int64_t from = 0;
   for (const int64_t n : steps) {
@@ -62,7 +62,7 @@ at::Tensor stepwise(MemorySession& session, memory::StackState& state, const at:
     from += n;
   }
   open->close();
-  run.commit();
+  hooks.commit();
   return at::cat(tops, 1);
 }
 
@@ -161,13 +161,13 @@ TEST_P(OpenSegments, LanesMultiplyBetweenSteps) {
   input.is_open = true;
   at::Tensor tops;
   {
-    memory::SegmentRun run(session.stack, state, input);
-    const auto open = session.model->open(run);
+    memory::SegmentHooks hooks(session.stack, state, input);
+    const auto open = session.model->open(hooks);
     open->step(prompt.narrow(1, kLength, 3));
     open->select({0, 0, 0});
     tops = at::cat({open->step(own.narrow(1, 0, 1)), open->step(own.narrow(1, 1, 2))}, 1);
     open->close();
-    run.commit();
+    hooks.commit();
   }
   tops = at::cat({tops, whole(session, state, own.narrow(1, 3, kLength))}, 1);
   EXPECT_EQ(state.lanes(), 3);
@@ -239,8 +239,8 @@ TEST(OpenSegment, LeavesTheStateAloneUntilItIsCommitted) {
     memory::SegmentInput input;
     input.length = 2;
     input.is_open = true;
-    memory::SegmentRun run(session.stack, state, input);
-    session.model->open(run)->step(random_ids(94, 1, 2, 11));
+    memory::SegmentHooks hooks(session.stack, state, input);
+    session.model->open(hooks)->step(random_ids(94, 1, 2, 11));
   }
   EXPECT_EQ(state_difference(state, before), 0.0);
 }
@@ -262,7 +262,7 @@ class BadSteps : public testing::Test {
       input.length = steps.front();
       input.valid_count = valid_count;
       input.is_open = true;
-      const memory::SegmentRun run(session.stack, state, input);
+      const memory::SegmentHooks hooks(session.stack, state, input);
     });
   }
 };
@@ -298,12 +298,12 @@ TEST_F(BadSteps, WrongOrderOfCallsIsOurOwnMistake) {
   memory::StackState state = session.fresh(1, memory::Phase::kEvaluation);
   memory::SegmentInput input;
   input.length = 1;
-  memory::SegmentRun whole_run(session.stack, state, input);
+  memory::SegmentHooks whole_run(session.stack, state, input);
   EXPECT_THROW(whole_run.next_step(1), std::logic_error);
   EXPECT_THROW(whole_run.close(), std::logic_error);
   EXPECT_THROW(whole_run.select({0}), std::logic_error);
   input.is_open = true;
-  memory::SegmentRun open_run(session.stack, state, input);
+  memory::SegmentHooks open_run(session.stack, state, input);
   EXPECT_THROW(open_run.commit(), std::logic_error);
   session.model->train(true);
   EXPECT_THROW(static_cast<void>(session.model->open(open_run)), std::logic_error);

@@ -60,8 +60,8 @@ double decode_nll_of(run::Runtime& runtime, const Ids& tokens, std::int64_t next
   memory::StackState state = runtime.stack().new_state(memory::Phase::kEvaluation, 1);
   memory::SegmentInput input;
   input.length = batch.input.size(1);
-  memory::SegmentRun run(runtime.stack(), state, input);
-  return runtime.model().forward(batch, run).nll.sum().item<double>();
+  memory::SegmentHooks hooks(runtime.stack(), state, input);
+  return runtime.model().forward(batch, hooks).nll.sum().item<double>();
 }
 
 TEST(Decode, TakesTheLikeliestTokenEachTime) {

@@ -72,7 +72,7 @@ TEST(RunSegment, CommitsAfterItsObserverAndNotWhenThatThrows) {
   at::Tensor seen;
   std::int64_t before = -1;
   SegmentStep observed;
-  observed.before_commit = [&](const backbone::Output& out, const memory::SegmentRun&) {
+  observed.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks&) {
     seen = out.nll;
     before = state.segments();
   };
@@ -80,7 +80,7 @@ TEST(RunSegment, CommitsAfterItsObserverAndNotWhenThatThrows) {
   EXPECT_EQ(before, 0);
   EXPECT_EQ(state.segments(), 1);
   SegmentStep failing;
-  failing.before_commit = [](const backbone::Output&, const memory::SegmentRun&) {
+  failing.before_commit = [](const backbone::Output&, const memory::SegmentHooks&) {
     throw std::runtime_error("the observer fails");
   };
   EXPECT_THROW(step(1, failing), std::runtime_error);

@@ -146,8 +146,8 @@ class PaperRun {
     eval::SegmentStep step;
     step.memory.wanted_probes = kProbes;
     step.memory.probes = &probes;
-    step.before_commit = [&](const backbone::Output&, const memory::SegmentRun& run) {
-      aux = run.total_loss();
+    step.before_commit = [&](const backbone::Output&, const memory::SegmentHooks& hooks) {
+      aux = hooks.total_loss();
     };
     const backbone::Output out =
         eval::run_segment(*model_, *stack_, state_, batch, std::move(step));

@@ -137,7 +137,7 @@ Seen Memory::run(const at::Tensor& rows, bool is_given, const at::Tensor& q, con
   for (const char* name : {"coefficients", "gate", "density.mean", "density.variance", "kl",
                            "scores", "expectation", "histogram", "drawn_bins", "samples"})
     input.wanted_probes.insert(str("memory.", name));
-  memory::SegmentRun run(*stack_, state_, input);
+  memory::SegmentHooks hooks(*stack_, state_, input);
   memory::LocalAttention local;
   local.q = q;
   const at::Tensor nothing =
@@ -146,17 +146,17 @@ Seen Memory::run(const at::Tensor& rows, bool is_given, const at::Tensor& q, con
     memory::Rows given;
     given.count = rows.size(1);
     given.hidden = rows;
-    run.absorb_rows(0, 0, given, nothing, local, layer_);
+    hooks.absorb_rows(0, 0, given, nothing, local, layer_);
   } else {
-    run.absorb_before(0, rows, layer_);
+    hooks.absorb_before(0, rows, layer_);
   }
   Seen seen;
-  seen.z = run.read_out(0, nothing, local, layer_);
-  if (!is_given) run.absorb_after(0, rows, local, layer_);
-  seen.losses = last_parts(run.losses());
-  seen.metrics = last_parts(run.metrics());
+  seen.z = hooks.read_out(0, nothing, local, layer_);
+  if (!is_given) hooks.absorb_after(0, rows, local, layer_);
+  seen.losses = last_parts(hooks.losses());
+  seen.metrics = last_parts(hooks.metrics());
   for (const auto& [key, tensor] : probes) seen.probes[short_name(key)] = tensor;
-  if (commit) run.commit();
+  if (commit) hooks.commit();
   return seen;
 }
 

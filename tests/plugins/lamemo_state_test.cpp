@@ -145,7 +145,7 @@ TEST(LaMemoState, IsWrittenByCommittedSegmentsAlone) {
   {
     mneme::memory::SegmentInput input;
     input.length = 6;
-    mneme::memory::SegmentRun dropped(run.stack, state, input);
+    mneme::memory::SegmentHooks dropped(run.stack, state, input);
     run.model->forward({ids_of(2).narrow(1, 0, 6), ids_of(2).narrow(1, 1, 6), {}}, dropped);
   }
   const auto is = state.save(), was = before.save();
@@ -172,7 +172,7 @@ TEST(LaMemoState, OfAnOpenSegmentIsThatOfAWholeOne) {
       mneme::memory::SegmentInput input;
       input.length = step;
       input.is_open = true;
-      mneme::memory::SegmentRun segment(run.stack, open, input);
+      mneme::memory::SegmentHooks segment(run.stack, open, input);
       const auto steps = run.model->open(segment);
       for (int64_t t = 0; t < kLengths[s]; t += step) {
         EXPECT_LE(largest_difference(steps->step(ids.narrow(1, t, step)), top.narrow(1, t, step)),

@@ -41,12 +41,12 @@ void check_given(const Block& block, int64_t layer, at::ScalarType compute) {
 
 // Fills k and v of blocks [from, to), which are of one kind and have no cached projections.
 void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Layer& layer,
-                   int64_t index, const memory::SegmentRun& run) {
+                   int64_t index, const memory::SegmentHooks& hooks) {
   std::vector<at::Tensor> rows;
   for (size_t i = from; i < to; ++i) rows.push_back(blocks[i].source->rows.hidden);
   const bool is_normed = blocks[from].source->rows.kind == memory::RowsKind::kNormed;
   const auto [k, v] = project(rows.size() == 1 ? rows[0] : at::cat(rows, 1), is_normed, layer);
-  const bool keeps = run.caches_projections();
+  const bool keeps = hooks.caches_projections();
   int64_t begin = 0;
   for (size_t i = from; i < to; ++i) {
     const int64_t n = blocks[i].rows();
@@ -56,12 +56,13 @@ void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Lay
     if (!keeps || blocks[i].source->block == nullptr) continue;
     blocks[i].k = blocks[i].k.contiguous();
     blocks[i].v = blocks[i].v.contiguous();
-    blocks[i].source->block->projections[index] = {blocks[i].k, blocks[i].v, run.weights_version()};
+    blocks[i].source->block->projections[index] = {blocks[i].k, blocks[i].v,
+                                                   hooks.weights_version()};
   }
 }
 
 void find_given(Block& block, int64_t index, at::ScalarType compute,
-                const memory::SegmentRun& run) {
+                const memory::SegmentHooks& hooks) {
   const memory::ContextBlock& source = *block.source;
   if (source.rows.kind == memory::RowsKind::kKeyValue) {
     block.k = source.rows.k;
@@ -69,10 +70,10 @@ void find_given(Block& block, int64_t index, at::ScalarType compute,
     check_given(block, index, compute);
     return;
   }
-  if (!run.caches_projections() || source.block == nullptr) return;
+  if (!hooks.caches_projections() || source.block == nullptr) return;
   const auto it = source.block->projections.find(index);
   if (it == source.block->projections.end() ||
-      it->second.weights_version != run.weights_version() ||
+      it->second.weights_version != hooks.weights_version() ||
       it->second.k.scalar_type() != compute) {
     return;
   }
@@ -131,7 +132,7 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
                         [](const Block& b) { return !b.is_placed(); });
   for (Block& block : out.blocks) {
     (block.is_placed() ? out.placed : out.free) += block.rows();
-    find_given(block, index, layer.settings().compute, scope.run);
+    find_given(block, index, layer.settings().compute, scope.hooks);
   }
   for (size_t from = 0; from < out.blocks.size();) {
     size_t to = from + 1;
@@ -140,7 +141,7 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
              out.blocks[to].source->rows.kind == out.blocks[from].source->rows.kind) {
         ++to;
       }
-      project_group(out.blocks, from, to, layer, index, scope.run);
+      project_group(out.blocks, from, to, layer, index, scope.hooks);
     }
     from = to;
   }

@@ -15,7 +15,7 @@
 #include "host/memory/abi/live_call.hpp"
 #include "host/memory/backbone_interface.hpp"
 #include "host/memory/finite_watch.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/rows.hpp"
 #include "host/memory/state/tier_state.hpp"

@@ -5,7 +5,7 @@
 
 namespace mneme::memory {
 
-Rows SegmentRun::Impl::segment_rows(const at::Tensor& x) const {
+Rows SegmentHooks::Impl::segment_rows(const at::Tensor& x) const {
   Rows rows;
   rows.count = input.length;
   rows.hidden = x;
@@ -14,7 +14,8 @@ Rows SegmentRun::Impl::segment_rows(const at::Tensor& x) const {
   return rows;
 }
 
-void SegmentRun::Impl::deliver(std::size_t from, int64_t layer, const std::vector<Rows>& released) {
+void SegmentHooks::Impl::deliver(std::size_t from, int64_t layer,
+                                 const std::vector<Rows>& released) {
   for (std::size_t i = from + 1; i < work.size(); ++i) {
     const int64_t served = tier(i).served_index(layer);
     if (feeders[i] != static_cast<int64_t>(from) || served < 0 ||
@@ -28,7 +29,7 @@ void SegmentRun::Impl::deliver(std::size_t from, int64_t layer, const std::vecto
   }
 }
 
-ColumnRange SegmentRun::Impl::columns_of(std::size_t i, int64_t layer) const {
+ColumnRange SegmentHooks::Impl::columns_of(std::size_t i, int64_t layer) const {
   const auto by_layer = columns.find(layer);
   if (by_layer == columns.end() || !by_layer->second.contains(i)) return {};
   return by_layer->second.at(i);
@@ -50,17 +51,17 @@ at::Tensor joined(const std::vector<at::Tensor>& pieces, const ColumnRange& rang
 
 }  // namespace
 
-at::Tensor SegmentRun::Impl::mass_of(std::size_t i, int64_t layer, const at::Tensor& mass,
-                                     int64_t& rows) const {
+at::Tensor SegmentHooks::Impl::mass_of(std::size_t i, int64_t layer, const at::Tensor& mass,
+                                       int64_t& rows) const {
   const at::Tensor own = mass.narrow(1, mass.size(1) - input.length, input.length);
   const ColumnRange range = columns_of(i, layer);
   rows = range.rows;
   return rows == 0 ? own : at::cat({mass.narrow(1, range.from, rows), own}, 1);
 }
 
-void SegmentRun::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
-                              const LocalAttention* local, LayerServices& services,
-                              bool is_own_segment) {
+void SegmentHooks::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
+                                const LocalAttention* local, LayerServices& services,
+                                bool is_own_segment) {
   call(i, Hook::kAbsorb, layer, &services, x, [&](const mneme_plugin& table, void* self) {
     check_input(rows.hidden);
     if (local != nullptr) check_input(local->z);
@@ -90,7 +91,7 @@ void SegmentRun::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, co
   });
 }
 
-void SegmentRun::absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services) {
+void SegmentHooks::absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services) {
   for (std::size_t i = 0; i < impl_->work.size(); ++i) {
     const int64_t served = impl_->tier(i).served_index(layer);
     if (served < 0 || impl_->work[i].instance().traits().absorb != MNEME_ABSORB_BEFORE_READING)
@@ -103,8 +104,8 @@ void SegmentRun::absorb_before(int64_t layer, const at::Tensor& x, LayerServices
   }
 }
 
-void SegmentRun::absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
-                              LayerServices& services) {
+void SegmentHooks::absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
+                                LayerServices& services) {
   Impl& impl = *impl_;
   if (impl.work.empty()) return;
   const Rows rows = impl.segment_rows(x.detach());
@@ -131,8 +132,9 @@ void SegmentRun::absorb_after(int64_t layer, const at::Tensor& x, const LocalAtt
   }
 }
 
-void SegmentRun::absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
-                             const LocalAttention& local, LayerServices& services) {
+void SegmentHooks::absorb_rows(std::size_t tier, int64_t layer, const Rows& rows,
+                               const at::Tensor& x, const LocalAttention& local,
+                               LayerServices& services) {
   impl_->absorb(tier, layer, rows, x, &local, services);
 }
 

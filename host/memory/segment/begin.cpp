@@ -19,7 +19,7 @@ bool any(const std::vector<uint8_t>& flags) {
 
 }  // namespace
 
-void SegmentRun::Impl::count_valid_tokens() {
+void SegmentHooks::Impl::count_valid_tokens() {
   if (input.length < 1) throw_run("a segment needs at least one token, got ", input.length);
   const auto lanes = static_cast<std::size_t>(state.lanes_);
   valid_count = input.valid_count;
@@ -35,7 +35,7 @@ void SegmentRun::Impl::count_valid_tokens() {
   }
 }
 
-void SegmentRun::Impl::make_masks() {
+void SegmentHooks::Impl::make_masks() {
   const at::Device device = stack.backbone().device;
   if (std::any_of(valid_count.begin(), valid_count.end(),
                   [&](int64_t n) { return n != input.length; })) {
@@ -48,7 +48,7 @@ void SegmentRun::Impl::make_masks() {
   }
 }
 
-void SegmentRun::Impl::copy_state() {
+void SegmentHooks::Impl::copy_state() {
   for (const auto& tier_state : state.tiers_) {
     work.push_back(*tier_state);
     if (any(state.reset_) && state.segments_ > 0) work.back().reset(state.reset_);
@@ -60,7 +60,7 @@ void SegmentRun::Impl::copy_state() {
   }
 }
 
-void SegmentRun::Impl::find_feeders() {
+void SegmentHooks::Impl::find_feeders() {
   feeders.assign(work.size(), -1);
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (tier(i).config().feed != config::Feed::kReleased) continue;
@@ -71,7 +71,7 @@ void SegmentRun::Impl::find_feeders() {
   }
 }
 
-void SegmentRun::Impl::fill_shared() {
+void SegmentHooks::Impl::fill_shared() {
   shared.stack = &stack;
   shared.seed = stack.backbone().seed;
   shared.index = state.segments_;
@@ -84,7 +84,7 @@ void SegmentRun::Impl::fill_shared() {
   ctx.shared = &shared;
 }
 
-void SegmentRun::Impl::fill_segment() {
+void SegmentHooks::Impl::fill_segment() {
   const BackboneInfo& backbone = stack.backbone();
   const bool training = state.phase_ == Phase::kTraining;
   mneme_segment& segment = shared.segment;
@@ -102,7 +102,7 @@ void SegmentRun::Impl::fill_segment() {
   segment.device_type = backbone.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
 }
 
-void SegmentRun::Impl::check_longest() const {
+void SegmentHooks::Impl::check_longest() const {
   for (std::size_t i = 0; i < work.size(); ++i) {
     const int64_t longest = work[i].instance().traits().max_segment;
     if (longest > 0 && offset + input.length > longest) {
@@ -114,13 +114,13 @@ void SegmentRun::Impl::check_longest() const {
   }
 }
 
-void SegmentRun::Impl::begin_hooks() {
+void SegmentHooks::Impl::begin_hooks() {
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].instance().table().begin != nullptr) begin(i);
   }
 }
 
-void SegmentRun::Impl::begin(std::size_t i) {
+void SegmentHooks::Impl::begin(std::size_t i) {
   call(i, Hook::kBegin, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
     plugin::PluginFilled<mneme_riders> filled;
     mneme_riders& out = filled.value;
@@ -145,30 +145,30 @@ void SegmentRun::Impl::begin(std::size_t i) {
 
 // --- Open segments: lengths that hooks see in each step, and lanes between steps ---
 
-void SegmentRun::Impl::set_lengths(int64_t before, int64_t length) {
+void SegmentHooks::Impl::set_lengths(int64_t before, int64_t length) {
   offset = before;
   input.length = shared.length = shared.segment.length = length;
   shared.segment.offset = before;
   valid_count.assign(valid_count.size(), length);
 }
 
-int64_t SegmentRun::offset() const { return impl_->offset; }
+int64_t SegmentHooks::offset() const { return impl_->offset; }
 
-void SegmentRun::next_step(int64_t length) {
+void SegmentHooks::next_step(int64_t length) {
   if (impl_->is_closed) throw std::logic_error("a step of a segment that is closed");
   if (length < 1) throw_run("a step needs at least one token, got ", length);
   impl_->set_lengths(impl_->offset + impl_->input.length, length);
   impl_->check_longest();
 }
 
-void SegmentRun::close() {
+void SegmentHooks::close() {
   if (impl_->is_closed) throw std::logic_error("a segment is closed twice");
   impl_->set_lengths(0, impl_->offset + impl_->input.length);
   impl_->shared.segment.flags &= ~MNEME_SEGMENT_OPEN;
   impl_->is_closed = true;
 }
 
-void SegmentRun::select(const std::vector<int64_t>& lanes) {
+void SegmentHooks::select(const std::vector<int64_t>& lanes) {
   Impl& impl = *impl_;
   if (impl.is_closed) throw std::logic_error("lanes are selected in a segment that is closed");
   impl.state.select(lanes);

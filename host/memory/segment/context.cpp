@@ -10,7 +10,7 @@
 
 namespace mneme::memory {
 
-void SegmentRun::Impl::check_context_rows(std::size_t i, int64_t rows) const {
+void SegmentHooks::Impl::check_context_rows(std::size_t i, int64_t rows) const {
   const int64_t own_riders = rider_tier == static_cast<int64_t>(i) ? riders.count : 0;
   const int64_t declared = work[i].instance().traits().context_rows;
   if (rows + own_riders <= declared) return;
@@ -29,7 +29,7 @@ int64_t LayerContext::rows() const {
       [](int64_t sum, const ContextBlock& block) { return sum + block.rows.count; });
 }
 
-LayerContext SegmentRun::context(int64_t layer, const at::Tensor& x, LayerServices& services) {
+LayerContext SegmentHooks::context(int64_t layer, const at::Tensor& x, LayerServices& services) {
   impl_->layer_input = x;
   std::vector<LayerContext> by_tier(impl_->work.size());
   LayerContext out;
@@ -60,13 +60,13 @@ LayerContext SegmentRun::context(int64_t layer, const at::Tensor& x, LayerServic
   return out;
 }
 
-void SegmentRun::token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v) {
+void SegmentHooks::keep_projections(int64_t layer, const at::Tensor& k, const at::Tensor& v) {
   if (impl_->shared.caches_projections)
     impl_->shared.token_projections[layer] = {k, v, impl_->shared.weights_version};
 }
 
 // [B,M+T]: riders, then tokens; undefined = all.
-at::Tensor SegmentRun::Impl::rider_validity(at::Device device) const {
+at::Tensor SegmentHooks::Impl::rider_validity(at::Device device) const {
   if (!riders.valid.defined() && !shared.valid.defined()) return {};
   const auto all = [&](int64_t n) {
     return torch::ones({shared.lanes, n}, at::TensorOptions().dtype(at::kBool).device(device));
@@ -76,8 +76,8 @@ at::Tensor SegmentRun::Impl::rider_validity(at::Device device) const {
                  1);
 }
 
-at::Tensor SegmentRun::ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
-                            const at::Tensor& k, const at::Tensor& v, LayerServices& services) {
+at::Tensor SegmentHooks::ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
+                              const at::Tensor& k, const at::Tensor& v, LayerServices& services) {
   at::Tensor result;
   Impl& impl = *impl_;
   if (impl.rider_tier < 0) return result;

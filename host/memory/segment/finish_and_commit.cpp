@@ -8,14 +8,14 @@
 
 namespace mneme::memory {
 
-bool SegmentRun::wants_layer_outputs() const {
+bool SegmentHooks::wants_layer_outputs() const {
   return std::any_of(impl_->work.begin(), impl_->work.end(), [](const TierState& tier) {
     return tier.instance().wants(MNEME_WANT_FINISH_LAYERS);
   });
 }
 
-void SegmentRun::finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
-                        const at::Tensor& targets, const at::Tensor& logp) {
+void SegmentHooks::finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
+                          const at::Tensor& targets, const at::Tensor& logp) {
   for (std::size_t i = 0; i < impl_->work.size(); ++i) {
     if (impl_->work[i].instance().table().finish == nullptr) continue;
     impl_->call(i, Hook::kFinish, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
@@ -37,7 +37,7 @@ void SegmentRun::finish(const at::Tensor& top, const std::vector<at::Tensor>& la
   }
 }
 
-std::map<std::string, Reported> SegmentRun::Impl::reported(
+std::map<std::string, Reported> SegmentHooks::Impl::reported(
     const std::map<std::string, Accumulated>& from) const {
   std::map<std::string, Reported> out;
   for (const auto& [name, entry] : from) {
@@ -53,15 +53,15 @@ std::map<std::string, Reported> SegmentRun::Impl::reported(
   return out;
 }
 
-std::map<std::string, Reported> SegmentRun::losses() const {
+std::map<std::string, Reported> SegmentHooks::losses() const {
   return impl_->reported(impl_->shared.losses);
 }
 
-std::map<std::string, Reported> SegmentRun::metrics() const {
+std::map<std::string, Reported> SegmentHooks::metrics() const {
   return impl_->reported(impl_->shared.metrics);
 }
 
-at::Tensor SegmentRun::total_loss() const {
+at::Tensor SegmentHooks::total_loss() const {
   at::Tensor total;
   for (const auto& [name, loss] : losses()) {
     const at::Tensor term = loss.value * loss.weight;
@@ -70,7 +70,7 @@ at::Tensor SegmentRun::total_loss() const {
   return total;
 }
 
-void SegmentRun::commit() {
+void SegmentHooks::commit() {
   if (!impl_->is_closed) throw std::logic_error("an open segment is committed before its close");
   StackState& state = impl_->state;
   const bool cut = ++state.graph_segments_ >= impl_->stack.backbone().bptt_segments ||

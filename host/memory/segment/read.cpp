@@ -22,8 +22,8 @@ bool fits(const at::Tensor& t, const std::vector<int64_t>& full, bool any_dimens
 
 }  // namespace
 
-at::Tensor SegmentRun::Impl::checked_out(const mneme_read& out,
-                                         const std::vector<int64_t>& full) const {
+at::Tensor SegmentHooks::Impl::checked_out(const mneme_read& out,
+                                           const std::vector<int64_t>& full) const {
   at::Tensor result = ctx.handles.get(out.out);
   const bool is_flat_heads =
       full.size() == 4 && result.dim() == 3 && result.size(2) == full[2] * full[3];
@@ -36,7 +36,7 @@ at::Tensor SegmentRun::Impl::checked_out(const mneme_read& out,
 }
 
 // A hint for a result that does not fit its site but fits the other one; "" when it fits neither.
-std::string SegmentRun::Impl::other_site(const at::Tensor& result, bool is_heads) const {
+std::string SegmentHooks::Impl::other_site(const at::Tensor& result, bool is_heads) const {
   const BackboneInfo& backbone = stack.backbone();
   const int64_t inner = backbone.heads * backbone.head_width;
   const auto fits_as = [&](std::vector<int64_t> full) { return fits(result, full, false); };
@@ -54,8 +54,8 @@ std::string SegmentRun::Impl::other_site(const at::Tensor& result, bool is_heads
                           ": say reads_at(", other, ") in the constructor, or set traits.sites");
 }
 
-at::Tensor SegmentRun::Impl::checked_gate(const mneme_read& out,
-                                          const std::vector<int64_t>& full) const {
+at::Tensor SegmentHooks::Impl::checked_gate(const mneme_read& out,
+                                            const std::vector<int64_t>& full) const {
   at::Tensor gate = ctx.handles.get(out.gate);
   while (gate.dim() < static_cast<int64_t>(full.size())) gate = gate.unsqueeze(0);
   if (!fits(gate, full, true))
@@ -65,7 +65,7 @@ at::Tensor SegmentRun::Impl::checked_gate(const mneme_read& out,
   return gate;
 }
 
-at::Tensor SegmentRun::Impl::checked_lse(const mneme_read& out) const {
+at::Tensor SegmentHooks::Impl::checked_lse(const mneme_read& out) const {
   const at::Tensor lse = ctx.handles.get(out.lse);
   const std::vector<int64_t> expected = {shared.lanes, stack.backbone().heads, shared.length};
   if (lse.sizes() != at::IntArrayRef(expected))
@@ -74,7 +74,7 @@ at::Tensor SegmentRun::Impl::checked_lse(const mneme_read& out) const {
   return lse;
 }
 
-ReadResult SegmentRun::Impl::checked(const mneme_read& out, uint32_t site) const {
+ReadResult SegmentHooks::Impl::checked(const mneme_read& out, uint32_t site) const {
   if (out.merge == MNEME_MERGE_LSE && site != MNEME_SITE_HEADS)
     throw CallError(MNEME_E_INVALID_ARGUMENT, "read: MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS");
   const BackboneInfo& backbone = stack.backbone();
@@ -92,7 +92,7 @@ ReadResult SegmentRun::Impl::checked(const mneme_read& out, uint32_t site) const
 }
 
 // A value with weight 0 may be NaN: merge_reads() leaves it out.
-void SegmentRun::Impl::check_finite(const ReadResult& result) const {
+void SegmentHooks::Impl::check_finite(const ReadResult& result) const {
   at::Tensor out = result.out;
   ctx.check_output("gate", result.gate);
   ctx.check_output("lse", result.lse, Holds::kAbsent);
@@ -103,7 +103,7 @@ void SegmentRun::Impl::check_finite(const ReadResult& result) const {
   ctx.check_output("result", out);
 }
 
-void SegmentRun::Impl::note_read_rows(std::size_t i) {
+void SegmentHooks::Impl::note_read_rows(std::size_t i) {
   int64_t rows = 0;
   for (const auto& [queue, count] : ctx.looked_at) rows += count;
   read_rows.resize(work.size(), 0);
@@ -115,7 +115,7 @@ void SegmentRun::Impl::note_read_rows(std::size_t i) {
                       declared, "; declare the most that it reads: reports rely on the number"));
 }
 
-int64_t SegmentRun::read_rows() const {
+int64_t SegmentHooks::read_rows() const {
   int64_t sum = 0;
   for (std::size_t i = 0; i < impl_->stack.tiers_.size(); ++i) {
     const int64_t declared = impl_->tier(i).instance(impl_->state.phase_).traits().read_rows;
@@ -124,9 +124,9 @@ int64_t SegmentRun::read_rows() const {
   return sum;
 }
 
-ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
-                                  const LocalAttention& local, const at::Tensor& projected,
-                                  LayerServices& services) {
+ReadResult SegmentHooks::Impl::read(std::size_t i, int64_t layer, uint32_t site,
+                                    const LocalAttention& local, const at::Tensor& projected,
+                                    LayerServices& services) {
   ReadResult result;
   call(i, Hook::kRead, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
     check_input(layer_input, local.z, projected);
@@ -156,10 +156,10 @@ ReadResult SegmentRun::Impl::read(std::size_t i, int64_t layer, uint32_t site,
   return result;
 }
 
-std::vector<ReadResult> SegmentRun::Impl::read_all(int64_t layer, uint32_t site,
-                                                   const LocalAttention& local,
-                                                   const at::Tensor& projected,
-                                                   LayerServices& services) {
+std::vector<ReadResult> SegmentHooks::Impl::read_all(int64_t layer, uint32_t site,
+                                                     const LocalAttention& local,
+                                                     const at::Tensor& projected,
+                                                     LayerServices& services) {
   std::vector<ReadResult> results;
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (tier(i).served_index(layer) < 0 || (work[i].instance().traits().sites & site) == 0)
@@ -229,15 +229,15 @@ at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
   return out;
 }
 
-at::Tensor SegmentRun::read_heads(int64_t layer, const LocalAttention& local,
-                                  LayerServices& services) {
+at::Tensor SegmentHooks::read_heads(int64_t layer, const LocalAttention& local,
+                                    LayerServices& services) {
   const std::vector<ReadResult> results =
       impl_->read_all(layer, MNEME_SITE_HEADS, local, {}, services);
   return results.empty() ? local.z : merge_reads(local.z, local.lse, results);
 }
 
-at::Tensor SegmentRun::read_out(int64_t layer, const at::Tensor& projected,
-                                const LocalAttention& local, LayerServices& services) {
+at::Tensor SegmentHooks::read_out(int64_t layer, const at::Tensor& projected,
+                                  const LocalAttention& local, LayerServices& services) {
   const std::vector<ReadResult> results =
       impl_->read_all(layer, MNEME_SITE_OUT, local, projected, services);
   return results.empty() ? projected : merge_reads(projected, {}, results);

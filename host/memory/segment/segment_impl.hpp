@@ -1,4 +1,5 @@
-// The private part of SegmentRun, shared by the files of this folder (segment_run.hpp lists them).
+// The private part of SegmentHooks, shared by the files of this folder (segment_hooks.hpp lists
+// them).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +12,7 @@
 
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/abi/live_call.hpp"
-#include "host/memory/segment/segment_run.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/plugin/host_object.hpp"
@@ -49,7 +50,7 @@ struct ColumnRange {
 };
 
 // Hooks work on copies of the tiers' states (`work`), which commit() moves into the run's state.
-struct SegmentRun::Impl {
+struct SegmentHooks::Impl {
   Stack& stack;
   StackState& state;
   SegmentInput input;

@@ -1,5 +1,5 @@
 // The state of one run (training, a validation, a generation): every tier's slots, queues and
-// waiting rows. It is changed by SegmentRun::commit (segment/finish_and_commit.cpp) alone, apart
+// waiting rows. It is changed by SegmentHooks::commit (segment/finish_and_commit.cpp) alone, apart
 // from resets, selection of lanes and detaching from the graph.
 #pragma once
 
@@ -56,7 +56,7 @@ class StackState {
 
  private:
   friend class Stack;
-  friend class SegmentRun;
+  friend class SegmentHooks;
   Phase phase_ = Phase::kTraining;
   int64_t lanes_ = 0;
   int64_t segments_ = 0;  // committed segments

@@ -1,7 +1,7 @@
-// One segment of one run (docs/design.md, "Layer contract"): what the backbone passes to the hooks
-// of a segment and gets from them, stage by stage. The files of this folder:
+// The hooks of one segment (docs/design.md, "Layer contract"): what the backbone passes to them and
+// gets from them, stage by stage. The files of this folder:
 //
-//   segment_run.cpp        how a hook is called
+//   segment_hooks.cpp      how a hook is called
 //   begin.cpp              before stage 1, stage 1 (begin), steps of open segments
 //   absorb.cpp             stages 2 and 7 (absorb)
 //   context.cpp            stages 3 (context) and 5 (ride); 4 (attention) is the backbone's
@@ -49,12 +49,12 @@ struct LayerContext {
   int64_t rows() const;
 };
 
-// A segment about to run.
+// A segment that is about to begin.
 struct SegmentInput {
   int64_t length = 0;                     // T, padding included
   std::vector<int64_t> valid_count = {};  // [B]; empty = T for every lane
   // Generation: the segment grows step by step, `length` is the first step's and there is no
-  // padding. SegmentRun::next_step() and close() advance it.
+  // padding. SegmentHooks::next_step() and close() advance it.
   bool is_open = false;
 
   // Named draws of hooks, keys "<index>.<plugin id>.<layer|model>.<name>": values to use instead of
@@ -95,19 +95,19 @@ struct Reported {
   double weight = 1.0;
 };
 
-// One segment of one run. Unless it is committed, the state stays unchanged.
-class SegmentRun {
+// The hooks of all tiers in one segment. Unless they are committed, the state stays unchanged.
+class SegmentHooks {
  public:
   // Runs `begin` of every tier. Training when the state's phase is training, also without gradient:
   // segments that only fill the memory (train::Trainer).
-  SegmentRun(Stack& stack, StackState& state, const SegmentInput& input);
-  ~SegmentRun();
-  SegmentRun(const SegmentRun&) = delete;
-  SegmentRun& operator=(const SegmentRun&) = delete;
+  SegmentHooks(Stack& stack, StackState& state, const SegmentInput& input);
+  ~SegmentHooks();
+  SegmentHooks(const SegmentHooks&) = delete;
+  SegmentHooks& operator=(const SegmentHooks&) = delete;
 
   const Riders& riders() const;
 
-  // Open segments. The run begins with the first step; next_step(n) begins one of n more tokens.
+  // Open segments. They begin with the first step; next_step(n) begins one of n more tokens.
   // Stages 3, 4 and 6 run in every step, 1, 2 and 5 only in the first. close() comes before stages
   // 7 and 8, which see the whole segment. Errors: Error(kUsage) when the segment grows beyond what
   // a tier serves; std::logic_error for a closed segment.
@@ -115,7 +115,7 @@ class SegmentRun {
   void close();
   // Tokens of an open segment before this step; 0 at the close and in closed segments.
   int64_t offset() const;
-  // Between steps: keeps `lanes`, in that order (repeats allowed), of the run and of its state.
+  // Between steps: keeps `lanes`, in that order (repeats allowed), of the segment and of the state.
   void select(const std::vector<int64_t>& lanes);
 
   // Stage 2 (absorb before reading). x [B,T,D] is the layer's input before its norm (token rows
@@ -127,8 +127,8 @@ class SegmentRun {
   // gradient).
   bool caches_projections() const;
   uint64_t weights_version() const;
-  // In evaluation: the token rows' keys and values, so that blocks made of x inherit them.
-  void token_projection(int64_t layer, const at::Tensor& k, const at::Tensor& v);
+  // In evaluation: keeps the token rows' keys and values, so that blocks made of x inherit them.
+  void keep_projections(int64_t layer, const at::Tensor& k, const at::Tensor& v);
   // Whether a tier absorbs in the layer, and whether it wants the queries or the local result.
   bool absorbs(int64_t layer) const;
   bool wants_queries(int64_t layer) const;

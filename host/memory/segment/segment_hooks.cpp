@@ -9,8 +9,8 @@
 
 namespace mneme::memory {
 
-void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,
-                             const at::Tensor& x, std::vector<Rows>& released) {
+void SegmentHooks::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,
+                               const at::Tensor& x, std::vector<Rows>& released) {
   ctx.tier = &tier(i);
   ctx.instance = &work[i].instance();
   ctx.state = &work[i];
@@ -38,8 +38,8 @@ void SegmentRun::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServi
   error.file[0] = error.message[0] = '\0';
 }
 
-void SegmentRun::Impl::leave(std::size_t i, int64_t layer, mneme_status status,
-                             const std::vector<Rows>& released) {
+void SegmentHooks::Impl::leave(std::size_t i, int64_t layer, mneme_status status,
+                               const std::vector<Rows>& released) {
   ctx.context = nullptr;
   ctx.released = nullptr;
   if (status != MNEME_OK) throw_plugin_status(ctx.where(), status, error);
@@ -48,7 +48,7 @@ void SegmentRun::Impl::leave(std::size_t i, int64_t layer, mneme_status status,
   if (!released.empty()) deliver(i, layer, released);
 }
 
-void SegmentRun::Impl::check_untouched() const {
+void SegmentHooks::Impl::check_untouched() const {
   const auto refuse = [&](const std::string& what) {
     throw_plugin(ErrorText{.where = ctx.where(),
                            .failed = "the hook changed an input that is read-only",
@@ -71,15 +71,15 @@ void SegmentRun::Impl::check_untouched() const {
     refuse("mneme_segment");
 }
 
-bool SegmentRun::Impl::any_tier(int64_t layer,
-                                const std::function<bool(const Instance&)>& predicate) const {
+bool SegmentHooks::Impl::any_tier(int64_t layer,
+                                  const std::function<bool(const Instance&)>& predicate) const {
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (tier(i).served_index(layer) >= 0 && predicate(work[i].instance())) return true;
   }
   return false;
 }
 
-SegmentRun::SegmentRun(Stack& stack, StackState& state, const SegmentInput& input)
+SegmentHooks::SegmentHooks(Stack& stack, StackState& state, const SegmentInput& input)
     : impl_(std::make_unique<Impl>(stack, state, input)) {
   impl_->count_valid_tokens();
   impl_->make_masks();
@@ -92,43 +92,43 @@ SegmentRun::SegmentRun(Stack& stack, StackState& state, const SegmentInput& inpu
   impl_->begin_hooks();
 }
 
-SegmentRun::~SegmentRun() = default;
+SegmentHooks::~SegmentHooks() = default;
 
-const Riders& SegmentRun::riders() const { return impl_->riders; }
+const Riders& SegmentHooks::riders() const { return impl_->riders; }
 
-bool SegmentRun::caches_projections() const {
+bool SegmentHooks::caches_projections() const {
   return impl_->shared.caches_projections && !impl_->work.empty();
 }
 
-uint64_t SegmentRun::weights_version() const { return impl_->shared.weights_version; }
+uint64_t SegmentHooks::weights_version() const { return impl_->shared.weights_version; }
 
-bool SegmentRun::absorbs(int64_t layer) const {
+bool SegmentHooks::absorbs(int64_t layer) const {
   return impl_->any_tier(
       layer, [](const Instance& instance) { return instance.table().absorb != nullptr; });
 }
 
-bool SegmentRun::wants_queries(int64_t layer) const {
+bool SegmentHooks::wants_queries(int64_t layer) const {
   return impl_->any_tier(
       layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_Q); });
 }
 
-bool SegmentRun::wants_local(int64_t layer) const {
+bool SegmentHooks::wants_local(int64_t layer) const {
   return impl_->any_tier(layer, [](const Instance& instance) {
     return instance.wants(MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE);
   });
 }
 
-bool SegmentRun::wants_mass(int64_t layer) const {
+bool SegmentHooks::wants_mass(int64_t layer) const {
   return impl_->any_tier(
       layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_MASS); });
 }
 
-bool SegmentRun::wants_context_projections(int64_t layer) const {
+bool SegmentHooks::wants_context_projections(int64_t layer) const {
   return impl_->any_tier(
       layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_CONTEXT_KV); });
 }
 
-bool SegmentRun::wants_lse(int64_t layer) const {
+bool SegmentHooks::wants_lse(int64_t layer) const {
   return impl_->any_tier(layer, [](const Instance& instance) {
     return instance.wants(MNEME_WANT_ABSORB_LSE | MNEME_WANT_READ_LSE) ||
            (instance.traits().sites & MNEME_SITE_HEADS) != 0;
