@@ -67,14 +67,14 @@ Compressed PluginCompression::step(const CompressionInputs& in, bool wants_rows)
     input.probes = &probes;
   }
   driver_.begin(input);
-  const memory::LayerContext context = driver_.run().context(0, in.hidden, layer_);
+  const memory::LayerContext context = driver_.hooks().context(0, in.hidden, layer_);
   memory::LocalAttention local;
   local.q = in.q;
   local.context_k = {in.old_k};
   local.context_v = {in.old_v};
   driver_.absorb(0, rows_of(in.hidden), in.hidden, local, layer_);
   Compressed out;
-  out.loss = driver_.run().total_loss();
+  out.loss = driver_.hooks().total_loss();
   for (const auto& [name, value] : probes) out.rows = value;
   return out;
 }

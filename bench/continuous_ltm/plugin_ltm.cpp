@@ -75,10 +75,10 @@ void PluginLtm::absorb(const LtmInputs& in) {
 at::Tensor PluginLtm::read(const LtmInputs& in) {
   memory::LocalAttention local;
   local.q = in.q;
-  return driver_.run().read_out(0, in.projected, local, layer_);
+  return driver_.hooks().read_out(0, in.projected, local, layer_);
 }
 
-at::Tensor PluginLtm::auxiliary_loss() { return driver_.run().total_loss(); }
+at::Tensor PluginLtm::auxiliary_loss() { return driver_.hooks().total_loss(); }
 
 void PluginLtm::commit() { driver_.commit(); }
 

@@ -68,7 +68,7 @@ class FunctionRun {
 
   // The rows that the tier made, in the graph of its parameters and of what it was fed.
   const at::Tensor& made() const { return layer_.made; }
-  at::Tensor loss() { return driver_.run().total_loss(); }
+  at::Tensor loss() { return driver_.hooks().total_loss(); }
   at::Tensor probe(const std::string& name) {
     return probes_[str("0.", driver_.stack().identities().at(0).id, ".0.memory.", name)];
   }
@@ -80,7 +80,7 @@ class FunctionRun {
   at::Tensor read_next() {
     driver_.commit();
     begin();
-    const memory::LayerContext context = driver_.run().context(0, of_lanes("h"), layer_);
+    const memory::LayerContext context = driver_.hooks().context(0, of_lanes("h"), layer_);
     if (context.blocks.size() != 1) throw_run("expected one block, got ", context.blocks.size());
     return context.blocks[0].rows.hidden;
   }

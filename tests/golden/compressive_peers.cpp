@@ -79,7 +79,7 @@ class PeerRun {
     input.probes = &probes;
     driver_.begin(input);
     for (int64_t l = 0; l < layers(); ++l) absorb(s, l);
-    const at::Tensor loss = driver_.run().total_loss();
+    const at::Tensor loss = driver_.hooks().total_loss();
     const int64_t evicted = peer_.leaving(peer_.before("mem", s, 0).size(1) + peer_.segment);
     const std::string rows_differ = peer_.rows_differ(evicted);
     const std::string prefix = str("seg", s, ".");

@@ -117,7 +117,7 @@ class GoldenRun {
     const at::Tensor nothing =
         torch::zeros({case_.lanes, q_.size(2), case_.width}, torch::dtype(dtype_));
     driver_.absorb(0, rows, nothing, local, layer_);
-    return driver_.run().read_out(0, nothing, local, layer_);
+    return driver_.hooks().read_out(0, nothing, local, layer_);
   }
 
   void compare(const std::string& prefix, std::map<std::string, at::Tensor>& probes,
@@ -142,7 +142,7 @@ class GoldenRun {
   }
 
   at::Tensor floored_share() {
-    for (const auto& [name, reported] : driver_.run().metrics()) {
+    for (const auto& [name, reported] : driver_.hooks().metrics()) {
       if (name.ends_with(".floored")) return reported.value.view({1});
     }
     return {};
@@ -158,7 +158,7 @@ class GoldenRun {
     if (case_.kl_weight != 0.0 && case_.sigma_0 != 0.0) {
       // The auxiliary loss is the mean over lanes, heads and queries (lambda_kl is 1), the file's
       // the sum.
-      const at::Tensor mean = driver_.run().total_loss();
+      const at::Tensor mean = driver_.hooks().total_loss();
       ASSERT_TRUE(mean.defined()) << prefix << "no KL term among the losses";
       to.memory.check(prefix + "kl, mean", mean.view({1}), kl.mean().view({1}));
       loss = loss + case_.kl_weight * static_cast<double>(kl.numel()) * mean;
