@@ -31,7 +31,7 @@ class Noise {
   uint64_t position() const { return position_; }
   void seek(uint64_t position) { position_ = position; }
 
-  // A mask like `x` in `shape`: 0 with probability p, else 1 / (1 - p).
+  // A mask of `shape`: 0 with probability p, else 1 / (1 - p).
   at::Tensor mask(at::IntArrayRef shape, const at::TensorOptions& options, double p);
   // x times a fresh mask; x itself for p = 0.
   at::Tensor apply(const at::Tensor& x, double p);

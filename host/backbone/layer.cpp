@@ -60,16 +60,16 @@ Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& ini
   weights_.ff_norm_bias = make("ff.norm.bias", {width}, InitRule::constant(0.0), false);
 }
 
-at::Tensor Layer::post_norm(const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias) const {
+at::Tensor Layer::layer_norm(const at::Tensor& x, const at::Tensor& weight,
+                             const at::Tensor& bias) const {
   return at::layer_norm(x, {settings_->width}, weight, bias, kNormEpsilon);
 }
 
 at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) const {
   if (!settings_->is_pre_norm) return rows;
   const auto constant = [&](const at::Tensor& w) { return weight_gradient ? w : w.detach(); };
-  const at::Tensor out = post_norm(rows.to(weights_.norm_weight.scalar_type()),
-                                   constant(weights_.norm_weight), constant(weights_.norm_bias));
+  const at::Tensor out = layer_norm(rows.to(weights_.norm_weight.scalar_type()),
+                                    constant(weights_.norm_weight), constant(weights_.norm_bias));
   return out.to(rows.scalar_type());
 }
 
@@ -214,14 +214,14 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
 at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
   const double p = scope.is_training ? settings_->dropout : 0.0;
   const at::Tensor input =
-      settings_->is_pre_norm ? post_norm(h, weights_.ff_norm_weight, weights_.ff_norm_bias) : h;
+      settings_->is_pre_norm ? layer_norm(h, weights_.ff_norm_weight, weights_.ff_norm_bias) : h;
   const at::Tensor inner = scope.noise.apply(
       linear(input, weights_.ff_in, weights_.ff_in_bias, settings_->compute).relu(), p);
   const at::Tensor out =
       h + scope.noise.apply(
               linear(inner, weights_.ff_out, weights_.ff_out_bias, settings_->compute), p);
   return settings_->is_pre_norm ? out
-                                : post_norm(out, weights_.ff_norm_weight, weights_.ff_norm_bias);
+                                : layer_norm(out, weights_.ff_norm_weight, weights_.ff_norm_bias);
 }
 
 at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
@@ -235,7 +235,8 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
                                                 scope.is_training ? settings_->dropout : 0.0);
   // The riders' output of the last layer is not used, so they are dropped after its attention.
   at::Tensor middle = (is_last() ? rows : h) + attended;
-  if (!settings_->is_pre_norm) middle = post_norm(middle, weights_.norm_weight, weights_.norm_bias);
+  if (!settings_->is_pre_norm)
+    middle = layer_norm(middle, weights_.norm_weight, weights_.norm_bias);
   const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,
                        std::vector<at::Tensor>& of_riders) {
     const int64_t before = t.size(1) - tokens;

@@ -107,7 +107,8 @@ class Layer {
   std::pair<at::Tensor, at::Tensor> all_columns(const ContextColumns& columns, const at::Tensor& k,
                                                 const at::Tensor& v, SegmentScope& scope) const;
   bool is_last() const { return index_ + 1 == settings_->layers; }
-  at::Tensor post_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const;
+  at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight,
+                        const at::Tensor& bias) const;
   at::Tensor feed_forward(const at::Tensor& h, SegmentScope& scope) const;
   at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
                              memory::LayerServices& services, memory::LocalAttention& local);

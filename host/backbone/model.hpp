@@ -62,7 +62,7 @@ struct ForwardOptions {
 class OpenSegment {
  public:
   virtual ~OpenSegment() = default;
-  // New tokens, i64 [B,n]: runs stages 3, 4 and 6, in the first step 1, 2 and 5 too. The last
+  // New tokens, i64 [B,n]: runs stages 3, 4 and 6, in the first step 2 and 5 too. The last
   // layer's output for them, [B,n,D]. The first step has the length that the
   // hooks were begun with. Errors: Error(kRun |
   // kPlugin), Error(kUsage) when the segment grows beyond the learned positions or what a tier
@@ -82,9 +82,9 @@ class Model {
   virtual int64_t vocabulary() const = 0;
   // Dropout on or off.
   virtual void train(bool is_training) = 0;
-  // One segment: runs stages 1 to 8 of the tiers around its layers (`hooks` was begun with the same
-  // lengths; the caller commits). Gradients follow the caller's grad mode. Errors: Error(kRun |
-  // kPlugin).
+  // One segment: runs stages 2 to 8 of the tiers around its layers (`hooks` ran stage 1, with the
+  // same lengths; the caller commits). Gradients follow the caller's grad mode. Errors: Error(kRun
+  // | kPlugin).
   virtual Output forward(const Batch& batch, memory::SegmentHooks& hooks,
                          const ForwardOptions& options = {}) = 0;
   // Opens a segment; `hooks` was begun with SegmentInput::is_open and outlives it.

@@ -45,7 +45,8 @@ class Xl final : public Model {
   // Errors: Error(kUsage) when the model cannot take a segment of so many tokens.
   void check_segment(int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);
-  // Riders and tokens [B,M+T,D] through all layers; `outputs` receives every layer's [B,T,D].
+  // Tokens [B,T,D], with the riders before them, through all layers; `outputs` receives every
+  // layer's [B,T,D].
   at::Tensor pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs);
 
   config::ModelConfig config_;

@@ -36,8 +36,8 @@ struct SegmentStep {
 backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              memory::StackState& state, const backbone::Batch& batch,
                              SegmentStep step = {});
-// The same with a segment of a stream, after the resets of lanes that it asks for. Errors: also as
-// make_batch.
+// The same with a segment of a stream, after the resets of lanes that it asks for: after an error
+// the lanes stay marked for them. Errors: also as make_batch.
 backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              memory::StackState& state, const data::TokenSegment& segment,
                              SegmentStep step = {});

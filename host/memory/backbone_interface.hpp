@@ -52,9 +52,9 @@ struct AttentionCall {
   int64_t query_offset = 0;
   int64_t window_before = 0;
   int64_t window_after = 0;
-  int64_t first_key = 0;
+  int64_t first_key = 0;                   // of a window
   int64_t last_key = 0;                    // inclusive
-  bool positions = false;                  // the layer's whole position scheme: u, v and the table
+  bool positions = false;                  // the layer's position scheme: both biases and table
   bool with_content_bias = false;          // u alone
   bool dropout = false;                    // attention dropout on the probabilities that form z
   at::Tensor key_valid;                    // [B,K] bool

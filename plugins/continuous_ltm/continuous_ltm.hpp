@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 
 #include "kernels/expectation.hpp"
 #include "kernels/finite_rows.hpp"
@@ -16,7 +15,7 @@
 
 namespace continuous_ltm {
 
-// A signal on [0,1] made of N Gaussian basis functions, one a served layer and lane: coefficients
+// A signal on [0,1] made of N Gaussian basis functions, one per served layer and lane: coefficients
 // [B,N,D]. What is absorbed is regressed onto the basis beside a contracted copy of the old signal,
 // so that the past shrinks and is never cut off; every query reads the expected value of the signal
 // under a normal density of its own. State bytes do not depend on how much was absorbed.
@@ -50,7 +49,7 @@ class ContinuousLtm : public mneme::Tier {
   // The attention density of every query and head.
   struct Densities {
     mneme::Tensor mean;      // mu [B,H,T]
-    mneme::Tensor variance;  // sigma^2, at least the floor
+    mneme::Tensor variance;  // s2, at least the floor
     mneme::Tensor scores;    // [B,H,T,N], on the plain path
   };
 
@@ -63,9 +62,11 @@ class ContinuousLtm : public mneme::Tier {
   // absorb
   std::vector<Group> groups_of(const mneme::Layer& l, const mneme::Rows& fed,
                                std::vector<int64_t>& absorbed) const;
-  mneme::Tensor write(mneme::Layer& l, const Group& group, const mneme::Tensor& rows,
-                      const mneme::Tensor& old, const Samples& samples) const;
+  mneme::Tensor new_coefficients(mneme::Layer& l, const Group& group, const mneme::Tensor& rows,
+                                 const mneme::Tensor& old, const Samples& samples) const;
   mneme::Tensor first_fit(const Group& group, const mneme::Tensor& rows) const;
+  void report_lanes(mneme::Layer& l, const char* name, const Group& group,
+                    const mneme::Tensor& values) const;
   void report_error(mneme::Layer& l, const Group& group, const mneme::Tensor& rows,
                     const mneme::Tensor& coefficients) const;
   mneme::Tensor gated(mneme::Layer& l, const mneme::Tensor& rows) const;
@@ -85,9 +86,9 @@ class ContinuousLtm : public mneme::Tier {
                             const mneme::Tensor& coefficients) const;
   mneme::Tensor centres(mneme::DType dtype) const;  // [1,N]
   mneme::Tensor widths(mneme::DType dtype) const;
-  mneme::Tensor expectations(const Densities& densities) const;
-  void report(mneme::Layer& l, const Densities& densities,
-              const std::vector<int64_t>& absorbed) const;
+  mneme::Tensor basis_expectations(const Densities& densities) const;
+  void report_metrics_and_kl(mneme::Layer& l, const Densities& densities,
+                             const std::vector<int64_t>& absorbed) const;
   void keep_histogram(mneme::Layer& l, const Densities& densities) const;
   void publish_read(mneme::Layer& l, const Densities& densities, const mneme::Tensor& values) const;
 
@@ -106,7 +107,7 @@ class ContinuousLtm : public mneme::Tier {
   mneme::Counts absorbed_;         // rows since the memory was last empty
 };
 
-// A constant of the instance in f32 or f64; `make` gives the Matrix and is called once a key.
+// A constant of the instance in f32 or f64; `make` gives the Matrix and is called once per key.
 template <typename Make>
 mneme::Tensor matrix(const std::string& key, int64_t rows, int64_t columns, mneme::DType dtype,
                      const Make& make) {

@@ -33,12 +33,12 @@ mneme::Read ContinuousLtm::read(mneme::Layer& l, const mneme::Queries& in) {
               {lanes, settings_.basis, heads[0], heads[1]});
   Tensor context;  // [B,T,H,d]
   if (settings_.is_plain) {
-    const Tensor r = cast(expectations(densities), compute);
+    const Tensor r = cast(basis_expectations(densities), compute);
     context = permute(matmul(r, permute(values, {0, 2, 1, 3})), {0, 2, 1, 3});
   } else {
     context = l.call(expectation_id_, {densities.mean, densities.variance, values})[0];
   }
-  report(l, densities, absorbed);
+  report_metrics_and_kl(l, densities, absorbed);
   if (settings_.is_sticky) keep_histogram(l, densities);
   publish_read(l, densities, values);
   // An empty lane's coefficients are zero, and so is its result.
@@ -46,7 +46,7 @@ mneme::Read ContinuousLtm::read(mneme::Layer& l, const mneme::Queries& in) {
       linear(reshape(context, {lanes, queries, inner}), cast(l.parameter(output_), compute)));
 }
 
-// mu = sigmoid(w_mu . s), sigma^2 = max(softplus(w_sigma . s), floor), s = K q / sqrt(d) [equations
+// mu = sigmoid(w_mu . S), s2 = max(softplus(w_sigma . S), floor), S = K q / sqrt(d) [equations
 // 9 and 10; as in the official code shared by the heads, and without bias unless affine_bias].
 ContinuousLtm::Densities ContinuousLtm::densities_of(mneme::Layer& l, const Tensor& q,
                                                      const Tensor& coefficients) const {
@@ -73,8 +73,9 @@ ContinuousLtm::Densities ContinuousLtm::densities_of(mneme::Layer& l, const Tens
   return out;
 }
 
-// w . s = q . u with u = W_k (C^T w), head by head, C the coefficients and q already scaled by
-// 1 / sqrt(d): neither scores nor keys are formed, for mu and sigma need one number a query each.
+// w . S = q . u with u = W_k (C^T w), head by head, C the coefficients and q [B,H,T,d] already
+// scaled by 1 / sqrt(d): neither scores nor keys are formed, because mu and s2 need one number per
+// query each.
 Tensor ContinuousLtm::fast_logits(mneme::Layer& l, const Tensor& q,
                                   const Tensor& coefficients) const {
   const Tensor weights = mneme::cat({l.parameter(mu_), l.parameter(sigma_)}, 0);  // [2,N]
@@ -101,16 +102,17 @@ Tensor ContinuousLtm::widths(DType dtype) const {
   });
 }
 
-// r [B,H,T,N] = N(mu; mu_n, sigma_n^2 + sigma^2), an integral over the whole line.
-Tensor ContinuousLtm::expectations(const Densities& densities) const {
+// r [B,H,T,N] = N(mu; mu_n, sigma_n^2 + s2), the expected values of the basis functions [equation
+// 11]; the integral runs over the whole line.
+Tensor ContinuousLtm::basis_expectations(const Densities& densities) const {
   const DType dtype = densities.mean.dtype();
   const Tensor v = unsqueeze(densities.variance, 3) + square(widths(dtype));
   const Tensor off = unsqueeze(densities.mean, 3) - centres(dtype);
   return exp(-0.5 * square(off) / v) * rsqrt(v) * kInverseRootTwoPi;
 }
 
-void ContinuousLtm::report(mneme::Layer& l, const Densities& densities,
-                           const std::vector<int64_t>& absorbed) const {
+void ContinuousLtm::report_metrics_and_kl(mneme::Layer& l, const Densities& densities,
+                                          const std::vector<int64_t>& absorbed) const {
   const DType dtype = densities.mean.dtype();
   const auto heads = static_cast<double>(densities.mean.dim(1));
   std::vector<double> weights;  // valid queries of lanes that have a memory
@@ -158,7 +160,8 @@ void ContinuousLtm::publish_read(mneme::Layer& l, const Densities& densities,
     l.probe("memory.density.variance", densities.variance);
   if (densities.scores && l.wants_probe("memory.scores"))
     l.probe("memory.scores", densities.scores);
-  if (l.wants_probe("memory.expectation")) l.probe("memory.expectation", expectations(densities));
+  if (l.wants_probe("memory.expectation"))
+    l.probe("memory.expectation", basis_expectations(densities));
   if (l.wants_probe("memory.values")) l.probe("memory.values", values);
 }
 

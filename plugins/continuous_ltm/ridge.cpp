@@ -23,7 +23,7 @@ Matrix matrix_of(const Expression& expression) {
   return out;
 }
 
-double density(const BasisGrid& grid, int64_t n, double t) {
+double basis_function(const BasisGrid& grid, int64_t n, double t) {
   const double width = grid.width[n % grid.widths];
   const double z = (t - grid.centre(n / grid.widths)) / width;
   return std::abs(z) < kCutoff ? std::exp(-0.5 * z * z) * kInverseRootTwoPi / width : 0.0;
@@ -65,7 +65,7 @@ Matrix evaluate_basis(const BasisGrid& grid, const std::vector<double>& position
   Matrix psi(static_cast<int64_t>(positions.size()), grid.basis());
   for (int64_t p = 0; p < psi.rows; ++p) {
     for (int64_t n = 0; n < psi.columns; ++n)
-      psi.row(p)[n] = density(grid, n, positions[static_cast<std::size_t>(p)]);
+      psi.row(p)[n] = basis_function(grid, n, positions[static_cast<std::size_t>(p)]);
   }
   return psi;
 }

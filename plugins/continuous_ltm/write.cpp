@@ -4,7 +4,6 @@
 #include <map>
 
 #include "continuous_ltm.hpp"
-#include "mneme/cpp/log.hpp"
 
 namespace continuous_ltm {
 namespace {
@@ -73,7 +72,7 @@ void ContinuousLtm::absorb(mneme::Layer& l, const Rows& fed) {
   const Tensor rows = has_padding(fed, l.lanes()) ? compacted(fed) : fed.hidden;
   const Samples samples = sample_locations(l, groups);
   if (groups.size() == 1 && is_whole(groups[0].lanes, l.lanes())) {
-    l.slot(coefficients_) = write(l, groups[0], rows, old, samples);
+    l.slot(coefficients_) = new_coefficients(l, groups[0], rows, old, samples);
   } else {
     // Computes each group separately and puts the lanes back in order; lanes without new rows keep
     // their coefficients.
@@ -82,7 +81,7 @@ void ContinuousLtm::absorb(mneme::Layer& l, const Rows& fed) {
     for (int64_t b = 0; b < l.lanes(); ++b) place[static_cast<std::size_t>(b)] = b;
     int64_t next = l.lanes();
     for (const Group& group : groups) {
-      parts.push_back(write(l, group, rows, old, samples));
+      parts.push_back(new_coefficients(l, group, rows, old, samples));
       for (const int64_t b : group.lanes) place[static_cast<std::size_t>(b)] = next++;
     }
     l.slot(coefficients_) = index_select(mneme::cat(parts, 0), lanes_tensor(place), 0);
@@ -92,8 +91,8 @@ void ContinuousLtm::absorb(mneme::Layer& l, const Rows& fed) {
 }
 
 // The new coefficients of the group's lanes [b,N,D].
-Tensor ContinuousLtm::write(mneme::Layer& l, const Group& group, const Tensor& rows,
-                            const Tensor& old, const Samples& samples) const {
+Tensor ContinuousLtm::new_coefficients(mneme::Layer& l, const Group& group, const Tensor& rows,
+                                       const Tensor& old, const Samples& samples) const {
   Tensor own = pick(rows, group.lanes);
   if (own.dim(1) != group.rows) own = slice(own, 1, 0, group.rows);
   check_finite(l, group, cast(own, old.dtype()));
@@ -119,6 +118,19 @@ Tensor ContinuousLtm::first_fit(const Group& group, const Tensor& rows) const {
   return apply(first, rows);
 }
 
+// A metric's values [b] for a group's lanes, a mean over layers; other lanes count 0.
+void ContinuousLtm::report_lanes(mneme::Layer& l, const char* name, const Group& group,
+                                 const Tensor& values) const {
+  std::vector<int64_t> source(static_cast<std::size_t>(l.lanes()), 0);
+  std::vector<double> weight(static_cast<std::size_t>(l.lanes()), 0.0);
+  for (std::size_t i = 0; i < group.lanes.size(); ++i) {
+    source[static_cast<std::size_t>(group.lanes[i])] = static_cast<int64_t>(i);
+    weight[static_cast<std::size_t>(group.lanes[i])] = 1.0;
+  }
+  l.metric(name, layer_share_ * index_select(values, lanes_tensor(source), 0),
+           cast(mneme::from_data<double>({l.lanes()}, weight), values.dtype()));
+}
+
 // ||rows - signal|| / ||rows|| of each lane, the signal read where the new rows stand.
 void ContinuousLtm::report_error(mneme::Layer& l, const Group& group, const Tensor& rows,
                                  const Tensor& coefficients) const {
@@ -127,16 +139,8 @@ void ContinuousLtm::report_error(mneme::Layer& l, const Group& group, const Tens
   const Tensor locations = slice(all, 1, all.dim(1) - group.rows);
   const Tensor signal =
       l.call(signal_id_, {expand(locations, {lanes, group.rows}), coefficients})[0];
-  const Tensor error = norm2(rows - signal, {1, 2}) / clamp_min(norm2(rows, {1, 2}), 1e-30);
-  // A metric has a value for every lane of the run; those of other groups count 0.
-  std::vector<int64_t> source(static_cast<std::size_t>(l.lanes()), 0);
-  std::vector<double> weight(static_cast<std::size_t>(l.lanes()), 0.0);
-  for (std::size_t i = 0; i < group.lanes.size(); ++i) {
-    source[static_cast<std::size_t>(group.lanes[i])] = static_cast<int64_t>(i);
-    weight[static_cast<std::size_t>(group.lanes[i])] = 1.0;
-  }
-  l.metric("regression_error", layer_share_ * index_select(error, lanes_tensor(source), 0),
-           cast(mneme::from_data<double>({l.lanes()}, weight), error.dtype()));
+  report_lanes(l, "regression_error", group,
+               norm2(rows - signal, {1, 2}) / clamp_min(norm2(rows, {1, 2}), 1e-30));
 }
 
 // g * x with g = sigmoid(conv(x)), the convolution over three rows with zeros at both ends
@@ -158,7 +162,7 @@ Tensor ContinuousLtm::update(const Group& group, const Tensor& rows, const Tenso
                              const Tensor& locations, mneme::Layer& l) const {
   const mneme::DType dtype = rows.dtype();
   const int64_t n = settings_.basis;
-  const int64_t m = settings_.samples;
+  const int64_t samples = settings_.samples;
   const int64_t length = group.rows;
   const auto constant = [&](const char* name, int64_t r, int64_t c, Matrix UpdateMatrices::*which) {
     return matrix(key_of(name, length), r, c, dtype, [&]() -> const Matrix& {
@@ -170,10 +174,10 @@ Tensor ContinuousLtm::update(const Group& group, const Tensor& rows, const Tenso
   const Tensor fresh = constant("fresh.", n, length, &UpdateMatrices::fresh);
   if (!locations && !settings_.is_plain)
     return apply(constant("carry.", n, n, &UpdateMatrices::carry), old) + apply(fresh, rows);
-  const Tensor past = constant("past.", n, m, &UpdateMatrices::past);
+  const Tensor past = constant("past.", n, samples, &UpdateMatrices::past);
   Tensor sampled;  // the old signal at the samples [b,M,D]
   if (!locations) {
-    sampled = apply(constant("sampling.", m, n, &UpdateMatrices::sampling), old);
+    sampled = apply(constant("sampling.", samples, n, &UpdateMatrices::sampling), old);
   } else if (settings_.is_plain) {
     sampled = matmul(basis_at(locations, dtype), old);
   } else {
@@ -230,9 +234,8 @@ void ContinuousLtm::check_finite(mneme::Layer& l, const Group& group, const Tens
     l.call(finite_rows_id_, {rows, lanes_tensor(group.lanes)});
     return;
   }
-  const Tensor is_bad = cast(logical_not(isfinite(rows)), mneme::DType::kF32);
-  const Tensor share = layer_share_ * mean(is_bad);
-  l.metric("not_finite", expand(reshape(share, {1}), {l.lanes()}));
+  report_lanes(l, "not_finite", group,
+               mean(cast(logical_not(isfinite(rows)), mneme::DType::kF32), {1, 2}));
 }
 
 // Where the regression points of the write stand: samples first, then the new rows.
@@ -265,7 +268,8 @@ void ContinuousLtm::publish_write(mneme::Layer& l, const std::vector<Group>& gro
     }
     l.probe("memory.written", mneme::from_data<int64_t>({l.lanes(), 2}, written));
   }
-  // The probe has one width for all lanes, so it is published only when all were written alike.
+  // memory.places and memory.signal have equally many locations in every lane, so they are
+  // published only when all lanes were written alike.
   if (groups.size() != 1 || !is_whole(groups[0].lanes, l.lanes())) return;
   const bool wants_signal = l.wants_probe("memory.signal");
   if (!wants_signal && !l.wants_probe("memory.places")) return;

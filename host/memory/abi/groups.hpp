@@ -1,5 +1,7 @@
 // The host's function groups: tables of functions that plugins call, in the *_group.cpp files of
-// this folder.
+// this folder: op_group.cpp has tensor and op, kernel_group.cpp kernel and parallel,
+// config_group.cpp config, log, random and probe, layer_group.cpp layer, state_group.cpp state
+// (what `create` calls of it: state/state_declarations.cpp).
 #pragma once
 
 #include <string_view>

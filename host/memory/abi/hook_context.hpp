@@ -110,7 +110,8 @@ struct SegmentShared {
 
 }  // namespace mneme::memory
 
-// Lives during one hook call; reused by all calls of a segment. Plugins get `handle`.
+// One per segment; `handle` and what follows "The current call" hold for one hook call. Plugins get
+// `handle`.
 struct mneme_ctx {
   mneme_ctx* handle = nullptr;  // of the current call (LiveCall)
   mneme::memory::SegmentShared* shared = nullptr;

@@ -158,8 +158,10 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   return result;
 }
 
-// Contiguous gradient in the output's dtype; undefined stays undefined.
-at::Tensor usable(const at::Tensor& grad) { return grad.defined() ? grad.contiguous() : grad; }
+// Undefined stays undefined.
+at::Tensor contiguous_or_absent(const at::Tensor& grad) {
+  return grad.defined() ? grad.contiguous() : grad;
+}
 
 class KernelFunction : public torch::autograd::Function<KernelFunction> {
  public:
@@ -238,14 +240,14 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     Views grad_inputs({});
     std::vector<at::Tensor> held;
     for (uint32_t i = 0; i < decl.n_inputs; ++i) {
-      held.push_back(usable(kept[i]));
+      held.push_back(contiguous_or_absent(kept[i]));
       inputs.add_or_absent(held.back(), call.input_meta[i]);
       grad_inputs.add_or_absent(result[i], call.input_meta[i]);
     }
     for (uint32_t j = 0; j < decl.n_outputs; ++j) {
-      held.push_back(usable(kept[decl.n_inputs + j]));
+      held.push_back(contiguous_or_absent(kept[decl.n_inputs + j]));
       outputs.add_or_absent(held.back(), call.output_meta[j]);
-      held.push_back(usable(grads[j]));
+      held.push_back(contiguous_or_absent(grads[j]));
       grad_outputs.add_or_absent(held.back(), call.output_meta[j]);
     }
     for (uint32_t s = 0; s < decl.n_saved; ++s) saved.add(kept[decl.n_inputs + decl.n_outputs + s]);

@@ -1,5 +1,5 @@
-// Stages 2 and 7 (absorb): which rows a tier absorbs, and the delivery of rows that the tier before
-// it released.
+// Stages 2 and 7 (absorb): which rows a tier absorbs, and the delivery of rows that the nearest
+// earlier tier which releases rows let go.
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
 

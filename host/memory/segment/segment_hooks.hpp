@@ -33,10 +33,10 @@ enum class PositionKind : uint32_t { kPlace = 0, kExplicit = 1, kNone = 2 };
 
 struct ContextBlock {
   Rows rows;
-  // Set for blocks of a queue in evaluation: keys and values may be taken from and stored into
-  // block->projections[layer] when weights_version agrees.
+  // Set for blocks of a queue. Where caches_projections(), keys and values are taken from
+  // block->projections[layer], when weights_version agrees, and stored there.
   BlockPtr block;
-  PositionKind position = PositionKind::kPlace;  // other kinds do not shift the distances of these
+  PositionKind position = PositionKind::kPlace;  // rows of other kinds take no place in distances
   at::Tensor distance;  // [B|1,m] i64 distance to the segment's first token; kExplicit
   at::Tensor bias;      // [B|1,H|1,T|1,m]; undefined = none
 };
@@ -76,14 +76,15 @@ struct Riders {
   int64_t count = 0;
 };
 
-// What the backbone's attention (stage 4) gave over [context; riders; tokens], for hooks. q, k, v
-// without position terms or biases, token rows only.
+// What the backbone's own attention (stage 4) gave over [context; riders; tokens], for hooks:
+// everything but the results of `read`. q, k, v without position terms or biases, token rows only.
 struct LocalAttention {
   at::Tensor q, k, v;  // [B,T,H,d]; in an open segment k, v of all tokens so far
   at::Tensor z;        // [B,T,H,d]
   at::Tensor lse;      // [B,H,T]
-  at::Tensor mass;     // [B,R+T] attention mass per key column, summed over heads and queries; when
-                       // wants_mass
+  // [B,C+M+T] attention mass per key column (context, riders, tokens), summed over heads and
+  // queries; when wants_mass.
+  at::Tensor mass;
   // Keys and values [B,m,H,d] of the blocks of LayerContext that have rows, in their order; when
   // wants_context_projections.
   std::vector<at::Tensor> context_k, context_v;
@@ -95,11 +96,12 @@ struct Reported {
   double weight = 1.0;
 };
 
-// The hooks of all tiers in one segment. Unless they are committed, the state stays unchanged.
+// The hooks of all tiers in one segment. They work on copies, which commit() makes the state;
+// before it only select() and cached projections change the state.
 class SegmentHooks {
  public:
-  // Runs `begin` of every tier. Training when the state's phase is training, also without gradient:
-  // segments that only fill the memory (train::Trainer).
+  // Copies the state and runs `begin` of every tier. The state's phase says whether the segment is
+  // one of training, also without gradients (train::Trainer fills memories so).
   SegmentHooks(Stack& stack, StackState& state, const SegmentInput& input);
   ~SegmentHooks();
   SegmentHooks(const SegmentHooks&) = delete;
@@ -135,7 +137,8 @@ class SegmentHooks {
   bool wants_local(int64_t layer) const;
   bool wants_mass(int64_t layer) const;
   bool wants_context_projections(int64_t layer) const;
-  // lse is wanted by a hook, or may be by a merge at HEADS: it costs a pass over the scores.
+  // A hook wants lse, or a tier that reads at HEADS may merge by it: it costs a pass over the
+  // scores.
   bool wants_lse(int64_t layer) const;
   // Stage 5 (ride): attention of the riders, [B,M,H,d]; may be undefined in the last layer, where
   // it is not needed. k, v [B,M+T,H,d]: riders, then tokens.
@@ -146,7 +149,8 @@ class SegmentHooks {
   // Stage 6 (read) at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
   at::Tensor read_out(int64_t layer, const at::Tensor& projected, const LocalAttention& local,
                       LayerServices& services);
-  // Stage 7 (absorb).
+  // Stage 7 (absorb). Tiers that absorb before reading only get the rows queued, for stage 2 of the
+  // next segment.
   void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
                     LayerServices& services);
   // Calls absorb of one tier with exactly these rows, keeping their graph (hook_driver.hpp).

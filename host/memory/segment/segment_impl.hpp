@@ -136,7 +136,8 @@ struct SegmentHooks::Impl {
   void absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
               const LocalAttention* local, LayerServices& services, bool is_own_segment = false);
   Rows segment_rows(const at::Tensor& x) const;
-  // Of `mass` [B,R+T] the columns of tier i's own context rows, then those of the tokens.
+  // Of LocalAttention::mass [B,C+M+T] the columns of tier i's own context rows, then those of the
+  // tokens.
   at::Tensor mass_of(std::size_t i, int64_t layer, const at::Tensor& mass, int64_t& rows) const;
   ColumnRange columns_of(std::size_t i, int64_t layer) const;
 

@@ -48,7 +48,7 @@ class TierState {
   // lanes and of start parameters stay.
   void reset(const std::vector<uint8_t>& reset);
   // Sets slots of lifetime segment to their start value: when a segment begins, and when it ends,
-  // to free their memory.
+  // so that no graph and no grown extent outlives it.
   void clear_segment_slots();
   // Detaches `stop` slots; `through` slots too when `cut_through`.
   void detach(bool cut_through);

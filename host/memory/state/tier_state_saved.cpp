@@ -9,7 +9,7 @@
 namespace mneme::memory {
 namespace {
 
-// The rows of `block` by field name, for checkpoints.
+// A field of Rows and its name in checkpoints.
 struct NamedField {
   const char* name;
   at::Tensor Rows::*field;

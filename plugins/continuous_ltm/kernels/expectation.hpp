@@ -70,10 +70,10 @@ struct ExpectationKernels {
 //   dr_n = dcontext . V_n            dmu = sum_n dr_n r_n (mu_n - mu) / v_n
 //   dV_n = sum_queries r_n dcontext  ds2 = sum_n dr_n r_n ((mu - mu_n)^2 / v_n - 1) / (2 v_n)
 //
-// r is computed where it is used, forward and backward; nothing of size [B,H,T,N] exists. Functions
-// beyond the grid's band of all queries that are worked on together are not visited. The same bits
-// for any number of threads. A NaN in a density affects only its own query's context and gradients,
-// and the gradients of its head's values.
+// r is computed where it is used, forward and backward; nothing of size [B,H,T,N] exists. A
+// function is skipped when it is further than the cutoff from every query of its tile. The same
+// bits for any number of threads. A NaN in a density affects only its own query's context and
+// gradients, and the gradients of its head's values.
 class Expectation {
  public:
   static constexpr const char* kName = "continuous_ltm_expectation";

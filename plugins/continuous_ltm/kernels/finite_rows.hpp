@@ -17,7 +17,7 @@ bool has_finite_sum(const T* values, int64_t count) {
   T partial[8] = {};
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    for (int64_t lane = 0; lane < 8; ++lane) partial[lane] += values[i + lane];
+    for (int64_t k = 0; k < 8; ++k) partial[k] += values[i + k];
   }
   T sum{};
   for (const T part : partial) sum += part;

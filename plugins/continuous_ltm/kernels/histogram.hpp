@@ -47,7 +47,7 @@ struct HistogramKernels {
 //   mass_k = sum over heads and valid queries of F(e_{k+1}) - F(e_k),   F the cdf of N(mu, s2)
 //
 // [infinity-former, eq. 16-17], e_k = k / bins with the outer edges moved outwards by 1e-6 as in
-// the official code. What lies outside [0,1] is dropped; the sums are not normalised. One cdf an
+// the official code. What lies outside [0,1] is dropped; the sums are not normalised. One cdf per
 // edge, in double: the cdfs are summed, then their differences taken, which are never below 0. A
 // NaN in a valid query makes its lane's masses NaN; values of invalid queries are ignored. No
 // gradient. The same bits for any number of threads.

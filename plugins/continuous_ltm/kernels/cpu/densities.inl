@@ -138,8 +138,8 @@ struct Tile {
 };
 
 // What a tile's queries share over the functions of one width sigma, with v = sigma^2 + s2:
-// N(mu; mu_c, v) = height * 2^(rate * (mu - mu_c)^2). Functions first .. last - 1 are within the
-// cutoff.
+// N(mu; mu_c, v) = height * 2^(rate * (mu - mu_c)^2). Every function within the
+// cutoff of any query is among first .. last - 1.
 template <typename T>
 struct WidthTerms {
   T inverse[kTile];  // 1 / v
@@ -172,7 +172,7 @@ struct WidthTerms {
     T to = high[0];
     bool is_ordered = cutoff != T{0};
     for (int64_t i = 0; i < count; ++i) {
-      is_ordered &= low[i] <= high[i];  // false for NaN: then every function sees it
+      is_ordered &= low[i] <= high[i];  // false for NaN: then every function is visited
       from = low[i] < from ? low[i] : from;
       to = high[i] > to ? high[i] : to;
     }

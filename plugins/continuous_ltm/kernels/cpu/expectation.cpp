@@ -1,6 +1,6 @@
 // The expectation of one head (its sum is in weighted_sum.inl), and its derivatives with r computed
 // again: per tile of queries and block of functions dr = V dctx^T, then dmu, ds2 and dV += r dctx.
-//   dmu = sum_n dr r (-dm / v)    ds2 = sum_n dr r (dm^2 / v - 1) / (2 v)    dm = mu - mu_n
+//   dmu = sum_n dr r (-t / v)    ds2 = sum_n dr r (t^2 / v - 1) / (2 v)    t = mu - mu_n
 #include "kernels/expectation.hpp"
 // The rest is compiled for one instruction set:
 #include "mneme_kernels/cpu/begin.inl"
@@ -57,8 +57,8 @@ struct BackwardScratch {
   Queries<T> queries;
   T* values;        // [W, N / W + spare, padded]
   T* values_grad;   // as values
-  T* context;       // [kTile, padded], the tile's rows of the context's gradient
-  T* context_turn;  // [d, kTile], the same turned
+  T* context;       // [kTile + spare, padded], the tile's rows of the context's gradient
+  T* context_turn;  // [d, kTile], the same transposed
   T* weights;       // [block + spare, kTile]
   T* weights_grad;  // [block + spare, kTile]
 
@@ -82,8 +82,8 @@ template <typename T>
 struct DensityGradients {
   T mu[kTile] = {};
   T variance[kTile] = {};
-  T mu_sum[kTile];        // sum dr r dm
-  T variance_sum[kTile];  // sum dr r (dm^2 / v - 1)
+  T mu_sum[kTile];        // sum dr r t
+  T variance_sum[kTile];  // sum dr r (t^2 / v - 1)
 
   void begin_width() {
     for (int64_t i = 0; i < kTile; ++i) mu_sum[i] = variance_sum[i] = T{0};

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kBlock = 96;  // functions: weights and values of a block stay in the first cache
 
-// weights [count][kTile], query fastest, of functions first .. first + count - 1.
+// weights [count][kTile], queries contiguous, of functions first .. first + count - 1.
 template <bool two_terms, typename T>
 MNEME_INLINE void fill_weights(const Tile<T>& tile, const WidthTerms<T>& terms,
                                const Centres<T>& centres, int64_t first, int64_t count,
@@ -34,8 +34,8 @@ MNEME_INLINE void fill_weights(const Tile<T>& tile, const WidthTerms<T>& terms,
   }
 }
 
-// Values of the functions of one width, c fastest: row c of width w is at
-// data + w * width_stride + c * row_stride.
+// Where the values of all functions lie: those of centre c and width w at data + w * width_stride +
+// c * row_stride (width by width in a packed copy, centre by centre where they are read in place).
 template <typename T>
 struct ValueRows {
   const T* data;

@@ -48,7 +48,7 @@ inline DeviceGrid device_grid(const BasisGrid& grid, bool is_f64) {
   return out;
 }
 
-// Functions first .. last - 1 of one width are within a density's cutoff.
+// Every function of one width within a density's cutoff is among first .. last - 1.
 struct Range {
   int32_t first;
   int32_t last;
@@ -82,7 +82,7 @@ struct Queries {
   int32_t last;
 };
 
-// Fills mu, mu_low and variance of queries begin .. begin + size - 1 in the order's sense, by the
+// Fills mu, mu_low and variance of queries begin .. begin + size - 1 counted along `order`, by the
 // block's first kTile threads. variance null reads as 0. Ends without a barrier.
 template <typename T, typename Mean>
 __device__ void load_queries(Queries<T>& q, const int32_t* order, const Mean* mu, const T* variance,
@@ -158,8 +158,8 @@ __device__ T weight_of(const Queries<T>& q, int i, T distance) {
 //
 //   Equation       key = (first step, last step) of [0,1] in 32 steps within the cutoff of the
 //                  widest function's v; order = a stable counting sort of a head's queries by key
-//   Presumptions   T < 2^31
-//   Decomposition  one warp a head: counts, their prefix sums, then 32 queries at a time, whose
+//   Requires       T < 2^31
+//   Decomposition  one warp per head: counts, their prefix sums, then 32 queries at a time, whose
 //                  ranks within a bucket come from a warp match: the same order always
 //   Shared memory  4 KiB of counts
 //   Bytes          B * H * T * (two densities + 4); one square root a query

@@ -3,11 +3,11 @@
 // synchronisation, the same launches for the same shapes and wanted gradients, the same bits for
 // the same inputs.
 //
-//   Equation       dr_n = dctx . V_n;  dmu = -sum_n dr_n r_n dm / v_n;
-//                  ds2 = sum_n dr_n r_n (dm^2 / v_n - 1) / (2 v_n);  dV_n = sum_q r_n dctx
-//                  with dm = mu - mu_n, v_n = sigma_n^2 + s2
+//   Equation       dr_n = dctx . V_n;  dmu = -sum_n dr_n r_n t / v_n;
+//                  ds2 = sum_n dr_n r_n (t^2 / v_n - 1) / (2 v_n);  dV_n = sum_q r_n dctx
+//                  with t = mu - mu_n, v_n = sigma_n^2 + s2
 //   Shapes         mu, s2, dmu, ds2, order [B,H,T]; V, dV [B,N,H,d]; dctx [B,T,H,d]
-//   Presumptions   T, N / W < 2^31; B * H * ceil(T / 64) and B * H * W * ceil(N / W / 64) *
+//   Requires       T, N / W < 2^31; B * H * ceil(T / 64) and B * H * W * ceil(N / W / 64) *
 //                  ceil(d / 64) < 2^31
 //   Decomposition  densities: a block has 64 queries of one head, neighbours in `order`; width by
 //                  width, 64 functions at a time, a 64 x 64 piece of dr is summed over columns, 4 x
@@ -44,7 +44,7 @@ struct GradientPointers {
   E* values_grad;
 };
 
-// A thread's part of sum dr r dm and sum dr r (dm^2 / v - 1) over functions of one width.
+// A thread's part of sum dr r t and sum dr r (t^2 / v - 1) over functions of one width.
 template <typename T>
 __device__ void add_functions(const Queries<T>& queries, const Centres<T>& centres,
                               const T (&dr)[kPatch][kPatch], T (&mu_sum)[kPatch],

@@ -3,7 +3,7 @@
 //   Equation       below[b][h][k] = sum_q F((e_k - mu) / sigma) over valid q, F the standard
 //                  normal's cdf; mass[b][k] = max(sum_h below[b][h][k + 1] - below[b][h][k], 0)
 //   Shapes         mu, s2 [B,H,T]; valid [B,T]; below [B,H,bins+1]; mass [B,bins]
-//   Presumptions   B * H * ceil((bins + 1) / 128) < 2^31
+//   Requires       B * H * ceil((bins + 1) / 128) < 2^31
 //   Decomposition  below: a block has one head and 128 edges, a thread one edge and all queries in
 //                  their order, 128 at a time through shared memory. Then a thread has one bin of
 //                  one lane and adds its heads in their order

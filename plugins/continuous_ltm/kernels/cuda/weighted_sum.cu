@@ -3,7 +3,7 @@
 //
 //   Equation       out[b][q][h] = sum_n N(mu; mu_n, sigma_n^2 + s2) V[b][n][h]
 //   Shapes         mu, s2 [B,H,T]; V [B,N,H,d]; out [B,T,H,d]; order [B,H,T]
-//   Presumptions   T, N / W < 2^31; B * H * ceil(T / 64) * ceil(d / 64) < 2^31
+//   Requires       T, N / W < 2^31; B * H * ceil(T / 64) * ceil(d / 64) < 2^31
 //   Decomposition  a block has 64 queries of one head, neighbours in `order`, and 64 columns; a
 //                  thread 4 x 4 results. Width by width, 32 functions at a time: their values and
 //                  the 64 x 32 weights go to shared memory, then through the product. Functions

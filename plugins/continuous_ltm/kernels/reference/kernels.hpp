@@ -1,5 +1,6 @@
-// The three kernels, written as their definitions; slow. Tests compare the CPU and CUDA kernels
-// with them. Everything is in double and row-major, and every basis function is visited.
+// The kernels that compute (all but finite_rows), written as their definitions; slow. Tests compare
+// the CPU and CUDA kernels with them. Everything is in double and row-major, and every basis
+// function is visited.
 #pragma once
 
 #include <cstdint>
