@@ -1,7 +1,9 @@
 // The host's function groups: tables of functions that plugins call, in the *_group.cpp files of
 // this folder: op_group.cpp has tensor and op, kernel_group.cpp kernel and parallel,
 // config_group.cpp config, log, random and probe, layer_group.cpp layer, state_group.cpp state
-// (what `create` calls of it: state/state_declarations.cpp).
+// (what `create` calls of it: state/state_declarations.cpp). An option goes from TOML
+// (config/sections/model_section.cpp) to a value (config/options.cpp), the tier (tier.cpp) and the
+// plugin (config_group.cpp); a kernel's arguments from kernel_group.cpp to kernel_function.cpp.
 #pragma once
 
 #include <string_view>
