@@ -85,15 +85,29 @@ void check_start_parameter(const SlotDecl& decl, const Instance& instance) {
   }
 }
 
+// What the three declarations have in common; fill(in, instance, decl) checks and copies the rest.
+template <typename Given, typename Handle, typename Decl, typename Fill>
+mneme_status declare(mneme_setup* opaque, const Given* given, Handle* out, mneme_error* error,
+                     const std::string& what, std::vector<Decl> Instance::*list, const Fill& fill) {
+  return in_create(opaque, error, [&](mneme_setup* setup) {
+    need(out, "out");
+    const auto in = normalised(given, ("mneme_" + what + "_decl").c_str());
+    Instance& instance = *setup->instance;
+    check_name(in.name, what.c_str(), instance);
+    Decl decl;
+    decl.name = in.name;
+    decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
+    fill(in, instance, decl);
+    (instance.*list).push_back(std::move(decl));
+    *out = static_cast<Handle>((instance.*list).size());
+  });
+}
+
 }  // namespace
 
 mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* given,
                            mneme_parameter* out, mneme_error* error) {
-  return in_create(opaque, error, [&](mneme_setup* setup) {
-    need(out, "out");
-    const auto in = normalised(given, "mneme_parameter_decl");
-    Instance& instance = *setup->instance;
-    check_name(in.name, "parameter", instance);
+  const auto fill = [](const mneme_parameter_decl& in, const Instance&, ParameterDecl& decl) {
     check_rank(in.rank, in.name);
     for (uint32_t i = 0; i < in.rank; ++i) {
       if (in.dims[i] < 1)
@@ -108,34 +122,23 @@ mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* give
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("parameter \"", in.name, "\": group: expected NULL or \"none\", got \"",
                           in.group, '"'));
-    ParameterDecl decl;
-    decl.name = in.name;
-    decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
     decl.dims.assign(in.dims, in.dims + in.rank);
     decl.init = in.init;
     decl.a = in.a;
     decl.b = in.b;
     decl.lr_factor = in.lr_factor == 0.0 ? 1.0 : in.lr_factor;
     decl.group = in.group == nullptr ? "" : in.group;
-    instance.parameters.push_back(std::move(decl));
-    *out = static_cast<mneme_parameter>(instance.parameters.size());
-  });
+  };
+  return declare(opaque, given, out, error, "parameter", &Instance::parameters, fill);
 }
 
 mneme_status add_slot(mneme_setup* opaque, const mneme_slot_decl* given, mneme_slot* out,
                       mneme_error* error) {
-  return in_create(opaque, error, [&](mneme_setup* setup) {
-    need(out, "out");
-    const auto in = normalised(given, "mneme_slot_decl");
-    Instance& instance = *setup->instance;
-    check_name(in.name, "slot", instance);
+  const auto fill = [](const mneme_slot_decl& in, const Instance& instance, SlotDecl& decl) {
     check_rank(in.rank, in.name);
     check_slot(in);
-    SlotDecl decl;
     decl.is_counts = (in.flags & MNEME_SLOT_COUNTS) != 0;
     if (decl.is_counts) check_counts(in);
-    decl.name = in.name;
-    decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
     const uint32_t absent = decl.is_counts ? MNEME_I64 : MNEME_F32;
     decl.dtype = ops::scalar_type_of(in.dtype == 0 ? absent : in.dtype);
     decl.is_through = in.gradient == MNEME_GRADIENT_THROUGH;
@@ -146,33 +149,24 @@ mneme_status add_slot(mneme_setup* opaque, const mneme_slot_decl* given, mneme_s
     decl.start_value = in.start_value;
     decl.start_parameter = in.start_parameter;
     if (decl.start == MNEME_START_PARAMETER) check_start_parameter(decl, instance);
-    instance.slots.push_back(std::move(decl));
-    *out = static_cast<mneme_slot>(instance.slots.size());
-  });
+  };
+  return declare(opaque, given, out, error, "slot", &Instance::slots, fill);
 }
 
 mneme_status add_queue(mneme_setup* opaque, const mneme_queue_decl* given, mneme_queue* out,
                        mneme_error* error) {
-  return in_create(opaque, error, [&](mneme_setup* setup) {
-    need(out, "out");
-    const auto in = normalised(given, "mneme_queue_decl");
-    Instance& instance = *setup->instance;
-    check_name(in.name, "queue", instance);
+  const auto fill = [](const mneme_queue_decl& in, const Instance&, QueueDecl& decl) {
     if (in.start_rows < 0 || in.capacity < -1)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("queue \"", in.name,
                           "\": start_rows must be at least 0, and capacity at least -1 (no rows)"));
-    QueueDecl decl;
-    decl.name = in.name;
-    decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
     decl.kind = static_cast<RowsKind>(in.kind);
     decl.attributes = in.attributes;
     decl.revision = in.revision;
     decl.start_rows = in.start_rows;
     decl.capacity = in.capacity;
-    instance.queues.push_back(std::move(decl));
-    *out = static_cast<mneme_queue>(instance.queues.size());
-  });
+  };
+  return declare(opaque, given, out, error, "queue", &Instance::queues, fill);
 }
 
 }  // namespace mneme::memory

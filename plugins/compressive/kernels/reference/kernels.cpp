@@ -107,24 +107,34 @@ AttentionGradients reconstruction_gradients(const AttentionShape& s, const Atten
   AttentionGradients grad;
   grad.k_new.assign(in.k_new.size(), 0.0);
   grad.v_new.assign(in.v_new.size(), 0.0);
+  grad.k_terms.assign(in.k_new.size(), 0.0);
   for_each_query(s, in,
                  [&](int64_t b, int64_t h, const double* q, const Attention& old_attention,
                      const Attention& new_attention) {
                    const auto width = static_cast<std::size_t>(s.head_width);
                    std::vector<double> da(width);
+                   std::vector<double> terms(width);  // of da
                    for (std::size_t j = 0; j < width; ++j) {
-                     da[j] = 2.0 * arriving[static_cast<std::size_t>(b)] *
-                             (new_attention.out[j] - old_attention.out[j]);
+                     const double factor = 2.0 * arriving[static_cast<std::size_t>(b)];
+                     da[j] = factor * (new_attention.out[j] - old_attention.out[j]);
+                     terms[j] = std::abs(factor * new_attention.out[j]) +
+                                std::abs(factor * old_attention.out[j]);
                    }
                    const double mean = dot(s, da.data(), new_attention.out.data());
                    for (std::size_t r = 0; r < new_attention.probabilities.size(); ++r) {
                      const std::size_t row = at(s, b, s.new_rows, static_cast<int64_t>(r), h);
                      const double p = new_attention.probabilities[r];
-                     const double ds = p * (dot(s, da.data(), in.v_new.data() + row) - mean);
+                     const double* v = in.v_new.data() + row;
+                     const double ds = p * (dot(s, da.data(), v) - mean);
+                     double ds_terms = 0.0;
                      for (std::size_t j = 0; j < width; ++j) {
+                       const double a = new_attention.out[j];
+                       ds_terms += p * terms[j] * (std::abs(v[j]) + std::abs(a));
                        grad.v_new[row + j] += p * da[j];
                        grad.k_new[row + j] += in.scale * ds * q[j];
                      }
+                     for (std::size_t j = 0; j < width; ++j)
+                       grad.k_terms[row + j] += std::abs(in.scale * ds_terms * q[j]);
                    }
                  });
   return grad;

@@ -27,6 +27,7 @@ std::vector<double> reconstruction_error(const AttentionShape& shape, const Atte
 
 struct AttentionGradients {
   std::vector<double> k_new, v_new;  // [B,N,H,d]
+  std::vector<double> k_terms;       // [B,N,H,d] the same sums over sizes: k_new is a difference
 };
 
 // Derivatives of sum(error * arriving), arriving [B].
