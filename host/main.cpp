@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "host/base/child_process.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
 
@@ -20,6 +21,7 @@ void keep_freed_memory() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mneme::stop_with_parent();
   mneme::cli::take_stop_signals();
   mneme::cli::report_crashes();
   keep_freed_memory();

@@ -1,11 +1,30 @@
 #include "host/base/progress.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "host/base/text.hpp"
 
 namespace mneme {
+namespace {
+
+constexpr double kJsonSeconds = 0.25;  // least time between two lines for programs
+
+std::string json_line(const ProgressOptions& options, const ProgressState& state) {
+  Json progress = {{"title", options.title},
+                   {"step", state.step},
+                   {"of", options.total_steps},
+                   {"tokens", state.tokens}};
+  if (state.loss) progress["loss"] = number_or_null(*state.loss);
+  return Json{{"progress", std::move(progress)}}.dump();
+}
+
+}  // namespace
+
+std::string json_note(const std::string& text) {
+  return Json{{"note", text}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 Progress::Progress(std::ostream& out, ProgressOptions options, const Clock& clock,
                    ProgressState start)
@@ -105,13 +124,17 @@ std::string Progress::fitted(const ProgressState& state, std::size_t width) cons
 void Progress::update(const ProgressState& state) {
   state_ = state;
   is_pending_ = true;
-  const double interval = options_.is_terminal ? options_.redraw_seconds : options_.line_seconds;
+  const double interval = options_.is_json       ? kJsonSeconds
+                          : options_.is_terminal ? options_.redraw_seconds
+                                                 : options_.line_seconds;
   const bool is_last = options_.total_steps > 0 && state.step >= options_.total_steps;
   if (!has_shown_ || is_last || clock_.seconds() - last_shown_ >= interval) show(state);
 }
 
 void Progress::show(const ProgressState& state) {
-  if (options_.is_terminal) {
+  if (options_.is_json) {
+    out_ << json_line(options_, state) << '\n' << std::flush;
+  } else if (options_.is_terminal) {
     // The last column stays free: some terminals begin a new line there.
     const int columns = options_.terminal_width;
     std::string text = fitted(state, columns > 1 ? static_cast<std::size_t>(columns - 1) : 0);
@@ -134,7 +157,13 @@ void Progress::note(const std::string& text) {
     drawn_width_ = 0;
     is_pending_ = true;
   }
-  out_ << text << '\n' << std::flush;
+  out_ << (options_.is_json ? json_note(text) : text) << '\n' << std::flush;
+}
+
+void Progress::set_title(const std::string& title) {
+  if (options_.title == title) return;
+  options_.title = title;
+  is_pending_ = has_shown_;
 }
 
 void Progress::finish() {

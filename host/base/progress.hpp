@@ -59,6 +59,7 @@ struct ProgressOptions {
   ProgressRun run = {};          // adds "run 3 of 15", and to the time left that of all runs
   std::int64_t total_steps = 0;  // 0 = unknown: no bar, no time left
   bool is_terminal = false;      // true: redraw one line with '\r'; false: whole lines
+  bool is_json = false;          // whole lines for programs: see json_progress below
   double redraw_seconds = 0.2;   // least time between two redraws of the bar
   double line_seconds = 10.0;    // least time between two plain lines
   int bar_width = 24;            // characters between the brackets
@@ -74,6 +75,11 @@ struct ProgressState {
   std::optional<double> learning_rate = {};
 };
 
+// What a line for programs holds: {"progress": {"title", "step", "of", "tokens", "loss"}}; a note
+// is
+// {"note": text}.
+[[nodiscard]] std::string json_note(const std::string& text);
+
 // Writes progress to a stream that the caller owns. The first update and the last step are always
 // shown. Speed and time left are measured from construction (steps and tokens at `start` excluded,
 // so a resumed run shows its own speed). Where a terminal is too narrow, parts are left out in this
@@ -85,6 +91,8 @@ class Progress {
            ProgressState start = {});
 
   void update(const ProgressState& state);
+  // Takes effect when the next update is shown.
+  void set_title(const std::string& title);
   // Prints a line of the caller's own between updates without damaging the bar.
   void note(const std::string& line);
   // Shows the last state if it was not shown yet and ends the bar's line. Idempotent.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <string_view>
 #include <utility>
 
 #include "host/base/log.hpp"
@@ -31,12 +32,15 @@ int width_of(int descriptor) {
 }  // namespace
 
 Streams standard_streams() {
-  const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
+  const char* const progress = std::getenv("MNEME_PROGRESS");
+  const bool is_json = progress != nullptr && std::string_view(progress) == "json";
+  const bool is_terminal = !is_json && ::isatty(STDERR_FILENO) == 1;
   const char* const no_color = std::getenv("NO_COLOR");
   const int out_width = width_of(STDOUT_FILENO);
   return {.out = std::cout,
           .err = std::cerr,
           .is_err_terminal = is_terminal,
+          .is_err_json = is_json,
           .is_err_coloured = is_terminal && (no_color == nullptr || *no_color == '\0'),
           .err_width = is_terminal ? width_of(STDERR_FILENO) : 0,
           .out_width = static_cast<std::size_t>(out_width == 0 ? kUsualWidth
@@ -48,6 +52,7 @@ ProgressOptions progress_options(const Streams& streams, std::string title,
   return {.title = std::move(title),
           .total_steps = total_steps,
           .is_terminal = streams.is_err_terminal,
+          .is_json = streams.is_err_json,
           .terminal_width = streams.err_width};
 }
 
@@ -89,7 +94,7 @@ void Display::note(const std::string& line) {
   if (progress_ != nullptr) {
     progress_->note(line);
   } else {
-    streams_.err << line << '\n' << std::flush;
+    streams_.err << (streams_.is_err_json ? json_note(line) : line) << '\n' << std::flush;
   }
 }
 

@@ -24,6 +24,7 @@ struct Streams {
   std::ostream& out;
   std::ostream& err;
   bool is_err_terminal = false;  // progress is a bar there, lines elsewhere
+  bool is_err_json = false;      // progress is lines of JSON (MNEME_PROGRESS=json)
   bool is_err_coloured = false;  // a terminal, and NO_COLOR is unset or empty
   int err_width = 0;             // columns; 0 = unknown
   std::size_t out_width = 80;    // columns that tables and paragraphs take

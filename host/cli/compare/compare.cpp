@@ -1,12 +1,19 @@
 // mneme compare EXP --memory A --memory B
-#include "host/compare/compare.hpp"
-
+#include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/streams.hpp"
+#include "host/compare/arms.hpp"
+#include "host/compare/runs.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/report/load.hpp"
+#include "host/report/report.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {
@@ -15,127 +22,158 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CompareArguments {
-  fs::path experiment;
-  std::vector<fs::path> memory;
+  std::vector<fs::path> paths;  // an experiment file, or run folders
+  std::vector<std::string> memory;
+  std::vector<std::string> sweeps;
   SetArgument set;
   std::int64_t seeds = 1;
+  std::int64_t jobs = 1;
   fs::path run;
   MachineArguments machine;
   JsonArgument json;
   bool is_quiet = false;
 };
 
-class CompareDisplay final : public compare::Observer {
- public:
-  CompareDisplay(Display& display, const Streams& streams) : display_(display), streams_(streams) {}
-
-  void on_training(const std::string& arm, std::uint64_t seed, std::int64_t steps) override {
-    display_.next_run();
-    has_begun_ = true;
-    place_ = str(arm, " (seed ", seed, ')');
-    display_.begin("train " + place_, steps);
-  }
-  void on_step(const run::StepReport& report) override {
-    display_.update(report);
-    throw_if_interrupted();
-  }
-  void on_evaluation(const std::string& arm, data::Split split, std::int64_t segments) override {
-    display_.begin(str("evaluate ", arm, ' ', data::to_word(split)), segments);
-  }
-  void on_evaluated(std::int64_t segments, std::int64_t tokens) override {
-    display_.update(segments, tokens);
-    throw_if_interrupted();
-  }
-  void on_done() override { display_.end(); }
-  void on_result(const std::string& arm, const compare::SeedResult& result) override {
-    display_.end();
-    if (!has_begun_) display_.next_run();  // what fails before it trains is a run too
-    has_begun_ = false;
-    if (!result.error) return;
-    streams_.err << "mneme: error: " << arm << " (seed " << result.seed
-                 << "): " << result.error->what() << '\n'
-                 << std::flush;
-  }
-
-  // The arm and seed that were begun last.
-  [[nodiscard]] const std::string& place() const { return place_; }
-
- private:
-  Display& display_;
-  const Streams& streams_;
-  std::string place_;
-  bool has_begun_ = false;  // the run's training
-};
-
-void show(const compare::Comparison& comparison, const CompareArguments& arguments,
-          const Streams& streams) {
-  if (arguments.json.is_stdout() || comparison.arms.empty()) return;
-  streams.out << compare::table_text(comparison, streams.out_width);
+// Run folders are compared as they are.
+bool are_runs(const CompareArguments& arguments) {
+  std::error_code ignored;
+  return std::ranges::all_of(arguments.paths,
+                             [&](const fs::path& path) { return fs::is_directory(path, ignored); });
 }
 
-// A message about the run folders after a comparison that a signal ended.
-std::string remains_text(const compare::Comparison& comparison, const CompareArguments& arguments) {
-  std::size_t done = 0;
-  std::vector<std::string> runs;
-  for (const compare::Arm& arm : comparison.arms) {
-    done += arm.seeds.size();
-    for (const compare::SeedResult& seed : arm.seeds) {
-      if (!seed.folder.empty()) runs.push_back(seed.folder.string());
+void check_use(const CompareArguments& arguments) {
+  if (are_runs(arguments)) {
+    if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
+        arguments.set.overrides().empty() && arguments.seeds == 1) {
+      return;
     }
+    throw_usage("compare: run folders are compared as they are: expected no --memory, --sweep, "
+                "--set, --seeds or --run beside ", arguments.paths.front().string());
   }
-  const auto total = arguments.memory.size() * static_cast<std::size_t>(arguments.seeds);
-  std::string text = str(done, " of ", total, " trainings were done");
-  if (done > 0) text += " and are shown";
-  if (!runs.empty()) text += "; their runs are " + join(runs, ", ");
-  if (!arguments.run.empty()) text += "; the unfinished one's folder was removed";
+  if (arguments.paths.size() > 1) {
+    throw_usage("compare: expected one experiment file, or run folders, got ",
+                arguments.paths.size(), " paths of which ",
+                std::ranges::find_if_not(arguments.paths, [](const fs::path& path) {
+                  return fs::is_directory(path);
+                })->string(), " is no folder");
+  }
+  if (arguments.memory.empty()) {
+    throw_usage("compare: --memory is required; see mneme compare --help");
+  }
+}
+
+std::string command_text(const CompareArguments& arguments) {
+  std::string text = "mneme compare";
+  for (const fs::path& path : arguments.paths) text += ' ' + shell_word(path.string());
+  for (const std::string& memory : arguments.memory) text += " --memory " + shell_word(memory);
+  for (const std::string& sweep : arguments.sweeps) text += " --sweep " + shell_word(sweep);
+  text += arguments.set.typed();
+  if (arguments.seeds != 1) text += str(" --seeds ", arguments.seeds);
+  if (arguments.jobs != 1) text += str(" --jobs ", arguments.jobs);
+  if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
+  if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
+  if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
   return text;
 }
 
-// After a signal: prints and writes the finished results.
-int stop(const compare::Comparison& comparison, const CompareArguments& arguments,
-         const std::string& how, const Streams& streams) {
-  show(comparison, arguments, streams);
-  std::string file;
+// runs/compare-<experiment>: the same command finds it again.
+fs::path folder_of(const CompareArguments& arguments) {
+  if (!arguments.run.empty()) return arguments.run;
+  return fs::path("runs") / ("compare-" + arguments.paths.front().stem().string());
+}
+
+compare::Options options_of(const CompareArguments& arguments) {
+  compare::Options options{.folder = folder_of(arguments)};
+  options.seeds = arguments.seeds;
+  options.jobs = arguments.jobs;
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  options.threads = arguments.machine.threads != 0 ? arguments.machine.threads
+                                                   : std::max<std::int64_t>(1, cores / arguments.jobs);
+  tensor::set_threads(options.threads);
+  options.device = tensor::open_device(arguments.machine.device);
+  options.device_name = arguments.machine.device;
+  options.is_forced = arguments.machine.is_forced;
+  options.free_memory = arguments.machine.free_memory();
+  options.experiment = arguments.paths.front();
+  options.command = command_text(arguments);
+  options.program = fs::read_symlink("/proc/self/exe");
+  options.signal_mask = inherited_signal_mask();
+  return options;
+}
+
+std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
+                                         plugin::PluginLoader& loader) {
+  std::vector<compare::ArmRequest> memories;
+  for (const std::string& word : arguments.memory) memories.push_back(compare::parse_arm(word));
+  std::vector<compare::Sweep> sweeps;
+  for (const std::string& word : arguments.sweeps) sweeps.push_back(compare::parse_sweep(word));
+  return compare::read_arms(arguments.paths.front(), memories, arguments.set.overrides(), sweeps,
+                            loader);
+}
+
+// Prints what the files of a comparison tell, and writes the report beside them.
+void show(const std::vector<fs::path>& paths, const fs::path& report,
+          const CompareArguments& arguments, const Streams& streams) {
+  const report::Comparison comparison = report::load(paths);
+  const report::Report result = report::make_report(comparison);
+  if (!arguments.json.is_stdout()) streams.out << result.text(streams.out_width) << std::flush;
   Outputs outputs;
-  outputs.add([&] {
-    arguments.json.write(compare::to_json(comparison), streams);
-    if (arguments.json.is_given()) file = "; the JSON is in " + arguments.json.path();
-  });
-  streams.err << "mneme: stopped by " << how << ": " << remains_text(comparison, arguments)
-              << (arguments.json.is_stdout() ? "" : file)
-              << "; a comparison cannot be continued: the same command trains every arm anew\n"
-              << std::flush;
+  if (!report.empty()) {
+    outputs.add([&] {
+      result.write(report);
+      if (!arguments.json.is_stdout())
+        streams.out << "report: " << (report / "index.html").string() << '\n';
+    });
+  }
+  outputs.add([&] { arguments.json.write(result.json(), streams); });
   outputs.finish();
-  return static_cast<int>(ErrorKind::kRun);
+}
+
+std::string counts_text(const compare::Record& record) {
+  std::int64_t done = 0, all = 0;
+  for (const compare::ArmRecord& arm : record.arms) {
+    all += static_cast<std::int64_t>(arm.runs.size());
+    done += std::ranges::count(arm.runs, compare::RunRecord::State::kDone,
+                               &compare::RunRecord::state);
+  }
+  return str(done, " of ", all, " runs are done");
+}
+
+int compare_runs(const CompareArguments& arguments, const Streams& streams) {
+  show(arguments.paths, {}, arguments, streams);
+  return 0;
+}
+
+int compare_arms(const CompareArguments& arguments, const Streams& streams) {
+  const compare::Options options = options_of(arguments);
+  compare::Record record;
+  {
+    plugin::PluginLoader loader(memory::find_group);
+    const auto arms = read_input([&] { return read_arms(arguments, loader); });
+    record = compare::prepare(arms, options, loader);
+  }
+  const InterruptGuard guard;
+  CompareDisplay display(streams, arguments.is_quiet, record);
+  const bool is_stopped = compare::run_all(record, options, display);
+  display.end();
+  const bool has_result = std::ranges::any_of(record.arms, [](const compare::ArmRecord& arm) {
+    return std::ranges::count(arm.runs, compare::RunRecord::State::kDone,
+                              &compare::RunRecord::state) > 0;
+  });
+  if (has_result) show({options.folder}, options.folder / "report", arguments, streams);
+  if (is_stopped) {
+    streams.err << "mneme: stopped by " << signal_name(InterruptGuard::signal()) << ": "
+                << counts_text(record) << ", the others are saved; the same command continues: "
+                << options.command << '\n'
+                << std::flush;
+  }
+  return is_stopped || record.has_failures() ? static_cast<int>(ErrorKind::kRun) : 0;
 }
 
 int run(const CompareArguments& arguments, const Streams& streams) {
+  check_use(arguments);
   arguments.json.check();
-  tensor::set_threads(arguments.machine.threads);
-  compare::Options options;
-  options.device = tensor::open_device(arguments.machine.device);
-  options.free_memory = arguments.machine.free_memory();
-  options.seeds = arguments.seeds;
-  options.folder = arguments.run;
-  options.experiment = arguments.experiment;
-  const auto arms = read_input([&] {
-    return compare::read_arms(arguments.experiment, arguments.memory, arguments.set.overrides());
-  });
-  Display display(streams, arguments.is_quiet);
-  display.count_runs(static_cast<std::int64_t>(arms.size()) * arguments.seeds);
-  CompareDisplay observer(display, streams);
-  const InterruptGuard guard;
-  compare::Comparison comparison;
-  try {
-    compare::compare(arms, options, observer, comparison);
-  } catch (const Interrupted& interrupted) {
-    display.end();
-    return stop(comparison, arguments,
-                str(signal_name(interrupted.signal), " in ", observer.place()), streams);
-  }
-  show(comparison, arguments, streams);
-  arguments.json.write(compare::to_json(comparison), streams);
-  return comparison.has_failures() ? static_cast<int>(ErrorKind::kRun) : 0;
+  return are_runs(arguments) ? compare_runs(arguments, streams) : compare_arms(arguments, streams);
 }
 
 }  // namespace
@@ -144,18 +182,26 @@ void add_compare(const Command& app) {
   const Command command = app.subcommand(
       "compare", "Train one model with several memories, from the same weights, and compare them");
   const auto arguments = std::make_shared<CompareArguments>();
-  command.option("EXP", arguments->experiment, "", "The experiment file").required();
-  add_memory_files(
-      command, arguments->memory,
-      "Memory file of one arm, given once for each; the others are compared with the first");
-  command["--memory"].required();
+  command.option("PATH", arguments->paths, "",
+                 "The experiment file; or run folders, which are compared without training")
+      .required();
+  command
+      .option("--memory", arguments->memory, "FILE[,KEY=VALUE...]",
+              "Memory file of one arm, given once for each, with settings of this arm alone; the "
+              "others are compared with the first")
+      .one_each();
+  command
+      .option("--sweep", arguments->sweeps, "KEY=VALUE,...",
+              "One arm for each value, of every memory that has the key: tier.0.rows=64,128")
+      .one_each();
   arguments->set.add(command);
   command.option("--seeds", arguments->seeds, "N", "Train every arm from so many seeds")
       .in(1, 1000)
       .shown();
+  command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side").in(1, 1024).shown();
   command.option("--run", arguments->run, "DIR",
-                 "Folder for the arms' run folders, <memory>-seed<N>, with a number after it when "
-                 "that is there; default: none is kept");
+                 "Folder of the comparison; what it holds of these arms is continued; default "
+                 "runs/compare-<experiment>");
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
@@ -163,7 +209,9 @@ void add_compare(const Command& app) {
       {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
        "--memory my_memory.toml",
        "mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
-       "--memory my_memory.toml --seeds 3 --json comparison.json"});
+       "--memory my_memory.toml --seeds 3 --jobs 2",
+       "mneme compare configs/quickstart.toml --memory configs/memory/xl_cache.toml "
+       "--sweep tier.0.rows=16,32,64"});
   command.runs(arguments, &run);
 }
 

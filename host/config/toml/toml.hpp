@@ -136,7 +136,7 @@ void apply_overrides(Value& root, const std::vector<Override>& overrides);
 // A key as TOML writes it: bare where allowed, else quoted.
 [[nodiscard]] std::string toml_key(std::string_view key);
 
-// --- The parts of a key as --set and --unset name it (not for other folders) ---
+// --- The parts of a key as --set and --unset name it ---
 
 // "memory", "tier", "0", "rows" of "memory.tier.0.rows".
 inline std::vector<std::string> split_key(const std::string& key) {

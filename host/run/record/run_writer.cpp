@@ -55,6 +55,7 @@ void write_start(const RunFolder& folder, const Runtime& runtime,
   }
   Json info = describe_run(runtime);
   info["started"] = utc_now();
+  info["initial_backbone_sha256"] = digest(fingerprint(runtime.model()));
   write_file_atomic(folder.info_file(), info.dump(2) + "\n");
   write_file_atomic(folder.metrics(), "");
   make_folder(folder.checkpoints().folder());

@@ -1,0 +1,71 @@
+// Programs that this one starts, and what they print while they run.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mneme {
+
+struct ChildOptions {
+  std::filesystem::path program;              // its file
+  std::vector<std::string> arguments = {};    // without the program's name
+  std::vector<std::string> environment = {};  // "NAME=value", in place of this process's
+  sigset_t signal_mask = {};                  // signals that are blocked in it when it starts
+};
+
+// How a process came to its end.
+struct ChildEnd {
+  int exit_code = -1;  // -1 when a signal ended it
+  int signal = 0;
+
+  // "exit status 1", "signal 11 (Segmentation fault)".
+  [[nodiscard]] std::string text() const;
+};
+
+// A running program. Its stdin is /dev/null, its stdout is dropped, its stderr is read line by
+// line. It is killed when the object is destroyed, and asked to stop (SIGTERM) when this process
+// ends in any way, provided that it calls stop_with_parent(). One thread at a time: the one that
+// makes it, for the system ties a child to the thread that started it.
+class ChildProcess {
+ public:
+  // Error (kRun) naming the program when it cannot be started.
+  explicit ChildProcess(const ChildOptions& options);
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  [[nodiscard]] pid_t id() const { return id_; }
+  void send(int signal) const;
+  // Lines of stderr that have arrived since the last call, without their ends; a line without an
+  // end comes when stderr has been closed. Does not wait.
+  [[nodiscard]] std::vector<std::string> read_lines();
+  // Its end, once it has come to it. Does not wait.
+  [[nodiscard]] const std::optional<ChildEnd>& poll_end();
+
+  // Returns when one of them has printed something or closed its stderr, and at the latest after
+  // `milliseconds`, or when a signal has arrived.
+  static void wait_for_any(const std::vector<ChildProcess*>& children, int milliseconds);
+
+ private:
+  void read_available();
+
+  pid_t id_ = -1;
+  int pipe_ = -1;  // stderr; -1 = closed
+  std::string text_;
+  std::optional<ChildEnd> end_;
+};
+
+// The variable by which a ChildProcess learns who started it.
+inline constexpr const char* kParentVariable = "MNEME_PARENT";
+
+// For a program's beginning: when a ChildProcess of a parent that names itself in kParentVariable,
+// asks the system for SIGTERM at the parent's end, and ends at once when that has already come.
+void stop_with_parent();
+
+}  // namespace mneme

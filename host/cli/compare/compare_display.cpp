@@ -1,0 +1,67 @@
+#include "host/cli/compare/compare_display.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "host/cli/interrupt.hpp"
+
+namespace mneme::cli {
+namespace {
+
+std::string text_of(const compare::Activity& activity) {
+  std::string text = str(activity.run, ' ', activity.phase);
+  if (activity.of > 0) text += str(' ', 100 * activity.step / activity.of, '%');
+  return text;
+}
+
+}  // namespace
+
+CompareDisplay::CompareDisplay(const Streams& streams, bool is_quiet,
+                               const compare::Record& record)
+    : streams_(streams),
+      is_quiet_(is_quiet),
+      runs_(static_cast<std::int64_t>(record.arms.size() * record.seeds.size())) {}
+
+void CompareDisplay::on_progress(const std::vector<compare::Activity>& active,
+                                 std::int64_t runs_done, std::int64_t steps,
+                                 std::int64_t total_steps) {
+  if (is_quiet_ || total_steps == 0) return;
+  if (progress_ == nullptr) {
+    progress_ = std::make_unique<Progress>(streams_.err,
+                                           progress_options(streams_, "compare", total_steps),
+                                           steady_clock(), ProgressState{.step = steps});
+  }
+  std::vector<std::string> parts;
+  for (const compare::Activity& activity : active) parts.push_back(text_of(activity));
+  progress_->set_title(str(runs_done, " of ", runs_, " runs done; ", join(parts, ", ")));
+  progress_->update({.step = steps});
+}
+
+void CompareDisplay::note(const std::string& line) {
+  if (progress_ != nullptr) {
+    progress_->note(line);
+  } else {
+    streams_.err << (streams_.is_err_json ? json_note(line) : line) << '\n' << std::flush;
+  }
+}
+
+void CompareDisplay::on_message(const std::string& run, const std::string& line) {
+  note(str(run, ": ", line));
+}
+
+void CompareDisplay::on_end(const compare::RunRecord& run, std::int64_t runs_done) {
+  if (run.state == compare::RunRecord::State::kFailed) {
+    note(str("mneme: error: ", run.arm, " (seed ", run.seed, "): ", run.error));
+  } else if (!is_quiet_) {
+    note(str(run.name(), " is done (", runs_done, " of ", runs_, " runs)"));
+  }
+}
+
+int CompareDisplay::stop_signal() { return InterruptGuard::signal(); }
+
+void CompareDisplay::end() {
+  if (progress_ != nullptr) progress_->finish();
+  progress_.reset();
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,196 @@
+#include "host/compare/arms.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/plugin/plugin_options.hpp"
+#include "host/plugin/plugin_search.hpp"
+
+namespace mneme::compare {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The words between commas that stand outside of brackets and quotes.
+std::vector<std::string> split_values(std::string_view text) {
+  std::vector<std::string> words(1);
+  int depth = 0;
+  char quote = '\0';
+  for (const char c : text) {
+    if (quote != '\0') {
+      if (c == quote) quote = '\0';
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    } else if (c == ',' && depth == 0) {
+      words.emplace_back();
+      continue;
+    }
+    words.back() += c;
+  }
+  return words;
+}
+
+// A key with its table: keys that begin with none of an experiment's tables are those of [memory].
+std::string whole_key(const std::string& key) {
+  static const std::set<std::string> tables = {"model", "memory", "data",
+                                               "train", "eval",   "generate"};
+  return tables.contains(key.substr(0, key.find('.'))) ? key : "memory." + key;
+}
+
+// The last part of a key, for names: "rows" of "memory.tier.0.rows".
+std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+// What every [[memory.tier]] may have beside its plugin's options.
+bool is_host_key(const std::string& key) {
+  static const std::set<std::string> keys = {"layers", "feed", "lr", "weight_decay", "weight"};
+  return keys.contains(key);
+}
+
+bool has_option(const config::TierConfig& tier, const config::MemoryConfig& memory, std::string key,
+                plugin::PluginLoader& loader) {
+  if (is_host_key(key)) return true;
+  if (key.starts_with("eval_")) key.erase(0, 5);
+  const std::string where = tier.position.text();
+  const plugin::LoadedPlugin& plugin =
+      loader.load(tier.plugin, plugin::folders_to_search(memory.plugins), tier.sha256, where);
+  return std::ranges::any_of(plugin::option_specs(*plugin.table, where),
+                             [&](const config::OptionSpec& spec) { return spec.key == key; });
+}
+
+// Whether an arm has a sweep's key.
+bool has_key(const config::Experiment& experiment, const std::string& key,
+             plugin::PluginLoader& loader) {
+  const std::vector<std::string> parts = config::split_key(key);
+  if (parts.front() != "memory" || parts.size() < 4 || parts[1] != "tier") return true;
+  const auto& tiers = experiment.memory.tiers;
+  if (parts[2].empty() ||
+      !std::ranges::all_of(parts[2], [](unsigned char c) { return std::isdigit(c) != 0; })) {
+    return false;
+  }
+  const std::size_t tier = parts[2].size() > 4 ? tiers.size() : std::stoul(parts[2]);
+  return tier < tiers.size() && has_option(tiers[tier], experiment.memory, parts[3], loader);
+}
+
+// An arm before its experiment has been read with all its settings.
+struct Draft {
+  ArmRequest request;
+  std::string name;
+};
+
+std::string setting_text(const config::Override& override) {
+  return str(override.key, '=', override.value);
+}
+
+// The drafts with one more sweep. Error (kUsage) when none has its key.
+std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep,
+                            const fs::path& experiment,
+                            const std::vector<config::Override>& overrides,
+                            plugin::PluginLoader& loader) {
+  std::vector<Draft> out;
+  bool is_known = false;
+  for (const Draft& draft : drafts) {
+    const config::Experiment one =
+        config::parse_experiment(experiment, overrides, draft.request.memory);
+    if (!has_key(one, sweep.key, loader)) {
+      out.push_back(draft);
+      continue;
+    }
+    is_known = true;
+    for (const std::string& value : sweep.values) {
+      Draft copy = draft;
+      copy.request.overrides.push_back({.key = sweep.key, .value = value});
+      copy.name += str(',', short_key(sweep.key), '=', value);
+      out.push_back(std::move(copy));
+    }
+  }
+  if (!is_known) {
+    throw_usage({.where = "--sweep " + sweep.key,
+                 .failed = "no arm has this key",
+                 .expected =
+                     "an option of a tier of one of the memories, such as tier.0.rows, or a "
+                     "key of the experiment",
+                 .hint = "mneme plugins describe prints a plugin's options"});
+  }
+  return out;
+}
+
+}  // namespace
+
+ArmRequest parse_arm(const std::string& word) {
+  std::error_code ignored;
+  const std::vector<std::string> parts = split_values(word);
+  if (parts.size() == 1 || fs::exists(word, ignored)) return {.memory = word};
+  ArmRequest request{.memory = parts.front()};
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    config::Override override = config::parse_override(parts[i]);
+    override.key = whole_key(override.key);
+    request.overrides.push_back(std::move(override));
+  }
+  return request;
+}
+
+Sweep parse_sweep(std::string_view word) {
+  const config::Override override = config::parse_override(word);
+  Sweep sweep{.key = whole_key(override.key), .values = split_values(override.value)};
+  std::set<std::string> seen;
+  for (const std::string& value : sweep.values) {
+    if (!value.empty() && seen.insert(value).second) continue;
+    throw_usage({.where = str("--sweep ", word),
+                 .failed = value.empty() ? "a value is missing"
+                                         : str("the value ", value, " stands there twice"),
+                 .expected = "KEY=VALUE,VALUE,..."});
+  }
+  return sweep;
+}
+
+std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<ArmRequest>& memories,
+                                const std::vector<config::Override>& overrides,
+                                const std::vector<Sweep>& sweeps, plugin::PluginLoader& loader) {
+  if (memories.empty()) throw_usage("compare: expected at least one --memory FILE, got none");
+  std::vector<Draft> drafts;
+  for (const ArmRequest& request : memories) {
+    Draft draft{.request = request, .name = request.memory.stem().string()};
+    for (const config::Override& override : request.overrides)
+      draft.name += str(',', short_key(override.key), '=', override.value);
+    drafts.push_back(std::move(draft));
+  }
+  for (const Sweep& sweep : sweeps) drafts = expanded(drafts, sweep, experiment, overrides, loader);
+  std::vector<std::string> names;
+  for (const Draft& draft : drafts) names.push_back(draft.name);
+  names = distinct_names(names);
+  std::vector<ArmSetup> arms;
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    const ArmRequest& request = drafts[i].request;
+    std::vector<config::Override> all = overrides;
+    all.insert(all.end(), request.overrides.begin(), request.overrides.end());
+    ArmSetup arm{.name = names[i],
+                 .file = request.memory,
+                 .settings = {},
+                 .experiment = config::parse_experiment(experiment, all, request.memory)};
+    for (const config::Override& override : request.overrides)
+      arm.settings.push_back(setting_text(override));
+    arms.push_back(std::move(arm));
+  }
+  return arms;
+}
+
+std::string folder_name(const std::string& arm) {
+  std::string name;
+  for (const char c : arm) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                          std::string_view("._-+=,#").find(c) != std::string_view::npos ||
+                          static_cast<unsigned char>(c) >= 0x80;
+    name += is_plain ? c : '_';
+  }
+  return name.starts_with('.') ? "_" + name.substr(1) : name;
+}
+
+}  // namespace mneme::compare

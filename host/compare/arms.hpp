@@ -1,0 +1,56 @@
+// The arms of a comparison: one experiment with several memories and settings.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/config/experiment.hpp"
+#include "host/plugin/loader.hpp"
+
+namespace mneme::compare {
+
+// A memory to compare, and the experiment with it in place.
+struct ArmSetup {
+  std::string name;                   // also that of its run folders
+  std::filesystem::path file;         // of the memory
+  std::vector<std::string> settings;  // "KEY=VALUE" that only this arm has
+  config::Experiment experiment;
+};
+
+// A memory file as --memory takes it: "FILE" or "FILE,KEY=VALUE,...", the settings of this arm.
+struct ArmRequest {
+  std::filesystem::path memory;
+  std::vector<config::Override> overrides = {};
+};
+
+// A word that is the name of a file is one. Error (kUsage) for settings that are no KEY=VALUE.
+[[nodiscard]] ArmRequest parse_arm(const std::string& word);
+
+// A key and the values that it takes, one arm each: "tier.0.rows=64,128,256". The key is one of
+// [memory], or of another table with its name ("train.lr=1e-3,3e-3"). Commas inside brackets and
+// quotes do not separate values. Error (kUsage) for other words, for one value given twice.
+struct Sweep {
+  std::string key;  // with its table: "memory.tier.0.rows"
+  std::vector<std::string> values;
+};
+[[nodiscard]] Sweep parse_sweep(std::string_view word);
+
+// Reads the experiment once with each memory; overrides apply to every arm. With sweeps, an arm
+// that has a sweep's key becomes one arm for each value (of each combination, with several
+// sweeps); an arm that does not have it stays as it is. An arm has a key of a tier when its
+// memory has the tier and the tier's plugin the option. Arms are named after their files and
+// settings, "xl_cache,rows=64"; names that repeat get "#2" and so on. Error (kUsage) as
+// config::parse_experiment, for no memory, and for a sweep whose key no arm has; Error (kPlugin) of
+// a plugin that cannot be loaded.
+[[nodiscard]] std::vector<ArmSetup> read_arms(const std::filesystem::path& experiment,
+                                              const std::vector<ArmRequest>& memories,
+                                              const std::vector<config::Override>& overrides,
+                                              const std::vector<Sweep>& sweeps,
+                                              plugin::PluginLoader& loader);
+
+// The arm's name as a folder's: what a file name may not hold, or a shell would take apart, is "_".
+[[nodiscard]] std::string folder_name(const std::string& arm);
+
+}  // namespace mneme::compare

@@ -1,0 +1,164 @@
+// Before anything runs: the data, every arm once, and the run folders that can be continued.
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/compare/runs.hpp"
+#include "host/run/fingerprint.hpp"
+#include "host/run/footprint.hpp"
+#include "host/run/host_commit.hpp"
+#include "host/run/run_folder.hpp"
+#include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
+#include "mneme/abi.h"
+
+namespace mneme::compare {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The splits to measure on: generated tasks have every split, of which valid is enough.
+std::vector<data::Split> splits_of(const config::Experiment& experiment,
+                                   const data::Dataset& dataset) {
+  std::vector<data::Split> splits;
+  if (dataset.has(data::Split::kValid)) splits.push_back(data::Split::kValid);
+  if (!experiment.data.test.empty()) splits.push_back(data::Split::kTest);
+  if (splits.empty()) {
+    throw_usage({.where = "data.valid",
+                 .failed = "the experiment has no split to compare on",
+                 .expected = "data.valid or data.test",
+                 .got = "neither"});
+  }
+  return splits;
+}
+
+// Every arm trains to its end and is evaluated there.
+config::Experiment at_the_end_only(config::Experiment experiment) {
+  experiment.train.eval_every = 0;
+  experiment.train.early_stop = 0;
+  return experiment;
+}
+
+// Makes every arm once, so that an error in the last one is found before the first is trained.
+std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
+                                 const run::RuntimeOptions& options) {
+  std::vector<ArmRecord> arms;
+  run::Fingerprint first;
+  for (const ArmSetup& setup : setups) {
+    try {
+      run::check_training_fits(setup.experiment, options);
+      const run::Runtime runtime(setup.experiment, options);
+      const run::Fingerprint start = run::fingerprint(runtime.model());
+      if (first.empty()) first = start;
+      run::check_equal(first, setups.front().name, start, setup.name);
+      ArmRecord arm{.setup = setup,
+                    .plugins = runtime.stack().identities(),
+                    .backbone_parameters = runtime.backbone_parameter_count(),
+                    .memory_parameters = runtime.memory_parameter_count(),
+                    .runs = {}};
+      arm.setup.experiment = at_the_end_only(setup.experiment);
+      arms.push_back(std::move(arm));
+    } catch (const Error& error) {
+      throw error.with_context(setup.name);
+    }
+  }
+  return arms;
+}
+
+Json machine(const Options& options) {
+  return {{"device", tensor::describe(options.device)},
+          {"processor", tensor::processor_name()},
+          {"threads", options.threads},
+          {"libtorch", tensor::torch_version()}};
+}
+
+bool has_equal_plugins(const Json& info, const std::vector<memory::TierIdentity>& plugins) {
+  const std::vector<memory::TierIdentity> before = run::read_plugins(info);
+  return std::ranges::equal(before, plugins, {}, &memory::TierIdentity::sha256,
+                            &memory::TierIdentity::sha256);
+}
+
+// Whether the run in a folder is one of this experiment, by the same program on the same data.
+bool is_run_of(const fs::path& folder, const config::Experiment& experiment, const ArmRecord& arm,
+               const Record& record) {
+  try {
+    const run::RunFolder run = run::RunFolder::open(folder);
+    if (read_file(run.experiment_file()) != config::to_toml(experiment)) return false;
+    const Json info = run.info();
+    const bool is_same_program = info.at("mneme") == MNEME_SDK_VERSION &&
+                                 info.at("commit") == run::host_commit() &&
+                                 info.at("threads") == record.machine.at("threads") &&
+                                 info.at("device") == record.machine.at("device");
+    if (!is_same_program || !has_equal_plugins(info, arm.plugins)) return false;
+    run::check_data(info, record.data);
+    return true;
+  } catch (const std::exception&) {
+    return false;  // damaged, or of another version
+  }
+}
+
+// What a process that was killed while it made the folder leaves: no run.
+bool is_unfinished_start(const fs::path& folder) {
+  const run::RunFolder run = run::RunFolder::at(folder);
+  return fs::is_directory(folder) && !fs::exists(run.experiment_file()) &&
+         run.checkpoints().steps().empty();
+}
+
+// The folder of a run: that of an equal one, or the first name that is free.
+std::string choose_folder(const fs::path& root, const config::Experiment& experiment,
+                          const ArmRecord& arm, const Record& record,
+                          const std::set<std::string>& taken) {
+  const std::string base = str(folder_name(arm.setup.name), "-seed", experiment.train.seed);
+  for (int i = 1;; ++i) {
+    std::string name = i == 1 ? base : str(base, '-', i);
+    if (taken.contains(name)) continue;
+    const fs::path folder = root / name;
+    if (root.empty() || !fs::exists(folder) || is_unfinished_start(folder) ||
+        is_run_of(folder, experiment, arm, record)) {
+      return name;
+    }
+  }
+}
+
+}  // namespace
+
+Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
+               plugin::PluginLoader& loader) {
+  if (arms.empty()) throw_usage("compare: expected at least one memory, got none");
+  if (options.seeds < 1) throw_usage("compare: seeds: expected at least 1, got ", options.seeds);
+  const config::Experiment& experiment = arms.front().experiment;
+  const auto dataset = std::make_shared<const data::Dataset>(experiment.data);
+  Record record{.command = options.command,
+                .file = options.experiment,
+                .experiment = config::to_toml(experiment),
+                .machine = machine(options),
+                .data = dataset->describe(),
+                .splits = splits_of(experiment, *dataset),
+                .seeds = {},
+                .arms = {}};
+  record.arms = make_arms(arms, {.device = options.device,
+                                 .precision = std::nullopt,
+                                 .dataset = dataset,
+                                 .loader = {std::shared_ptr<void>(), &loader},
+                                 .free_memory = options.free_memory});
+  for (std::int64_t i = 0; i < options.seeds; ++i)
+    record.seeds.push_back(experiment.train.seed + static_cast<std::uint64_t>(i));
+  std::set<std::string> taken;
+  for (ArmRecord& arm : record.arms) {
+    config::Experiment one = arm.setup.experiment;
+    for (std::int64_t i = 0; i < options.seeds; ++i) {
+      one.train.seed = arm.setup.experiment.train.seed + static_cast<std::uint64_t>(i);
+      RunRecord run{.arm = arm.setup.name, .seed = one.train.seed};
+      run.folder = choose_folder(options.folder, one, arm, record, taken);
+      taken.insert(run.folder);
+      arm.runs.push_back(std::move(run));
+    }
+  }
+  return record;
+}
+
+}  // namespace mneme::compare

@@ -1,0 +1,388 @@
+#include "host/compare/runs.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "host/base/child_process.hpp"
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/write_file.hpp"
+#include "host/run/host_commit.hpp"
+#include "host/run/run_folder.hpp"
+#include "host/scores/stored_evaluation.hpp"
+#include "mneme/abi.h"
+
+namespace mneme::compare {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPollMs = 250;
+
+std::string_view to_word(RunRecord::State state) {
+  switch (state) {
+    case RunRecord::State::kRunning:
+      return "running";
+    case RunRecord::State::kDone:
+      return "done";
+    case RunRecord::State::kFailed:
+      return "failed";
+    case RunRecord::State::kWaiting:
+      break;
+  }
+  return "waiting";
+}
+
+Json json_of(const RunRecord& run) {
+  Json json = {{"seed", run.seed}, {"folder", run.folder}, {"state", to_word(run.state)}};
+  if (!run.initial_sha256.empty()) json["initial_sha256"] = run.initial_sha256;
+  if (run.state == RunRecord::State::kFailed)
+    json["error"] = {{"message", run.error}, {"exit_code", run.exit_code}};
+  return json;
+}
+
+Json json_of(const ArmRecord& arm) {
+  Json plugins = Json::array(), runs = Json::array();
+  for (const memory::TierIdentity& plugin : arm.plugins) plugins.push_back(run::to_json(plugin));
+  for (const RunRecord& run : arm.runs) runs.push_back(json_of(run));
+  return {{"name", arm.setup.name},
+          {"file", arm.setup.file.string()},
+          {"overrides", arm.setup.settings},
+          {"memory", config::to_toml(arm.setup.experiment.memory)},
+          {"plugins", std::move(plugins)},
+          {"backbone_parameters", arm.backbone_parameters},
+          {"memory_parameters", arm.memory_parameters},
+          {"runs", std::move(runs)}};
+}
+
+// Whether the run has a finished evaluation of a split with its own memory and settings.
+bool is_evaluated(const fs::path& folder, data::Split split) {
+  const std::string experiment = read_file(folder / "experiment.toml");
+  for (const fs::path& path : scores::list_evaluations(folder)) {
+    const auto name = scores::parse_evaluation_name(path.filename().string());
+    if (!name || name->split != data::to_word(split)) continue;
+    try {
+      const auto stored = scores::StoredEvaluation::open(path);
+      if (stored.info().at("experiment") == experiment) return true;
+    } catch (const std::exception&) {
+      continue;  // damaged: it is made again
+    }
+  }
+  return false;
+}
+
+// One run on its way: a training, then the evaluations that it lacks, a process each.
+class RunTask {
+ public:
+  RunTask(RunRecord& record, const config::Experiment& experiment, const Record& comparison,
+          const Options& options)
+      : record_(record), experiment_(experiment), comparison_(comparison), options_(options) {}
+
+  [[nodiscard]] RunRecord& record() { return record_; }
+  [[nodiscard]] const Activity& activity() const { return activity_; }
+  [[nodiscard]] ChildProcess* process() { return process_.get(); }
+  // Steps of the training: done, and in all (0 = not known yet).
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+  [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
+
+  void start() {
+    record_.state = RunRecord::State::kRunning;
+    begin_training();
+  }
+
+  // Reads what the process has printed and goes on to the next one when it has ended; false when
+  // nothing is left to do. Lines that are no progress go to `lines`.
+  bool advance(std::vector<std::string>& lines, bool is_stopping) {
+    take_lines(lines);
+    if (!process_->poll_end()) return true;
+    take_lines(lines);
+    const ChildEnd end = *process_->poll_end();
+    process_.reset();
+    if (end.exit_code != 0) {
+      // A process that was asked to stop has saved what it had.
+      const bool is_stopped =
+          end.signal != 0 || end.exit_code == static_cast<int>(ErrorKind::kRun);
+      if (is_stopping && is_stopped && error_.empty()) {
+        record_.state = RunRecord::State::kWaiting;
+      } else {
+        fail(end);
+      }
+      return false;
+    }
+    if (is_stopping) {
+      record_.state = RunRecord::State::kWaiting;
+      return false;
+    }
+    return begin_evaluation();
+  }
+
+ private:
+  [[nodiscard]] fs::path folder() const { return options_.folder / record_.folder; }
+
+  void begin(const std::string& phase, std::vector<std::string> arguments) {
+    activity_ = {.run = record_.name(), .phase = phase};
+    error_.clear();
+    for (const std::string& word : {std::string("--threads"), str(options_.threads),
+                                    std::string("--device"), options_.device_name}) {
+      arguments.push_back(word);
+    }
+    if (options_.is_forced) arguments.emplace_back("--force");
+    process_ = std::make_unique<ChildProcess>(
+        ChildOptions{.program = options_.program,
+                     .arguments = std::move(arguments),
+                     .environment = {"MNEME_PROGRESS=json", "NO_COLOR=1"},
+                     .signal_mask = options_.signal_mask});
+  }
+
+  void begin_training() {
+    if (fs::exists(folder() / "experiment.toml")) {
+      begin("train", {"train", "--resume", folder().string()});
+      return;
+    }
+    const fs::path file = options_.folder / "experiments" / (record_.folder + ".toml");
+    fs::create_directories(file.parent_path());
+    write_file_atomic(file, config::to_toml(experiment_));
+    begin("train", {"train", file.string(), "--run", folder().string()});
+  }
+
+  // The next evaluation that is missing; false when the run is done.
+  bool begin_evaluation() {
+    note_start();
+    if (record_.state == RunRecord::State::kFailed) return false;
+    for (const data::Split split : comparison_.splits) {
+      if (is_evaluated(folder(), split)) continue;
+      const std::string word(data::to_word(split));
+      if (!tried_.insert(word).second) {
+        record_.state = RunRecord::State::kFailed;
+        record_.exit_code = static_cast<int>(ErrorKind::kRun);
+        record_.error = str("evaluations/: mneme eval stored no evaluation of the ", word,
+                            " split; free space on the disk and run the command again");
+        return false;
+      }
+      begin("evaluate " + word, {"eval", folder().string(), "--split", word});
+      return true;
+    }
+    record_.state = RunRecord::State::kDone;
+    return false;
+  }
+
+  // The first weights must be those of the other arms with this seed.
+  void note_start() {
+    const Json info = run::RunFolder::open(folder()).info();
+    record_.initial_sha256 = info.value("initial_backbone_sha256", std::string());
+    for (const ArmRecord& arm : comparison_.arms) {
+      for (const RunRecord& other : arm.runs) {
+        if (other.seed != record_.seed || other.initial_sha256.empty() ||
+            other.initial_sha256 == record_.initial_sha256) {
+          continue;
+        }
+        record_.state = RunRecord::State::kFailed;
+        record_.exit_code = static_cast<int>(ErrorKind::kRun);
+        record_.error = str("its backbone did not start from the weights of ", other.name(),
+                            ": expected ", other.initial_sha256, ", got ", record_.initial_sha256);
+        return;
+      }
+    }
+  }
+
+  void take_lines(std::vector<std::string>& lines) {
+    for (std::string& line : process_->read_lines()) {
+      if (line.starts_with('{') && take_progress(line)) continue;
+      if (!error_.empty() || line.starts_with("mneme: error")) {
+        error_ += (error_.empty() ? "" : "\n") + line;
+      } else if (!line.starts_with("mneme: stopped by") && !line.empty()) {
+        lines.push_back(std::move(line));
+      }
+    }
+  }
+
+  bool take_progress(const std::string& line) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_discarded()) return false;
+    if (!json.contains("progress")) return json.contains("note");
+    const Json& progress = json.at("progress");
+    activity_.step = progress.value("step", std::int64_t{0});
+    activity_.of = progress.value("of", std::int64_t{0});
+    if (activity_.phase == "train" && progress.value("title", std::string()) == "train") {
+      steps_ = activity_.step;
+      total_steps_ = activity_.of;
+    }
+    return true;
+  }
+
+  void fail(const ChildEnd& end) {
+    record_.state = RunRecord::State::kFailed;
+    record_.exit_code = end.exit_code < 0 ? 128 + end.signal : end.exit_code;
+    const std::string_view prefix = "mneme: error: ";
+    record_.error = error_.starts_with(prefix) ? error_.substr(prefix.size()) : error_;
+    if (record_.error.empty()) record_.error = str(activity_.phase, ": ", end.text());
+  }
+
+  RunRecord& record_;
+  const config::Experiment experiment_;
+  const Record& comparison_;
+  const Options& options_;
+  Activity activity_;
+  std::unique_ptr<ChildProcess> process_;
+  std::string error_;  // the lines from "mneme: error" on
+  std::set<std::string> tried_;
+  std::int64_t steps_ = 0;
+  std::int64_t total_steps_ = 0;
+};
+
+// All runs of a comparison: those that run, those that wait, and how far all of them are.
+class Runs {
+ public:
+  Runs(Record& record, const Options& options, Observer& observer)
+      : record_(record), options_(options), observer_(observer) {
+    // Seeds one after another, so that all arms can be compared early.
+    for (std::size_t seed = 0; seed < record.seeds.size(); ++seed) {
+      for (ArmRecord& arm : record.arms) {
+        config::Experiment experiment = arm.setup.experiment;
+        experiment.train.seed = arm.runs[seed].seed;
+        waiting_.push_back(std::make_unique<RunTask>(arm.runs[seed], experiment, record, options));
+        ++runs_;
+      }
+    }
+  }
+
+  // True when the observer asked to stop.
+  bool run() {
+    save();
+    while (!active_.empty() || !waiting_.empty()) {
+      start_more();
+      std::vector<ChildProcess*> processes;
+      for (const auto& task : active_) processes.push_back(task->process());
+      ChildProcess::wait_for_any(processes, kPollMs);
+      pass_signal();
+      advance();
+      report();
+      if (is_stopping() && active_.empty()) break;
+    }
+    return is_stopping();
+  }
+
+ private:
+  [[nodiscard]] bool is_stopping() const { return signal_ != 0; }
+  void save() const {
+    write_file_atomic(options_.folder / "comparison.json", to_json(record_).dump(2) + "\n");
+  }
+
+  void start_more() {
+    while (!is_stopping() && !waiting_.empty() &&
+           static_cast<std::int64_t>(active_.size()) < options_.jobs) {
+      std::unique_ptr<RunTask> task = std::move(waiting_.front());
+      waiting_.pop_front();
+      task->start();
+      active_.push_back(std::move(task));
+      save();
+    }
+  }
+
+  void pass_signal() {
+    const int signal = observer_.stop_signal();
+    if (signal == 0 || signal == signal_) return;
+    signal_ = signal;
+    for (const auto& task : active_) task->process()->send(signal);
+  }
+
+  void advance() {
+    for (auto& task : active_) {
+      std::vector<std::string> lines;
+      const bool goes_on = task->advance(lines, is_stopping());
+      for (const std::string& line : lines) {
+        if (said_.insert(line).second) observer_.on_message(task->record().name(), line);
+      }
+      if (goes_on) continue;
+      finish(*task);
+      task.reset();
+    }
+    std::erase(active_, nullptr);
+  }
+
+  void finish(RunTask& task) {
+    save();
+    if (task.record().state == RunRecord::State::kWaiting) return;
+    ++done_;
+    done_steps_ += std::max(task.steps(), task.total_steps());
+    longest_ = std::max(longest_, task.total_steps());
+    observer_.on_end(task.record(), done_);
+  }
+
+  void report() {
+    std::vector<Activity> active;
+    std::int64_t steps = done_steps_;
+    for (const auto& task : active_) {
+      active.push_back(task->activity());
+      steps += task->steps();
+      longest_ = std::max(longest_, task->total_steps());
+    }
+    observer_.on_progress(active, done_, steps, longest_ * runs_);
+  }
+
+  Record& record_;
+  const Options& options_;
+  Observer& observer_;
+  std::deque<std::unique_ptr<RunTask>> waiting_;
+  std::vector<std::unique_ptr<RunTask>> active_;
+  std::set<std::string> said_;
+  std::int64_t runs_ = 0;
+  std::int64_t done_ = 0;
+  std::int64_t done_steps_ = 0;
+  std::int64_t longest_ = 0;  // steps of a training, as far as they are known
+  int signal_ = 0;
+};
+
+}  // namespace
+
+bool Record::is_done() const {
+  return std::ranges::all_of(arms, [](const ArmRecord& arm) {
+    return std::ranges::all_of(
+        arm.runs, [](const RunRecord& run) { return run.state == RunRecord::State::kDone; });
+  });
+}
+
+bool Record::has_failures() const {
+  return std::ranges::any_of(arms, [](const ArmRecord& arm) {
+    return std::ranges::any_of(
+        arm.runs, [](const RunRecord& run) { return run.state == RunRecord::State::kFailed; });
+  });
+}
+
+Json to_json(const Record& record) {
+  Json splits = Json::array(), arms = Json::array();
+  for (const data::Split split : record.splits) splits.push_back(data::to_word(split));
+  for (const ArmRecord& arm : record.arms) arms.push_back(json_of(arm));
+  return {{"format", "mneme-comparison"},
+          {"version", 1},
+          {"mneme", MNEME_SDK_VERSION},
+          {"commit", run::host_commit()},
+          {"command", record.command},
+          {"experiment_file", record.file.string()},
+          {"experiment", record.experiment},
+          {"machine", record.machine},
+          {"data", record.data},
+          {"splits", std::move(splits)},
+          {"seeds", record.seeds},
+          {"arms", std::move(arms)}};
+}
+
+bool run_all(Record& record, const Options& options, Observer& observer) {
+  std::error_code failure;
+  fs::create_directories(options.folder, failure);
+  if (failure) {
+    throw_usage({.where = options.folder.string(),
+                 .failed = "the comparison's folder cannot be made",
+                 .got = failure.message(),
+                 .hint = "name another place with --run DIR"});
+  }
+  const run::RunLock lock(options.folder);
+  return Runs(record, options, observer).run();
+}
+
+}  // namespace mneme::compare

@@ -1,0 +1,126 @@
+// The trainings and evaluations of a comparison, as processes that run one after another or side by
+// side. What they write stays in a folder: a comparison that was interrupted is continued by the
+// same call.
+//
+//   DIR/comparison.json          what is compared, and how far every run is; docs/compare.md
+//   DIR/experiments/<run>.toml   the experiment of a run
+//   DIR/<arm>-seed<N>/           run folders (docs/runs.md), with their stored evaluations
+//   DIR/lock                     see run::RunLock
+#pragma once
+
+#include <c10/core/Device.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/base/process.hpp"
+#include "host/base/text.hpp"
+#include "host/compare/arms.hpp"
+#include "host/data/dataset.hpp"
+#include "host/memory/stack.hpp"
+#include "host/plugin/loader.hpp"
+
+namespace mneme::compare {
+
+// How far one arm is with one seed.
+struct RunRecord {
+  enum class State { kWaiting, kRunning, kDone, kFailed };
+
+  std::string arm;
+  std::uint64_t seed = 0;
+  std::string folder;  // below the comparison's
+  State state = State::kWaiting;
+  std::string initial_sha256;  // of the backbone's first weights; "" = not begun
+  std::string error;           // why it failed
+  int exit_code = 0;           // of the process that failed
+  bool is_reused = false;      // it was finished before this call
+
+  [[nodiscard]] std::string name() const { return folder; }
+};
+
+// One arm with what is known of it before it trains.
+struct ArmRecord {
+  ArmSetup setup;
+  std::vector<memory::TierIdentity> plugins;
+  std::int64_t backbone_parameters = 0;
+  std::int64_t memory_parameters = 0;
+  std::vector<RunRecord> runs;  // one a seed
+};
+
+// comparison.json.
+struct Record {
+  std::string command;              // as it was typed
+  std::filesystem::path file;       // the experiment's
+  std::string experiment;           // of the first arm, resolved, as TOML
+  Json machine, data;               // as in run.json
+  std::vector<data::Split> splits;  // that every run is evaluated on
+  std::vector<std::uint64_t> seeds;
+  std::vector<ArmRecord> arms;
+
+  [[nodiscard]] bool is_done() const;
+  [[nodiscard]] bool has_failures() const;
+};
+[[nodiscard]] Json to_json(const Record& record);
+
+struct Options {
+  std::filesystem::path folder;  // DIR
+  std::int64_t seeds = 1;        // train.seed, train.seed + 1, ...
+  std::int64_t jobs = 1;         // processes side by side
+  std::int64_t threads = 1;      // of each
+  c10::Device device = c10::kCPU;
+  std::string device_name = "cpu";
+  bool is_forced = false;                  // --force of the processes
+  FreeMemorySource free_memory = nullptr;  // see run::RuntimeOptions
+  std::filesystem::path experiment = {};   // the experiment's file, for the record
+  std::string command = {};                // for the record
+  std::filesystem::path program = {};      // that trains and evaluates: `mneme`
+  sigset_t signal_mask = {};               // of the processes
+};
+
+// What a process does at present.
+struct Activity {
+  std::string run;                // its name
+  std::string phase;              // "train", "evaluate valid"
+  std::int64_t step = 0, of = 0;  // steps of a training, segments of an evaluation; of = 0: unknown
+};
+
+// Callbacks of a comparison, on the caller's thread.
+class Observer {
+ public:
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer() = default;
+
+  // Several times a second. Steps of all trainings: done, and in all (0 = not known yet).
+  virtual void on_progress(const std::vector<Activity>& active, std::int64_t runs_done,
+                           std::int64_t steps, std::int64_t total_steps) = 0;
+  // A line that a process printed beside its progress: a warning of its data, for instance. Lines
+  // that were passed on before are not repeated for other runs.
+  virtual void on_message(const std::string& run, const std::string& line) = 0;
+  // A run came to its end: done, or failed with its message.
+  virtual void on_end(const RunRecord& run, std::int64_t runs_done) = 0;
+  // A signal that asks to stop; 0 = go on. The processes get it, save what they have and end.
+  [[nodiscard]] virtual int stop_signal() = 0;
+};
+
+// Prepares a comparison: the data are read, every plugin is loaded, every arm is made once and its
+// initial backbone weights are compared with the first arm's, and the first free or equal run
+// folder is chosen for each run: one whose experiment, data, plugins, program, device and threads
+// are the arm's is continued, or taken as it is when it is finished. Nothing is written. Errors:
+// Error (kUsage) when there is nothing to evaluate on; Error (kRun) naming the first parameter in
+// which two arms' initial weights differ; what making an arm throws, with its name in front.
+[[nodiscard]] Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
+                             plugin::PluginLoader& loader);
+
+// Runs what is not finished; the record is written to comparison.json whenever a run's state
+// changes. A run that fails is kept with its error, and the others go on. True when the observer
+// asked to stop. Errors: Error (kUsage) when another process works in the folder; Error (kRun) when
+// it cannot be written.
+bool run_all(Record& record, const Options& options, Observer& observer);
+
+}  // namespace mneme::compare
