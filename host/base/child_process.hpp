@@ -13,7 +13,7 @@
 namespace mneme {
 
 struct ChildOptions {
-  std::filesystem::path program;              // its file
+  std::filesystem::path program = {};         // its file
   std::vector<std::string> arguments = {};    // without the program's name
   std::vector<std::string> environment = {};  // "NAME=value", in place of this process's
   sigset_t signal_mask = {};                  // signals that are blocked in it when it starts

@@ -105,8 +105,7 @@ class RunTask {
     process_.reset();
     if (end.exit_code != 0) {
       // A process that was asked to stop has saved what it had.
-      const bool is_stopped =
-          end.signal != 0 || end.exit_code == static_cast<int>(ErrorKind::kRun);
+      const bool is_stopped = end.signal != 0 || end.exit_code == static_cast<int>(ErrorKind::kRun);
       if (is_stopping && is_stopped && error_.empty()) {
         record_.state = RunRecord::State::kWaiting;
       } else {
@@ -176,6 +175,7 @@ class RunTask {
     const Json info = run::RunFolder::open(folder()).info();
     record_.initial_sha256 = info.value("initial_backbone_sha256", std::string());
     for (const ArmRecord& arm : comparison_.arms) {
+      if (arm.setup.experiment.model != experiment_.model) continue;  // of other sizes
       for (const RunRecord& other : arm.runs) {
         if (other.seed != record_.seed || other.initial_sha256.empty() ||
             other.initial_sha256 == record_.initial_sha256) {

@@ -30,14 +30,13 @@ namespace mneme::compare {
 struct RunRecord {
   enum class State { kWaiting, kRunning, kDone, kFailed };
 
-  std::string arm;
+  std::string arm = {};
   std::uint64_t seed = 0;
-  std::string folder;  // below the comparison's
+  std::string folder = {};  // below the comparison's
   State state = State::kWaiting;
-  std::string initial_sha256;  // of the backbone's first weights; "" = not begun
-  std::string error;           // why it failed
-  int exit_code = 0;           // of the process that failed
-  bool is_reused = false;      // it was finished before this call
+  std::string initial_sha256 = {};  // of the backbone's first weights; "" = not begun
+  std::string error = {};           // why it failed
+  int exit_code = 0;                // of the process that failed
 
   [[nodiscard]] std::string name() const { return folder; }
 };

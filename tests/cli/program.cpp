@@ -19,8 +19,10 @@ namespace mneme::test {
 namespace {
 
 // Whether the program's main may run in a fork of this process: a fork has the calling thread
-// only, and libraries that are loaded already have read the environment.
-bool can_fork(const ProgramOptions& options) {
+// only, and libraries that are loaded already have read the environment. `mneme compare` starts its
+// own file again, which must not be the test.
+bool can_fork(const std::vector<std::string>& arguments, const ProgramOptions& options) {
+  if (!arguments.empty() && arguments.front() == "compare") return false;
   return program_main != nullptr && !options.is_new_program && options.environment.empty() &&
          options.address_space == 0 && options.signal == 0 &&
          std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1;
@@ -106,7 +108,7 @@ ProgramResult run_mneme(const std::vector<std::string>& arguments, const Program
   Pipe err;
   std::fflush(nullptr);  // the child has a copy of what is not written yet
   std::cout.flush();
-  const bool is_forked = can_fork(options);
+  const bool is_forked = can_fork(arguments, options);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) become(arguments, options, out, err, is_forked);

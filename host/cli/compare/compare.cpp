@@ -10,6 +10,7 @@
 #include "host/cli/interrupt.hpp"
 #include "host/cli/streams.hpp"
 #include "host/compare/arms.hpp"
+#include "host/compare/equal_budget.hpp"
 #include "host/compare/runs.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/report/load.hpp"
@@ -28,6 +29,7 @@ struct CompareArguments {
   SetArgument set;
   std::int64_t seeds = 1;
   std::int64_t jobs = 1;
+  std::string equal;  // a budget; "" = as the files say
   fs::path run;
   MachineArguments machine;
   JsonArgument json;
@@ -44,18 +46,21 @@ bool are_runs(const CompareArguments& arguments) {
 void check_use(const CompareArguments& arguments) {
   if (are_runs(arguments)) {
     if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
-        arguments.set.overrides().empty() && arguments.seeds == 1) {
+        arguments.equal.empty() && arguments.set.overrides().empty() && arguments.seeds == 1) {
       return;
     }
-    throw_usage("compare: run folders are compared as they are: expected no --memory, --sweep, "
-                "--set, --seeds or --run beside ", arguments.paths.front().string());
+    throw_usage(
+        "compare: run folders are compared as they are: expected no --memory, --sweep, "
+        "--set, --seeds or --run beside ",
+        arguments.paths.front().string());
   }
   if (arguments.paths.size() > 1) {
     throw_usage("compare: expected one experiment file, or run folders, got ",
                 arguments.paths.size(), " paths of which ",
-                std::ranges::find_if_not(arguments.paths, [](const fs::path& path) {
-                  return fs::is_directory(path);
-                })->string(), " is no folder");
+                std::ranges::find_if_not(
+                    arguments.paths, [](const fs::path& path) { return fs::is_directory(path); })
+                    ->string(),
+                " is no folder");
   }
   if (arguments.memory.empty()) {
     throw_usage("compare: --memory is required; see mneme compare --help");
@@ -67,6 +72,7 @@ std::string command_text(const CompareArguments& arguments) {
   for (const fs::path& path : arguments.paths) text += ' ' + shell_word(path.string());
   for (const std::string& memory : arguments.memory) text += " --memory " + shell_word(memory);
   for (const std::string& sweep : arguments.sweeps) text += " --sweep " + shell_word(sweep);
+  if (!arguments.equal.empty()) text += " --equal " + arguments.equal;
   text += arguments.set.typed();
   if (arguments.seeds != 1) text += str(" --seeds ", arguments.seeds);
   if (arguments.jobs != 1) text += str(" --jobs ", arguments.jobs);
@@ -87,8 +93,9 @@ compare::Options options_of(const CompareArguments& arguments) {
   options.seeds = arguments.seeds;
   options.jobs = arguments.jobs;
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  options.threads = arguments.machine.threads != 0 ? arguments.machine.threads
-                                                   : std::max<std::int64_t>(1, cores / arguments.jobs);
+  options.threads = arguments.machine.threads != 0
+                        ? arguments.machine.threads
+                        : std::max<std::int64_t>(1, cores / arguments.jobs);
   tensor::set_threads(options.threads);
   options.device = tensor::open_device(arguments.machine.device);
   options.device_name = arguments.machine.device;
@@ -133,8 +140,8 @@ std::string counts_text(const compare::Record& record) {
   std::int64_t done = 0, all = 0;
   for (const compare::ArmRecord& arm : record.arms) {
     all += static_cast<std::int64_t>(arm.runs.size());
-    done += std::ranges::count(arm.runs, compare::RunRecord::State::kDone,
-                               &compare::RunRecord::state);
+    done +=
+        std::ranges::count(arm.runs, compare::RunRecord::State::kDone, &compare::RunRecord::state);
   }
   return str(done, " of ", all, " runs are done");
 }
@@ -149,7 +156,14 @@ int compare_arms(const CompareArguments& arguments, const Streams& streams) {
   compare::Record record;
   {
     plugin::PluginLoader loader(memory::find_group);
-    const auto arms = read_input([&] { return read_arms(arguments, loader); });
+    auto arms = read_input([&] { return read_arms(arguments, loader); });
+    if (!arguments.equal.empty()) {
+      const compare::Budget budget = compare::parse_budget(arguments.equal);
+      const compare::Equalized equalized =
+          compare::equalize(arms, budget, {.loader = {std::shared_ptr<void>(), &loader}});
+      if (!arguments.json.is_stdout())
+        streams.out << compare::text_of(equalized, budget) << std::flush;
+    }
     record = compare::prepare(arms, options, loader);
   }
   const InterruptGuard guard;
@@ -163,8 +177,8 @@ int compare_arms(const CompareArguments& arguments, const Streams& streams) {
   if (has_result) show({options.folder}, options.folder / "report", arguments, streams);
   if (is_stopped) {
     streams.err << "mneme: stopped by " << signal_name(InterruptGuard::signal()) << ": "
-                << counts_text(record) << ", the others are saved; the same command continues: "
-                << options.command << '\n'
+                << counts_text(record)
+                << ", the others are saved; the same command continues: " << options.command << '\n'
                 << std::flush;
   }
   return is_stopped || record.has_failures() ? static_cast<int>(ErrorKind::kRun) : 0;
@@ -182,8 +196,9 @@ void add_compare(const Command& app) {
   const Command command = app.subcommand(
       "compare", "Train one model with several memories, from the same weights, and compare them");
   const auto arguments = std::make_shared<CompareArguments>();
-  command.option("PATH", arguments->paths, "",
-                 "The experiment file; or run folders, which are compared without training")
+  command
+      .option("PATH", arguments->paths, "",
+              "The experiment file; or run folders, which are compared without training")
       .required();
   command
       .option("--memory", arguments->memory, "FILE[,KEY=VALUE...]",
@@ -198,7 +213,15 @@ void add_compare(const Command& app) {
   command.option("--seeds", arguments->seeds, "N", "Train every arm from so many seeds")
       .in(1, 1000)
       .shown();
-  command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side").in(1, 1024).shown();
+  command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side")
+      .in(1, 1024)
+      .shown();
+  command
+      .option(
+          "--equal", arguments->equal, "BUDGET",
+          "Choose sizes so that arms have equal parameters (by model.ff), bytes of state, or rows "
+          "that a token may attend to (by the memories' sizes)")
+      .one_of(compare::budget_words());
   command.option("--run", arguments->run, "DIR",
                  "Folder of the comparison; what it holds of these arms is continued; default "
                  "runs/compare-<experiment>");

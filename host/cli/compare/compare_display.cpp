@@ -16,8 +16,7 @@ std::string text_of(const compare::Activity& activity) {
 
 }  // namespace
 
-CompareDisplay::CompareDisplay(const Streams& streams, bool is_quiet,
-                               const compare::Record& record)
+CompareDisplay::CompareDisplay(const Streams& streams, bool is_quiet, const compare::Record& record)
     : streams_(streams),
       is_quiet_(is_quiet),
       runs_(static_cast<std::int64_t>(record.arms.size() * record.seeds.size())) {}
@@ -27,9 +26,9 @@ void CompareDisplay::on_progress(const std::vector<compare::Activity>& active,
                                  std::int64_t total_steps) {
   if (is_quiet_ || total_steps == 0) return;
   if (progress_ == nullptr) {
-    progress_ = std::make_unique<Progress>(streams_.err,
-                                           progress_options(streams_, "compare", total_steps),
-                                           steady_clock(), ProgressState{.step = steps});
+    progress_ =
+        std::make_unique<Progress>(streams_.err, progress_options(streams_, "compare", total_steps),
+                                   steady_clock(), ProgressState{.step = steps});
   }
   std::vector<std::string> parts;
   for (const compare::Activity& activity : active) parts.push_back(text_of(activity));

@@ -1,11 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/compare/compare.hpp"
+#include "host/run/fingerprint.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
-namespace mneme::compare {
+namespace mneme::run {
 namespace {
 
 using ::testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(Fingerprint, SeesAMissingParameter) {
 }
 
 }  // namespace
-}  // namespace mneme::compare
+}  // namespace mneme::run

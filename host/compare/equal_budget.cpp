@@ -1,0 +1,257 @@
+#include "host/compare/equal_budget.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/memory/tier_outline.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::compare {
+namespace {
+
+constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
+
+// --- Parameters, by the width of the feed-forward layers ---
+
+std::int64_t parameters_of(const run::Runtime& runtime) {
+  return runtime.backbone_parameter_count() + runtime.memory_parameter_count();
+}
+
+run::Runtime runtime_of(const config::Experiment& experiment, run::RuntimeOptions options) {
+  options.weights_follow = true;
+  return run::Runtime(experiment, options);
+}
+
+void equalize_parameters(std::vector<ArmSetup>& arms, const run::RuntimeOptions& options,
+                         Equalized& out) {
+  out.reference = arms.front().name;
+  out.budget = parameters_of(runtime_of(arms.front().experiment, options));
+  for (std::size_t i = 1; i < arms.size(); ++i) {
+    config::ModelConfig& model = arms[i].experiment.model;
+    const std::int64_t before = model.ff;
+    const std::int64_t count = parameters_of(runtime_of(arms[i].experiment, options));
+    model.ff = before + 1;
+    const std::int64_t slope = parameters_of(runtime_of(arms[i].experiment, options)) - count;
+    const auto change = static_cast<std::int64_t>(
+        std::llround(static_cast<double>(out.budget - count) / static_cast<double>(slope)));
+    model.ff = std::max<std::int64_t>(1, before + change);
+    out.sizes.push_back({.arm = arms[i].name,
+                         .key = "model.ff",
+                         .before = before,
+                         .after = model.ff,
+                         .budget_before = count,
+                         .budget_after = count + (model.ff - before) * slope});
+  }
+}
+
+// --- State and attention, by the size of the memory ---
+
+// The bytes that the tiers declare for one lane; absent when one of them does not.
+std::optional<std::int64_t> state_bytes(const memory::Stack& stack) {
+  std::int64_t bytes = 0;
+  for (const memory::TierOutline& tier : stack.outlines(1, 1)) {
+    const memory::InstanceOutline& instance = tier.evaluation ? *tier.evaluation : tier.training;
+    for (const memory::StateOutline& slot : instance.slots) {
+      if (!slot.bytes) return std::nullopt;
+      bytes += *slot.bytes;
+    }
+    for (const memory::QueueOutline& queue : instance.queues) {
+      if (!queue.bytes) return std::nullopt;
+      bytes += *queue.bytes;
+    }
+  }
+  return bytes;
+}
+
+std::int64_t attended_rows(const memory::Stack& stack) {
+  std::int64_t rows = stack.context_rows(memory::Phase::kEvaluation);
+  for (const memory::TierOutline& tier : stack.outlines(1, 1))
+    rows += (tier.evaluation ? *tier.evaluation : tier.training).read_rows;
+  return rows;
+}
+
+struct MemorySize {
+  std::size_t tier = 0;
+  config::OptionSpec spec;
+};
+
+// The option that says how much a memory holds; absent when it has none.
+std::optional<MemorySize> find_size(const memory::Stack& stack) {
+  for (std::size_t tier = 0; tier < stack.identities().size(); ++tier) {
+    for (const config::OptionSpec& spec : stack.option_specs(tier)) {
+      if (spec.type == config::OptionType::kInteger && !spec.default_value)
+        return MemorySize{tier, spec};
+    }
+  }
+  return std::nullopt;
+}
+
+// An arm's memory with other sizes, and what they cost.
+class Sizes {
+ public:
+  Sizes(ArmSetup& arm, Budget budget, const run::RuntimeOptions& options)
+      : arm_(arm), budget_(budget), loader_(*options.loader) {
+    const run::Runtime runtime = runtime_of(arm.experiment, options);
+    info_ = runtime.stack().backbone();
+    info_.draws_parameters = false;
+    size_ = find_size(runtime.stack());
+    cost_ = cost_of(runtime.stack());
+    if (!size_) return;
+    config::TierConfig& tier = arm.experiment.memory.tiers[size_->tier];
+    if (tier.eval_options.find(size_->spec.key) != nullptr) {
+      throw_usage({.where = arm.name,
+                   .failed = str("--equal chooses ", size_->spec.key,
+                                 ", but the memory file gives evaluations a size of their own"),
+                   .expected = "no eval_" + size_->spec.key,
+                   .hint = "remove it from " + arm.file.string()});
+    }
+    before_ = tier.options.find(size_->spec.key)->as_integer();
+  }
+
+  [[nodiscard]] bool has_size() const { return size_.has_value(); }
+  [[nodiscard]] std::int64_t cost() const { return cost_; }
+  [[nodiscard]] std::int64_t before() const { return before_; }
+  [[nodiscard]] std::string key() const {
+    return str("memory.tier.", size_->tier, '.', size_->spec.key);
+  }
+  [[nodiscard]] std::int64_t least() const { return bound(size_->spec.min, 1); }
+  [[nodiscard]] std::int64_t most() const { return bound(size_->spec.max, kMostSize); }
+
+  std::int64_t cost_with(std::int64_t value) {
+    set(value);
+    return cost_of(memory::Stack(arm_.experiment.memory, info_, loader_));
+  }
+  void set(std::int64_t value) {
+    config::Value& options = arm_.experiment.memory.tiers[size_->tier].options;
+    const config::Position position = options.find(size_->spec.key)->position();
+    options.set(size_->spec.key, position, config::Value::integer(value, position, key()));
+  }
+
+ private:
+  static std::int64_t bound(const std::optional<double>& value, std::int64_t other) {
+    return value ? static_cast<std::int64_t>(*value) : other;
+  }
+  [[nodiscard]] std::int64_t cost_of(const memory::Stack& stack) const {
+    if (budget_ == Budget::kAttention) return attended_rows(stack);
+    const std::optional<std::int64_t> bytes = state_bytes(stack);
+    if (bytes) return *bytes;
+    throw_usage(
+        {.where = arm_.name,
+         .failed = "--equal state: the memory does not declare how many bytes its state has",
+         .hint = "mneme plugins describe --in FILE shows which slot or queue; compare with "
+                 "--sweep instead"});
+  }
+
+  ArmSetup& arm_;
+  Budget budget_;
+  plugin::PluginLoader& loader_;
+  memory::BackboneInfo info_;
+  std::optional<MemorySize> size_;
+  std::int64_t cost_ = 0;
+  std::int64_t before_ = 0;
+};
+
+// The size whose cost is nearest to the target; costs grow with sizes.
+std::int64_t nearest_size(Sizes& sizes, std::int64_t target) {
+  const auto distance = [&](std::int64_t size) { return std::abs(sizes.cost_with(size) - target); };
+  std::int64_t low = sizes.least();
+  std::int64_t high = std::clamp<std::int64_t>(sizes.before(), low, sizes.most());
+  while (high < sizes.most() && sizes.cost_with(high) < target)
+    high = std::min(sizes.most(), 2 * high);
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (sizes.cost_with(middle) < target ? low : high) = middle;
+  }
+  return distance(low) <= distance(high) ? low : high;
+}
+
+void equalize_memories(std::vector<ArmSetup>& arms, Budget budget,
+                       const run::RuntimeOptions& options, Equalized& out) {
+  for (ArmSetup& arm : arms) {
+    try {
+      Sizes sizes(arm, budget, options);
+      if (out.reference.empty()) {
+        if (sizes.cost() > 0) {
+          out.reference = arm.name;
+          out.budget = sizes.cost();
+        } else {
+          out.fixed.push_back(arm.name);
+        }
+        continue;
+      }
+      if (!sizes.has_size()) {
+        out.fixed.push_back(arm.name);
+        continue;
+      }
+      const std::int64_t size = nearest_size(sizes, out.budget);
+      const std::int64_t cost = sizes.cost_with(size);
+      out.sizes.push_back({.arm = arm.name,
+                           .key = sizes.key(),
+                           .before = sizes.before(),
+                           .after = size,
+                           .budget_before = sizes.cost(),
+                           .budget_after = cost});
+    } catch (const Error& error) {
+      throw error.with_context(arm.name);
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& budget_words() {
+  static const std::vector<std::string> words = {"parameters", "state", "attention"};
+  return words;
+}
+
+Budget parse_budget(std::string_view word) {
+  for (std::size_t i = 0; i < budget_words().size(); ++i) {
+    if (budget_words()[i] == word) return static_cast<Budget>(i);
+  }
+  throw_usage({.where = "--equal",
+               .failed = "there is no such budget",
+               .expected = join(budget_words(), ", "),
+               .got = std::string(word)});
+}
+
+Equalized equalize(std::vector<ArmSetup>& arms, Budget budget, const run::RuntimeOptions& options) {
+  Equalized out;
+  if (budget == Budget::kParameters) {
+    equalize_parameters(arms, options, out);
+  } else {
+    equalize_memories(arms, budget, options, out);
+    if (out.reference.empty()) {
+      throw_usage({.where = "--equal " + budget_words()[static_cast<std::size_t>(budget)],
+                   .failed = "no arm has a memory that could be the measure",
+                   .expected = "a memory with state among the arms"});
+    }
+  }
+  for (const ChosenSize& size : out.sizes) {
+    if (size.after == size.before) continue;
+    const auto arm = std::ranges::find(arms, size.arm, &ArmSetup::name);
+    arm->settings.push_back(str(size.key, '=', size.after));
+  }
+  return out;
+}
+
+std::string text_of(const Equalized& equalized, Budget budget) {
+  const char* const unit = budget == Budget::kParameters ? " parameters"
+                           : budget == Budget::kState    ? " bytes of state a lane"
+                                                         : " rows that a token may attend to";
+  std::string text =
+      str("equal budgets: ", equalized.budget, unit, ", those of ", equalized.reference, '\n');
+  for (const ChosenSize& size : equalized.sizes) {
+    text += str("  ", size.arm, ": ", size.key, " = ", size.after, " in place of ", size.before,
+                ": ", size.budget_after, unit, " in place of ", size.budget_before, '\n');
+  }
+  for (const std::string& arm : equalized.fixed)
+    text += str("  ", arm, ": has no size to choose, and stays as it is\n");
+  return text;
+}
+
+}  // namespace mneme::compare

@@ -1,0 +1,139 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/compare/runs.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/run/fingerprint.hpp"
+#include "host/train/trainer.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::compare {
+namespace {
+
+using test::error_of;
+using test::TemporaryFolder;
+using ::testing::HasSubstr;
+
+constexpr const char* kTiny = R"([model]
+layers = 1
+heads = 2
+width = 16
+ff = 32
+dropout = 0.1
+
+[data]
+task = "motif"
+alphabet = 8
+period_min = 4
+period_max = 24
+
+[train]
+segment = 8
+lanes = 4
+steps = 5
+eval_every = 2
+early_stop = 3
+tensorboard = false
+
+[eval]
+steps = 3
+)";
+
+class Prepare : public ::testing::Test {
+ protected:
+  Prepare() : loader_(memory::find_group) {}
+
+  std::vector<ArmSetup> arms(const std::string& text = kTiny) {
+    const auto memory = folder_.write("none.toml", "[memory]\n");
+    return read_arms(folder_.write("tiny.toml", text), {{.memory = memory}, {.memory = memory}},
+                     {}, {}, loader_);
+  }
+  Record prepared(const std::vector<ArmSetup>& arms, std::int64_t seeds = 1) {
+    Options options{.folder = folder_ / "runs"};
+    options.seeds = seeds;
+    return prepare(arms, options, loader_);
+  }
+
+  TemporaryFolder folder_;
+  plugin::PluginLoader loader_;
+};
+
+TEST_F(Prepare, NamesARunForEveryArmAndSeed) {
+  const Record record = prepared(arms(), 2);
+  ASSERT_EQ(record.arms.size(), 2U);
+  EXPECT_EQ(record.arms[0].runs.at(0).folder, "none-seed1");
+  EXPECT_EQ(record.arms[1].runs.at(1).folder, "none#2-seed2");
+  EXPECT_EQ(record.seeds, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_GT(record.arms[0].backbone_parameters, 0);
+  EXPECT_FALSE(record.is_done());
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));  // nothing is written
+}
+
+// Arms train to their ends and are evaluated there: nothing that one of them did early may differ.
+TEST_F(Prepare, LeavesOutEvaluationsWhileTraining) {
+  const Record record = prepared(arms());
+  EXPECT_EQ(record.arms[0].setup.experiment.train.eval_every, 0);
+  EXPECT_EQ(record.arms[0].setup.experiment.train.early_stop, 0);
+}
+
+TEST_F(Prepare, RefusesArmsThatDoNotStartFromTheSameWeights) {
+  auto setups = arms();
+  setups[1].experiment.train.seed = 7;
+  EXPECT_THAT(
+      error_of([&] { static_cast<void>(prepared(setups)); }),
+      HasSubstr("1: none#2: none and none#2: their backbones do not start from the same weights"));
+}
+
+TEST_F(Prepare, NeedsSomethingToMeasureOn) {
+  folder_.write("train.txt", std::string(2000, 'x'));
+  const std::string text(kTiny);
+  const auto data = text.find("[data]");
+  const auto train = text.find("[train]");
+  const auto setups =
+      arms(text.substr(0, data) + "[data]\ntask = \"text\"\ntrain = \"train.txt\"\n" +
+           text.substr(train, text.find("[eval]") - train));
+  EXPECT_THAT(error_of([&] { static_cast<void>(prepared(setups)); }),
+              HasSubstr("2: data.valid: the experiment has no split to compare on"));
+}
+
+TEST_F(Prepare, MakesEveryArm) {
+  auto setups = arms();
+  setups[1].experiment.memory.tiers.push_back({.plugin = "absent"});
+  EXPECT_THAT(error_of([&] { static_cast<void>(prepared(setups)); }), HasSubstr("3: none#2: "));
+}
+
+TEST_F(Prepare, NeedsArmsAndSeeds) {
+  EXPECT_THAT(error_of([&] { static_cast<void>(prepared({})); }),
+              HasSubstr("2: compare: expected at least one memory, got none"));
+  EXPECT_THAT(error_of([&] { static_cast<void>(prepared(arms(), 0)); }),
+              HasSubstr("2: compare: seeds: expected at least 1, got 0"));
+}
+
+// A run of the same experiment is continued; one of another experiment keeps its folder.
+TEST_F(Prepare, ChoosesTheFolderOfAnEqualRun) {
+  const Record before = prepared(arms());
+  const auto train = [&](config::Experiment experiment, const std::string& name) {
+    train::TrainerOptions options{.folder = folder_ / "runs" / name};
+    train::Trainer(experiment, std::move(options)).train();
+  };
+  config::Experiment other = before.arms[0].setup.experiment;
+  other.train.lr = 0.5;
+  train(other, "none-seed1");
+  EXPECT_EQ(prepared(arms()).arms[0].runs.at(0).folder, "none-seed1-2");
+  train(before.arms[0].setup.experiment, "none-seed1-2");
+  const Record after = prepared(arms());
+  EXPECT_EQ(after.arms[0].runs.at(0).folder, "none-seed1-2");
+  EXPECT_EQ(after.arms[1].runs.at(0).folder, "none#2-seed1");
+}
+
+// A process that was killed while it made its folder leaves one without an experiment.
+TEST_F(Prepare, TakesTheFolderOfARunThatNeverBegan) {
+  std::filesystem::create_directories(folder_ / "runs/none-seed1");
+  folder_.write("runs/none-seed1/run.json", "{}");
+  EXPECT_EQ(prepared(arms()).arms[0].runs.at(0).folder, "none-seed1");
+  folder_.write("runs/none-seed1/experiment.toml", "something else");
+  EXPECT_EQ(prepared(arms()).arms[0].runs.at(0).folder, "none-seed1-2");
+}
+
+}  // namespace
+}  // namespace mneme::compare
