@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/integration/process.hpp"
 
 namespace mneme::test {
 namespace {
@@ -24,11 +27,33 @@ class CompareRun : public CliTest {
     cache_ = folder_.write("cache.toml", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16"))
                  .string();
   }
-  ProgramResult compare(const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments{"compare", experiment(tiny()), "--memory",
-                                       none_,     "--memory",         cache_};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_mneme(arguments);
+  std::vector<std::string> arguments(const std::vector<std::string>& more,
+                                     const std::string& folder = "comparison") const {
+    std::vector<std::string> all{"compare",  experiment(tiny()), "--memory", none_, "--memory",
+                                 cache_,     "--run",            file(folder), "--threads", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  ProgramResult compare(const std::vector<std::string>& more,
+                        const std::string& folder = "comparison") const {
+    return run_mneme(arguments(more, folder));
+  }
+  Json record(const std::string& folder = "comparison") const {
+    return Json::parse(read_file(folder_ / (folder + "/comparison.json")));
+  }
+  // Every number of the tables but those of time and memory, which differ from run to run.
+  Json numbers(const std::string& name) const {
+    Json out = Json::array();
+    for (const Json& table : Json::parse(read_file(folder_ / name)).at("tables")) {
+      for (const Json& row : table.at("rows")) {
+        const std::string text = row.dump();
+        if (text.find("tokens/s") == std::string::npos &&
+            text.find("peak memory") == std::string::npos) {
+          out.push_back(row);
+        }
+      }
+    }
+    return out;
   }
 
   fs::path plugin_;
@@ -36,115 +61,173 @@ class CompareRun : public CliTest {
   std::string cache_;
 };
 
-TEST_F(CompareRun, PrintsATable) {
+TEST_F(CompareRun, PrintsTablesAndKeepsEverything) {
   const ProgramResult result = compare({"--json", file("out.json")});
   expect_done(result);
   for (const std::string text :
-       {"cache against none", "no tier", "valid loss, nats a token", "valid perplexity",
+       {"none", "cache", "valid loss, nats a token", "valid perplexity",
         "valid accuracy, source inside the segment", "valid accuracy, source outside the segment",
-        "chance: 0.1250", "parameters of the backbone", "parameters of the memory",
-        "state bytes a lane", "training tokens/s", "evaluation tokens/s",
-        "one seed: no interval"}) {
+        "parameters of the backbone", "parameters of the memory", "state bytes a lane",
+        "training tokens/s", "evaluation tokens/s", "one seed"}) {
     EXPECT_THAT(result.out, HasSubstr(text));
   }
-  EXPECT_THAT(result.err, HasSubstr("train none (seed 1) run 1 of 2: 6/6"));
-  EXPECT_THAT(result.err, HasSubstr("train cache (seed 1) run 2 of 2: 6/6"));
-  EXPECT_THAT(result.err, HasSubstr("evaluate cache valid run 2 of 2: 4/4"));
+  EXPECT_THAT(result.err, HasSubstr("none-seed1 is done (1 of 2 runs)"));
+  EXPECT_THAT(result.err, HasSubstr("cache-seed1 is done (2 of 2 runs)"));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\r")));
 
-  const auto json = Json::parse(read_file(folder_ / "out.json"));
-  const auto& arms = json.at("arms");
-  EXPECT_EQ(arms.at(0).at("seeds").at(0).at("initial_sha256"),
-            arms.at(1).at("seeds").at(0).at("initial_sha256"));
+  const Json arms = record().at("arms");
+  EXPECT_EQ(arms.at(0).at("runs").at(0).at("initial_sha256"),
+            arms.at(1).at("runs").at(0).at("initial_sha256"));
+  EXPECT_EQ(arms.at(0).at("runs").at(0).at("state"), "done");
   EXPECT_EQ(arms.at(0).at("plugins").size(), 0U);
   EXPECT_EQ(arms.at(1).at("plugins").at(0).at("sha256").get<std::string>().size(), 64U);
-  const auto state_bytes = [&](int arm) {
-    return arms.at(static_cast<std::size_t>(arm))
-        .at("seeds")
-        .at(0)
-        .at("splits")
-        .at("valid")
-        .at("result")
-        .at("state_bytes")
-        .get<std::int64_t>();
-  };
-  EXPECT_EQ(state_bytes(0), 0);
-  EXPECT_GT(state_bytes(1), 0);
+  EXPECT_TRUE(fs::exists(file("comparison/experiments/cache-seed1.toml")));
+  EXPECT_TRUE(fs::exists(file("comparison/cache-seed1/checkpoints")));
+  EXPECT_TRUE(fs::exists(file("comparison/report/index.html")));
+}
+
+// The report made again from the files has the same numbers; so has the command that finds
+// everything done.
+TEST_F(CompareRun, IsComputedFromItsFiles) {
+  expect_done(compare({"--seeds", "2", "--json", file("first.json"), "--quiet"}));
+  const ProgramResult again =
+      compare({"--seeds", "2", "--json", file("again.json"), "--quiet"});
+  expect_done(again);
+  EXPECT_EQ(read_file(folder_ / "first.json"), read_file(folder_ / "again.json"));
+  expect_done(run_mneme({"report", file("comparison"), "--json", file("report.json")}));
+  EXPECT_EQ(numbers("first.json"), numbers("report.json"));
 }
 
 // 80 columns without COLUMNS, else as many as COLUMNS says.
 TEST_F(CompareRun, FitsTheTableToTheTerminal) {
+  const std::string second =
+      folder_.write("another_memory_with_a_long_name.toml", read_file(cache_)).string();
   const auto widest = [&](const std::vector<std::string>& environment) {
-    const std::string second =
-        folder_.write("another_memory_with_a_long_name.toml", read_file(cache_)).string();
-    const ProgramResult result = run_mneme({"compare", experiment(tiny()), "--memory", none_,
-                                            "--memory", cache_, "--memory", second, "--quiet"},
+    const ProgramResult result = run_mneme(arguments({"--memory", second, "--quiet"}),
                                            {.environment = environment});
     expect_done(result);
-    std::istringstream in(result.out);
+    std::istringstream in(result.out.substr(0, result.out.find("report: ")));
     std::size_t longest = 0;
     for (std::string line; std::getline(in, line);) longest = std::max(longest, line.size());
     return longest;
   };
   EXPECT_LE(widest({"COLUMNS="}), 80U);
   EXPECT_LE(widest({"COLUMNS=60"}), 60U);
-  EXPECT_GT(widest({"COLUMNS=200"}), 100U);
+  EXPECT_GT(widest({"COLUMNS=200"}), 80U);
 }
 
 // The folder of the first arm's run would have a longer name than a file can have.
-TEST_F(CompareRun, CountsARunThatFailsBeforeItTrains) {
+TEST_F(CompareRun, GoesOnWithoutARunThatCannotBegin) {
   const std::string unusable =
       folder_.write(std::string(250, 'n') + ".toml", "[memory]\n").string();
-  const ProgramResult result = run_mneme({"compare", experiment(tiny()), "--memory", unusable,
-                                          "--memory", cache_, "--run", file("runs")});
+  const ProgramResult result =
+      run_mneme({"compare", experiment(tiny()), "--memory", unusable, "--memory", cache_, "--run",
+                 file("comparison"), "--threads", "1"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("the run's folder cannot be made"));
-  EXPECT_THAT(result.err, HasSubstr("train cache (seed 1) run 2 of 2: 6/6"));
+  EXPECT_THAT(result.err, HasSubstr("File name too long"));
+  EXPECT_THAT(result.err, HasSubstr("cache-seed1 is done"));
 }
 
-TEST_F(CompareRun, RunsSeveralSeeds) {
-  const ProgramResult result = compare({"--seeds", "2", "--quiet"});
+TEST_F(CompareRun, RunsSeveralSeedsSideBySide) {
+  const ProgramResult result = compare({"--seeds", "2", "--jobs", "2", "--quiet"});
   expect_done(result);
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr(" +- "));
-  EXPECT_THAT(result.out, HasSubstr("2 seeds: mean +- standard deviation"));
+  EXPECT_EQ(record().at("seeds"), Json::array({1, 2}));
 }
 
-TEST_F(CompareRun, ShowsWhatWasDoneWhenASignalStopsIt) {
-  const std::vector<std::string> more{"--run",  file("runs"),    "--set", "train.steps=1000",
-                                      "--json", file("out.json")};
-  std::vector<std::string> arguments{"compare", experiment(tiny()), "--memory",
-                                     none_,     "--memory",         cache_};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const ProgramResult result = run_mneme(
-      arguments, {.signal = SIGTERM, .signal_after = "train cache (seed 1) run 2 of 2: 1/1000"});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_EQ(result.signal, 0);
-  EXPECT_THAT(result.err,
-              HasSubstr("stopped by SIGTERM in cache (seed 1): 1 of 2 trainings were done and are "
-                        "shown; their runs are " +
-                        file("runs/none-seed1") +
-                        "; the unfinished one's folder was removed; the "
-                        "JSON is in " +
-                        file("out.json")));
+TEST_F(CompareRun, TrainsAnArmForEveryValueOfASweep) {
+  expect_done(compare({"--sweep", "tier.0.rows=8,24", "--quiet"}));
+  const Json arms = record().at("arms");
+  ASSERT_EQ(arms.size(), 3U);
+  EXPECT_EQ(arms.at(1).at("name"), "cache,rows=8");
+  EXPECT_EQ(arms.at(2).at("overrides"), Json::array({"memory.tier.0.rows=24"}));
+  EXPECT_TRUE(fs::exists(file("comparison/cache,rows=24-seed1/run.json")));
+}
+
+TEST_F(CompareRun, ChoosesSizesOfEqualBudgets) {
+  const std::string large =
+      folder_.write("large.toml", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 40")).string();
+  const ProgramResult state =
+      run_mneme(arguments({"--memory", large, "--equal", "state", "--quiet"}));
+  expect_done(state);
+  EXPECT_THAT(state.out, HasSubstr("bytes of state a lane, those of cache"));
+  EXPECT_THAT(state.out, HasSubstr("large: memory.tier.0.rows = 16 in place of 40"));
+  EXPECT_THAT(state.out, HasSubstr("none: has no size to choose"));
+  const ProgramResult parameters = compare({"--equal", "parameters", "--quiet"}, "parameters");
+  expect_done(parameters);
+  EXPECT_THAT(parameters.out, HasSubstr("equal budgets: "));
+}
+
+TEST_F(CompareRun, ComparesRunsThatAreThere) {
+  for (const auto& [memory, name] : {std::pair(none_, "a"), std::pair(cache_, "b")}) {
+    expect_done(run_mneme({"train", experiment(tiny()), "--memory", memory, "--run", file(name),
+                           "--quiet"}));
+  }
+  const ProgramResult result = run_mneme({"compare", file("a"), file("b")});
+  expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("valid loss, nats a token"));
-  EXPECT_THAT(result.out, HasSubstr("stopped before every arm"));
-  EXPECT_TRUE(fs::exists(file("runs/none-seed1/run.json")));
-  EXPECT_FALSE(fs::exists(file("runs/cache-seed1")));
-  const auto json = Json::parse(read_file(folder_ / "out.json"));
-  EXPECT_TRUE(json.at("interrupted").get<bool>());
-  EXPECT_EQ(json.at("arms").size(), 1U);
-  expect_done(compare({"--run", file("runs"), "--quiet"}));
+  expect_refusal(run_mneme({"compare", file("a"), file("b"), "--seeds", "2"}), 2,
+                 {"run folders are compared as they are"});
+  expect_refusal(run_mneme({"compare", file("a"), cache_}), 2,
+                 {"expected one experiment file, or run folders"});
 }
 
-TEST_F(CompareRun, SaysWhenASignalStopsIt) {
-  std::vector<std::string> arguments{"compare", experiment(tiny()),  "--memory", none_,
-                                     "--set",   "train.steps=100000"};
-  const ProgramResult result =
-      run_mneme(arguments, {.signal = SIGTERM, .signal_after = " 1/100000"});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("stopped by SIGTERM in none (seed 1): 0 of 1 trainings"));
-  EXPECT_EQ(result.out, "");
+// Finished runs are taken, a stopped one is resumed, and the end is that of a comparison that was
+// never stopped.
+TEST_F(CompareRun, IsContinuedAfterASignal) {
+  const std::vector<std::string> more{"--set", "train.steps=300", "--set", "train.save_every=20"};
+  const auto with = [&](const std::string& json) {
+    std::vector<std::string> all = more;
+    all.insert(all.end(), {"--json", file(json)});
+    return all;
+  };
+  expect_done(compare(with("whole.json"), "whole"));
+  const ProgramResult stopped = run_mneme(
+      arguments(with("part.json")),
+      {.signal = SIGTERM, .signal_after = "none-seed1 is done (1 of 2 runs)"});
+  EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+  EXPECT_EQ(stopped.signal, 0);
+  EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGTERM: 1 of 2 runs are done"));
+  EXPECT_THAT(stopped.err, HasSubstr("the same command continues: mneme compare"));
+  EXPECT_EQ(record().at("arms").at(0).at("runs").at(0).at("state"), "done");
+  EXPECT_EQ(record().at("arms").at(1).at("runs").at(0).at("state"), "waiting");
+  const ProgramResult end = compare(with("end.json"));
+  expect_done(end);
+  EXPECT_EQ(numbers("end.json"), numbers("whole.json"));
+}
+
+// Killed at any moment, with its processes: the same command ends as if nothing had happened.
+TEST_F(CompareRun, IsContinuedAfterAKill) {
+  const std::vector<std::string> more{"--set",   "train.steps=200",  "--set", "train.save_every=20",
+                                      "--jobs",  "2",                "--json", file("end.json"),
+                                      "--quiet"};
+  expect_done(compare({"--set", "train.steps=200", "--set", "train.save_every=20", "--jobs", "2",
+                       "--json", file("whole.json"), "--quiet"},
+                      "whole"));
+  for (const int milliseconds : {300, 900, 1500}) {
+    Process process(arguments(more), folder_ / "log");
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    process.kill();
+    static_cast<void>(process.wait());
+  }
+  // The processes of the last one get SIGTERM and save; their locks are then free.
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  const ProgramResult end = run_mneme(arguments(more));
+  expect_done(end);
+  EXPECT_EQ(numbers("end.json"), numbers("whole.json"));
+}
+
+TEST_F(CompareRun, RefusesAFolderInWhichAnotherOneWorks) {
+  fs::create_directories(file("comparison"));
+  Process other(arguments({"--set", "train.steps=100000", "--quiet"}), folder_ / "log");
+  for (int i = 0; i < 400 && !fs::exists(file("comparison/comparison.json")); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const ProgramResult result = compare({});
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("in use"));
+  other.send(SIGTERM);
+  EXPECT_EQ(WEXITSTATUS(other.wait()), 1);
 }
 
 }  // namespace
