@@ -80,7 +80,9 @@ TEST(Columns, KeepEveryBitOfALoss) {
 TEST(Columns, RefuseNumbersThatDoNotFit) {
   Columns columns;
   const auto big = std::int64_t{1} << 31;
-  EXPECT_EQ(error_of([&] { add_segment(columns, 0, {{big, 0, {1}, {0.5}}}); }),
+  EXPECT_EQ(error_of([&] {
+              add_segment(columns, 0, {{big, 0, {1}, {0.5}}});
+            }),
             "1: the stored column \"document\": a value does not fit: expected -1 to 2147483647, "
             "got 2147483648");
 }

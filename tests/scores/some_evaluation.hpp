@@ -64,10 +64,10 @@ inline scores::Evaluation some_evaluation(const scores::Columns& columns) {
   scores::Evaluation evaluation{
       .name = {.split = "valid", .step = 40, .settings = "0123abcd"},
       .unit = scores::SampleUnit::kDocument,
-      .info = {{"seed", 7},
-               {"task", "text"},
-               {"result",
-                {{"tokens", sums.targets}, {"nll", sums.nll}, {"correct", sums.correct}}}}};
+      .info = {
+          {"seed", 7},
+          {"task", "text"},
+          {"result", {{"tokens", sums.targets}, {"nll", sums.nll}, {"correct", sums.correct}}}}};
   return evaluation;
 }
 

@@ -102,8 +102,7 @@ TEST_F(StoredEvaluations, AreReadAsTheyWereWritten) {
 TEST_F(StoredEvaluations, KeepLossesThatAreNoFloats) {
   Columns columns;
   add_segment(columns, 0, {{0, 0, {1, 2}, {0.1, 1e-300}}});
-  const fs::path folder =
-      scores::write_evaluation(run_.path(), some_evaluation(columns), columns);
+  const fs::path folder = scores::write_evaluation(run_.path(), some_evaluation(columns), columns);
   EXPECT_THAT(StoredEvaluation::open(folder).nll(), ElementsAre(0.1, 1e-300));
 }
 
@@ -136,8 +135,8 @@ TEST_F(StoredEvaluations, ReplaceThemselvesAndStandBesideOthers) {
       write([](scores::Evaluation& evaluation) { evaluation.info["statement"] = "second"; });
   write([](scores::Evaluation& evaluation) { evaluation.name.settings = "ffffffff"; });
   EXPECT_EQ(StoredEvaluation::open(same).info().at("statement"), "second");
-  EXPECT_THAT(names(), ElementsAre("lock", "valid-step00000040-0123abcd",
-                                   "valid-step00000040-ffffffff"));
+  EXPECT_THAT(names(),
+              ElementsAre("lock", "valid-step00000040-0123abcd", "valid-step00000040-ffffffff"));
 }
 
 TEST_F(StoredEvaluations, AreRemovedByNameAndContents) {
@@ -214,9 +213,10 @@ TEST_F(StoredEvaluations, ThatContradictThemselvesAreRefused) {
   EXPECT_THAT(changed(scores::kInfoFile, "\"correct\": 3", "\"correct\": 4"),
               HasSubstr("the columns do not add up to the result in evaluation.json: expected 8 "
                         "targets, 4 correct, nll 11.125, got 8 targets, 3 correct, nll 11.125"));
-  EXPECT_THAT(changed(scores::kSamplesFile, "\"nll\":3.875", "\"nll\":3.876"),
-              HasSubstr("samples.jsonl: the stored evaluation is damaged: a sample differs from the "
-                        "columns: expected valid/1"));
+  EXPECT_THAT(
+      changed(scores::kSamplesFile, "\"nll\":3.875", "\"nll\":3.876"),
+      HasSubstr("samples.jsonl: the stored evaluation is damaged: a sample differs from the "
+                "columns: expected valid/1"));
   EXPECT_THAT(changed(scores::kSamplesFile, "\"id\"", "\"name\""),
               HasSubstr("samples.jsonl: the stored evaluation is damaged: line 1"));
   EXPECT_THAT(changed(scores::kInfoFile, "\"unit\": \"document\"", "\"unit\": \"page\""),
@@ -253,10 +253,9 @@ TEST_F(StoredEvaluations, StayWhenTheDiskIsFull) {
   const fs::path folder = write();
   {
     const FileSizeLimit limit(64);
-    EXPECT_THAT(error_of([&] {
-                  write([](scores::Evaluation& one) { one.info["statement"] = "new"; });
-                }),
-                HasSubstr("File too large"));
+    EXPECT_THAT(
+        error_of([&] { write([](scores::Evaluation& one) { one.info["statement"] = "new"; }); }),
+        HasSubstr("File too large"));
   }
   EXPECT_EQ(StoredEvaluation::open(folder).info().value("statement", "none"), "none");
   EXPECT_THAT(names(), ElementsAre("lock", "valid-step00000040-0123abcd"));
