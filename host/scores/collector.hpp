@@ -42,6 +42,9 @@ class Columns {
   [[nodiscard]] bool is_wide() const { return !wide_nll.empty(); }
   // Sorts all columns by document, position and lane.
   void sort();
+  // The sums over all targets, added in the stream's order, in which eval::evaluate adds them: so
+  // they equal the evaluation's result bit for bit, before sort() and after it.
+  [[nodiscard]] Sums total() const;
 
   std::vector<float> narrow_nll;  // empty when is_wide()
   std::vector<double> wide_nll;
@@ -52,6 +55,10 @@ class Columns {
  private:
   void add_nll(double value);
 };
+
+// [n]: of every target of sorted columns, the number of its sample; samples are numbered in the
+// order of their first targets.
+[[nodiscard]] std::vector<std::int32_t> samples_of_targets(const Columns& columns, SampleUnit unit);
 
 // The samples of sorted columns. `split` and `seed` go into them.
 [[nodiscard]] std::vector<Sample> make_samples(const Columns& columns, SampleUnit unit,

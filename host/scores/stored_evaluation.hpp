@@ -16,12 +16,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::scores {
+
+class Columns;
 
 inline constexpr std::string_view kFormat = "mneme-evaluation";
 inline constexpr std::int64_t kVersion = 1;
@@ -70,8 +73,10 @@ enum class Column {
 
 // What a sample holds, by the columns that tell samples apart.
 enum class SampleUnit {
-  kDocument,  // "document" of a text, "sequence" of a task: targets with the same document
-  kEpisode,   // "sequence" of a task that numbers its sequences in each lane: same document and lane
+  kDocument,  // "document": of a text
+  kSequence,  // "sequence": of a task, by its number in the split, which the column document holds
+  kEpisode,   // "sequence": of a task that numbers its sequences in each lane; same document and
+              // lane
   kLane,      // "lane": documents are unknown
 };
 
@@ -99,7 +104,7 @@ class StoredEvaluation {
 
   // n, at least 1. Entries are sorted by document, position and lane.
   [[nodiscard]] std::int64_t targets() const { return targets_; }
-  [[nodiscard]] std::vector<double> nll() const;  // [n], nats
+  [[nodiscard]] std::vector<double> nll() const;                        // [n], nats
   [[nodiscard]] std::vector<std::int32_t> column(Column column) const;  // [n]
   [[nodiscard]] std::vector<std::uint8_t> correct() const;  // [n]: 1 = the target was the arg max
   // [n] of data::Source: 0 none, 1 inside, 2 outside; empty when the task does not know.
@@ -113,15 +118,15 @@ class StoredEvaluation {
   [[nodiscard]] std::vector<std::int64_t> vocabulary_counts() const;
 
  private:
-  StoredEvaluation(std::filesystem::path folder, SafetensorsFile columns);
-  void read_info();
-  void read_samples();
+  StoredEvaluation(std::filesystem::path folder, Json info, SafetensorsFile columns)
+      : folder_(std::move(folder)), info_(std::move(info)), file_(std::move(columns)) {}
+  [[nodiscard]] Columns read_columns() const;
   void check_columns();
-  void check_sums() const;
+  void check_sums(const Columns& columns) const;
 
   std::filesystem::path folder_;
-  SafetensorsFile file_;
   Json info_;
+  SafetensorsFile file_;
   SampleUnit unit_ = SampleUnit::kDocument;
   std::int64_t targets_ = 0;
   std::vector<Sample> samples_;
@@ -133,6 +138,9 @@ class StoredEvaluation {
 // are none. Nothing of them has been checked.
 [[nodiscard]] std::vector<std::filesystem::path> list_evaluations(
     const std::filesystem::path& run_folder);
+
+// True when the run has the file of the vocabulary's counts.
+[[nodiscard]] bool has_vocabulary_counts(const std::filesystem::path& run_folder);
 
 // An evaluation's folder name taken apart.
 struct EvaluationName {

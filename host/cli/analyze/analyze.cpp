@@ -178,8 +178,9 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
         display.begin("evaluate " + arguments.against.string(),
                       runtime.evaluation_segments(split_of(other)));
         eval::Options options;
-        options.on_segment = [&](const data::TokenSegment& data, const std::vector<double>& nll) {
-          losses.add(data, nll);
+        options.on_segment = [&](const data::TokenSegment& data,
+                                 const eval::SegmentScores& scores) {
+          losses.add(data, scores.nll);
         };
         return options;
       });
@@ -280,10 +281,10 @@ void add_analysis_options(const Command& command, AnalyzeArguments& arguments) {
   number("--bins", arguments.analysis.bins, "Bins of the attention histograms", 1, kMaxBins);
   number("--stretch", arguments.analysis.stretch, "Tokens of a stretch of the past", 1, kMaxExtent);
   number("--top", arguments.top, "Tokens and words listed", 1, kMaxListed);
-  number("--updates", arguments.analysis.updates, "Updates that a segment's words are followed for", 0,
-         kMaxUpdates);
-  number("--write", arguments.analysis.first_write, "The first write whose words may be followed", 0,
-         kMaxCount);
+  number("--updates", arguments.analysis.updates, "Updates that a segment's words are followed for",
+         0, kMaxUpdates);
+  number("--write", arguments.analysis.first_write, "The first write whose words may be followed",
+         0, kMaxCount);
   command
       .option("--threshold", arguments.threshold, "X",
               "Smallest share of a query's attention for which a memory word is listed")
