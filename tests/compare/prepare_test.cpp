@@ -3,7 +3,7 @@
 
 #include "host/compare/runs.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/run/fingerprint.hpp"
+#include "host/tensor/device.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -32,7 +32,6 @@ segment = 8
 lanes = 4
 steps = 5
 eval_every = 2
-early_stop = 3
 tensorboard = false
 
 [eval]
@@ -51,6 +50,7 @@ class Prepare : public ::testing::Test {
   Record prepared(const std::vector<ArmSetup>& arms, std::int64_t seeds = 1) {
     Options options{.folder = folder_ / "runs"};
     options.seeds = seeds;
+    options.threads = tensor::threads();
     return prepare(arms, options, loader_);
   }
 
@@ -71,7 +71,9 @@ TEST_F(Prepare, NamesARunForEveryArmAndSeed) {
 
 // Arms train to their ends and are evaluated there: nothing that one of them did early may differ.
 TEST_F(Prepare, LeavesOutEvaluationsWhileTraining) {
-  const Record record = prepared(arms());
+  auto setups = arms();
+  for (ArmSetup& setup : setups) setup.experiment.train.early_stop = 3;
+  const Record record = prepared(setups);
   EXPECT_EQ(record.arms[0].setup.experiment.train.eval_every, 0);
   EXPECT_EQ(record.arms[0].setup.experiment.train.early_stop, 0);
 }
