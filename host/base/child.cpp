@@ -1,0 +1,210 @@
+#include "host/base/child.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/process.hpp"
+#include "host/base/text.hpp"
+
+namespace mneme {
+namespace {
+
+using Instant = std::chrono::steady_clock::time_point;
+
+constexpr std::size_t kKeptBytes = 64 * 1024;
+constexpr int kTickMs = 100;
+constexpr int kEndTickMs = 5;  // once both pipes are closed the process ends at once
+
+// A descriptor that is closed at the end.
+class PipeEnd {
+ public:
+  PipeEnd() = default;
+  ~PipeEnd() { close(); }
+  PipeEnd(const PipeEnd&) = delete;
+  PipeEnd& operator=(const PipeEnd&) = delete;
+
+  void set(int number) {
+    close();
+    number_ = number;
+  }
+  void close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_ = -1;
+};
+
+struct OutputPipe {
+  PipeEnd reader, writer;
+
+  void open(const std::string& program) {
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+      const int code = errno;
+      throw_run({.where = program,
+                 .failed = "no pipe for its output: " + std::generic_category().message(code),
+                 .hint = "close other programs, or raise the limit of open files (ulimit -n)"});
+    }
+    reader.set(ends[0]);
+    writer.set(ends[1]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  }
+  // Takes what is there; closes the reader at the end.
+  void drain(std::string& text) {
+    std::array<char, 4096> piece{};
+    while (reader.number() >= 0) {
+      const ssize_t count = ::read(reader.number(), piece.data(), piece.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && errno == EAGAIN) return;
+      if (count <= 0) return reader.close();
+      text.append(piece.data(), static_cast<std::size_t>(count));
+      if (text.size() > 2 * kKeptBytes) text.erase(0, text.size() - kKeptBytes);
+    }
+  }
+};
+
+// The environment with the given entries in place of others of their names.
+std::vector<std::string> environment_with(const std::vector<std::string>& entries) {
+  std::vector<std::string> all = entries;
+  const auto is_given = [&](const std::string& entry) {
+    const std::string name = entry.substr(0, entry.find('=') + 1);
+    return std::ranges::any_of(entries, [&](const auto& one) { return one.starts_with(name); });
+  };
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
+    if (!is_given(*entry)) all.emplace_back(*entry);
+  }
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Signals other than the two that no program can set.
+sigset_t settable_signals() {
+  sigset_t set;
+  sigfillset(&set);
+  sigdelset(&set, SIGKILL);
+  sigdelset(&set, SIGSTOP);
+  return set;
+}
+
+pid_t spawn(const ChildOptions& options, OutputPipe& out, OutputPipe& err) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.writer.number(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.writer.number(), STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  const sigset_t defaults = settable_signals();
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  int flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF;
+  if (options.signal_mask) {
+    posix_spawnattr_setsigmask(&attributes, &*options.signal_mask);
+    flags |= POSIX_SPAWN_SETSIGMASK;
+  }
+  posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
+  std::vector<std::string> words = {options.program};
+  words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+  std::vector<std::string> environment = environment_with(options.environment);
+  pid_t child = -1;
+  const int failure = ::posix_spawn(&child, options.program.c_str(), &actions, &attributes,
+                                    pointers_to(words).data(), pointers_to(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (failure != 0) {
+    throw_run({.where = options.program,
+               .failed = "cannot be started: " + std::generic_category().message(failure),
+               .expected = "an executable file"});
+  }
+  return child;
+}
+
+// Whether the process has ended. It is not reaped yet, so that its number belongs to its group.
+bool has_ended(pid_t child) {
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    return errno != EINTR;
+  }
+  return info.si_pid == child;
+}
+
+// A parent that was started with SIGCHLD ignored gets no status: exit_code stays -1, signal 0.
+void reap(pid_t child, ChildResult& result) {
+  int status = 0;
+  pid_t found = -1;
+  do {
+    found = ::waitpid(child, &status, 0);
+  } while (found < 0 && errno == EINTR);
+  if (found == child && WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  if (found == child && WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+}
+
+}  // namespace
+
+ChildResult run_child(const ChildOptions& options) {
+  OutputPipe out, err;
+  out.open(options.program);
+  err.open(options.program);
+  const Instant start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const pid_t child = spawn(options, out, err);
+  out.writer.close();
+  err.writer.close();
+  ChildResult result;
+  while (!has_ended(child)) {
+    const bool is_killed = result.is_timed_out || result.is_cancelled;
+    if (!is_killed) {
+      result.is_timed_out = options.seconds > 0.0 && elapsed() >= options.seconds;
+      result.is_cancelled = options.is_cancelled && options.is_cancelled();
+      if (result.is_timed_out || result.is_cancelled) ::kill(-child, SIGKILL);
+    }
+    std::array<pollfd, 2> waiting{pollfd{out.reader.number(), POLLIN, 0},
+                                  pollfd{err.reader.number(), POLLIN, 0}};
+    const bool is_closed = waiting[0].fd < 0 && waiting[1].fd < 0;
+    const double left = options.seconds > 0.0 ? (options.seconds - elapsed()) * 1000.0 + 1.0 : 1e9;
+    const int tick = is_closed ? kEndTickMs : kTickMs;
+    ::poll(waiting.data(), waiting.size(),
+           std::clamp(static_cast<int>(std::min(left, 1e6)), 1, tick));
+    out.drain(result.out);
+    err.drain(result.err);
+  }
+  result.seconds = elapsed();
+  ::kill(-child, SIGKILL);  // what the program has started
+  reap(child, result);
+  out.drain(result.out);
+  err.drain(result.err);
+  for (std::string* text : {&result.out, &result.err}) {
+    if (text->size() > kKeptBytes) text->erase(0, text->size() - kKeptBytes);
+  }
+  return result;
+}
+
+std::string signal_text(int signal) {
+  const char* const name = ::sigabbrev_np(signal);
+  return name == nullptr ? str("signal ", signal) : str("signal ", signal, " (SIG", name, ')');
+}
+
+}  // namespace mneme

@@ -1,0 +1,44 @@
+// Runs another program in a process of its own, with a time limit.
+#pragma once
+
+#include <signal.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mneme {
+
+struct ChildOptions {
+  std::string program;                      // the path of an executable
+  std::vector<std::string> arguments = {};  // after the program's name
+  std::vector<std::string> environment =
+      {};                // "NAME=value", in place of this process's of the name
+  double seconds = 0.0;  // it is killed after so long; 0 = no limit
+  // The child starts with this signal mask; default: this process's.
+  std::optional<sigset_t> signal_mask = std::nullopt;
+  // Asked every tenth of a second; true kills the child. Empty: never.
+  std::function<bool()> is_cancelled = nullptr;
+};
+
+struct ChildResult {
+  int exit_code = -1;  // -1: a signal ended it
+  int signal = 0;      // that ended it; 0: it exited
+  bool is_timed_out = false;
+  bool is_cancelled = false;
+  double seconds = 0.0;  // that it ran
+  std::string out, err;  // what it wrote, the newest 64 KiB of each
+};
+
+// Starts the program without a shell and waits for its end. It reads nothing (/dev/null), runs in a
+// process group of its own, and the whole group is killed when the time is over, when the caller
+// cancels and when the program has ended, so that nothing it started is left. Signals that this
+// process ignores have their default actions. The process is not forked: this is safe with any
+// number of threads. Error (kRun) when the program cannot be started.
+[[nodiscard]] ChildResult run_child(const ChildOptions& options);
+
+// "signal 11 (SIGSEGV)"; only the number for an unusual one.
+[[nodiscard]] std::string signal_text(int signal);
+
+}  // namespace mneme
