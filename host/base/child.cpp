@@ -107,18 +107,29 @@ sigset_t settable_signals() {
   return set;
 }
 
-pid_t spawn(const ChildOptions& options, OutputPipe& out, OutputPipe& err) {
+}  // namespace
+
+pid_t launch(const Launch& options) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.writer.number(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.writer.number(), STDERR_FILENO);
+  for (const auto& [from, to] :
+       {std::pair(options.out, STDOUT_FILENO), std::pair(options.err, STDERR_FILENO)}) {
+    if (from < 0) {
+      posix_spawn_file_actions_addopen(&actions, to, "/dev/null", O_WRONLY, 0);
+    } else {
+      posix_spawn_file_actions_adddup2(&actions, from, to);
+    }
+  }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   const sigset_t defaults = settable_signals();
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  int flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF;
+  int flags = POSIX_SPAWN_SETSIGDEF;
+  if (options.has_own_group) {
+    posix_spawnattr_setpgroup(&attributes, 0);
+    flags |= POSIX_SPAWN_SETPGROUP;
+  }
   if (options.signal_mask) {
     posix_spawnattr_setsigmask(&attributes, &*options.signal_mask);
     flags |= POSIX_SPAWN_SETSIGMASK;
@@ -139,6 +150,8 @@ pid_t spawn(const ChildOptions& options, OutputPipe& out, OutputPipe& err) {
   }
   return child;
 }
+
+namespace {
 
 // Whether the process has ended. It is not reaped yet, so that its number belongs to its group.
 bool has_ended(pid_t child) {
@@ -170,7 +183,13 @@ ChildResult run_child(const ChildOptions& options) {
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  const pid_t child = spawn(options, out, err);
+  const pid_t child = launch({.program = options.program,
+                              .arguments = options.arguments,
+                              .environment = options.environment,
+                              .signal_mask = options.signal_mask,
+                              .out = out.writer.number(),
+                              .err = err.writer.number(),
+                              .has_own_group = true});
   out.writer.close();
   err.writer.close();
   ChildResult result;

@@ -1,7 +1,8 @@
-// Runs another program in a process of its own, with a time limit.
+// Other programs in processes of their own: run with a time limit, or started by child_process.hpp.
 #pragma once
 
 #include <signal.h>
+#include <sys/types.h>
 
 #include <functional>
 #include <optional>
@@ -9,6 +10,23 @@
 #include <vector>
 
 namespace mneme {
+
+// A program to start, without a shell. It reads nothing (/dev/null).
+struct Launch {
+  std::string program;                      // the path of an executable
+  std::vector<std::string> arguments = {};  // after the program's name
+  std::vector<std::string> environment =
+      {};  // "NAME=value", in place of this process's of the name
+  std::optional<sigset_t> signal_mask = std::nullopt;  // default: this process's
+  int out = -1;                // descriptor that becomes its stdout; -1 = /dev/null
+  int err = -1;                // its stderr, likewise
+  bool has_own_group = false;  // a process group of its own
+};
+
+// Starts it; signals that this process ignores have their default actions. The process is not
+// forked: this is safe with any number of threads. Returns its number. Error (kRun) when it cannot
+// be started.
+[[nodiscard]] pid_t launch(const Launch& options);
 
 struct ChildOptions {
   std::string program;                      // the path of an executable

@@ -1,41 +1,33 @@
 // Programs that this one starts, and what they print while they run.
 #pragma once
 
-#include <signal.h>
 #include <sys/types.h>
 
-#include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace mneme {
+#include "host/base/child.hpp"
 
-struct ChildOptions {
-  std::filesystem::path program = {};         // its file
-  std::vector<std::string> arguments = {};    // without the program's name
-  std::vector<std::string> environment = {};  // "NAME=value", in place of this process's
-  sigset_t signal_mask = {};                  // signals that are blocked in it when it starts
-};
+namespace mneme {
 
 // How a process came to its end.
 struct ChildEnd {
   int exit_code = -1;  // -1 when a signal ended it
   int signal = 0;
 
-  // "exit status 1", "signal 11 (Segmentation fault)".
+  // "exit status 1", "signal 11 (SIGSEGV)".
   [[nodiscard]] std::string text() const;
 };
 
-// A running program. Its stdin is /dev/null, its stdout is dropped, its stderr is read line by
-// line. It is killed when the object is destroyed, and asked to stop (SIGTERM) when this process
-// ends in any way, provided that it calls stop_with_parent(). One thread at a time: the one that
-// makes it, for the system ties a child to the thread that started it.
+// A running program. Its stdout is dropped, its stderr is read line by line. It is killed when the
+// object is destroyed, and asked to stop (SIGTERM) when this process ends in any way, provided that
+// it calls stop_with_parent(). One thread at a time: the one that makes it, for the system ties a
+// child to the thread that started it.
 class ChildProcess {
  public:
-  // Error (kRun) naming the program when it cannot be started.
-  explicit ChildProcess(const ChildOptions& options);
+  // `options` without descriptors. Error (kRun) naming the program when it cannot be started.
+  explicit ChildProcess(Launch options);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;

@@ -131,11 +131,11 @@ class RunTask {
       arguments.push_back(word);
     }
     if (options_.is_forced) arguments.emplace_back("--force");
-    process_ = std::make_unique<ChildProcess>(
-        ChildOptions{.program = options_.program,
-                     .arguments = std::move(arguments),
-                     .environment = {"MNEME_PROGRESS=json", "NO_COLOR=1"},
-                     .signal_mask = options_.signal_mask});
+    process_ =
+        std::make_unique<ChildProcess>(Launch{.program = options_.program.string(),
+                                              .arguments = std::move(arguments),
+                                              .environment = {"MNEME_PROGRESS=json", "NO_COLOR=1"},
+                                              .signal_mask = options_.signal_mask});
   }
 
   void begin_training() {
