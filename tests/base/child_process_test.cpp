@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Launch shell(const std::string& script, const std::vector<std::string>& environment = {}) {
+Launch command_of(const std::string& script, const std::vector<std::string>& environment = {}) {
   return {.program = "/bin/sh", .arguments = {"-c", script}, .environment = environment};
 }
 
@@ -32,14 +32,14 @@ std::vector<std::string> lines_until_end(ChildProcess& child) {
 }
 
 TEST(ChildProcess, ReadsStderrLineByLine) {
-  ChildProcess child(shell("echo out; echo one >&2; printf 'two\\nthr' >&2; printf ee >&2"));
+  ChildProcess child(command_of("echo out; echo one >&2; printf 'two\\nthr' >&2; printf ee >&2"));
   EXPECT_THAT(lines_until_end(child), ElementsAre("one", "two", "three"));
   ASSERT_TRUE(child.poll_end().has_value());
   EXPECT_EQ(child.poll_end()->text(), "exit status 0");
 }
 
 TEST(ChildProcess, DoesNotWaitForLines) {
-  ChildProcess child(shell("sleep 20"));
+  ChildProcess child(command_of("sleep 20"));
   const auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(child.read_lines().empty());
   EXPECT_FALSE(child.poll_end().has_value());
@@ -48,11 +48,11 @@ TEST(ChildProcess, DoesNotWaitForLines) {
 }
 
 TEST(ChildProcess, TellsHowItEnded) {
-  ChildProcess failed(shell("exit 3"));
+  ChildProcess failed(command_of("exit 3"));
   static_cast<void>(lines_until_end(failed));
   EXPECT_EQ(failed.poll_end()->exit_code, 3);
   EXPECT_EQ(failed.poll_end()->text(), "exit status 3");
-  ChildProcess killed(shell("sleep 20"));
+  ChildProcess killed(command_of("sleep 20"));
   killed.send(SIGKILL);
   static_cast<void>(lines_until_end(killed));
   EXPECT_EQ(killed.poll_end()->signal, SIGKILL);
@@ -62,7 +62,7 @@ TEST(ChildProcess, TellsHowItEnded) {
 TEST(ChildProcess, IsKilledWithItsObject) {
   pid_t id = -1;
   {
-    const ChildProcess child(shell("exec sleep 20"));
+    const ChildProcess child(command_of("exec sleep 20"));
     id = child.id();
     EXPECT_EQ(::kill(id, 0), 0);
   }
@@ -70,7 +70,7 @@ TEST(ChildProcess, IsKilledWithItsObject) {
 }
 
 TEST(ChildProcess, KnowsItsParentAndVariables) {
-  ChildProcess child(shell("echo $MNEME_PARENT $GREETING >&2", {"GREETING=hello"}));
+  ChildProcess child(command_of("echo $MNEME_PARENT $GREETING >&2", {"GREETING=hello"}));
   EXPECT_THAT(lines_until_end(child), ElementsAre(str(::getpid(), " hello")));
 }
 
