@@ -4,6 +4,8 @@
 #   lib/mneme/plugins              the memories, found by the program from its own place
 #   lib/mneme/torch/lib            the libraries of LibTorch that the program needs
 #   share/mneme/configs            experiments and memories
+#   share/bash-completion/completions/mneme, share/zsh/site-functions/_mneme, share/man/man1/mneme.1
+#                                  where the shells and man(1) look
 #   share/doc/mneme                README, docs, licence, and the notices of what is copied
 #   include/mneme, include/mneme_kernels, share/mneme-sdk
 #                                  the SDK
@@ -41,6 +43,13 @@ endif()
 function(mneme_install_program target)
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "${mneme_install_rpath}")
   install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
+endfunction()
+
+# mneme_install_terminal_files(FOLDER): shell completion and the manual page, which the build has made there.
+function(mneme_install_terminal_files folder)
+  install(FILES "${folder}/mneme" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT runtime)
+  install(FILES "${folder}/_mneme" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" COMPONENT runtime)
+  install(FILES "${folder}/mneme.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT runtime)
 endfunction()
 
 # mneme_install_plugin(TARGET): the library, and the name map beside it if it has one.

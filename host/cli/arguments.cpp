@@ -150,6 +150,8 @@ void Command::flag(const std::string& name, bool& value, const std::string& help
   app_->add_flag(name, value, help);
 }
 
+CommandDefinition Command::definition() const { return definition_of(*app_); }
+
 Option Command::operator[](const std::string& name) const { return Option(app_->get_option(name)); }
 
 void Command::examples(const std::vector<std::string>& lines) const {

@@ -1,5 +1,5 @@
 // The command line: subcommands and their options, and the options that several of them share.
-// arguments.cpp and cli.cpp alone include CLI11, which takes seconds to compile.
+// arguments.cpp, cli.cpp and definition.cpp alone include CLI11, which takes seconds to compile.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "host/base/process.hpp"
 #include "host/base/text.hpp"
+#include "host/cli/definition.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml/toml.hpp"
 
@@ -76,6 +77,8 @@ class Command {
   Option option(const std::string& name, T& value, const std::string& type,
                 const std::string& help) const;
   void flag(const std::string& name, bool& value, const std::string& help) const;
+  // The command as it is declared now, with everything below it.
+  [[nodiscard]] CommandDefinition definition() const;
   // An option that was added before.
   [[nodiscard]] Option operator[](const std::string& name) const;
   // Ends the command's --help with examples, one command line each.

@@ -19,6 +19,8 @@
 
 #include "host/base/error.hpp"
 #include "host/cli/arguments.hpp"
+#include "host/cli/definition.hpp"
+#include "host/cli/help.hpp"
 #include "host/plugin/host_object.hpp"
 #include "mneme/abi.h"
 
@@ -90,12 +92,16 @@ std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
   return prefix + what + "; see " + path + " --help";
 }
 
-void build(CLI::App& app, Action& action) {
+// `width`: columns of the help.
+void build(CLI::App& app, Action& action, std::size_t width) {
   const Command program(app, action);
   app.require_subcommand(1);
   app.set_version_flag("--version", str("mneme ", MNEME_SDK_VERSION, " (ABI ", MNEME_ABI_MAJOR, '.',
                                         MNEME_ABI_MINOR, ')'));
-  app.get_formatter()->column_width(30);
+  // Commands that are added inherit it.
+  app.formatter_fn([width](const CLI::App* command, const std::string&, CLI::AppFormatMode) {
+    return help_text(definition_of(*command), path_of(*command), width);
+  });
   add_train(program);
   add_eval(program);
   add_generate(program);
@@ -110,6 +116,8 @@ void build(CLI::App& app, Action& action) {
   add_export(program);
   add_inspect(program);
   add_doctor(program);
+  add_completion(program);
+  add_man(program);
   program.examples(
       {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
        "--memory my_memory.toml",
@@ -122,7 +130,7 @@ int run(int argc, const char* const* argv, const Streams& streams) {
       "memories are plugins.",
       "mneme");
   Action action;
-  build(app, action);
+  build(app, action, streams.out_width);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help and --version

@@ -37,6 +37,8 @@ void add_import(const Command& app);
 void add_export(const Command& app);
 void add_inspect(const Command& app);
 void add_doctor(const Command& app);
+void add_completion(const Command& app);
+void add_man(const Command& app);
 
 // The memories of a command that failed while it goes on with the others. Each failure is reported
 // at once; when all memories have failed, the last failure ends the command.

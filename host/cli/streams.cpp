@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
+#include <sstream>
 #include <utility>
 
 #include "host/base/log.hpp"
@@ -109,6 +110,43 @@ void note_data(Display& display, const data::Dataset& dataset) {
       display.note(str(data::to_word(split), " data: ", corpus->summary()));
     }
   }
+}
+
+namespace {
+
+// A line that is too long, without its end.
+std::string fit_line(const std::string& line, std::size_t width) {
+  const std::size_t leading = std::min(line.find_first_not_of(' '), line.size());
+  std::size_t head = leading, indent = leading + 4;
+  for (std::size_t gap = line.find("  ", leading); gap < width / 2; gap = line.find("  ", head)) {
+    head = indent = std::min(line.find_first_not_of(' ', gap), line.size());
+  }
+  std::string out = line.substr(0, head);
+  std::size_t column = text_width(out);
+  bool is_first = true;
+  std::istringstream words(line.substr(head));
+  for (std::string word; words >> word; is_first = false) {
+    const std::size_t columns = text_width(word);
+    if (!is_first && column + 1 + columns > width) {
+      out += '\n' + std::string(indent, ' ') + word;
+      column = indent + columns;
+    } else {
+      out += (is_first ? "" : " ") + word;
+      column += columns + (is_first ? 0 : 1);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string fit_lines(const std::string& text, std::size_t width) {
+  std::istringstream lines(text);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) {
+    out += (text_width(line) > width ? fit_line(line, width) : line) + '\n';
+  }
+  return out;
 }
 
 std::string result_line(const eval::Result& result) {

@@ -77,6 +77,11 @@ void note_data(Display& display, const data::Dataset& dataset);
 // "loss 1.2345  perplexity 3.437  accuracy 0.8123 ...": the numbers of an evaluation on one line.
 [[nodiscard]] std::string result_line(const eval::Result& result);
 
+// Lines longer than `width` columns continue below: where their last column begins, if blanks part
+// columns in the left half of the line, else four columns further in. No word is broken, so that
+// paths can be copied.
+[[nodiscard]] std::string fit_lines(const std::string& text, std::size_t width);
+
 // --- Writing the results of long work ---
 
 // Writes several files; a failure of one, such as a full disk, does not prevent the others.

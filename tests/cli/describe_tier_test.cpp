@@ -1,4 +1,5 @@
 // mneme plugins describe NAME --in EXP: what a tier declares and logs in an experiment.
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
@@ -25,6 +26,9 @@ int count_of(const std::string& text, const std::string& part) {
 
 class DescribeTier : public CliTest {
  protected:
+  // Wide enough that no line is broken.
+  void SetUp() override { ::setenv("COLUMNS", "1000", 1); }
+  void TearDown() override { ::unsetenv("COLUMNS"); }
   // Segments of 24 in training, of `eval_segment` in evaluation.
   std::string with(const std::string& memory, int eval_segment = 24) const {
     std::string text = tiny(memory, "segment = " + std::to_string(eval_segment) + "\n");

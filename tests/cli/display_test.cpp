@@ -44,5 +44,18 @@ TEST_F(DisplayTest, ASingleRunIsNotCounted) {
   EXPECT_EQ(line_of("evaluate a", 4.0, 5), "evaluate a 5/10  4.00s left\n");
 }
 
+TEST(FitLines, ContinuesInTheColumnWhereTextBegins) {
+  EXPECT_EQ(fit_lines("ok  gpu   none is here, so\nshort\n", 20),
+            "ok  gpu   none is\n          here, so\nshort\n");
+}
+
+TEST(FitLines, ContinuesFurtherInWithoutColumns) {
+  EXPECT_EQ(fit_lines("  needs one, two, three", 14), "  needs one,\n      two,\n      three\n");
+}
+
+TEST(FitLines, BreaksNoWord) {
+  EXPECT_EQ(fit_lines("    file /a/long/path.so", 10), "    file\n        /a/long/path.so\n");
+}
+
 }  // namespace
 }  // namespace mneme::cli

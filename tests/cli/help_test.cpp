@@ -33,6 +33,8 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"export"},
     {"inspect"},
     {"doctor"},
+    {"completion"},
+    {"man"},
 };
 
 // The lines below the last "Examples:".

@@ -128,6 +128,17 @@ ProgramResult run_mneme(const std::vector<std::string>& arguments, const Program
   return result;
 }
 
+ProgramResult run_shell(const std::string& command) {
+  FILE* const pipe = ::popen(("{ " + command + "\n} 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen failed");
+  ProgramResult result;
+  while (drain(::fileno(pipe), result.out)) {
+  }
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  return result;
+}
+
 std::vector<std::string> shell_words(const std::string& text) {
   std::vector<std::string> words;
   std::string word;

@@ -45,6 +45,9 @@ extern ProgramMain program_main;
 ProgramResult run_mneme(const std::vector<std::string>& arguments,
                         const ProgramOptions& options = {});
 
+// Runs a command line of the shell; `out` has its stderr too.
+ProgramResult run_shell(const std::string& command);
+
 // The words of a command as a shell takes them.
 std::vector<std::string> shell_words(const std::string& text);
 

@@ -76,9 +76,11 @@ install_component runtime
 install_component sdk
 [[ -f $prefix/include/mneme/plugin.h ]] || fail "the component sdk has no include/mneme/plugin.h"
 for file in share/doc/mneme/{LICENSE,NOTICE,THIRD_PARTY_NOTICES.md,README.md,docs/runs.md} share/mneme-sdk/LICENSE \
-  share/mneme/configs/quickstart.toml; do
-  [[ -f $prefix/$file ]] || fail "the installation has no $file"
+  share/mneme/configs/quickstart.toml share/bash-completion/completions/mneme share/zsh/site-functions/_mneme \
+  share/man/man1/mneme.1; do
+  [[ -s $prefix/$file ]] || fail "the installation has no $file, or an empty one"
 done
+bash -n "$prefix/share/bash-completion/completions/mneme" || fail "bash does not read the completion script"
 while IFS= read -r -d '' file; do check_file "$file"; done < <(find "$prefix" -type f -print0)
 chmod -R go+rX,go-w "$prefix"
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/keys.hpp"
@@ -161,35 +161,23 @@ std::string meaning(const KeyInfo& key) {
   return key.tasks.empty() ? key.text : key.text + " (task " + join(key.tasks, ", ") + ')';
 }
 
-// Words of the text on lines of at most 80 characters that begin with `indent`.
-std::string wrapped(const std::string& text, const std::string& indent) {
-  constexpr std::size_t kWidth = 80;
-  std::istringstream words(text);
-  std::string out;
-  std::string line = indent;
-  for (std::string word; words >> word;) {
-    const bool is_first = line.size() == indent.size();
-    if (!is_first && line.size() + 1 + word.size() > kWidth) {
-      out += line + '\n';
-      line = indent + word;
-    } else {
-      line += (is_first ? "" : " ") + word;
-    }
-  }
-  return out + line + '\n';
+// The text on lines of at most `width` columns that begin with `indent`.
+std::string indented(const std::string& text, const std::string& indent, std::size_t width) {
+  const auto lines = wrap_text(text, width - indent.size());
+  return indent + join(lines, '\n' + indent) + '\n';
 }
 
 std::string default_text(const KeyInfo& key) {
   return (key.fallback.starts_with("required") ? "; " : "; default ") + key.fallback;
 }
 
-std::string plain_text(const std::vector<TableInfo>& tables) {
+std::string plain_text(const std::vector<TableInfo>& tables, std::size_t width) {
   std::string out;
   for (const TableInfo& table : tables) {
-    out += (out.empty() ? "" : "\n") + table.name + '\n' + wrapped(table.text, "");
+    out += (out.empty() ? "" : "\n") + table.name + '\n' + indented(table.text, "", width);
     for (const KeyInfo& key : table.keys) {
-      out += wrapped(str(key.key, ": ", key.type, default_text(key)), "    ") +
-             wrapped(meaning(key), "        ");
+      out += indented(str(key.key, ": ", key.type, default_text(key)), "    ", width) +
+             indented(meaning(key), "        ", width);
     }
   }
   return out;
@@ -241,7 +229,7 @@ int list_keys(const ConfigKeysArguments& arguments, const Streams& streams) {
   const std::vector<TableInfo> tables = chosen_tables(arguments.tables);
   arguments.json.write(json_of(tables), streams);
   if (arguments.json.is_stdout()) return 0;
-  streams.out << (arguments.is_markdown ? markdown(tables) : plain_text(tables));
+  streams.out << (arguments.is_markdown ? markdown(tables) : plain_text(tables, streams.out_width));
   return 0;
 }
 

@@ -73,16 +73,18 @@ std::string mark_of(State state) {
   return state == State::kOk ? "ok" : state == State::kAbsent ? "--" : "!!";
 }
 
-void print(const std::vector<Finding>& findings, const Streams& streams) {
+std::string text_of(const std::vector<Finding>& findings) {
+  std::ostringstream out;
   std::size_t width = 0;
   for (const Finding& finding : findings) width = std::max(width, finding.subject.size());
   for (const Finding& finding : findings) {
     const std::string gap(width - finding.subject.size() + 2, ' ');
-    streams.out << mark_of(finding.state) << "  " << finding.subject << gap << finding.text << '\n';
+    out << mark_of(finding.state) << "  " << finding.subject << gap << finding.text << '\n';
     // The advice of an Error is part of its text already.
     if (finding.advice.empty() || finding.text.ends_with(finding.advice)) continue;
-    streams.out << std::string(width + 6, ' ') << "-> " << finding.advice << '\n';
+    out << std::string(width + 6, ' ') << "-> " << finding.advice << '\n';
   }
+  return out.str();
 }
 
 int run(const DoctorArguments& arguments, const Streams& streams) {
@@ -93,8 +95,8 @@ int run(const DoctorArguments& arguments, const Streams& streams) {
     return finding.state == State::kBroken;
   });
   if (!arguments.json.is_stdout()) {
-    print(findings, streams);
-    streams.out << (broken == 0 ? str("nothing is broken\n")
+    streams.out << fit_lines(text_of(findings), streams.out_width)
+                << (broken == 0 ? str("nothing is broken\n")
                                 : str(broken, broken == 1 ? " thing is" : " things are",
                                       " broken: see the lines with !!\n"));
   }

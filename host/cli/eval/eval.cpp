@@ -240,7 +240,7 @@ void add_eval(const Command& app) {
           .shown();
   const Option option =
       command
-          .option("--option", arguments->option, "KEY",
+          .option("--option", arguments->option, "OPTION",
                   "What --extrapolate changes: an integer option of the first tier that has it")
           .shown();
   arguments->set.add(command);

@@ -120,14 +120,17 @@ void inspect_file(const InspectArguments& arguments, const Streams& streams) {
   }
   const run::ChecksumReport checksums = checksums_of(file);
   if (!arguments.json.is_stdout()) {
-    if (const std::string kind = kind_of(file); !kind.empty()) streams.out << kind << "\n\n";
+    const auto fitted = [&](const std::string& text) { return fit_lines(text, streams.out_width); };
+    if (const std::string kind = kind_of(file); !kind.empty()) {
+      streams.out << fitted(kind) << '\n';
+    }
     streams.out << table.text(streams.out_width);
     for (const auto& [key, value] : file.metadata()) {
-      streams.out << "metadata " << key << ": " << first_line(value) << '\n';
+      streams.out << fitted(str("metadata ", key, ": ", first_line(value)));
     }
     streams.out << file.names().size() << " tensors, " << elements << " elements, "
                 << human_bytes(bytes) << '\n'
-                << text_of(checksums);
+                << fitted(text_of(checksums));
   }
   Json json = json_of(file, bytes);
   json["checksums"] = json_of(checksums);

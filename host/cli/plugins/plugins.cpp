@@ -70,7 +70,9 @@ namespace {
 
 int print(const std::string& json_file, const Streams& streams) {
   if (json_file.empty() || json_file == "-") {
-    ops::print_ops(streams.out, json_file == "-");
+    std::ostringstream text;
+    ops::print_ops(text, json_file == "-");
+    streams.out << (json_file == "-" ? text.str() : fit_lines(text.str(), streams.out_width));
     return 0;
   }
   JsonArgument json(json_file);
@@ -113,15 +115,13 @@ std::string commit_text(const mneme_note& note) {
   return commit + ((note.flags & MNEME_NOTE_DIRTY) != 0 ? " with uncommitted changes" : "");
 }
 
-void print(const plugin::PluginEntry& entry, const Streams& streams) {
-  if (!entry.note) {
-    streams.out << entry.file << ": not a plugin\n    " << entry.problem << '\n';
-    return;
-  }
-  streams.out << entry.file << ": " << entry.note->id << ' ' << entry.note->version << '\n'
-              << note_text(*entry.note) << "    file " << entry.path << "\n    sha256 "
-              << entry.sha256 << '\n';
-  if (!entry.problem.empty()) streams.out << "    cannot be loaded: " << entry.problem << '\n';
+std::string text_of(const plugin::PluginEntry& entry) {
+  if (!entry.note) return str(entry.file, ": not a plugin\n    ", entry.problem, '\n');
+  std::string text =
+      str(entry.file, ": ", entry.note->id, ' ', entry.note->version, '\n', note_text(*entry.note),
+          "    file ", entry.path, "\n    sha256 ", entry.sha256, '\n');
+  if (!entry.problem.empty()) text += "    cannot be loaded: " + entry.problem + '\n';
+  return text;
 }
 
 Json json_of(const plugin::PluginEntry& entry) {
@@ -177,7 +177,7 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams) 
       streams.out << folder.string() << ": no library (*.so)\n";
     }
     for (const plugin::PluginEntry& entry : entries) {
-      if (is_for_people) print(entry, streams);
+      if (is_for_people) streams.out << fit_lines(text_of(entry), streams.out_width);
       files.push_back(json_of(entry));
     }
     folders.push_back({{"folder", folder.string()}, {"files", std::move(files)}});

@@ -188,8 +188,10 @@ int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& st
   Json json = plugin_json(plugin, options);
   for (const memory::TierOutline& tier : tiers) json["tiers"].push_back(tier_json(tier));
   if (!arguments.json.is_stdout()) {
-    print_plugin(plugin, options, streams);
-    for (const memory::TierOutline& tier : tiers) streams.out << '\n' << tier_text(tier);
+    std::ostringstream text;
+    print_plugin(plugin, options, {.out = text, .err = streams.err});
+    for (const memory::TierOutline& tier : tiers) text << '\n' << tier_text(tier);
+    streams.out << fit_lines(text.str(), streams.out_width);
   }
   arguments.json.write(json, streams);
   return 0;

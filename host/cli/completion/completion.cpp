@@ -1,0 +1,83 @@
+// mneme completion SHELL
+#include "host/cli/completion/completion.hpp"
+
+#include <memory>
+#include <sstream>
+
+#include "host/cli/arguments.hpp"
+#include "host/cli/cli.hpp"
+#include "host/cli/streams.hpp"
+#include "host/config/keys.hpp"
+#include "host/run/run_folder.hpp"
+
+namespace mneme::cli {
+namespace {
+
+struct CompletionArguments {
+  std::string shell;
+  Command program;
+};
+
+int print_completion(const CompletionArguments& arguments, const Streams& streams) {
+  const CommandDefinition program = arguments.program.definition();
+  streams.out << (arguments.shell == "zsh" ? zsh_completion(program) : bash_completion(program));
+  return 0;
+}
+
+// "memory.tier.#" of "[[memory.tier]]".
+std::string key_prefix(const std::string& table) {
+  const std::size_t begin = table.find_first_not_of('[');
+  const std::string name = table.substr(begin, table.find(']') - begin);
+  return begin == 2 ? name + ".#" : name;
+}
+
+// The words of "a" | "b", or of "true or false"; empty for any other type.
+std::vector<std::string> words_of_type(const std::string& type) {
+  if (type == "true or false") return {"true", "false"};
+  std::vector<std::string> words;
+  std::istringstream parts(type);
+  for (std::string part; parts >> part;) {
+    if (part == "|") continue;
+    if (part.size() < 2 || part.front() != '"' || part.back() != '"') return {};
+    words.push_back(part.substr(1, part.size() - 2));
+  }
+  return words;
+}
+
+}  // namespace
+
+std::vector<CompletedKey> completed_keys() {
+  std::vector<CompletedKey> keys;
+  for (const config::TableInfo& table : config::experiment_keys()) {
+    for (const config::KeyInfo& key : table.keys) {
+      if (key.type.starts_with("a table") || key.type == "tables") continue;
+      keys.push_back({.key = key_prefix(table.name) + '.' + key.key,
+                      .words = words_of_type(key.type),
+                      .is_path = key.type == "a path"});
+    }
+  }
+  return keys;
+}
+
+std::vector<std::string> completed_tables() {
+  std::vector<std::string> tables;
+  for (const config::TableInfo& table : config::experiment_keys()) {
+    const std::size_t begin = table.name.find_first_not_of('[');
+    tables.push_back(table.name.substr(begin, table.name.find(']') - begin));
+  }
+  return tables;
+}
+
+std::string run_mark() { return run::RunFolder::at("run").info_file().filename().string(); }
+
+void add_completion(const Command& app) {
+  const Command command =
+      app.subcommand("completion", "Print a script that completes commands in bash or zsh");
+  const auto arguments = std::make_shared<CompletionArguments>(CompletionArguments{{}, app});
+  command.option("SHELL", arguments->shell, "", "bash or zsh").one_of({"bash", "zsh"}).required();
+  command.examples({"mneme completion bash > ~/.local/share/bash-completion/completions/mneme",
+                    "mneme completion zsh > ~/.zfunc/_mneme"});
+  command.runs(arguments, &print_completion);
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,78 @@
+// The commands of the program as data: what help, shell completion and the man page are made of.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace mneme::cli {
+
+// What a value is, told by the word that the help shows for it.
+enum class ValueKind {
+  kNone,        // a flag
+  kOther,       // a number, a text: nothing to offer
+  kFile,        // FILE, and a file or folder to read or write
+  kFolder,      // DIR
+  kRun,         // RUN: the folder of a run
+  kExperiment,  // EXP
+  kCheckpoint,  // WHICH: last, best or a number of steps
+  kSetting,     // KEY=VALUE of an experiment
+  kKey,         // KEY of an experiment
+  kTable,       // TABLE of an experiment
+  kPlugin,      // NAME without a list of words
+  kWords,       // one of OptionDefinition::words
+};
+
+// An option or, with a name without hyphens, a positional argument.
+struct OptionDefinition {
+  // How many values follow one use of the option.
+  enum class Values { kNone, kOptional, kOne, kMany };
+
+  std::vector<std::string> names;  // "-h", "--help"; of a positional argument its one name
+  std::string type;                // what the help shows for its value, as "FILE"; "" of a flag
+  std::vector<std::string> words;  // the only values that are taken; empty = others too
+  std::string default_text;        // "" = the help names none
+  std::string help;
+  Values values = Values::kNone;
+  char separator = '\0';  // of several values in one word; '\0' = a word is one value
+  bool is_required = false;
+  bool is_repeatable = false;
+
+  [[nodiscard]] bool is_positional() const { return !names.front().starts_with('-'); }
+  [[nodiscard]] ValueKind kind() const;
+  // The help and, where it does not name them, the words, the default and that it is required.
+  [[nodiscard]] std::string full_help() const;
+  // "--memory FILE", "RUN...", "--json [FILE]".
+  [[nodiscard]] std::string usage() const;
+};
+
+struct CommandDefinition {
+  std::string name;  // "train"; "mneme" for the program
+  std::string help;
+  std::vector<OptionDefinition> options;  // with positional arguments, in the help's order
+  std::vector<CommandDefinition> commands;
+  std::vector<std::string> examples;
+  bool needs_command = false;  // one of `commands` must be named
+
+  [[nodiscard]] std::vector<OptionDefinition> positionals() const;
+  // "EXP [OPTIONS]": what follows the command's name.
+  [[nodiscard]] std::string usage() const;
+};
+
+// The command with everything below it.
+[[nodiscard]] CommandDefinition definition_of(const CLI::App& command);
+
+// Calls `visit` with the words that name a command, as "mneme train", and its definition, for this
+// one and all below it, a parent before its children.
+template <typename Visit>
+void for_each_command(const CommandDefinition& command, Visit&& visit,
+                      const std::string& parent = "") {
+  const std::string path = parent.empty() ? command.name : parent + ' ' + command.name;
+  visit(path, command);
+  for (const CommandDefinition& one : command.commands) for_each_command(one, visit, path);
+}
+
+}  // namespace mneme::cli
