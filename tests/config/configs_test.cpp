@@ -7,6 +7,7 @@
 
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
+#include "host/config/suite.hpp"
 
 namespace mneme::config {
 namespace {
@@ -15,12 +16,19 @@ namespace fs = std::filesystem;
 
 const fs::path kConfigs = fs::path(MNEME_SOURCE_DIR) / "configs";
 
+// configs/suite holds experiments, and lists of them.
+bool is_suite(const fs::path& path) {
+  return path.parent_path().filename() == "suite" && path.filename() == "small.toml";
+}
+
 TEST(Configs, EveryFileParses) {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kConfigs)) {
     if (entry.path().extension() != ".toml") continue;
     ++files;
-    if (entry.path().parent_path().filename() == "memory") {
+    if (is_suite(entry.path())) {
+      EXPECT_NO_THROW(static_cast<void>(read_suite(entry.path()))) << entry.path();
+    } else if (entry.path().parent_path().filename() == "memory") {
       EXPECT_NO_THROW(static_cast<void>(parse_memory_file(entry.path()))) << entry.path();
     } else {
       EXPECT_NO_THROW(static_cast<void>(parse_experiment(entry.path()))) << entry.path();
@@ -41,7 +49,7 @@ TEST(Configs, TheQuickstartRunsWithAndWithoutMemory) {
 // A file that names a folder of one build would work with that build only.
 TEST(Configs, NoFileNamesAFolderOfPlugins) {
   for (const auto& entry : fs::recursive_directory_iterator(kConfigs)) {
-    if (entry.path().extension() != ".toml") continue;
+    if (entry.path().extension() != ".toml" || is_suite(entry.path())) continue;
     const bool is_memory = entry.path().parent_path().filename() == "memory";
     const MemoryConfig memory =
         is_memory ? parse_memory_file(entry.path()) : parse_experiment(entry.path()).memory;
