@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
@@ -44,6 +45,25 @@ TEST(Configs, TheQuickstartRunsWithAndWithoutMemory) {
   EXPECT_GT(none.data.motif.period_max, none.train.segment) << "nothing lies outside a segment";
   const Experiment cached = parse_experiment(quickstart, {}, kConfigs / "memory/xl_cache.toml");
   ASSERT_EQ(cached.memory.tiers.size(), 1u);
+}
+
+// Every task of the suite can be trained with every memory of it, and asks for what lies outside
+// the segment.
+TEST(Configs, TheSmallSuiteFits) {
+  const Suite suite = read_suite(kConfigs / "suite/small.toml");
+  EXPECT_EQ(suite.tasks.size(), 5u);
+  for (const SuiteTask& task : suite.tasks) {
+    ASSERT_EQ(task.memories.size(), 5u);
+    EXPECT_EQ(task.measure, Measure::kOutsideAccuracy);
+    for (const SuiteMemory& memory : task.memories) {
+      std::vector<Override> overrides = task.overrides;
+      overrides.insert(overrides.end(), memory.overrides.begin(), memory.overrides.end());
+      const Experiment e = parse_experiment(task.experiment, overrides, memory.file);
+      EXPECT_TRUE(is_recall(e.data.task)) << task.name;
+      EXPECT_EQ(e.memory.tiers.empty(), memory.name == "none") << task.name;
+      EXPECT_EQ(e.train.seed, 1u) << "the suite counts seeds from 1";
+    }
+  }
 }
 
 // A file that names a folder of one build would work with that build only.
