@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/config/toml/toml.hpp"
@@ -31,7 +32,18 @@ enum class Carry { kRefuse, kReset };
 // What a tier absorbs: the rows that the nearest earlier tier releases (those of the segment when
 // no earlier tier releases any), or always the rows of the segment.
 enum class Feed { kReleased, kSegment };
-enum class Task { kText, kTokens, kMotif, kSorting, kDigitSorting };
+enum class Task {
+  kText,
+  kTokens,
+  kMotif,
+  kSorting,
+  kDigitSorting,
+  kCopy,
+  kSelectiveCopy,
+  kNeedle,
+  kMqar,
+  kDocumentRecall
+};
 enum class Vocabulary { kByte, kChar, kWord, kGpt2 };
 enum class Reset { kDocument, kSegment, kNever };
 enum class Documents { kFile, kHeading, kMark, kLine };
@@ -127,16 +139,37 @@ struct MotifConfig {
   friend bool operator==(const MotifConfig&, const MotifConfig&) = default;
 };
 
-// Tasks made of generated sequences with an answer: sorting by frequency [infinity-former, 4.1] and
-// digit sorting [Transformer-XL article].
+// Tasks made of generated sequences with an answer: sorting by frequency [infinity-former, 4.1],
+// digit sorting [Transformer-XL article], and the tasks of RecallConfig.
 struct SequenceConfig {
-  std::int64_t length = 0;           // tokens to sort: sorting 4000, digit_sorting 20
-  std::int64_t alphabet = 0;         // symbols: sorting 20, digit_sorting 10
-  std::int64_t train_sequences = 0;  // sorting 8000, digit_sorting 50000
-  std::int64_t valid_sequences = 0;  // sorting 800, digit_sorting 5000
-  std::int64_t test_sequences = 0;   // sorting 800, digit_sorting 5000
+  // Tokens to sort (sorting 4000, digit_sorting 20) or to copy (copy 8); tokens before the question
+  // (selective_copy 64, needle 96); tokens of a sequence (mqar 64). Not of document_recall.
+  std::int64_t length = 0;
+  // Symbols: sorting 20, digit_sorting 10, copy and selective_copy 16, needle 32. Not of mqar and
+  // document_recall, which have keys and values.
+  std::int64_t alphabet = 0;
+  std::int64_t train_sequences = 0;  // sorting 8000, digit_sorting 50000, recall 100000
+  std::int64_t valid_sequences = 0;  // sorting 800, digit_sorting 5000, recall 1000
+  std::int64_t test_sequences = 0;   // sorting 800, digit_sorting 5000, recall 1000
 
   friend bool operator==(const SequenceConfig&, const SequenceConfig&) = default;
+};
+
+// Tasks whose answers are copies of earlier tokens: copy, selective_copy, needle, mqar,
+// document_recall. A task reads its own keys only; docs/tasks.md, "Recall", defines them.
+struct RecallConfig {
+  std::int64_t answer = 0;          // tokens of the answer: selective_copy 8, needle 2
+  std::int64_t gap = 0;             // most blanks between the symbols and the question: copy 32
+  double depth_min = 0.0;           // where the needle lies: 0 = at the beginning of the prompt
+  double depth_max = 1.0;           // 1 = at its end
+  std::int64_t pairs = 0;           // keys with a value at the beginning: mqar 8
+  std::int64_t document_count = 0;  // documents of a sequence: document_recall 4
+  std::int64_t facts = 0;           // keys with a value of each document: document_recall 3
+  std::int64_t questions = 0;       // of a sequence: mqar 8; of each document: document_recall 3
+  std::int64_t keys = 0;            // different keys: mqar 32, document_recall 8
+  std::int64_t values = 0;          // different values: mqar 32, document_recall 16
+
+  friend bool operator==(const RecallConfig&, const RecallConfig&) = default;
 };
 
 // [data]
@@ -162,10 +195,26 @@ struct DataConfig {
   Reset reset = Reset::kDocument;
   MotifConfig motif = {};         // keys alphabet, period_min, period_max
   SequenceConfig sequences = {};  // keys length, alphabet, <split>_sequences
+  RecallConfig recall = {};       // keys of the recall tasks
   std::uint64_t seed = 1;         // of generated tasks
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
+
+// True for the tasks of RecallConfig.
+[[nodiscard]] bool is_recall(Task task);
+
+// A key of [data] whose value does not fit to the others.
+struct SizeProblem {
+  std::string_view key;
+  std::string expected;
+  std::string got;
+};
+// The first size of a recall task that does not fit: an answer longer than its prompt, more
+// questions than places. Nothing for other tasks.
+[[nodiscard]] std::optional<SizeProblem> find_size_problem(const DataConfig& data);
+// The first and the last place of the prompt where task needle may put the needle's first token.
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data);
 
 // [[train.group]]: parameters with settings of their own. The first group that names a parameter
 // counts.

@@ -44,8 +44,7 @@ Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options
     case config::Task::kMotif:
       vocabulary_size_ = config_.motif.alphabet;
       break;
-    case config::Task::kSorting:
-    case config::Task::kDigitSorting:
+    default:
       answers_ = make_answer_task(config_);
       vocabulary_size_ = answers_->vocabulary_size();
       break;
@@ -101,8 +100,13 @@ Json Dataset::describe() const {
   }
   if (answers_) {
     const config::SequenceConfig& sequences = answers_->settings();
-    json["length"] = sequences.length;
-    json["alphabet"] = sequences.alphabet;
+    if (sequences.length > 0) json["length"] = sequences.length;
+    if (sequences.alphabet > 0) json["alphabet"] = sequences.alphabet;
+    for (const auto& [name, value] : answers_->sizes()) json[name] = value;
+    if (config_.task == config::Task::kNeedle) {
+      json["depth_min"] = config_.recall.depth_min;
+      json["depth_max"] = config_.recall.depth_max;
+    }
     for (const Split split : kSplits) {
       json[str(to_word(split), "_sequences")] = answers_->count(to_word(split));
     }

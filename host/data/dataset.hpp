@@ -45,9 +45,11 @@ class Dataset {
   // True when make_stream(split) works: the split's file was read, or the task generates it.
   [[nodiscard]] bool has(Split split) const noexcept;
   // True when segments carry `source`.
-  [[nodiscard]] bool has_sources() const noexcept { return config_.task == config::Task::kMotif; }
-  // True when streams without max_segments and epochs never end, as generated tasks'.
-  [[nodiscard]] bool is_endless() const noexcept { return has_sources(); }
+  [[nodiscard]] bool has_sources() const noexcept {
+    return is_endless() || (answers_ && answers_->has_sources());
+  }
+  // True when streams without max_segments and epochs never end, as the repeating motif's.
+  [[nodiscard]] bool is_endless() const noexcept { return config_.task == config::Task::kMotif; }
   // The task whose sequences have an answer; nullptr for other data.
   [[nodiscard]] std::shared_ptr<const AnswerTask> answer_task() const { return answers_; }
   // The split's tokens; nullptr when it has no file. Valid while the dataset or a stream lives.

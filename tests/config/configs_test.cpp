@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
+#include "host/config/suite.hpp"
 
 namespace mneme::config {
 namespace {
@@ -15,12 +17,19 @@ namespace fs = std::filesystem;
 
 const fs::path kConfigs = fs::path(MNEME_SOURCE_DIR) / "configs";
 
+// configs/suite holds experiments, and lists of them.
+bool is_suite(const fs::path& path) {
+  return path.parent_path().filename() == "suite" && path.filename() == "small.toml";
+}
+
 TEST(Configs, EveryFileParses) {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kConfigs)) {
     if (entry.path().extension() != ".toml") continue;
     ++files;
-    if (entry.path().parent_path().filename() == "memory") {
+    if (is_suite(entry.path())) {
+      EXPECT_NO_THROW(static_cast<void>(read_suite(entry.path()))) << entry.path();
+    } else if (entry.path().parent_path().filename() == "memory") {
       EXPECT_NO_THROW(static_cast<void>(parse_memory_file(entry.path()))) << entry.path();
     } else {
       EXPECT_NO_THROW(static_cast<void>(parse_experiment(entry.path()))) << entry.path();
@@ -38,10 +47,29 @@ TEST(Configs, TheQuickstartRunsWithAndWithoutMemory) {
   ASSERT_EQ(cached.memory.tiers.size(), 1u);
 }
 
+// Every task of the suite can be trained with every memory of it, and asks for what lies outside
+// the segment.
+TEST(Configs, TheSmallSuiteFits) {
+  const Suite suite = read_suite(kConfigs / "suite/small.toml");
+  EXPECT_EQ(suite.tasks.size(), 5u);
+  for (const SuiteTask& task : suite.tasks) {
+    ASSERT_EQ(task.memories.size(), 5u);
+    EXPECT_EQ(task.measure, Measure::kOutsideAccuracy);
+    for (const SuiteMemory& memory : task.memories) {
+      std::vector<Override> overrides = task.overrides;
+      overrides.insert(overrides.end(), memory.overrides.begin(), memory.overrides.end());
+      const Experiment e = parse_experiment(task.experiment, overrides, memory.file);
+      EXPECT_TRUE(is_recall(e.data.task)) << task.name;
+      EXPECT_EQ(e.memory.tiers.empty(), memory.name == "none") << task.name;
+      EXPECT_EQ(e.train.seed, 1u) << "the suite counts seeds from 1";
+    }
+  }
+}
+
 // A file that names a folder of one build would work with that build only.
 TEST(Configs, NoFileNamesAFolderOfPlugins) {
   for (const auto& entry : fs::recursive_directory_iterator(kConfigs)) {
-    if (entry.path().extension() != ".toml") continue;
+    if (entry.path().extension() != ".toml" || is_suite(entry.path())) continue;
     const bool is_memory = entry.path().parent_path().filename() == "memory";
     const MemoryConfig memory =
         is_memory ? parse_memory_file(entry.path()) : parse_experiment(entry.path()).memory;

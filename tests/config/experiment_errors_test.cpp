@@ -111,7 +111,8 @@ TEST(Experiment, DataKeysAreChecked) {
   };
   test::expect_problems(data, "e.toml", R"(
 (empty)
-  => 3:1: data.task: missing: expected "text" | "tokens" | "motif" | "sorting" | "digit_sorting"
+  => 3:1: data.task: missing: expected "text" | "tokens" | "motif" | "sorting" | "digit_sorting" |
+     "copy" | "selective_copy" | "needle" | "mqar" | "document_recall"
 task = "text"
   => 3:1: data.train: missing: expected the path of the training data, or data.prepared, a folder
      that `mneme data prepare` wrote
@@ -187,6 +188,39 @@ TEST(Experiment, SequencesHaveTheSizesOfTheirPapers) {
   => 3:10: data.length: expected an integer in [2, 16777216], got 1
 [data]; task = "motif"; length = 9; [train]; steps = 1
   => 3:10: data.length: not used by the task "motif"; remove the key (--unset data.length)
+)");
+}
+
+TEST(Experiment, RecallTasksHaveSizesThatFit) {
+  const auto recall = [](const std::string& lines) {
+    return parse_error("[train]\nsteps = 1\n[data]\n" + lines);
+  };
+  test::expect_problems(recall, "e.toml", R"(
+task = "copy" => no error
+task = "selective_copy" => no error
+task = "needle" => no error
+task = "mqar" => no error
+task = "document_recall" => no error
+task = "needle"; length = 8; answer = 8
+  => 6:10: data.answer: expected at most 7, data.length without the needle's mark, got 8
+task = "needle"; depth_min = 0.5; depth_max = 0.25
+  => 6:13: data.depth_max: expected a place for the needle at depth_min = 0.5 or deeper, got 0.25
+task = "needle"; depth_max = 1.5
+  => 5:13: data.depth_max: expected a real number in [0, 1], got 1.5
+task = "selective_copy"; length = 4 => 3:1: data.answer: expected at most 4, data.length, got 8
+task = "mqar"; length = 63 => 5:10: data.length: expected an even number, got 63
+task = "mqar"; pairs = 12; keys = 10
+  => 5:9: data.pairs: expected at most 10, data.keys, got 12
+task = "mqar"; questions = 9 => 5:13: data.questions: expected at most 8, data.pairs, got 9
+task = "mqar"; length = 30
+  => 5:10: data.length: expected at least 32, two tokens for each pair and each question, got 30
+task = "document_recall"; facts = 9 => 5:9: data.facts: expected at most 8, data.keys, got 9
+task = "document_recall"; length = 9
+  => 5:10: data.length: not used by the task "document_recall"; remove the key (--unset data.length)
+task = "copy"; questions = 2
+  => 5:13: data.questions: not used by the task "copy"; remove the key (--unset data.questions)
+task = "mqar"; alphabet = 2
+  => 5:12: data.alphabet: not used by the task "mqar"; remove the key (--unset data.alphabet)
 )");
 }
 

@@ -219,6 +219,11 @@ TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
        {kEverything, kMotif, kTextTask, "[model]\nembedding = 24\nwidth = 40\nheads = 4\n" + kMotif,
         std::string("[data]\ntask = \"digit_sorting\"\nlength = 9\n[train]\nepochs = 3\n"),
         std::string("[data]\ntask = \"sorting\"\nalphabet = 30\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"copy\"\ngap = 0\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"selective_copy\"\nanswer = 3\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"needle\"\ndepth_min = 0.1\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"mqar\"\npairs = 4\nquestions = 2\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"document_recall\"\nfacts = 2\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"text\"\nprepared = \"folder\"\n[train]\nepochs = 3\n"),
         std::string("[data]\ntask = \"text\"\ntrain = \"x\"\nsplit = [0.5, 0.25, 0.25]\n"
                     "vocabulary_file = \"v.json\"\nvocabulary = \"word\"\n[train]\nsteps = 3\n"),
@@ -276,6 +281,7 @@ TEST(Experiment, EveryWordHasItsText) {
   EXPECT_EQ(to_word(Carry::kRefuse), "refuse");
   EXPECT_EQ(to_word(Feed::kReleased), "released");
   EXPECT_EQ(to_word(Task::kDigitSorting), "digit_sorting");
+  EXPECT_EQ(to_word(Task::kDocumentRecall), "document_recall");
   EXPECT_EQ(to_word(Vocabulary::kChar), "char");
   EXPECT_EQ(to_word(Reset::kSegment), "segment");
   EXPECT_EQ(to_word(Documents::kHeading), "heading");

@@ -45,7 +45,8 @@ void check_task(const OpenEvaluation& run) {
   if (run.options.dataset->answer_task()) return;
   throw_usage({.where = "eval --decode",
                .failed = "the run's task has no answer to decode",
-               .expected = quoted_list({"sorting", "digit_sorting"}),
+               .expected = quoted_list({"sorting", "digit_sorting", "copy", "selective_copy",
+                                        "needle", "mqar", "document_recall"}),
                .got = str("data.task = \"", config::to_word(run.experiment.data.task), "\"")});
 }
 

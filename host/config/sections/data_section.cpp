@@ -1,7 +1,10 @@
 // The fields of [data].
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -29,16 +32,119 @@ void list_motif(Fields& at, MotifConfig& motif) {
   }
 }
 
-void list_sequences(Fields& at, SequenceConfig& sequences, bool is_digits) {
-  if (at.is_reading()) {  // the defaults of the two tasks are those of their papers
-    sequences = is_digits ? SequenceConfig{20, 10, 50000, 5000, 5000}
-                          : SequenceConfig{4000, 20, 8000, 800, 800};
+// The defaults of sorting and digit_sorting are those of their papers.
+SequenceConfig default_sequences(Task task) {
+  constexpr std::int64_t kTrain = 100'000, kHeldOut = 1000;
+  switch (task) {
+    case Task::kDigitSorting:
+      return {20, 10, 50000, 5000, 5000};
+    case Task::kCopy:
+      return {8, 16, kTrain, kHeldOut, kHeldOut};
+    case Task::kSelectiveCopy:
+      return {64, 16, kTrain, kHeldOut, kHeldOut};
+    case Task::kNeedle:
+      return {96, 32, kTrain, kHeldOut, kHeldOut};
+    case Task::kMqar:
+      return {64, 0, kTrain, kHeldOut, kHeldOut};
+    case Task::kDocumentRecall:
+      return {0, 0, kTrain, kHeldOut, kHeldOut};
+    default:
+      return {4000, 20, 8000, 800, 800};
   }
-  at.field({"length", "tokens to sort"}, sequences.length, IntegerRange{2, 16'777'216});
-  at.field({"alphabet", "different symbols"}, sequences.alphabet, IntegerRange{2, 65536});
+}
+
+RecallConfig default_recall(Task task) {
+  switch (task) {
+    case Task::kCopy:
+      return {.gap = 32};
+    case Task::kSelectiveCopy:
+      return {.answer = 8};
+    case Task::kNeedle:
+      return {.answer = 2};
+    case Task::kMqar:
+      return {.pairs = 8, .questions = 8, .keys = 32, .values = 32};
+    case Task::kDocumentRecall:
+      return {.document_count = 4, .facts = 3, .questions = 3, .keys = 8, .values = 16};
+    default:
+      return {};
+  }
+}
+
+std::string_view meaning_of_length(Task task) {
+  switch (task) {
+    case Task::kCopy:
+      return "symbols to copy";
+    case Task::kSelectiveCopy:
+      return "tokens among which the symbols lie";
+    case Task::kNeedle:
+      return "tokens among which the needle lies, with it";
+    case Task::kMqar:
+      return "tokens of a sequence; even";
+    default:
+      return "tokens to sort";
+  }
+}
+
+constexpr IntegerRange kSymbols{2, 65536};
+
+void list_key_values(Fields& at, RecallConfig& recall) {
+  at.field({"keys", "different keys"}, recall.keys, kSymbols);
+  at.field({"values", "different values"}, recall.values, kSymbols);
+}
+
+void list_recall(Fields& at, RecallConfig& recall, Task task) {
+  switch (task) {
+    case Task::kCopy:
+      at.field({"gap", "most blanks between the symbols and the question"}, recall.gap,
+               IntegerRange{0, kExtent.max});
+      break;
+    case Task::kSelectiveCopy:
+      at.field({"answer", "symbols to copy"}, recall.answer, kExtent);
+      break;
+    case Task::kNeedle:
+      at.field({"answer", "symbols of the needle, all asked for"}, recall.answer, kExtent);
+      at.field({"depth_min", "least depth of the needle: 0 = the prompt's beginning"},
+               recall.depth_min, RealRange{.min = 0.0, .max = 1.0});
+      at.field({"depth_max", "greatest depth: 1 = just before the question"}, recall.depth_max,
+               RealRange{.min = 0.0, .max = 1.0});
+      break;
+    case Task::kMqar:
+      at.field({"pairs", "pairs of a key and a value at the beginning"}, recall.pairs, kExtent);
+      at.field({"questions", "pairs that are asked for"}, recall.questions, kExtent);
+      list_key_values(at, recall);
+      break;
+    case Task::kDocumentRecall:
+      at.field({"document_count", "documents of a sequence"}, recall.document_count, kSymbols);
+      at.field({"facts", "pairs of a key and a value in each document"}, recall.facts, kExtent);
+      at.field({"questions", "at the end of each document"}, recall.questions, kExtent);
+      list_key_values(at, recall);
+      break;
+    default:
+      break;
+  }
+}
+
+void list_sequences(Fields& at, DataConfig& data) {
+  SequenceConfig& sequences = data.sequences;
+  if (at.is_reading()) {
+    sequences = default_sequences(data.task);
+    data.recall = default_recall(data.task);
+  }
+  if (data.task != Task::kDocumentRecall) {
+    at.field({"length", meaning_of_length(data.task)}, sequences.length,
+             IntegerRange{2, 16'777'216});
+  }
+  if (data.task != Task::kMqar && data.task != Task::kDocumentRecall) {
+    at.field({"alphabet", "different symbols"}, sequences.alphabet, kSymbols);
+  }
+  list_recall(at, data.recall, data.task);
   at.field({"train_sequences", "sequences of the train split"}, sequences.train_sequences, kCount);
   at.field({"valid_sequences", "sequences of the valid split"}, sequences.valid_sequences, kCount);
   at.field({"test_sequences", "sequences of the test split"}, sequences.test_sequences, kCount);
+  if (!at.is_reading()) return;
+  if (const auto problem = find_size_problem(data)) {
+    at.reader().problem(problem->key, {.expected = problem->expected, .got = problem->got});
+  }
 }
 
 void list_files(Fields& at, DataConfig& data, std::string_view train_default) {
@@ -155,7 +261,10 @@ void refuse_other_keys(Reader& reader, Task task) {
     std::vector<Task> tasks;
   };
   const std::vector<Task> files = {Task::kText, Task::kTokens};
-  const std::vector<Task> sequences = {Task::kSorting, Task::kDigitSorting};
+  const std::vector<Task> sequences = {Task::kSorting,       Task::kDigitSorting, Task::kCopy,
+                                       Task::kSelectiveCopy, Task::kNeedle,       Task::kMqar,
+                                       Task::kDocumentRecall};
+  const std::vector<Task> pairs = {Task::kMqar, Task::kDocumentRecall};
   const Key keys[] = {
       {"prepared", {Task::kText}},
       {"train", files},
@@ -167,12 +276,26 @@ void refuse_other_keys(Reader& reader, Task task) {
       {"vocabulary_size", files},
       {"min_count", {Task::kText}},
       {"add_eos", {Task::kText}},
-      {"documents", {Task::kText}},
       {"document_mark", {Task::kText}},
-      {"alphabet", {Task::kMotif, Task::kSorting, Task::kDigitSorting}},
+      {"alphabet",
+       {Task::kMotif, Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy,
+        Task::kNeedle}},
       {"period_min", {Task::kMotif}},
       {"period_max", {Task::kMotif}},
-      {"length", sequences},
+      {"length",
+       {Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy, Task::kNeedle,
+        Task::kMqar}},
+      {"gap", {Task::kCopy}},
+      {"answer", {Task::kSelectiveCopy, Task::kNeedle}},
+      {"depth_min", {Task::kNeedle}},
+      {"depth_max", {Task::kNeedle}},
+      {"pairs", {Task::kMqar}},
+      {"documents", {Task::kText}},
+      {"document_count", {Task::kDocumentRecall}},
+      {"facts", {Task::kDocumentRecall}},
+      {"questions", pairs},
+      {"keys", pairs},
+      {"values", pairs},
       {"train_sequences", sequences},
       {"valid_sequences", sequences},
       {"test_sequences", sequences},
@@ -185,11 +308,69 @@ void refuse_other_keys(Reader& reader, Task task) {
   }
 }
 
+std::vector<std::string> task_words() {
+  std::vector<std::string> words;
+  for (const Choice<Task>& task : kTaskChoices) words.emplace_back(task.text);
+  return words;
+}
+
 }  // namespace
 
+bool is_recall(Task task) {
+  return task == Task::kCopy || task == Task::kSelectiveCopy || task == Task::kNeedle ||
+         task == Task::kMqar || task == Task::kDocumentRecall;
+}
+
+std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
+  const std::int64_t length = data.sequences.length;
+  const RecallConfig& recall = data.recall;
+  const auto at_most = [](std::string_view key, std::int64_t most, std::string_view what,
+                          std::int64_t got) -> std::optional<SizeProblem> {
+    if (got <= most) return std::nullopt;
+    return SizeProblem{key, str("at most ", most, ", ", what), std::to_string(got)};
+  };
+  switch (data.task) {
+    case Task::kSelectiveCopy:
+      return at_most("answer", length, "data.length", recall.answer);
+    case Task::kNeedle: {
+      if (auto problem = at_most("answer", length - 1, "data.length without the needle's mark",
+                                 recall.answer)) {
+        return problem;
+      }
+      const auto [first, last] = needle_places(data);
+      if (first <= last) return std::nullopt;
+      return SizeProblem{
+          "depth_max",
+          str("a place for the needle at depth_min = ", recall.depth_min, " or deeper"),
+          str(recall.depth_max)};
+    }
+    case Task::kMqar: {
+      if (length % 2 != 0) return SizeProblem{"length", "an even number", std::to_string(length)};
+      if (auto problem = at_most("pairs", recall.keys, "data.keys", recall.pairs)) return problem;
+      if (auto problem = at_most("questions", recall.pairs, "data.pairs", recall.questions)) {
+        return problem;
+      }
+      const std::int64_t needed = 2 * (recall.pairs + recall.questions);
+      if (length >= needed) return std::nullopt;
+      return SizeProblem{"length",
+                         str("at least ", needed, ", two tokens for each pair and each question"),
+                         std::to_string(length)};
+    }
+    case Task::kDocumentRecall:
+      return at_most("facts", recall.keys, "data.keys", recall.facts);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data) {
+  const auto span = static_cast<double>(data.sequences.length - data.recall.answer - 1);
+  return {static_cast<std::int64_t>(std::ceil(data.recall.depth_min * span)),
+          static_cast<std::int64_t>(std::floor(data.recall.depth_max * span))};
+}
+
 void list_data(Fields& at, DataConfig& data) {
-  const bool has_task =
-      at.require("task", "\"text\" | \"tokens\" | \"motif\" | \"sorting\" | \"digit_sorting\"");
+  const bool has_task = at.require("task", quoted_list(task_words()));
   at.field({"task", "what is read or generated"}, data.task, kTaskChoices);
   if (at.is_reading()) refuse_other_keys(at.reader(), data.task);
   switch (data.task) {
@@ -204,9 +385,8 @@ void list_data(Fields& at, DataConfig& data) {
     case Task::kMotif:
       list_motif(at, data.motif);
       break;
-    case Task::kSorting:
-    case Task::kDigitSorting:
-      list_sequences(at, data.sequences, data.task == Task::kDigitSorting);
+    default:
+      list_sequences(at, data);
       break;
   }
   at.field({"reset",

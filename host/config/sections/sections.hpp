@@ -39,7 +39,12 @@ inline constexpr Choice<Task> kTaskChoices[] = {{"text", Task::kText},
                                                 {"tokens", Task::kTokens},
                                                 {"motif", Task::kMotif},
                                                 {"sorting", Task::kSorting},
-                                                {"digit_sorting", Task::kDigitSorting}};
+                                                {"digit_sorting", Task::kDigitSorting},
+                                                {"copy", Task::kCopy},
+                                                {"selective_copy", Task::kSelectiveCopy},
+                                                {"needle", Task::kNeedle},
+                                                {"mqar", Task::kMqar},
+                                                {"document_recall", Task::kDocumentRecall}};
 inline constexpr Choice<Vocabulary> kVocabularyChoices[] = {{"byte", Vocabulary::kByte},
                                                             {"char", Vocabulary::kChar},
                                                             {"word", Vocabulary::kWord},

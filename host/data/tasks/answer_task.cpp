@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
+#include "host/data/tasks/recall_tasks.hpp"
 #include "host/data/tasks/sequence_tasks.hpp"
 
 namespace mneme::data {
@@ -20,11 +21,29 @@ AnswerTask::AnswerTask(const config::DataConfig& data)
                  .expected = str("at least ", least),
                  .got = str(value)});
   };
-  require("length", settings_.length, 2);
-  require("alphabet", settings_.alphabet, 2);
+  const bool has_pairs =
+      task_ == config::Task::kMqar || task_ == config::Task::kDocumentRecall;  // keys and values
+  if (task_ != config::Task::kDocumentRecall) require("length", settings_.length, 2);
+  if (!has_pairs) require("alphabet", settings_.alphabet, 2);
   require("train_sequences", settings_.train_sequences, 1);
   require("valid_sequences", settings_.valid_sequences, 1);
   require("test_sequences", settings_.test_sequences, 1);
+  if (const auto problem = config::find_size_problem(data)) {
+    throw_usage({.where = str("data.", problem->key),
+                 .failed = "no sequence can be generated",
+                 .expected = problem->expected,
+                 .got = problem->got});
+  }
+}
+
+std::vector<Question> AnswerTask::questions(std::string_view, std::int64_t) const {
+  std::vector<Question> out;
+  for (std::int64_t i = 0; i < answer_length(); ++i) out.push_back({prompt_length() + i, -1});
+  return out;
+}
+
+std::map<std::string, std::string> AnswerTask::slices(std::string_view, std::int64_t) const {
+  return {};
 }
 
 std::int64_t AnswerTask::count(std::string_view split) const {
@@ -38,6 +57,12 @@ std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data) {
       return std::make_unique<SortingTask>(data);
     case config::Task::kDigitSorting:
       return std::make_unique<DigitSortingTask>(data);
+    case config::Task::kCopy:
+    case config::Task::kSelectiveCopy:
+    case config::Task::kNeedle:
+    case config::Task::kMqar:
+    case config::Task::kDocumentRecall:
+      return make_recall_task(data);
     case config::Task::kText:
     case config::Task::kTokens:
     case config::Task::kMotif:
@@ -84,7 +109,8 @@ AnswerStream::AnswerStream(std::shared_ptr<const AnswerTask> task, std::string s
       options_((check_stream_options(options), options)),
       cut_(*task_, options.segment, section_of(options)),
       count_(task_->count(split_)),
-      batches_((count_ + options.lanes - 1) / options.lanes) {}
+      batches_((count_ + options.lanes - 1) / options.lanes),
+      sizes_(task_->sizes()) {}
 
 void AnswerStream::shuffle(std::int64_t epoch) {
   if (order_epoch_ == epoch) return;
@@ -98,13 +124,14 @@ void AnswerStream::shuffle(std::int64_t epoch) {
 
 void AnswerStream::load_batch(std::int64_t number) {
   if (batch_.number == number) return;
-  batch_ = {number, {}, {}};
+  batch_ = {number, {}, {}, {}};
   if (options_.is_training) shuffle(number / batches_);
   const std::int64_t first = number % batches_ * options_.lanes;
   const std::int64_t last = std::min(first + options_.lanes, count_);
   for (std::int64_t i = first; i < last; ++i) {
     batch_.sequences.push_back(options_.is_training ? order_[at(i)] : i);
     batch_.ids.push_back(task_->sequence(split_, batch_.sequences.back()));
+    batch_.questions.push_back(task_->questions(split_, batch_.sequences.back()));
   }
 }
 
@@ -113,7 +140,7 @@ bool AnswerStream::next(TokenSegment& segment) {
   if (options_.epochs != 0 && index_ >= options_.epochs * segments_per_epoch()) return false;
   const std::int64_t part = index_ % cut_.segments();
   load_batch(index_ / cut_.segments());
-  segment.prepare(options_.lanes, cut_.length(part), false);
+  segment.prepare(options_.lanes, cut_.length(part), task_->has_sources());
   segment.epoch = index_ / segments_per_epoch();
   segment.index = index_;
   std::fill(segment.reset.begin(), segment.reset.end(), std::uint8_t{part == 0});
@@ -131,22 +158,37 @@ void AnswerStream::fill(std::int64_t lane, std::int64_t part, TokenSegment& segm
   segment.document[at(lane)] = batch_.sequences[at(lane)];
   segment.offset[at(lane)] = begin;
   std::copy(ids + begin, ids + end, segment.inputs.begin() + lane * segment.length);
-  const std::int64_t asked = std::max(begin, task_->prompt_length() - 1);
-  if (asked >= end) return;
-  std::copy(ids + asked + 1, ids + end + 1,
-            segment.targets.begin() + lane * segment.length + (asked - begin));
+  for (const Question& question : batch_.questions[at(lane)]) {
+    const std::int64_t asked = question.place - 1;  // the input that predicts it
+    if (asked < begin || asked >= end) continue;
+    const std::size_t cell = at(lane * segment.length + asked - begin);
+    segment.targets[cell] = ids[question.place];
+    if (segment.source.empty()) continue;
+    const Source source = question.source >= begin ? Source::kInside : Source::kOutside;
+    segment.source[cell] = static_cast<std::uint8_t>(source);
+  }
+}
+
+std::int64_t AnswerStream::target_segments_per_epoch() const {
+  std::int64_t parts = 0;
+  for (std::int64_t part = 0; part < cut_.segments(); ++part) {
+    if (cut_.begin(part) + cut_.length(part) >= task_->first_question()) ++parts;
+  }
+  return batches_ * parts;
 }
 
 std::vector<PositionField> AnswerStream::position_fields() const {
-  return {{"kind of stream", kAnswerPosition},
-          {"lanes", options_.lanes},
-          {"segment", options_.segment},
-          {"task", static_cast<std::int64_t>(task_->task())},
-          {"length", task_->settings().length},
-          {"alphabet", task_->settings().alphabet},
-          {"sequences", count_},
-          {"data.seed", static_cast<std::int64_t>(task_->seed())},
-          {"seed", static_cast<std::int64_t>(options_.seed)}};
+  std::vector<PositionField> fields = {{"kind of stream", kAnswerPosition},
+                                       {"lanes", options_.lanes},
+                                       {"segment", options_.segment},
+                                       {"task", static_cast<std::int64_t>(task_->task())},
+                                       {"length", task_->settings().length},
+                                       {"alphabet", task_->settings().alphabet},
+                                       {"sequences", count_},
+                                       {"data.seed", static_cast<std::int64_t>(task_->seed())},
+                                       {"seed", static_cast<std::int64_t>(options_.seed)}};
+  for (const auto& [name, value] : sizes_) fields.push_back({name, value});
+  return fields;
 }
 
 std::vector<std::int64_t> AnswerStream::position() const {

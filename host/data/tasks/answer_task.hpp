@@ -2,15 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/config/experiment.hpp"
 #include "host/data/stream.hpp"
 
 namespace mneme::data {
+
+// A token that a model is asked for.
+struct Question {
+  std::int64_t place = 0;    // of the token in its sequence, at least 1
+  std::int64_t source = -1;  // the newest place before it that says what it is; -1 = not one place
+};
 
 // All sequences of a task are equally long. Sequence `index` of a split depends on data.seed, the
 // split's name and its index alone, so it is the same however sequences are batched, ordered or
@@ -32,6 +40,25 @@ class AnswerTask {
   [[nodiscard]] virtual std::vector<std::int64_t> sequence(std::string_view split,
                                                            std::int64_t index) const = 0;
 
+  // Every token that is asked for, by place. By default those of the answer, without sources. A
+  // task may ask earlier in the sequence, too; it always asks for the last A tokens.
+  [[nodiscard]] virtual std::vector<Question> questions(std::string_view split,
+                                                        std::int64_t index) const;
+  // Questions of a sequence; the same for all. By default A.
+  [[nodiscard]] virtual std::int64_t question_count() const { return answer_length(); }
+  // No sequence has a question before this place. By default P.
+  [[nodiscard]] virtual std::int64_t first_question() const { return prompt_length(); }
+  // True when every question has a source.
+  [[nodiscard]] virtual bool has_sources() const { return false; }
+  // The groups to which a sequence belongs, for evaluations that are split by them: name -> group,
+  // such as "depth" -> "0.2-0.3". The names are the same for all sequences of a task.
+  [[nodiscard]] virtual std::map<std::string, std::string> slices(std::string_view split,
+                                                                  std::int64_t index) const;
+  // The task's own sizes beside settings(), by the names of their keys.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, std::int64_t>> sizes() const {
+    return {};
+  }
+
   // P + A - 1: what a model reads; the answer's last token is only predicted.
   [[nodiscard]] std::int64_t input_length() const { return prompt_length() + answer_length() - 1; }
   [[nodiscard]] config::Task task() const { return task_; }
@@ -42,7 +69,8 @@ class AnswerTask {
 
  protected:
   // Takes data.task, data.sequences and data.seed. Error (kUsage) naming the key for a length or
-  // an alphabet below 2, and for a split without sequences.
+  // an alphabet below 2 (of tasks that have them), for a split without sequences, and for sizes
+  // that do not fit together (config::find_size_problem).
   explicit AnswerTask(const config::DataConfig& data);
 
  private:
@@ -83,8 +111,10 @@ class AnswerCut {
 
 // Batches of B sequences side by side, one a lane: all lanes run through the segments of their
 // sequence, then start the next ones from an empty memory (data.reset does not change that). The
-// last batch of an epoch may have lanes without tokens (valid 0). Targets are the answer's tokens
-// only, so segments but the last of a sequence have none.
+// last batch of an epoch may have lanes without tokens (valid 0). Targets are the tokens of the
+// task's questions only. Where all of them belong to the answer, segments but the last of a
+// sequence have none. With sources, a target's is Source::kInside when its source is an input of
+// the segment, else Source::kOutside.
 //
 // Training takes the sequences in an order that is drawn anew for each epoch from data.seed and
 // options.seed; evaluation takes them as they are numbered. TokenSegment::document is the number.
@@ -101,10 +131,11 @@ class AnswerStream : public Stream {
     return batches_ * cut_.segments();
   }
   [[nodiscard]] std::int64_t targets_per_epoch() const override {
-    return count_ * task_->answer_length();
+    return count_ * task_->question_count();
   }
-  // One a batch.
-  [[nodiscard]] std::int64_t target_segments_per_epoch() const override { return batches_; }
+  // The last one of a batch, and before it those that may hold a question: where a task asks
+  // earlier in the sequence, a segment of a small batch may happen to have none.
+  [[nodiscard]] std::int64_t target_segments_per_epoch() const override;
 
  private:
   // The sequences of one batch, by lane; empty where there is none.
@@ -112,6 +143,7 @@ class AnswerStream : public Stream {
     std::int64_t number = -1;  // counted over epochs
     std::vector<std::int64_t> sequences;
     std::vector<std::vector<std::int64_t>> ids;
+    std::vector<std::vector<Question>> questions;
   };
 
   void load_batch(std::int64_t number);
@@ -123,8 +155,9 @@ class AnswerStream : public Stream {
   std::string split_;
   StreamOptions options_;
   AnswerCut cut_;
-  std::int64_t count_;    // sequences of an epoch
-  std::int64_t batches_;  // of an epoch
+  std::int64_t count_;                                       // sequences of an epoch
+  std::int64_t batches_;                                     // of an epoch
+  std::vector<std::pair<std::string, std::int64_t>> sizes_;  // of the task
   std::int64_t index_ = 0;
   Batch batch_;                      // a cache
   std::vector<std::int64_t> order_;  // cached: the order of training in epoch order_epoch_

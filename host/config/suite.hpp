@@ -1,0 +1,61 @@
+// A suite: a list of experiments that are compared with the same memories, `configs/suite/*.toml`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/config/experiment.hpp"
+
+namespace mneme::config {
+
+// What a suite's table shows of an evaluation: the accuracy over all targets, or over those whose
+// source lies outside the segment, which a model without memory can only guess.
+enum class Measure { kAccuracy, kOutsideAccuracy };
+// "accuracy", "outside_accuracy".
+[[nodiscard]] std::string_view to_word(Measure value);
+
+// A memory that is compared: an arm.
+struct SuiteMemory {
+  std::string name;                      // default: the file's name without ".toml"
+  std::filesystem::path file;            // a memory file, absolute
+  std::vector<Override> overrides = {};  // those of the suite, then those of the task
+};
+
+struct SuiteTask {
+  std::string name;                      // default: the file's name without ".toml"
+  std::filesystem::path experiment;      // absolute
+  std::vector<Override> overrides = {};  // of the experiment, for all memories
+  Measure measure = Measure::kAccuracy;
+  std::vector<SuiteMemory> memories;  // at least one, in the order of the suite; first = baseline
+};
+
+struct Suite {
+  std::int64_t seeds = 3;        // trainings of each memory on each task: train.seed = 1 .. seeds
+  std::vector<SuiteTask> tasks;  // at least one
+};
+
+// Reads a suite file:
+//
+//   seeds = 3
+//   [[memory]]                            # an arm of every task; the first is the baseline
+//   name = "xl_cache"                     # default: the file's name
+//   file = "memory/xl_cache.toml"         # relative to the suite
+//   set = ["memory.tier.0.rows=64"]       # as --set, after the experiment is read
+//   [[task]]
+//   experiment = "needle.toml"
+//   measure = "outside_accuracy"          # or "accuracy"
+//   set = ["train.steps=500"]             # for all memories
+//   [[task.memory]]                       # further overrides of one arm, for this task
+//   name = "xl_cache"
+//   set = ["memory.tier.0.rows=96"]
+//
+// Throws one Error (kUsage) with a line "file:line:column: key: ..." per problem: unknown or
+// missing keys, values out of range, files that do not exist, names that are equal or cannot be a
+// folder's, a memory of a task that the suite does not have, a `set` that is not KEY=VALUE. Error
+// (kRun) when the file cannot be read. Experiments and memory files are not read.
+[[nodiscard]] Suite read_suite(const std::filesystem::path& path);
+
+}  // namespace mneme::config

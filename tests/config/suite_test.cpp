@@ -1,0 +1,122 @@
+// Suites: lists of experiments that are compared with the same memories.
+#include "host/config/suite.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::config {
+namespace {
+
+class SuiteFile : public testing::Test {
+ protected:
+  SuiteFile() {
+    for (const char* name : {"none.toml", "cache.toml", "needle.toml", "copy.toml"}) {
+      folder_.write(name, "");
+    }
+  }
+  Suite read(const std::string& text) { return read_suite(folder_.write("s.toml", text)); }
+  // The message, with the folder's path left out.
+  std::string error(const std::string& text) {
+    std::string message = test::error_of([&] { static_cast<void>(read(text)); });
+    const std::string path = folder_.path().string() + "/";
+    for (std::size_t at = 0; (at = message.find(path)) != std::string::npos;) {
+      message.erase(at, path.size());
+    }
+    return message;
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+const std::string kMemories =
+    "[[memory]]\nfile = \"none.toml\"\n[[memory]]\nname = \"xl\"\nfile = \"cache.toml\"\n"
+    "set = [\"memory.tier.0.rows=8\"]\n";
+const std::string kTask = "[[task]]\nexperiment = \"needle.toml\"\n";
+
+std::vector<std::string> keys_and_values(const std::vector<Override>& overrides) {
+  std::vector<std::string> out;
+  for (const Override& override : overrides) out.push_back(override.key + "=" + override.value);
+  return out;
+}
+
+TEST_F(SuiteFile, GivesEveryTaskEveryMemory) {
+  const Suite suite = read("seeds = 2\n" + kMemories + kTask +
+                           "measure = \"outside_accuracy\"\nset = [\"train.steps=5\"]\n"
+                           "[[task.memory]]\nname = \"xl\"\nset = [\"memory.tier.0.rows=16\"]\n"
+                           "[[task]]\nname = \"other\"\nexperiment = \"copy.toml\"\n");
+  EXPECT_EQ(suite.seeds, 2);
+  ASSERT_EQ(suite.tasks.size(), 2u);
+  const SuiteTask& needle = suite.tasks[0];
+  EXPECT_EQ(needle.name, "needle");
+  EXPECT_EQ(needle.experiment, folder_ / "needle.toml");
+  EXPECT_EQ(needle.measure, Measure::kOutsideAccuracy);
+  EXPECT_EQ(keys_and_values(needle.overrides), (std::vector<std::string>{"train.steps=5"}));
+  ASSERT_EQ(needle.memories.size(), 2u);
+  EXPECT_EQ(needle.memories[0].name, "none");
+  EXPECT_EQ(needle.memories[0].file, folder_ / "none.toml");
+  EXPECT_TRUE(needle.memories[0].overrides.empty());
+  EXPECT_EQ(needle.memories[1].name, "xl");
+  EXPECT_EQ(keys_and_values(needle.memories[1].overrides),
+            (std::vector<std::string>{"memory.tier.0.rows=8", "memory.tier.0.rows=16"}));
+  const SuiteTask& other = suite.tasks[1];
+  EXPECT_EQ(other.name, "other");
+  EXPECT_EQ(other.measure, Measure::kAccuracy);
+  EXPECT_EQ(keys_and_values(other.memories[1].overrides),
+            (std::vector<std::string>{"memory.tier.0.rows=8"}));
+  EXPECT_EQ(read(kMemories + kTask).seeds, 3);
+  EXPECT_EQ(to_word(Measure::kOutsideAccuracy), "outside_accuracy");
+}
+
+TEST_F(SuiteFile, SaysEverythingThatIsWrong) {
+  EXPECT_EQ(error("seeds = 0\n"),
+            "2: s.toml:1:1: memory: missing: expected tables [[memory]], the first one the "
+            "baseline\ns.toml:1:1: task: missing: expected tables [[task]]\n"
+            "s.toml:1:9: seeds: expected an integer in [1, 1000], got 0");
+  EXPECT_EQ(error("seed = 3\n" + kMemories + kTask),
+            "2: s.toml:1:1: seed: unknown key (did you mean \"seeds\"?)");
+  EXPECT_EQ(error(kMemories + "[[task]]\nexperiment = \"nothing.toml\"\n"),
+            "2: s.toml:8:14: task.0.experiment: there is no such file: got nothing.toml");
+  EXPECT_EQ(error(kMemories + "[[task]]\nmeasure = \"outside\"\n"),
+            "2: s.toml:7:1: task.0.experiment: missing: expected the path of an experiment file\n"
+            "s.toml:8:11: task.0.measure: expected \"accuracy\" | \"outside_accuracy\", got "
+            "\"outside\"");
+  EXPECT_EQ(error("[[memory]]\nname = \"a\"\n" + kTask),
+            "2: s.toml:1:1: memory.0.file: missing: expected the path of a memory file");
+}
+
+TEST_F(SuiteFile, RefusesNamesThatCannotBeFolders) {
+  EXPECT_EQ(error(kMemories + "[[memory]]\nfile = \"none.toml\"\n" + kTask),
+            "2: s.toml:8:8: memory.2.file: expected a name that no other has, got \"none\"");
+  EXPECT_EQ(error(kMemories + kTask + kTask),
+            "2: s.toml:10:14: task.1.experiment: expected a name that no other has, got "
+            "\"needle\"");
+  EXPECT_EQ(error("[[memory]]\nname = \"a/b\"\nfile = \"none.toml\"\n" + kTask),
+            "2: s.toml:2:8: memory.0.name: expected a name of letters, digits, '_', '-' and '.', "
+            "got \"a/b\"");
+}
+
+TEST_F(SuiteFile, ChecksOverrides) {
+  EXPECT_EQ(error(kMemories + kTask + "set = [\"train.steps\"]\n"),
+            "2: s.toml:9:8: task.0.set.0: expected KEY=VALUE, as \"train.steps=500\", got "
+            "\"train.steps\"");
+  EXPECT_EQ(error(kMemories + kTask + "set = [3]\n"),
+            "2: s.toml:9:8: task.0.set.0: expected a string that is not empty, got 3");
+  EXPECT_EQ(error(kMemories + kTask + "[[task.memory]]\nname = \"cache\"\nset = [\"a=1\"]\n"),
+            "2: s.toml:10:8: task.0.memory.0.name: expected \"none\" | \"xl\", got \"cache\"");
+  EXPECT_EQ(error(kMemories + kTask + "[[task.memory]]\nname = \"xl\"\n"),
+            "2: s.toml:9:1: task.0.memory.0.set: missing: expected a list of KEY=VALUE");
+}
+
+TEST_F(SuiteFile, RefusesAFileThatCannotBeRead) {
+  const std::string message =
+      test::error_of([&] { static_cast<void>(read_suite(folder_ / "absent.toml")); });
+  EXPECT_EQ(message.rfind("1: ", 0), 0u) << message;
+  EXPECT_NE(message.find("absent.toml"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace mneme::config

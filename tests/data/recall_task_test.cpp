@@ -1,0 +1,425 @@
+// The sequences of the recall tasks, checked by solvers that read the decoded ids alone.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/data/dataset.hpp"
+#include "host/data/tasks/recall_tasks.hpp"
+#include "tests/data/data_files.hpp"
+
+namespace mneme::data {
+namespace {
+
+using config::DataConfig;
+using config::Task;
+using RecallTestIds = std::vector<std::int64_t>;
+
+constexpr Task kRecallTasks[] = {Task::kCopy, Task::kSelectiveCopy, Task::kNeedle, Task::kMqar,
+                                 Task::kDocumentRecall};
+
+DataConfig small_recall(Task task) {
+  DataConfig data;
+  data.task = task;
+  data.sequences = {.length = task == Task::kCopy ? 5 : 30,
+                    .alphabet = 7,
+                    .train_sequences = 40,
+                    .valid_sequences = 11,
+                    .test_sequences = 9};
+  data.recall = {.answer = 4,
+                 .gap = 9,
+                 .pairs = 5,
+                 .document_count = 3,
+                 .facts = 4,
+                 .questions = 3,
+                 .keys = 6,
+                 .values = 8};
+  return data;
+}
+
+std::shared_ptr<const AnswerTask> make_small(Task task) {
+  return make_answer_task(small_recall(task));
+}
+
+// What a solver finds: the place of the token that the question at `place` repeats, from the ids
+// before it; -1 = it cannot tell.
+using Solver = std::int64_t (*)(const RecallTestIds& ids, std::int64_t place,
+                                const DataConfig& data);
+
+// The newest place in [begin, end) that holds the id; -1 when none does.
+std::int64_t newest(const RecallTestIds& ids, std::int64_t id, std::int64_t begin,
+                    std::int64_t end) {
+  for (std::int64_t i = end - 1; i >= begin; --i) {
+    if (ids[at(i)] == id) return i;
+  }
+  return -1;
+}
+
+std::int64_t solve_copy(const RecallTestIds& ids, std::int64_t place, const DataConfig& data) {
+  const std::int64_t mark = data.sequences.alphabet + 1;
+  const std::int64_t asked = newest(ids, mark, 0, place);
+  return newest(ids, mark, 0, asked) + place - asked;
+}
+
+std::int64_t solve_selective_copy(const RecallTestIds& ids, std::int64_t place,
+                                  const DataConfig& data) {
+  const std::int64_t mark = newest(ids, data.sequences.alphabet + 1, 0, place);
+  std::int64_t passed = place - mark;
+  for (std::int64_t i = 0; i < mark; ++i) {
+    if (ids[at(i)] < data.sequences.alphabet && --passed == 0) return i;
+  }
+  return -1;
+}
+
+std::int64_t solve_needle(const RecallTestIds& ids, std::int64_t place, const DataConfig& data) {
+  const std::int64_t mark = data.sequences.alphabet;
+  const std::int64_t asked = newest(ids, mark, 0, place);
+  return newest(ids, mark, 0, asked) + place - asked;
+}
+
+std::int64_t solve_mqar(const RecallTestIds& ids, std::int64_t place, const DataConfig&) {
+  const std::int64_t key = newest(ids, ids[at(place - 1)], 0, place - 1);
+  return key < 0 ? -1 : key + 1;
+}
+
+// Documents are read from the front: where a name follows, a document begins or a question is
+// asked; which one, the count of facts and questions tells.
+std::int64_t solve_document_recall(const RecallTestIds& ids, std::int64_t place,
+                                   const DataConfig& data) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> told;  // (name, key) -> place
+  std::int64_t i = 0;
+  while (i < place) {
+    const std::int64_t name = ids[at(i++)];
+    for (std::int64_t f = 0; f < data.recall.facts; ++f, i += 2) {
+      if (i + 1 < place) told[{name, ids[at(i)]}] = i + 1;
+    }
+    for (std::int64_t q = 0; q < data.recall.questions && i + 2 <= place; ++q, i += 3) {
+      const std::pair<std::int64_t, std::int64_t> asked = {ids[at(i)], ids[at(i + 1)]};
+      if (i + 2 == place) return told.contains(asked) ? told.at(asked) : -1;
+      told[asked] = i + 2;
+    }
+  }
+  return -1;
+}
+
+Solver solver_of(Task task) {
+  switch (task) {
+    case Task::kCopy:
+      return solve_copy;
+    case Task::kSelectiveCopy:
+      return solve_selective_copy;
+    case Task::kNeedle:
+      return solve_needle;
+    case Task::kMqar:
+      return solve_mqar;
+    default:
+      return solve_document_recall;
+  }
+}
+
+TEST(Recall, AnswersAndSourcesAreThoseThatASolverFinds) {
+  for (const Task kind : kRecallTasks) {
+    const DataConfig data = small_recall(kind);
+    const auto task = make_answer_task(data);
+    ASSERT_NE(task, nullptr);
+    EXPECT_TRUE(task->has_sources());
+    for (std::int64_t i = 0; i < 40; ++i) {
+      const RecallTestIds ids = task->sequence("train", i);
+      const std::vector<Question> questions = task->questions("train", i);
+      ASSERT_EQ(static_cast<std::int64_t>(ids.size()),
+                task->prompt_length() + task->answer_length());
+      ASSERT_EQ(static_cast<std::int64_t>(questions.size()), task->question_count());
+      EXPECT_TRUE(std::ranges::all_of(
+          ids, [&](std::int64_t id) { return id >= 0 && id < task->vocabulary_size(); }));
+      std::int64_t before = task->first_question() - 1;
+      for (const Question& question : questions) {
+        EXPECT_GT(question.place, before) << "questions stand in order";
+        before = question.place;
+        EXPECT_LT(question.source, question.place);
+        EXPECT_EQ(ids[at(question.place)], ids[at(question.source)]);
+        EXPECT_EQ(solver_of(kind)(ids, question.place, data), question.source)
+            << config::to_word(kind) << ", sequence " << i << ", place " << question.place;
+      }
+      EXPECT_EQ(before, static_cast<std::int64_t>(ids.size()) - 1) << "the last token is asked for";
+    }
+  }
+}
+
+TEST(Recall, SequencesDependOnSeedSplitAndIndexAlone) {
+  for (const Task kind : kRecallTasks) {
+    DataConfig data = small_recall(kind);
+    const auto one = make_answer_task(data);
+    const auto same = make_answer_task(data);
+    data.sequences.train_sequences = 1000;
+    const auto more = make_answer_task(data);
+    data.seed = 2;
+    const auto other = make_answer_task(data);
+    const RecallTestIds third = one->sequence("train", 3);
+    EXPECT_EQ(third, same->sequence("train", 3));
+    EXPECT_EQ(third, more->sequence("train", 3));
+    EXPECT_NE(third, one->sequence("train", 4));
+    EXPECT_NE(third, one->sequence("valid", 3));
+    EXPECT_NE(third, other->sequence("train", 3));
+  }
+}
+
+// Chance is 1 / alphabet: answers are uniform, and independent of the tokens beside the source.
+TEST(Recall, AnswersAreUniform) {
+  for (const Task kind : kRecallTasks) {
+    const DataConfig data = small_recall(kind);
+    const auto task = make_answer_task(data);
+    std::map<std::int64_t, double> counts;
+    double all = 0;
+    for (std::int64_t i = 0; i < 3000; ++i) {
+      const RecallTestIds ids = task->sequence("test", i);
+      // One a sequence: questions of one sequence may repeat each other.
+      counts[ids[at(task->questions("test", i).front().place)]] += 1;
+      ++all;
+    }
+    const bool has_values = kind == Task::kMqar || kind == Task::kDocumentRecall;
+    const auto symbols = static_cast<double>(has_values ? 8 : 7);
+    EXPECT_EQ(static_cast<double>(counts.size()), symbols) << config::to_word(kind);
+    for (const auto& [id, count] : counts) {
+      // Four standard deviations of a share of 1/7 over 3,000 draws are .026.
+      EXPECT_NEAR(count / all, 1 / symbols, 0.026) << config::to_word(kind) << ' ' << id;
+    }
+  }
+}
+
+TEST(Copy, GapsAreAllThatTheKeyAllows) {
+  const auto task = make_small(Task::kCopy);
+  EXPECT_EQ(task->vocabulary_size(), 9);
+  EXPECT_EQ(task->prompt_length(), 9 + 5 + 2);
+  std::set<std::int64_t> gaps;
+  for (std::int64_t i = 0; i < 200; ++i) {
+    const RecallTestIds ids = task->sequence("train", i);
+    const std::int64_t gap = task->prompt_length() - 2 - task->questions("train", i).back().source;
+    gaps.insert(gap);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), 7), 9) << "the blanks of both sides";
+    const std::string group = task->slices("train", i).at("gap");
+    EXPECT_EQ(group, gap < 3 ? "0-2" : gap < 5 ? "3-4" : gap < 8 ? "5-7" : "8-9");
+  }
+  EXPECT_EQ(gaps.size(), 10U);
+  DataConfig data = small_recall(Task::kCopy);
+  data.recall.gap = 0;
+  EXPECT_EQ(make_answer_task(data)->slices("train", 0).at("gap"), "0-0");
+}
+
+TEST(SelectiveCopy, HasBlanksAndSymbolsOnly) {
+  DataConfig data = small_recall(Task::kSelectiveCopy);
+  for (const std::int64_t answer : {1, 4, 30}) {
+    data.recall.answer = answer;
+    const auto task = make_answer_task(data);
+    const RecallTestIds ids = task->sequence("train", 0);
+    EXPECT_EQ(std::count(ids.begin(), ids.begin() + 30, 7), 30 - answer);
+    EXPECT_EQ(ids[30], 8);
+    EXPECT_EQ(task->answer_length(), answer);
+  }
+}
+
+TEST(Needle, LiesAtTheDepthsThatAreAskedFor) {
+  const auto first_place = [](const AnswerTask& task, std::int64_t index) {
+    return task.questions("train", index).front().source - 1;
+  };
+  const auto all = make_small(Task::kNeedle);
+  std::map<std::string, std::set<std::int64_t>> places;
+  for (std::int64_t i = 0; i < 600; ++i) {
+    const RecallTestIds ids = all->sequence("train", i);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), 7), 2) << "the needle's mark and the question's";
+    places[all->slices("train", i).at("depth")].insert(first_place(*all, i));
+  }
+  EXPECT_EQ(places.size(), 10U);
+  EXPECT_EQ(places.at("0.0-0.1"), (std::set<std::int64_t>{0, 1, 2}));  // of 0 .. 25
+  EXPECT_EQ(places.at("0.9-1.0"), (std::set<std::int64_t>{23, 24, 25}));
+
+  DataConfig data = small_recall(Task::kNeedle);
+  data.recall.depth_min = data.recall.depth_max = 0.4;
+  const auto one = make_answer_task(data);
+  for (std::int64_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(first_place(*one, i), 10);
+    EXPECT_EQ(one->slices("train", i), (std::map<std::string, std::string>{{"depth", "0.4-0.5"}}));
+  }
+  data.recall.answer = 29;  // the needle alone
+  data.recall.depth_min = 0.0;
+  EXPECT_EQ(first_place(*make_answer_task(data), 0), 0);
+}
+
+TEST(Mqar, AsksMostlySoonAndAlwaysAtTheEnd) {
+  const auto task = make_small(Task::kMqar);
+  EXPECT_EQ(task->vocabulary_size(), 15);
+  EXPECT_EQ(task->first_question(), 11);
+  std::map<std::int64_t, int> slots;
+  for (std::int64_t i = 0; i < 2000; ++i) {
+    const RecallTestIds ids = task->sequence("train", i);
+    std::set<std::int64_t> keys;
+    for (std::int64_t pair = 0; pair < 5; ++pair) {
+      keys.insert(ids[at(2 * pair)]);
+      EXPECT_GE(ids[at(2 * pair + 1)], 6);
+    }
+    EXPECT_EQ(keys.size(), 5U);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), 14), 2 * (10 - 3));
+    std::set<std::int64_t> asked;
+    for (const Question& question : task->questions("train", i)) {
+      ++slots[(question.place - 1) / 2 - 5 + 1];
+      asked.insert(ids[at(question.place - 1)]);
+    }
+    EXPECT_EQ(asked.size(), 3U) << "a key is asked once";
+  }
+  EXPECT_EQ(slots.at(10), 2000);
+  // Two of slots 1 .. 9 with weights 1 / i: slot 1 in 60 % of the sequences, slot 9 in 9 %.
+  EXPECT_NEAR(slots.at(1), 1200, 100);
+  EXPECT_NEAR(slots.at(9), 180, 60);
+}
+
+TEST(DocumentRecall, NamesDifferAndKeysMayReturn) {
+  const auto task = make_small(Task::kDocumentRecall);
+  EXPECT_EQ(task->prompt_length() + 1, 3 * (1 + 2 * 4 + 3 * 3));
+  EXPECT_EQ(task->question_count(), 9);
+  int shared = 0;
+  for (std::int64_t i = 0; i < 40; ++i) {
+    const RecallTestIds ids = task->sequence("train", i);
+    std::set<std::int64_t> names;
+    std::map<std::int64_t, int> keys;
+    for (std::int64_t d = 0; d < 3; ++d) {
+      names.insert(ids[at(18 * d)]);
+      std::set<std::int64_t> own;
+      for (std::int64_t f = 0; f < 4; ++f) own.insert(ids[at(18 * d + 1 + 2 * f)]);
+      EXPECT_EQ(own.size(), 4U);
+      for (const std::int64_t key : own) ++keys[key];
+    }
+    EXPECT_EQ(names, (std::set<std::int64_t>{0, 1, 2}));
+    if (std::ranges::any_of(keys, [](const auto& key) { return key.second > 1; })) ++shared;
+  }
+  EXPECT_EQ(shared, 40) << "twelve facts of six keys: the name decides";
+}
+
+// The stream says of every question whether its source is in the segment, whatever the cut, the
+// lanes and the order.
+TEST(Recall, SegmentsHoldQuestionsAndSources) {
+  for (const Task kind : kRecallTasks) {
+    const auto task = make_small(kind);
+    for (const std::int64_t segment : {7, 13, 64}) {
+      for (const std::int64_t lanes : {1, 4, 11}) {
+        for (const bool is_training : {false, true}) {
+          AnswerStream stream(task, "valid",
+                              {.lanes = lanes,
+                               .segment = segment,
+                               .epochs = 1,
+                               .is_training = is_training,
+                               .seed = 3});
+          const std::vector<TokenSegment> segments = read_all(stream);
+          ASSERT_EQ(static_cast<std::int64_t>(segments.size()), stream.segments_per_epoch());
+          std::int64_t targets = 0, with_targets = 0;
+          for (const TokenSegment& one : segments) {
+            targets += one.target_count();
+            if (one.target_count() > 0) ++with_targets;
+            ASSERT_EQ(one.source.size(), one.targets.size());
+            for (std::int64_t b = 0; b < lanes; ++b) {
+              if (one.valid[at(b)] == 0) continue;
+              const std::int64_t begin = one.offset[at(b)];
+              std::map<std::int64_t, Question> by_place;
+              for (const Question& q : task->questions("valid", one.document[at(b)])) {
+                by_place[q.place] = q;
+              }
+              const RecallTestIds ids = task->sequence("valid", one.document[at(b)]);
+              for (std::int64_t t = 0; t < one.length; ++t) {
+                const std::size_t cell = at(b * one.length + t);
+                EXPECT_EQ(one.inputs[cell], ids[at(begin + t)]);
+                const auto asked = by_place.find(begin + t + 1);
+                Source source = Source::kNone;
+                if (asked != by_place.end()) {
+                  source = asked->second.source < begin ? Source::kOutside : Source::kInside;
+                }
+                EXPECT_EQ(one.source[cell], static_cast<std::uint8_t>(source));
+                EXPECT_EQ(one.targets[cell],
+                          asked == by_place.end() ? kNoTarget : ids[at(begin + t + 1)]);
+              }
+            }
+          }
+          EXPECT_EQ(targets, stream.targets_per_epoch());
+          EXPECT_LE(with_targets, stream.target_segments_per_epoch());
+          if (task->first_question() == task->prompt_length()) {
+            EXPECT_EQ(with_targets, stream.target_segments_per_epoch());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Recall, StreamsContinueWhereTheyStopped) {
+  for (const Task kind : kRecallTasks) {
+    const auto make = [&]() -> std::unique_ptr<Stream> {
+      return std::make_unique<AnswerStream>(
+          make_small(kind), "train",
+          StreamOptions{.lanes = 3, .segment = 8, .epochs = 2, .is_training = true, .seed = 4});
+    };
+    const std::int64_t all = 2 * make()->segments_per_epoch();
+    for (const std::int64_t skip : {std::int64_t{0}, std::int64_t{5}, all}) {
+      expect_resumes(make, skip, all);
+    }
+  }
+  const AnswerStream stream(make_small(Task::kMqar), "train", {.lanes = 2, .segment = 8});
+  DataConfig other = small_recall(Task::kMqar);
+  other.recall.pairs = 4;
+  expect_error(ErrorKind::kRun, {"pairs", "expected 4", "got 5"}, [&] {
+    AnswerStream(make_answer_task(other), "train", {.lanes = 2, .segment = 8})
+        .seek(stream.position());
+  });
+}
+
+TEST(Recall, NamesTheSizeThatDoesNotFit) {
+  const auto refuse = [](Task task, const std::vector<std::string>& parts, auto change) {
+    DataConfig data = small_recall(task);
+    change(data);
+    expect_error(ErrorKind::kUsage, parts, [&] { static_cast<void>(make_answer_task(data)); });
+  };
+  refuse(Task::kSelectiveCopy, {"data.answer", "at most 30, data.length", "got 31"},
+         [](DataConfig& data) { data.recall.answer = 31; });
+  refuse(Task::kNeedle, {"data.answer", "at most 29", "mark", "got 30"},
+         [](DataConfig& data) { data.recall.answer = 30; });
+  refuse(Task::kNeedle, {"data.depth_max", "depth_min = 0.5", "got 0.4"}, [](DataConfig& data) {
+    data.recall.depth_min = 0.5;
+    data.recall.depth_max = 0.4;
+  });
+  refuse(Task::kNeedle, {"data.depth_max", "a place for the needle"}, [](DataConfig& data) {
+    data.recall.depth_min = 0.501;  // of 25 places: none between 12.525 and 12.75
+    data.recall.depth_max = 0.51;
+  });
+  refuse(Task::kMqar, {"data.length", "even", "got 31"},
+         [](DataConfig& data) { data.sequences.length = 31; });
+  refuse(Task::kMqar, {"data.pairs", "at most 6, data.keys", "got 7"},
+         [](DataConfig& data) { data.recall.pairs = 7; });
+  refuse(Task::kMqar, {"data.questions", "at most 5, data.pairs", "got 6"},
+         [](DataConfig& data) { data.recall.questions = 6; });
+  refuse(Task::kMqar, {"data.length", "at least 16", "got 14"},
+         [](DataConfig& data) { data.sequences.length = 14; });
+  refuse(Task::kDocumentRecall, {"data.facts", "at most 6, data.keys", "got 7"},
+         [](DataConfig& data) { data.recall.facts = 7; });
+  refuse(Task::kCopy, {"data.alphabet", "at least 2", "got 1"},
+         [](DataConfig& data) { data.sequences.alphabet = 1; });
+}
+
+TEST(Recall, DatasetsSayTheirSizes) {
+  const Dataset needle(small_recall(Task::kNeedle));
+  EXPECT_TRUE(needle.has_sources());
+  EXPECT_FALSE(needle.is_endless());
+  const Json json = needle.describe();
+  EXPECT_EQ(json["task"], "needle");
+  EXPECT_EQ(json["length"], 30);
+  EXPECT_EQ(json["answer"], 4);
+  EXPECT_EQ(json["depth_max"], 1.0);
+  const Json documents = Dataset(small_recall(Task::kDocumentRecall)).describe();
+  EXPECT_EQ(documents["document_count"], 3);
+  EXPECT_EQ(documents["facts"], 4);
+  const Json mqar = Dataset(small_recall(Task::kMqar)).describe();
+  EXPECT_EQ(mqar["keys"], 6);
+  EXPECT_EQ(mqar["test_sequences"], 9);
+}
+
+}  // namespace
+}  // namespace mneme::data
