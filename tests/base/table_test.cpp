@@ -7,7 +7,7 @@
 
 #include "host/base/text.hpp"
 
-namespace mneme::compare {
+namespace mneme {
 namespace {
 
 TEST(Table, AlignsColumns) {
@@ -99,4 +99,4 @@ TEST(Table, RefusesALongRow) {
 }
 
 }  // namespace
-}  // namespace mneme::compare
+}  // namespace mneme
