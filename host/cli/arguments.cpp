@@ -228,6 +228,13 @@ std::string SetArgument::typed() const {
   return text;
 }
 
+std::vector<std::string> SetArgument::words() const {
+  std::vector<std::string> words;
+  for (const std::string& key : removed_) words.insert(words.end(), {"--unset", key});
+  for (const std::string& pair : texts_) words.insert(words.end(), {"--set", pair});
+  return words;
+}
+
 Option add_memory_files(const Command& command, std::vector<fs::path>& files,
                         const std::string& help) {
   return command.option("--memory", files, "FILE", help).one_each();

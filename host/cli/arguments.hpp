@@ -136,6 +136,8 @@ class SetArgument {
   [[nodiscard]] std::vector<config::Override> overrides() const;
   // The options as they were typed, each with a blank in front, for commands in messages.
   [[nodiscard]] std::string typed() const;
+  // The same as arguments of a program.
+  [[nodiscard]] std::vector<std::string> words() const;
 
  private:
   std::vector<std::string> texts_;

@@ -249,4 +249,17 @@ MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
   return swap;
 }
 
+void Runtime::return_to(MemorySwap swap, const config::MemoryConfig& memory) {
+  config::Experiment experiment = config::with_memory(experiment_, memory);
+  auto parameters =
+      optim::group_parameters(experiment.train, model_->parameters(), swap.retired->parameters());
+  swap.retired->succeed(*stack_);
+
+  // Nothing fails from here on.
+  experiment_ = std::move(experiment);
+  parameters_ = std::move(parameters);
+  stack_ = std::move(swap.retired);
+  model_->weights_changed();
+}
+
 }  // namespace mneme::run

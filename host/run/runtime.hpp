@@ -112,6 +112,10 @@ class Runtime {
   // parameters that do not fit. After an error the old memory runs on, unchanged.
   MemorySwap swap_memory(const config::MemoryConfig& memory,
                          const std::optional<TrainedMemory>& trained = std::nullopt);
+  // Undoes a swap: the memory that it retired, with its parameters as they were, replaces the
+  // present one, which is destroyed. States of the retired memory are valid again. `memory` is that
+  // memory's configuration.
+  void return_to(MemorySwap swap, const config::MemoryConfig& memory);
 
   // Evaluates a split: eval.segment, eval.lanes and eval.steps of the experiment; on_progress,
   // on_segment and use_cache of `options`. Error (kUsage) when the split has no data; Error (kRun |

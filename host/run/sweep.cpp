@@ -16,27 +16,36 @@ bool is_size_option(const config::OptionSpec& spec) {
 }  // namespace
 
 std::vector<std::string> Sweep::load(const config::MemoryConfig& memory) {
+  if (runtime_) return exchange(memory).reset;
   check_evaluation_fits(config::with_memory(experiment_, memory), options_, extents_);
-  std::vector<std::string> reset;
-  if (runtime_) {
-    const auto parameter = [&](const std::string& name) { return checkpoint_.parameter(name); };
-    reset = runtime_->swap_memory(memory, TrainedMemory{parameter, checkpoint_.trained_options()})
-                .reset;
-  } else {
-    RuntimeOptions options = options_;
-    options.weights_follow = true;
-    auto runtime = std::make_unique<Runtime>(config::with_memory(experiment_, memory), options);
-    reset = checkpoint_.load_weights(*runtime, memory.carry);
-    runtime_ = std::move(runtime);
-  }
+  RuntimeOptions options = options_;
+  options.weights_follow = true;
+  auto runtime = std::make_unique<Runtime>(config::with_memory(experiment_, memory), options);
+  std::vector<std::string> reset = checkpoint_.load_weights(*runtime, memory.carry);
+  runtime_ = std::move(runtime);
   note_differences();
   return reset;
+}
+
+MemorySwap Sweep::exchange(const config::MemoryConfig& memory) {
+  check_evaluation_fits(config::with_memory(experiment_, memory), options_, extents_);
+  const auto parameter = [&](const std::string& name) { return checkpoint_.parameter(name); };
+  MemorySwap swap =
+      runtime_->swap_memory(memory, TrainedMemory{parameter, checkpoint_.trained_options()});
+  note_differences();
+  return swap;
+}
+
+void Sweep::return_to(MemorySwap swap, const config::MemoryConfig& memory) {
+  runtime_->return_to(std::move(swap), memory);
+  note_differences();
 }
 
 void Sweep::note_differences() {
   differences_ = plugin_differences(checkpoint_.plugins(), runtime_->stack().identities());
   for (const RunDifference& one : differences_) {
-    if (said_.insert(one.text()).second) log_differences(checkpoint_.path().string(), {one});
+    if (is_said_ && said_.insert(one.text()).second)
+      log_differences(checkpoint_.path().string(), {one});
   }
 }
 

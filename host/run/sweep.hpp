@@ -60,8 +60,14 @@ class Sweep {
   // (memory.carry = "reset"). Errors as check_evaluation_fits, Runtime's constructor,
   // Checkpoint::load_weights and Runtime::swap_memory give them; the memory before it stays then.
   std::vector<std::string> load(const config::MemoryConfig& memory);
+  // The same while a memory is loaded, which is kept: return_to(that swap) brings it back.
+  [[nodiscard]] MemorySwap exchange(const config::MemoryConfig& memory);
+  // Undoes the exchange, which was the last one. `memory` is what was loaded before it.
+  void return_to(MemorySwap swap, const config::MemoryConfig& memory);
   // The runtime with the memory that was loaded last; load() must have succeeded once.
   [[nodiscard]] Runtime& runtime() { return *runtime_; }
+  // Whether the log tells how plugins differ from those of the checkpoint, which is the default.
+  void say_differences(bool is_said) { is_said_ = is_said; }
   // How its plugins differ from those of the checkpoint. The log has said it, once of each.
   [[nodiscard]] const std::vector<RunDifference>& differences() const { return differences_; }
 
@@ -80,6 +86,7 @@ class Sweep {
   std::unique_ptr<Runtime> runtime_;
   std::vector<RunDifference> differences_;
   std::set<std::string> said_;
+  bool is_said_ = true;
 };
 
 // A tier's option that says how much its memory holds.

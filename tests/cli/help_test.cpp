@@ -27,6 +27,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"plugins"},
     {"plugins", "list"},
     {"plugins", "describe"},
+    {"plugins", "try"},
     {"abi"},
     {"abi", "ops"},
     {"import"},

@@ -48,6 +48,16 @@ void check_use(const EvalArguments& arguments) {
     throw_usage("eval --tokens scores the ids of ", arguments.tokens.string(),
                 ": --split is for evaluations of the run's data; leave it out");
   }
+  if (arguments.is_watching &&
+      (arguments.is_decoding || !arguments.tokens.empty() || arguments.extrapolate != 0 ||
+       arguments.wants_breakdown || arguments.json.is_stdout())) {
+    throw_usage(
+        "eval --watch prints a line of numbers an evaluation: --decode, --tokens, --extrapolate, "
+        "--breakdown and --json - are for single evaluations; leave them out");
+  }
+  if (!arguments.is_watching && arguments.has_watch_settings) {
+    throw_usage("eval: --watch-count and --trial-seconds are settings of --watch; add --watch");
+  }
   if (arguments.extrapolate == 0 && arguments.has_extrapolation_settings) {
     throw_usage(
         "eval: --segment and --option are settings of --extrapolate; use --set "
@@ -155,8 +165,10 @@ class Evaluations {
   std::vector<run::SweepResult> results_;
 };
 
-Json json_of(const EvalArguments& arguments, const OpenEvaluation& run,
-             const std::vector<run::SweepResult>& results) {
+}  // namespace
+
+Json evaluation_json(const EvalArguments& arguments, const OpenEvaluation& run,
+                     const std::vector<run::SweepResult>& results) {
   Json json = {{"format", "mneme-eval"},
                {"run", arguments.run.string()},
                {"step", run.checkpoint.progress().step},
@@ -172,6 +184,8 @@ Json json_of(const EvalArguments& arguments, const OpenEvaluation& run,
   for (const run::SweepResult& result : results) json["memories"].push_back(to_json(result));
   return json;
 }
+
+namespace {
 
 // The exit code of the first memory that failed; 0 when none did.
 int exit_code_of(const std::vector<run::SweepResult>& results) {
@@ -189,7 +203,7 @@ int evaluate(const EvalArguments& arguments, const Streams& streams) {
                 << statement_text(results, streams.out_width);
     if (arguments.wants_breakdown) streams.out << breakdown_text(results, streams.out_width);
   }
-  arguments.json.write(json_of(arguments, run, results), streams);
+  arguments.json.write(evaluation_json(arguments, run, results), streams);
   return exit_code_of(results);
 }
 
@@ -198,6 +212,7 @@ int run(const EvalArguments& arguments, const Streams& streams) {
   arguments.json.check();
   if (!arguments.dump.empty()) check_output_file("--dump", arguments.dump);
   tensor::set_threads(arguments.machine.threads);
+  if (arguments.is_watching) return watch_evaluation(arguments, streams);
   if (arguments.is_decoding) return decode_answers(arguments, streams);
   return arguments.tokens.empty() ? evaluate(arguments, streams) : score_tokens(arguments, streams);
 }
@@ -243,15 +258,23 @@ void add_eval(const Command& app) {
           .option("--option", arguments->option, "OPTION",
                   "What --extrapolate changes: an integer option of the first tier that has it")
           .shown();
+  command.flag("--watch", arguments->is_watching,
+               "Evaluate again whenever a plugin's file or a memory file changes, until Ctrl-C");
+  const Option count = command
+                           .option("--watch-count", arguments->watch_count, "N",
+                                   "End the watch after N lines of numbers")
+                           .in(1, kMaxCount);
+  const Option trial = add_trial_seconds(command, arguments->trial_seconds);
   arguments->set.add(command);
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
-  command.examples(
-      {"mneme eval runs/first --memory configs/memory/none.toml --memory "
-       "my_memory.toml",
-       "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
-  command.runs(arguments, &run, [arguments, split, segment, option] {
+  command.examples({"mneme eval runs/first --memory my_memory.toml --watch",
+                    "mneme eval runs/first --memory configs/memory/none.toml --memory "
+                    "my_memory.toml",
+                    "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
+  command.runs(arguments, &run, [arguments, split, segment, option, count, trial] {
+    arguments->has_watch_settings = count.is_given() || trial.is_given();
     arguments->has_split = split.is_given();
     arguments->has_extrapolation_settings = segment.is_given() || option.is_given();
   });
@@ -288,6 +311,23 @@ data::Split split_of(const EvalArguments& arguments) {
   return arguments.split == "test" ? data::Split::kTest : data::Split::kValid;
 }
 
+EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& file) {
+  const std::vector<config::Override> overrides = overrides_of(arguments);
+  std::vector<std::string> names;
+  for (const fs::path& memory : arguments.memory) names.push_back(memory.stem().string());
+  names = distinct_names(names);
+  EvaluatedMemories read;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    read.experiment = config::parse_experiment(file, overrides, arguments.memory[i]);
+    read.memories.push_back({.name = names[i], .memory = read.experiment.memory});
+  }
+  if (read.memories.empty()) {
+    read.experiment = config::parse_experiment(file, overrides);
+    read.memories.push_back({.name = "as trained", .memory = read.experiment.memory});
+  }
+  return read;
+}
+
 OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenEvaluation run{
@@ -296,19 +336,9 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
       .memories = {},
       .options = {},
       .differences = {}};
-  const fs::path file = folder.path() / "experiment.toml";
-  const std::vector<config::Override> overrides = overrides_of(arguments);
-  std::vector<std::string> names;
-  for (const fs::path& memory : arguments.memory) names.push_back(memory.stem().string());
-  names = distinct_names(names);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    run.experiment = config::parse_experiment(file, overrides, arguments.memory[i]);
-    run.memories.push_back({.name = names[i], .memory = run.experiment.memory});
-  }
-  if (run.memories.empty()) {
-    run.experiment = config::parse_experiment(file, overrides);
-    run.memories.push_back({.name = "as trained", .memory = run.experiment.memory});
-  }
+  EvaluatedMemories read = read_memories(arguments, folder.experiment_file());
+  run.experiment = std::move(read.experiment);
+  run.memories = std::move(read.memories);
   data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
   if (arguments.tokens.empty()) data.splits = {split_of(arguments)};
   run.options.device = tensor::open_device(arguments.machine.device);

@@ -9,6 +9,7 @@
 
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
+#include "host/cli/plugins/trial.hpp"
 #include "host/cli/streams.hpp"
 #include "host/run/sweep.hpp"
 
@@ -32,6 +33,10 @@ struct EvalArguments {
   std::int64_t segment = 64;     // of the extrapolation
   std::string option = "rows";   // of the extrapolation
   bool has_extrapolation_settings = false;
+  bool is_watching = false;
+  std::int64_t watch_count = 0;  // the watch ends after so many lines of numbers; 0 = never
+  std::int64_t trial_seconds = kTrialSeconds;
+  bool has_watch_settings = false;  // one of the two was given
   SetArgument set;
   MachineArguments machine;
   JsonArgument json;
@@ -47,6 +52,16 @@ struct OpenEvaluation {
   std::vector<run::RunDifference> differences;  // of the data from the run's; the log has them
 };
 
+// The memories of an evaluation as their files say now.
+struct EvaluatedMemories {
+  config::Experiment experiment;  // with the last memory
+  std::vector<run::SweepMemory> memories;
+};
+
+// `file` is the run's experiment. Error (kUsage | kRun).
+[[nodiscard]] EvaluatedMemories read_memories(const EvalArguments& arguments,
+                                              const std::filesystem::path& file);
+
 // Reads the run, every memory file and the data: what is wrong with them shows before anything
 // runs. Error (kUsage | kRun | kDevice).
 [[nodiscard]] OpenEvaluation open_evaluation(const EvalArguments& arguments);
@@ -60,6 +75,9 @@ void note_untrained(Display& display, const std::string& name,
 // mneme eval RUN --decode: all memories are loaded at once and decode each batch in turn, so that
 // other load on the machine slows all of them alike.
 int decode_answers(const EvalArguments& arguments, const Streams& streams);
+
+// mneme eval RUN --watch: evaluates again whenever a plugin's file or a memory file changes.
+int watch_evaluation(const EvalArguments& arguments, const Streams& streams);
 
 // mneme eval RUN --tokens FILE --dump FILE
 int score_tokens(const EvalArguments& arguments, const Streams& streams);
@@ -79,6 +97,15 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams);
 // are drawn together in powers of two.
 [[nodiscard]] std::string breakdown_text(const std::vector<run::SweepResult>& results,
                                          std::size_t width);
+
+// The line of a watch: the time of the day, the memory's name, its numbers, how they differ from
+// those of `previous` (null: there are none), and the builds that ran.
+[[nodiscard]] std::string watch_line(const std::string& time, const run::SweepResult& result,
+                                     const eval::Result* previous);
+
+// The document that --json writes.
+[[nodiscard]] Json evaluation_json(const EvalArguments& arguments, const OpenEvaluation& run,
+                                   const std::vector<run::SweepResult>& results);
 
 // Everything, for programs: name, memory, plugins, and either result, statement and breakdown or
 // error.

@@ -37,10 +37,16 @@ Json json_of(const generate::SampleText& sample, std::int64_t tokens) {
 }
 
 void check_use(const GenerateArguments& arguments) {
-  if (!arguments.has_prompt() && arguments.state.empty()) {
+  if (arguments.is_chat && (arguments.has_prompt() || arguments.samples > 1 ||
+                            !arguments.protocol.empty() || arguments.json.is_given())) {
+    throw_usage(
+        "generate --chat reads its prompts from standard input: --prompt, --prompt-file, "
+        "--prompt-ids, --samples, --protocol and --json are for single texts; leave them out");
+  }
+  if (!arguments.is_chat && !arguments.has_prompt() && arguments.state.empty()) {
     throw_usage(
         "generate: there is nothing to continue: expected --prompt TEXT, --prompt-file FILE, "
-        "--prompt-ids LIST, or --state FILE of an earlier conversation");
+        "--prompt-ids LIST, --state FILE of an earlier conversation, or --chat");
   }
   if (arguments.memory.size() > 1) {
     throw_usage("generate: expected at most one --memory, got ", arguments.memory.size());
@@ -232,6 +238,7 @@ int run(const GenerateArguments& arguments, const Streams& streams) {
   arguments.json.check();
   if (arguments.is_quiet) set_log_level(std::max(log_level(), LogLevel::kWarning));
   tensor::set_threads(arguments.machine.threads);
+  if (arguments.is_chat) return run_chat(arguments, streams);
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
   note_untrained(display, opened.memory_name, opened.untrained);
@@ -256,6 +263,7 @@ void add_generate(const Command& app) {
        "mneme generate runs/first --prompt-file story.txt --samples 4 --seed 7",
        "mneme generate runs/first --prompt \"Hello.\" --save-state talk.safetensors",
        "mneme generate runs/first --state talk.safetensors --prompt \" And then?\"",
+       "mneme generate runs/first --memory my_memory.toml --chat --tokens 100",
        "mneme generate runs/wt103 --prompt-file context.txt --protocol released"});
   command.runs(arguments, &run);
 }
@@ -277,6 +285,10 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
                  "Go on with a saved conversation; a prompt is then its next turn");
   command.option("--save-state", arguments.save_state, "FILE",
                  "Where to save the conversation at the end");
+  command.flag("--chat", arguments.is_chat,
+               "Read prompts from standard input, one a line, and answer each in one conversation; "
+               "a plugin that was rebuilt is swapped in between two prompts");
+  add_trial_seconds(command, arguments.trial_seconds);
   command.option("--tokens", arguments.tokens, "N", "Tokens to generate, a sample (default 256)")
       .in(0, kMaxCount);
   command.option("--stop", arguments.stop, "TEXT", "Ends a sample where this text appears");

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "host/cli/arguments.hpp"
+#include "host/cli/plugins/trial.hpp"
 #include "host/cli/streams.hpp"
 #include "host/generate/conversation.hpp"
 #include "host/generate/generator.hpp"
 #include "host/generate/text.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
 
 namespace mneme::cli {
@@ -31,6 +33,8 @@ struct GenerateArguments {
   std::optional<std::int64_t> top_k;
   std::optional<std::int64_t> seed;
   std::int64_t samples = 1;
+  bool is_chat = false;
+  std::int64_t trial_seconds = kTrialSeconds;
   std::optional<std::int64_t> segment;
   std::string stop;
   bool detokenises = false;
@@ -74,6 +78,14 @@ struct OpenGeneration {
 
 // The command with its required arguments, for messages: run, prompt, memory and --set.
 [[nodiscard]] std::string typed_command(const GenerateArguments& arguments);
+
+// The run's experiment with the memory as its file says now. Error (kUsage | kRun).
+[[nodiscard]] config::Experiment read_experiment(const GenerateArguments& arguments,
+                                                 const run::RunFolder& folder);
+
+// mneme generate RUN --chat: prompts from stdin, one a line. A plugin or memory file that changed
+// takes effect before the next one.
+int run_chat(const GenerateArguments& arguments, const Streams& streams);
 
 // Reads the run and the memory. Error (kUsage | kRun | kPlugin | kDevice).
 [[nodiscard]] OpenGeneration open_generation(const GenerateArguments& arguments, Display& display);

@@ -156,17 +156,22 @@ std::string typed_command(const GenerateArguments& arguments) {
   return text + arguments.set.typed();
 }
 
+config::Experiment read_experiment(const GenerateArguments& arguments,
+                                   const run::RunFolder& folder) {
+  std::optional<fs::path> memory_file;
+  if (!arguments.memory.empty()) memory_file = arguments.memory.front();
+  return config::parse_experiment(folder.experiment_file(),
+                                  overrides_of(arguments, folder.experiment()), memory_file);
+}
+
 OpenGeneration open_generation(const GenerateArguments& arguments, Display& display) {
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenGeneration opened;
   opened.checkpoint = std::make_unique<run::Checkpoint>(
       folder.open_checkpoint(arguments.checkpoint, typed_command(arguments)));
-  const std::vector<config::Override> overrides = overrides_of(arguments, folder.experiment());
-  std::optional<fs::path> memory_file;
-  if (!arguments.memory.empty()) memory_file = arguments.memory.front();
-  config::Experiment experiment =
-      config::parse_experiment(folder.experiment_file(), overrides, memory_file);
-  opened.memory_name = memory_file ? memory_file->stem().string() : "as trained";
+  config::Experiment experiment = read_experiment(arguments, folder);
+  opened.memory_name =
+      arguments.memory.empty() ? "as trained" : arguments.memory.front().stem().string();
   opened.settings = settings_of(arguments, experiment);
   generate::check(opened.settings.options.sampling);
   run::RuntimeOptions options;

@@ -9,6 +9,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/plugins/trial.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
@@ -36,7 +37,7 @@ void add_experiment(const Command& describe, PluginsDescribeArguments& arguments
 }  // namespace
 
 void add_plugins(const Command& app) {
-  const Command plugins = app.subcommand("plugins", "List and describe memory plugins");
+  const Command plugins = app.subcommand("plugins", "List, describe and try memory plugins");
   plugins.require_subcommand();
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory"});
 
@@ -62,6 +63,8 @@ void add_plugins(const Command& app) {
        "mneme plugins describe ./build/my_memory.so --json my_memory.json",
        "mneme plugins describe my_memory --in configs/quickstart.toml --memory my.toml"});
   describe.runs(arguments, &describe_plugin);
+
+  add_plugins_try(plugins);
 }
 
 // --- mneme abi ops ---

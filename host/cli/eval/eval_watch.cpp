@@ -1,0 +1,279 @@
+// mneme eval RUN --watch
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file_watch.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/eval/eval.hpp"
+#include "host/cli/interrupt.hpp"
+#include "host/cli/plugins/trial.hpp"
+#include "host/cli/streams.hpp"
+#include "host/plugin/plugin_search.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_stopped() { return InterruptGuard::signal() != 0; }
+
+std::string time_of_day() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&now, &parts);
+  std::array<char, 16> text{};
+  std::strftime(text.data(), text.size(), "%H:%M:%S", &parts);
+  return text.data();
+}
+
+// "+0.0012"; a difference that these digits would show as zero is written out: "-3.1e-07".
+std::string difference_text(double difference) {
+  if (difference == 0.0) return "+0";
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), std::abs(difference) < 5e-5 ? "%+.1e" : "%+.4f",
+                difference);
+  return text.data();
+}
+
+// Files whose change may change what a memory runs: where a tier's plugin lies, and where it would
+// be found first if it were there.
+void add_files(const config::MemoryConfig& memory, std::set<fs::path>& files) {
+  for (const config::TierConfig& tier : memory.tiers) {
+    for (const std::string& folder : plugin::folders_to_search(memory.plugins)) {
+      files.insert(fs::path(folder) / (tier.plugin + ".so"));
+      files.insert(fs::path(folder) / tier.plugin);
+    }
+  }
+  try {
+    for (const fs::path& file : plugin_files(memory)) files.insert(file);
+  } catch (const Error&) {  // the evaluation tells it
+  }
+}
+
+config::Experiment without_memory(config::Experiment experiment) {
+  experiment.memory = {};
+  return experiment;
+}
+
+// One memory of the watch and what is known of it.
+struct Watched {
+  std::string fingerprint;               // of the last evaluation, good or failed
+  std::optional<run::SweepResult> last;  // of the last evaluation
+  std::optional<eval::Result> good;      // the last numbers
+  std::string good_builds, good_time;
+};
+
+class Watch {
+ public:
+  Watch(const EvalArguments& arguments, OpenEvaluation& run, const Streams& streams)
+      : arguments_(arguments),
+        run_(run),
+        streams_(streams),
+        display_(streams, arguments.is_quiet),
+        file_(fs::path(arguments.run) / "experiment.toml"),
+        sweep_(run.checkpoint, run.experiment, run.options),
+        all_(run.memories.size()) {}
+
+  int run() {
+    note_data(display_, *run_.options.dataset);
+    watch_files();
+    note_files();
+    try {
+      for (;;) {
+        if (evaluate_changed()) write_json();
+        if (arguments_.watch_count > 0 && lines_ >= arguments_.watch_count) break;
+        if (is_stopped() || files_.wait(&is_stopped).empty()) break;
+        read_again();
+        watch_files();
+      }
+    } catch (const Interrupted&) {
+      display_.end();
+    }
+    display_.end();
+    display_.note(
+        str("the watch ended after ", lines_, lines_ == 1 ? " evaluation" : " evaluations"));
+    return 0;
+  }
+
+ private:
+  void note_files() {
+    std::vector<std::string> names;
+    for (const fs::path& file : watched_) {
+      if (file_state(file).exists) names.push_back(file.string());
+    }
+    display_.note(str("watching ", join(names, ", "), "; Ctrl-C ends"));
+    if (files_.method() == WatchMethod::kPolled) {
+      display_.note("the system does not notify of changes here: looking every half second");
+    }
+  }
+
+  void watch_files() {
+    watched_ = {arguments_.memory.begin(), arguments_.memory.end()};
+    if (watched_.empty()) watched_.insert(file_);
+    for (const run::SweepMemory& memory : run_.memories) add_files(memory.memory, watched_);
+    files_.watch({watched_.begin(), watched_.end()});
+  }
+
+  // The memories as their files say now; those before stay when they cannot be read.
+  void read_again() {
+    try {
+      EvaluatedMemories read = read_memories(arguments_, file_);
+      if (without_memory(read.experiment) != without_memory(run_.experiment) &&
+          !std::exchange(is_other_told_, true)) {
+        display_.note(str(file_.string(),
+                          " has other settings than at the start; a watch reads "
+                          "[memory] again only: start it again for the others"));
+      }
+      run_.memories = std::move(read.memories);
+    } catch (const Error& error) {
+      report("", error);
+    }
+  }
+
+  // Evaluates each memory that is another than at its last evaluation; false when none is.
+  bool evaluate_changed() {
+    bool is_any = false;
+    for (std::size_t i = 0; i < all_.size() && !is_stopped(); ++i) {
+      const run::SweepMemory& memory = run_.memories[i];
+      std::string fingerprint = fingerprint_of(memory.memory);
+      if (fingerprint == all_[i].fingerprint) continue;
+      all_[i].fingerprint = std::move(fingerprint);
+      is_any = true;
+      keep(all_[i], evaluate(memory, i));
+      if (arguments_.watch_count > 0 && lines_ >= arguments_.watch_count) break;
+    }
+    return is_any;
+  }
+
+  run::SweepResult evaluate(const run::SweepMemory& memory, std::size_t index) {
+    run::SweepResult failed{.name = memory.name, .memory = memory.memory};
+    std::vector<std::string> sha256;
+    try {
+      sha256 = tried(memory, index);
+    } catch (const Error& error) {
+      throw_if_interrupted();
+      failed.error = error;
+      return failed;
+    }
+    run::SweepResult result =
+        sweep_.evaluate({memory.name, pinned(memory.memory, sha256)}, split_of(arguments_),
+                        [&](run::Runtime& runtime) {
+                          display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
+                                         runtime.evaluation_segments(split_of(arguments_)));
+                          eval::Options options;
+                          options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+                            display_.update(segments, tokens);
+                            throw_if_interrupted();
+                          };
+                          return options;
+                        });
+    display_.end();
+    result.memory = memory.memory;
+    return result;
+  }
+
+  // The checksums of builds that a trial has run.
+  std::vector<std::string> tried(const run::SweepMemory& memory, std::size_t index) {
+    if (memory.memory.tiers.empty()) return {};
+    TrialRequest request{.experiment = file_,
+                         .memory = std::nullopt,
+                         .set = arguments_.set,
+                         .device = arguments_.machine.device,
+                         .threads = arguments_.machine.threads,
+                         .seconds = arguments_.trial_seconds};
+    if (!arguments_.memory.empty()) request.memory = arguments_.memory.at(index);
+    return try_in_child(request, memory.memory, &is_stopped);
+  }
+
+  void keep(Watched& watched, run::SweepResult result) {
+    if (result.error) {
+      report(result.name, *result.error);
+      streams_.err << "mneme: " << result.name << ": "
+                   << (watched.good ? str("the last numbers are those of ", watched.good_time, ", ",
+                                          watched.good_builds)
+                                    : std::string("there are no numbers yet"))
+                   << "; waiting for the next change\n"
+                   << std::flush;
+    } else {
+      note_untrained(display_, result.name, result.reset);
+      const std::string time = time_of_day();
+      streams_.out << watch_line(time, result, watched.good ? &*watched.good : nullptr) << '\n'
+                   << std::flush;
+      ++lines_;
+      sweep_.say_differences(false);  // from here on the lines name the builds
+      watched.good = result.result;
+      watched.good_builds = build_labels(result.plugins);
+      watched.good_time = time;
+    }
+    watched.last = std::move(result);
+  }
+
+  void report(const std::string& name, const Error& error) const {
+    streams_.err << "mneme: error: " << name << (name.empty() ? "" : ": ") << error.what() << '\n'
+                 << std::flush;
+  }
+
+  void write_json() {
+    std::vector<run::SweepResult> results;
+    for (const Watched& watched : all_) {
+      if (watched.last) results.push_back(*watched.last);
+    }
+    try {
+      arguments_.json.write(evaluation_json(arguments_, run_, results), streams_);
+    } catch (const Error& error) {
+      report("--json", error);
+    }
+  }
+
+  const EvalArguments& arguments_;
+  OpenEvaluation& run_;
+  const Streams& streams_;
+  Display display_;
+  fs::path file_;  // the run's experiment
+  run::Sweep sweep_;
+  std::vector<Watched> all_;
+  FileWatch files_;
+  std::set<fs::path> watched_;
+  std::int64_t lines_ = 0;  // of numbers
+  bool is_other_told_ = false;
+};
+
+}  // namespace
+
+std::string watch_line(const std::string& time, const run::SweepResult& result,
+                       const eval::Result* previous) {
+  const eval::Result& now = result.result.value();
+  const bool is_same = previous != nullptr && previous->total.nll == now.total.nll &&
+                       previous->total.correct == now.total.correct &&
+                       previous->total.tokens == now.total.tokens;
+  const auto number = [&](const char* name, double value, int digits, double before) {
+    std::string text = str("  ", name, ' ', format_number(value, digits));
+    if (previous != nullptr && !is_same) text += str(" (", difference_text(value - before), ')');
+    return text;
+  };
+  std::string text = str(time, "  ", result.name);
+  text += number("loss", now.loss(), 4, previous == nullptr ? 0.0 : previous->loss());
+  text +=
+      number("perplexity", now.perplexity(), 3, previous == nullptr ? 0.0 : previous->perplexity());
+  text += number("accuracy", now.accuracy(), 4, previous == nullptr ? 0.0 : previous->accuracy());
+  if (is_same) text += "  (equal to the last)";
+  return str(text, "  ", format_count(now.tokens_per_second()), " tokens/s  ",
+             format_number(now.seconds, 1), " s  ", build_labels(result.plugins));
+}
+
+int watch_evaluation(const EvalArguments& arguments, const Streams& streams) {
+  OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
+  const InterruptGuard guard;
+  return Watch(arguments, run, streams).run();
+}
+
+}  // namespace mneme::cli

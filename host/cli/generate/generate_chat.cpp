@@ -1,0 +1,290 @@
+// mneme generate RUN --chat
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/progress.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/eval/eval.hpp"
+#include "host/cli/generate/generate.hpp"
+#include "host/cli/interrupt.hpp"
+
+namespace mneme::cli {
+namespace {
+
+constexpr int kAskedMs = 100;                  // between two questions whether to stop
+constexpr std::size_t kLongestLine = 1 << 20;  // bytes
+
+// Lines of standard input, read without blocking signals' requests to stop.
+class PromptLines {
+ public:
+  // Without its line end; absent at the end of the input, or when a signal asked to stop. Error
+  // (kUsage) for a line beyond 1 MiB.
+  std::optional<std::string> next() {
+    for (;;) {
+      const std::size_t end = buffer_.find('\n');
+      if (end != std::string::npos) {
+        std::string line = buffer_.substr(0, end);
+        buffer_.erase(0, end + 1);
+        return line;
+      }
+      if (buffer_.size() > kLongestLine) {
+        throw_usage({.where = "standard input",
+                     .failed = "a prompt is too long",
+                     .expected = "lines of at most 1 MiB",
+                     .hint = "use --prompt-file for long texts"});
+      }
+      if (is_over_ || !fill()) break;
+    }
+    if (buffer_.empty() || InterruptGuard::signal() != 0) return std::nullopt;
+    return std::exchange(buffer_, {});  // a last line without an end
+  }
+
+ private:
+  // False at the end and after a signal.
+  bool fill() {
+    for (;;) {
+      if (InterruptGuard::signal() != 0) return false;
+      pollfd waiting{STDIN_FILENO, POLLIN, 0};
+      const int ready = ::poll(&waiting, 1, kAskedMs);
+      if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+      std::array<char, 4096> piece{};
+      const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
+      if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (count > 0) buffer_.append(piece.data(), static_cast<std::size_t>(count));
+      is_over_ = count <= 0;
+      return true;
+    }
+  }
+
+  std::string buffer_;
+  bool is_over_ = false;
+};
+
+// One conversation, whose memory may be replaced between two turns.
+class Chat {
+ public:
+  Chat(const GenerateArguments& arguments, const OpenGeneration& opened, Display& display,
+       const Streams& streams)
+      : arguments_(arguments),
+        opened_(opened),
+        display_(display),
+        streams_(streams),
+        folder_(run::RunFolder::open(arguments.run)),
+        memory_(opened.runtime().experiment().memory),
+        fingerprint_(fingerprint_of(memory_)) {
+    make_generator();
+    if (arguments_.state.empty()) return;
+    const generate::Generator::Saved saved = read_input([&] {
+      return generate::read_conversation(arguments_.state, identity_of(opened_),
+                                         opened_.runtime().model().vocabulary());
+    });
+    generator_->restore(saved);
+    if (!opened_.settings.has_seed) generator_->set_seed(saved.seed);
+  }
+
+  // The exit status.
+  int run() {
+    PromptLines lines;
+    for (auto line = lines.next(); line; line = lines.next()) {
+      take_new_memory();
+      turn(*line);
+      if (InterruptGuard::signal() != 0) return stop();
+    }
+    save();
+    return exit_code_;
+  }
+
+ private:
+  // A memory that was replaced, until its successor has answered once.
+  struct Replaced {
+    run::MemorySwap swap;
+    config::MemoryConfig memory;
+    generate::Generator::Saved text;
+  };
+
+  void make_generator() {
+    const std::uint64_t seed =
+        generator_ ? generator_->options().seed : opened_.settings.options.seed;
+    generate::Options options = opened_.settings.options;
+    options.seed = seed;
+    generator_ = std::make_unique<generate::Generator>(opened_.runtime().model(),
+                                                       opened_.runtime().stack(), options);
+  }
+
+  // Continues a text with the memory that is loaded now.
+  void continue_with(const generate::Generator::Saved& text) {
+    make_generator();
+    generator_->restore(text);
+  }
+
+  // --- The memory ---
+
+  void take_new_memory() {
+    config::MemoryConfig next;
+    try {
+      next = read_experiment(arguments_, folder_).memory;
+    } catch (const Error& error) {
+      if (std::exchange(unreadable_, error.what()) != error.what()) report(error);
+      return;
+    }
+    unreadable_.clear();
+    std::string fingerprint = fingerprint_of(next);
+    if (fingerprint == fingerprint_) return;
+    fingerprint_ = std::move(fingerprint);
+    try {
+      exchange(next);
+    } catch (const Error& error) {
+      report(error);
+      streams_.err << "mneme: the conversation goes on with the memory before, "
+                   << build_labels(opened_.runtime().stack().identities()) << '\n'
+                   << std::flush;
+    }
+  }
+
+  // Errors leave the memory before and the conversation as they are.
+  void exchange(const config::MemoryConfig& next) {
+    std::vector<std::string> sha256;
+    if (!next.tiers.empty()) {
+      TrialRequest request{.experiment = folder_.experiment_file(),
+                           .memory = std::nullopt,
+                           .set = arguments_.set,
+                           .device = arguments_.machine.device,
+                           .threads = arguments_.machine.threads,
+                           .seconds = arguments_.trial_seconds};
+      if (!arguments_.memory.empty()) request.memory = arguments_.memory.front();
+      sha256 = try_in_child(request, next, [] { return InterruptGuard::signal() != 0; });
+    }
+    const config::MemoryConfig loaded = pinned(next, sha256);
+    Replaced before{.swap = {}, .memory = memory_, .text = generator_->save()};
+    before.swap = opened_.sweep->exchange(loaded);
+    try {
+      const std::vector<std::string> reset = carry(before.text);
+      note_untrained(display_, opened_.memory_name, before.swap.reset);
+      display_.note(str("the memory changed: ", build_labels(opened_.runtime().stack().identities()),
+                        reset.empty() ? "; its state was carried over"
+                                      : "; fresh state for " + join(reset, ", ")));
+    } catch (...) {
+      return_to(std::move(before));
+      throw;
+    }
+    memory_ = loaded;
+    replaced_ = std::move(before);
+  }
+
+  // Hands the text's state to the memory that is loaded now; what has a fresh one, with reasons.
+  std::vector<std::string> carry(const generate::Generator::Saved& text) {
+    const memory::Stack& stack = opened_.runtime().stack();
+    memory::StateCarry made;
+    generate::Generator::Saved next = text;
+    next.text.state = stack
+                          .carry(memory::Phase::kEvaluation, text.text.lanes, text.text.state,
+                                 opened_.runtime().experiment().memory.carry, &made)
+                          .save();
+    continue_with(next);
+    std::vector<std::string> reset;
+    for (const auto& one : made.reset) reset.push_back(str(one.name, " (", one.reason, ')'));
+    return reset;
+  }
+
+  void return_to(Replaced before) {
+    generator_.reset();  // it refers to the memory that goes
+    opened_.sweep->return_to(std::move(before.swap), before.memory);
+    memory_ = before.memory;
+    continue_with(before.text);
+  }
+
+  // --- Turns ---
+
+  // Answers one prompt. A turn that fails is undone; where the memory is new, the one before takes
+  // its place again and answers.
+  void turn(const std::string& prompt) {
+    for (;;) {
+      const generate::Generator::Saved before = generator_->save();
+      try {
+        answer(prompt);
+        replaced_.reset();
+        return;
+      } catch (const Error& error) {
+        streams_.out << '\n' << std::flush;
+        report(error);
+        if (!replaced_ || error.kind() == ErrorKind::kUsage) {
+          if (exit_code_ == 0) exit_code_ = error.exit_code();
+          continue_with(before);
+          streams_.err << "mneme: the turn was undone\n" << std::flush;
+          return;
+        }
+      }
+      Replaced old = std::move(*std::exchange(replaced_, std::nullopt));
+      return_to(std::move(old));
+      streams_.err << "mneme: the conversation goes on with the memory before, "
+                   << build_labels(opened_.runtime().stack().identities()) << '\n'
+                   << std::flush;
+    }
+  }
+
+  void answer(const std::string& line) {
+    GenerateArguments turn = arguments_;
+    (opened_.vocabulary() == nullptr ? turn.prompt_ids : turn.prompt) = line;
+    const generate::Prompt prompt = read_prompt(turn, opened_, display_);
+    const double start = steady_clock().seconds();
+    generator_->prompt(prompt.ids);
+    generate::SampleText sample(opened_.vocabulary(), opened_.settings.detokenises,
+                                arguments_.stop);
+    sample.follow(prompt.ids);
+    generator_->generate(opened_.settings.tokens, [&](std::int64_t, std::int32_t id) {
+      streams_.out << sample.add(id) << std::flush;
+      return !sample.is_stopped() && InterruptGuard::signal() == 0;
+    });
+    streams_.out << sample.end() << '\n' << std::flush;
+    display_.note(str("prompt: ", prompt.ids.size(), " tokens; ", sample.ids().size(),
+                      " tokens in ", format_number(steady_clock().seconds() - start, 2), " s"));
+  }
+
+  void save() const {
+    if (arguments_.save_state.empty() || generator_->tokens() == 0) return;
+    generate::write_conversation(arguments_.save_state, generator_->save(), identity_of(opened_));
+  }
+
+  // A signal came while a turn was generated.
+  int stop() {
+    save();
+    streams_.err << "mneme: stopped by " << signal_name(InterruptGuard::signal())
+                 << (arguments_.save_state.empty() ? "" : "; saved") << '\n';
+    return static_cast<int>(ErrorKind::kRun);
+  }
+
+  void report(const Error& error) const {
+    streams_.err << "mneme: error: " << error.what() << '\n' << std::flush;
+  }
+
+  const GenerateArguments& arguments_;
+  const OpenGeneration& opened_;
+  Display& display_;
+  const Streams& streams_;
+  run::RunFolder folder_;
+  config::MemoryConfig memory_;  // that is loaded
+  std::string fingerprint_;      // of the last memory that was read, loaded or refused
+  std::string unreadable_;       // the last message about the memory's file
+  std::unique_ptr<generate::Generator> generator_;
+  std::optional<Replaced> replaced_;
+  int exit_code_ = 0;
+};
+
+}  // namespace
+
+int run_chat(const GenerateArguments& arguments, const Streams& streams) {
+  Display display(streams, arguments.is_quiet);
+  const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
+  note_untrained(display, opened.memory_name, opened.untrained);
+  const InterruptGuard guard;
+  return Chat(arguments, opened, display, streams).run();
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,304 @@
+// mneme plugins try
+
+#include "host/cli/plugins/trial.hpp"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <thread>
+
+#include "host/base/child.hpp"
+#include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/interrupt.hpp"
+#include "host/cli/streams.hpp"
+#include "host/plugin/host_object.hpp"
+#include "host/plugin/plugin_search.hpp"
+#include "host/run/trial.hpp"
+#include "host/tensor/device.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kProgram = "/proc/self/exe";  // also when its file was replaced
+constexpr const char* kMark = "mneme-trial ";       // begins the line that a trial ends with
+constexpr const char* kInTrial = "MNEME_TRIAL";     // set in the environment of a trial
+// A trial names the call that does not return and ends itself. One that cannot is killed so much
+// later, which leaves time for loading the program on a busy machine.
+constexpr double kGraceSeconds = 30.0;
+
+std::vector<std::string> arguments_of(const TrialRequest& request) {
+  std::vector<std::string> words = {"plugins", "try", request.experiment.string()};
+  if (request.memory) words.insert(words.end(), {"--memory", request.memory->string()});
+  const std::vector<std::string> set = request.set.words();
+  words.insert(words.end(), set.begin(), set.end());
+  if (request.device != "cpu") words.insert(words.end(), {"--device", request.device});
+  if (request.threads != 0) words.insert(words.end(), {"--threads", str(request.threads)});
+  if (request.seconds != kTrialSeconds) {
+    words.insert(words.end(), {"--trial-seconds", str(request.seconds)});
+  }
+  words.emplace_back("--here");
+  return words;
+}
+
+std::string files_text(const config::MemoryConfig& memory) {
+  std::vector<std::string> texts;
+  for (const fs::path& file : plugin_files(memory)) texts.push_back(file.string());
+  return texts.empty() ? "a memory without plugins" : join(texts, ", ");
+}
+
+// The message that a process of ours wrote last, without "mneme: error: "; "" when there is none.
+std::string message_in(const std::string& err) {
+  const std::string mark = "mneme: error";
+  const std::size_t at = err.rfind(mark);
+  if (at == std::string::npos) return "";
+  std::size_t begin = err.find_first_of(":\n", at + mark.size());
+  if (begin == std::string::npos) return "";
+  begin = err.find_first_not_of(":\n ", begin);
+  if (begin == std::string::npos) return "";
+  const std::size_t end = err.find_last_not_of('\n');
+  return err.substr(begin, end + 1 - begin);
+}
+
+// The checksums in the line that ends a trial's output, when it has one.
+std::optional<std::vector<std::string>> checksums_in(const std::string& out) {
+  const std::size_t at = out.rfind(kMark);
+  if (at == std::string::npos) return std::nullopt;
+  const Json json = Json::parse(out.substr(at + std::string_view(kMark).size()), nullptr, false);
+  if (!json.is_array()) return std::nullopt;
+  std::vector<std::string> sha256;
+  for (const Json& one : json) {
+    if (!one.is_string()) return std::nullopt;
+    sha256.push_back(one.get<std::string>());
+  }
+  return sha256;
+}
+
+[[noreturn]] void refuse(const TrialRequest& request, const config::MemoryConfig& memory,
+                         const ChildResult& child) {
+  std::string message = message_in(child.err);
+  message = message.substr(0, message.find(": the process ends; "));  // the hint stands below
+  const std::string files = files_text(memory);
+  const bool is_ours = child.exit_code >= static_cast<int>(ErrorKind::kRun) &&
+                       child.exit_code <= static_cast<int>(ErrorKind::kDevice);
+  if (is_ours && !message.empty()) {
+    const bool is_named = message.find(files) != std::string::npos;
+    throw Error(static_cast<ErrorKind>(child.exit_code),
+                str("in a trial", is_named ? "" : " of " + files, ": ", message));
+  }
+  std::string failed;
+  if (child.is_timed_out) {
+    failed =
+        str("its trial was killed: it had not ended after ", format_number(child.seconds, 0), " s");
+  } else if (child.signal != 0) {
+    failed = "its trial was ended by " + signal_text(child.signal);
+  } else {
+    failed = str("its trial ended with exit code ", child.exit_code, " before it was done");
+  }
+  throw_plugin(
+      {.where = files,
+       .failed = message.empty() ? failed : str(failed, ": ", message),
+       .hint = "correct the plugin; gdb --args " + typed_trial(request) + " stops at the line"});
+}
+
+}  // namespace
+
+std::string typed_trial(const TrialRequest& request) {
+  std::string text = "mneme";
+  for (const std::string& word : arguments_of(request)) text += ' ' + shell_word(word);
+  return text;
+}
+
+std::vector<fs::path> plugin_files(const config::MemoryConfig& memory) {
+  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
+  std::vector<fs::path> files;
+  for (const config::TierConfig& tier : memory.tiers) {
+    files.push_back(plugin::find_plugin(tier.plugin, folders, tier.sha256,
+                                        str(tier.position.text(), ": plugin '", tier.plugin, "'")));
+  }
+  return files;
+}
+
+std::string build_labels(const std::vector<memory::TierIdentity>& plugins) {
+  std::vector<std::string> parts;
+  for (const memory::TierIdentity& plugin : plugins) {
+    parts.push_back(str(plugin.id, '@', plugin.version, " [", plugin.sha256.substr(0, 8), ']'));
+  }
+  return parts.empty() ? "no tier" : join(parts, " + ");
+}
+
+std::string fingerprint_of(const config::MemoryConfig& memory) {
+  std::string text = config::to_toml(memory);
+  try {
+    for (const fs::path& file : plugin_files(memory)) text += sha256_file(file) + '\n';
+  } catch (const Error& error) {
+    text += error.what();
+  }
+  return text;
+}
+
+std::vector<std::string> try_in_child(const TrialRequest& request,
+                                      const config::MemoryConfig& memory,
+                                      const std::function<bool()>& is_cancelled) {
+  if (std::getenv(kInTrial) != nullptr) throw_usage("a trial starts no trial");
+  const ChildResult child =
+      run_child({.program = kProgram,
+                 .arguments = arguments_of(request),
+                 .environment = {str(kInTrial, "=1")},
+                 .seconds = static_cast<double>(request.seconds) + kGraceSeconds,
+                 .signal_mask = inherited_signal_mask(),
+                 .is_cancelled = is_cancelled});
+  if (child.is_cancelled) throw_run(files_text(memory), ": the trial was stopped");
+  const auto sha256 = checksums_in(child.out);
+  if (!sha256 || child.signal != 0 || child.exit_code > 0 ||
+      sha256->size() != memory.tiers.size()) {
+    refuse(request, memory, child);
+  }
+  return *sha256;
+}
+
+config::MemoryConfig pinned(config::MemoryConfig memory, const std::vector<std::string>& sha256) {
+  for (std::size_t i = 0; i < std::min(memory.tiers.size(), sha256.size()); ++i) {
+    memory.tiers[i].sha256 = sha256[i];
+  }
+  return memory;
+}
+
+Option add_trial_seconds(const Command& command, std::int64_t& seconds) {
+  return command
+      .option("--trial-seconds", seconds, "N",
+              "A trial that has not ended after N seconds is killed")
+      .in(1, kMaxCount)
+      .shown();
+}
+
+// --- mneme plugins try ---
+
+namespace {
+
+// Ends the process with a message that names the running call, when a trial takes too long.
+class Deadline {
+ public:
+  explicit Deadline(std::int64_t seconds) : thread_([this, seconds] { watch(seconds); }) {}
+  ~Deadline() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    condition_.notify_all();
+    thread_.join();
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  void watch(std::int64_t seconds) {
+    std::unique_lock lock(mutex_);
+    if (condition_.wait_for(lock, std::chrono::seconds(seconds), [this] { return is_over_; }))
+      return;
+    const plugin::RunningCall::Text call = plugin::RunningCall::text();
+    const std::string line =
+        str("mneme: error: ", call.size > 0 ? call.view() : std::string_view("the trial"),
+            call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds,
+            " s: the trial ends; correct the plugin, or allow more time with --trial-seconds\n");
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+    ::_exit(static_cast<int>(ErrorKind::kPlugin));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+struct TryArguments {
+  TrialRequest request;
+  fs::path memory;
+  MachineArguments machine;
+  bool is_here = false;
+
+  [[nodiscard]] TrialRequest complete() const {
+    TrialRequest complete = request;
+    if (!memory.empty()) complete.memory = memory;
+    complete.device = machine.device;
+    complete.threads = machine.threads;
+    return complete;
+  }
+};
+
+// A trial ends with the process that wants to know, and a crash of it needs no core file.
+void belong_to_parent() {
+  if (std::getenv(kInTrial) == nullptr) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+}
+
+int try_here(const TrialRequest& request, const config::Experiment& experiment,
+             const Streams& streams) {
+  belong_to_parent();
+  std::vector<std::string> sha256;
+  {
+    // Under a debugger a trial may take as long as it likes.
+    const auto deadline =
+        std::getenv(kInTrial) == nullptr ? nullptr : std::make_unique<Deadline>(request.seconds);
+    tensor::set_threads(request.threads);
+    const run::TriedMemory tried = run::try_memory(experiment, tensor::open_device(request.device));
+    for (const memory::TierIdentity& plugin : tried.plugins) sha256.push_back(plugin.sha256);
+  }
+  streams.out << kMark << Json(sha256).dump() << '\n' << std::flush;
+  return 0;
+}
+
+int try_plugins(const TryArguments& arguments, const Streams& streams) {
+  const TrialRequest request = arguments.complete();
+  const config::Experiment experiment = read_input([&] {
+    return config::parse_experiment(request.experiment, request.set.overrides(), request.memory);
+  });
+  if (arguments.is_here) return try_here(request, experiment, streams);
+  const std::vector<std::string> sha256 = try_in_child(request, experiment.memory, nullptr);
+  const std::vector<fs::path> files = plugin_files(pinned(experiment.memory, sha256));
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    streams.out << "tier " << i << ": " << files[i].string() << ": ran\n    sha256 " << sha256[i]
+                << '\n';
+  }
+  if (files.empty()) streams.out << "a memory without plugins: ran\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_plugins_try(const Command& plugins) {
+  const Command command = plugins.subcommand(
+      "try",
+      "Run the memory of an experiment for two small segments, without data and training, in a "
+      "process of its own: a plugin that crashes or hangs is named");
+  const auto arguments = std::make_shared<TryArguments>();
+  command.option("EXP", arguments->request.experiment, "", "The experiment's file").required();
+  command.option("--memory", arguments->memory, "FILE",
+                 "Memory file in place of the experiment's [memory]");
+  arguments->request.set.add(command);
+  add_trial_seconds(command, arguments->request.seconds);
+  arguments->machine.add(command);
+  command.flag("--here", arguments->is_here,
+               "Run it in this process, for a debugger; prints the plugins' checksums");
+  command.examples({"mneme plugins try configs/quickstart.toml --memory my_memory.toml",
+                    "mneme plugins try runs/first/experiment.toml --here"});
+  command.runs(arguments, &try_plugins);
+}
+
+}  // namespace mneme::cli

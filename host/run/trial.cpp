@@ -1,0 +1,40 @@
+#include "host/run/trial.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "host/run/runtime.hpp"
+
+namespace mneme::run {
+namespace {
+
+constexpr std::int64_t kSegments = 2;  // the second one finds what the first one left
+constexpr std::int64_t kLanes = 2;
+constexpr std::int64_t kFeedForward = 8;
+
+config::Experiment small_experiment(config::Experiment experiment) {
+  experiment.data = {};
+  experiment.data.task = config::Task::kMotif;
+  experiment.model.adaptive.reset();  // its clusters belong to the vocabulary
+  experiment.model.ff = std::min(experiment.model.ff, kFeedForward);
+  experiment.eval.lanes = std::min(experiment.eval.lanes, kLanes);
+  experiment.eval.steps = kSegments;
+  return experiment;
+}
+
+}  // namespace
+
+TriedMemory try_memory(const config::Experiment& experiment, c10::Device device,
+                       std::shared_ptr<plugin::PluginLoader> loader) {
+  RuntimeOptions options;
+  options.device = device;
+  options.precision = experiment.eval.precision;
+  options.loader = std::move(loader);
+  Runtime runtime(small_experiment(experiment), options);
+  TriedMemory tried{.plugins = runtime.stack().identities()};
+  tried.segments = runtime.evaluation_segments(data::Split::kValid);
+  static_cast<void>(runtime.evaluate(data::Split::kValid));
+  return tried;
+}
+
+}  // namespace mneme::run
