@@ -214,6 +214,11 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
   }
   report.write_alpha();
   report.write_regions();
+  std::vector<std::string> names;
+  for (const AnalysedMemory& one : analyses) names.push_back(one.memory.name);
+  report.write_page("Memories of " + arguments.open.run.string(),
+                    {str("Memories: ", join(names, ", "), ". Split ", arguments.open.split, ", ",
+                         arguments.lanes, arguments.lanes == 1 ? " lane" : " lanes", ".")});
   return report.files();
 }
 
@@ -280,10 +285,10 @@ void add_analysis_options(const Command& command, AnalyzeArguments& arguments) {
   number("--bins", arguments.analysis.bins, "Bins of the attention histograms", 1, kMaxBins);
   number("--stretch", arguments.analysis.stretch, "Tokens of a stretch of the past", 1, kMaxExtent);
   number("--top", arguments.top, "Tokens and words listed", 1, kMaxListed);
-  number("--updates", arguments.analysis.updates, "Updates that a segment's words are followed for", 0,
-         kMaxUpdates);
-  number("--write", arguments.analysis.first_write, "The first write whose words may be followed", 0,
-         kMaxCount);
+  number("--updates", arguments.analysis.updates, "Updates that a segment's words are followed for",
+         0, kMaxUpdates);
+  number("--write", arguments.analysis.first_write, "The first write whose words may be followed",
+         0, kMaxCount);
   command
       .option("--threshold", arguments.threshold, "X",
               "Smallest share of a query's attention for which a memory word is listed")
@@ -329,11 +334,11 @@ OutputFolder::~OutputFolder() {
 
 void add_analyze(const Command& app) {
   const Command command = app.subcommand(
-      "analyze", "Measure memories: where they are read, what they keep; as CSV and SVG");
+      "analyze", "Measure memories: where they are read, what they keep; as CSV and figures");
   const auto arguments = std::make_shared<AnalyzeArguments>();
   arguments->open.command = "analyze";
   command.option("RUN", arguments->open.run, "", "The run's folder");
-  command.option("--out", arguments->out, "DIR", "Folder for the CSV and SVG files");
+  command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page");
   add_input_options(command, *arguments);
   add_analysis_options(command, *arguments);
   arguments->open.set.add(command);
