@@ -8,7 +8,8 @@ seeds of 2 M tokens each.
 --books is the text as scripts/reproduce_text.py prepares it; where it is not there, it is prepared from --text, the
 folder of the novels. Trains what is not trained yet (a stopped run is resumed, a finished one skipped; one whose loss
 was no longer finite is finished too), evaluates each run on the test split, some with memories of 1 to 10 segments,
-analyses the runs of the first seed, and prints tables; the folder of the runs gets results.csv, curves.csv and figures. --jobs
+analyses the runs of the first seed, and prints tables; the folder of the runs gets results.csv, curves.csv
+and figures (Vega-Lite specifications; --write-docs draws them as SVG). --jobs
 runs go at once, one thread each. --memories trains some only, the tables show all. --table trains nothing. Needs
 Python 3.9 and a built build/release.
 """
@@ -22,8 +23,8 @@ import statistics
 import sys
 
 import experiment_runs as experiment
+import figures
 import reproduce_text
-from experiment_figures import svg
 
 RUNS = "runs/lamemo"
 BOOKS = "runs/text/books"
@@ -216,14 +217,14 @@ def section(rows):
 
 def docs_section(rows):
     alone = any(r["diverged"] for r in experiment.pick(rows, memory=REFERENCE, seed=1))
-    figures = ["![Training loss, seed 1](figures/lamemo_curves.svg)",
+    pictures = ["![Training loss, seed 1](figures/lamemo_curves.svg)",
                "![Test perplexity against memory size](figures/lamemo_sizes.svg)",
                "![Alpha by place in the memory, valid split, seed 1](figures/lamemo_alpha.svg)",
                f"![Attention by distance, valid split, seed 1{f', lamemo only: {REFERENCE} diverged' if alone else ''}]"
                "(figures/lamemo_distance.svg)"]
     numbers = ("Every run: [figures/lamemo.csv](figures/lamemo.csv) (`train_seconds` is wall-clock time), the curves: "
                "[figures/lamemo_curves.csv](figures/lamemo_curves.csv).")
-    return "\n\n".join([section(rows), "\n".join(figures), numbers])
+    return "\n\n".join([section(rows), "\n".join(pictures), numbers])
 
 
 def write_curves(path, runs):
@@ -234,15 +235,17 @@ def write_curves(path, runs):
             out.writerows([name, seed, step, loss] for step, loss in run.curve())
 
 
-def draw(rows, curves, folder, prefix=""):
-    svg(folder / f"{prefix}curves.svg", "Training loss, seed 1", "step", "nats a token",
-        {name: [(int(r["step"]), float(r["loss"])) for r in experiment.pick(curves, memory=name, seed=1)] for name in ARMS},
-        from_zero=False)
+def write_figures(rows, curves, folder):
+    """Writes the specifications of what is not the program's own."""
+    series = {name: [(int(r["step"]), float(r["loss"])) for r in experiment.pick(curves, memory=name, seed=1)] for name in ARMS}
+    figures.write(folder / "curves.vl.json",
+                  figures.lines("Training loss, seed 1", "step", "loss, nats a token", series, from_zero=False))
     sizes = {name: [(SEGMENT * m, statistics.mean(values)) for m in range(1, MULTIPLES + 1)
                     if (values := [float(r[f"x{m}"]) for r in experiment.pick(rows, memory=name) if r[f"x{m}"]])]
              for name in EXTRAPOLATED}
-    svg(folder / f"{prefix}sizes.svg", "Test perplexity, mean over seeds", f"memory rows (segments of {SEGMENT})",
-        "perplexity", sizes, from_zero=False)
+    figures.write(folder / "sizes.vl.json",
+                  figures.lines("Test perplexity, mean over seeds", f"memory rows (segments of {SEGMENT})", "perplexity",
+                                sizes, from_zero=False))
 
 
 def shown_runs(runs):
@@ -257,7 +260,7 @@ def shown_runs(runs):
 
 
 def is_drawn(folder, name, runs):
-    if not (folder / name / f"{name}.svg").exists():
+    if not (folder / name / f"{name}.vl.json").exists():
         return False
     rows = experiment.read_rows(folder / name / f"{name}.csv")
     return name != "distance" or {row["memory"] for row in rows} == {run.name for run in runs}
@@ -285,9 +288,10 @@ def write_docs(page, rows, options, runs):
     shutil.copyfile(options.runs / "results.csv", folder / "lamemo.csv")
     shutil.copyfile(options.runs / "curves.csv", folder / "lamemo_curves.csv")
     for name in ANALYSES:
-        for suffix in ("csv", "svg"):
-            shutil.copyfile(options.runs / name / f"{name}.{suffix}", folder / f"lamemo_{name}.{suffix}")
-    draw(rows, experiment.read_rows(options.runs / "curves.csv"), folder, "lamemo_")
+        shutil.copyfile(options.runs / name / f"{name}.csv", folder / f"lamemo_{name}.csv")
+        figures.draw(options.runs / name / f"{name}.vl.json", folder / f"lamemo_{name}.svg")
+    for name in ("curves", "sizes"):
+        figures.draw(options.runs / f"{name}.vl.json", folder / f"lamemo_{name}.svg")
     experiment.write_section(page, "lamemo", docs_section(rows))
 
 
@@ -309,7 +313,7 @@ def main():
         rows = experiment.write_rows(options.runs / "results.csv", [row(key, run) for key, run in done.items()])
         write_curves(options.runs / "curves.csv", done)
         print("\n" + section(rows))
-        draw(rows, experiment.read_rows(options.runs / "curves.csv"), options.runs)
+        write_figures(rows, experiment.read_rows(options.runs / "curves.csv"), options.runs)
         if options.write_docs:
             write_docs(options.write_docs, rows, options, runs)
     except experiment.Failure as error:

@@ -6,7 +6,7 @@ lengths, and compressive (rates 2, 4 and 8, and 4 without loss) at the last.
                                  [--basis N ...] [--table] [--write-docs [PAGE]] [--set KEY=VALUE]
 
 Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split, and
-prints tables; DIR gets runs, results.csv and two figures. --jobs runs go at once, one thread each. --memories trains some
+prints tables; DIR gets runs, results.csv and two figures (Vega-Lite specifications; --write-docs draws them as SVG). --jobs runs go at once, one thread each. --memories trains some
 only, the tables show all. --basis gives the basis functions of the sweep at the last length, and as many samples (seed 1;
 each a multiple of the two widths). --table trains nothing. Needs Python 3.9 and a built build/release.
 """
@@ -15,7 +15,7 @@ import statistics
 import sys
 
 import experiment_runs as experiment
-from experiment_figures import svg
+import figures
 
 RUNS = "runs/sorting"
 CONFIGS = experiment.ROOT / "configs/sorting"
@@ -119,30 +119,36 @@ def section(rows):
 
 
 def docs_section(rows):
-    figures = ["![Accuracy against length](figures/sorting_accuracy.svg)"]
+    pictures = ["![Accuracy against length](figures/sorting_accuracy.svg)"]
     if len(sweep_of(rows)) > 1:
-        figures.append("![Accuracy against regression error](figures/sorting_regression_error.svg)")
+        pictures.append("![Accuracy against regression error](figures/sorting_regression_error.svg)")
     numbers = "Every run: [figures/sorting.csv](figures/sorting.csv) (`train_seconds` is wall-clock time)."
-    return "\n\n".join([section(rows), "\n".join(figures), numbers])
+    return "\n\n".join([section(rows), "\n".join(pictures), numbers])
 
 
-def draw(rows, folder, prefix=""):
+def write_figures(rows, folder):
+    """Writes the specifications."""
     def mean(name, length):
         got = experiment.pick(rows, memory=name, length=length, basis="")
         return [(length, statistics.mean(float(r["accuracy"]) for r in got))] if got else []
 
     series = {name: [point for length in lengths_of(rows) for point in mean(name, length)] for name in ARMS}
-    svg(folder / f"{prefix}accuracy.svg", "Sorting: accuracy against length", "symbols", "accuracy", series)
+    figures.write(folder / "accuracy.vl.json",
+                  figures.lines("Sorting: accuracy against length, mean over seeds", "length of the sequence, symbols",
+                                "share of answer tokens that are right", series))
     sweep = [(float(r["regression_error"]), float(r["accuracy"])) for r in sweep_of(rows)]
-    svg(folder / f"{prefix}regression_error.svg", "Sorting: accuracy against regression error", "regression error",
-        "accuracy", {"continuous_ltm": sweep})
+    figures.write(folder / "regression_error.vl.json",
+                  figures.lines("Sorting: accuracy against regression error", "relative error of the regression",
+                                "share of answer tokens that are right", {"continuous_ltm": sweep}))
 
 
-def write_docs(page, rows, results):
+def write_docs(page, rows, runs):
     folder = page.parent / "figures"
     folder.mkdir(exist_ok=True)
-    shutil.copyfile(results, folder / "sorting.csv")
-    draw(rows, folder, "sorting_")
+    shutil.copyfile(runs / "results.csv", folder / "sorting.csv")
+    for name in ("accuracy", "regression_error"):
+        if (runs / f"{name}.vl.json").exists():
+            figures.draw(runs / f"{name}.vl.json", folder / f"sorting_{name}.svg")
     experiment.write_section(page, "sorting", docs_section(rows))
 
 
@@ -159,12 +165,12 @@ def main():
     try:
         if not options.table:
             experiment.train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
-        results = options.runs / "results.csv"
-        rows = experiment.write_rows(results, [row(key, run) for key, run in runs.items() if run.is_done])
+        rows = experiment.write_rows(options.runs / "results.csv",
+                                     [row(key, run) for key, run in runs.items() if run.is_done])
         print("\n" + section(rows))
-        draw(rows, options.runs)
+        write_figures(rows, options.runs)
         if options.write_docs:
-            write_docs(options.write_docs, rows, results)
+            write_docs(options.write_docs, rows, options.runs)
     except experiment.Failure as error:
         sys.exit(f"error: {error}")
 

@@ -57,6 +57,16 @@ ProgressOptions progress_options(const Streams& streams, std::string title,
           .terminal_width = streams.err_width};
 }
 
+Display::Display(const Streams& streams, bool is_quiet, const Clock& clock)
+    : streams_(streams), is_quiet_(is_quiet), clock_(clock) {
+  if (!is_quiet) return;
+  hush_.emplace([](LogLevel level, std::string_view message) {
+    if (level >= LogLevel::kWarning) return true;
+    if (level >= log_level()) log_to_files(level, message);
+    return false;
+  });
+}
+
 void Display::begin(const std::string& title, std::int64_t total_steps, std::int64_t steps,
                     std::int64_t tokens) {
   end();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/data/dataset.hpp"
@@ -39,11 +40,11 @@ struct Streams {
                                                std::int64_t total_steps);
 
 // Progress on stderr of one phase of work after another, each a bar on a terminal and lines
-// elsewhere. Silent when quiet.
+// elsewhere. Silent when quiet; then the log shows warnings and errors only, and log files get the
+// rest.
 class Display {
  public:
-  Display(const Streams& streams, bool is_quiet, const Clock& clock = steady_clock())
-      : streams_(streams), is_quiet_(is_quiet), clock_(clock) {}
+  Display(const Streams& streams, bool is_quiet, const Clock& clock = steady_clock());
 
   // Announces a series of similar runs, then begins each: its phases show the run's number, and the
   // time left for the whole series.
@@ -68,6 +69,7 @@ class Display {
   double first_run_ = 0.0;       // when it began
   bool is_later_phase_ = false;  // of the run
   std::unique_ptr<Progress> progress_;
+  std::optional<LogListener> hush_;
 };
 
 // A line for each split that was read: its tokens, documents and words, and how many words the

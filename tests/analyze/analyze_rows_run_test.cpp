@@ -71,7 +71,7 @@ TEST_F(AnalyzeRows, WritesAlphaOfARidingMemory) {
   EXPECT_EQ(layers.at(1).at("segments"), 4);  // the first segment finds no row
   EXPECT_EQ(layers.at(1).at("alpha").dump(), "[0.25,0.3125,0.375,0.4375]");
   EXPECT_THAT(out("alpha.csv"), HasSubstr("as trained,0.test.riders,0,3,0.1875,4\n"));
-  EXPECT_THAT(out("alpha.svg"), StartsWith("<svg "));
+  EXPECT_THAT(out("alpha.vl.json"), HasSubstr("\"as trained, 0.test.riders, 4 segments\""));
   // As eval takes them: they leave the trained numbers alone.
   expect_done(analyze({run, "--segments", "2", "--set", "model.same_length=true", "--set",
                        "model.clamp_distance=8"}));
@@ -160,7 +160,8 @@ TEST_F(AnalyzeRows, PutsTheAttentionOfSeveralRunsIntoOneChart) {
   EXPECT_EQ(memories.at(1).at("layers").at(0).at("tokens").dump(), "[18,0,0,0]");
   EXPECT_THAT(out("distance.csv"), HasSubstr("cache_run,1,16,20,"));
   EXPECT_THAT(out("distance.csv"), Not(HasSubstr("none_run,1,6,10,")));
-  EXPECT_THAT(out("distance.svg"), HasSubstr(">none_run</text>"));
+  EXPECT_THAT(out("distance.vl.json"), HasSubstr("\"none_run\""));
+  EXPECT_THAT(out("distance.html"), StartsWith("<!DOCTYPE html>"));
   expect_done(analyze({"distance", cache, "--layer", "0", "--layer", "1", "--memory", cache_,
                        "--memory", none_, "--segments", "2"}));
   EXPECT_EQ(json().at("memories").at(1).at("name"), "none");
@@ -183,7 +184,7 @@ TEST_F(AnalyzeRows, ExtrapolatesSeveralRunsInOneCommand) {
   EXPECT_EQ(memories.at(1).at("result").at("protocol").at("context_rows"), 8);
   EXPECT_EQ(memories.at(2).at("multiple"), 0);
   EXPECT_THAT(out("extrapolation.csv"), HasSubstr("\ncache_run,2,4,8,"));
-  EXPECT_THAT(out("extrapolation.svg"), HasSubstr(">none_run</text>"));
+  EXPECT_THAT(out("extrapolation.vl.json"), HasSubstr("\"none_run\""));
   // The numbers are those of eval --extrapolate.
   expect_done(run_mneme({"eval", cache, "--extrapolate", "2", "--segment", "4", "--quiet",
                          "--threads", "1", "--json", file("eval.json")}));

@@ -114,7 +114,8 @@ TEST_F(AnalyzeRun, WritesEveryAnalysisOfTwoMemories) {
   EXPECT_EQ(all.at("better").at("against"), "sticky");
   EXPECT_EQ(all.at("better").at("targets"), 239);
   EXPECT_THAT(out("words.csv"), HasSubstr(",the,"));
-  EXPECT_THAT(out("attention.svg"), StartsWith("<svg "));
+  EXPECT_THAT(out("attention.vl.json"), HasSubstr("\"layer 0, head 0\""));
+  EXPECT_THAT(out("analysis.html"), StartsWith("<!DOCTYPE html>"));
 }
 
 TEST_F(AnalyzeRun, GoesOnWhenOneMemoryFails) {

@@ -1,8 +1,9 @@
+#include "host/analyze/report/csv.hpp"
+
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "host/analyze/report/chart.hpp"
 #include "host/base/file/file.hpp"
 #include "tests/base/temporary_folder.hpp"
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
+#include "host/figure/page.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -58,6 +59,7 @@ class Report : public ::testing::Test {
     fill(study_);
   }
   std::string read(const std::string& name) const { return read_file(folder_ / name); }
+  Json spec_of(const std::string& name) const { return Json::parse(read(name + ".vl.json")); }
 
   test::TemporaryFolder folder_;
   TargetLosses other_;
@@ -72,8 +74,14 @@ TEST_F(Report, Attention) {
             "memory,tier,layer,head,from,to,mass\n"
             "wave,0.org.example.wave,4,0,0.0,0.5,0.25\n"
             "wave,0.org.example.wave,4,0,0.5,1.0,0.75\n");
-  EXPECT_THAT(read("attention.svg"), HasSubstr("layer 4, head 0"));
-  EXPECT_THAT(report_.files(), ElementsAre("attention.csv", "attention.svg"));
+  const Json spec = spec_of("attention");
+  EXPECT_EQ(spec.at("title"), "Attention over the memory");
+  EXPECT_EQ(spec.at("data").at("values").at(1), Json({{"memory", "wave"},
+                                                      {"panel", "layer 4, head 0"},
+                                                      {"from", 0.5},
+                                                      {"to", 1.0},
+                                                      {"mass", 0.75}}));
+  EXPECT_THAT(report_.files(), ElementsAre("attention.csv", "attention.vl.json"));
 }
 
 TEST_F(Report, Space) {
@@ -82,7 +90,10 @@ TEST_F(Report, Space) {
             "memory,tier,layer,age_from,age_to,share,tokens_left\n"
             "wave,0.org.example.wave,4,0,1,0.6875,2.0\n"
             "wave,0.org.example.wave,4,2,3,0.3125,0.5\n");
-  EXPECT_THAT(read("space.svg"), HasSubstr("layer 4"));
+  const Json last = spec_of("space").at("data").at("values").at(1);
+  EXPECT_EQ(last.at("panel"), "0.org.example.wave, layer 4");
+  EXPECT_EQ(last.at("to"), 4);
+  EXPECT_EQ(last.at("share"), 0.3125);
 }
 
 TEST_F(Report, Tokens) {
@@ -91,7 +102,9 @@ TEST_F(Report, Tokens) {
             "memory,tier,layer,head,rank,lane,position,token,mass,share\n"
             "wave,all,all,all,1,0,1,11,3.0,0.75\n"
             "wave,0.org.example.wave,4,0,1,0,1,11,3.0,0.75\n");
-  EXPECT_THAT(read("tokens.svg"), HasSubstr("11  (1)"));
+  const Json bar = spec_of("tokens").at("data").at("values").at(0);
+  EXPECT_EQ(bar.at("name"), "11  (1)");
+  EXPECT_EQ(bar.at("share"), 0.75);
 }
 
 TEST_F(Report, Words) {
@@ -108,7 +121,12 @@ TEST_F(Report, Words) {
             "memory,tier,layer,updates,words_left,share\n"
             "wave,0.org.example.wave,4,0,2,1.0\n"
             "wave,0.org.example.wave,4,1,1,0.625\n");
-  EXPECT_THAT(report_.files(), ElementsAre("words.csv", "words.svg", "updates.csv", "updates.svg"));
+  // Of words the last update alone, of the segment each.
+  EXPECT_EQ(spec_of("words").at("data").at("values").size(), 4U);
+  EXPECT_EQ(spec_of("words").at("data").at("values").at(2).at("token"), "12");
+  EXPECT_EQ(spec_of("updates").at("data").at("values").at(1).at("share"), 0.625);
+  EXPECT_THAT(report_.files(),
+              ElementsAre("words.csv", "words.vl.json", "updates.csv", "updates.vl.json"));
 }
 
 // The last target gains 2 nats and looked at token 3.
@@ -118,6 +136,10 @@ TEST_F(Report, Better) {
               StartsWith("lane,position,target,text_before,nll,other_nll,gain,tier,layer,"
                          "word_position,word,mass\n"
                          "0,6,16,10 11 12 13 14 15,0.5,2.5,2.0,0.org.example.wave,4,3,13,"));
+  const Json bar = spec_of("better").at("data").at("values").at(0);
+  EXPECT_EQ(bar.at("name"), "15 > 16  (6)");
+  EXPECT_EQ(bar.at("before"), "10 11 12 13 14 15");
+  EXPECT_EQ(bar.at("gain"), 2.0);
   const Json json = to_json(*study_.better(), study_, TokenText(nullptr));
   EXPECT_EQ(json.at("targets"), 6);
   EXPECT_EQ(json.at("better"), 3);
@@ -139,7 +161,33 @@ TEST_F(Report, AnUncomparedStudyHasNoBetterWords) {
   report.write_better();
   EXPECT_TRUE(report.files().empty());
   report.write_tokens(1);
-  EXPECT_THAT(report.files(), ElementsAre("tokens.csv", "tokens_a.svg", "tokens_b.svg"));
+  EXPECT_THAT(report.files(), ElementsAre("tokens.csv", "tokens.vl.json"));
+}
+
+// Steps of both memories in one panel, told apart by colour.
+TEST_F(Report, SeveralMemoriesShareTheirPanels) {
+  MemoryAnalysis same({.bins = 2, .stretch = 2, .first_write = 0, .updates = 1});
+  fill(same);
+  AnalysisReport report(folder_.path(), {{"wave", &study_}, {"same", &same}}, TokenText(nullptr));
+  report.write_attention();
+  const Json spec = spec_of("attention");
+  EXPECT_EQ(spec.at("data").at("values").size(), 4U);
+  EXPECT_EQ(spec.at("layer").at(0).at("encoding").at("color").at("scale").at("domain"),
+            Json({"wave", "same"}));
+}
+
+TEST_F(Report, ThePageHoldsEveryFigure) {
+  report_.write_attention();
+  report_.write_words();
+  report_.write_page("Memories of a < b", {"Split valid."});
+  EXPECT_EQ(report_.files().back(), "analysis.html");
+  const std::string page = read("analysis.html");
+  EXPECT_THAT(page, HasSubstr("<h1>Memories of a &lt; b</h1>"));
+  EXPECT_THAT(page, HasSubstr("Split valid."));
+  if (!figure::has_vega()) GTEST_SKIP() << "built without Vega";
+  for (const char* key : {"attention", "words", "updates"}) {
+    EXPECT_THAT(page, HasSubstr(str("data-file=\"", key, "\">{")));
+  }
 }
 
 }  // namespace

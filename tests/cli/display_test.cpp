@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "host/base/log.hpp"
 #include "host/cli/streams.hpp"
 
 namespace mneme::cli {
@@ -42,6 +46,24 @@ TEST_F(DisplayTest, ASingleRunIsNotCounted) {
   display_.count_runs(1);
   display_.next_run();
   EXPECT_EQ(line_of("evaluate a", 4.0, 5), "evaluate a 5/10  4.00s left\n");
+}
+
+TEST(Display, HushesTheLogBelowWarningsWhenQuiet) {
+  std::vector<std::string> heard;
+  set_log_sink([&](LogLevel, std::string_view message) { heard.emplace_back(message); });
+  std::ostringstream out, err;
+  const Streams streams{.out = out, .err = err};
+  {
+    const Display quiet(streams, true);
+    log_info("spectral radius");
+    log_warning("odd");
+  }
+  {
+    const Display loud(streams, false);
+    log_info("told");
+  }
+  set_log_sink({});
+  EXPECT_EQ(heard, (std::vector<std::string>{"odd", "told"}));
 }
 
 TEST(FitLines, ContinuesInTheColumnWhereTextBegins) {

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -14,8 +15,8 @@ import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
-import experiment_figures
 import experiment_runs
+import figures
 import reproduce_lamemo
 import reproduce_sorting
 import reproduce_text
@@ -61,13 +62,24 @@ elif arguments[0] == "analyze":
         pathlib.Path(after("--json")).write_text(json.dumps({{"memories": sizes}}))
     shown = [pathlib.Path(a).name for a in arguments[2:arguments.index("--split")]] if "distance" in arguments else []
     (out / (out.name + ".csv")).write_text("".join(name + "\\n" for name in ["memory", *shown]))
-    (out / (out.name + ".svg")).write_text("svg")
+    figure = {{"data": {{"values": [{{"x": 1}}]}}, "mark": "point", "encoding": {{"x": {{"field": "x"}}}}}}
+    (out / (out.name + ".vl.json")).write_text(json.dumps(figure))
 else:
     out = pathlib.Path(after("--out"))
     out.mkdir()
     (out / "text").write_text("".join(pathlib.Path(a).read_text() for a in arguments if a.endswith(".txt")))
     (out / "data.json").write_text(json.dumps({{"splits": {{s: {{"tokens": 7}} for s in ("train", "valid", "test")}}}}))
 '''
+
+
+def has_renderer():
+    return figures.PYTHON.exists() and \
+        subprocess.run([figures.PYTHON, "-c", "import vl_convert"], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def drawing():
+    """Pictures of docs are empty files: Figures tests the drawing, which takes a second each."""
+    return unittest.mock.patch.object(figures, "draw", lambda specification, picture: picture.touch())
 
 
 class Case(unittest.TestCase):
@@ -158,8 +170,11 @@ class Sorting(Case):
         self.assertIn("Commits of these runs (number of runs): 0123456789ab (5)\n", got)
         rows = experiment_runs.read_rows(self.runs / "results.csv")
         self.assertEqual([row["basis"] for row in reproduce_sorting.sweep_of(rows)], ["16", "32", "64", "", "260"])
-        for name in ("accuracy.svg", "regression_error.svg"):
-            xml.etree.ElementTree.parse(self.runs / name)
+        accuracy, error = (json.loads((self.runs / f"{name}.vl.json").read_text()) for name in ("accuracy", "regression_error"))
+        self.assertEqual([(v["name"], v["x"]) for v in accuracy["data"]["values"]],
+                         [("continuous_ltm", 500), ("continuous_ltm", 1000)])
+        self.assertEqual(len(error["data"]["values"]), 5)
+        self.assertEqual(error["layer"][0]["encoding"]["x"]["title"], "relative error of the regression")
 
     def test_a_trial_stays_apart(self):
         got = self.call(reproduce_sorting, "--set", "train.steps=2", status=2)
@@ -199,19 +214,22 @@ class Documents(Case):
 
     def test_writes_its_section_only(self):
         page = self.page("before\n<!-- begin sorting: a note -->\nold\n<!-- end sorting -->\nafter\n")
-        self.sorting("--seeds", 1, "--write-docs", page)
+        with drawing():
+            self.sorting("--seeds", 1, "--write-docs", page)
         got = page.read_text()
         self.assertTrue(got.startswith("before\n<!-- begin sorting: a note -->\nAnswer tokens"), got)
         self.assertTrue(got.endswith("\n<!-- end sorting -->\nafter\n"), got)
         self.assertIn("| none | 0.100 (1) | 0.100 (1) |", got)
         self.assertEqual({path.name for path in (page.parent / "figures").iterdir()},
                          {"sorting.csv", "sorting_accuracy.svg", "sorting_regression_error.svg"})
-        self.sorting("--table", "--seeds", 1, "--write-docs", page)
+        with drawing():
+            self.sorting("--table", "--seeds", 1, "--write-docs", page)
         self.assertEqual(page.read_text(), got)
 
     def test_asks_for_the_marks(self):
         page = self.page("nothing here\n")
-        self.assertIn("expected one <!-- begin sorting -->", self.sorting("--seeds", 1, "--write-docs", page, status=1))
+        with drawing():
+            self.assertIn("expected one <!-- begin sorting -->", self.sorting("--seeds", 1, "--write-docs", page, status=1))
         self.assertEqual(page.read_text(), "nothing here\n")
 
     def test_the_committed_numbers_are_those_of_the_results(self):
@@ -299,7 +317,8 @@ class LaMemo(Case):
         self.assertIn("- lamemo without look-ahead minus xl_cache, seed 1: +5.00e-02", got)
         self.assertIn("| xl_cache | 99.00 | 98.00 |", got)
         self.assertIn("| lead of lamemo | +0.10 | +0.20 |", got)
-        xml.etree.ElementTree.parse(self.runs / "sizes.svg")
+        sizes = json.loads((self.runs / "sizes.vl.json").read_text())
+        self.assertEqual(sizes["layer"][0]["encoding"]["color"]["scale"]["domain"], ["xl_cache", "lamemo", "lamemo, no interpolation"])
         self.assertEqual(self.lamemo("--table").strip(), got[got.index("Test split"):].strip())
         self.lamemo()
         self.assertEqual(self.calls(), [])
@@ -319,7 +338,7 @@ class LaMemo(Case):
         self.calls()
         (self.runs / "lamemo_1.sizes.json").unlink()
         (self.runs / "lamemo_1_sizes/lamemo_1_sizes.csv").unlink()
-        (self.runs / "lamemo_1_sizes/lamemo_1_sizes.svg").unlink()
+        (self.runs / "lamemo_1_sizes/lamemo_1_sizes.vl.json").unlink()
         (self.runs / "lamemo_1_sizes").rmdir()
         self.lamemo("--seeds", 1, "--memories", "lamemo")
         self.assertEqual([call[:2] for call in self.calls()], [["analyze", "extrapolation"]])
@@ -331,7 +350,8 @@ class LaMemo(Case):
         self.lamemo("--seeds", 1, "--memories", "xl_cache")
         self.assertIn("there is no alpha and no distance of seed 1, which lamemo is needed for, and xl_cache for distance",
                       self.lamemo("--seeds", 1, "--table", "--write-docs", page, status=1))
-        self.lamemo("--seeds", 1, "--memories", "lamemo", "--write-docs", page)
+        with drawing():
+            self.lamemo("--seeds", 1, "--memories", "lamemo", "--write-docs", page)
         self.assertIn("![Alpha by place in the memory, valid split, seed 1](figures/lamemo_alpha.svg)", page.read_text())
         self.assertIn("![Attention by distance, valid split, seed 1](figures/lamemo_distance.svg)", page.read_text())
         self.assertTrue(all("valid" in call for call in self.calls() if call[0] == "analyze" and call[1] != "extrapolation"))
@@ -342,11 +362,11 @@ class LaMemo(Case):
     def test_curves_are_those_of_the_first_seed(self):
         curves = [{"memory": name, "seed": seed, "step": step, "loss": loss} for name, seed, step, loss in
                   (("none", "1", "5", "3.0"), ("none", "1", "9", "2.0"), ("none", "2", "5", "90.0"))]
-        reproduce_lamemo.draw([], curves, self.folder)
-        texts = [item.text for item in xml.etree.ElementTree.parse(self.folder / "curves.svg").iter()]
-        self.assertIn("Training loss, seed 1", texts)
-        self.assertIn("1.95", texts)
-        self.assertIn("3.05", texts)
+        reproduce_lamemo.write_figures([], curves, self.folder)
+        curve = json.loads((self.folder / "curves.vl.json").read_text())
+        self.assertEqual(curve["title"], "Training loss, seed 1")
+        self.assertEqual([v["y"] for v in curve["data"]["values"]], [3.0, 2.0])
+        self.assertFalse((self.folder / "sizes.vl.json").exists())  # without points
 
     def drawn(self):
         """The runs of each figure of distance that was drawn since the last time."""
@@ -356,7 +376,7 @@ class LaMemo(Case):
     def test_attention_by_distance_is_that_of_both(self):
         self.lamemo("--seeds", 1, "--memories", "lamemo")
         self.assertEqual(self.drawn(), [])
-        self.assertTrue((self.runs / "alpha/alpha.svg").exists())
+        self.assertTrue((self.runs / "alpha/alpha.vl.json").exists())
         page = self.folder / "page.md"
         self.assertIn("there is no distance of seed 1",
                       self.lamemo("--seeds", 1, "--table", "--write-docs", page, status=1))
@@ -373,7 +393,8 @@ class LaMemo(Case):
         page.parent.mkdir()
         page.write_text("<!-- begin lamemo -->\nold\n<!-- end lamemo -->\n")
         with unittest.mock.patch.dict(os.environ, {"DIVERGES": "xl_cache"}):
-            self.lamemo("--seeds", 1, "--memories", "xl_cache", "lamemo", "--write-docs", page)
+            with drawing():
+                self.lamemo("--seeds", 1, "--memories", "xl_cache", "lamemo", "--write-docs", page)
         self.assertEqual(self.drawn(), [["lamemo_1"]])
         self.assertIn("![Attention by distance, valid split, seed 1, lamemo only: xl_cache diverged](", page.read_text())
 
@@ -390,35 +411,50 @@ class LaMemo(Case):
 
 
 class Figures(unittest.TestCase):
-    def test_names_are_escaped_and_points_lie_inside(self):
+    def drawn(self, specification):
+        """The texts and the places of the points of a drawn specification."""
+        if not has_renderer():
+            self.skipTest("no vl-convert-python in .venv")
         with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "f.svg"
-            experiment_figures.svg(path, "a < b", "x", "y", {"p & q": [(2, 0.5), (1, 0.25)], "none": []})
-            root = xml.etree.ElementTree.parse(path).getroot()
-            circles = [item for item in root.iter() if item.tag.endswith("circle")]
-            texts = [item.text for item in root.iter() if item.tag.endswith("text")]
-        self.assertEqual(len(circles), 2)
-        self.assertLess(float(circles[0].get("cx")), float(circles[1].get("cx")))
-        self.assertGreater(float(circles[0].get("cy")), float(circles[1].get("cy")))
-        self.assertTrue({"a < b", "p & q"} <= set(texts))
+            path = pathlib.Path(folder) / "f.vl.json"
+            figures.write(path, specification)
+            figures.draw(path, path.with_suffix(".svg"))
+            items = list(xml.etree.ElementTree.parse(path.with_suffix(".svg")).getroot().iter())
+        texts = [item.text for item in items if item.tag.endswith("text")]
+        points = [item.get("transform") for item in items if item.get("aria-roledescription") == "point"]
+        return texts, [tuple(map(float, point[len("translate("):-1].split(","))) for point in points]
+
+    def test_names_are_escaped_and_points_lie_in_order(self):
+        specification = figures.lines("a < b", "x", "y", {"p & q": [(2, 0.5), (1, 0.25)], "none": []})
+        texts, points = self.drawn(specification)
+        self.assertEqual(len(points), 2)
+        self.assertLess(points[0][0], points[1][0])
+        self.assertGreater(points[0][1], points[1][1])
+        self.assertTrue({"a < b", "p & q", "x", "y"} <= set(texts))
         self.assertNotIn("none", texts)
 
     def test_an_axis_from_the_lowest_value(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "f.svg"
-            lines = {"a": [(1, 100.0), (2, 101.0)], "b": [(x, 100.5) for x in range(40)]}
-            experiment_figures.svg(path, "t", "x", "y", lines, from_zero=False)
-            root = xml.etree.ElementTree.parse(path).getroot()
-            heights = [float(item.get("cy")) for item in root.iter() if item.tag.endswith("circle")]
-        self.assertEqual(len(heights), 2)  # forty points have no dots
-        self.assertGreater(heights[0] - heights[1], 200)
+        series = {"a": [(1, 100.0), (2, 101.0)], "b": [(x, 100.5) for x in range(50)]}
+        specification = figures.lines("t", "x", "y", series, from_zero=False)
+        self.assertEqual(specification["layer"][1]["mark"]["opacity"], 0)  # fifty points have no dots
+        _, points = self.drawn(specification)
+        self.assertGreater(points[0][1] - points[1][1], 150)
 
     def test_zeros_lie_on_the_axis(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "f.svg"
-            experiment_figures.svg(path, "t", "x", "y", {"a": [(1, 0.0), (2, 0.0)]})
-            root = xml.etree.ElementTree.parse(path).getroot()
-        self.assertEqual([float(item.get("cy")) for item in root.iter() if item.tag.endswith("circle")], [290.0, 290.0])
+        _, points = self.drawn(figures.lines("t", "x", "y", {"a": [(1, 0.0), (2, 0.0)]}))
+        self.assertEqual(points[0][1], points[1][1])
+
+    def test_says_what_is_missing_to_draw(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch.dict(sys.modules, {"vl_convert": None}), \
+                unittest.mock.patch.object(figures, "PYTHON", pathlib.Path("absent")):
+            with self.assertRaisesRegex(experiment_runs.Failure, "vl-convert-python is needed; run scripts/setup.sh"):
+                figures.draw(pathlib.Path("f.vl.json"), pathlib.Path(folder) / "f.svg")
+
+    def test_the_theme_is_that_of_the_program(self):
+        config, colours = figures.theme()
+        self.assertEqual(config["axis"]["labelColor"], "#1f2328")
+        self.assertEqual(colours[0], "#0072B2")
 
     def test_every_memory_of_a_comparison_is_there(self):
         for arm in (*reproduce_sorting.ARMS.values(), *reproduce_text.ARMS.values(), *reproduce_lamemo.ARMS.values()):

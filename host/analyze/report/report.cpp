@@ -3,38 +3,41 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
-#include "host/analyze/report/chart.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
+#include "host/figure/page.hpp"
 
 namespace mneme::analyze {
 namespace {
 
 constexpr std::int64_t kTextBefore = 8;  // tokens
 
-std::string title_of(const std::vector<Subject>& subjects, const Subject& subject,
-                     const TierLayer& where) {
-  return str(subjects.size() > 1 ? subject.name + ", " : "", "layer ", where.layer);
-}
-
-// A panel for each tier and layer, with a line for each memory.
-class PlacePanels {
+// Names in the order of their first appearance.
+class Names {
  public:
-  void add(const std::string& memory, const TierLayer& where, std::vector<SvgPoint> points) {
-    panels_[where].series.push_back({.name = memory, .points = std::move(points)});
+  const std::string& add(const std::string& name) {
+    if (seen_.insert(name).second) names_.push_back(name);
+    return name;
   }
-  [[nodiscard]] std::vector<LinePanel> panels() const {
-    std::vector<LinePanel> out;
-    for (const auto& [where, panel] : panels_) {
-      out.push_back({.title = str(where.tier, ", layer ", where.layer), .series = panel.series});
-    }
-    return out;
-  }
+  [[nodiscard]] const std::vector<std::string>& all() const { return names_; }
 
  private:
-  std::map<TierLayer, LinePanel> panels_;
+  std::set<std::string> seen_;
+  std::vector<std::string> names_;
 };
+
+std::string layer_title(const TierLayer& where) { return str(where.tier, ", layer ", where.layer); }
+
+figure::Colour colour_of_memories(const std::vector<Subject>& subjects) {
+  figure::Colour colour{.field = "memory", .title = "memory", .names = {}};
+  for (const Subject& subject : subjects) colour.names.push_back(subject.name);
+  return colour;
+}
+
+std::size_t columns_for(std::size_t panels) { return panels <= 2 ? panels : panels == 4 ? 2 : 3; }
 
 }  // namespace
 
@@ -42,10 +45,16 @@ AnalysisReport::AnalysisReport(std::filesystem::path folder, std::vector<Subject
                                TokenText text)
     : folder_(std::move(folder)), subjects_(std::move(subjects)), text_(text) {}
 
-void AnalysisReport::save(const std::string& name, const Csv& csv, const Svg& svg) {
+void AnalysisReport::save(const std::string& name, const Csv& csv, figure::Figure figure) {
   csv.save(folder_ / (name + ".csv"));
-  svg.save(folder_ / (name + ".svg"));
-  files_.insert(files_.end(), {name + ".csv", name + ".svg"});
+  figure.key = name;
+  files_.push_back(name + ".csv");
+  files_.push_back(figure::save(figure, folder_));
+  figures_.push_back(std::move(figure));
+}
+
+void AnalysisReport::write_page(const std::string& title, const std::vector<std::string>& lines) {
+  files_.push_back(save_page(folder_, "analysis", title, lines, figures_));
 }
 
 std::string AnalysisReport::token(const MemoryAnalysis& analysis, std::int64_t lane,
@@ -55,51 +64,91 @@ std::string AnalysisReport::token(const MemoryAnalysis& analysis, std::int64_t l
 
 void AnalysisReport::write_attention() {
   Csv csv({"memory", "tier", "layer", "head", "from", "to", "mass"});
-  std::vector<BarPanel> panels;
-  std::size_t columns = 1;
+  figure::Chart chart{
+      .values = Json::array(),
+      .x = {.field = "from", .title = "place in the memory, 0 = oldest, 1 = newest"},
+      .y = {.field = "mass",
+            .title = "share of attention",
+            .scale = figure::Axis::Scale::kFromZero},
+      .colour = colour_of_memories(subjects_),
+      .tips = {{"memory", "memory"},
+               {"panel", "head"},
+               {"from", "from", ".3f"},
+               {"to", "to", ".3f"},
+               {"mass", "share of attention", ".4f"}}};
+  std::map<TierHead, std::string> panels;
+  std::set<std::string> tiers;
+  for (const Subject& subject : subjects_) {
+    for (const auto& [at, head] : subject.analysis->attention().heads())
+      tiers.insert(at.where.tier);
+  }
+  std::size_t heads = 1;
   for (const Subject& subject : subjects_) {
     for (const auto& [at, head] : subject.analysis->attention().heads()) {
+      const std::string tier = tiers.size() > 1 ? at.where.tier + ", " : "";
+      const std::string panel = str(tier, "layer ", at.where.layer, ", head ", at.head);
+      panels.emplace(at, panel);
+      heads = std::max(heads, static_cast<std::size_t>(at.head + 1));
       const std::vector<double> edges = even_edges(head.mass.size());
       for (std::size_t i = 0; i < head.mass.size(); ++i) {
         csv.add(subject.name, at.where.tier, at.where.layer, at.head, edges[i], edges[i + 1],
                 head.mass[i]);
+        chart.values.push_back({{"memory", subject.name},
+                                {"panel", panel},
+                                {"from", edges[i]},
+                                {"to", edges[i + 1]},
+                                {"mass", head.mass[i]}});
       }
-      columns = std::max(columns, static_cast<std::size_t>(at.head + 1));
-      panels.push_back({.title = str(title_of(subjects_, subject, at.where), ", head ", at.head),
-                        .values = head.mass});
     }
   }
+  chart.panels = {.field = "panel", .names = {}, .columns = heads};
+  for (const auto& [at, panel] : panels) chart.panels.names.push_back(panel);
   save("attention", csv,
-       bar_chart({.title = "Attention over the memory, old (0) to new (1)",
-                  .x_label = "place in the memory",
-                  .y_label = "mass of the densities, mean over queries"},
-                 panels, columns));
+       {.title = "Attention over the memory",
+        .caption = "How much of the queries' densities lies in each part of the memory: mean over "
+                   "queries.",
+        .spec = figure::bars(chart, "to")});
 }
 
 void AnalysisReport::write_space() {
   Csv csv({"memory", "tier", "layer", "age_from", "age_to", "share", "tokens_left"});
-  std::vector<BarPanel> panels;
+  figure::Chart chart{.values = Json::array(),
+                      .x = {.field = "from", .title = "age, tokens absorbed since"},
+                      .y = {.field = "share",
+                            .title = "share of the memory",
+                            .scale = figure::Axis::Scale::kFromZero},
+                      .colour = colour_of_memories(subjects_),
+                      .tips = {{"memory", "memory"},
+                               {"from", "age from, tokens"},
+                               {"to", "to"},
+                               {"share", "share of the memory", ".4f"},
+                               {"left", "tokens left", ".2f"}}};
+  Names panels;
   for (const Subject& subject : subjects_) {
     const ShareByAge& space = subject.analysis->space();
     for (const auto& [where, shares] : space.shares()) {
+      const std::string panel = panels.add(layer_title(where));
       for (std::size_t s = 0; s < shares.share.size(); ++s) {
         const auto from = static_cast<std::int64_t>(s) * space.stretch();
         csv.add(subject.name, where.tier, where.layer, from, from + space.stretch() - 1,
                 shares.share[s], shares.remaining[s]);
+        chart.values.push_back({{"memory", subject.name},
+                                {"panel", panel},
+                                {"from", from},
+                                {"to", from + space.stretch()},
+                                {"share", shares.share[s]},
+                                {"left", shares.remaining[s]}});
       }
-      const auto end =
-          static_cast<double>(shares.share.size()) * static_cast<double>(space.stretch());
-      panels.push_back({.title = title_of(subjects_, subject, where),
-                        .values = shares.share,
-                        .from = 0.0,
-                        .to = end});
     }
   }
+  chart.panels = {
+      .field = "panel", .names = panels.all(), .columns = columns_for(panels.all().size())};
   save("space", csv,
-       bar_chart({.title = "Share of the memory by age",
-                  .x_label = "tokens absorbed since",
-                  .y_label = "share of the memory, mean over writes"},
-                 panels, 4));
+       {.title = "Share of the memory by age",
+        .caption = str("How much of the memory belongs to stretches of ",
+                       subjects_.front().analysis->space().stretch(),
+                       " tokens of the past: mean over writes."),
+        .spec = figure::bars(chart, "to")});
 }
 
 void AnalysisReport::write_tokens(std::size_t count) {
@@ -113,69 +162,101 @@ void AnalysisReport::write_tokens(std::size_t count) {
               token(*subject.analysis, one.lane, one.token), one.mass, one.share);
     }
   };
-  std::vector<std::pair<std::string, Svg>> figures;
+  figure::Chart chart{
+      .values = Json::array(),
+      .x = {.field = "share",
+            .title = "share of all layers' and heads' attention",
+            .scale = figure::Axis::Scale::kFromZero},
+      .y = {.field = "name", .title = ""},
+      .panels = {.field = "memory", .names = {}, .columns = 1},
+      .tips = {{"name", "token (position)"}, {"lane", "lane"}, {"share", "share", ".5f"}}};
   for (const Subject& subject : subjects_) {
     const std::vector<AttendedToken> overall = subject.analysis->tokens().overall(count);
     add(subject, "all", "all", "all", overall);
     for (const auto& [at, tokens] : subject.analysis->tokens().by_head(count)) {
       add(subject, at.where.tier, str(at.where.layer), str(at.head), tokens);
     }
-    std::vector<NamedBar> bars;
     for (const AttendedToken& one : overall) {
-      bars.push_back(
-          {str(token(*subject.analysis, one.lane, one.token), "  (", one.token, ')'), one.share});
+      chart.values.push_back(
+          {{"memory", subject.name},
+           {"name", str(token(*subject.analysis, one.lane, one.token), "  (", one.token, ')')},
+           {"lane", one.lane},
+           {"share", one.share}});
     }
-    figures.emplace_back(
-        subjects_.size() > 1 ? str("tokens_", subject.name, ".svg") : "tokens.svg",
-        ranking_chart({.title = "Past tokens that are attended most: " + subject.name,
-                       .x_label = "share of all layers' and heads' attention",
-                       .y_label = ""},
-                      bars));
+    chart.panels.names.push_back(subject.name);
   }
-  csv.save(folder_ / "tokens.csv");
-  files_.emplace_back("tokens.csv");
-  for (const auto& [name, figure] : figures) {
-    figure.save(folder_ / name);
-    files_.push_back(name);
-  }
+  save("tokens", csv,
+       {.title = "Past tokens that are attended most",
+        .caption = "The token's position in its lane, from 0, stands behind it.",
+        .spec = figure::ranking(chart, "name")});
 }
 
 void AnalysisReport::write_words() {
   Csv words({"memory", "tier", "layer", "updates", "position", "write", "token", "share"});
   Csv updates({"memory", "tier", "layer", "updates", "words_left", "share"});
-  PlacePanels last, whole;
+  const figure::Axis share{
+      .field = "share", .title = "share of the memory", .scale = figure::Axis::Scale::kFromZero};
+  figure::Chart last{.values = Json::array(),
+                     .x = {.field = "position", .title = "position in the lane, tokens"},
+                     .y = share,
+                     .colour = colour_of_memories(subjects_),
+                     .tips = {{"memory", "memory"},
+                              {"token", "token"},
+                              {"position", "position"},
+                              {"share", "share of the memory", ".4f"}}};
+  figure::Chart whole{.values = Json::array(),
+                      .x = {.field = "updates",
+                            .title = "updates since the segment was absorbed",
+                            .scale = figure::Axis::Scale::kFromZero,
+                            .is_whole = true},
+                      .y = share,
+                      .colour = colour_of_memories(subjects_),
+                      .tips = {{"memory", "memory"},
+                               {"updates", "updates"},
+                               {"left", "words left"},
+                               {"share", "share of the memory", ".4f"}}};
+  Names panels;
   for (const Subject& subject : subjects_) {
     for (const auto& [where, followed] : subject.analysis->words().followed()) {
-      std::vector<SvgPoint> by_update, by_word;
+      const std::string panel = panels.add(layer_title(where));
       for (std::size_t k = 0; k < followed.size(); ++k) {
-        double share = 0.0;
+        double sum = 0.0;
         std::int64_t left = 0;
-        by_word.clear();
         for (const ShareAfterUpdates::Word& word : followed[k]) {
-          words.add(subject.name, where.tier, where.layer, k, word.token, word.write,
-                    token(*subject.analysis, 0, word.token), word.share);
-          by_word.push_back({static_cast<double>(word.token), word.share});
+          const std::string text = token(*subject.analysis, 0, word.token);
+          words.add(subject.name, where.tier, where.layer, k, word.token, word.write, text,
+                    word.share);
+          if (k + 1 == followed.size()) {
+            last.values.push_back({{"memory", subject.name},
+                                   {"panel", panel},
+                                   {"position", word.token},
+                                   {"token", text},
+                                   {"share", word.share}});
+          }
           if (word.write != 0) continue;
-          share += word.share;
+          sum += word.share;
           left += word.share > 0.0 ? 1 : 0;
         }
-        updates.add(subject.name, where.tier, where.layer, k, left, share);
-        by_update.push_back({static_cast<double>(k), share});
+        updates.add(subject.name, where.tier, where.layer, k, left, sum);
+        whole.values.push_back({{"memory", subject.name},
+                                {"panel", panel},
+                                {"updates", k},
+                                {"left", left},
+                                {"share", sum}});
       }
-      last.add(subject.name, where, std::move(by_word));
-      whole.add(subject.name, where, std::move(by_update));
     }
   }
+  last.panels = whole.panels = {
+      .field = "panel", .names = panels.all(), .columns = columns_for(panels.all().size())};
   save("words", words,
-       line_chart({.title = "Space of each word after the last followed update",
-                   .x_label = "position in the lane, tokens",
-                   .y_label = "share of the memory"},
-                  last.panels(), 2));
+       {.title = "Space of each word after the last followed update",
+        .caption = "How much of the memory belongs to each word of the followed segment and of "
+                   "those before and behind it.",
+        .spec = figure::lines(last)});
   save("updates", updates,
-       line_chart({.title = "Space of a segment as it grows old",
-                   .x_label = "updates since it was absorbed",
-                   .y_label = "share of the memory"},
-                  whole.panels(), 2));
+       {.title = "Space of a segment as it grows old",
+        .caption = "How much of the memory belongs to the followed segment as a whole.",
+        .spec = figure::lines(whole)});
 }
 
 std::string AnalysisReport::text_before(const MemoryAnalysis& analysis,
@@ -193,7 +274,16 @@ void AnalysisReport::write_better() {
   if (!analysis.better()) return;
   Csv csv({"lane", "position", "target", "text_before", "nll", "other_nll", "gain", "tier", "layer",
            "word_position", "word", "mass"});
-  std::vector<NamedBar> bars;
+  figure::Chart chart{
+      .values = Json::array(),
+      .x = {.field = "gain", .title = "gain, nats", .scale = figure::Axis::Scale::kFromZero},
+      .y = {.field = "name", .title = ""},
+      .tips = {{"before", "text before"},
+               {"target", "target"},
+               {"position", "position"},
+               {"nll", "loss, nats", ".4f"},
+               {"other", "loss of the other, nats", ".4f"},
+               {"gain", "gain, nats", ".4f"}}};
   for (const GainedTarget& word : analysis.better()->words()) {
     const std::string target = text_.of(word.target);
     const std::string before = text_before(analysis, word);
@@ -206,193 +296,104 @@ void AnalysisReport::write_better() {
           seen.mass);
     }
     if (word.looked_at.empty()) add("", "", "", "", "");
-    bars.push_back({str(before, " > ", target), word.gain()});
+    const std::string previous = token(analysis, word.lane, word.token);
+    chart.values.push_back({{"name", str(previous, " > ", target, "  (", word.token + 1, ')')},
+                            {"before", before},
+                            {"target", target},
+                            {"position", word.token + 1},
+                            {"nll", word.nll},
+                            {"other", word.other_nll},
+                            {"gain", word.gain()}});
   }
   save("better", csv,
-       ranking_chart({.title = "Words that " + subjects_.front().name + " predicts better",
-                      .x_label = "gain in nats",
-                      .y_label = ""},
-                     bars));
+       {.title = "Words that " + subjects_.front().name + " predicts better",
+        .caption = "The token before > the word that is predicted (its position). Gain: the other "
+                   "memory's loss minus this one's.",
+        .spec = figure::ranking(chart, "name")});
 }
 
 void AnalysisReport::write_alpha() {
   Csv csv({"memory", "tier", "layer", "place", "alpha", "segments"});
-  std::map<std::pair<std::string, std::string>, LinePanel> panels;  // by memory and tier
+  figure::Chart chart{
+      .values = Json::array(),
+      .x = {.field = "place", .title = "place in the memory, 0 = oldest row", .is_whole = true},
+      .y = {.field = "alpha", .title = "alpha, mean over heads"},
+      .colour = {.field = "layer", .title = "layer", .names = {}, .is_ordered = true},
+      .tips = {
+          {"panel", "memory"}, {"layer", "layer"}, {"place", "place"}, {"alpha", "alpha", ".4f"}}};
+  Names panels;
+  std::set<std::int64_t> layers;
   for (const Subject& subject : subjects_) {
     for (const auto& [where, layer] : subject.analysis->alpha().layers()) {
-      LinePanel& panel = panels[{subject.name, where.tier}];
-      panel.title = str(subject.name, ", ", where.tier, ", ", layer.segments, " segments");
-      Series curve{.name = str("layer ", where.layer), .points = {}};
+      const std::string panel =
+          panels.add(str(subject.name, ", ", where.tier, ", ", layer.segments, " segments"));
+      layers.insert(where.layer);
       for (std::size_t m = 0; m < layer.alpha.size(); ++m) {
         csv.add(subject.name, where.tier, where.layer, m, layer.alpha[m], layer.segments);
-        curve.points.push_back({static_cast<double>(m), layer.alpha[m]});
+        chart.values.push_back({{"panel", panel},
+                                {"layer", str(where.layer)},
+                                {"place", m},
+                                {"alpha", layer.alpha[m]}});
       }
-      panel.series.push_back(std::move(curve));
     }
   }
-  if (panels.empty()) return;
-  std::vector<LinePanel> drawn;
-  for (auto& [key, panel] : panels) drawn.push_back(std::move(panel));
+  if (panels.all().empty()) return;
+  for (const std::int64_t layer : layers) chart.colour.names.push_back(str(layer));
+  chart.panels = {.field = "panel",
+                  .names = panels.all(),
+                  .columns = std::min<std::size_t>(2, panels.all().size())};
   save("alpha", csv,
-       line_chart({.title = "What memory rows keep of their context (alpha), mean over heads",
-                   .x_label = "place in the memory, 0 = oldest",
-                   .y_label = "alpha"},
-                  drawn, 2));
+       {.title = "What memory rows keep of their context (alpha)",
+        .caption = str(join(panels.all(), "; "),
+                       ": the weight that a row of the memory gives to its earlier context, "
+                       "against 1 - alpha for the new tokens; mean over segments with a full "
+                       "memory, lanes and heads."),
+        .spec = figure::lines(chart)});
 }
 
 void AnalysisReport::write_regions() {
   Csv csv({"memory", "tier", "layer", "region", "place", "share", "segments"});
-  std::vector<LinePanel> panels;
+  figure::Chart chart{
+      .values = Json::array(),
+      .x = {.field = "place", .title = "place, 0 = oldest", .is_whole = true},
+      .y = {.field = "share",
+            .title = "share of attention",
+            .scale = figure::Axis::Scale::kFromZero},
+      .colour = {.field = "region", .title = "rows", .names = {}},
+      .tips = {{"region", "rows"}, {"place", "place"}, {"share", "share of attention", ".5f"}}};
+  Names panels, regions;
   for (const Subject& subject : subjects_) {
     for (const auto& [where, layer] : subject.analysis->regions().layers()) {
-      LinePanel panel{.title = str(subjects_.size() > 1 ? subject.name + ", " : "", where.tier,
-                                   ", layer ", where.layer),
-                      .series = {}};
+      const std::string panel =
+          panels.add(str(subjects_.size() > 1 ? subject.name + ", " : "", layer_title(where)));
       for (std::size_t r = 0; r < layer.places.size(); ++r) {
-        Series curve{.name = MassByRegion::kRegions.at(r), .points = {}};
+        const std::string region(MassByRegion::kRegions.at(r));
         const std::int64_t first = layer.first(r);
         for (std::int64_t i = first; i < first + layer.places.at(r); ++i) {
           const double share = layer.share[static_cast<std::size_t>(i)];
-          csv.add(subject.name, where.tier, where.layer, curve.name, i, share, layer.segments);
-          curve.points.push_back({static_cast<double>(i), share});
+          csv.add(subject.name, where.tier, where.layer, region, i, share, layer.segments);
+          chart.values.push_back(
+              {{"panel", panel}, {"region", regions.add(region)}, {"place", i}, {"share", share}});
         }
-        panel.series.push_back(std::move(curve));
       }
-      panels.push_back(std::move(panel));
     }
   }
-  if (panels.empty()) return;
+  if (panels.all().empty()) return;
+  chart.colour.names = regions.all();
+  chart.panels = {
+      .field = "panel", .names = panels.all(), .columns = columns_for(panels.all().size())};
   save("regions", csv,
-       line_chart({.title = "Attention by place: compressed memory, memory, segment",
-                   .x_label = "place, 0 = oldest",
-                   .y_label = "share of attention, mean over heads and queries"},
-                  panels, 2));
+       {.title = "Attention by place: compressed memory, memory, segment",
+        .caption = "Share of attention of each place: mean over segments with full memories, "
+                   "lanes, heads and queries.",
+        .spec = figure::lines(chart)});
 }
 
-namespace {
-
-Json json_of(const TierLayer& where) { return {{"tier", where.tier}, {"layer", where.layer}}; }
-
-Json attention_json(const AttentionHistogram& attention) {
-  Json out = Json::array();
-  for (const auto& [at, head] : attention.heads()) {
-    Json one = json_of(at.where);
-    one["head"] = at.head;
-    one["queries"] = head.queries;
-    one["mean_place"] = head.mean_place;
-    one["mean_deviation"] = head.mean_deviation;
-    one["mass"] = head.mass;
-    out.push_back(std::move(one));
-  }
-  return out;
-}
-
-Json space_json(const ShareByAge& space) {
-  Json layers = Json::array();
-  for (const auto& [where, shares] : space.shares()) {
-    Json one = json_of(where);
-    one["writes"] = shares.writes;
-    one["share"] = shares.share;
-    one["tokens_left"] = shares.remaining;
-    layers.push_back(std::move(one));
-  }
-  return {{"stretch", space.stretch()}, {"layers", std::move(layers)}};
-}
-
-// The share of the memory of the followed segment, after each update.
-Json updates_json(const ShareAfterUpdates& words) {
-  Json out = Json::array();
-  for (const auto& [where, followed] : words.followed()) {
-    Json one = json_of(where);
-    one["share"] = Json::array();
-    one["words_left"] = Json::array();
-    for (const auto& update : followed) {
-      double share = 0.0;
-      std::int64_t left = 0;
-      for (const ShareAfterUpdates::Word& word : update) {
-        if (word.write != 0 || word.share == 0.0) continue;
-        share += word.share;
-        ++left;
-      }
-      one["share"].push_back(share);
-      one["words_left"].push_back(left);
-    }
-    out.push_back(std::move(one));
-  }
-  return out;
-}
-
-Json alpha_json(const AlphaByPlace& alpha) {
-  Json out = Json::array();
-  for (const auto& [where, layer] : alpha.layers()) {
-    Json one = json_of(where);
-    one["segments"] = layer.segments;
-    one["alpha"] = layer.alpha;
-    out.push_back(std::move(one));
-  }
-  return out;
-}
-
-Json regions_json(const MassByRegion& regions) {
-  Json out = Json::array();
-  for (const auto& [where, layer] : regions.layers()) {
-    Json one = json_of(where);
-    one["segments"] = layer.segments;
-    for (std::size_t r = 0; r < layer.places.size(); ++r) {
-      one[MassByRegion::kRegions.at(r)] = {{"places", layer.places.at(r)},
-                                           {"share", layer.total(r)}};
-    }
-    one["share"] = layer.share;
-    out.push_back(std::move(one));
-  }
-  return out;
-}
-
-}  // namespace
-
-Json to_json(const MemoryAnalysis& analysis, const TokenText& text, std::size_t count) {
-  Json tokens = Json::array();
-  for (const AttendedToken& one : analysis.tokens().overall(count)) {
-    const std::int64_t id =
-        analysis.trace().history(one.lane).at(static_cast<std::size_t>(one.token));
-    tokens.push_back({{"lane", one.lane},
-                      {"position", one.token},
-                      {"token", text.of(id)},
-                      {"mass", one.mass},
-                      {"share", one.share}});
-  }
-  return {{"attention", attention_json(analysis.attention())},
-          {"space", space_json(analysis.space())},
-          {"tokens", std::move(tokens)},
-          {"updates", updates_json(analysis.words())},
-          {"alpha", alpha_json(analysis.alpha())},
-          {"regions", regions_json(analysis.regions())}};
-}
-
-Json to_json(const PredictionGains& better, const MemoryAnalysis& analysis, const TokenText& text) {
-  const PredictionGains::Summary summary = better.summary();
-  Json words = Json::array();
-  for (const GainedTarget& word : better.words()) {
-    const std::vector<std::int64_t>& history = analysis.trace().history(word.lane);
-    Json looked_at = Json::array();
-    for (const MemoryWord& seen : word.looked_at) {
-      Json one = json_of(seen.where);
-      one["position"] = seen.token;
-      one["word"] = text.of(history.at(static_cast<std::size_t>(seen.token)));
-      one["mass"] = seen.mass;
-      looked_at.push_back(std::move(one));
-    }
-    words.push_back({{"lane", word.lane},
-                     {"position", word.token + 1},
-                     {"target", text.of(word.target)},
-                     {"nll", word.nll},
-                     {"other_nll", word.other_nll},
-                     {"looked_at", std::move(looked_at)}});
-  }
-  return {{"targets", summary.targets},
-          {"better", summary.better},
-          {"mean_gain", summary.mean_gain},
-          {"words", std::move(words)}};
+std::string save_page(const std::filesystem::path& folder, const std::string& name,
+                      const std::string& title, const std::vector<std::string>& lines,
+                      const std::vector<figure::Figure>& figures) {
+  write_file_atomic(folder / (name + ".html"), figure::figures_page(title, lines, figures));
+  return name + ".html";
 }
 
 }  // namespace mneme::analyze

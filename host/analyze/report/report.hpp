@@ -1,4 +1,5 @@
-// The analyses as files: one CSV each, and a figure beside it that is drawn from the CSV's numbers.
+// The analyses as files: a CSV each, a Vega-Lite specification of its numbers beside it, and one
+// page with all figures.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,10 @@
 #include <vector>
 
 #include "host/analyze/memory_analyses.hpp"
-#include "host/analyze/report/chart.hpp"
+#include "host/analyze/report/csv.hpp"
 #include "host/base/text.hpp"
+#include "host/figure/charts.hpp"
+#include "host/figure/figure.hpp"
 
 namespace mneme::analyze {
 
@@ -25,34 +28,36 @@ class AnalysisReport {
  public:
   AnalysisReport(std::filesystem::path folder, std::vector<Subject> subjects, TokenText text);
 
-  // attention.csv, .svg: memory, tier, layer, head, from, to, mass.
+  // attention.csv, .vl.json: memory, tier, layer, head, from, to, mass.
   void write_attention();
-  // space.csv, .svg: memory, tier, layer, age_from, age_to, share, tokens_left.
+  // space.csv, .vl.json: memory, tier, layer, age_from, age_to, share, tokens_left.
   void write_space();
   // tokens.csv: memory, tier, layer, head ("all": over everything), rank, lane, position, token,
-  // mass, share; the `count` first of each. tokens.svg, or with several memories tokens_<name>.svg:
-  // over everything.
+  // mass, share; the `count` first of each. tokens.vl.json: over everything, a panel a memory.
   void write_tokens(std::size_t count);
-  // words.csv, .svg: memory, tier, layer, updates, position, write, token, share; the figure is of
-  // the last update. updates.csv, .svg: memory, tier, layer, updates, words_left, share of the
-  // followed segment as a whole.
+  // words.csv, .vl.json: memory, tier, layer, updates, position, write, token, share; the figure is
+  // of the last update. updates.csv, .vl.json: memory, tier, layer, updates, words_left, share of
+  // the followed segment as a whole.
   void write_words();
-  // better.csv, .svg, when the first memory was compared: lane, position, target, text_before, nll,
-  // other_nll, gain, tier, layer, word_position, word, mass; a line for each memory word.
+  // better.csv, .vl.json, when the first memory was compared: lane, position, target, text_before,
+  // nll, other_nll, gain, tier, layer, word_position, word, mass; a line for each memory word.
   void write_better();
 
-  // alpha.csv, .svg, when a memory published it: memory, tier, layer, place, alpha, segments; a
+  // alpha.csv, .vl.json, when a memory published it: memory, tier, layer, place, alpha, segments; a
   // curve a layer.
   void write_alpha();
-  // regions.csv, .svg, when a memory published them: memory, tier, layer, region, place, share,
+  // regions.csv, .vl.json, when a memory published them: memory, tier, layer, region, place, share,
   // segments.
   void write_regions();
+
+  // analysis.html: the figures written so far under a title and lines of text.
+  void write_page(const std::string& title, const std::vector<std::string>& lines);
 
   // Names in the folder, in the order in which they were written.
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
 
  private:
-  void save(const std::string& name, const Csv& csv, const Svg& svg);
+  void save(const std::string& name, const Csv& csv, figure::Figure figure);
   [[nodiscard]] std::string token(const MemoryAnalysis& analysis, std::int64_t lane,
                                   std::int64_t position) const;
   [[nodiscard]] std::string text_before(const MemoryAnalysis& analysis,
@@ -62,7 +67,13 @@ class AnalysisReport {
   std::vector<Subject> subjects_;
   TokenText text_;
   std::vector<std::string> files_;
+  std::vector<figure::Figure> figures_;
 };
+
+// Writes `<name>.html` with the figures; returns its name. Error (kRun) when it cannot be written.
+std::string save_page(const std::filesystem::path& folder, const std::string& name,
+                      const std::string& title, const std::vector<std::string>& lines,
+                      const std::vector<figure::Figure>& figures);
 
 // The same numbers of one memory: attention, space, tokens (over everything) and updates; and those
 // of its comparison.

@@ -3,74 +3,129 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <utility>
 
-#include "host/analyze/report/chart.hpp"
+#include "host/analyze/report/csv.hpp"
+#include "host/analyze/report/report.hpp"
 #include "host/base/text.hpp"
+#include "host/figure/charts.hpp"
 
 namespace mneme::analyze {
 namespace {
 
-// Where a value stands on a figure's axis: numbers at their place, others one after another.
-double place_of(const std::string& value, std::size_t index) {
+std::optional<double> number_of(const std::string& text) {
   char* end = nullptr;
-  const double number = std::strtod(value.c_str(), &end);
-  return value.empty() || *end != '\0' ? static_cast<double>(index) : number;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return std::nullopt;
+  return number;
 }
 
-// A panel for every memory and number of rows, a line for every kind of rows.
-class TitledPanels {
- public:
-  std::vector<SvgPoint>& line(const MeasuredRegression& one, const std::string& series) {
-    const std::string title = str(one.memory, ", ", one.rows, " rows");
-    auto panel = std::ranges::find(panels_, title, &LinePanel::title);
-    if (panel == panels_.end()) panel = panels_.insert(panel, {.title = title, .series = {}});
-    auto found = std::ranges::find(panel->series, series, &Series::name);
-    if (found == panel->series.end()) {
-      found = panel->series.insert(found, {.name = series, .points = {}});
-    }
-    return found->points;
-  }
-  [[nodiscard]] const std::vector<LinePanel>& panels() const { return panels_; }
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+}
 
- private:
-  std::vector<LinePanel> panels_;
-};
+std::string panel_of(const MeasuredRegression& one) {
+  return str(one.memory, ", ", one.rows, " rows");
+}
+
+// A panel for every memory and number of rows.
+figure::Panels panels_of(const std::vector<MeasuredRegression>& measured) {
+  figure::Panels panels{.field = "panel", .names = {}, .columns = 2};
+  for (const MeasuredRegression& one : measured) add_once(panels.names, panel_of(one));
+  return panels;
+}
+
+// Writes the CSV and the specification and notes their names.
+void save(const std::filesystem::path& folder, const Csv& csv, figure::Figure figure,
+          std::vector<std::string>& files, std::vector<figure::Figure>& figures) {
+  csv.save(folder / (figure.key + ".csv"));
+  files.push_back(figure.key + ".csv");
+  files.push_back(figure::save(figure, folder));
+  figures.push_back(std::move(figure));
+}
 
 void write_fits(const std::filesystem::path& folder, const std::string& option,
-                const std::vector<MeasuredRegression>& measured) {
+                const std::vector<MeasuredRegression>& measured, std::vector<std::string>& files,
+                std::vector<figure::Figure>& figures) {
   Csv csv({"memory", "rows", "source", option, "error"});
-  TitledPanels panels;
+  // Values that are no numbers stand one after another.
+  const bool has_numbers = std::ranges::all_of(
+      measured, [](const MeasuredRegression& one) { return number_of(one.value).has_value(); });
+  figure::Chart chart{.values = Json::array(),
+                      .x = {.field = "value", .title = option},
+                      .y = {.field = "error",
+                            .title = "relative error ||X - Xhat|| / ||X||",
+                            .scale = figure::Axis::Scale::kFromZero},
+                      .colour = {.field = "source", .title = "rows that are stored", .names = {}},
+                      .panels = panels_of(measured),
+                      .tips = {{"panel", "memory"},
+                               {"source", "rows"},
+                               {"value", option},
+                               {"error", "relative error", ".4f"}}};
   for (const MeasuredRegression& one : measured) {
     csv.add(one.memory, one.rows, one.source, one.value, one.result.fit_error);
-    std::vector<SvgPoint>& line = panels.line(one, one.source);
-    line.push_back({place_of(one.value, line.size()), one.result.fit_error});
+    const std::string word = one.value.empty() ? "as the file has it" : one.value;
+    if (!has_numbers) add_once(chart.x.words, word);
+    add_once(chart.colour.names, one.source);
+    chart.values.push_back({{"panel", panel_of(one)},
+                            {"source", one.source},
+                            {"value", has_numbers ? Json(*number_of(one.value)) : Json(word)},
+                            {"error", one.result.fit_error}});
   }
-  csv.save(folder / "regression.csv");
-  line_chart(
-      {.title = "Error of one segment's fit", .x_label = option, .y_label = "||X - Xhat|| / ||X||"},
-      panels.panels(), 2)
-      .save(folder / "regression.svg");
+  save(folder, csv,
+       {.key = "regression",
+        .title = "Error of one segment's fit",
+        .caption = "A segment of rows X is stored into an empty memory and read back as Xhat: 0 = "
+                   "nothing is lost, 1 = as good as zeros.",
+        .spec = figure::lines(chart)},
+       files, figures);
 }
 
 void write_ages(const std::filesystem::path& folder, const std::string& option,
-                const std::vector<MeasuredRegression>& measured) {
+                const std::vector<MeasuredRegression>& measured, std::vector<std::string>& files,
+                std::vector<figure::Figure>& figures) {
   Csv csv({"memory", "rows", "source", option, "age", "points", "correlation", "error"});
-  TitledPanels panels;
+  figure::Chart chart{.values = Json::array(),
+                      .x = {.field = "age",
+                            .title = "updates since it was stored",
+                            .scale = figure::Axis::Scale::kFromZero,
+                            .is_whole = true},
+                      .y = {.field = "correlation",
+                            .title = "correlation with what was stored",
+                            .scale = figure::Axis::Scale::kFromZero},
+                      .colour = {.field = "line", .title = "rows, " + option, .names = {}},
+                      .panels = panels_of(measured),
+                      .tips = {{"panel", "memory"},
+                               {"line", "rows, " + option},
+                               {"age", "updates"},
+                               {"points", "points left"},
+                               {"correlation", "correlation", ".4f"},
+                               {"error", "relative error", ".4f"}}};
   for (const MeasuredRegression& one : measured) {
+    const std::string value = one.value.empty() ? "as the file has it" : one.value;
+    const std::string panel = str(panel_of(one), ", ", one.source);
     for (const ReadBack& age : one.result.ageing) {
       csv.add(one.memory, one.rows, one.source, one.value, age.age, age.points, age.correlation,
               age.error);
-      panels.line(one, str(one.source, one.value.empty() ? "" : " ", one.value))
-          .push_back({static_cast<double>(age.age), std::max(0.0, age.correlation)});
+      add_once(chart.colour.names, value);
+      add_once(chart.panels.names, panel);
+      chart.values.push_back({{"panel", panel},
+                              {"value", value},
+                              {"age", age.age},
+                              {"points", age.points},
+                              {"correlation", age.correlation},
+                              {"error", age.error}});
     }
   }
-  csv.save(folder / "ageing.csv");
-  line_chart({.title = "What is left of a segment",
-              .x_label = "updates since it was stored",
-              .y_label = "correlation (below 0: 0)"},
-             panels.panels(), 2)
-      .save(folder / "ageing.svg");
+  save(folder, csv,
+       {.key = "ageing",
+        .title = "What is left of a segment",
+        .caption = "Correlation of the signal with the segment that was stored so many updates "
+                   "ago, at the points that still belong to it; mean over writes.",
+        .spec = figure::lines(chart)},
+       files, figures);
 }
 
 }  // namespace
@@ -78,12 +133,14 @@ void write_ages(const std::filesystem::path& folder, const std::string& option,
 std::vector<std::string> write_regression(const std::filesystem::path& folder,
                                           const std::string& option,
                                           const std::vector<MeasuredRegression>& measured) {
-  write_fits(folder, option, measured);
+  std::vector<std::string> files;
+  std::vector<figure::Figure> figures;
+  write_fits(folder, option, measured, files, figures);
   const bool has_ages = std::ranges::any_of(
       measured, [](const MeasuredRegression& one) { return !one.result.ageing.empty(); });
-  if (!has_ages) return {"regression.csv", "regression.svg"};
-  write_ages(folder, option, measured);
-  return {"regression.csv", "regression.svg", "ageing.csv", "ageing.svg"};
+  if (has_ages) write_ages(folder, option, measured, files, figures);
+  files.push_back(save_page(folder, "regression", "What the regression keeps", {}, figures));
+  return files;
 }
 
 Json to_json(const std::string& option, const std::vector<MeasuredRegression>& measured) {
@@ -109,57 +166,88 @@ Json to_json(const std::string& option, const std::vector<MeasuredRegression>& m
 std::vector<std::string> write_extrapolation(const std::filesystem::path& folder,
                                              const std::vector<SizedResult>& results) {
   Csv csv({"memory", "multiple", "segment", "context_rows", "tokens", "loss", "perplexity"});
-  LinePanel panel;
+  figure::Chart chart{.values = Json::array(),
+                      .x = {.field = "multiple",
+                            .title = "memory rows in segments, 0 = no memory",
+                            .scale = figure::Axis::Scale::kFromZero,
+                            .is_whole = true},
+                      .y = {.field = "perplexity", .title = "perplexity"},
+                      .colour = {.field = "memory", .title = "memory", .names = {}},
+                      .tips = {{"memory", "memory"},
+                               {"rows", "rows"},
+                               {"perplexity", "perplexity", ".3f"},
+                               {"loss", "loss, nats a token", ".4f"}}};
   for (const SizedResult& one : results) {
     const eval::Result& result = one.result;
     csv.add(one.memory, one.multiple, result.protocol.segment, result.protocol.context_rows,
             result.total.tokens, result.loss(), result.perplexity());
-    auto curve = std::ranges::find(panel.series, one.memory, &Series::name);
-    if (curve == panel.series.end()) {
-      curve = panel.series.insert(curve, {.name = one.memory, .points = {}});
-    }
-    curve->points.push_back({static_cast<double>(one.multiple), result.perplexity()});
+    add_once(chart.colour.names, one.memory);
+    chart.values.push_back({{"memory", one.memory},
+                            {"multiple", one.multiple},
+                            {"rows", result.protocol.context_rows},
+                            {"loss", result.loss()},
+                            {"perplexity", result.perplexity()}});
   }
-  csv.save(folder / "extrapolation.csv");
-  line_chart({.title = "Perplexity by memory size",
-              .x_label = "memory rows in segments, 0 = no memory",
-              .y_label = "perplexity",
-              .y_axis = ChartText::YAxis::kFromLeast},
-             {panel}, 1)
-      .save(folder / "extrapolation.svg");
-  return {"extrapolation.csv", "extrapolation.svg"};
+  std::vector<std::string> files;
+  std::vector<figure::Figure> figures;
+  save(folder, csv,
+       {.key = "extrapolation",
+        .title = "Perplexity by memory size",
+        .caption = "Every memory with the same weights and other numbers of rows than in training.",
+        .spec = figure::lines(chart)},
+       files, figures);
+  files.push_back(save_page(folder, "extrapolation", "Perplexity by memory size", {}, figures));
+  return files;
 }
 
 std::vector<std::string> write_distances(const std::filesystem::path& folder,
                                          const std::vector<DistanceResult>& subjects,
                                          const backbone::DistanceSettings& settings) {
   Csv csv({"memory", "layer", "from", "to", "weight", "tokens"});
-  std::map<std::int64_t, LinePanel> panels;
+  figure::Chart chart{
+      .values = Json::array(),
+      .x = {.field = "distance",
+            .title = "distance to the left, places",
+            .scale = figure::Axis::Scale::kFromZero},
+      .y = {.field = "weight", .title = "largest weight, mean", .scale = figure::Axis::Scale::kLog},
+      .colour = {.field = "memory", .title = "memory", .names = {}},
+      .panels = {.field = "panel", .names = {}, .columns = 2},
+      .tips = {{"memory", "memory"},
+               {"panel", "layer"},
+               {"places", "places"},
+               {"weight", "largest weight", ".5f"},
+               {"tokens", "tokens"}}};
+  std::set<std::int64_t> layers;
   for (const DistanceResult& subject : subjects) {
+    add_once(chart.colour.names, subject.name);
     for (const auto& [number, layer] : subject.layers) {
-      Series curve{.name = subject.name, .points = {}};
+      layers.insert(number);
       for (std::size_t i = 0; i < layer.weight.size(); ++i) {
         if (layer.tokens[i] == 0) continue;
         const std::int64_t from = static_cast<std::int64_t>(i) * settings.width + 1;
         const std::int64_t to = from + settings.width - 1;
         csv.add(subject.name, number, from, to, layer.weight[i], layer.tokens[i]);
-        curve.points.push_back({0.5 * static_cast<double>(from + to), layer.weight[i]});
+        chart.values.push_back({{"memory", subject.name},
+                                {"panel", str("layer ", number)},
+                                {"distance", 0.5 * static_cast<double>(from + to)},
+                                {"places", str(from, " to ", to)},
+                                {"weight", layer.weight[i]},
+                                {"tokens", layer.tokens[i]}});
       }
-      LinePanel& panel = panels[number];
-      panel.title = str("layer ", number);
-      panel.series.push_back(std::move(curve));
     }
   }
-  std::vector<LinePanel> drawn;
-  for (auto& [number, panel] : panels) drawn.push_back(std::move(panel));
-  csv.save(folder / "distance.csv");
-  line_chart({.title = str("Largest attention weight in each interval of ", settings.width),
-              .x_label = "distance to the left, places",
-              .y_label = "weight, mean over tokens and heads, in decades",
-              .y_axis = ChartText::YAxis::kLog},
-             drawn, 2)
-      .save(folder / "distance.svg");
-  return {"distance.csv", "distance.svg"};
+  for (const std::int64_t number : layers) chart.panels.names.push_back(str("layer ", number));
+  std::vector<std::string> files;
+  std::vector<figure::Figure> figures;
+  save(folder, csv,
+       {.key = "distance",
+        .title = str("How far attention reaches: ", join(chart.panels.names, ", ")),
+        .caption = str("The largest attention weight on a place of each interval of ",
+                       settings.width, " places, mean over tokens and heads, in decades."),
+        .spec = figure::lines(chart)},
+       files, figures);
+  files.push_back(save_page(folder, "distance", "How far attention reaches", {}, figures));
+  return files;
 }
 
 Json to_json(const DistanceResult& subject) {

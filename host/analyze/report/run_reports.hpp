@@ -1,5 +1,6 @@
-// Measurements over several runs or sizes as files, a CSV each and a figure drawn from its numbers:
-// regression errors, losses by memory size, attention by distance.
+// Measurements over several runs or sizes as files, a CSV each, a Vega-Lite specification
+// of its numbers, and a page with the figures: regression errors, losses by memory size, attention
+// by distance.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,10 @@ struct MeasuredRegression {
 
 // Writes into a folder that exists and returns the files' names:
 //
-//   regression.csv, .svg  memory, rows, source, <option>, error
-//   ageing.csv, .svg      memory, rows, source, <option>, age, points, correlation, error; left out
-//                         when no age was measured
+//   regression.csv, .vl.json  memory, rows, source, <option>, error
+//   ageing.csv, .vl.json      memory, rows, source, <option>, age, points, correlation, error; left
+//                             out when no age was measured
+//   regression.html           both figures
 //
 // `option` is the name of what the values are of. Error (kRun) when a file cannot be written.
 std::vector<std::string> write_regression(const std::filesystem::path& folder,
@@ -49,8 +51,8 @@ struct SizedResult {
 };
 
 // extrapolation.csv: memory, multiple, segment, context_rows, tokens, loss, perplexity.
-// extrapolation.svg: perplexity by multiple, a curve a memory [LaMemo, fig. 5]. Returns the names
-// of the files. Error (kRun) when they cannot be written.
+// extrapolation.vl.json, .html: perplexity by multiple, a curve a memory [LaMemo, fig. 5]. Returns
+// the names of the files. Error (kRun) when they cannot be written.
 std::vector<std::string> write_extrapolation(const std::filesystem::path& folder,
                                              const std::vector<SizedResult>& results);
 
@@ -63,7 +65,8 @@ struct DistanceResult {
 };
 
 // distance.csv: memory, layer, from, to (distances of an interval), weight, tokens; intervals that
-// no token saw whole are left out. distance.svg: a panel a layer, a curve a memory, decades.
+// no token saw whole are left out. distance.vl.json, .html: a panel a layer, a curve a memory,
+// decades.
 // Returns the names of the files. Error (kRun) when they cannot be written.
 std::vector<std::string> write_distances(const std::filesystem::path& folder,
                                          const std::vector<DistanceResult>& subjects,

@@ -215,6 +215,11 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
   }
   report.write_alpha();
   report.write_regions();
+  std::vector<std::string> names;
+  for (const AnalysedMemory& one : analyses) names.push_back(one.memory.name);
+  report.write_page("Memories of " + arguments.open.run.string(),
+                    {str("Memories: ", join(names, ", "), ". Split ", arguments.open.split, ", ",
+                         arguments.lanes, arguments.lanes == 1 ? " lane" : " lanes", ".")});
   return report.files();
 }
 
@@ -330,11 +335,11 @@ OutputFolder::~OutputFolder() {
 
 void add_analyze(const Command& app) {
   const Command command = app.subcommand(
-      "analyze", "Measure memories: where they are read, what they keep; as CSV and SVG");
+      "analyze", "Measure memories: where they are read, what they keep; as CSV and figures");
   const auto arguments = std::make_shared<AnalyzeArguments>();
   arguments->open.command = "analyze";
   command.option("RUN", arguments->open.run, "", "The run's folder");
-  command.option("--out", arguments->out, "DIR", "Folder for the CSV and SVG files");
+  command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page");
   add_input_options(command, *arguments);
   add_analysis_options(command, *arguments);
   arguments->open.set.add(command);

@@ -47,7 +47,7 @@ struct AnalysedMemory {
 [[nodiscard]] std::string analysis_text(const std::vector<AnalysedMemory>& analyses,
                                         const analyze::TokenText& text, std::size_t width);
 
-// The end of an analysis whose numbers have gone to streams.out: the CSV and SVG files, which
+// The end of an analysis whose numbers have gone to streams.out: the CSV files and figures, which
 // `write_files` writes into `folder` and names, a line that names them, and the JSON with their
 // names as `files`. Each is written even if another fails. Error (kRun).
 void write_analysis(const std::filesystem::path& folder,

@@ -130,7 +130,7 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
 
 void add_analyze_distance(const Command& analyze) {
   const Command command = analyze.subcommand(
-      "distance", "How far attention reaches: the largest weight by distance, as CSV and SVG");
+      "distance", "How far attention reaches: the largest weight by distance, as CSV and a figure");
   const auto arguments = std::make_shared<DistanceArguments>();
   arguments->runs.open.command = "analyze distance";
   arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
@@ -253,7 +253,7 @@ int run(const ExtrapolationArguments& arguments, const Streams& streams) {
 
 void add_analyze_extrapolation(const Command& analyze) {
   const Command command = analyze.subcommand(
-      "extrapolation", "Perplexity by memory size: a table, and curves as CSV and SVG");
+      "extrapolation", "Perplexity by memory size: a table, and curves as CSV and a figure");
   const auto arguments = std::make_shared<ExtrapolationArguments>();
   arguments->runs.open.command = "analyze extrapolation";
   arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
@@ -266,7 +266,7 @@ void add_analyze_extrapolation(const Command& analyze) {
       .in(1, kMaxExtent)
       .shown();
   command
-      .option("--option", arguments->option, "KEY",
+      .option("--option", arguments->option, "OPTION",
               "The size: an integer option of the first tier that has it")
       .shown();
   command.examples(

@@ -219,7 +219,7 @@ void add_analyze_regression(const Command& analyze) {
   add_memory_files(command, arguments->memory,
                    "Memory file with one tier; may be given several times");
   command["--memory"].required();
-  command.option("--option", arguments->option, "KEY", "The tier's option that --values changes")
+  command.option("--option", arguments->option, "OPTION", "The tier's option that --values changes")
       .shown();
   command.option("--values", arguments->values, "V,...",
                  "Its values as TOML, with commas; without them the file's own");
@@ -229,7 +229,8 @@ void add_analyze_regression(const Command& analyze) {
               "Also how segments age over so many updates; 0 = no")
       .in(0, 10'000)
       .shown();
-  command.option("--out", arguments->out, "DIR", "Folder for the CSV and SVG files").required();
+  command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page")
+      .required();
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");

@@ -38,7 +38,7 @@ std::string memory_name(const std::vector<std::string>& runs, std::size_t run,
 
 void RunsArguments::add(const Command& command, const std::string& memory_help) {
   command.option("RUN", runs, "", "The runs' folders").required();
-  command.option("--out", out, "DIR", "Folder for the CSV and SVG files").required();
+  command.option("--out", out, "DIR", "Folder for the CSV files, figures and the page").required();
   add_memory_files(command, open.memory, memory_help);
   command
       .option("--checkpoint", open.checkpoint, "WHICH",

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/base/log.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -236,7 +235,6 @@ class Generation {
 int run(const GenerateArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
-  if (arguments.is_quiet) set_log_level(std::max(log_level(), LogLevel::kWarning));
   tensor::set_threads(arguments.machine.threads);
   if (arguments.is_chat) return run_chat(arguments, streams);
   Display display(streams, arguments.is_quiet);

@@ -162,8 +162,8 @@ std::string man_page(const CommandDefinition& program, const std::string& versio
              man_commands(program), man_entries("EXIT STATUS", kExitStatus),
              man_entries("ENVIRONMENT", kEnvironment), man_entries("FILES", kManFiles),
              man_examples(program),
-             ".SH SEE ALSO\nThe folder docs/ of the documentation, beginning with README.md; ",
-             man_bold("toml"), " (https://toml.io) for the files' format.\n");
+             ".SH SEE ALSO\nREADME.md and the folder docs/ of the documentation, see FILES; ",
+             man_bold("mneme"), " COMMAND ", man_bold("\\-\\-help"), ".\n");
 }
 
 }  // namespace mneme::cli

@@ -1,0 +1,134 @@
+// The numbers of an analysis for programs.
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "host/analyze/report/report.hpp"
+
+namespace mneme::analyze {
+namespace {
+
+Json json_of(const TierLayer& where) { return {{"tier", where.tier}, {"layer", where.layer}}; }
+
+Json attention_json(const AttentionHistogram& attention) {
+  Json out = Json::array();
+  for (const auto& [at, head] : attention.heads()) {
+    Json one = json_of(at.where);
+    one["head"] = at.head;
+    one["queries"] = head.queries;
+    one["mean_place"] = head.mean_place;
+    one["mean_deviation"] = head.mean_deviation;
+    one["mass"] = head.mass;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json space_json(const ShareByAge& space) {
+  Json layers = Json::array();
+  for (const auto& [where, shares] : space.shares()) {
+    Json one = json_of(where);
+    one["writes"] = shares.writes;
+    one["share"] = shares.share;
+    one["tokens_left"] = shares.remaining;
+    layers.push_back(std::move(one));
+  }
+  return {{"stretch", space.stretch()}, {"layers", std::move(layers)}};
+}
+
+// The share of the memory of the followed segment, after each update.
+Json updates_json(const ShareAfterUpdates& words) {
+  Json out = Json::array();
+  for (const auto& [where, followed] : words.followed()) {
+    Json one = json_of(where);
+    one["share"] = Json::array();
+    one["words_left"] = Json::array();
+    for (const auto& update : followed) {
+      double share = 0.0;
+      std::int64_t left = 0;
+      for (const ShareAfterUpdates::Word& word : update) {
+        if (word.write != 0 || word.share == 0.0) continue;
+        share += word.share;
+        ++left;
+      }
+      one["share"].push_back(share);
+      one["words_left"].push_back(left);
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json alpha_json(const AlphaByPlace& alpha) {
+  Json out = Json::array();
+  for (const auto& [where, layer] : alpha.layers()) {
+    Json one = json_of(where);
+    one["segments"] = layer.segments;
+    one["alpha"] = layer.alpha;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Json regions_json(const MassByRegion& regions) {
+  Json out = Json::array();
+  for (const auto& [where, layer] : regions.layers()) {
+    Json one = json_of(where);
+    one["segments"] = layer.segments;
+    for (std::size_t r = 0; r < layer.places.size(); ++r) {
+      one[MassByRegion::kRegions.at(r)] = {{"places", layer.places.at(r)},
+                                           {"share", layer.total(r)}};
+    }
+    one["share"] = layer.share;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace
+
+Json to_json(const MemoryAnalysis& analysis, const TokenText& text, std::size_t count) {
+  Json tokens = Json::array();
+  for (const AttendedToken& one : analysis.tokens().overall(count)) {
+    const std::int64_t id =
+        analysis.trace().history(one.lane).at(static_cast<std::size_t>(one.token));
+    tokens.push_back({{"lane", one.lane},
+                      {"position", one.token},
+                      {"token", text.of(id)},
+                      {"mass", one.mass},
+                      {"share", one.share}});
+  }
+  return {{"attention", attention_json(analysis.attention())},
+          {"space", space_json(analysis.space())},
+          {"tokens", std::move(tokens)},
+          {"updates", updates_json(analysis.words())},
+          {"alpha", alpha_json(analysis.alpha())},
+          {"regions", regions_json(analysis.regions())}};
+}
+
+Json to_json(const PredictionGains& better, const MemoryAnalysis& analysis, const TokenText& text) {
+  const PredictionGains::Summary summary = better.summary();
+  Json words = Json::array();
+  for (const GainedTarget& word : better.words()) {
+    const std::vector<std::int64_t>& history = analysis.trace().history(word.lane);
+    Json looked_at = Json::array();
+    for (const MemoryWord& seen : word.looked_at) {
+      Json one = json_of(seen.where);
+      one["position"] = seen.token;
+      one["word"] = text.of(history.at(static_cast<std::size_t>(seen.token)));
+      one["mass"] = seen.mass;
+      looked_at.push_back(std::move(one));
+    }
+    words.push_back({{"lane", word.lane},
+                     {"position", word.token + 1},
+                     {"target", text.of(word.target)},
+                     {"nll", word.nll},
+                     {"other_nll", word.other_nll},
+                     {"looked_at", std::move(looked_at)}});
+  }
+  return {{"targets", summary.targets},
+          {"better", summary.better},
+          {"mean_gain", summary.mean_gain},
+          {"words", std::move(words)}};
+}
+
+}  // namespace mneme::analyze
