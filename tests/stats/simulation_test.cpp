@@ -3,12 +3,14 @@
 //   build/release/tests/stats_simulation
 //
 // prints its table. The comparisons draw 300 resamples and sign flips in place of 10,000 and
-// 20,000, so that all take a minute; the noise of so few draws makes intervals a little wider, not
-// narrower.
+// 20,000, so that all take two minutes; the noise of so few draws makes intervals a little wider,
+// not narrower.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -118,8 +120,9 @@ void expect_false_positives_and_power(const Setting& setting, const Rates& rates
   SCOPED_TRACE(setting.name + ", " + std::to_string(setting.seeds) + " seeds, " +
                std::to_string(setting.units) + " units");
   EXPECT_LE(rates.false_positives, 5 + kMonteCarlo);
-  EXPECT_GE(rates.power, 70);
-  EXPECT_LE(rates.power, 92);
+  // The stated difference comes from one experiment's estimates; the median one is within this.
+  EXPECT_GE(rates.power, 73);
+  EXPECT_LE(rates.power, 90);
 }
 
 TEST(Simulation, ErrorRatesOfSeedsAndUnits) {
@@ -134,7 +137,7 @@ TEST(Simulation, ErrorRatesOfSeedsAndUnits) {
         const Setting setting{.name = name, .seeds = seeds, .units = units, .seed_effect = effect};
         const Rates rates = measure(setting);
         // Two seeds that differ little do not show that seeds never do (docs/statistics.md).
-        const double most = seeds == 2 ? 98.5 : 97;
+        const double most = seeds == 2 ? 98 : 97;
         EXPECT_GE(rates.coverage, 93) << name << ", S " << seeds << ", J " << units;
         EXPECT_LE(rates.coverage, most + kMonteCarlo / 3)
             << name << ", S " << seeds << ", J " << units;
