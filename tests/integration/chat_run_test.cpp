@@ -7,7 +7,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <functional>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -33,6 +33,7 @@ class Talk {
     std::vector<char*> argv{const_cast<char*>("mneme")};
     for (const std::string& text : arguments) argv.push_back(const_cast<char*>(text.c_str()));
     argv.push_back(nullptr);
+    for (const fs::path& file : {out, err}) std::ofstream(file).flush();  // of an earlier one
     std::array<int, 2> ends{-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
     writer_ = ends[1];
@@ -81,14 +82,10 @@ class Talk {
     is_over_ = true;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  [[nodiscard]] std::string out() const { return text_of(out_); }
-  [[nodiscard]] std::string err() const { return text_of(err_); }
+  [[nodiscard]] std::string out() const { return read_file(out_); }
+  [[nodiscard]] std::string err() const { return read_file(err_); }
 
  private:
-  static std::string text_of(const fs::path& file) {
-    return fs::exists(file) ? read_file(file) : std::string();
-  }
-
   fs::path out_, err_;
   int writer_ = -1;
   pid_t id_ = -1;

@@ -167,9 +167,10 @@ class Chat {
     try {
       const std::vector<std::string> reset = carry(before.text);
       note_untrained(display_, opened_.memory_name, before.swap.reset);
-      display_.note(str("the memory changed: ", build_labels(opened_.runtime().stack().identities()),
-                        reset.empty() ? "; its state was carried over"
-                                      : "; fresh state for " + join(reset, ", ")));
+      display_.note(
+          str("the memory changed: ", build_labels(opened_.runtime().stack().identities()),
+              reset.empty() ? "; its state was carried over"
+                            : "; fresh state for " + join(reset, ", ")));
     } catch (...) {
       return_to(std::move(before));
       throw;
