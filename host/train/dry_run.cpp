@@ -18,6 +18,7 @@
 #include "host/plugin/loader.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/plugin/plugin_search.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -165,6 +166,28 @@ void plan_steps(const config::TrainConfig& train, const data::Stream* stream, Tr
   }
 }
 
+// A count that fails is no error of the experiment: a training needs none. Of a large model, one
+// whose layers take more than so many multiply-adds for a segment of a lane, it would take minutes.
+void count_operations(TrainingPlan& plan) {
+  constexpr double kLargest = 1e10;
+  double layers = 0.0;
+  for (const ParameterPart& part : plan.backbone) {
+    if (part.name == "layers") layers += static_cast<double>(part.count);
+  }
+  const config::Experiment& experiment = plan.experiment;
+  const std::int64_t segment = std::max(experiment.train.segment, experiment.eval.segment);
+  if (layers * static_cast<double>(segment) > kLargest) {
+    plan.flops_problem = "the model is too large for a dry run";
+    return;
+  }
+  try {
+    plugin::PluginLoader loader{memory::find_group};
+    plan.flops = run::count_flops(plan.experiment, plan.vocabulary, loader);
+  } catch (const std::exception& error) {
+    plan.flops_problem = run::failure_of(error, "the count of operations", "").what();
+  }
+}
+
 std::int64_t sum_of(const std::vector<ParameterPart>& parts) {
   std::int64_t sum = 0;
   for (const ParameterPart& part : parts) sum += part.count;
@@ -197,6 +220,7 @@ TrainingPlan plan_training(const config::Experiment& experiment) {
   const auto stream = open_data(experiment, plan);
   outline_model(experiment, plan);
   plan_steps(experiment.train, stream.get(), plan);
+  count_operations(plan);
   return plan;
 }
 
@@ -209,6 +233,7 @@ Json to_json(const TrainingPlan& plan) {
                {"backbone", to_json(plan.backbone)},
                {"memory", to_json(plan.memory)},
                {"memory_estimate", run::to_json(plan.estimate)},
+               {"flops_per_token", plan.flops ? run::to_json(*plan.flops) : Json(nullptr)},
                {"tokens_per_step", plan.tokens_per_step},
                {"warmup", plan.experiment.train.warmup},
                {"data", plan.data}};

@@ -18,6 +18,7 @@
 #include "host/memory/stack.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
+#include "host/run/flops.hpp"
 #include "host/run/footprint.hpp"
 #include "host/run/runtime.hpp"
 
@@ -43,6 +44,9 @@ struct TrainingPlan {
   std::vector<optim::TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
   run::Footprint estimate;
+  // Absent when the model cannot run on shapes alone; then `flops_problem` says why.
+  std::optional<run::FlopsPerToken> flops;
+  std::string flops_problem;
   // The free memory of this machine, for the printed plan; set by the caller.
   std::optional<FreeMemory> free;
   // Absent when epochs are asked for and the data are not there.

@@ -359,24 +359,6 @@ std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
 
 }  // namespace
 
-eval::Result Trainer::evaluate(data::Split split, eval::Options options) {
-  if (experiment().eval.precision == runtime_->precision()) {
-    is_training_mode_ = false;
-    return runtime_->evaluate(split, std::move(options));
-  }
-  if (!eval_runtime_) {
-    run::RuntimeOptions with;
-    with.device = runtime_->device();
-    with.precision = experiment().eval.precision;
-    with.dataset = runtime_->dataset();
-    with.loader = runtime_->loader();
-    with.weights_follow = true;
-    eval_runtime_ = std::make_unique<run::Runtime>(experiment(), with);
-  }
-  eval_runtime_->copy_parameters(*runtime_);
-  return eval_runtime_->evaluate(split, std::move(options));
-}
-
 bool Trainer::is_finished() const {
   const std::int64_t patience = experiment().train.early_stop;
   return step_ >= total_steps_ || (patience > 0 && valid_.evaluations_since_best >= patience);
@@ -445,16 +427,6 @@ bool Trainer::evaluate_valid(run::Observer* observer) {
   }
   // A single evaluation at the end has no earlier one to compare with.
   return report.is_best && experiment().train.eval_every > 0;
-}
-
-void Trainer::store(run::EvaluationRecorder& recorder, const run::EvalReport& report) {
-  const std::filesystem::path& folder = writer_->folder().path();
-  try {
-    recorder.write(folder, report.step, report.result, run::StoredBy::kTrain);
-    run::retain_trained_evaluations(folder, recorder.name(report.step), valid_.best_step);
-  } catch (const std::exception& error) {
-    log_warning("the evaluation of step ", report.step, " is not stored: ", error.what());
-  }
 }
 
 void Trainer::save_to_folder(run::Observer* observer) {

@@ -1,8 +1,9 @@
-// Saves, loads and resumes a training run.
+// Evaluates, saves, loads and resumes a training run.
 #include <nlohmann/json.hpp>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/run_description.hpp"
@@ -94,6 +95,34 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   trainer->log_ = std::move(log);
   trainer->writer_ = std::move(writer);
   return trainer;
+}
+
+eval::Result Trainer::evaluate(data::Split split, eval::Options options) {
+  if (experiment().eval.precision == runtime_->precision()) {
+    is_training_mode_ = false;
+    return runtime_->evaluate(split, std::move(options));
+  }
+  if (!eval_runtime_) {
+    run::RuntimeOptions with;
+    with.device = runtime_->device();
+    with.precision = experiment().eval.precision;
+    with.dataset = runtime_->dataset();
+    with.loader = runtime_->loader();
+    with.weights_follow = true;
+    eval_runtime_ = std::make_unique<run::Runtime>(experiment(), with);
+  }
+  eval_runtime_->copy_parameters(*runtime_);
+  return eval_runtime_->evaluate(split, std::move(options));
+}
+
+void Trainer::store(run::EvaluationRecorder& recorder, const run::EvalReport& report) {
+  const std::filesystem::path& folder = writer_->folder().path();
+  try {
+    recorder.write(folder, report.step, report.result, run::StoredBy::kTrain);
+    run::retain_trained_evaluations(folder, recorder.name(report.step), valid_.best_step);
+  } catch (const std::exception& error) {
+    log_warning("the evaluation of step ", report.step, " is not stored: ", error.what());
+  }
 }
 
 void Trainer::save() {

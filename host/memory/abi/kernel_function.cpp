@@ -1,6 +1,7 @@
 #include "host/memory/abi/kernel_function.hpp"
 
 #include <ATen/dlpack.h>
+#include <ATen/record_function.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -277,6 +278,8 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
                                    at::Device device, const std::string& where,
                                    std::shared_ptr<const void> keep_alive, FiniteWatch* watch) {
   const plugin::RunningCall running(where, "kernel " + name);
+  const std::string scope_name = str(kKernelScope, name);
+  RECORD_USER_SCOPE(scope_name.c_str());
   auto call = std::make_shared<Invocation>();
   call->decl = decl;
   call->name = name;

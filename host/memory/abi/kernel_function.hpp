@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mneme/abi.h"
@@ -15,6 +16,10 @@
 namespace mneme::memory {
 
 class FiniteWatch;  // finite_watch.hpp
+
+// Before a kernel's name, the name of the scope (at::RecordScope::USER_SCOPE) that its forward pass
+// runs in: profilers and the count of operations see it.
+inline constexpr std::string_view kKernelScope = "kernel ";
 
 // Runs `decl` on `inputs` (contiguous copies are made where needed) under the caller's grad mode.
 // `where` names plugin, tier, hook and layer; it is kept for errors of backward; keep_alive holds

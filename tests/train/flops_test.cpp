@@ -1,0 +1,69 @@
+#include "host/run/flops.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "host/config/experiment.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/plugin/loader.hpp"
+
+namespace mneme::test {
+namespace {
+
+constexpr double kLayers = 2, kWidth = 16, kSegment = 10, kLanes = 4;
+// Projections q, k, v and o and the feed-forward of 40 in each layer, and the softmax over 100
+// words.
+constexpr double kLinear = 2 * (kLayers * (4 * kWidth * kWidth + 2 * kWidth * 40) + kWidth * 100);
+
+// Of a token, a product of heads with so many columns, in all layers.
+double attention(double columns) { return 2 * kLayers * kWidth * columns; }
+
+// Of a token, the projection of so many relative positions, which all lanes share.
+double positions(double count) {
+  return 2 * kLayers * count * kWidth * kWidth / (kSegment * kLanes);
+}
+
+run::FlopsPerToken flops_of(const std::string& memory, const std::string& model = "") {
+  config::Experiment experiment = config::parse_experiment_text(
+      memory + "[model]\nlayers = 2\nheads = 2\nwidth = 16\nff = 40\n" + model +
+          "[data]\ntask = \"motif\"\nalphabet = 8\nperiod_min = 4\nperiod_max = 24\n"
+          "[train]\nsegment = 10\nlanes = 4\nsteps = 1\n",
+      "flops");
+  plugin::PluginLoader loader{memory::find_group};
+  return run::count_flops(experiment, 100, loader);
+}
+
+TEST(Flops, AreThoseOfEveryProductOfTheBackbone) {
+  const auto flops = flops_of("[memory]\n", "position = \"learned\"\n");
+  const double forward = kLinear + 2 * attention(kSegment);
+  EXPECT_DOUBLE_EQ(flops.evaluation, forward);
+  EXPECT_DOUBLE_EQ(flops.training, 3 * forward);
+  EXPECT_TRUE(flops.not_counted.empty());
+}
+
+// The table of projected positions is kept while evaluating; in training it has a gradient for its
+// weight, and none for its input.
+TEST(Flops, OfRelativePositionsAreSharedByTheLanes) {
+  const auto flops = flops_of("[memory]\n", "position = \"relative\"\n");
+  const double forward = kLinear + 2 * attention(kSegment) + attention(kSegment + 1);
+  EXPECT_DOUBLE_EQ(flops.evaluation, forward);
+  EXPECT_DOUBLE_EQ(flops.training, 3 * forward + 2 * positions(kSegment + 1));
+}
+
+#ifdef MNEME_HAS_XL_CACHE
+// Rows of the cache are projected once while evaluating, and in every segment while training, where
+// they have no gradient themselves.
+TEST(Flops, OfACacheAreItsColumnsAndProjections) {
+  const auto flops = flops_of("[memory]\nplugins = [\"" MNEME_PLUGIN_DIR
+                              "\"]\n[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 10\n");
+  const double columns = kSegment + 10;
+  const double forward = kLinear + 2 * attention(columns) + attention(columns + 1);
+  const double keys_and_values = 2 * kLayers * 2 * kWidth * kWidth;  // of one row a token
+  EXPECT_DOUBLE_EQ(flops.evaluation, forward);
+  EXPECT_DOUBLE_EQ(flops.training, 3 * forward + 2 * keys_and_values + 2 * positions(columns + 1));
+}
+#endif
+
+}  // namespace
+}  // namespace mneme::test
