@@ -161,6 +161,19 @@ TEST(AnswerTask, SequencesDependOnSeedSplitAndIndexAlone) {
   }
 }
 
+TEST(AnswerTask, AsksForTheAnswerAndHasNoSlicesByDefault) {
+  const auto task = make_answer_task(settings(Task::kSorting, 30, 10));
+  std::int64_t place = task->prompt_length();
+  for (const Question& question : task->questions("train", 0)) {
+    EXPECT_EQ(question.place, place++);
+    EXPECT_EQ(question.source, -1) << "the answer is no copy of single tokens";
+  }
+  EXPECT_EQ(place, task->prompt_length() + task->answer_length());
+  EXPECT_EQ(task->question_count(), 10);
+  EXPECT_FALSE(task->has_sources());
+  EXPECT_TRUE(task->slices("train", 0).empty());
+}
+
 TEST(AnswerTask, IsMadeForTasksWithAnAnswerOnly) {
   EXPECT_EQ(make_answer_task(settings(Task::kMotif, 30, 10)), nullptr);
   EXPECT_EQ(make_answer_task(settings(Task::kText, 30, 10)), nullptr);

@@ -86,24 +86,16 @@ std::int64_t solve_mqar(const RecallTestIds& ids, std::int64_t place, const Data
   return key < 0 ? -1 : key + 1;
 }
 
-// Documents are read from the front: where a name follows, a document begins or a question is
-// asked; which one, the count of facts and questions tells.
+// Facts and questions are triples of a name, a key and a value, so every triple before the question
+// tells a value.
 std::int64_t solve_document_recall(const RecallTestIds& ids, std::int64_t place,
-                                   const DataConfig& data) {
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> told;  // (name, key) -> place
-  std::int64_t i = 0;
-  while (i < place) {
-    const std::int64_t name = ids[at(i++)];
-    for (std::int64_t f = 0; f < data.recall.facts; ++f, i += 2) {
-      if (i + 1 < place) told[{name, ids[at(i)]}] = i + 1;
-    }
-    for (std::int64_t q = 0; q < data.recall.questions && i + 2 <= place; ++q, i += 3) {
-      const std::pair<std::int64_t, std::int64_t> asked = {ids[at(i)], ids[at(i + 1)]};
-      if (i + 2 == place) return told.contains(asked) ? told.at(asked) : -1;
-      told[asked] = i + 2;
-    }
+                                   const DataConfig&) {
+  if (place % 3 != 2) return -1;
+  std::int64_t source = -1;
+  for (std::int64_t i = 0; i + 2 < place; i += 3) {
+    if (ids[at(i)] == ids[at(place - 2)] && ids[at(i + 1)] == ids[at(place - 1)]) source = i + 2;
   }
-  return -1;
+  return source;
 }
 
 Solver solver_of(Task task) {
@@ -277,7 +269,7 @@ TEST(Mqar, AsksMostlySoonAndAlwaysAtTheEnd) {
 
 TEST(DocumentRecall, NamesDifferAndKeysMayReturn) {
   const auto task = make_small(Task::kDocumentRecall);
-  EXPECT_EQ(task->prompt_length() + 1, 3 * (1 + 2 * 4 + 3 * 3));
+  EXPECT_EQ(task->prompt_length() + 1, 3 * 3 * (4 + 3));
   EXPECT_EQ(task->question_count(), 9);
   int shared = 0;
   for (std::int64_t i = 0; i < 40; ++i) {
@@ -285,9 +277,13 @@ TEST(DocumentRecall, NamesDifferAndKeysMayReturn) {
     std::set<std::int64_t> names;
     std::map<std::int64_t, int> keys;
     for (std::int64_t d = 0; d < 3; ++d) {
-      names.insert(ids[at(18 * d)]);
+      const std::int64_t name = ids[at(21 * d)];
+      names.insert(name);
       std::set<std::int64_t> own;
-      for (std::int64_t f = 0; f < 4; ++f) own.insert(ids[at(18 * d + 1 + 2 * f)]);
+      for (std::int64_t f = 0; f < 4; ++f) {
+        EXPECT_EQ(ids[at(21 * d + 3 * f)], name);
+        own.insert(ids[at(21 * d + 3 * f + 1)]);
+      }
       EXPECT_EQ(own.size(), 4U);
       for (const std::int64_t key : own) ++keys[key];
     }

@@ -167,10 +167,9 @@ RecallTask::Drawn DocumentRecallTask::draw(std::string_view split, std::int64_t 
   Drawn out;
   const auto place = [&] { return static_cast<std::int64_t>(out.ids.size()); };
   for (const std::int64_t name : draw_distinct(random, first_key, first_key)) {
-    out.ids.push_back(name);
     for (const std::int64_t key : draw_distinct(random, recall().keys, recall().facts)) {
       const std::int64_t value = first_value + random.between(0, recall().values - 1);
-      out.ids.push_back(first_key + key);
+      out.ids.insert(out.ids.end(), {name, first_key + key});
       facts.push_back({name, first_key + key, value, place()});
       out.ids.push_back(value);
     }

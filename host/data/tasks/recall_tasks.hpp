@@ -158,12 +158,14 @@ class MqarTask final : public RecallTask {
 
 // --- Recall over documents: what is the value of a key in a document? ---
 
-// data.document_count documents D. Each has its name, F = data.facts pairs of a key and a value
-// (the keys of a document differ, those of different documents may be equal), and Q =
-// data.questions questions: the name of a document up to this one, one of its keys, and the value,
-// which is asked for. Names are a random permutation of ids 0 .. D-1; then come the ids of keys and
-// of values. The source of a question is the newest place where the same value was told or asked.
-//   P = D (1 + 2 F + 3 Q) - 1, A = 1 (the last question), V = D + keys + values
+// data.document_count documents D. Each has F = data.facts facts of three tokens, the document's
+// name, a key and a value (the keys of a document differ, those of different documents may be
+// equal), and Q = data.questions questions: the name of a document up to this one, one of its keys,
+// and the value, which is asked for. Names are a random permutation of ids 0 .. D-1; then come the
+// ids of keys and of values. The source of a question is the newest place where the same value was
+// told or asked. A fact repeats its document's name because two layers learn to read it from the
+// token before the key, but hardly from a heading.
+//   P = 3 D (F + Q) - 1, A = 1 (the last question), V = D + keys + values
 class DocumentRecallTask final : public RecallTask {
  public:
   explicit DocumentRecallTask(const config::DataConfig& data) : RecallTask(data) {}
@@ -171,13 +173,13 @@ class DocumentRecallTask final : public RecallTask {
     return recall().document_count + recall().keys + recall().values;
   }
   [[nodiscard]] std::int64_t prompt_length() const override {
-    return recall().document_count * (1 + 2 * recall().facts + 3 * recall().questions) - 1;
+    return 3 * recall().document_count * (recall().facts + recall().questions) - 1;
   }
   [[nodiscard]] std::int64_t answer_length() const override { return 1; }
   [[nodiscard]] std::int64_t question_count() const override {
     return recall().document_count * recall().questions;
   }
-  [[nodiscard]] std::int64_t first_question() const override { return 2 * recall().facts + 3; }
+  [[nodiscard]] std::int64_t first_question() const override { return 3 * recall().facts + 2; }
   [[nodiscard]] std::vector<std::pair<std::string, std::int64_t>> sizes() const override {
     return {{"document_count", recall().document_count},
             {"facts", recall().facts},
