@@ -8,11 +8,13 @@ usage() {
   cat <<'TEXT'
 usage: scripts/setup.sh [--torch DIR] [--cuda] [--no-apt]
 
-Installs the Debian packages that are missing (as root, or with sudo) and LibTorch 2.11.0, as the PyPI wheel torch, in
-the virtual environment .venv of the project. Asks for nothing.
+Installs the Debian packages that are missing (as root, or with sudo) and, in the virtual environment .venv of the
+project, LibTorch 2.11.0, as the PyPI wheel torch, and vl-convert-python, from which the build takes the script that draws
+the figures of reports. Asks for nothing.
 
-  --torch DIR  use the LibTorch in DIR (the folder with include/ and lib/); nothing is put into .venv. A LibTorch named
-               by the environment variables Torch_DIR or CMAKE_PREFIX_PATH is used in the same way
+  --torch DIR  use the LibTorch in DIR (the folder with include/ and lib/); nothing is put into .venv, and reports have no
+               figures. A LibTorch named by the environment variables Torch_DIR or CMAKE_PREFIX_PATH is used in the same
+               way
   --cuda       install the wheel's CUDA libraries too (4.5 GB), which training on a GPU needs; done without asking when
                nvidia-smi lists a GPU
   --no-apt     install no Debian packages
@@ -20,6 +22,8 @@ TEXT
 }
 
 readonly torch_version=2.11.0
+# Vega, Vega-Lite and Vega-Embed; the program itself runs without Python.
+readonly vega_package=vl-convert-python==1.9.0.post1
 # libtorch_cpu.so is linked against these two; the versions are those of the wheel's CUDA 13.0.2.
 readonly cuda_packages=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 
@@ -152,12 +156,24 @@ install_torch() {
   fi
 }
 
+# Reports without figures are no reason to stop: a build needs no more than LibTorch.
+install_vega() {
+  if venv_has "$vega_package"; then
+    say "Vega-Lite: ${vega_package/==/ } is in .venv"
+    return
+  fi
+  say "Vega-Lite: installing ${vega_package/==/ }"
+  .venv/bin/python -m pip install --disable-pip-version-check --no-input --progress-bar off --no-deps "$vega_package" ||
+    say "Vega-Lite: pip could not install it (its message is above); reports will have tables and no figures"
+}
+
 [[ $want_apt == yes ]] && install_packages
 libtorch=$(named_libtorch)
 if [[ -n $libtorch ]]; then
   say "LibTorch: using $libtorch"
 else
   install_torch
+  install_vega
 fi
 if command -v nvcc >/dev/null; then
   say "CUDA: $(nvcc --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p') found; it can compile the plugins' CUDA sources"

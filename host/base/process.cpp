@@ -114,4 +114,15 @@ std::optional<FreeMemory> free_memory(const fs::path& root) {
   return least;
 }
 
+std::optional<std::int64_t> peak_memory_bytes(const std::filesystem::path& status) {
+  std::ifstream in(status);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("VmHWM:")) continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    std::int64_t kibibytes = 0;
+    if (words >> kibibytes) return kibibytes * 1024;
+  }
+  return std::nullopt;
+}
+
 }  // namespace mneme

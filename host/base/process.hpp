@@ -26,6 +26,11 @@ struct FreeMemory {
 // Called before a model is allocated.
 using FreeMemorySource = std::function<std::optional<FreeMemory>()>;
 
+// The most memory that the process has held so far (VmHWM of /proc/self/status), files mapped by it
+// included; absent where the system does not say.
+[[nodiscard]] std::optional<std::int64_t> peak_memory_bytes(
+    const std::filesystem::path& status = "/proc/self/status");
+
 // --- Sets of signals ---
 
 inline sigset_t signal_set(std::initializer_list<int> signals) {

@@ -106,6 +106,7 @@ void build(CLI::App& app, Action& action, std::size_t width) {
   add_eval(program);
   add_generate(program);
   add_compare(program);
+  add_report(program);
   add_analyze(program);
   add_config(program);
   add_data(program);

@@ -89,8 +89,8 @@ SplitResult evaluate(train::Trainer& trainer, const std::string& arm, data::Spli
   options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
     observer.on_evaluated(segments, tokens);
   };
-  options.on_segment = [&](const data::TokenSegment& segment, const std::vector<double>& nll) {
-    add_segment(out, segment, nll);
+  options.on_segment = [&](const data::TokenSegment& segment, const eval::SegmentScores& scores) {
+    add_segment(out, segment, scores.nll);
   };
   out.result = trainer.evaluate(split, std::move(options));
   observer.on_done();

@@ -61,36 +61,39 @@ class Means {
   std::map<std::string, Sum> sums_;
 };
 
-// Tokens of its document before each target of a lane's segment, target by target.
-class DocumentDistance {
+// The document of each target of a lane's segment and the tokens of it before the target, target by
+// target.
+class TargetPlace {
  public:
   // `corpus` may be null: no document begins inside the segment then.
-  DocumentDistance(const data::TokenSegment& segment, std::int64_t lane, const data::Corpus* corpus)
+  TargetPlace(const data::TokenSegment& segment, std::int64_t lane, const data::Corpus* corpus)
       : corpus_(corpus) {
     const auto b = static_cast<std::size_t>(lane);
     if (segment.document[b] < 0 || segment.offset[b] < 0) return;
-    document_ = static_cast<std::size_t>(segment.document[b]);
-    distance_ = segment.offset[b];
-    is_known_ = true;
+    document_ = segment.document[b];
+    position_ = segment.offset[b];
   }
 
-  // Of the next target; 0 when it begins a document, or nothing is known.
-  std::int64_t next() {
-    if (!is_known_) return 0;
-    ++distance_;
-    if (corpus_ != nullptr && document_ + 1 < corpus_->documents.size() &&
-        corpus_->documents[document_] + distance_ == corpus_->documents[document_ + 1]) {
+  // Goes on to the next target.
+  void advance() {
+    if (document_ < 0) return;
+    ++position_;
+    if (corpus_ == nullptr) return;
+    const auto next = static_cast<std::size_t>(document_) + 1;
+    if (next < corpus_->documents.size() &&
+        corpus_->documents[next - 1] + position_ == corpus_->documents[next]) {
       ++document_;
-      distance_ = 0;
+      position_ = 0;
     }
-    return distance_;
   }
+  // -1 = unknown, both.
+  [[nodiscard]] std::int64_t document() const { return document_; }
+  [[nodiscard]] std::int64_t position() const { return position_; }
 
  private:
   const data::Corpus* corpus_;
-  std::size_t document_ = 0;
-  std::int64_t distance_ = 0;
-  bool is_known_ = false;
+  std::int64_t document_ = -1;
+  std::int64_t position_ = -1;
 };
 
 class Evaluation {
@@ -114,8 +117,7 @@ class Evaluation {
   Result finish();
 
  private:
-  void add_scores(const data::TokenSegment& segment, const std::vector<double>& nll,
-                  const at::Tensor& correct);
+  void add_scores(const data::TokenSegment& segment, const backbone::Output& out);
   void add_target(std::int64_t id, const Score& one);
   void add_reported(const data::TokenSegment& segment, const memory::SegmentHooks& hooks,
                     std::int64_t tokens);
@@ -131,6 +133,7 @@ class Evaluation {
   Means metrics_;
   BreakdownSums breakdown_;
   Result result_;
+  SegmentScores scores_;  // of the newest segment
 };
 
 std::vector<double> to_doubles(const at::Tensor& tensor) {
@@ -157,24 +160,31 @@ void Evaluation::add_target(std::int64_t id, const Score& one) {
   if (id == options_.protocol.unknown_id) result_.unknown->add(one);
 }
 
-void Evaluation::add_scores(const data::TokenSegment& segment, const std::vector<double>& nll,
-                            const at::Tensor& correct) {
-  const at::Tensor hits = correct.to(at::kCPU).contiguous();
+void Evaluation::add_scores(const data::TokenSegment& segment, const backbone::Output& out) {
+  const at::Tensor hits = out.correct.to(at::kCPU).contiguous();
   const bool* const is_correct = hits.const_data_ptr<bool>();
+  scores_.nll = to_doubles(out.nll);
+  scores_.correct.assign(segment.targets.size(), 0);
+  scores_.document.assign(segment.targets.size(), -1);
+  scores_.position.assign(segment.targets.size(), -1);
   if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
   for (std::int64_t lane = 0; lane < segment.lanes; ++lane) {
-    DocumentDistance distance(segment, lane, options_.corpus.get());
+    TargetPlace text_place(segment, lane, options_.corpus.get());
     for (std::int64_t position = 0; position < segment.length; ++position) {
       const auto i = static_cast<std::size_t>(lane * segment.length + position);
-      const std::int64_t before = distance.next();
+      text_place.advance();
       if (segment.targets[i] == data::kNoTarget) continue;
-      if (!std::isfinite(nll[i])) {
+      const double nll = scores_.nll[i];
+      if (!std::isfinite(nll)) {
         throw_not_finite(segment, str(", lane ", lane, ", position ", position),
-                         "the loss of a token is not finite", nll[i]);
+                         "the loss of a token is not finite", nll);
       }
-      const Score one{.tokens = 1, .nll = nll[i], .correct = is_correct[i] ? 1 : 0};
+      scores_.correct[i] = is_correct[i] ? 1 : 0;
+      scores_.document[i] = text_place.document();
+      scores_.position[i] = text_place.position();
+      const Score one{.tokens = 1, .nll = nll, .correct = scores_.correct[i]};
       add_target(segment.targets[i], one);
-      breakdown_.add(position, before, segment.targets[i], one);
+      breakdown_.add(position, text_place.position(), segment.targets[i], one);
       if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(one);
     }
   }
@@ -200,7 +210,6 @@ void Evaluation::run(const data::TokenSegment& segment) {
                .got = str(segment.lanes)});
   }
   std::map<std::string, at::Tensor> probes;
-  std::vector<double> nll;
   SegmentStep step;
   if (options_.on_probes) {
     step.memory.wanted_probes = options_.wanted_probes;
@@ -210,8 +219,7 @@ void Evaluation::run(const data::TokenSegment& segment) {
   step.forward.distances = options_.distances;
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     const std::int64_t before = result_.total.tokens;
-    nll = to_doubles(out.nll);
-    add_scores(segment, nll, out.correct);
+    add_scores(segment, out);
     add_reported(segment, hooks, result_.total.tokens - before);
     result_.protocol.read_rows = std::max(result_.protocol.read_rows, hooks.read_rows());
   };
@@ -221,8 +229,8 @@ void Evaluation::run(const data::TokenSegment& segment) {
   result_.state_bytes = std::max(result_.state_bytes, result_.final_state_bytes);
   result_.cached_projection_bytes =
       std::max(result_.cached_projection_bytes, state_.cached_projection_bytes());
-  if (options_.on_probes) options_.on_probes(segment, nll, probes);
-  if (options_.on_segment) options_.on_segment(segment, nll);
+  if (options_.on_probes) options_.on_probes(segment, scores_.nll, probes);
+  if (options_.on_segment) options_.on_segment(segment, scores_);
   if (options_.on_progress) options_.on_progress(result_.segments, result_.total.tokens);
 }
 

@@ -20,6 +20,14 @@
 
 namespace mneme::eval {
 
+// What an evaluation found at the places of a segment [B,T], row-major.
+struct SegmentScores {
+  std::vector<double> nll;             // nats; 0 where there is no target
+  std::vector<std::uint8_t> correct;   // 1 = the target was the arg max; 0 without a target
+  std::vector<std::int64_t> document;  // of the target, its number; -1 = unknown
+  std::vector<std::int64_t> position;  // tokens of that document before the target; -1 = unknown
+};
+
 struct Options {
   std::int64_t lanes = 1;  // of the stream
   // Keys and values of context blocks are kept while blocks and weights live. Without it every
@@ -40,12 +48,13 @@ struct Options {
 
   // Called after every segment with the segments and targets done so far.
   std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;
-  // Called after every segment with nll [B,T] in nats, row-major, 0 where there is no target.
-  std::function<void(const data::TokenSegment& segment, const std::vector<double>& nll)>
-      on_segment = nullptr;
+  // Called after every segment.
+  std::function<void(const data::TokenSegment& segment, const SegmentScores& scores)> on_segment =
+      nullptr;
 
   // Named tensors that tiers are asked to publish (memory::SegmentInput), and who gets a segment's:
-  // called before on_segment, with nll as there. No probe is computed while on_probes is empty.
+  // called before on_segment, with the nll of SegmentScores. No probe is computed while on_probes
+  // is empty.
   std::set<std::string, std::less<>> wanted_probes = {};
   std::function<void(const data::TokenSegment& segment, const std::vector<double>& nll,
                      const std::map<std::string, at::Tensor>& probes)>

@@ -7,6 +7,7 @@
 //   log.txt           every line of the log, and what people were shown beside it
 //   vocabulary.json   of text; absent for ids and generated tasks
 //   checkpoints/      see checkpoint/
+//   evaluations/      see host/scores/stored_evaluation.hpp
 //   tensorboard/      event files; absent with train.tensorboard = false
 //   lock              see RunLock
 #pragma once

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
@@ -432,13 +433,28 @@ bool Trainer::evaluate_valid(run::Observer* observer) {
       observer->on_eval_progress(segments, tokens);
     };
   }
+  std::optional<run::EvaluationRecorder> recorder;
+  if (writer_) recorder.emplace(*runtime_, report.split).listen(options);
   report.result = evaluate(report.split, std::move(options));
   report.is_best = valid_.add(step_, report.result.loss());
   // Reported before saving, so that a full disk does not lose the result.
   if (observer != nullptr) observer->on_eval(report);
-  if (writer_) writer_->append(report);
+  if (writer_) {
+    writer_->append(report);
+    store(*recorder, report);
+  }
   // A single evaluation at the end has no earlier one to compare with.
   return report.is_best && experiment().train.eval_every > 0;
+}
+
+void Trainer::store(run::EvaluationRecorder& recorder, const run::EvalReport& report) {
+  const std::filesystem::path& folder = writer_->folder().path();
+  try {
+    recorder.write(folder, report.step, report.result, run::StoredBy::kTrain);
+    run::retain_trained_evaluations(folder, recorder.name(report.step), valid_.best_step);
+  } catch (const std::exception& error) {
+    log_warning("the evaluation of step ", report.step, " is not stored: ", error.what());
+  }
 }
 
 void Trainer::save_to_folder(run::Observer* observer) {

@@ -17,11 +17,12 @@
 #include "host/data/stream.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/eval/protocol.hpp"
-#include "host/memory/state/stack_state.hpp"
 #include "host/eval/segment_step.hpp"
 #include "host/memory/stack.hpp"
+#include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/footprint.hpp"
+#include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/run/runtime.hpp"
@@ -162,6 +163,9 @@ class Trainer {
   [[nodiscard]] bool is_evaluation_due() const;
   // True when the result is the best of several.
   bool evaluate_valid(run::Observer* observer);
+  // Of evaluations that a training stores, the newest and the best stay. A failure, such as a full
+  // disk, is a warning in the log: the training goes on.
+  void store(run::EvaluationRecorder& recorder, const run::EvalReport& report);
   // Logs which parameters no gradient has reached.
   void log_untrained() const;
   void save_to_folder(run::Observer* observer);

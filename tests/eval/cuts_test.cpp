@@ -82,7 +82,7 @@ Read read(run::Runtime& runtime, const std::shared_ptr<const data::Corpus>& corp
   Options options;
   options.lanes = cut.lanes;
   options.corpus = corpus;
-  options.on_segment = [&](const data::TokenSegment& segment, const std::vector<double>& nll) {
+  options.on_segment = [&](const data::TokenSegment& segment, const SegmentScores& scores) {
     for (std::int64_t b = 0; b < segment.lanes; ++b) {
       const auto lane = static_cast<std::size_t>(b);
       if (segment.valid[lane] == 0) continue;
@@ -90,7 +90,7 @@ Read read(run::Runtime& runtime, const std::shared_ptr<const data::Corpus>& corp
       const std::int64_t first = corpus->documents[document] + segment.offset[lane];
       for (std::int64_t i = 0; i < segment.valid[lane]; ++i) {
         const auto cell = static_cast<std::size_t>(b * segment.length + i);
-        const bool is_new = out.nll.emplace(first + i + 1, nll[cell]).second;
+        const bool is_new = out.nll.emplace(first + i + 1, scores.nll[cell]).second;
         EXPECT_TRUE(is_new) << "token " << first + i + 1 << " was predicted twice";
       }
     }

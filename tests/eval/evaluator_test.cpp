@@ -45,8 +45,8 @@ std::vector<std::vector<double>> nll_of(run::Runtime& runtime,
   std::vector<std::vector<double>> out;
   ListStream stream(segments);
   options.lanes = segments.front().lanes;
-  options.on_segment = [&](const data::TokenSegment&, const std::vector<double>& nll) {
-    out.push_back(nll);
+  options.on_segment = [&](const data::TokenSegment&, const SegmentScores& scores) {
+    out.push_back(scores.nll);
   };
   static_cast<void>(evaluate(runtime.model(), runtime.stack(), stream, options));
   return out;
@@ -209,9 +209,7 @@ TEST(Evaluate, AddsUpWhatItSees) {
   ManualClock clock;
   ListStream stream(segments);
   options.lanes = 3;
-  options.on_segment = [&](const data::TokenSegment&, const std::vector<double>&) {
-    clock.advance(0.5);
-  };
+  options.on_segment = [&](const data::TokenSegment&, const SegmentScores&) { clock.advance(0.5); };
   const Result result = evaluate(runtime.model(), runtime.stack(), stream, options, clock);
   double sum = 0.0;
   for (const auto& segment : nll_of(runtime, segments)) {

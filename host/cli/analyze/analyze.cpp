@@ -178,8 +178,9 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
         display.begin("evaluate " + arguments.against.string(),
                       runtime.evaluation_segments(split_of(other)));
         eval::Options options;
-        options.on_segment = [&](const data::TokenSegment& data, const std::vector<double>& nll) {
-          losses.add(data, nll);
+        options.on_segment = [&](const data::TokenSegment& data,
+                                 const eval::SegmentScores& scores) {
+          losses.add(data, scores.nll);
         };
         return options;
       });

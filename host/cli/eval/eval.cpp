@@ -4,17 +4,20 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
 #include "host/eval/score.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/device.hpp"
@@ -71,7 +74,8 @@ class Evaluations {
         streams_(streams),
         display_(streams, arguments.is_quiet),
         memories_(run.memories),
-        sweep_(run.checkpoint, run.experiment, run.options) {
+        sweep_(run.checkpoint, run.experiment, run.options),
+        step_(run.checkpoint.progress().step) {
     note_data(display_, *run.options.dataset);
     if (arguments.extrapolate == 0) {
       display_.count_runs(static_cast<std::int64_t>(memories_.size()));
@@ -103,15 +107,31 @@ class Evaluations {
 
   void evaluate(const run::SweepMemory& memory) {
     display_.next_run();
-    keep(sweep_.evaluate(memory, split_of(arguments_), [&](run::Runtime& runtime) {
-      display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
-                     runtime.evaluation_segments(split_of(arguments_)));
-      eval::Options options;
-      options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
-        display_.update(segments, tokens);
-      };
-      return options;
-    }));
+    std::optional<run::EvaluationRecorder> recorder;
+    run::SweepResult result =
+        sweep_.evaluate(memory, split_of(arguments_), [&](run::Runtime& runtime) {
+          display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
+                         runtime.evaluation_segments(split_of(arguments_)));
+          eval::Options options;
+          options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+            display_.update(segments, tokens);
+          };
+          if (!arguments_.is_not_stored) {
+            recorder.emplace(runtime, split_of(arguments_)).listen(options);
+          }
+          return options;
+        });
+    if (recorder && result.result) store(*recorder, *result.result);
+    keep(std::move(result));
+  }
+
+  // A run that cannot be written, such as one of somebody else, can be evaluated all the same.
+  void store(run::EvaluationRecorder& recorder, const eval::Result& result) {
+    try {
+      recorder.write(arguments_.run, step_, result, run::StoredBy::kEval);
+    } catch (const std::exception& error) {
+      log_warning("the evaluation is not stored in the run: ", error.what());
+    }
   }
 
   void keep(run::SweepResult result) {
@@ -131,6 +151,7 @@ class Evaluations {
   Display display_;
   const std::vector<run::SweepMemory>& memories_;
   run::Sweep sweep_;
+  std::int64_t step_;
   std::vector<run::SweepResult> results_;
 };
 
@@ -207,6 +228,8 @@ void add_eval(const Command& app) {
   command.flag("--breakdown", arguments->wants_breakdown,
                "Print the loss by position in the segment, by distance from the document's "
                "start and by word frequency");
+  command.flag("--no-store", arguments->is_not_stored,
+               "Do not keep the loss of every token in the run's folder (evaluations/)");
   command
       .option("--extrapolate", arguments->extrapolate, "N",
               "Evaluate each memory with 1 to N times the segment as its size")

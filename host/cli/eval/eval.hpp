@@ -27,6 +27,7 @@ struct EvalArguments {
   std::filesystem::path tokens;
   std::filesystem::path dump;
   bool wants_breakdown = false;
+  bool is_not_stored = false;    // --no-store
   std::int64_t extrapolate = 0;  // multiples of the segment; 0 = no extrapolation
   std::int64_t segment = 64;     // of the extrapolation
   std::string option = "rows";   // of the extrapolation

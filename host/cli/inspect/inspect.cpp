@@ -286,6 +286,16 @@ void print_metrics(const run::MetricsSummary& metrics, const Streams& streams) {
   }
 }
 
+void print_evaluations(const run::RunSummary& summary, const Streams& streams) {
+  for (const run::EvaluationSummary& one : summary.evaluations) {
+    const char* const plural = one.samples == 1 ? "" : "s";
+    line(streams, "evaluation",
+         one.problem.empty() ? str(one.name, ": loss ", format_number(one.loss, 4), ", ",
+                                   one.targets, " targets, ", one.samples, ' ', one.unit, plural)
+                             : "cannot be read: " + one.problem);
+  }
+}
+
 }  // namespace
 
 void inspect_run(const std::filesystem::path& folder, const JsonArgument& json,
@@ -297,6 +307,7 @@ void inspect_run(const std::filesystem::path& folder, const JsonArgument& json,
     print_checkpoints(summary, streams);
     print_vocabulary(summary.vocabulary, streams);
     print_metrics(summary.metrics, streams);
+    print_evaluations(summary, streams);
   }
   json.write(run::to_json(summary), streams);
   const std::vector<std::string> damaged = summary.damaged_parts();

@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
+#include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::run {
 namespace {
@@ -75,6 +76,27 @@ MetricsSummary summarize_metrics(const fs::path& path) {
   return summary;
 }
 
+EvaluationSummary summarize_evaluation(const fs::path& folder) {
+  EvaluationSummary summary{.name = folder.filename().string()};
+  try {
+    const auto evaluation = scores::StoredEvaluation::open(folder);
+    static_cast<void>(evaluation.vocabulary_counts());
+    summary.samples = static_cast<std::int64_t>(evaluation.samples().size());
+    summary.unit = evaluation.unit();
+    summary.targets = evaluation.targets();
+    summary.loss = evaluation.info().at("result").value("nll", 0.0) /
+                   static_cast<double>(evaluation.targets());
+  } catch (const Error& error) {
+    summary.problem = error.what();
+  }
+  return summary;
+}
+
+Json json_of(const EvaluationSummary& summary) {
+  return {{"name", summary.name},       {"samples", summary.samples}, {"unit", summary.unit},
+          {"targets", summary.targets}, {"loss", summary.loss},       {"problem", summary.problem}};
+}
+
 Json json_of(const CheckpointSummary& summary) {
   return {{"file", summary.path.string()}, {"step", summary.step},
           {"bytes", summary.bytes},        {"tokens", summary.tokens},
@@ -97,6 +119,9 @@ RunSummary summarize(const RunFolder& folder) {
   }
   summary.vocabulary = summarize_vocabulary(folder, summary.info.at("data"));
   summary.metrics = summarize_metrics(folder.metrics());
+  for (const fs::path& evaluation : scores::list_evaluations(folder.path())) {
+    summary.evaluations.push_back(summarize_evaluation(evaluation));
+  }
   return summary;
 }
 
@@ -112,6 +137,9 @@ std::vector<std::string> RunSummary::damaged_parts() const {
     parts.push_back(str(metrics.damaged_lines, metrics.damaged_lines == 1 ? " line" : " lines",
                         " of metrics.jsonl"));
   }
+  for (const EvaluationSummary& evaluation : evaluations) {
+    if (!evaluation.problem.empty()) parts.push_back("the evaluation " + evaluation.name);
+  }
   return parts;
 }
 
@@ -119,6 +147,10 @@ Json to_json(const RunSummary& summary) {
   Json checkpoints = Json::array();
   for (const CheckpointSummary& checkpoint : summary.checkpoints) {
     checkpoints.push_back(json_of(checkpoint));
+  }
+  Json evaluations = Json::array();
+  for (const EvaluationSummary& evaluation : summary.evaluations) {
+    evaluations.push_back(json_of(evaluation));
   }
   return {
       {"format", "mneme-inspect-run"},
@@ -133,6 +165,7 @@ Json to_json(const RunSummary& summary) {
         {"problem", summary.metrics.problem},
         {"last_step", summary.metrics.last_step},
         {"last_eval", summary.metrics.last_eval}}},
+      {"evaluations", std::move(evaluations)},
       {"damaged", summary.damaged_parts()}};
 }
 

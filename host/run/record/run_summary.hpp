@@ -40,6 +40,16 @@ struct MetricsSummary {
   std::string problem = {};                    // why it cannot be read; "" = it can
 };
 
+// A stored evaluation in short.
+struct EvaluationSummary {
+  std::string name = {};  // of its folder
+  std::int64_t samples = 0;
+  std::string unit = {};  // of a sample: "document", "sequence", "lane"
+  std::int64_t targets = 0;
+  double loss = 0.0;         // nats a target
+  std::string problem = {};  // why it cannot be read; "" = it can, and its sums agree
+};
+
 struct RunSummary {
   std::filesystem::path path = {};
   Json info = nullptr;  // run.json
@@ -47,13 +57,14 @@ struct RunSummary {
   VocabularySummary vocabulary = {};
   std::vector<CheckpointSummary> checkpoints = {};  // by step
   MetricsSummary metrics = {};
+  std::vector<EvaluationSummary> evaluations = {};  // by name
 
   // The parts that are damaged, by name: "the checkpoint of step 6", "1 line of metrics.jsonl".
   [[nodiscard]] std::vector<std::string> damaged_parts() const;
 };
 
-// Reads everything, checkpoints entirely. Damage is reported in the summary; Error (kUsage | kRun)
-// only when run.json or experiment.toml cannot be read.
+// Reads everything, checkpoints and stored evaluations entirely. Damage is reported in the summary;
+// Error (kUsage | kRun) only when run.json or experiment.toml cannot be read.
 [[nodiscard]] RunSummary summarize(const RunFolder& folder);
 [[nodiscard]] Json to_json(const RunSummary& summary);
 

@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/log.hpp"
+#include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/metrics.hpp"
 #include "host/run/run_description.hpp"
 
@@ -139,6 +140,7 @@ void RunWriter::continue_from(const RunProgress& progress, const Runtime& runtim
                 progress.metrics_lines, " lines up to step ", progress.step,
                 " are lost; the run continues without them");
   }
+  drop_later_evaluations(folder_.path(), progress.step);
   add_continuation(info, now, progress.step);
   write_file_atomic(folder_.info_file(), info.dump(2) + "\n");
   open_files(runtime.experiment().train, progress);

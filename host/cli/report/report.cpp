@@ -1,0 +1,88 @@
+// mneme report DIR...
+#include "host/report/report.hpp"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "host/cli/arguments.hpp"
+#include "host/cli/cli.hpp"
+#include "host/cli/streams.hpp"
+#include "host/report/load.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportArguments {
+  std::vector<fs::path> folders;
+  fs::path out;
+  std::string format = "text";
+  JsonArgument json;
+  bool is_quiet = false;
+};
+
+// Beside a comparison; for run folders in the current folder.
+fs::path output_folder(const ReportArguments& arguments) {
+  if (!arguments.out.empty()) return arguments.out;
+  const bool is_comparison =
+      arguments.folders.size() == 1 && fs::exists(arguments.folders.front() / "comparison.json");
+  return is_comparison ? arguments.folders.front() / "report" : fs::path("report");
+}
+
+std::string printed(const report::Report& report, report::Format format, std::size_t width) {
+  if (format == report::Format::kText) return report.text(width);
+  if (format == report::Format::kJson) {
+    return report::json_text(report.json(), 2) + '\n';
+  }
+  return report::write_sheets(report.sheets, format);
+}
+
+int run(const ReportArguments& arguments, const Streams& streams) {
+  arguments.json.check();
+  const report::Format format = report::parse_format(arguments.format);
+  const report::Report report =
+      read_input([&] { return report::make_report(report::load(arguments.folders)); });
+  if (!arguments.json.is_stdout()) streams.out << printed(report, format, streams.out_width);
+  Outputs outputs;
+  outputs.add([&] { arguments.json.write(report.json(), streams); });
+  outputs.add([&] {
+    streams.out << std::flush;
+    const fs::path page = report.write(output_folder(arguments));
+    if (arguments.is_quiet) return;
+    streams.err << "the report is " << page.string() << "; open it in a browser";
+    if (!report::has_figures()) {
+      streams.err << " (it has no figures: scripts/setup.sh and a new build add them)";
+    }
+    streams.err << '\n' << std::flush;
+  });
+  outputs.finish();
+  return 0;
+}
+
+}  // namespace
+
+void add_report(const Command& app) {
+  const Command command = app.subcommand(
+      "report", "Compare runs by their stored losses, as tables and one HTML page with figures");
+  const auto arguments = std::make_shared<ReportArguments>();
+  command
+      .option("DIR", arguments->folders, "",
+              "The folder of a comparison, or run folders; the first arm is the baseline")
+      .required();
+  command.option("--out", arguments->out, "DIR",
+                 "Folder for the page, the tables and the figures; default: DIR/report of a "
+                 "comparison, report for runs");
+  command
+      .option("--format", arguments->format, "FORMAT",
+              "Of what is printed: text, csv, json, markdown or latex")
+      .one_of(report::format_words())
+      .shown();
+  arguments->json.add(command);
+  command.flag("--quiet", arguments->is_quiet, "Do not say where the page is");
+  command.examples({"mneme report runs/motif",
+                    "mneme report runs/first runs/second --out report --format latex"});
+  command.runs(arguments, &run);
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,292 @@
+#include "host/report/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "host/config/toml/toml.hpp"
+
+namespace mneme::report {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+double number_at(const Json& json, const std::string& key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return found != json.end() && found->is_number() ? found->get<double>() : kUnknown;
+}
+
+}  // namespace
+
+double Evaluation::result(const std::string& key) const {
+  const auto found = record.find("result");
+  return found == record.end() ? kUnknown : number_at(*found, key);
+}
+
+const Evaluation* Run::find(const std::string& split) const {
+  const auto found = std::ranges::find(evaluations, split, &Evaluation::split);
+  return found == evaluations.end() ? nullptr : &*found;
+}
+
+const Run* Arm::find(std::uint64_t seed) const {
+  const auto found = std::ranges::find(runs, seed, &Run::seed);
+  return found == runs.end() ? nullptr : &*found;
+}
+
+namespace {
+
+using ValueOfRun = std::function<double(const Arm&, const Run&)>;
+using ValueOfEvaluation = std::function<double(const Evaluation&)>;
+using Against = Metric::Against;
+
+class MetricList {
+ public:
+  explicit MetricList(const Comparison& comparison) : comparison_(comparison) {}
+
+  // A line of one number a run; nothing when no arm knows it.
+  void add(Metric line, const ValueOfRun& value) {
+    bool is_known = false;
+    for (const Arm& arm : comparison_.arms) {
+      std::vector<double> row;
+      for (const std::uint64_t seed : comparison_.seeds) {
+        const Run* const run = arm.find(seed);
+        row.push_back(run == nullptr || run->error ? kUnknown : value(arm, *run));
+        is_known = is_known || !std::isnan(row.back());
+      }
+      line.values.push_back(std::move(row));
+    }
+    if (is_known) lines_.push_back(std::move(line));
+  }
+
+  void add_split(const std::string& split);
+  void add_costs();
+  [[nodiscard]] std::vector<Metric> take() { return std::move(lines_); }
+
+ private:
+  const Comparison& comparison_;
+  std::vector<Metric> lines_;
+};
+
+double accuracy_from(const Evaluation& evaluation, const char* source) {
+  const auto found = evaluation.slices.find(source);
+  if (found == evaluation.slices.end() || found->second.targets == 0) return kUnknown;
+  return static_cast<double>(found->second.correct) / static_cast<double>(found->second.targets);
+}
+
+void MetricList::add_split(const std::string& split) {
+  const auto line = [&](const char* key, const char* name, int digits,
+                        const ValueOfEvaluation& value) {
+    add({.key = str(split, '.', key), .name = str(split, ' ', name), .digits = digits},
+        [&](const Arm&, const Run& run) {
+          const Evaluation* const found = run.find(split);
+          return found == nullptr ? kUnknown : value(*found);
+        });
+  };
+  const auto from_result = [](const char* key) {
+    return [key](const Evaluation& evaluation) { return evaluation.result(key); };
+  };
+  line("loss", "loss, nats a token", 4, [](const Evaluation& e) { return e.loss(); });
+  line("perplexity", "perplexity", 3, [](const Evaluation& e) { return std::exp(e.loss()); });
+  line("perplexity_per_word", "perplexity a word", 3, from_result("perplexity_per_word"));
+  line("bits_per_byte", "bits a byte", 4, from_result("bits_per_byte"));
+  line("bits_per_character", "bits a character", 4, from_result("bits_per_character"));
+  line("accuracy", "accuracy", 4, [](const Evaluation& e) { return e.accuracy(); });
+  line("accuracy_inside", "accuracy, source inside the segment", 4,
+       [](const Evaluation& e) { return accuracy_from(e, "inside"); });
+  line("accuracy_outside", "accuracy, source outside the segment", 4,
+       [](const Evaluation& e) { return accuracy_from(e, "outside"); });
+}
+
+// What a number about the evaluation is taken from: the first split that the run has.
+const Evaluation* first_of(const Comparison& comparison, const Run& run) {
+  for (const std::string& split : comparison.splits) {
+    if (const Evaluation* const found = run.find(split)) return found;
+  }
+  return nullptr;
+}
+
+double training_rate(const Run& run) {
+  if (run.training.empty() || run.training.back().seconds <= 0.0) return kUnknown;
+  return static_cast<double>(run.training.back().tokens) / run.training.back().seconds;
+}
+
+void MetricList::add_costs() {
+  const auto line = [&](const char* key, const char* name, Against against,
+                        const ValueOfRun& value) {
+    add({.key = key, .name = name, .digits = 0, .against = against}, value);
+  };
+  const auto of_evaluation = [&](const ValueOfEvaluation& value) -> ValueOfRun {
+    return [this, value](const Arm&, const Run& run) {
+      const Evaluation* const found = first_of(comparison_, run);
+      return found == nullptr ? kUnknown : value(*found);
+    };
+  };
+  line("backbone_parameters", "parameters of the backbone", Against::kNothing,
+       [](const Arm& arm, const Run&) { return static_cast<double>(arm.backbone_parameters); });
+  line("memory_parameters", "parameters of the memory", Against::kNothing,
+       [](const Arm& arm, const Run&) { return static_cast<double>(arm.memory_parameters); });
+  line("state_bytes", "state bytes a lane", Against::kNothing,
+       of_evaluation(
+           [](const Evaluation& e) { return e.result("state_bytes") / e.result("lanes"); }));
+  line("training_flops", "training FLOPs a token", Against::kRatio,
+       [](const Arm& arm, const Run&) { return arm.training_flops.value_or(kUnknown); });
+  line("evaluation_flops", "evaluation FLOPs a token", Against::kRatio,
+       [](const Arm& arm, const Run&) { return arm.evaluation_flops.value_or(kUnknown); });
+  line("training_tokens_per_second", "training tokens/s", Against::kRatio,
+       [](const Arm&, const Run& run) { return training_rate(run); });
+  line("evaluation_tokens_per_second", "evaluation tokens/s", Against::kRatio,
+       of_evaluation([](const Evaluation& e) { return e.result("tokens_per_second"); }));
+  line("peak_bytes", "peak memory of the evaluation, bytes", Against::kRatio,
+       of_evaluation([](const Evaluation& e) { return number_at(e.record, "peak_bytes"); }));
+}
+
+}  // namespace
+
+std::vector<Metric> metrics(const Comparison& comparison) {
+  MetricList list(comparison);
+  for (const std::string& split : comparison.splits) list.add_split(split);
+  list.add_costs();
+  return list.take();
+}
+
+Spread spread(const std::vector<double>& all) {
+  std::vector<double> values;
+  std::ranges::copy_if(all, std::back_inserter(values),
+                       [](double value) { return !std::isnan(value); });
+  if (values.empty()) return {.mean = kUnknown, .deviation = kUnknown, .count = 0};
+  const auto count = static_cast<double>(values.size());
+  Spread out{.count = static_cast<std::int64_t>(values.size())};
+  for (const double value : values) out.mean += value / count;
+  if (values.size() < 2) return out;
+  double squares = 0.0;
+  for (const double value : values) squares += (value - out.mean) * (value - out.mean);
+  out.deviation = std::sqrt(squares / (count - 1.0));
+  return out;
+}
+
+std::vector<double> against_first(const Metric& metric, std::size_t arm) {
+  const std::vector<double>& first = metric.values.front();
+  const std::vector<double>& values = metric.values.at(arm);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < std::min(first.size(), values.size()); ++i) {
+    out.push_back(metric.against == Against::kRatio ? values[i] / first[i] : values[i] - first[i]);
+  }
+  return out;
+}
+
+double chance(const Comparison& comparison) {
+  if (!comparison.data.is_object() || comparison.data.value("task", "") != "motif") return 0.0;
+  const double alphabet = number_at(comparison.data, "alphabet");
+  return alphabet > 0.0 ? 1.0 / alphabet : 0.0;
+}
+
+namespace {
+
+struct FlatKey {
+  std::string key;
+  config::Value value;
+};
+
+// The values below a value that are no tables, with their keys; a list is one value unless it is
+// one of tables.
+void flatten(const std::string& path, const config::Value& value, std::vector<FlatKey>& out) {
+  if (value.is_table()) {
+    for (const config::Member& member : value.members()) {
+      flatten(path.empty() ? member.key : str(path, '.', member.key), member.value, out);
+    }
+    return;
+  }
+  if (value.kind() == config::Kind::kArray && !value.items().empty() &&
+      value.items().front().is_table()) {
+    for (std::size_t i = 0; i < value.items().size(); ++i) {
+      flatten(str(path, '.', i), value.items()[i], out);
+    }
+    return;
+  }
+  out.push_back({path, value});
+}
+
+std::vector<FlatKey> settings_of(const Arm& arm) {
+  std::vector<FlatKey> keys;
+  flatten("", config::parse_toml(arm.experiment, arm.name), keys);
+  std::erase_if(keys, [](const FlatKey& one) { return one.key == "train.seed"; });
+  return keys;
+}
+
+const config::Value* find(const std::vector<FlatKey>& keys, const std::string& key) {
+  const auto found = std::ranges::find(keys, key, &FlatKey::key);
+  return found == keys.end() ? nullptr : &found->value;
+}
+
+bool are_equal(const config::Value* a, const config::Value* b) {
+  return a == nullptr || b == nullptr ? a == b : *a == *b;
+}
+
+// Where a key of an arm belongs among those of the arms before: behind its predecessor.
+void insert_keys(std::vector<std::string>& names, const std::vector<FlatKey>& keys) {
+  auto place = names.begin();
+  for (const FlatKey& one : keys) {
+    const auto found = std::ranges::find(names, one.key);
+    place = std::next(found == names.end() ? names.insert(place, one.key) : found);
+  }
+}
+
+}  // namespace
+
+std::vector<Setting> differing_settings(const Comparison& comparison) {
+  std::vector<std::vector<FlatKey>> arms;
+  std::vector<std::string> names;
+  for (const Arm& arm : comparison.arms) {
+    arms.push_back(settings_of(arm));
+    insert_keys(names, arms.back());
+  }
+  std::vector<Setting> out;
+  for (const std::string& key : names) {
+    Setting setting{.key = key};
+    bool is_equal = true;
+    for (const auto& keys : arms) {
+      const config::Value* const value = find(keys, key);
+      is_equal = is_equal && are_equal(value, find(arms.front(), key));
+      setting.values.push_back(value == nullptr ? "" : value->toml());
+    }
+    if (!is_equal) out.push_back(std::move(setting));
+  }
+  return out;
+}
+
+std::optional<Sweep> find_sweep(const Comparison& comparison) {
+  std::vector<std::vector<FlatKey>> arms;
+  for (const Arm& arm : comparison.arms) arms.push_back(settings_of(arm));
+  // The members of a sweep have the keys of the last arm, and differ in one of them. The first arm
+  // may stand outside, as the one without a memory does.
+  const std::size_t first = arms.size() >= 4 ? 1 : 0;
+  for (std::size_t begin : {std::size_t{0}, first}) {
+    if (arms.size() < begin + 3) continue;
+    std::vector<std::string> differing;
+    for (const FlatKey& one : arms.back()) {
+      const bool is_equal =
+          std::all_of(arms.begin() + static_cast<std::ptrdiff_t>(begin), arms.end(),
+                      [&](const auto& keys) { return are_equal(find(keys, one.key), &one.value); });
+      if (!is_equal) differing.push_back(one.key);
+    }
+    if (differing.size() != 1) continue;
+    Sweep sweep{.key = differing.front(),
+                .values = std::vector<std::optional<double>>(arms.size())};
+    bool is_numeric = true;
+    for (std::size_t i = begin; i < arms.size(); ++i) {
+      const config::Value* const value = find(arms[i], sweep.key);
+      is_numeric =
+          is_numeric && arms[i].size() == arms.back().size() && value != nullptr &&
+          (value->kind() == config::Kind::kInteger || value->kind() == config::Kind::kReal);
+      if (is_numeric) sweep.values[i] = value->as_real();
+    }
+    if (is_numeric) return sweep;
+  }
+  return std::nullopt;
+}
+
+}  // namespace mneme::report

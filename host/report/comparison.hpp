@@ -1,0 +1,184 @@
+// What a comparison measured, as its files tell: arms, the runs of their seeds, and of each run its
+// curves and stored evaluations. Everything that a report shows is computed from this.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/base/text.hpp"
+
+namespace mneme::report {
+
+// Sums over targets with something in common.
+struct Bucket {
+  std::string name = {};
+  std::int64_t from = 0;  // the smallest value that falls into it
+  std::int64_t targets = 0;
+  double nll = 0.0;  // nats
+  std::int64_t correct = 0;
+};
+
+// A document, a sequence of a task, or a lane.
+struct Sample {
+  std::string id = {};
+  std::string sha256 = {};  // of its targets
+  std::int64_t targets = 0;
+  double nll = 0.0;
+  std::int64_t correct = 0;
+};
+
+// The targets of one lane in the order in which they were read.
+struct LaneLosses {
+  std::vector<double> nll = {};
+  std::vector<std::uint8_t> correct = {};
+};
+
+// One stored evaluation, summed up.
+struct Evaluation {
+  std::string name = {};  // its folder's
+  std::string split = {};
+  std::string unit = {};  // of the samples: "document" | "sequence" | "lane"
+  std::int64_t step = 0;
+  Json record = {};  // evaluation.json
+  std::int64_t targets = 0;
+  double nll = 0.0;
+  std::int64_t correct = 0;
+  std::vector<Sample> samples = {};
+  std::map<std::string, Bucket> slices = {};  // "none", "inside", "outside"; empty = not known
+  // The same targets in three groupings, by rising `from`: place of the predicting token in its
+  // segment, tokens of the document before the target, occurrences of the id in the training data.
+  // Empty when not known. A place's bucket has several places where segments are long.
+  std::vector<Bucket> place = {};
+  std::vector<Bucket> distance = {};
+  std::vector<Bucket> frequency = {};
+  std::vector<LaneLosses> lanes = {};  // unit "lane" only: in the order of the samples
+
+  [[nodiscard]] double loss() const { return nll / static_cast<double>(targets); }
+  [[nodiscard]] double accuracy() const {
+    return static_cast<double>(correct) / static_cast<double>(targets);
+  }
+  // A number of evaluation.json's result, such as "perplexity_per_word"; NaN = not known.
+  [[nodiscard]] double result(const std::string& key) const;
+};
+
+// A line of metrics.jsonl of kind "step".
+struct TrainingPoint {
+  std::int64_t step = 0;
+  double loss = 0.0;  // nats a target; NaN = was not finite
+  std::int64_t tokens = 0;
+  double seconds = 0.0;
+  std::map<std::string, double> metrics = {};  // of tiers, "<tier>.<name>"
+  std::map<std::string, double> losses = {};   // auxiliary losses of tiers, likewise
+};
+
+// A line of metrics.jsonl of kind "eval".
+struct EvaluationPoint {
+  std::int64_t step = 0;
+  std::string split = {};
+  double loss = 0.0;
+};
+
+// One arm trained from one seed.
+struct Run {
+  std::uint64_t seed = 0;
+  std::filesystem::path folder = {};
+  std::string initial_sha256 = {};        // of the backbone's first weights; "" = not known
+  std::optional<std::string> error = {};  // why it has no result
+  bool is_done = true;                    // false: the training has not ended
+  Json info = {};                         // run.json; null = not read
+  std::vector<TrainingPoint> training = {};
+  std::vector<EvaluationPoint> while_training = {};
+  std::vector<Evaluation> evaluations = {};  // one a split
+
+  // The stored evaluation of a split; nullptr = none.
+  [[nodiscard]] const Evaluation* find(const std::string& split) const;
+};
+
+// One memory, or one variant of it.
+struct Arm {
+  std::string name = {};
+  std::string file = {};  // of the memory; "" = not known
+  std::vector<std::string> overrides = {};
+  std::string memory = {};       // the resolved [memory] as TOML
+  std::string experiment = {};   // the resolved experiment as TOML, of the first run
+  Json plugins = Json::array();  // of each tier: id, version, sha256, ...
+  std::int64_t backbone_parameters = 0;
+  std::int64_t memory_parameters = 0;
+  std::optional<double> training_flops = {};  // a token
+  std::optional<double> evaluation_flops = {};
+  std::vector<Run> runs = {};  // by rising seed
+
+  [[nodiscard]] const Run* find(std::uint64_t seed) const;
+};
+
+struct Comparison {
+  std::string command = {};  // that made it; "" = not known
+  std::string experiment_file = {};
+  std::string mneme = {};
+  std::string commit = {};
+  Json machine = {};
+  Json data = {};
+  std::vector<Arm> arms = {};             // the first is the baseline
+  std::vector<std::uint64_t> seeds = {};  // of all arms, rising
+  std::vector<std::string> splits = {};   // that some run has losses of: valid, test, others
+  // What was left out and why, a sentence each: folders that could not be read, seeds that only
+  // some arms have, runs without stored losses.
+  std::vector<std::string> notes = {};
+  bool is_interrupted = false;  // runs are missing that were planned
+};
+
+// --- Numbers of the table ---
+
+// One line of the table: a number of every arm and seed.
+struct Metric {
+  enum class Against { kDifference, kRatio, kNothing };  // how arms are compared with the first
+  std::string key = {};                                  // "valid.loss"
+  std::string name = {};
+  int digits = 4;  // after the point
+  Against against = Against::kDifference;
+  std::vector<std::vector<double>> values = {};  // [arm][seed of the comparison]; NaN = not known
+};
+
+// All lines, in the order of the table. Lines without any value are left out.
+[[nodiscard]] std::vector<Metric> metrics(const Comparison& comparison);
+
+// Mean and standard deviation over the seeds whose number is known (n - 1; 0 for one seed).
+struct Spread {
+  double mean = 0.0;
+  double deviation = 0.0;
+  std::int64_t count = 0;
+};
+[[nodiscard]] Spread spread(const std::vector<double>& values);
+
+// The value of an arm minus (or over) the first arm's, seed by seed: arms share data and initial
+// weights, so differences are paired.
+[[nodiscard]] std::vector<double> against_first(const Metric& metric, std::size_t arm);
+
+// The probability of guessing a symbol of the motif task; 0 for other tasks.
+[[nodiscard]] double chance(const Comparison& comparison);
+
+// --- Settings ---
+
+// A key of the experiment whose value is not the same in all arms.
+struct Setting {
+  std::string key = {};                  // "memory.tier.0.rows"
+  std::vector<std::string> values = {};  // [arm] as TOML; "" = the arm has no such key
+};
+
+// The keys that differ, in the order of the experiment; train.seed is no setting.
+[[nodiscard]] std::vector<Setting> differing_settings(const Comparison& comparison);
+
+// The one numeric setting whose value alone tells the arms (but perhaps the first) apart: the axis
+// of a sweep.
+struct Sweep {
+  std::string key = {};
+  std::vector<std::optional<double>> values = {};  // [arm]; absent: an arm outside the sweep
+};
+[[nodiscard]] std::optional<Sweep> find_sweep(const Comparison& comparison);
+
+}  // namespace mneme::report

@@ -1,0 +1,351 @@
+#include "host/report/differences.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "host/base/text.hpp"
+#include "host/stats/blocks.hpp"
+#include "host/stats/holm.hpp"
+#include "host/stats/paired.hpp"
+
+namespace mneme::report {
+namespace {
+
+constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
+
+// Evaluations of one seed: the first arm's and another's.
+struct Pair {
+  std::uint64_t seed = 0;
+  const Evaluation* first = nullptr;
+  const Evaluation* other = nullptr;
+};
+
+std::vector<Pair> pairs_of(const Comparison& comparison, std::size_t arm,
+                           const std::string& split) {
+  std::vector<Pair> out;
+  for (const std::uint64_t seed : comparison.seeds) {
+    const Run* const first = comparison.arms.front().find(seed);
+    const Run* const other = comparison.arms[arm].find(seed);
+    if (first == nullptr || other == nullptr || first->error || other->error) continue;
+    const Pair pair{.seed = seed, .first = first->find(split), .other = other->find(split)};
+    if (pair.first != nullptr && pair.other != nullptr) out.push_back(pair);
+  }
+  return out;
+}
+
+// Sums of both arms by seed and unit, and what is common to all seeds.
+struct Units {
+  std::vector<std::vector<double>> first = {};  // [seed][unit]
+  std::vector<std::vector<double>> other = {};
+  std::vector<double> targets = {};  // [unit]
+  std::int64_t left_out = 0;         // samples that some evaluation lacks, or has other targets of
+  std::int64_t block = 0;            // targets of a block; 0 = the units are samples
+  std::vector<std::string> warnings = {};
+};
+
+double value_of(const Sample& sample, Measure measure) {
+  return measure == Measure::kLoss ? sample.nll : static_cast<double>(sample.correct);
+}
+
+using SamplesById = std::map<std::string, const Sample*>;
+
+SamplesById by_id(const Evaluation& evaluation) {
+  SamplesById out;
+  for (const Sample& sample : evaluation.samples) out.emplace(sample.id, &sample);
+  return out;
+}
+
+Units sample_units(const std::vector<Pair>& pairs, Measure measure) {
+  std::vector<std::pair<SamplesById, SamplesById>> ids;
+  for (const Pair& pair : pairs) ids.emplace_back(by_id(*pair.first), by_id(*pair.other));
+  Units out;
+  out.first.resize(pairs.size());
+  out.other.resize(pairs.size());
+  for (const Sample& sample : pairs.front().first->samples) {
+    const auto is_there = [&](const SamplesById& of) {
+      const auto found = of.find(sample.id);
+      return found != of.end() && found->second->sha256 == sample.sha256;
+    };
+    const bool is_common = std::ranges::all_of(
+        ids, [&](const auto& pair) { return is_there(pair.first) && is_there(pair.second); });
+    if (!is_common) {
+      ++out.left_out;
+      continue;
+    }
+    out.targets.push_back(static_cast<double>(sample.targets));
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      out.first[i].push_back(value_of(*ids[i].first.at(sample.id), measure));
+      out.other[i].push_back(value_of(*ids[i].second.at(sample.id), measure));
+    }
+  }
+  return out;
+}
+
+// [lane][target] of one evaluation.
+using Lanes = std::vector<std::vector<double>>;
+
+Lanes values_of(const Evaluation& evaluation, const std::vector<std::size_t>& lanes,
+                Measure measure) {
+  Lanes out;
+  for (const std::size_t lane : lanes) {
+    const LaneLosses& losses = evaluation.lanes[lane];
+    if (measure == Measure::kLoss) {
+      out.push_back(losses.nll);
+    } else {
+      out.emplace_back(losses.correct.begin(), losses.correct.end());
+    }
+  }
+  return out;
+}
+
+// The lanes that all evaluations have with the same targets.
+std::vector<std::size_t> common_lanes(const std::vector<Pair>& pairs) {
+  const std::vector<Sample>& lanes = pairs.front().first->samples;
+  std::vector<std::size_t> out;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    const auto has_lane = [&](const Evaluation& evaluation) {
+      return lane < evaluation.lanes.size() && evaluation.samples[lane].id == lanes[lane].id &&
+             evaluation.samples[lane].sha256 == lanes[lane].sha256;
+    };
+    if (std::ranges::all_of(pairs, [&](const Pair& pair) {
+          return has_lane(*pair.first) && has_lane(*pair.other);
+        })) {
+      out.push_back(lane);
+    }
+  }
+  return out;
+}
+
+// Blocks of the lanes, so long that the differences, means over the seeds, of neighbours are not
+// correlated.
+Units block_units(const std::vector<Pair>& pairs, Measure measure) {
+  Units out;
+  const std::vector<std::size_t> lanes = common_lanes(pairs);
+  out.left_out = static_cast<std::int64_t>(pairs.front().first->samples.size() - lanes.size());
+  if (lanes.empty()) return out;
+  std::vector<Lanes> first;
+  std::vector<Lanes> other;
+  Lanes differences;
+  for (const Pair& pair : pairs) {
+    first.push_back(values_of(*pair.first, lanes, measure));
+    other.push_back(values_of(*pair.other, lanes, measure));
+    differences.resize(lanes.size());
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      std::vector<double>& row = differences[lane];
+      row.resize(first.back()[lane].size());
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        row[i] +=
+            (other.back()[lane][i] - first.back()[lane][i]) / static_cast<double>(pairs.size());
+      }
+    }
+  }
+  const stats::Blocks chosen = stats::choose_blocks(differences);
+  out.block = static_cast<std::int64_t>(chosen.length);
+  out.warnings = chosen.warnings;
+  out.targets = stats::block_targets(chosen.blocks);
+  for (std::size_t seed = 0; seed < pairs.size(); ++seed) {
+    out.first.push_back(stats::block_sums(first[seed], chosen.blocks));
+    out.other.push_back(stats::block_sums(other[seed], chosen.blocks));
+  }
+  return out;
+}
+
+std::string percent_text(double share) { return format_number(100.0 * share, 1) + " %"; }
+
+// Fills the numbers of a difference from its units.
+void compare_units(const Units& units, Difference& out) {
+  stats::PairedDifferences paired{.sums = {}, .targets = units.targets};
+  double targets = 0.0;
+  for (const double count : units.targets) targets += count;
+  out.first = 0.0;
+  out.other = 0.0;
+  const auto seeds = static_cast<double>(units.first.size());
+  for (std::size_t seed = 0; seed < units.first.size(); ++seed) {
+    std::vector<double>& sums = paired.sums.emplace_back();
+    for (std::size_t i = 0; i < units.targets.size(); ++i) {
+      sums.push_back(units.other[seed][i] - units.first[seed][i]);
+      out.first += units.first[seed][i] / targets / seeds;
+      out.other += units.other[seed][i] / targets / seeds;
+    }
+  }
+  const stats::PairedResult result = stats::compare_paired(paired);
+  out.units = static_cast<std::int64_t>(units.targets.size());
+  out.targets = static_cast<std::int64_t>(targets);
+  out.block = units.block;
+  out.mean = result.mean;
+  out.low = result.low;
+  out.high = result.high;
+  out.p = result.p;
+  out.effect = result.effect_size;
+  out.detectable = result.smallest_detectable;
+  out.verdict = Verdict::kNoDifference;  // until Holm's correction is done
+  std::vector<std::string> reasons = units.warnings;
+  reasons.insert(reasons.end(), result.warnings.begin(), result.warnings.end());
+  if (units.left_out > 0) {
+    reasons.push_back(str(units.left_out, units.block > 0 ? " lane" : " " + out.unit,
+                          "s were left out, which not every evaluation has with equal targets"));
+  }
+  out.reason = join(reasons, "; ");
+}
+
+Difference unknown(std::size_t arm, const std::string& split, Measure measure,
+                   const std::string& reason) {
+  Difference out{.arm = arm, .split = split, .measure = measure, .reason = reason};
+  for (double* const number : {&out.first, &out.other, &out.mean, &out.low, &out.high, &out.p,
+                               &out.adjusted_p, &out.effect, &out.detectable}) {
+    *number = kNotComputed;
+  }
+  return out;
+}
+
+Difference compare_arm(const Comparison& comparison, std::size_t arm, const std::string& split,
+                       Measure measure) {
+  const std::vector<Pair> pairs = pairs_of(comparison, arm, split);
+  if (pairs.empty()) {
+    return unknown(arm, split, measure, "no seed of which both arms have stored losses");
+  }
+  const std::string unit = pairs.front().first->unit;
+  const bool are_equal = std::ranges::all_of(pairs, [&](const Pair& pair) {
+    return pair.first->unit == unit && pair.other->unit == unit;
+  });
+  if (!are_equal) {
+    return unknown(arm, split, measure, "the evaluations were cut into different units");
+  }
+  Difference out = unknown(arm, split, measure, "");
+  for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
+  const bool has_lanes = unit == "lane";
+  out.unit = has_lanes ? "block" : unit;
+  const Units units = has_lanes ? block_units(pairs, measure) : sample_units(pairs, measure);
+  if (units.targets.empty()) {
+    out.reason = "the evaluations have no " + unit + " in common with equal targets";
+    return out;
+  }
+  compare_units(units, out);
+  return out;
+}
+
+// Corrects the p values of one split and measure over the arms, and gives the verdicts.
+void correct(std::vector<Difference>& all, std::size_t begin) {
+  std::vector<double> p_values;
+  for (std::size_t i = begin; i < all.size(); ++i) {
+    if (!std::isnan(all[i].p)) p_values.push_back(all[i].p);
+  }
+  const std::vector<double> adjusted = stats::holm(p_values);
+  std::size_t next = 0;
+  for (std::size_t i = begin; i < all.size(); ++i) {
+    Difference& one = all[i];
+    if (std::isnan(one.p)) continue;
+    one.adjusted_p = adjusted[next++];
+    if (one.adjusted_p > kLevel || (one.low <= 0.0 && one.high >= 0.0)) continue;
+    const bool is_lower = one.mean < 0.0;
+    one.verdict = is_lower == (one.measure == Measure::kLoss) ? Verdict::kBetter : Verdict::kWorse;
+  }
+}
+
+// True when the data are a task whose targets have one right answer.
+bool is_generated(const Comparison& comparison) {
+  const std::string task = comparison.data.is_object() ? comparison.data.value("task", "") : "";
+  return !task.empty() && task != "text" && task != "tokens";
+}
+
+}  // namespace
+
+std::vector<Difference> differences(const Comparison& comparison) {
+  std::vector<Difference> out;
+  for (const std::string& split : comparison.splits) {
+    for (const Measure measure : {Measure::kLoss, Measure::kAccuracy}) {
+      if (measure == Measure::kAccuracy && !is_generated(comparison)) continue;
+      const std::size_t begin = out.size();
+      for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
+        out.push_back(compare_arm(comparison, arm, split, measure));
+      }
+      correct(out, begin);
+    }
+  }
+  return out;
+}
+
+std::string name_of(Measure measure) {
+  return measure == Measure::kLoss ? "loss, nats a token" : "accuracy";
+}
+
+std::string to_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kBetter:
+      return "better";
+    case Verdict::kWorse:
+      return "worse";
+    case Verdict::kNoDifference:
+      return "no difference shown";
+    case Verdict::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string units_text(const Difference& difference) {
+  std::string text = str(difference.units, ' ', difference.unit, difference.units == 1 ? "" : "s");
+  if (difference.block > 0) text += str(" of ", difference.block, " targets");
+  return text;
+}
+
+namespace {
+
+std::string signed_number(double value) {
+  return (value > 0.0 ? "+" : "") + format_number(value, 4);
+}
+
+std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : "p = " + format_number(p, 4); }
+
+// "(95 % interval -0.02 to +0.01, p = 0.3 after Holm's correction over 3 arms; 40 documents, 2
+// seeds)"
+std::string evidence(const Comparison& comparison, const Difference& one) {
+  const std::size_t arms = comparison.arms.size() - 1;
+  return str("(95 % interval ", signed_number(one.low), " to ", signed_number(one.high), ", ",
+             p_text(one.adjusted_p),
+             arms > 1 ? str(" after Holm's correction over ", arms, " arms") : std::string(), "; ",
+             units_text(one), ", ", one.seeds.size(), one.seeds.size() == 1 ? " seed" : " seeds",
+             ")");
+}
+
+// The change of perplexity of a text's loss; "" of other measures.
+std::string perplexity_words(const Comparison& comparison, const Difference& one) {
+  if (one.measure != Measure::kLoss || is_generated(comparison)) return "";
+  const double ratio = std::exp(one.mean);
+  return str(" Its perplexity is ", percent_text(std::abs(1.0 - ratio)),
+             ratio < 1.0 ? " lower." : " higher.");
+}
+
+}  // namespace
+
+std::string sentence(const Comparison& comparison, const Difference& one) {
+  const std::string& arm = comparison.arms[one.arm].name;
+  const std::string& first = comparison.arms.front().name;
+  const bool is_loss = one.measure == Measure::kLoss;
+  const std::string what = is_loss ? "loss" : "accuracy";
+  const std::string unit = is_loss ? " nats a token " : " ";
+  if (one.verdict == Verdict::kUnknown) {
+    return str(arm, " is not compared with ", first, " on ", one.split, ": ", one.reason, '.');
+  }
+  if (one.verdict == Verdict::kNoDifference) {
+    std::string text =
+        str("No difference in ", what, " is shown between ", arm, " and ", first, " on ", one.split,
+            ": ", signed_number(one.mean), unit, evidence(comparison, one), '.');
+    if (std::isfinite(one.detectable)) {
+      text += str(" A true difference of ", format_number(one.detectable, 4),
+                  " would have been found in 80 % of such experiments.");
+    } else {
+      text += " So few data could not have shown any difference.";
+    }
+    return text;
+  }
+  return str(arm, " has a ", one.mean < 0.0 ? "lower " : "higher ", what, " than ", first, " on ",
+             one.split, ": ", signed_number(one.mean), unit, evidence(comparison, one), '.',
+             perplexity_words(comparison, one));
+}
+
+}  // namespace mneme::report

@@ -1,0 +1,65 @@
+// How each arm differs from the first one: mean differences with intervals, tests and a verdict.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "host/report/comparison.hpp"
+
+namespace mneme::report {
+
+enum class Measure {
+  kLoss,      // nats a target; lower is better
+  kAccuracy,  // share of correct targets, of generated tasks; higher is better
+};
+
+enum class Verdict {
+  kBetter,  // than the first arm
+  kWorse,
+  kNoDifference,  // none shown
+  kUnknown,       // not computed; the reason stands beside it
+};
+
+// One arm against the first on one split by one measure. Numbers without a value are NaN.
+struct Difference {
+  std::size_t arm = 0;
+  std::string split = {};
+  Measure measure = Measure::kLoss;
+  std::vector<std::uint64_t> seeds = {};  // that both arms have
+  std::string unit = {};                  // "document" | "sequence" | "block"
+  std::int64_t units = 0;                 // that both arms have, with the same targets
+  std::int64_t block = 0;                 // targets of a block; 0 = another unit
+  std::int64_t targets = 0;               // of the units, of one seed
+  double first = 0.0;                     // the first arm's mean over them and the seeds
+  double other = 0.0;                     // the arm's
+  double mean = 0.0;                      // other - first
+  double low = 0.0;                       // 95 % interval
+  double high = 0.0;
+  double p = 0.0;           // of the test that the mean is 0
+  double adjusted_p = 0.0;  // after Holm's correction over the arms
+  double effect = 0.0;      // standardised mean difference
+  double detectable = 0.0;  // smallest true difference that is found in 80 % of such experiments
+  Verdict verdict = Verdict::kUnknown;
+  std::string reason = {};  // why it is unknown, or what was left out
+};
+
+// The level of the tests, and of 1 - the coverage of the intervals.
+inline constexpr double kLevel = 0.05;
+
+// By split, measure and arm. Losses are compared on every split; accuracies where the data are a
+// generated task. Deterministic.
+[[nodiscard]] std::vector<Difference> differences(const Comparison& comparison);
+
+// The measure's name and unit: "loss, nats a token", "accuracy".
+[[nodiscard]] std::string name_of(Measure measure);
+// "better" | "worse" | "no difference shown" | "unknown".
+[[nodiscard]] std::string to_word(Verdict verdict);
+// "40 documents", "112 blocks of 64 targets".
+[[nodiscard]] std::string units_text(const Difference& difference);
+
+// What the difference says, in one or two sentences: "xl_cache has a lower loss than none on valid:
+// ...". Also what it does not say: one seed tells nothing of other seeds.
+[[nodiscard]] std::string sentence(const Comparison& comparison, const Difference& difference);
+
+}  // namespace mneme::report

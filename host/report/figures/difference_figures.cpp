@@ -1,0 +1,119 @@
+// Each arm's difference to the first, with its interval.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "host/report/figures/figure.hpp"
+
+namespace mneme::report {
+namespace {
+
+Json values_of(const Comparison& comparison, const std::vector<const Difference*>& all) {
+  Json values = Json::array();
+  for (const Difference* const one : all) {
+    values.push_back({{"arm", comparison.arms[one->arm].name},
+                      {"mean", number_or_null(one->mean)},
+                      {"low", number_or_null(one->low)},
+                      {"high", number_or_null(one->high)},
+                      {"p", number_or_null(one->adjusted_p)},
+                      {"effect", number_or_null(one->effect)},
+                      {"detectable", number_or_null(one->detectable)},
+                      {"least", number_or_null(-one->detectable)},
+                      {"verdict", to_word(one->verdict)},
+                      {"units", units_text(*one)},
+                      {"seeds", one->seeds.size()}});
+  }
+  return values;
+}
+
+Json names_of(const Comparison& comparison, const std::vector<const Difference*>& all) {
+  Json names = Json::array();
+  for (const Difference* const one : all) names.push_back(comparison.arms[one->arm].name);
+  return names;
+}
+
+Json spec_of(const Comparison& comparison, const std::vector<const Difference*>& all) {
+  const bool is_loss = all.front()->measure == Measure::kLoss;
+  const Json y = {{"field", "arm"},
+                  {"type", "nominal"},
+                  {"title", nullptr},
+                  {"sort", names_of(comparison, all)},
+                  {"axis", {{"grid", false}, {"labelLimit", 160}}}};
+  const char* const title = is_loss ? "difference in loss, nats a token" : "difference in accuracy";
+  Json x = quantitative({.field = "low", .title = title, .is_zero_based = true});
+  const auto at = [&](const char* field) {
+    Json channel = x;
+    channel["field"] = field;
+    return channel;
+  };
+  Json colour = colour_of_arms(comparison);
+  colour["legend"] = nullptr;  // the axis names the arms
+  const char* const lower = is_loss ? "better" : "worse";
+  const char* const higher = is_loss ? "worse" : "better";
+  const Json shape = {{"field", "verdict"},
+                      {"type", "nominal"},
+                      {"scale",
+                       {{"domain", {lower, higher, "no difference shown"}},
+                        {"range", {"triangle-left", "triangle-right", "circle"}}}},
+                      {"legend",
+                       {{"title", nullptr},
+                        {"orient", "top"},
+                        {"columns", 3},
+                        {"symbolFillColor", "#808080"},
+                        {"symbolStrokeColor", "#808080"}}}};
+  Json tooltip = Json::array({tip("arm", "arm"), tip("mean", "difference", "+.4f"),
+                              tip("low", "95 % from", "+.4f"), tip("high", "to", "+.4f"),
+                              tip("p", "p (Holm)", ".4f"), tip("effect", "effect size", ".2f"),
+                              tip("detectable", "detectable", ".4f"), tip("verdict", "verdict"),
+                              tip("units", "units"), tip("seeds", "seeds")});
+  Json layers = Json::array();
+  layers.push_back(
+      {{"mark", {{"type", "bar"}, {"height", 18}, {"color", "#8c8c8c"}, {"opacity", 0.22}}},
+       {"encoding", {{"x", at("least")}, {"x2", {{"field", "detectable"}}}, {"y", y}}}});
+  layers.push_back({{"mark", {{"type", "rule"}, {"color", "#8c8c8c"}, {"strokeDash", {4, 3}}}},
+                    {"encoding", {{"x", {{"datum", 0}}}}}});
+  layers.push_back(
+      {{"mark", {{"type", "rule"}, {"strokeWidth", 3}}},
+       {"encoding", {{"x", at("low")}, {"x2", {{"field", "high"}}}, {"y", y}, {"color", colour}}}});
+  layers.push_back({{"mark", {{"type", "point"}, {"filled", true}, {"size", 130}, {"opacity", 1}}},
+                    {"encoding",
+                     {{"x", at("mean")},
+                      {"y", y},
+                      {"color", colour},
+                      {"shape", shape},
+                      {"tooltip", std::move(tooltip)}}}});
+  return layered(values_of(comparison, all), std::move(layers),
+                 90 + 34 * static_cast<int>(all.size()));
+}
+
+}  // namespace
+
+void add_difference_figures(const Comparison& comparison, const std::vector<Difference>& all,
+                            std::vector<Figure>& out) {
+  for (const std::string& split : comparison.splits) {
+    for (const Measure measure : {Measure::kLoss, Measure::kAccuracy}) {
+      std::vector<const Difference*> chosen;
+      for (const Difference& one : all) {
+        if (one.split == split && one.measure == measure && one.verdict != Verdict::kUnknown) {
+          chosen.push_back(&one);
+        }
+      }
+      if (chosen.empty()) continue;
+      const bool is_loss = measure == Measure::kLoss;
+      out.push_back(
+          {.key = str("difference-", split, is_loss ? "-loss" : "-accuracy"),
+           .section = "differences",
+           .title = str("Difference to ", comparison.arms.front().name, " on ", split, ", ",
+                        is_loss ? "loss" : "accuracy"),
+           .caption = str(is_loss ? "Left of the dashed line is a lower, better loss. "
+                                  : "Right of the dashed line is a higher, better accuracy. ",
+                          "Lines are 95 % intervals over ", chosen.front()->unit,
+                          "s and seeds. True differences inside a grey bar are found in fewer than "
+                          "80 % of such experiments."),
+           .spec = spec_of(comparison, chosen)});
+    }
+  }
+}
+
+}  // namespace mneme::report

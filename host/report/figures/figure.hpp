@@ -1,0 +1,88 @@
+// The figures of a report: Vega-Lite specifications with their data inside.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/base/text.hpp"
+#include "host/report/comparison.hpp"
+#include "host/report/differences.hpp"
+
+namespace mneme::report {
+
+// A figure. The specification has no colours of text and lines of its own: theme() adds them as its
+// "config", so that one specification serves a light and a dark page.
+struct Figure {
+  std::string key = {};      // "difference-valid-loss": the name of its file
+  std::string section = {};  // "differences" | "training" | "position" | "cost" | "diagnostics"
+  std::string title = {};
+  std::string caption = {};  // what bands, shapes and scales mean
+  Json spec = {};
+};
+
+// All figures of a comparison, in the page's order: those of a sweep first.
+[[nodiscard]] std::vector<Figure> figures(const Comparison& comparison,
+                                          const std::vector<Difference>& differences);
+
+// Where a figure is drawn. On a page, text takes the colour of the text around it.
+enum class Look { kPage, kLight, kDark };
+// The "config" of every figure: fonts, colours, grid.
+[[nodiscard]] Json theme(Look look);
+
+// The specification as a file of its own, which Vega-Lite's tools read: with schema, title, the
+// light theme and a fixed width.
+[[nodiscard]] Json as_file(const Figure& figure);
+
+// --- The families, a file each ---
+
+void add_difference_figures(const Comparison& comparison, const std::vector<Difference>& all,
+                            std::vector<Figure>& out);
+void add_curve_figures(const Comparison& comparison, std::vector<Figure>& out);
+void add_position_figures(const Comparison& comparison, std::vector<Figure>& out);
+// With `is_sweep` the figures over the setting of a sweep; else those over costs.
+void add_cost_figures(const Comparison& comparison, bool is_sweep, std::vector<Figure>& out);
+void add_diagnostic_figures(const Comparison& comparison, std::vector<Figure>& out);
+
+// --- Parts that the families share ---
+
+// A specification of layers over `values`, as wide as its place.
+[[nodiscard]] Json layered(Json values, Json layers, int height);
+
+// A channel of numbers, such as {"field", "type", "title", "scale", "axis"}.
+struct Axis {
+  const char* field;
+  std::string title;             // with the unit
+  bool is_zero_based = false;    // the scale begins at 0
+  const char* format = nullptr;  // of d3-format; null = Vega's choice
+};
+[[nodiscard]] Json quantitative(const Axis& axis);
+
+// The colour of an arm, the same in all figures, with a legend. Arms behind the seventh have the
+// colours again: dash_of_arms and shape_of_arms tell them apart.
+[[nodiscard]] Json colour_of_arms(const Comparison& comparison);
+[[nodiscard]] Json dash_of_arms(const Comparison& comparison);
+[[nodiscard]] Json shape_of_arms(const Comparison& comparison);
+
+// One entry of a tooltip.
+[[nodiscard]] Json tip(const char* field, const std::string& title, const char* format = nullptr);
+
+// Mean, lowest and highest of values that are known; absent when none is.
+struct Band {
+  double mean = 0.0;
+  double low = 0.0;
+  double high = 0.0;
+};
+[[nodiscard]] std::optional<Band> band_of(const std::vector<double>& values);
+
+// Lines with bands over seeds: layers over values with arm, x, mean, low and high. `x` and `y` are
+// channels without a field.
+[[nodiscard]] Json line_layers(const Comparison& comparison, Json x, Json y, bool has_points,
+                               const Json& tooltip);
+
+// What a band shows: "Lines: means of 3 seeds; bands: from the lowest to the highest." or of one.
+[[nodiscard]] std::string band_words(const Comparison& comparison);
+
+}  // namespace mneme::report

@@ -1,0 +1,158 @@
+// Loss by place in the segment, distance into the document and word frequency.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "host/report/figures/figure.hpp"
+
+namespace mneme::report {
+namespace {
+
+struct Grouping {
+  std::vector<Bucket> Evaluation::*buckets;
+  const char* key;
+  const char* words;  // "by place in the segment"
+  const char* axis;
+  bool is_continuous;  // an axis of numbers, not of named groups
+};
+
+constexpr Grouping kGroupings[] = {
+    {&Evaluation::place, "place", "by place in the segment", "place in the segment, tokens", true},
+    {&Evaluation::distance, "distance", "by distance into the document",
+     "distance into the document, tokens", false},
+    {&Evaluation::frequency, "frequency", "by word frequency", "occurrences in the training data",
+     false},
+};
+
+// Numbers of one bucket by seed.
+struct Group {
+  std::string name;
+  std::map<std::uint64_t, double> loss;
+  std::int64_t targets = 0;  // of all seeds
+};
+using Groups = std::map<std::int64_t, Group>;  // by Bucket::from
+
+Groups groups_of(const Arm& arm, const std::string& split, const Grouping& grouping) {
+  Groups out;
+  for (const Run& run : arm.runs) {
+    const Evaluation* const found = run.error ? nullptr : run.find(split);
+    if (found == nullptr) continue;
+    for (const Bucket& bucket : found->*grouping.buckets) {
+      Group& group = out[bucket.from];
+      group.name = bucket.name;
+      group.loss[run.seed] = bucket.nll / static_cast<double>(bucket.targets);
+      group.targets += bucket.targets;
+    }
+  }
+  return out;
+}
+
+// The group's losses, less those of `base` seed by seed when there is one.
+std::vector<double> numbers_of(const Group& group, const Group* base) {
+  std::vector<double> out;
+  for (const auto& [seed, loss] : group.loss) {
+    if (base == nullptr) {
+      out.push_back(loss);
+    } else if (const auto found = base->loss.find(seed); found != base->loss.end()) {
+      out.push_back(loss - found->second);
+    }
+  }
+  return out;
+}
+
+// Points of all arms; with `is_difference` of those behind the first, less the first's.
+Json points_of(const Comparison& comparison, const std::string& split, const Grouping& grouping,
+               bool is_difference) {
+  Json values = Json::array();
+  const Groups first = groups_of(comparison.arms.front(), split, grouping);
+  for (std::size_t arm = is_difference ? 1 : 0; arm < comparison.arms.size(); ++arm) {
+    for (const auto& [from, group] : groups_of(comparison.arms[arm], split, grouping)) {
+      const auto base = first.find(from);
+      if (is_difference && base == first.end()) continue;
+      const auto band = band_of(numbers_of(group, is_difference ? &base->second : nullptr));
+      if (!band) continue;
+      Json point = {{"arm", comparison.arms[arm].name},
+                    {"group", group.name},
+                    {"from", from},
+                    {"mean", band->mean},
+                    {"low", band->low},
+                    {"high", band->high},
+                    {"targets", group.targets}};
+      point["x"] = grouping.is_continuous ? Json(from) : Json(group.name);
+      values.push_back(std::move(point));
+    }
+  }
+  return values;
+}
+
+Json spec_of(const Comparison& comparison, Json values, const Grouping& grouping,
+             const std::string& what) {
+  Json x = quantitative({.field = "x", .title = grouping.axis});
+  if (!grouping.is_continuous) {
+    x = {{"field", "x"},
+         {"type", "ordinal"},
+         {"title", grouping.axis},
+         {"sort", {{"field", "from"}, {"op", "min"}}},
+         {"scale", {{"padding", 0.3}}},
+         {"axis", {{"labelAngle", -35}, {"grid", true}, {"tickCount", nullptr}}}};
+    // A sort by a field is computed once for all layers only from equal data.
+    std::vector<std::pair<std::int64_t, std::string>> order;
+    for (const Json& value : values) order.emplace_back(value["from"], value["group"]);
+    std::ranges::sort(order);
+    order.erase(std::unique(order.begin(), order.end()), order.end());
+    x["sort"] = Json::array();
+    for (const auto& [from, name] : order) x["sort"].push_back(name);
+  }
+  const Json tooltip =
+      Json::array({tip("arm", "arm"), tip("group", grouping.axis), tip("mean", what, ".4f"),
+                   tip("low", "lowest seed", ".4f"), tip("high", "highest seed", ".4f"),
+                   tip("targets", "targets of all seeds", ",d")});
+  Json layers = line_layers(comparison, std::move(x),
+                            quantitative({.field = "mean", .title = what}), true, tooltip);
+  return layered(std::move(values), std::move(layers), 300);
+}
+
+// A dashed line at 0, below the others.
+void add_zero(Json& spec) {
+  spec["layer"].insert(
+      spec["layer"].begin(),
+      Json{{"mark", {{"type", "rule"}, {"color", "#8c8c8c"}, {"strokeDash", {4, 3}}}},
+           {"encoding", {{"y", {{"datum", 0}}}}}});
+}
+
+void add_grouping(const Comparison& comparison, const std::string& split, const Grouping& grouping,
+                  std::vector<Figure>& out) {
+  Json values = points_of(comparison, split, grouping, false);
+  const bool has_groups = std::ranges::any_of(
+      values, [&](const Json& value) { return value["from"] != values.front()["from"]; });
+  if (!has_groups) return;
+  out.push_back({.key = str(grouping.key, '-', split),
+                 .section = "position",
+                 .title = str("Loss on ", split, ' ', grouping.words),
+                 .caption = band_words(comparison),
+                 .spec = spec_of(comparison, std::move(values), grouping, "loss, nats a token")});
+  Json differences = points_of(comparison, split, grouping, true);
+  if (differences.empty()) return;
+  const std::string& first = comparison.arms.front().name;
+  Json spec = spec_of(comparison, std::move(differences), grouping, "difference in loss, nats");
+  add_zero(spec);
+  out.push_back({.key = str(grouping.key, '-', split, "-difference"),
+                 .section = "position",
+                 .title = str("Difference to ", first, " on ", split, ' ', grouping.words),
+                 .caption = "Below the dashed line the loss is lower. " + band_words(comparison),
+                 .spec = std::move(spec)});
+}
+
+}  // namespace
+
+void add_position_figures(const Comparison& comparison, std::vector<Figure>& out) {
+  for (const std::string& split : comparison.splits) {
+    for (const Grouping& grouping : kGroupings) add_grouping(comparison, split, grouping, out);
+  }
+}
+
+}  // namespace mneme::report

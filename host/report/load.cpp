@@ -1,0 +1,469 @@
+#include "host/report/load.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/config/toml/toml.hpp"
+#include "host/report/summarize.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kComparisonFile = "comparison.json";
+
+Json read_json(const fs::path& file) {
+  Json json = Json::parse(read_file(file), nullptr, false);
+  if (json.is_discarded()) {
+    throw_run({.where = file.string(),
+               .failed = "is damaged",
+               .expected = "JSON",
+               .got = "something else"});
+  }
+  return json;
+}
+
+// A run's folder without "/" at its end.
+std::string name_of(const fs::path& folder) {
+  const fs::path path = folder.lexically_normal();
+  return (path.filename().empty() ? path.parent_path() : path).filename().string();
+}
+
+struct ReadRun {
+  Run run;
+  std::string experiment;
+};
+
+// Everything of a run folder. `shown` names it in messages.
+ReadRun read_run(const fs::path& folder, const std::string& shown,
+                 std::vector<std::string>& notes) {
+  ReadRun out;
+  out.experiment = read_file(folder / "experiment.toml", kMaxConfigBytes);
+  out.run.folder = shown;
+  out.run.info = read_json(folder / "run.json");
+  const config::Value root = config::parse_toml(out.experiment, shown);
+  const config::Value* const train = root.find("train");
+  const config::Value* const seed = train == nullptr ? nullptr : train->find("seed");
+  if (seed == nullptr || seed->kind() != config::Kind::kInteger) {
+    throw_run({.where = (folder / "experiment.toml").string(),
+               .failed = "is no resolved experiment",
+               .expected = "the key train.seed",
+               .got = "none"});
+  }
+  out.run.seed = static_cast<std::uint64_t>(seed->as_integer());
+  if (const std::int64_t damaged = read_metrics(folder / "metrics.jsonl", out.run); damaged > 0) {
+    notes.push_back(str(shown, ": ", damaged, " damaged lines of metrics.jsonl were left out"));
+  }
+  std::vector<std::string> problems;
+  read_evaluations(folder, out.experiment, out.run, problems);
+  for (const std::string& problem : problems) notes.push_back(str(shown, ": ", problem));
+  return out;
+}
+
+// The experiment without its seed, and the plugins' checksums: equal for the runs of an arm.
+std::string arm_key(const ReadRun& one) {
+  config::Value root = config::parse_toml(one.experiment, "experiment.toml");
+  if (config::Value* const train = root.find("train")) train->erase("seed");
+  std::string key = root.toml();
+  for (const Json& plugin : one.run.info.value("plugins", Json::array())) {
+    key += '\n' + plugin.value("sha256", "");
+  }
+  return key;
+}
+
+std::string memory_of(const std::string& experiment) {
+  const config::Value root = config::parse_toml(experiment, "experiment.toml");
+  const config::Value* const memory = root.find("memory");
+  return memory == nullptr ? "" : memory->toml();
+}
+
+// "xl_cache" of "xl_cache-seed2".
+std::string arm_name(const fs::path& folder, std::uint64_t seed) {
+  const std::string name = name_of(folder);
+  const std::string end = str("-seed", seed);
+  const bool has_end = name.size() > end.size() && name.ends_with(end);
+  return has_end ? name.substr(0, name.size() - end.size()) : name;
+}
+
+void take_from_info(Arm& arm, const Json& info) {
+  arm.plugins = info.value("plugins", Json::array());
+  arm.backbone_parameters = info.value("backbone_parameters", std::int64_t{0});
+  arm.memory_parameters = info.value("memory_parameters", std::int64_t{0});
+}
+
+Json machine_of(const Json& info) {
+  Json machine = Json::object();
+  for (const char* key : {"device", "processor", "threads", "precision", "torch"}) {
+    if (info.contains(key)) machine[key] = info.at(key);
+  }
+  return machine;
+}
+
+// --- What all runs of a comparison must have in common ---
+
+// The first description of data found with a run: of run.json, else of an evaluation.
+Json data_of(const Run& run) {
+  if (run.info.is_object() && run.info.contains("data")) {
+    return without_places(run.info.at("data"));
+  }
+  for (const Evaluation& one : run.evaluations) {
+    if (one.record.contains("data")) return without_places(one.record.at("data"));
+  }
+  return nullptr;
+}
+
+std::string text_at(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end()) return "none";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+[[noreturn]] void refuse(const Run& first, const Run& other, const std::string& what,
+                         const Json& expected, const Json& got, const char* key) {
+  throw_usage({.where = str(first.folder.string(), " and ", other.folder.string()),
+               .failed = str("have other ", what, ", so that their losses cannot be compared"),
+               .expected = str(key, ' ', text_at(expected, key)),
+               .got = str(key, ' ', text_at(got, key)),
+               .hint = "give runs of one experiment that differ in their memories"});
+}
+
+void check_data(const Run& first, const Run& other) {
+  const Json expected = data_of(first);
+  const Json got = data_of(other);
+  if (!expected.is_object() || !got.is_object() || expected == got) return;
+  const auto differ = [&](const char* key) {
+    return expected.value(key, Json()) != got.value(key, Json());
+  };
+  if (differ("task")) refuse(first, other, "tasks", expected, got, "task");
+  for (const char* key : {"vocabulary", "vocabulary_size", "vocabulary_sha256"}) {
+    if (differ(key)) refuse(first, other, "vocabularies", expected, got, key);
+  }
+  for (const Json& side : {expected, got}) {
+    for (const auto& [key, value] : side.items()) {
+      if (differ(key.c_str())) refuse(first, other, "data", expected, got, key.c_str());
+    }
+  }
+}
+
+void check_starts(const Comparison& comparison) {
+  const Arm& first = comparison.arms.front();
+  for (const Arm& arm : comparison.arms) {
+    for (const Run& run : arm.runs) {
+      const Run* const base = first.find(run.seed);
+      if (base == nullptr || base->initial_sha256.empty() || run.initial_sha256.empty() ||
+          base->initial_sha256 == run.initial_sha256) {
+        continue;
+      }
+      throw_usage({.where = str(base->folder.string(), " and ", run.folder.string()),
+                   .failed = "their backbones did not start from the same weights",
+                   .expected = base->initial_sha256,
+                   .got = run.initial_sha256,
+                   .hint = "train both again with `mneme compare`"});
+    }
+  }
+}
+
+// --- Notes about what is missing ---
+
+std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
+  std::vector<std::string> texts;
+  for (const std::uint64_t seed : seeds) texts.push_back(str(seed));
+  return str(seeds.size() == 1 ? "seed " : "seeds ", join(texts, ", "));
+}
+
+void note_seeds(Comparison& comparison) {
+  for (const Arm& arm : comparison.arms) {
+    std::vector<std::uint64_t> missing;
+    for (const std::uint64_t seed : comparison.seeds) {
+      if (arm.find(seed) == nullptr) missing.push_back(seed);
+    }
+    if (missing.empty()) continue;
+    comparison.notes.push_back(str(arm.name, " has no run of ", seeds_text(missing),
+                                   ": differences are over the seeds that both arms have"));
+  }
+}
+
+void note_runs(Comparison& comparison) {
+  for (const Arm& arm : comparison.arms) {
+    for (const Run& run : arm.runs) {
+      if (run.error) {
+        comparison.notes.push_back(str(arm.name, " (seed ", run.seed, ") failed: ", *run.error));
+      } else if (!run.is_done) {
+        comparison.notes.push_back(
+            str(arm.name, " (seed ", run.seed, ") is not trained to the end"));
+      } else if (run.evaluations.empty()) {
+        comparison.notes.push_back(str(run.folder.string(),
+                                       ": no stored losses of its own memory; `mneme eval ",
+                                       shell_word(run.folder.string()), "` makes them"));
+      }
+    }
+  }
+}
+
+// Runs that were evaluated after another number of steps than the first one of the split.
+void note_steps(Comparison& comparison) {
+  for (const std::string& split : comparison.splits) {
+    const Run* first = nullptr;
+    for (const Arm& arm : comparison.arms) {
+      for (const Run& run : arm.runs) {
+        const Evaluation* const found = run.find(split);
+        if (found == nullptr) continue;
+        if (first == nullptr) first = &run;
+        const std::int64_t expected = first->find(split)->step;
+        if (found->step == expected) continue;
+        comparison.notes.push_back(str(split, ": ", run.folder.string(), " was evaluated after ",
+                                       found->step, " steps, ", first->folder.string(), " after ",
+                                       expected));
+      }
+    }
+  }
+}
+
+// Order of splits: valid, test, others by name.
+void find_splits(Comparison& comparison) {
+  std::set<std::string> names;
+  for (const Arm& arm : comparison.arms) {
+    for (const Run& run : arm.runs) {
+      for (const Evaluation& one : run.evaluations) names.insert(one.split);
+    }
+  }
+  for (const char* name : {"valid", "test"}) {
+    if (names.erase(name) > 0) comparison.splits.emplace_back(name);
+  }
+  comparison.splits.insert(comparison.splits.end(), names.begin(), names.end());
+}
+
+// Seeds, splits, checks and notes of a comparison whose arms are read.
+void finish(Comparison& comparison) {
+  std::set<std::uint64_t> seeds;
+  const Run* first = nullptr;
+  for (Arm& arm : comparison.arms) {
+    std::ranges::sort(arm.runs, {}, &Run::seed);
+    for (const Run& run : arm.runs) {
+      seeds.insert(run.seed);
+      if (first == nullptr) first = &run;
+      check_data(*first, run);
+    }
+  }
+  comparison.seeds.assign(seeds.begin(), seeds.end());
+  check_starts(comparison);
+  find_splits(comparison);
+  note_seeds(comparison);
+  note_runs(comparison);
+  note_steps(comparison);
+}
+
+// --- A folder of `mneme compare` ---
+
+std::optional<double> number_of(const Json& json, const char* key) {
+  if (!json.is_object() || !json.contains(key) || !json.at(key).is_number()) return std::nullopt;
+  return json.at(key).get<double>();
+}
+
+std::string string_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison,
+                std::string& experiment) {
+  const std::string place = string_of(json, "folder");
+  Run run;
+  const std::string state = json.value("state", "waiting");
+  if (!place.empty() && fs::exists(folder / place / "experiment.toml")) {
+    try {
+      ReadRun read = read_run(folder / place, place, comparison.notes);
+      run = std::move(read.run);
+      if (experiment.empty()) experiment = std::move(read.experiment);
+    } catch (const std::exception& error) {
+      run = {};
+      if (state == "done") run.error = str("its folder cannot be read: ", error.what());
+    }
+  } else if (state == "done") {
+    run.error = "its folder is missing";
+  }
+  run.folder = place;
+  run.seed = json.at("seed").get<std::uint64_t>();
+  run.initial_sha256 = string_of(json, "initial_sha256");
+  if (state == "failed") {
+    const Json error = json.value("error", Json::object());
+    run.error = error.is_object() ? string_of(error, "message") : std::string();
+    if (run.error->empty()) run.error = "no reason is known";
+  }
+  run.is_done = state == "done" || state == "failed";
+  if (state != "done") run.evaluations.clear();  // of weights that are not the last
+  comparison.is_interrupted = comparison.is_interrupted || !run.is_done;
+  return run;
+}
+
+Arm planned_arm(const fs::path& folder, const Json& json, Comparison& comparison) {
+  Arm arm{.name = json.at("name").get<std::string>(),
+          .file = string_of(json, "file"),
+          .memory = string_of(json, "memory"),
+          .plugins = json.value("plugins", Json::array()),
+          .backbone_parameters = json.value("backbone_parameters", std::int64_t{0}),
+          .memory_parameters = json.value("memory_parameters", std::int64_t{0})};
+  for (const Json& one : json.value("overrides", Json::array())) {
+    arm.overrides.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  }
+  const Json flops = json.value("flops", Json::object());
+  arm.training_flops = number_of(flops, "training");
+  arm.evaluation_flops = number_of(flops, "evaluation");
+  for (const Json& run : json.at("runs")) {
+    arm.runs.push_back(planned_run(folder, run, comparison, arm.experiment));
+  }
+  return arm;
+}
+
+// The experiment of an arm without a run folder: that of the comparison with the arm's [memory].
+std::string with_memory(const std::string& experiment, const std::string& memory) {
+  config::Value root = config::parse_toml(experiment, "experiment");
+  const config::Value own = config::parse_toml(memory, "memory");
+  const config::Value* const table = own.find("memory");
+  if (table != nullptr) root.set("memory", {}, *table);
+  std::string text;
+  for (const config::Member& member : root.members()) {
+    text += str(config::toml_key(member.key), " = ", member.value.toml(), '\n');
+  }
+  return text;
+}
+
+Comparison load_comparison(const fs::path& folder) {
+  const fs::path file = folder / kComparisonFile;
+  const Json json = read_json(file);
+  if (!json.is_object() || json.value("format", "") != "mneme-comparison" ||
+      json.value("version", 0) != 1) {
+    throw_run({.where = file.string(),
+               .failed = "is no comparison that this program can read",
+               .expected = "format mneme-comparison, version 1",
+               .got = json.is_object() ? str("format ", string_of(json, "format"), ", version ",
+                                             json.value("version", Json()).dump())
+                                       : std::string("no JSON object")});
+  }
+  Comparison out;
+  try {
+    const Json command = json.value("command", Json());
+    if (command.is_string()) out.command = command.get<std::string>();
+    if (command.is_array()) {
+      std::vector<std::string> words;
+      for (const Json& word : command) words.push_back(shell_word(word.get<std::string>()));
+      out.command = join(words, " ");
+    }
+    out.experiment_file = string_of(json, "experiment_file");
+    out.mneme = string_of(json, "mneme");
+    out.commit = string_of(json, "commit");
+    out.machine = json.value("machine", Json::object());
+    out.data = json.value("data", Json::object());
+    for (const Json& arm : json.at("arms")) out.arms.push_back(planned_arm(folder, arm, out));
+  } catch (const Json::exception& error) {
+    throw_run({.where = file.string(), .failed = "is damaged", .got = error.what()});
+  }
+  if (out.arms.empty()) throw_usage(file.string(), ": the comparison has no arms");
+  for (Arm& arm : out.arms) {
+    if (arm.experiment.empty()) {
+      arm.experiment = with_memory(string_of(json, "experiment"), arm.memory);
+    }
+  }
+  finish(out);
+  return out;
+}
+
+// --- Run folders ---
+
+// The folders themselves, or, of a folder that is no run, the runs directly in it, by name.
+std::vector<fs::path> run_folders(const std::vector<fs::path>& paths) {
+  std::vector<fs::path> out;
+  for (const fs::path& path : paths) {
+    std::vector<fs::path> inside;
+    std::error_code ignored;
+    if (!fs::exists(path / "experiment.toml", ignored) && fs::is_directory(path, ignored)) {
+      for (const auto& entry : fs::directory_iterator(path, ignored)) {
+        if (fs::exists(entry.path() / "experiment.toml", ignored)) inside.push_back(entry.path());
+      }
+      std::ranges::sort(inside);
+    }
+    if (inside.empty()) inside.push_back(path);
+    out.insert(out.end(), inside.begin(), inside.end());
+  }
+  return out;
+}
+
+Comparison load_runs(const std::vector<fs::path>& paths) {
+  Comparison out;
+  std::vector<std::string> keys;
+  std::vector<std::string> names;
+  std::vector<std::string> problems;
+  for (const fs::path& folder : run_folders(paths)) {
+    ReadRun one;
+    std::string key;
+    try {
+      one = read_run(folder, folder.string(), out.notes);
+      key = arm_key(one);
+    } catch (const std::exception& error) {
+      problems.push_back(
+          str(folder.string(), " was left out, it cannot be read as a run: ", error.what()));
+      continue;
+    }
+    const auto found = std::ranges::find(keys, key);
+    const auto index = static_cast<std::size_t>(found - keys.begin());
+    if (found == keys.end()) {
+      keys.push_back(key);
+      names.push_back(arm_name(folder, one.run.seed));
+      Arm& arm = out.arms.emplace_back();
+      arm.experiment = one.experiment;
+      arm.memory = memory_of(one.experiment);
+      take_from_info(arm, one.run.info);
+    }
+    Arm& arm = out.arms[index];
+    if (const Run* const same = arm.find(one.run.seed)) {
+      out.notes.push_back(str(folder.string(), " was left out: ", same->folder.string(),
+                              " is a run of the same experiment and seed"));
+      continue;
+    }
+    arm.runs.push_back(std::move(one.run));
+  }
+  if (out.arms.empty()) {
+    throw_usage({.where = "report",
+                 .failed = "no run can be read",
+                 .expected = "the folder of a comparison, or run folders",
+                 .got = join(problems, "\n")});
+  }
+  out.notes.insert(out.notes.begin(), problems.begin(), problems.end());
+  names = distinct_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) out.arms[i].name = names[i];
+  const Json& info = out.arms.front().runs.front().info;
+  out.machine = machine_of(info);
+  out.data = info.value("data", Json::object());
+  out.mneme = string_of(info, "mneme");
+  out.commit = string_of(info, "commit");
+  finish(out);
+  return out;
+}
+
+}  // namespace
+
+Comparison load(const std::vector<fs::path>& paths) {
+  if (paths.empty()) {
+    throw_usage("report: expected the folder of a comparison, or run folders, got none");
+  }
+  for (const fs::path& path : paths) {
+    std::error_code ignored;
+    if (!fs::exists(path / kComparisonFile, ignored)) continue;
+    if (paths.size() == 1) return load_comparison(path);
+    throw_usage({.where = path.string(),
+                 .failed = "is the folder of a comparison and must be given alone",
+                 .expected = "one such folder, or run folders",
+                 .got = str(paths.size(), " folders"),
+                 .hint = "give the run folders in it"});
+  }
+  return load_runs(paths);
+}
+
+}  // namespace mneme::report

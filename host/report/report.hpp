@@ -1,0 +1,48 @@
+// A report of a comparison: verdict, tables, figures, and the files that hold them.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "host/base/text.hpp"
+#include "host/report/comparison.hpp"
+#include "host/report/differences.hpp"
+#include "host/report/figures/figure.hpp"
+#include "host/report/tables.hpp"
+
+namespace mneme::report {
+
+struct Report {
+  Comparison comparison;
+  std::vector<Difference> differences = {};
+  std::vector<std::string> verdict = {};  // sentences; the first sums the others up
+  std::vector<Sheet> sheets = {};
+  std::vector<Figure> figures = {};
+
+  // What the text tables say, with the verdict first, in lines of at most `width` columns (0 =
+  // any).
+  [[nodiscard]] std::string text(std::size_t width = 0) const;
+  // Everything but figures and curves, for programs: format "mneme-report", version 1.
+  [[nodiscard]] Json json() const;
+  // Writes index.html, report.json, report.txt, report.md, report.tex, a CSV file of each table,
+  // and figures/<figure>.vl.json into a folder, which is made; index.html last. Files of an earlier
+  // report there are replaced. Equal reports write equal bytes. Returns the page's path. Error
+  // (kRun) naming the file that cannot be written.
+  std::filesystem::path write(const std::filesystem::path& folder) const;
+};
+
+// Computes everything. Deterministic: equal comparisons give equal reports.
+[[nodiscard]] Report make_report(Comparison comparison);
+
+// The report as one HTML page that needs no other file and no network. False for `has_figures` when
+// the program was built without Vega-Lite: the page then has the tables, and says how to get the
+// figures.
+[[nodiscard]] std::string page(const Report& report);
+[[nodiscard]] bool has_figures();
+
+// The report's JSON as text; bytes that are no UTF-8, of a file's name, are replaced.
+[[nodiscard]] std::string json_text(const Json& json, int indent = -1);
+
+}  // namespace mneme::report

@@ -1,0 +1,317 @@
+#include "host/report/summarize.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/config/toml/toml.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostPlaces = 64;  // buckets of a long segment
+
+// Sums by bucket, which grow as targets come.
+class BucketSums {
+ public:
+  void add(std::size_t index, double nll, bool is_correct) {
+    if (sums_.size() <= index) sums_.resize(index + 1);
+    Bucket& bucket = sums_[index];
+    ++bucket.targets;
+    bucket.nll += nll;
+    bucket.correct += is_correct ? 1 : 0;
+  }
+
+  // Those that hold a target; range(i) gives the smallest and largest value of bucket i.
+  template <typename Range>
+  [[nodiscard]] std::vector<Bucket> list(Range range) const {
+    std::vector<Bucket> out;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      if (sums_[i].targets == 0) continue;
+      const auto [from, to] = range(i);
+      Bucket bucket = sums_[i];
+      bucket.from = from;
+      bucket.name = from == to ? str(from) : str(from, "-", to);
+      out.push_back(std::move(bucket));
+    }
+    return out;
+  }
+
+ private:
+  std::vector<Bucket> sums_;
+};
+
+using Range = std::pair<std::int64_t, std::int64_t>;
+
+std::int64_t power_of_ten(std::size_t exponent) {
+  std::int64_t out = 1;
+  for (std::size_t i = 0; i < exponent; ++i) out *= 10;
+  return out;
+}
+
+// 0 for an id that never occurs, else one more than the number of its count's digits less one.
+std::size_t digits_of(std::int64_t count) {
+  std::size_t digits = 0;
+  for (; count > 0; count /= 10) ++digits;
+  return digits;
+}
+
+struct Columns {
+  std::vector<double> nll;
+  std::vector<std::uint8_t> correct;
+};
+
+std::vector<Bucket> by_place(const scores::StoredEvaluation& stored, const Columns& columns) {
+  const std::vector<std::int32_t> place = stored.column(scores::Column::kPlace);
+  const std::int32_t last = *std::ranges::max_element(place);
+  const auto width = static_cast<std::int64_t>(static_cast<std::size_t>(last) / kMostPlaces + 1);
+  BucketSums sums;
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    sums.add(static_cast<std::size_t>(place[i] / width), columns.nll[i], columns.correct[i] != 0);
+  }
+  return sums.list([&](std::size_t i) {
+    const std::int64_t from = static_cast<std::int64_t>(i) * width;
+    return Range(from, std::min<std::int64_t>(from + width - 1, last));
+  });
+}
+
+std::vector<Bucket> by_distance(const scores::StoredEvaluation& stored, const Columns& columns) {
+  const std::vector<std::int32_t> position = stored.column(scores::Column::kPosition);
+  BucketSums sums;
+  for (std::size_t i = 0; i < position.size(); ++i) {
+    if (position[i] < 1) continue;  // unknown, or the document's first
+    const auto bits = std::bit_width(static_cast<std::uint32_t>(position[i]));
+    sums.add(static_cast<std::size_t>(bits - 1), columns.nll[i], columns.correct[i] != 0);
+  }
+  return sums.list([](std::size_t i) {
+    const std::int64_t from = std::int64_t{1} << i;
+    return Range(from, 2 * from - 1);
+  });
+}
+
+std::vector<Bucket> by_frequency(const scores::StoredEvaluation& stored, const Columns& columns) {
+  const std::vector<std::int64_t> counts = stored.vocabulary_counts();
+  if (counts.empty()) return {};
+  const std::vector<std::int32_t> target = stored.column(scores::Column::kTarget);
+  BucketSums sums;
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    const auto id = static_cast<std::size_t>(target[i]);
+    sums.add(digits_of(id < counts.size() ? counts[id] : 0), columns.nll[i],
+             columns.correct[i] != 0);
+  }
+  std::vector<Bucket> out = sums.list([](std::size_t i) {
+    return i == 0 ? Range(0, 0) : Range(power_of_ten(i - 1), power_of_ten(i) - 1);
+  });
+  if (!out.empty() && out.front().from == 0) out.front().name = "unseen";
+  return out;
+}
+
+std::map<std::string, Bucket> by_source(const scores::StoredEvaluation& stored,
+                                        const Columns& columns) {
+  constexpr std::array kNames = {"none", "inside", "outside"};
+  const std::vector<std::uint8_t> source = stored.source();
+  std::map<std::string, Bucket> out;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    Bucket& bucket = out[kNames.at(source[i])];
+    ++bucket.targets;
+    bucket.nll += columns.nll[i];
+    bucket.correct += columns.correct[i] != 0 ? 1 : 0;
+  }
+  return out;
+}
+
+// The losses of every lane in the order in which it was read.
+std::vector<LaneLosses> by_lane(const scores::StoredEvaluation& stored, const Columns& columns) {
+  const std::vector<std::int32_t> segment = stored.column(scores::Column::kSegment);
+  const std::vector<std::int32_t> place = stored.column(scores::Column::kPlace);
+  const std::vector<std::int32_t> sample = stored.sample_of_target();
+  std::vector<std::size_t> order(segment.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {},
+                    [&](std::size_t i) { return std::tuple(sample[i], segment[i], place[i]); });
+  std::vector<LaneLosses> lanes(stored.samples().size());
+  for (const std::size_t i : order) {
+    LaneLosses& lane = lanes.at(static_cast<std::size_t>(sample[i]));
+    lane.nll.push_back(columns.nll[i]);
+    lane.correct.push_back(columns.correct[i]);
+  }
+  return lanes;
+}
+
+}  // namespace
+
+Evaluation summarize(const scores::StoredEvaluation& stored) {
+  const Columns columns{.nll = stored.nll(), .correct = stored.correct()};
+  Evaluation out{.name = stored.folder().filename().string(),
+                 .split = stored.split(),
+                 .unit = stored.unit(),
+                 .step = stored.step(),
+                 .record = stored.info(),
+                 .targets = stored.targets()};
+  for (const scores::Sample& sample : stored.samples()) {
+    out.samples.push_back({.id = sample.id,
+                           .sha256 = sample.sha256,
+                           .targets = sample.sums.targets,
+                           .nll = sample.sums.nll,
+                           .correct = sample.sums.correct});
+  }
+  for (std::size_t i = 0; i < columns.nll.size(); ++i) {
+    out.nll += columns.nll[i];
+    out.correct += columns.correct[i] != 0 ? 1 : 0;
+  }
+  out.slices = by_source(stored, columns);
+  out.place = by_place(stored, columns);
+  out.distance = by_distance(stored, columns);
+  out.frequency = by_frequency(stored, columns);
+  if (stored.sample_unit() == scores::SampleUnit::kLane) out.lanes = by_lane(stored, columns);
+  return out;
+}
+
+namespace {
+
+double number_or_nan(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<double>()
+                                                   : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::map<std::string, double> numbers_of(const Json& line, const char* key) {
+  std::map<std::string, double> out;
+  const auto found = line.find(key);
+  if (found == line.end() || !found->is_object()) return out;
+  for (const auto& [name, value] : found->items()) {
+    if (value.is_number()) out[name] = value.get<double>();
+  }
+  return out;
+}
+
+// False when the line is no metric.
+bool read_line(const Json& line, Run& run) {
+  if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
+    return false;
+  const auto step = line["step"].get<std::int64_t>();
+  const std::string kind = line.value("kind", "");
+  if (kind == "step") {
+    const double tokens = number_or_nan(line, "tokens");
+    const double seconds = number_or_nan(line, "seconds");
+    if (std::isnan(tokens) || std::isnan(seconds)) return false;
+    run.training.push_back({.step = step,
+                            .loss = number_or_nan(line, "loss"),
+                            .tokens = static_cast<std::int64_t>(tokens),
+                            .seconds = seconds,
+                            .metrics = numbers_of(line, "metrics"),
+                            .losses = numbers_of(line, "losses")});
+    return true;
+  }
+  if (kind != "eval" || !line.contains("result") || !line["result"].is_object()) return false;
+  run.while_training.push_back({.step = step,
+                                .split = line.value("split", ""),
+                                .loss = number_or_nan(line["result"], "loss")});
+  return true;
+}
+
+}  // namespace
+
+std::int64_t read_metrics(const fs::path& file, Run& run) {
+  if (!fs::exists(file)) return 0;
+  const std::string text = read_file(file);
+  std::int64_t damaged = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line(text.data() + begin, end - begin);
+    begin = end + 1;
+    if (line.empty()) continue;
+    const Json json = Json::parse(line, nullptr, false);
+    try {
+      if (!read_line(json, run)) ++damaged;
+    } catch (const Json::exception&) {  // a key of another type
+      ++damaged;
+    }
+  }
+  return damaged;
+}
+
+Json without_places(const Json& data) {
+  static const std::set<std::string> kPlaces = {"files", "file", "path", "prepared",
+                                                "vocabulary_file"};
+  if (!data.is_object()) return data;
+  Json out = Json::object();
+  for (const auto& [key, value] : data.items()) {
+    if (!kPlaces.contains(key)) out[key] = without_places(value);
+  }
+  return out;
+}
+
+namespace {
+
+// Equal as far as both say: older descriptions may lack a key, and those of an evaluation the
+// splits that it did not need.
+bool agree(const Json& a, const Json& b) {
+  if (!a.is_object() || !b.is_object()) return a == b;
+  return std::ranges::all_of(a.items(), [&](const auto& item) {
+    const auto found = b.find(item.key());
+    return found == b.end() || agree(item.value(), *found);
+  });
+}
+
+struct Candidate {
+  scores::StoredEvaluation stored;
+  bool has_own_settings = false;
+};
+
+// Whether the part `key` of two experiments is equal.
+bool has_equal(const config::Value& a, const config::Value& b, const char* key) {
+  const config::Value* const x = a.find(key);
+  const config::Value* const y = b.find(key);
+  return x == nullptr || y == nullptr ? x == y : *x == *y;
+}
+
+}  // namespace
+
+void read_evaluations(const fs::path& folder, const std::string& experiment, Run& run,
+                      std::vector<std::string>& notes) {
+  const config::Value own = config::parse_toml(experiment, "experiment.toml");
+  const Json own_data =
+      run.info.is_object() ? without_places(run.info.value("data", Json())) : Json();
+  std::map<std::string, Candidate> best;
+  for (const fs::path& path : scores::list_evaluations(folder)) {
+    try {
+      scores::StoredEvaluation stored = scores::StoredEvaluation::open(path);
+      const config::Value used = config::parse_toml(
+          stored.info().at("experiment").get<std::string>(), path.filename().string());
+      const Json data = without_places(stored.info().value("data", Json()));
+      if (!has_equal(own, used, "memory")) continue;  // `mneme eval --memory`: another arm
+      if (!own_data.is_null() && !agree(data, own_data)) continue;
+      const bool is_own = has_equal(own, used, "eval");
+      const auto rank = [](const Candidate& one) {
+        return std::pair(one.stored.step(), one.has_own_settings);
+      };
+      Candidate candidate{.stored = std::move(stored), .has_own_settings = is_own};
+      const std::string split = candidate.stored.split();
+      const auto found = best.find(split);
+      if (found == best.end()) {
+        best.emplace(split, std::move(candidate));
+      } else if (rank(candidate) > rank(found->second)) {
+        found->second = std::move(candidate);
+      }
+    } catch (const std::exception& error) {
+      notes.push_back(str("a stored evaluation was left out: ", error.what()));
+    }
+  }
+  for (const auto& [split, candidate] : best) {
+    run.evaluations.push_back(summarize(candidate.stored));
+  }
+}
+
+}  // namespace mneme::report

@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/report/tables.hpp"
+
+namespace mneme::report {
+namespace {
+
+// In lines of at most `width` columns (0 = any).
+std::string wrapped_line(const std::string& line, std::size_t width) {
+  return join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
+}
+
+// Names of files may hold what is no UTF-8.
+std::string json_lines(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string write_text(const Sheet& sheet, std::size_t width) {
+  Table table(sheet.headings);
+  for (const std::vector<Cell>& row : sheet.rows) {
+    std::vector<std::string> cells;
+    for (const Cell& cell : row) cells.push_back(cell.text);
+    table.add_row(std::move(cells));
+  }
+  std::string out = wrapped_line(sheet.title, width) + table.text(width);
+  for (const std::string& note : sheet.notes) out += wrapped_line(note, width);
+  return out;
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + '"';
+}
+
+std::string exact_text(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_float() ? format_exact(value.get<double>()) : value.dump();
+}
+
+std::string write_csv(const Sheet& sheet) {
+  std::vector<std::string> fields;
+  for (const std::string& heading : sheet.headings) fields.push_back(csv_field(heading));
+  std::string out = join(fields, ",") + "\r\n";
+  for (const std::vector<Cell>& row : sheet.rows) {
+    fields.clear();
+    for (const Cell& cell : row) fields.push_back(csv_field(exact_text(cell.value)));
+    fields.resize(sheet.headings.size());
+    out += join(fields, ",") + "\r\n";
+  }
+  return out;
+}
+
+// Every character of `special` gets a backslash in front.
+std::string escaped(std::string_view text, std::string_view special) {
+  std::string out;
+  for (const char c : text) {
+    if (special.find(c) != special.npos) out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+std::string markdown_text(const std::string& text) {
+  std::string out;
+  for (const char c : escaped(text, "\\`*_[]|#")) {
+    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  }
+  return out;
+}
+
+std::string write_markdown(const Sheet& sheet) {
+  const auto line = [](const std::vector<std::string>& cells) {
+    return "| " + join(cells, " | ") + " |\n";
+  };
+  std::vector<std::string> cells;
+  for (const std::string& heading : sheet.headings) cells.push_back(markdown_text(heading));
+  std::string out = str("### ", markdown_text(sheet.title), "\n\n", line(cells), "|---|");
+  for (std::size_t i = 1; i < cells.size(); ++i) out += "---:|";
+  out += '\n';
+  for (const std::vector<Cell>& row : sheet.rows) {
+    cells.assign(sheet.headings.size(), "");
+    for (std::size_t i = 0; i < row.size(); ++i) cells[i] = markdown_text(row[i].text);
+    out += line(cells);
+  }
+  for (const std::string& note : sheet.notes) out += '\n' + markdown_text(note) + '\n';
+  return out;
+}
+
+std::string latex_text(const std::string& text) {
+  static const std::array<std::pair<std::string_view, std::string_view>, 7> kWords = {{
+      {"\\", "\\textbackslash{}"},
+      {"~", "\\textasciitilde{}"},
+      {"^", "\\textasciicircum{}"},
+      {"<", "\\textless{}"},
+      {">", "\\textgreater{}"},
+      {"\n", " "},
+      {"\"", "''"},
+  }};
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view c(&text[i], 1);
+    const auto* const word =
+        std::ranges::find(kWords, c, [](const auto& pair) { return pair.first; });
+    if (word != kWords.end()) {
+      out += word->second;
+    } else if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) {
+      out += str('\\', c);
+    } else if (text.compare(i, 2, "+-") == 0) {
+      out += "$\\pm$";
+      ++i;
+    } else if (c == "-" && i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9' &&
+               (i == 0 || text[i - 1] == ' ' || text[i - 1] == '[')) {
+      out += "$-$";  // a minus sign, not a hyphen
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string write_latex(const Sheet& sheet) {
+  const auto line = [](const std::vector<std::string>& cells) {
+    return join(cells, " & ") + " \\\\\n";
+  };
+  std::vector<std::string> cells;
+  for (const std::string& heading : sheet.headings) cells.push_back(latex_text(heading));
+  std::string out = str("\\begin{table}\n\\centering\n\\caption{", latex_text(sheet.title), "}\n",
+                        "\\begin{tabular}{l", std::string(cells.size() - 1, 'r'), "}\n\\toprule\n",
+                        line(cells), "\\midrule\n");
+  for (const std::vector<Cell>& row : sheet.rows) {
+    cells.assign(sheet.headings.size(), "");
+    for (std::size_t i = 0; i < row.size(); ++i) cells[i] = latex_text(row[i].text);
+    out += line(cells);
+  }
+  out += "\\bottomrule\n\\end{tabular}\n";
+  for (const std::string& note : sheet.notes) out += str("\n", latex_text(note), "\n");
+  return out + "\\end{table}\n";
+}
+
+}  // namespace
+
+const std::vector<std::string>& format_words() {
+  static const std::vector<std::string> kWords = {"text", "csv", "json", "markdown", "latex"};
+  return kWords;
+}
+
+Format parse_format(std::string_view word) {
+  const auto found = std::ranges::find(format_words(), word);
+  if (found == format_words().end()) {
+    throw_usage({.where = "--format",
+                 .failed = "is not known",
+                 .expected = quoted_list(format_words()),
+                 .got = str('"', word, '"')});
+  }
+  return static_cast<Format>(found - format_words().begin());
+}
+
+Json to_json(const Sheet& sheet) {
+  Json rows = Json::array();
+  for (const std::vector<Cell>& row : sheet.rows) {
+    Json cells = Json::array();
+    for (const Cell& cell : row) cells.push_back(cell.value);
+    rows.push_back(std::move(cells));
+  }
+  return {{"key", sheet.key},
+          {"title", sheet.title},
+          {"headings", sheet.headings},
+          {"rows", std::move(rows)},
+          {"notes", sheet.notes}};
+}
+
+std::string write_sheet(const Sheet& sheet, Format format, std::size_t width) {
+  switch (format) {
+    case Format::kText:
+      return write_text(sheet, width);
+    case Format::kCsv:
+      return write_csv(sheet);
+    case Format::kJson:
+      return json_lines(to_json(sheet));
+    case Format::kMarkdown:
+      return write_markdown(sheet);
+    case Format::kLatex:
+      return write_latex(sheet);
+  }
+  return "";
+}
+
+std::string write_sheets(const std::vector<Sheet>& all, Format format, std::size_t width) {
+  if (format == Format::kJson) {
+    Json list = Json::array();
+    for (const Sheet& sheet : all) list.push_back(to_json(sheet));
+    return json_lines(list);
+  }
+  std::vector<std::string> texts;
+  for (const Sheet& sheet : all) {
+    if (sheet.is_for_programs && format != Format::kCsv) continue;
+    texts.push_back(write_sheet(sheet, format, width));
+  }
+  return join(texts, format == Format::kCsv ? "\r\n" : "\n");
+}
+
+}  // namespace mneme::report

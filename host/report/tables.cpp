@@ -1,0 +1,258 @@
+#include "host/report/tables.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <utility>
+
+namespace mneme::report {
+namespace {
+
+Cell number_cell(double value, int digits, bool has_sign = false) {
+  if (std::isnan(value)) return {"-", nullptr};
+  return {(has_sign && value > 0.0 ? "+" : "") + format_number(value, digits),
+          number_or_null(value)};
+}
+
+Cell count_cell(std::int64_t value) { return {str(value), value}; }
+
+// --- results and runs ---
+
+Cell spread_cell(const std::vector<double>& values, int digits, bool has_sign = false) {
+  const Spread of = spread(values);
+  Cell cell = number_cell(of.mean, digits, has_sign);
+  if (of.count > 1 && of.deviation != 0.0)
+    cell.text += " +- " + format_number(of.deviation, digits);
+  return cell;
+}
+
+// A number of one arm; "failed" when none of its seeds got that far.
+Cell arm_cell(const Arm& arm, const std::vector<double>& values, int digits) {
+  Cell cell = spread_cell(values, digits);
+  const bool has_failed =
+      std::ranges::any_of(arm.runs, [](const Run& run) { return run.error.has_value(); });
+  if (has_failed && cell.value.is_null()) cell.text = "failed";
+  return cell;
+}
+
+Cell against_cell(const Metric& metric, std::size_t arm) {
+  switch (metric.against) {
+    case Metric::Against::kDifference:
+      return spread_cell(against_first(metric, arm), metric.digits, true);
+    case Metric::Against::kRatio: {
+      Cell cell = spread_cell(against_first(metric, arm), 2);
+      if (!cell.value.is_null()) cell.text = "x " + cell.text;
+      return cell;
+    }
+    case Metric::Against::kNothing:
+      break;
+  }
+  return {};
+}
+
+std::string seeds_note(const Comparison& comparison) {
+  const std::size_t seeds = comparison.seeds.size();
+  if (seeds < 2) return "One seed: nothing is said of other seeds.";
+  return str(seeds,
+             " seeds: mean +- standard deviation over seeds; differences and ratios (x) are paired "
+             "by seed.");
+}
+
+Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {
+  Sheet out{.key = "results", .title = "Results", .headings = {""}};
+  for (const Arm& arm : comparison.arms) out.headings.push_back(arm.name);
+  for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
+    out.headings.push_back(str(comparison.arms[arm].name, " against ", comparison.arms[0].name));
+  }
+  for (const Metric& metric : lines) {
+    std::vector<Cell> row{Cell(metric.name)};
+    for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+      row.push_back(arm_cell(comparison.arms[arm], metric.values[arm], metric.digits));
+    }
+    for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
+      row.push_back(against_cell(metric, arm));
+    }
+    out.rows.push_back(std::move(row));
+  }
+  out.notes.push_back(seeds_note(comparison));
+  if (const double guess = chance(comparison); guess > 0.0) {
+    out.notes.push_back(str("Accuracy of guessing: ", format_number(guess, 4), '.'));
+  }
+  if (comparison.is_interrupted) {
+    out.notes.emplace_back("Not every planned run is done.");
+  }
+  for (const std::string& note : comparison.notes) out.notes.push_back(note);
+  return out;
+}
+
+Sheet runs_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {
+  Sheet out{.key = "runs",
+            .title = "Every number of every run",
+            .headings = {"number", "arm", "seed", "value"},
+            .is_for_programs = true};
+  for (const Metric& metric : lines) {
+    for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+      for (std::size_t i = 0; i < comparison.seeds.size(); ++i) {
+        const double value = metric.values[arm][i];
+        if (std::isnan(value)) continue;
+        out.rows.push_back({Cell(metric.key),
+                            Cell(comparison.arms[arm].name),
+                            {str(comparison.seeds[i]), comparison.seeds[i]},
+                            {format_exact(value), number_or_null(value)}});
+      }
+    }
+  }
+  return out;
+}
+
+// --- differences ---
+
+std::string row_name(const Comparison& comparison, const Difference& one) {
+  return str(comparison.arms[one.arm].name, ": ", one.split, ' ',
+             one.measure == Measure::kLoss ? "loss" : "accuracy");
+}
+
+Sheet differences_sheet(const Comparison& comparison, const std::vector<Difference>& all) {
+  Sheet out{.key = "differences",
+            .title = str("Differences to ", comparison.arms.front().name),
+            .headings = {"", "difference", "95 % from", "to", "p", "p (Holm)", "effect size",
+                         "detectable", "seeds", "units", "verdict"}};
+  bool has_lanes = false;
+  for (const Difference& one : all) {
+    const int digits = 4;
+    const bool is_known = one.verdict != Verdict::kUnknown;
+    std::vector<Cell> row{Cell(row_name(comparison, one))};
+    row.push_back(number_cell(one.mean, digits, true));
+    row.push_back(number_cell(one.low, digits, true));
+    row.push_back(number_cell(one.high, digits, true));
+    row.push_back(number_cell(one.p, digits));
+    row.push_back(number_cell(one.adjusted_p, digits));
+    row.push_back(number_cell(one.effect, 2, true));
+    row.push_back(number_cell(one.detectable, digits));
+    row.push_back(count_cell(static_cast<std::int64_t>(one.seeds.size())));
+    row.push_back(is_known ? Cell(units_text(one), one.units) : Cell("-", nullptr));
+    row.push_back(Cell(to_word(one.verdict)));
+    out.rows.push_back(std::move(row));
+    has_lanes = has_lanes || one.block > 0;
+    if (!one.reason.empty()) out.notes.push_back(row_name(comparison, one) + ": " + one.reason);
+  }
+  out.notes.emplace_back(
+      "Losses in nats a token, accuracies as shares; arm minus first arm, on equal targets. "
+      "Interval: bootstrap over units and seeds. p: sign flips of units and seeds. Detectable: the "
+      "smallest true difference that 80 % of such experiments find.");
+  if (has_lanes) {
+    out.notes.emplace_back(
+        "The data have no documents: the units are blocks so long that the differences of "
+        "neighbouring blocks are not correlated.");
+  }
+  return out;
+}
+
+// --- the same differences as perplexity and bits ---
+
+bool is_text(const Comparison& comparison) {
+  if (!comparison.data.is_object()) return false;
+  const std::string task = comparison.data.value("task", "");
+  return task == "text" || task == "tokens";
+}
+
+// Tokens for one unit of `key` ("bits_per_byte"), by which a loss in nats a token is multiplied and
+// divided by ln 2; NaN = not known.
+double bits_factor(const Comparison& comparison, const std::string& split, const char* key) {
+  for (const Run& run : comparison.arms.front().runs) {
+    const Evaluation* const found = run.find(split);
+    if (found == nullptr) continue;
+    return found->result(key) / found->result("loss");
+  }
+  return std::nan("");
+}
+
+Sheet perplexity_sheet(const Comparison& comparison, const std::vector<Difference>& all) {
+  Sheet out{.key = "perplexity",
+            .title = "The same differences as perplexity and bits",
+            .headings = {"", "perplexity", "ratio", "95 % from", "to"}};
+  struct Bits {
+    const char* key;
+    const char* name;
+  };
+  std::vector<Bits> units;
+  for (const Bits& one :
+       {Bits{"bits_per_byte", "bits a byte"}, Bits{"bits_per_character", "bits a character"}}) {
+    const bool is_known = std::ranges::any_of(all, [&](const Difference& difference) {
+      return !std::isnan(bits_factor(comparison, difference.split, one.key));
+    });
+    if (is_known) units.push_back(one);
+  }
+  for (const Bits& one : units) {
+    for (const char* part : {"", " from", " to"}) out.headings.push_back(str(one.name, part));
+  }
+  for (const Difference& one : all) {
+    if (one.measure != Measure::kLoss || one.verdict == Verdict::kUnknown) continue;
+    std::vector<Cell> row{Cell(row_name(comparison, one)), number_cell(std::exp(one.other), 3)};
+    for (const double value : {one.mean, one.low, one.high}) {
+      row.push_back(number_cell(std::exp(value), 4));
+    }
+    for (const Bits& unit : units) {
+      const double factor = bits_factor(comparison, one.split, unit.key);
+      for (const double value : {one.mean, one.low, one.high}) {
+        row.push_back(number_cell(value * factor, 4, true));
+      }
+    }
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+// --- settings and plugins ---
+
+Sheet settings_sheet(const Comparison& comparison) {
+  Sheet out{.key = "settings", .title = "Settings that differ", .headings = {"key"}};
+  for (const Arm& arm : comparison.arms) out.headings.push_back(arm.name);
+  for (const Setting& setting : differing_settings(comparison)) {
+    std::vector<Cell> row{Cell(setting.key)};
+    for (const std::string& value : setting.values) {
+      row.push_back(value.empty() ? Cell("-", nullptr) : Cell(value));
+    }
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+std::string text_of(const Json& plugin, const char* key) {
+  const auto found = plugin.find(key);
+  return found != plugin.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Sheet plugins_sheet(const Comparison& comparison) {
+  Sheet out{.key = "plugins",
+            .title = "Plugins",
+            .headings = {"arm", "tier", "plugin", "version", "SHA-256"}};
+  for (const Arm& arm : comparison.arms) {
+    std::int64_t tier = 0;
+    for (const Json& plugin : arm.plugins) {
+      out.rows.push_back({Cell(arm.name),
+                          count_cell(tier++),
+                          Cell(text_of(plugin, "id")),
+                          Cell(text_of(plugin, "version")),
+                          {text_of(plugin, "sha256").substr(0, 16), text_of(plugin, "sha256")}});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Difference>& all) {
+  const std::vector<Metric> lines = metrics(comparison);
+  std::vector<Sheet> out{results_sheet(comparison, lines)};
+  if (!all.empty()) out.push_back(differences_sheet(comparison, all));
+  if (is_text(comparison)) out.push_back(perplexity_sheet(comparison, all));
+  out.push_back(settings_sheet(comparison));
+  out.push_back(plugins_sheet(comparison));
+  out.push_back(runs_sheet(comparison, lines));
+  std::erase_if(out, [](const Sheet& sheet) { return sheet.rows.empty(); });
+  return out;
+}
+
+}  // namespace mneme::report

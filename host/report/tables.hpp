@@ -1,0 +1,62 @@
+// The tables of a report, and their writers: text, CSV, JSON, Markdown, LaTeX.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/base/text.hpp"
+#include "host/report/comparison.hpp"
+#include "host/report/differences.hpp"
+
+namespace mneme::report {
+
+// A number as people read it, and as programs do.
+struct Cell {
+  Cell() = default;
+  explicit Cell(std::string words) : text(words), value(std::move(words)) {}
+  Cell(std::string words, Json exact) : text(std::move(words)), value(std::move(exact)) {}
+
+  std::string text = {};
+  Json value = nullptr;  // a number or a string; null = not known
+};
+
+// The first column names the row.
+struct Sheet {
+  std::string key = {};    // "results": the name of its files
+  std::string title = {};  // "Results"
+  std::vector<std::string> headings = {};
+  std::vector<std::vector<Cell>> rows = {};
+  std::vector<std::string> notes = {};  // sentences below the table
+  bool is_for_programs = false;         // too long for people: CSV and JSON only
+};
+
+// results: every number of every arm, and its difference to the first.
+// differences: what host/stats says of each arm against the first.
+// perplexity: the same differences as perplexity and bits, of texts.
+// settings: the keys that differ between arms; left out when there are none.
+// plugins: of every arm's tiers, with checksums.
+// runs: every number of every run, for programs.
+[[nodiscard]] std::vector<Sheet> sheets(const Comparison& comparison,
+                                        const std::vector<Difference>& differences);
+
+enum class Format { kText, kCsv, kJson, kMarkdown, kLatex };
+// "text", "csv", "json", "markdown", "latex".
+[[nodiscard]] const std::vector<std::string>& format_words();
+// Error (kUsage) for another word.
+[[nodiscard]] Format parse_format(std::string_view word);
+
+// One table with its title and notes. `width`: columns of text; 0 = any. CSV [RFC 4180] has the
+// headings and rows alone, exact numbers, "." as the decimal point. LaTeX needs the package
+// booktabs.
+[[nodiscard]] std::string write_sheet(const Sheet& sheet, Format format, std::size_t width = 0);
+// All tables: one document, the tables separated by empty lines.
+[[nodiscard]] std::string write_sheets(const std::vector<Sheet>& all, Format format,
+                                       std::size_t width = 0);
+// {"key", "title", "headings", "rows": [[...]], "notes"}: exact values.
+[[nodiscard]] Json to_json(const Sheet& sheet);
+
+}  // namespace mneme::report

@@ -1,0 +1,33 @@
+// What the writer and the reader of stored evaluations share.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/base/text.hpp"
+#include "host/scores/stored_evaluation.hpp"
+
+namespace mneme::scores {
+
+inline constexpr std::string_view kColumnsFile = "nll.safetensors";
+inline constexpr std::string_view kSamplesFile = "samples.jsonl";
+inline constexpr std::string_view kInfoFile = "evaluation.json";
+inline constexpr std::string_view kCountsFile = "counts.safetensors";  // beside the evaluations
+
+// CRC-32C of a whole file, 8 hexadecimal digits; read in parts. Error (kRun) when it cannot be.
+[[nodiscard]] std::string crc32c_text(const std::filesystem::path& path);
+[[nodiscard]] std::string hex_text(std::uint32_t number);
+// The key `checksum` of evaluation.json: CRC-32C of the object without it, as it is written in one
+// line.
+[[nodiscard]] std::string checksum_of_info(Json info);
+
+// The key `unit`.
+[[nodiscard]] std::string_view unit_word(SampleUnit unit);
+// The key `sample_columns`: the columns that tell samples apart.
+[[nodiscard]] std::vector<std::string> sample_columns(SampleUnit unit);
+[[nodiscard]] Json to_json(const Sums& sums);
+
+}  // namespace mneme::scores

@@ -1,0 +1,263 @@
+#include "host/scores/stored_evaluation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+#include <system_error>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/scores/collector.hpp"
+#include "host/scores/evaluation_files.hpp"
+
+namespace mneme::scores {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kIntegerColumns = {Column::kTarget, Column::kDocument, Column::kPosition,
+                                        Column::kLane,   Column::kPlace,    Column::kSegment};
+constexpr const char* kAgain = "evaluate the run again: mneme eval RUN";
+
+[[noreturn]] void fail_damaged(const fs::path& path, const std::string& failed,
+                               const std::string& expected, const std::string& got) {
+  throw_run({.where = path.string(),
+             .failed = str("the stored evaluation is damaged: ", failed),
+             .expected = expected,
+             .got = got,
+             .hint = kAgain});
+}
+
+template <typename T>
+std::vector<T> values_of(const TensorView& tensor) {
+  std::vector<T> values(static_cast<std::size_t>(tensor.elements()));
+  if (!values.empty()) std::memcpy(values.data(), tensor.data, tensor.bytes);
+  return values;
+}
+
+void check_text(const fs::path& path, const Json& info, const char* key,
+                const std::string& expected) {
+  const std::string got = info.contains(key) ? info.at(key).dump() : "nothing";
+  if (got == expected) return;
+  throw_run({.where = str(path.string(), ": ", key),
+             .failed = "this program cannot read the stored evaluation",
+             .expected = expected,
+             .got = got,
+             .hint = "use the version of mneme that wrote it, or evaluate the run again"});
+}
+
+// Keys that every reader relies on, and their types.
+void check_keys(const fs::path& path, const Json& info) {
+  const auto check = [&](const char* key, bool is_right, const char* expected) {
+    if (is_right) return;
+    fail_damaged(path, str("key \"", key, "\""), expected,
+                 info.contains(key) ? info.at(key).dump() : "nothing");
+  };
+  const auto type = [&](const char* key) {
+    return info.contains(key) ? info.at(key).type() : Json::value_t::discarded;
+  };
+  for (const char* key : {"split", "unit"}) {
+    check(key, type(key) == Json::value_t::string, "a text");
+  }
+  for (const char* key : {"step", "seed"}) {
+    check(key, info.contains(key) && info.at(key).is_number_integer(), "an integer");
+  }
+  for (const char* key : {"result", "checksums"}) {
+    check(key, type(key) == Json::value_t::object, "an object");
+  }
+  check("sample_columns", type("sample_columns") == Json::value_t::array, "a list");
+}
+
+Json read_info(const fs::path& folder) {
+  const fs::path path = folder / kInfoFile;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw_usage({.where = folder.string(),
+                 .failed = "there is no finished evaluation",
+                 .expected = str("a folder with ", kInfoFile),
+                 .got = fs::is_directory(folder, ignored) ? "a folder without it" : "no folder",
+                 .hint = "name a folder in RUN/evaluations"});
+  }
+  Json info = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  if (!info.is_object()) fail_damaged(path, "no JSON object", "", "");
+  check_text(path, info, "format", str('"', kFormat, '"'));
+  check_text(path, info, "version", str(kVersion));
+  const std::string checksum = info.value("checksum", Json()).dump();
+  const std::string expected = str('"', checksum_of_info(info), '"');
+  if (checksum != expected) fail_damaged(path, "its checksum", expected, checksum);
+  check_keys(path, info);
+  return info;
+}
+
+SampleUnit read_unit(const fs::path& path, const Json& info) {
+  constexpr std::array kAll = {SampleUnit::kDocument, SampleUnit::kSequence, SampleUnit::kEpisode,
+                               SampleUnit::kLane};
+  for (const SampleUnit unit : kAll) {
+    const bool is_equal = info.at("unit") == Json(unit_word(unit)) &&
+                          info.at("sample_columns") == Json(sample_columns(unit));
+    if (is_equal) return unit;
+  }
+  fail_damaged(path, "its unit", "document, sequence or lane, with its columns",
+               str(info.at("unit").dump(), " of ", info.at("sample_columns").dump()));
+}
+
+Sums read_sums(const Json& json) {
+  return {.targets = json.at("targets").get<std::int64_t>(),
+          .nll = json.at("nll").get<double>(),
+          .correct = json.at("correct").get<std::int64_t>()};
+}
+
+Sample read_sample(const Json& line) {
+  Sample sample{.id = line.at("id").get<std::string>(),
+                .document = line.at("document").get<std::int64_t>(),
+                .sha256 = line.at("sha256").get<std::string>(),
+                .sums = read_sums(line),
+                .seed = line.at("seed").get<std::uint64_t>(),
+                .slices = {}};
+  for (const auto& [name, sums] : line.at("slices").items()) {
+    sample.slices[name] = read_sums(sums);
+  }
+  return sample;
+}
+
+std::vector<Sample> read_samples(const fs::path& path) {
+  std::vector<Sample> samples;
+  std::istringstream in(read_file(path));
+  for (std::string line; std::getline(in, line);) {
+    try {
+      samples.push_back(read_sample(Json::parse(line)));
+    } catch (const Json::exception& error) {
+      fail_damaged(path, str("line ", samples.size() + 1), "a sample", error.what());
+    }
+  }
+  return samples;
+}
+
+void check_file(const fs::path& folder, std::string_view name, const Json& info) {
+  const std::string got = crc32c_text(folder / name);
+  const Json expected = info.at("checksums").value(std::string(name), Json());
+  if (expected == Json(got)) return;
+  fail_damaged(folder / name, "its checksum", expected.dump(), str('"', got, '"'));
+}
+
+std::string text_of(const Sums& sums) {
+  return str(sums.targets, " targets, ", sums.correct, " correct, nll ", Json(sums.nll).dump());
+}
+
+}  // namespace
+
+std::string_view to_word(Column column) {
+  constexpr std::array<std::string_view, kIntegerColumns.size()> kWords = {
+      "target", "document", "position", "lane", "place", "segment"};
+  return kWords.at(static_cast<std::size_t>(column));
+}
+
+StoredEvaluation StoredEvaluation::open(const fs::path& folder) {
+  Json info = read_info(folder);
+  for (const std::string_view name : {kColumnsFile, kSamplesFile}) check_file(folder, name, info);
+  StoredEvaluation out(folder, std::move(info), SafetensorsFile::open(folder / kColumnsFile));
+  out.unit_ = read_unit(folder / kInfoFile, out.info_);
+  out.samples_ = read_samples(folder / kSamplesFile);
+  out.check_columns();
+  out.check_sums(out.read_columns());
+  return out;
+}
+
+void StoredEvaluation::check_columns() {
+  const TensorView& nll = file_.at("nll");
+  const bool is_list = nll.shape.size() == 1 && nll.shape[0] >= 1;
+  if (!is_list || (nll.dtype != DType::F32 && nll.dtype != DType::F64)) {
+    fail_damaged(file_.path(), "tensor \"nll\"", "F32 or F64 of shape [n], n at least 1",
+                 str(dtype_name(nll.dtype), ' ', list_text(nll.shape)));
+  }
+  targets_ = nll.shape[0];
+  for (const Column column : kIntegerColumns) {
+    static_cast<void>(file_.at(to_word(column), DType::I32, nll.shape));
+  }
+  static_cast<void>(file_.at("correct", DType::U8, nll.shape));
+  if (file_.contains("source")) static_cast<void>(file_.at("source", DType::U8, nll.shape));
+}
+
+std::vector<double> StoredEvaluation::nll() const {
+  const TensorView& tensor = file_.at("nll");
+  if (tensor.dtype == DType::F64) return values_of<double>(tensor);
+  const std::vector<float> values = values_of<float>(tensor);
+  return {values.begin(), values.end()};
+}
+
+std::vector<std::int32_t> StoredEvaluation::column(Column column) const {
+  return values_of<std::int32_t>(file_.at(to_word(column)));
+}
+
+std::vector<std::uint8_t> StoredEvaluation::correct() const {
+  return values_of<std::uint8_t>(file_.at("correct"));
+}
+
+std::vector<std::uint8_t> StoredEvaluation::source() const {
+  const TensorView* const tensor = file_.find("source");
+  return tensor == nullptr ? std::vector<std::uint8_t>() : values_of<std::uint8_t>(*tensor);
+}
+
+Columns StoredEvaluation::read_columns() const {
+  Columns columns;
+  const TensorView& nll = file_.at("nll");
+  if (nll.dtype == DType::F64) {
+    columns.wide_nll = values_of<double>(nll);
+  } else {
+    columns.narrow_nll = values_of<float>(nll);
+  }
+  columns.target = column(Column::kTarget);
+  columns.document = column(Column::kDocument);
+  columns.position = column(Column::kPosition);
+  columns.lane = column(Column::kLane);
+  columns.place = column(Column::kPlace);
+  columns.segment = column(Column::kSegment);
+  columns.correct = correct();
+  columns.source = source();
+  return columns;
+}
+
+void StoredEvaluation::check_sums(const Columns& columns) const {
+  for (std::size_t i = 0; i < columns.target.size(); ++i) {
+    if (std::isfinite(columns.nll(i))) continue;
+    fail_damaged(file_.path(), str("nll[", i, ']'), "a finite number", str(columns.nll(i)));
+  }
+  const Json& result = info_.at("result");
+  const auto number = [&](const char* key) { return result.value(key, Json()); };
+  const Sums total = columns.total();
+  const bool is_total = number("tokens") == Json(total.targets) &&
+                        number("nll") == Json(total.nll) &&
+                        number("correct") == Json(total.correct);
+  if (!is_total) {
+    fail_damaged(file_.path(), "the columns do not add up to the result in evaluation.json",
+                 str(number("tokens").dump(), " targets, ", number("correct").dump(),
+                     " correct, nll ", number("nll").dump()),
+                 text_of(total));
+  }
+  const std::vector<Sample> made = make_samples(columns, unit_, split(), seed());
+  if (made == samples_) return;
+  const auto [ours, theirs] = std::ranges::mismatch(made, samples_);
+  const auto describe = [](auto sample, auto end) {
+    return sample == end ? std::string("no sample")
+                         : str(sample->id, ", ", sample->sha256, ", ", text_of(sample->sums));
+  };
+  fail_damaged(folder_ / kSamplesFile, "a sample differs from the columns",
+               describe(ours, made.end()), describe(theirs, samples_.end()));
+}
+
+std::vector<std::int32_t> StoredEvaluation::sample_of_target() const {
+  return samples_of_targets(read_columns(), unit_);
+}
+
+std::vector<std::int64_t> StoredEvaluation::vocabulary_counts() const {
+  const Json name = info_.value("vocabulary_counts", Json());
+  if (!name.is_string()) return {};
+  const SafetensorsFile file =
+      SafetensorsFile::open(folder_.parent_path() / fs::path(name.get<std::string>()).filename());
+  const std::int64_t size = file.at("count").elements();
+  return values_of<std::int64_t>(file.at("count", DType::I64, {size}));
+}
+
+}  // namespace mneme::scores

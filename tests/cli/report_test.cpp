@@ -1,0 +1,85 @@
+// mneme report: what is printed and written, and its refusals.
+#include <nlohmann/json.hpp>
+
+#include "host/base/file/file.hpp"
+#include "tests/cli/program.hpp"
+#include "tests/report/fixture.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+class ReportCommand : public CliTest {
+ protected:
+  // A comparison of three arms and two seeds.
+  std::string comparison() const {
+    report::test::write_comparison(file("runs"), {.seeds = {1, 2}, .documents = 6, .targets = 32});
+    return file("runs");
+  }
+};
+
+TEST_F(ReportCommand, PrintsTablesAndWritesThePageBesideTheComparison) {
+  const std::string runs = comparison();
+  const ProgramResult result =
+      run_mneme({"report", runs, "--json", file("report.json")}, {.environment = {"COLUMNS=80"}});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("On valid, of 2 arms against none: "));
+  EXPECT_THAT(result.out, HasSubstr("\nDifferences to none\n"));
+  for (std::size_t begin = 0; begin < result.out.size();) {
+    const std::size_t end = result.out.find('\n', begin);
+    EXPECT_LE(end - begin, 80u);
+    begin = end + 1;
+  }
+  EXPECT_THAT(result.err, HasSubstr(runs + "/report/index.html; open it in a browser"));
+  EXPECT_THAT(read_file(fs::path(runs) / "report" / "index.html"),
+              HasSubstr("Differences to none"));
+  const Json json = Json::parse(read_file(file("report.json")));
+  EXPECT_EQ(json["format"], "mneme-report");
+  EXPECT_EQ(json, Json::parse(read_file(fs::path(runs) / "report" / "report.json")));
+}
+
+TEST_F(ReportCommand, PrintsEachFormat) {
+  const std::string runs = comparison();
+  const auto printed = [&](const std::string& format) {
+    const ProgramResult result =
+        run_mneme({"report", runs, "--format", format, "--out", file("out"), "--quiet"});
+    expect_done(result);
+    EXPECT_EQ(result.err, "");
+    return result.out;
+  };
+  EXPECT_THAT(printed("csv"), HasSubstr("number,arm,seed,value\r\nvalid.loss,none,1,"));
+  EXPECT_THAT(printed("markdown"), HasSubstr("### Differences to none\n"));
+  EXPECT_THAT(printed("latex"), HasSubstr("\\begin{tabular}"));
+  EXPECT_EQ(Json::parse(printed("json"))["seeds"], Json({1, 2}));
+  EXPECT_TRUE(fs::exists(file("out/index.html")));
+  EXPECT_FALSE(fs::exists(runs + "/report"));
+}
+
+TEST_F(ReportCommand, JsonOnStandardOutputStandsAlone) {
+  const ProgramResult result =
+      run_mneme({"report", comparison(), "--json", "-", "--out", file("out")});
+  expect_done(result);
+  EXPECT_EQ(Json::parse(result.out)["version"], 1);
+}
+
+TEST_F(ReportCommand, RefusesWhatItCannotCompare) {
+  const std::string runs = comparison();
+  expect_refusal(run_mneme({"report"}), 2, {"DIR is required"});
+  expect_refusal(run_mneme({"report", file("nowhere")}), 2,
+                 {"no run can be read", file("nowhere")});
+  expect_refusal(run_mneme({"report", runs, "--format", "html"}), 2, {"--format", "html"});
+  folder_.write("broken/comparison.json", "{");
+  expect_refusal(run_mneme({"report", file("broken")}), 2, {"comparison.json", "is damaged"});
+  // The text is printed although the page cannot be written.
+  folder_.write("blocked", "a file");
+  const ProgramResult blocked = run_mneme({"report", runs, "--out", file("blocked")});
+  expect_refusal(blocked, 1, {file("blocked"), "cannot make the folder"});
+  EXPECT_THAT(blocked.out, HasSubstr("Differences to none"));
+}
+
+}  // namespace
+}  // namespace mneme::test

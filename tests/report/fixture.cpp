@@ -1,0 +1,255 @@
+#include "tests/report/fixture.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <random>
+
+#include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
+#include "host/config/toml/toml.hpp"
+#include "host/scores/collector.hpp"
+#include "host/scores/stored_evaluation.hpp"
+
+namespace mneme::report::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kSegment = 16;
+constexpr std::int32_t kVocabulary = 500;
+constexpr std::int64_t kSteps = 2000;
+
+// Normal random numbers that are the same with every standard library.
+class Noise {
+ public:
+  explicit Noise(std::uint64_t seed) : engine_(seed * 7919 + 13) {}
+  double uniform() { return (static_cast<double>(engine_() >> 11) + 0.5) * 0x1p-53; }
+  double normal() {
+    return std::sqrt(-2.0 * std::log(uniform())) * std::cos(2.0 * std::numbers::pi * uniform());
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+std::string memory_toml(const FixtureArm& arm) {
+  if (arm.rows == 0) return "[memory]\ncarry = \"refuse\"\n";
+  return str("[memory]\ncarry = \"refuse\"\n\n[[memory.tier]]\nplugin = \"cache\"\nrows = ",
+             arm.rows, "\n");
+}
+
+std::string experiment_toml(const FixtureArm& arm, std::uint64_t seed) {
+  return str("[model]\nlayers = 2\n\n", memory_toml(arm), "\n[train]\nsteps = ", kSteps,
+             "\nseed = ", seed, "\n\n[eval]\nsegment = ", kSegment, "\n");
+}
+
+Json data_json(Data data) {
+  if (data == Data::kSequence) {
+    return {{"task", "copy"}, {"vocabulary_size", kVocabulary}, {"length", 20}, {"seed", 1}};
+  }
+  return {{"task", "text"},
+          {"vocabulary_size", kVocabulary},
+          {"vocabulary", "word"},
+          {"vocabulary_sha256", "0011223344556677"},
+          {"valid", {{"sha256", "8899aabbccddeeff"}, {"tokens", 1152}}}};
+}
+
+Json plugins_json(const FixtureArm& arm) {
+  if (arm.rows == 0) return Json::array();
+  return Json::array({{{"id", "org.example.cache"},
+                       {"version", "1.0.0"},
+                       {"path", "/plugins/cache.so"},
+                       {"sha256", std::string(64, 'c')},
+                       {"compiler", "GCC"},
+                       {"commit", ""},
+                       {"dirty", false}}});
+}
+
+scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::uint64_t seed,
+                           double extra_loss) {
+  scores::Columns out;
+  Noise tokens(99);  // the same in all arms and seeds
+  Noise own(seed * 1000 + static_cast<std::uint64_t>(arm.rows) + 1);
+  Noise of_seed(seed + 500);
+  const double seed_shift = 0.01 * own.normal();
+  const bool has_lanes = fixture.data == Data::kLanes;
+  const std::int64_t documents = has_lanes ? 4 : fixture.documents;
+  const std::int64_t length = has_lanes ? 16 * fixture.targets : fixture.targets;
+  for (std::int64_t document = 0; document < documents; ++document) {
+    const double of_document = 0.4 * tokens.normal();
+    for (std::int64_t position = 0; position < length; ++position) {
+      const double id = std::floor(std::pow(tokens.uniform(), 3.0) * kVocabulary);
+      const double rare = 0.3 * std::log1p(id);
+      const double gain =
+          arm.gain * (1.0 - std::exp(-static_cast<double>(position % fixture.targets) / 12.0));
+      const double loss =
+          std::max(0.01, 2.0 + of_document + rare + 0.3 * tokens.normal() + 0.1 * of_seed.normal() +
+                             0.1 * own.normal() + seed_shift + arm.shift - gain);
+      out.narrow_nll.push_back(static_cast<float>(loss));
+      out.target.push_back(static_cast<std::int32_t>(id));
+      out.document.push_back(has_lanes ? -1 : static_cast<std::int32_t>(document));
+      out.position.push_back(has_lanes ? -1 : static_cast<std::int32_t>(position));
+      out.lane.push_back(has_lanes ? static_cast<std::int32_t>(document) : 0);
+      out.place.push_back(static_cast<std::int32_t>(position % kSegment));
+      out.segment.push_back(static_cast<std::int32_t>(position / kSegment));
+      out.correct.push_back(loss < 2.2 ? 1 : 0);
+      if (fixture.data == Data::kSequence) out.source.push_back(position % 2 == 0 ? 1 : 2);
+    }
+  }
+  out.narrow_nll.front() += static_cast<float>(extra_loss);
+  return out;
+}
+
+Json result_of(const scores::Columns& columns, const FixtureArm& arm) {
+  const scores::Sums total = columns.total();
+  const auto targets = static_cast<double>(total.targets);
+  const double loss = total.nll / targets;
+  return {{"tokens", total.targets},
+          {"nll", total.nll},
+          {"correct", total.correct},
+          {"loss", loss},
+          {"perplexity", std::exp(loss)},
+          {"accuracy", static_cast<double>(total.correct) / targets},
+          {"perplexity_per_word", std::exp(loss)},
+          {"bits_per_byte", loss / std::numbers::ln2 / 5.0},
+          {"segments", 3},
+          {"lanes", 2},
+          {"seconds", 1.5},
+          {"tokens_per_second", 20000.0 / (1.0 + static_cast<double>(arm.rows) / 100.0)},
+          {"state_bytes", arm.rows * 4096},
+          {"final_state_bytes", arm.rows * 4096}};
+}
+
+void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,
+           std::uint64_t seed, double extra_loss) {
+  scores::Columns columns = columns_of(fixture, arm, seed, extra_loss);
+  std::vector<std::int64_t> counts(kVocabulary);
+  for (std::size_t id = 0; id < counts.size(); ++id) {
+    counts[id] = static_cast<std::int64_t>(40000.0 / std::pow(static_cast<double>(id) + 1.0, 1.5));
+  }
+  scores::Evaluation evaluation{.name = {.split = "valid", .step = kSteps, .settings = "0123abcd"},
+                                .unit = fixture.data == Data::kLanes
+                                            ? scores::SampleUnit::kLane
+                                            : scores::SampleUnit::kDocument,
+                                .info = {{"seed", seed},
+                                         {"task", data_json(fixture.data)["task"]},
+                                         {"result", result_of(columns, arm)},
+                                         {"statement", "loss and perplexity are per token."},
+                                         {"memory", memory_toml(arm)},
+                                         {"plugins", plugins_json(arm)},
+                                         {"experiment", experiment_toml(arm, seed)},
+                                         {"data", data_json(fixture.data)},
+                                         {"machine", Json::object()},
+                                         {"peak_bytes", 300'000'000 + 100'000 * arm.rows}}};
+  if (fixture.data == Data::kText) evaluation.vocabulary_counts = std::move(counts);
+  scores::write_evaluation(folder, evaluation, columns);
+}
+
+std::string metrics_text(const FixtureArm& arm, std::uint64_t seed) {
+  Noise noise(seed + 77);
+  std::string out;
+  for (std::int64_t step = 20; step <= kSteps; step += 20) {
+    const double share = static_cast<double>(step) / static_cast<double>(kSteps);
+    const double loss =
+        2.6 + arm.shift - arm.gain * share + 3.0 * std::exp(-5.0 * share) + 0.04 * noise.normal();
+    Json line = {{"kind", "step"},
+                 {"step", step},
+                 {"loss", loss},
+                 {"grad_norm", 1.0},
+                 {"lr", 0.001},
+                 {"tokens", step * 512},
+                 {"seconds", static_cast<double>(step) * 0.02}};
+    if (arm.rows > 0) {
+      line["metrics"] = {{"0.org.example.cache.used_rows",
+                          static_cast<double>(arm.rows) * (1.0 - std::exp(-8.0 * share))}};
+    }
+    out += line.dump() + '\n';
+    if (step % 400 == 0) {
+      out += Json{{"kind", "eval"},
+                  {"step", step},
+                  {"split", "valid"},
+                  {"best", true},
+                  {"result", {{"loss", loss + 0.1}}}}
+                 .dump() +
+             '\n';
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string run_name(const FixtureArm& arm, std::uint64_t seed) {
+  std::string name = arm.name;
+  std::ranges::replace_if(
+      name, [](char c) { return std::string_view("/<>&\"").find(c) != std::string_view::npos; },
+      '_');
+  return str(name, "-seed", seed);
+}
+
+void write_run(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,
+               std::uint64_t seed, double extra_loss) {
+  fs::create_directories(folder);
+  const Json info = {{"format", "mneme.run"},
+                     {"revision", 1},
+                     {"mneme", "0.1.0"},
+                     {"commit", "0000000"},
+                     {"device", "cpu"},
+                     {"processor", "a processor"},
+                     {"threads", 1},
+                     {"seed", seed},
+                     {"data", data_json(fixture.data)},
+                     {"plugins", plugins_json(arm)},
+                     {"backbone_parameters", 120'000},
+                     {"memory_parameters", arm.rows * 10}};
+  write_file_atomic(folder / "run.json", info.dump(1));
+  write_file_atomic(folder / "metrics.jsonl", metrics_text(arm, seed));
+  store(folder, fixture, arm, seed, extra_loss);
+  write_file_atomic(folder / "experiment.toml", experiment_toml(arm, seed));
+}
+
+void write_comparison(const fs::path& folder, const Fixture& fixture) {
+  fs::create_directories(folder);
+  Json arms = Json::array();
+  for (const FixtureArm& arm : fixture.arms) {
+    Json runs = Json::array();
+    for (const std::uint64_t seed : fixture.seeds) {
+      const std::string name = run_name(arm, seed);
+      write_run(folder / name, fixture, arm, seed);
+      runs.push_back({{"seed", seed},
+                      {"folder", name},
+                      {"state", "done"},
+                      {"initial_sha256", str("start", seed)},
+                      {"steps", kSteps},
+                      {"error", nullptr}});
+    }
+    arms.push_back({{"name", arm.name},
+                    {"file", arm.name + ".toml"},
+                    {"overrides", Json::array()},
+                    {"memory", memory_toml(arm)},
+                    {"plugins", plugins_json(arm)},
+                    {"backbone_parameters", 120'000},
+                    {"memory_parameters", arm.rows * 10},
+                    {"flops",
+                     {{"training", 3.0e6 + 1e4 * static_cast<double>(arm.rows)},
+                      {"evaluation", 1.0e6 + 4e3 * static_cast<double>(arm.rows)}}},
+                    {"runs", std::move(runs)}});
+  }
+  const Json comparison = {{"format", "mneme-comparison"},
+                           {"version", 1},
+                           {"command", "mneme compare experiment.toml --memory none.toml"},
+                           {"experiment_file", "experiment.toml"},
+                           {"experiment", experiment_toml(fixture.arms.front(), 1)},
+                           {"machine", {{"device", "cpu"}, {"processor", "a processor"}}},
+                           {"mneme", "0.1.0"},
+                           {"commit", "0000000"},
+                           {"data", data_json(fixture.data)},
+                           {"splits", {"valid"}},
+                           {"seeds", fixture.seeds},
+                           {"arms", std::move(arms)}};
+  write_file_atomic(folder / "comparison.json", comparison.dump(1));
+}
+
+}  // namespace mneme::report::test

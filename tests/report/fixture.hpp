@@ -1,0 +1,44 @@
+// Folders as `mneme compare` writes them, with losses made from random numbers.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mneme::report::test {
+
+enum class Data {
+  kText,      // documents
+  kSequence,  // a task with an answer
+  kLanes,     // a text without documents
+};
+
+struct FixtureArm {
+  std::string name;
+  double shift = 0.0;     // of every loss, nats
+  double gain = 0.0;      // falls with the distance into the document
+  std::int64_t rows = 0;  // of its memory; 0 = none
+};
+
+struct Fixture {
+  Data data = Data::kText;
+  std::vector<FixtureArm> arms = {{.name = "none"},
+                                  {.name = "xl_cache", .shift = -0.1, .gain = 0.4, .rows = 16},
+                                  {.name = "compressive", .shift = -0.002, .rows = 32}};
+  std::vector<std::uint64_t> seeds = {1, 2, 3};
+  std::int64_t documents = 24;
+  std::int64_t targets = 48;  // of a document; of a lane 16 times as many
+};
+
+// Writes comparison.json and the run folders, with stored evaluations of the split valid.
+void write_comparison(const std::filesystem::path& folder, const Fixture& fixture);
+
+// Writes one run folder. `extra_loss` is added to the first target.
+void write_run(const std::filesystem::path& folder, const Fixture& fixture, const FixtureArm& arm,
+               std::uint64_t seed, double extra_loss = 0.0);
+
+// The name of an arm's run folder in a comparison's: special letters become "_".
+[[nodiscard]] std::string run_name(const FixtureArm& arm, std::uint64_t seed);
+
+}  // namespace mneme::report::test

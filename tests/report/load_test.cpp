@@ -1,0 +1,265 @@
+#include "host/report/load.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/report/report.hpp"
+#include "tests/report/fixture.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Data;
+using test::Fixture;
+using test::FixtureArm;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Load : public ::testing::Test {
+ protected:
+  Load() {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  ~Load() override { fs::remove_all(root_); }
+
+  [[nodiscard]] fs::path folder(const std::string& name) const { return root_ / name; }
+  // Writes runs of the arms and seeds and returns their folders.
+  [[nodiscard]] std::vector<fs::path> runs(const Fixture& fixture) const {
+    std::vector<fs::path> out;
+    for (const FixtureArm& arm : fixture.arms) {
+      for (const std::uint64_t seed : fixture.seeds) {
+        out.push_back(folder(test::run_name(arm, seed)));
+        test::write_run(out.back(), fixture, arm, seed);
+      }
+    }
+    return out;
+  }
+  static void edit(const fs::path& file, const std::function<void(Json&)>& change) {
+    Json json = Json::parse(read_file(file));
+    change(json);
+    write_file_atomic(file, json.dump(1));
+  }
+
+  Fixture small_{.seeds = {1, 2}, .documents = 6, .targets = 32};
+
+ private:
+  fs::path root_ = fs::path(MNEME_BINARY_DIR) / "tests" / "report" /
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+std::string error_of(const std::vector<fs::path>& folders, ErrorKind kind = ErrorKind::kUsage) {
+  try {
+    static_cast<void>(load(folders));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+std::string notes_of(const Comparison& comparison) { return join(comparison.notes, "\n"); }
+
+TEST_F(Load, ReadsAComparisonFromFilesAlone) {
+  test::write_comparison(folder("a"), small_);
+  const Comparison read = load({folder("a")});
+  ASSERT_EQ(read.arms.size(), 3u);
+  EXPECT_EQ(read.arms[1].name, "xl_cache");
+  EXPECT_THAT(read.seeds, ElementsAre(1, 2));
+  EXPECT_THAT(read.splits, ElementsAre("valid"));
+  EXPECT_THAT(read.notes, ElementsAre());
+  EXPECT_FALSE(read.is_interrupted);
+  EXPECT_EQ(read.arms[1].training_flops, 3.16e6);
+  const Evaluation* const valid = read.arms[1].runs[0].find("valid");
+  ASSERT_NE(valid, nullptr);
+  EXPECT_EQ(valid->samples.size(), 6u);
+  EXPECT_EQ(valid->targets, 6 * 32);
+  EXPECT_EQ(valid->place.size(), 16u);
+  for (const auto* buckets : {&valid->place, &valid->frequency}) {
+    std::int64_t targets = 0;
+    double nll = 0.0;
+    for (const Bucket& bucket : *buckets) {
+      targets += bucket.targets;
+      nll += bucket.nll;
+    }
+    EXPECT_EQ(targets, valid->targets);
+    EXPECT_NEAR(nll, valid->nll, 1e-9);
+  }
+  // 1, 2-3, 4-7, 8-15, 16-31: a document's first target has no distance.
+  ASSERT_EQ(valid->distance.size(), 5u);
+  EXPECT_EQ(valid->distance[2].name, "4-7");
+  EXPECT_EQ(valid->distance[2].targets, 6 * 4);
+  EXPECT_EQ(read.arms[1].runs[0].training.size(), 100u);
+  EXPECT_EQ(read.arms[1].runs[0].while_training.size(), 5u);
+}
+
+TEST_F(Load, FormsArmsOfRunFoldersByTheirExperimentWithoutTheSeed) {
+  const Comparison read = load(runs(small_));
+  ASSERT_EQ(read.arms.size(), 3u);
+  EXPECT_EQ(read.arms[0].name, "none");
+  EXPECT_EQ(read.arms[2].name, "compressive");
+  EXPECT_EQ(read.arms[2].runs.size(), 2u);
+  EXPECT_EQ(read.arms[2].memory_parameters, 320);
+  const auto settings = differing_settings(read);
+  ASSERT_FALSE(settings.empty());
+  EXPECT_EQ(settings.back().key, "memory.tier.0.rows");
+  EXPECT_THAT(settings.back().values, ElementsAre("", "16", "32"));
+}
+
+TEST_F(Load, AFolderOfRunsStandsForAllOfThem) {
+  static_cast<void>(runs(small_));
+  const Comparison read = load({folder("none-seed1").parent_path()});
+  EXPECT_EQ(read.arms.size(), 3u);
+}
+
+TEST_F(Load, BuildsOfOnePluginAreArmsOfTheirOwn) {
+  const FixtureArm& arm = small_.arms[1];
+  test::write_run(folder("a-seed1"), small_, arm, 1);
+  test::write_run(folder("b-seed1"), small_, arm, 1);
+  edit(folder("b-seed1") / "run.json",
+       [](Json& info) { info["plugins"][0]["sha256"] = std::string(64, 'd'); });
+  EXPECT_EQ(load({folder("a-seed1"), folder("b-seed1")}).arms.size(), 2u);
+}
+
+TEST_F(Load, RefusesRunsOfDifferentTasks) {
+  Fixture task = small_;
+  task.data = Data::kSequence;
+  test::write_run(folder("text"), small_, small_.arms[0], 1);
+  test::write_run(folder("task"), task, small_.arms[1], 1);
+  const std::string message = error_of({folder("text"), folder("task")});
+  EXPECT_THAT(message, HasSubstr(folder("text").string()));
+  EXPECT_THAT(message, HasSubstr(folder("task").string()));
+  EXPECT_THAT(message, HasSubstr("other tasks"));
+  EXPECT_THAT(message, HasSubstr("expected task text, got task copy"));
+}
+
+TEST_F(Load, RefusesRunsOfDifferentDataAndVocabularies) {
+  test::write_run(folder("a"), small_, small_.arms[0], 1);
+  test::write_run(folder("b"), small_, small_.arms[1], 1);
+  edit(folder("b") / "run.json", [](Json& info) { info["data"]["vocabulary_sha256"] = "ff"; });
+  EXPECT_THAT(error_of({folder("a"), folder("b")}),
+              HasSubstr("other vocabularies, so that their losses cannot be compared: expected "
+                        "vocabulary_sha256 0011223344556677, got vocabulary_sha256 ff"));
+  edit(folder("b") / "run.json", [](Json& info) {
+    info["data"]["vocabulary_sha256"] = "0011223344556677";
+    info["data"]["valid"]["sha256"] = "00";
+  });
+  EXPECT_THAT(error_of({folder("a"), folder("b")}), HasSubstr("other data"));
+}
+
+TEST_F(Load, ReportsASeedThatFailedAndKeepsTheOthers) {
+  test::write_comparison(folder("a"), small_);
+  edit(folder("a") / "comparison.json", [](Json& json) {
+    Json& run = json["arms"][1]["runs"][1];
+    run["state"] = "failed";
+    run["error"] = {{"message", "the loss is not finite"}, {"exit_code", 1}};
+  });
+  const Report report = make_report(load({folder("a")}));
+  EXPECT_THAT(notes_of(report.comparison),
+              HasSubstr("xl_cache (seed 2) failed: the loss is not finite"));
+  ASSERT_EQ(report.differences.size(), 2u);
+  EXPECT_THAT(report.differences[0].seeds, ElementsAre(1));
+  EXPECT_THAT(report.differences[1].seeds, ElementsAre(1, 2));
+  EXPECT_THAT(report.text(80), HasSubstr("the loss is not finite"));
+}
+
+TEST_F(Load, SaysWhichSeedsAnArmLacks) {
+  std::vector<fs::path> folders = runs(small_);
+  folders.pop_back();
+  const Report report = make_report(load(folders));
+  EXPECT_THAT(notes_of(report.comparison), HasSubstr("compressive has no run of seed 2"));
+  EXPECT_THAT(report.differences[1].seeds, ElementsAre(1));
+}
+
+TEST_F(Load, SaysHowToMakeMissingLosses) {
+  const std::vector<fs::path> folders = runs(small_);
+  fs::remove_all(folders[2] / "evaluations");
+  const Report report = make_report(load(folders));
+  EXPECT_THAT(notes_of(report.comparison),
+              HasSubstr(str("no stored losses of its own memory; `mneme eval ",
+                            shell_word(folders[2].string()), "` makes them")));
+  EXPECT_THAT(report.differences[0].seeds, ElementsAre(2));
+  for (const fs::path& run : folders) fs::remove_all(run / "evaluations");
+  EXPECT_THAT(make_report(load(folders)).verdict,
+              ElementsAre("No losses are stored that could be compared."));
+}
+
+TEST_F(Load, LeavesOutRunsThatCannotBeReadAndNamesThem) {
+  std::vector<fs::path> folders = runs(small_);
+  write_file_atomic(folders[1] / "run.json", "{");
+  folders.push_back(folder("nowhere"));
+  const Comparison read = load(folders);
+  EXPECT_EQ(read.arms[0].runs.size(), 1u);
+  EXPECT_THAT(notes_of(read), HasSubstr(folders[1].string() + " was left out"));
+  EXPECT_THAT(notes_of(read), HasSubstr(folder("nowhere").string() + " was left out"));
+  EXPECT_THAT(error_of({folder("nowhere")}), HasSubstr("no run can be read"));
+}
+
+TEST_F(Load, LeavesOutADamagedEvaluation) {
+  const std::vector<fs::path> folders = runs(small_);
+  for (const auto& entry : fs::recursive_directory_iterator(folders[0])) {
+    if (entry.path().filename() == "samples.jsonl") write_file_atomic(entry.path(), "{}\n");
+  }
+  const Comparison read = load(folders);
+  EXPECT_EQ(read.arms[0].runs[0].find("valid"), nullptr);
+  EXPECT_THAT(notes_of(read), HasSubstr("a stored evaluation was left out"));
+}
+
+TEST_F(Load, EvaluationsOfAnotherMemoryDoNotCount) {
+  test::write_run(folder("a"), small_, small_.arms[0], 1);
+  // What `mneme eval a --memory other.toml` stores: the run's folder, another arm's losses.
+  test::write_run(folder("b"), small_, small_.arms[1], 1);
+  fs::remove_all(folder("a") / "evaluations");
+  fs::copy(folder("b") / "evaluations", folder("a") / "evaluations", fs::copy_options::recursive);
+  EXPECT_THAT(notes_of(load({folder("a")})), HasSubstr("no stored losses of its own memory"));
+}
+
+TEST_F(Load, RefusesADamagedComparisonAndOneOfAnotherVersion) {
+  test::write_comparison(folder("a"), small_);
+  const fs::path file = folder("a") / "comparison.json";
+  edit(file, [](Json& json) { json["version"] = 7; });
+  EXPECT_THAT(error_of({folder("a")}, ErrorKind::kRun), HasSubstr("version 7"));
+  edit(file, [](Json& json) {
+    json["version"] = 1;
+    json["arms"][0].erase("name");
+  });
+  EXPECT_THAT(error_of({folder("a")}, ErrorKind::kRun), HasSubstr("is damaged"));
+  write_file_atomic(file, "not JSON");
+  EXPECT_THAT(error_of({folder("a")}, ErrorKind::kRun), HasSubstr("is damaged"));
+}
+
+TEST_F(Load, RefusesArmsThatStartedFromOtherWeights) {
+  test::write_comparison(folder("a"), small_);
+  edit(folder("a") / "comparison.json",
+       [](Json& json) { json["arms"][2]["runs"][0]["initial_sha256"] = "other"; });
+  EXPECT_THAT(error_of({folder("a")}), HasSubstr("did not start from the same weights"));
+}
+
+TEST_F(Load, RefusesAComparisonTogetherWithRuns) {
+  test::write_comparison(folder("a"), small_);
+  EXPECT_THAT(error_of({folder("a"), folder("a") / "none-seed1"}),
+              HasSubstr("must be given alone"));
+  EXPECT_THAT(error_of({}), HasSubstr("got none"));
+}
+
+TEST_F(Load, AnUnfinishedRunHasNoNumbersYet) {
+  test::write_comparison(folder("a"), small_);
+  edit(folder("a") / "comparison.json",
+       [](Json& json) { json["arms"][2]["runs"][1]["state"] = "running"; });
+  const Comparison read = load({folder("a")});
+  EXPECT_TRUE(read.is_interrupted);
+  EXPECT_EQ(read.arms[2].runs[1].find("valid"), nullptr);
+  EXPECT_THAT(notes_of(read), HasSubstr("compressive (seed 2) is not trained to the end"));
+}
+
+}  // namespace
+}  // namespace mneme::report
