@@ -1,0 +1,356 @@
+#include "host/stats/paired.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/stats/distributions.hpp"
+#include "host/stats/resample.hpp"
+
+namespace mneme::stats {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t kFewUnits = 10;
+
+void check_options(const PairedOptions& options) {
+  const auto need = [](bool holds, std::string_view name, const char* expected, double got) {
+    if (!holds) {
+      throw_usage({.where = str("option ", name, " of a paired comparison"),
+                   .failed = "value out of range",
+                   .expected = expected,
+                   .got = str(got)});
+    }
+  };
+  need(options.level > 0.5 && options.level < 1, "level", "0.5 < level < 1", options.level);
+  need(options.power > 1 - options.level && options.power < 1, "power", "1 - level < power < 1",
+       options.power);
+  need(options.bootstrap_draws >= 100, "bootstrap_draws", "at least 100", options.bootstrap_draws);
+  need(options.sign_flip_draws >= 100, "sign_flip_draws", "at least 100", options.sign_flip_draws);
+  need(options.exact_units >= 0 && options.exact_units <= 24, "exact_units", "0 to 24",
+       options.exact_units);
+}
+
+void check_differences(const PairedDifferences& differences) {
+  const std::size_t units = differences.targets.size();
+  if (differences.sums.empty() || units == 0) {
+    throw_run({.where = "paired comparison",
+               .failed = "nothing to compare",
+               .expected = "at least one seed and one unit",
+               .got = str(differences.sums.size(), " seeds, ", units, " units"),
+               .hint = "compare evaluations that have samples in common"});
+  }
+  for (std::size_t j = 0; j < units; ++j) {
+    if (!std::isfinite(differences.targets[j]) || differences.targets[j] <= 0) {
+      throw_run({.where = str("paired comparison, unit ", j),
+                 .failed = "number of targets",
+                 .expected = "above 0",
+                 .got = str(differences.targets[j]),
+                 .hint = "leave out units without targets"});
+    }
+  }
+  for (std::size_t s = 0; s < differences.sums.size(); ++s) {
+    const std::vector<double>& row = differences.sums[s];
+    if (row.size() != units) {
+      throw_run({.where = str("paired comparison, seed number ", s + 1),
+                 .failed = "number of differences",
+                 .expected = str(units, ", one a unit"),
+                 .got = str(row.size())});
+    }
+    for (std::size_t j = 0; j < units; ++j) {
+      if (!std::isfinite(row[j])) {
+        throw_run({.where = str("paired comparison, seed number ", s + 1, ", unit ", j),
+                   .failed = "difference of losses",
+                   .expected = "a finite number",
+                   .got = str(row[j]),
+                   .hint = "leave out the seed, whose training diverged"});
+      }
+    }
+  }
+}
+
+// What interval and test are made of: the mean, the parts of its variance, degrees of freedom.
+struct Estimate {
+  double mean = 0;
+  std::vector<double> seed_means;        // [S]
+  std::vector<double> unit_differences;  // [J] mean over seeds
+  VarianceParts variance;
+  double unit_degrees = 0;
+  double seed_degrees = 0;  // 0 with one seed
+
+  // Units' part without the noise that the seeds' part contains already.
+  [[nodiscard]] double own_units() const {
+    return std::max(variance.units - variance.interaction, 0.0);
+  }
+  [[nodiscard]] double whole() const { return variance.seeds + own_units(); }
+  [[nodiscard]] double seed_share() const { return whole() > 0 ? variance.seeds / whole() : 0.0; }
+  [[nodiscard]] double standard_error() const {
+    return std::sqrt(std::max(whole(), variance.units));
+  }
+
+  // How much of the seeds' few degrees of freedom the interval takes over: near 0 where units cause
+  // most of the variance, near 1 where seeds do (docs/statistics.md, "Interval").
+  [[nodiscard]] double seed_weight() const {
+    if (variance.seeds == 0) return 0;
+    const double rest = own_units() * (seed_degrees == 1 ? 0.8 : 1.5);
+    return variance.seeds * variance.seeds / (variance.seeds * variance.seeds + rest * rest);
+  }
+
+  // The t quantile of the units' part for an interval that leaves out `outside` (two-sided).
+  [[nodiscard]] double unit_quantile(double outside) const {
+    return t_quantile(1 - outside / 2, unit_degrees);
+  }
+  // Half the width of that interval.
+  [[nodiscard]] double half_width(double outside) const {
+    const double of_units = unit_quantile(outside);
+    if (seed_degrees == 0) return of_units * std::sqrt(variance.units);
+    const double of_seeds = t_quantile(1 - outside / 2, seed_degrees);
+    const double weight = seed_weight();
+    const double quantile2 = (1 - weight) * of_units * of_units + weight * of_seeds * of_seeds;
+    // Seeds that agree by chance must not make it narrower than the units alone do.
+    return std::sqrt(std::max(whole() * quantile2, variance.units * of_units * of_units));
+  }
+};
+
+Estimate estimate_of(const PairedDifferences& differences) {
+  const std::span<const double> targets = differences.targets;
+  const auto seeds = static_cast<double>(differences.sums.size());
+  double total = 0;
+  for (const double n : targets) total += n;
+  Estimate estimate;
+  estimate.unit_differences.assign(targets.size(), 0.0);
+  double magnitude = 0;
+  for (const auto& row : differences.sums) {
+    double sum = 0;
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      sum += row[j];
+      magnitude += std::abs(row[j]) / (total * seeds);
+      estimate.unit_differences[j] += row[j] / seeds;
+    }
+    estimate.seed_means.push_back(sum / total);
+    estimate.mean += sum / total / seeds;
+  }
+  // A variance of rounding errors alone is 0.
+  const auto without_rounding = [&](double value) {
+    return value > magnitude * magnitude * 1e-26 ? value : 0.0;
+  };
+  if (seeds > 1) {
+    double squares = 0;
+    for (const double mean : estimate.seed_means) {
+      squares += (mean - estimate.mean) * (mean - estimate.mean);
+    }
+    estimate.seed_degrees = seeds - 1;
+    estimate.variance.seeds = without_rounding(squares / (seeds - 1) / seeds);
+  }
+  if (targets.size() < 2) return estimate;
+  estimate.unit_degrees = static_cast<double>(targets.size()) - 1;
+  estimate.variance.units =
+      without_rounding(unit_variance(estimate.unit_differences, targets).variance);
+  if (seeds > 1) {
+    double interaction = 0;
+    std::vector<double> rest(targets.size());
+    for (const auto& row : differences.sums) {
+      for (std::size_t j = 0; j < rest.size(); ++j) rest[j] = row[j] - estimate.unit_differences[j];
+      interaction += unit_variance(rest, targets).variance;
+    }
+    estimate.variance.interaction = without_rounding(interaction / seeds / (seeds - 1));
+  }
+  return estimate;
+}
+
+// The level at which the sign-flip test just rejects. With several seeds the test at level a
+// shrinks the data's |t| by the ratio of the interval's half width to that of units alone, so that
+// it agrees with the interval. The ratio grows as a falls, so there is one such level.
+double p_value(const Estimate& estimate, const SignFlips& flips) {
+  if (estimate.seed_degrees == 0 || estimate.standard_error() == 0) {
+    return flips.tail(flips.observed);
+  }
+  const double mean = std::abs(estimate.mean);
+  if (mean == 0) return 1;
+  const auto tail_at = [&](double level) {
+    return flips.tail(mean * estimate.unit_quantile(level) / estimate.half_width(level));
+  };
+  double low = 1e-12;
+  double high = 1;
+  double tail_high = 1;
+  for (int i = 0; i < 50 && high - low > 1e-10 * high; ++i) {
+    const double level = std::sqrt(low * high);
+    const double tail = tail_at(level);
+    if (tail <= level) {
+      high = level;
+      tail_high = tail;
+    } else {
+      low = level;
+    }
+  }
+  // The level where the flips' share is constant is that share itself.
+  return high - tail_high < 1e-9 * high ? tail_high : high;
+}
+
+// Distances from the mean to the ends of its interval. Bootstrap-t replaces the t quantile of the
+// units' part on the side where its own is larger, that is where a skewed distribution of the
+// units' differences makes the t interval too short; it never shortens the interval.
+struct Ends {
+  double below = 0;
+  double above = 0;
+};
+
+Ends interval_ends(const Estimate& estimate, const PairedDifferences& differences,
+                   const PairedOptions& options) {
+  const double outside = 1 - options.level;
+  const double quantile = estimate.unit_quantile(outside);
+  const double half = estimate.half_width(outside);
+  if (estimate.variance.units == 0) return {half, half};
+  const Tails tails = bootstrap_tails(differences.sums, differences.targets, outside / 2,
+                                      options.bootstrap_draws, options.seed);
+  const double unit_share = 1 - estimate.seed_share();
+  const auto lengthened = [&](double tail) {
+    return half * (1 + unit_share * std::max(0.0, tail / quantile - 1));
+  };
+  return {lengthened(tails.upper), lengthened(-tails.lower)};
+}
+
+// The true difference that intervals of repetitions of the experiment exclude 0 from with
+// probability options.power, if the estimated variances are the true ones. `longer` is the
+// interval's width over that of half_width. With one seed the units' mean over its standard error
+// is noncentral t; with several, the power is the mean over the quantiles of the seeds' variance.
+double detectable(const Estimate& estimate, double longer, const PairedOptions& options) {
+  const double outside = 1 - options.level;
+  if (estimate.seed_degrees == 0 || estimate.variance.seeds == 0) {
+    const double critical = longer * estimate.unit_quantile(outside);
+    return std::sqrt(estimate.variance.units) *
+           t_shift_for_power(options.power, estimate.unit_degrees, critical);
+  }
+  constexpr int kQuantiles = 100;
+  // A variance of few seeds is too small more often than too large: its median is corrected.
+  Estimate repeated = estimate;
+  const double seeds = estimate.variance.seeds * estimate.seed_degrees /
+                       chi_squared_quantile(0.5, estimate.seed_degrees);
+  const double deviation =
+      std::sqrt(std::max(seeds + estimate.own_units(), estimate.variance.units));
+  std::vector<double> half_widths;
+  half_widths.reserve(kQuantiles);
+  for (int i = 0; i < kQuantiles; ++i) {
+    const double quantile = chi_squared_quantile((i + 0.5) / kQuantiles, estimate.seed_degrees);
+    repeated.variance.seeds = seeds * quantile / estimate.seed_degrees;
+    half_widths.push_back(longer * repeated.half_width(outside));
+  }
+  const auto power_at = [&](double difference) {
+    double power = 0;
+    for (const double half : half_widths) {
+      power += normal_probability((difference - half) / deviation) / kQuantiles;
+    }
+    return power;
+  };
+  double low = 0;
+  double high = deviation;
+  while (power_at(high) < options.power) high *= 2;
+  while (high - low > 1e-6 * high) {
+    const double middle = 0.5 * (low + high);
+    (power_at(middle) < options.power ? low : high) = middle;
+  }
+  return high;
+}
+
+double smallest_detectable(const Estimate& estimate, const SignFlips& flips, const Ends& ends,
+                           const PairedOptions& options) {
+  const double outside = 1 - options.level;
+  if (flips.smallest_tail() > outside) return kInfinity;
+  if (estimate.standard_error() == 0) return 0;
+  return detectable(estimate, 0.5 * (ends.below + ends.above) / estimate.half_width(outside),
+                    options);
+}
+
+void add_warnings(PairedResult& result) {
+  const auto add = [&](std::string text) { result.warnings.push_back(std::move(text)); };
+  if (result.seeds == 1) {
+    add("one seed: interval and p hold for these trained models alone; train more seeds to learn "
+        "whether the difference is the memory's");
+  }
+  if (result.units == 1) {
+    add("one unit (document, sequence or block): nothing can be said about other texts");
+  } else if (result.units < 6) {
+    add(str("only ", result.units,
+            " units (documents, sequences or blocks): no sign-flip test of "
+            "so few reaches p = 0.05, so no difference can be shown"));
+  } else if (result.units < kFewUnits) {
+    add(str("only ", result.units,
+            " units (documents, sequences or blocks): interval and p are "
+            "rough below ",
+            kFewUnits));
+  } else if (result.effective_units < kFewUnits) {
+    add(str("a few of the ", result.units, " units hold most targets: they count as about ",
+            format_number(result.effective_units, 0), " equal ones, and interval and p are rough"));
+  }
+}
+
+}  // namespace
+
+PairedResult compare_paired(const PairedDifferences& differences, const PairedOptions& options) {
+  check_options(options);
+  check_differences(differences);
+  Estimate estimate = estimate_of(differences);
+  PairedResult result;
+  result.seeds = differences.sums.size();
+  result.units = differences.targets.size();
+  for (const double n : differences.targets) result.targets += n;
+  result.mean = estimate.mean;
+  result.variance = estimate.variance;
+  result.standard_error = estimate.standard_error();
+  result.seed_share = estimate.seed_share();
+  double squared_targets = 0;
+  for (const double n : differences.targets) squared_targets += n * n;
+  result.effective_units = result.targets * result.targets / squared_targets;
+  result.covers_seeds = result.seeds > 1;
+  const bool is_zero = std::ranges::all_of(differences.sums, [](const std::vector<double>& row) {
+    return std::ranges::all_of(row, [](double value) { return value == 0; });
+  });
+  if (is_zero) {
+    result.is_p_exact = true;
+    result.warnings.emplace_back("all differences are 0: the arms gave equal losses");
+  } else if (result.units == 1) {
+    result.low = -kInfinity;
+    result.high = kInfinity;
+    result.smallest_detectable = kInfinity;
+  } else {
+    const SignFlips flips = sign_flips(estimate.unit_differences, differences.targets,
+                                       options.exact_units, options.sign_flip_draws, options.seed);
+    result.p = p_value(estimate, flips);
+    result.is_p_exact = flips.is_exact;
+    const Ends ends = interval_ends(estimate, differences, options);
+    result.low = result.mean - ends.below;
+    result.high = result.mean + ends.above;
+    const double deviation = std::sqrt(static_cast<double>(result.units) * estimate.variance.units);
+    result.effect_size = estimate.mean == 0 ? 0 : estimate.mean / deviation;
+    result.smallest_detectable = smallest_detectable(estimate, flips, ends, options);
+  }
+  add_warnings(result);
+  result.seed_means = std::move(estimate.seed_means);
+  return result;
+}
+
+Verdict verdict(const PairedResult& result, double adjusted_p, double level) {
+  // 1 - 0.95 is a little more than 0.05; a p value that is computed as 0.05 is within.
+  if (!(adjusted_p <= 1 - level + 1e-12)) return Verdict::kNoDifferenceShown;
+  if (result.high < 0) return Verdict::kLower;
+  if (result.low > 0) return Verdict::kHigher;
+  return Verdict::kNoDifferenceShown;
+}
+
+std::string_view verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kLower:
+      return "lower";
+    case Verdict::kHigher:
+      return "higher";
+    case Verdict::kNoDifferenceShown:
+      break;
+  }
+  return "no difference shown";
+}
+
+}  // namespace mneme::stats
