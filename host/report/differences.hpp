@@ -58,7 +58,7 @@ inline constexpr double kLevel = 0.05;
 // "40 documents", "112 blocks of 64 targets".
 [[nodiscard]] std::string units_text(const Difference& difference);
 
-// What the difference says, in one or two sentences: "xl_cache has a lower loss than none on valid:
+// What the difference says, in one or two sentences: "cache has a lower loss than none on valid:
 // ...". Also what it does not say: one seed tells nothing of other seeds.
 [[nodiscard]] std::string sentence(const Comparison& comparison, const Difference& difference);
 

@@ -11,7 +11,7 @@ namespace mneme::report {
 // Reads one folder that `mneme compare` wrote, or run folders. Runs are grouped into arms by their
 // experiment without train.seed; an arm is named after its first run's folder, without "-seed<N>".
 // The first arm is that of the first folder given. Of every run and split, the stored evaluation of
-// the latest step counts, and of several of one step that of the run's own memory and [eval].
+// the latest step counts, and of several of one step that with the run's own plugins and [eval].
 // Runs that cannot be read are left out and named in `notes`; so are runs without stored losses,
 // with the command that makes them. Nothing depends on the folder's place, nor on the time.
 // Errors: Error (kUsage) naming the folders when there is nothing to read, when no run can be read,

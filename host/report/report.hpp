@@ -4,13 +4,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/base/text.hpp"
 #include "host/report/comparison.hpp"
 #include "host/report/differences.hpp"
 #include "host/report/figures/figure.hpp"
-#include "host/report/tables.hpp"
+#include "host/report/tables/tables.hpp"
 
 namespace mneme::report {
 
@@ -36,10 +37,12 @@ struct Report {
 // Computes everything. Deterministic: equal comparisons give equal reports.
 [[nodiscard]] Report make_report(Comparison comparison);
 
-// The report as one HTML page that needs no other file and no network. False for `has_figures` when
-// the program was built without Vega-Lite: the page then has the tables, and says how to get the
-// figures.
+// The report as one HTML page that needs no other file and no network. `vega`: the script that
+// draws the figures, by default that of the program. Without one, as in programs that were built
+// without Vega-Lite, the page has the tables, and says how to get the figures.
 [[nodiscard]] std::string page(const Report& report);
+[[nodiscard]] std::string page(const Report& report, std::string_view vega);
+// Whether the program has the script.
 [[nodiscard]] bool has_figures();
 
 // The report's JSON as text; bytes that are no UTF-8, of a file's name, are replaced.

@@ -267,8 +267,17 @@ bool agree(const Json& a, const Json& b) {
 
 struct Candidate {
   scores::StoredEvaluation stored;
-  bool has_own_settings = false;
+  bool has_own_plugins = false;   // the files that the run was trained with
+  bool has_own_settings = false;  // [eval]
 };
+
+std::vector<std::string> checksums_of(const Json& info) {
+  std::vector<std::string> out;
+  for (const Json& plugin : info.value("plugins", Json::array())) {
+    out.push_back(plugin.value("sha256", ""));
+  }
+  return out;
+}
 
 // Whether the part `key` of two experiments is equal.
 bool has_equal(const config::Value& a, const config::Value& b, const char* key) {
@@ -293,11 +302,13 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
       const Json data = without_places(stored.info().value("data", Json()));
       if (!has_equal(own, used, "memory")) continue;  // `mneme eval --memory`: another arm
       if (!own_data.is_null() && !agree(data, own_data)) continue;
-      const bool is_own = has_equal(own, used, "eval");
       const auto rank = [](const Candidate& one) {
-        return std::pair(one.stored.step(), one.has_own_settings);
+        return std::tuple(one.stored.step(), one.has_own_plugins, one.has_own_settings);
       };
-      Candidate candidate{.stored = std::move(stored), .has_own_settings = is_own};
+      const bool has_plugins = checksums_of(stored.info()) == checksums_of(run.info);
+      Candidate candidate{.stored = std::move(stored),
+                          .has_own_plugins = has_plugins,
+                          .has_own_settings = has_equal(own, used, "eval")};
       const std::string split = candidate.stored.split();
       const auto found = best.find(split);
       if (found == best.end()) {

@@ -77,8 +77,28 @@ def check_page(path):
         expect(outside not in own, f"{path}: has {outside}")
 
 
-def browse(browser, path, width, figures):
-    """The page's elements after its figures were drawn."""
+# Moves the pointer over the first point of the first figure and keeps what the tooltip says.
+POINTER = """<script>
+(function wait() {
+  if (!document.body.dataset.drawn) { setTimeout(wait, 20); return; }
+  const point = document.querySelector("#plot-0 .mark-symbol path");
+  const box = point.getBoundingClientRect();
+  const place = {bubbles: true, clientX: box.x + box.width / 2, clientY: box.y + box.height / 2};
+  for (const kind of ["pointerover", "pointermove"]) point.dispatchEvent(new PointerEvent(kind, place));
+  setTimeout(() => {
+    const tooltip = document.getElementById("vg-tooltip-element");
+    document.body.dataset.tooltip = tooltip ? tooltip.textContent : "none";
+  }, 200);
+})();
+</script></body>"""
+
+
+def browse(browser, original, width, figures):
+    """Opens the page, counts its figures and their marks, and reads a tooltip."""
+    path = original.with_name("opened.html")
+    before, end, after = original.read_text(encoding="utf-8").rpartition("</body>")
+    expect(end, f"{original}: the body has no end")
+    path.write_text(before + POINTER + after, encoding="utf-8")
     with tempfile.TemporaryDirectory() as profile:
         done = subprocess.run(
             [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -91,6 +111,8 @@ def browse(browser, path, width, figures):
     expect(f'data-drawn="{figures}"' in page, f"{path}: expected {figures} drawn figures; exit code {done.returncode}, "
                                                f"{len(page)} bytes, {done.stderr[-300:]}")
     expect("could not be drawn" not in re.sub(r"<script.*?</script>", "", page, flags=re.S), f"{path}: a figure failed")
+    tooltip = re.search(r'data-tooltip="([^"]*)"', page)
+    expect(tooltip and tooltip.group(1).startswith("arm"), f"{path}: the tooltip says {tooltip and tooltip.group(1)}")
     plots = re.findall(r'<div class="plot[^>]*id="(plot-\d+)".*?</svg>', page, flags=re.S)
     drawn = re.findall(r'id="plot-\d+"[^>]*>.*?<svg.*?</svg>', page, flags=re.S)
     expect(len(plots) == figures and len(drawn) == figures, f"{path}: {len(drawn)} pictures, expected {figures}")
@@ -129,7 +151,7 @@ def main():
             figures = sorted(report.glob("figures/*.vl.json"))
             expect(figures, f"{report}: no figures")
             if browser is not None:
-                for width in (1280, 390):
+                for width in (1280, 500):
                     browse(browser, report / "index.html", width, len(figures))
             else:
                 check_page(report / "index.html")

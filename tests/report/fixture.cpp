@@ -123,13 +123,13 @@ Json result_of(const scores::Columns& columns, const FixtureArm& arm) {
 }
 
 void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,
-           std::uint64_t seed, double extra_loss) {
+           std::uint64_t seed, double extra_loss, std::int64_t step) {
   scores::Columns columns = columns_of(fixture, arm, seed, extra_loss);
   std::vector<std::int64_t> counts(kVocabulary);
   for (std::size_t id = 0; id < counts.size(); ++id) {
     counts[id] = static_cast<std::int64_t>(40000.0 / std::pow(static_cast<double>(id) + 1.0, 1.5));
   }
-  scores::Evaluation evaluation{.name = {.split = "valid", .step = kSteps, .settings = "0123abcd"},
+  scores::Evaluation evaluation{.name = {.split = "valid", .step = step, .settings = "0123abcd"},
                                 .unit = fixture.data == Data::kLanes
                                             ? scores::SampleUnit::kLane
                                             : scores::SampleUnit::kDocument,
@@ -190,7 +190,7 @@ std::string run_name(const FixtureArm& arm, std::uint64_t seed) {
 }
 
 void write_run(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,
-               std::uint64_t seed, double extra_loss) {
+               std::uint64_t seed, double extra_loss, std::int64_t step) {
   fs::create_directories(folder);
   const Json info = {{"format", "mneme.run"},
                      {"revision", 1},
@@ -206,7 +206,7 @@ void write_run(const fs::path& folder, const Fixture& fixture, const FixtureArm&
                      {"memory_parameters", arm.rows * 10}};
   write_file_atomic(folder / "run.json", info.dump(1));
   write_file_atomic(folder / "metrics.jsonl", metrics_text(arm, seed));
-  store(folder, fixture, arm, seed, extra_loss);
+  store(folder, fixture, arm, seed, extra_loss, step);
   write_file_atomic(folder / "experiment.toml", experiment_toml(arm, seed));
 }
 

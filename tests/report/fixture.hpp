@@ -34,9 +34,9 @@ struct Fixture {
 // Writes comparison.json and the run folders, with stored evaluations of the split valid.
 void write_comparison(const std::filesystem::path& folder, const Fixture& fixture);
 
-// Writes one run folder. `extra_loss` is added to the first target.
+// Writes one run folder, evaluated after `step` steps. `extra_loss` is added to the first target.
 void write_run(const std::filesystem::path& folder, const Fixture& fixture, const FixtureArm& arm,
-               std::uint64_t seed, double extra_loss = 0.0);
+               std::uint64_t seed, double extra_loss = 0.0, std::int64_t step = 2000);
 
 // The name of an arm's run folder in a comparison's: special letters become "_".
 [[nodiscard]] std::string run_name(const FixtureArm& arm, std::uint64_t seed);

@@ -223,6 +223,37 @@ TEST_F(Load, EvaluationsOfAnotherMemoryDoNotCount) {
   EXPECT_THAT(notes_of(load({folder("a")})), HasSubstr("no stored losses of its own memory"));
 }
 
+TEST_F(Load, TheLatestEvaluationCounts) {
+  test::write_run(folder("a"), small_, small_.arms[0], 1);
+  const fs::path evaluations = folder("a") / "evaluations";
+  const fs::path last = evaluations / "valid-step00002000-0123abcd";
+  ASSERT_TRUE(fs::exists(last / "evaluation.json"));
+  test::write_run(folder("b"), small_, small_.arms[0], 1, 0.25, 1000);
+  fs::copy(folder("b") / "evaluations" / "valid-step00001000-0123abcd",
+           evaluations / "valid-step00001000-0123abcd", fs::copy_options::recursive);
+  const double newest = load({folder("a")}).arms[0].runs[0].find("valid")->nll;
+  fs::remove_all(last);
+  const double oldest = load({folder("a")}).arms[0].runs[0].find("valid")->nll;
+  EXPECT_NEAR(oldest - newest, 0.25, 1e-6);
+}
+
+TEST_F(Load, SaysWhichRunsWereEvaluatedAfterOtherSteps) {
+  test::write_run(folder("a"), small_, small_.arms[0], 1);
+  test::write_run(folder("b"), small_, small_.arms[1], 1, 0.0, 1000);
+  EXPECT_THAT(notes_of(load({folder("a"), folder("b")})),
+              HasSubstr(str(folder("b").string(), " was evaluated after 1000 steps, ",
+                            folder("a").string(), " after 2000")));
+}
+
+TEST_F(Load, CountsDamagedLinesOfMetrics) {
+  test::write_run(folder("a"), small_, small_.arms[0], 1);
+  const fs::path metrics = folder("a") / "metrics.jsonl";
+  write_file_atomic(metrics, read_file(metrics) + "{\"kind\": 3, \"step\": 1}\nno JSON\n");
+  const Comparison read = load({folder("a")});
+  EXPECT_EQ(read.arms[0].runs[0].training.size(), 100u);
+  EXPECT_THAT(notes_of(read), HasSubstr("2 damaged lines of metrics.jsonl were left out"));
+}
+
 TEST_F(Load, RefusesADamagedComparisonAndOneOfAnotherVersion) {
   test::write_comparison(folder("a"), small_);
   const fs::path file = folder("a") / "comparison.json";

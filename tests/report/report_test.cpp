@@ -209,6 +209,17 @@ TEST_F(ReportTest, ThePageFetchesNothing) {
   EXPECT_THAT(own, HasSubstr("default-src 'none'"));
 }
 
+TEST_F(ReportTest, WithoutVegaThePageHasTablesAndSaysHowToGetFigures) {
+  const Report report = of(small_);
+  const std::string html = page(report, "");
+  EXPECT_THAT(html, HasSubstr("id=\"no-figures\""));
+  EXPECT_THAT(html, HasSubstr("scripts/setup.sh"));
+  EXPECT_THAT(html, HasSubstr("id=\"table-differences\""));
+  EXPECT_THAT(html, Not(HasSubstr("class=\"specification\"")));
+  EXPECT_EQ(embedded(html, "report"), Json::parse(json_text(report.json())));
+  EXPECT_THAT(page(report, "/* vega */"), HasSubstr("<script>\n/* vega */\n</script>"));
+}
+
 TEST_F(ReportTest, FiguresNameTheirAxesAndArms) {
   const Report report = of(small_);
   std::vector<std::string> keys;

@@ -1,4 +1,4 @@
-#include "host/report/tables.hpp"
+#include "host/report/tables/tables.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

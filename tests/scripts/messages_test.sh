@@ -144,6 +144,17 @@ CMAKE
     expect_failure 'MNEME_CUDA=ON, but no working nvcc was found' env PATH="$work/bin" \
       cmake -S "$project" -B "$work/build" -G Ninja -DMNEME_CUDA=ON
     ;;
+  configure_without_vega)
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(x NONE)\ninclude("%s/cmake/Vega.cmake")\n%s\n' \
+      "$project" 'mneme_add_vega("${CMAKE_BINARY_DIR}/vega.js")' >"$work/CMakeLists.txt"
+    output=$(cmake -S "$work" -B "$work/build" -G Ninja)
+    grep -qF 'pages of `mneme report` will have no figures' <<<"$output" || die "no message: $output"
+    [[ -e $work/build/vega.js && ! -s $work/build/vega.js ]] || die "expected an empty vega.js"
+    echo 'var vega;' >"$work/own.js"
+    cmake -S "$work" -B "$work/build" -G Ninja -DMNEME_VEGA="$work/own.js" >/dev/null
+    cmp "$work/own.js" "$work/build/vega.js"
+    expect_failure "MNEME_VEGA is '/nowhere', which is no file" cmake -S "$work" -B "$work/build" -G Ninja -DMNEME_VEGA=/nowhere
+    ;;
   host_library_without_sources)
     printf 'cmake_minimum_required(VERSION 3.25)\nproject(x NONE)\ninclude("%s/cmake/HostLibrary.cmake")\n%s\n' \
       "$project" 'mneme_host_library(mneme_x DEPS y)' >"$work/CMakeLists.txt"

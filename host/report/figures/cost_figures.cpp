@@ -38,7 +38,7 @@ Json scale_axis(const Cost& cost) {
     most = std::max(most, value);
   }
   if (cost.has_own_ticks && cost.x.size() <= kMostOwnTicks) {
-    channel["axis"]["values"] = Json::array();
+    channel["axis"] = {{"format", ",.12~g"}, {"values", Json::array()}};
     for (const double value : cost.x) {
       if (!std::isnan(value)) channel["axis"]["values"].push_back(value);
     }

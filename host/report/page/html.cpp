@@ -108,12 +108,13 @@ std::string figure_html(const Figure& figure, std::size_t number) {
 }
 
 // The figures of a section under its heading; nothing when there are none.
-std::string figures_html(const Report& report, std::string_view section, const char* title) {
+std::string figures_html(const Report& report, std::string_view section, const char* title,
+                         bool has_script) {
   std::string out;
   for (std::size_t i = 0; i < report.figures.size(); ++i) {
     if (report.figures[i].section == section) out += figure_html(report.figures[i], i);
   }
-  if (out.empty() || !has_figures()) return "";
+  if (out.empty() || !has_script) return "";
   return element("h2", title) + "<div class=\"figures\">\n" + out + "</div>\n";
 }
 
@@ -207,25 +208,28 @@ constexpr std::string_view kLicence =
     " The figures are drawn by Vega, Vega-Lite and Vega-Embed, which are part of this page "
     "(BSD-3-Clause; University of Washington Interactive Data Lab).";
 
-std::string footer_html() {
+std::string footer_html(bool has_script) {
   std::string out = "<footer class=\"faint\">" + escape(kMadeBy);
-  if (has_figures()) {
+  if (has_script) {
     out += escape(kLicence) + details_html("Licences", std::string(vega_licence()));
   }
   return out + "</footer>\n";
 }
 
-std::string body_html(const Report& report) {
+std::string body_html(const Report& report, bool has_script) {
+  const auto figures = [&](std::string_view section, const char* title) {
+    return figures_html(report, section, title, has_script);
+  };
   std::string out = head_html(report) + verdict_html(report);
-  if (!has_figures()) out += element("p", std::string(kWithoutFigures), " id=\"no-figures\"");
-  out += figures_html(report, "sweep", "Sweep");
-  out += figures_html(report, "differences", "Differences");
+  if (!has_script) out += element("p", std::string(kWithoutFigures), " id=\"no-figures\"");
+  out += figures("sweep", "Sweep");
+  out += figures("differences", "Differences");
   out += tables_html(report, {"differences", "perplexity"});
   out += element("h2", "Numbers") + tables_html(report, {"results"});
-  out += figures_html(report, "training", "Training");
-  out += figures_html(report, "position", "Where the loss differs");
-  out += figures_html(report, "cost", "Loss and cost");
-  out += figures_html(report, "diagnostics", "What the memories report");
+  out += figures("training", "Training");
+  out += figures("position", "Where the loss differs");
+  out += figures("cost", "Loss and cost");
+  out += figures("diagnostics", "What the memories report");
   const std::string settings = tables_html(report, {"settings"});
   if (!settings.empty()) out += element("h2", "Settings") + settings;
   return out + record_html(report);
@@ -235,7 +239,10 @@ std::string body_html(const Report& report) {
 
 bool has_figures() { return !vega_bundle().empty(); }
 
-std::string page(const Report& report) {
+std::string page(const Report& report) { return page(report, vega_bundle()); }
+
+std::string page(const Report& report, std::string_view vega) {
+  const bool has_script = !vega.empty();
   // The policy keeps the page from loading anything, whatever its data hold. Vega compiles
   // expressions, and saves pictures as blobs.
   std::string out =
@@ -249,13 +256,13 @@ std::string page(const Report& report) {
   out += escape(join(names, ", ")) + "</title>\n<style>\n";
   out += page_style();
   out += "</style>\n</head>\n<body>\n<main>\n";
-  out += body_html(report);
-  out += "</main>\n" + footer_html() + "<script type=\"application/json\" id=\"report\">";
+  out += body_html(report, has_script);
+  out += "</main>\n" + footer_html(has_script) + "<script type=\"application/json\" id=\"report\">";
   out += script_json(report.json()) + "</script>\n";
-  if (has_figures()) {
+  if (has_script) {
     out += "<script type=\"application/json\" id=\"theme\">" + script_json(theme(Look::kPage)) +
            "</script>\n<script>\n";
-    out += vega_bundle();
+    out += vega;
     out += "\n</script>\n<script>\n";
     out += page_script();
     out += "</script>\n";

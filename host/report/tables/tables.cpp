@@ -1,4 +1,4 @@
-#include "host/report/tables.hpp"
+#include "host/report/tables/tables.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,8 @@ Cell count_cell(std::int64_t value) { return {str(value), value}; }
 Cell spread_cell(const std::vector<double>& values, int digits, bool has_sign = false) {
   const Spread of = spread(values);
   Cell cell = number_cell(of.mean, digits, has_sign);
-  if (of.count > 1 && of.deviation != 0.0)
-    cell.text += " +- " + format_number(of.deviation, digits);
+  const bool is_constant = of.deviation <= 1e-12 * std::abs(of.mean);
+  if (of.count > 1 && !is_constant) cell.text += " +- " + format_number(of.deviation, digits);
   return cell;
 }
 

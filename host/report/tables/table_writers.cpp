@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/report/tables.hpp"
+#include "host/report/tables/tables.hpp"
 
 namespace mneme::report {
 namespace {
