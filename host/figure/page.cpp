@@ -17,9 +17,9 @@ constexpr std::string_view kLicence =
     " The figures are drawn by Vega, Vega-Lite and Vega-Embed, which are part of this page "
     "(BSD-3-Clause; University of Washington Interactive Data Lab).";
 
-std::string footer_html() {
+std::string footer_html(bool has_figures) {
   std::string out = "<footer class=\"faint\">Written by mneme.";
-  if (has_vega()) {
+  if (has_figures) {
     out += escape(kLicence) + "<details>" + element("summary", "Licences") +
            element("pre", vega_licence()) + "</details>\n";
   }
@@ -74,7 +74,7 @@ std::string figure_html(const Figure& figure, std::size_t number, bool is_wide) 
              "\" data-file=\"", escape(figure.key), "\">", script_json(figure.spec), "</script>\n");
 }
 
-std::string page_html(std::string_view title, std::string_view body) {
+std::string page_html(std::string_view title, std::string_view body, std::string_view vega) {
   // Vega compiles expressions, and saves pictures as blobs.
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -86,11 +86,11 @@ std::string page_html(std::string_view title, std::string_view body) {
   out += page_style();
   out += "</style>\n</head>\n<body>\n<main>\n";
   out += body;
-  out += "</main>\n" + footer_html();
-  if (has_vega()) {
+  out += "</main>\n" + footer_html(!vega.empty());
+  if (!vega.empty()) {
     out += "<script type=\"application/json\" id=\"theme\">" + script_json(theme(Look::kPage)) +
            "</script>\n<script>\n";
-    out += vega_bundle();
+    out += vega;
     out += "\n</script>\n<script>\n";
     out += page_script();
     out += "</script>\n";
@@ -99,15 +99,15 @@ std::string page_html(std::string_view title, std::string_view body) {
 }
 
 std::string figures_page(const std::string& title, const std::vector<std::string>& lines,
-                         const std::vector<Figure>& figures) {
+                         const std::vector<Figure>& figures, std::string_view vega) {
   std::string body = element("h1", title);
   for (const std::string& line : lines) body += element("p", line, " class=\"faint\"");
-  if (!has_vega()) body += element("p", kWithoutVega, " id=\"no-figures\"");
+  if (vega.empty()) body += element("p", kWithoutVega, " id=\"no-figures\"");
   body += "<div class=\"figures\">\n";
-  for (std::size_t i = 0; has_vega() && i < figures.size(); ++i) {
+  for (std::size_t i = 0; !vega.empty() && i < figures.size(); ++i) {
     body += figure_html(figures[i], i, true);
   }
-  return page_html(title, body + "</div>\n");
+  return page_html(title, body + "</div>\n", vega);
 }
 
 }  // namespace mneme::figure

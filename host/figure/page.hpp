@@ -8,6 +8,7 @@
 
 #include "host/base/text.hpp"
 #include "host/figure/figure.hpp"
+#include "host/figure/resources.hpp"
 
 namespace mneme::figure {
 
@@ -27,12 +28,16 @@ namespace mneme::figure {
                                       bool is_wide = false);
 
 // The whole document around the body: style, a policy that lets the page load nothing, Vega and the
-// theme. `title` is plain text, `body` HTML.
-[[nodiscard]] std::string page_html(std::string_view title, std::string_view body);
+// theme. `title` is plain text, `body` HTML. `vega`: the script that draws the figures; "" = none,
+// the page then has no figures.
+[[nodiscard]] std::string page_html(std::string_view title, std::string_view body,
+                                    std::string_view vega);
 
-// A page of figures under a heading, with lines of plain text above them.
+// A page of figures under a heading, with lines of plain text above them. Without `vega` it says
+// how to get the figures.
 [[nodiscard]] std::string figures_page(const std::string& title,
                                        const std::vector<std::string>& lines,
-                                       const std::vector<Figure>& figures);
+                                       const std::vector<Figure>& figures,
+                                       std::string_view vega = vega_bundle());
 
 }  // namespace mneme::figure
