@@ -14,22 +14,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "On valid, of 3 arms 2 have a lower loss than none, 1 has a higher one; ..."
+// "On valid by loss, of 3 arms against none: 2 better, 1 without a shown difference."
 std::string summary(const Comparison& comparison, const std::vector<const Difference*>& all) {
-  const auto count = [&](Verdict verdict) {
-    return std::ranges::count(all, verdict, [](const Difference* one) { return one->verdict; });
-  };
-  const bool is_loss = all.front()->measure == Measure::kLoss;
   std::vector<std::string> parts;
-  const auto add = [&](Verdict verdict, const std::string& words) {
-    if (const auto number = count(verdict); number > 0) parts.push_back(str(number, ' ', words));
-  };
-  add(Verdict::kBetter, is_loss ? "with a lower loss" : "with a higher accuracy");
-  add(Verdict::kWorse, is_loss ? "with a higher loss" : "with a lower accuracy");
-  add(Verdict::kNoDifference, "without a shown difference");
-  add(Verdict::kUnknown, "not compared");
-  return str("On ", all.front()->split, ", of ", all.size(), all.size() == 1 ? " arm" : " arms",
-             " against ", comparison.arms.front().name, ": ", join(parts, ", "), '.');
+  for (const auto& [verdict, words] :
+       {std::pair(Verdict::kBetter, "better"), std::pair(Verdict::kWorse, "worse"),
+        std::pair(Verdict::kNoDifference, "without a shown difference"),
+        std::pair(Verdict::kUnknown, "not compared")}) {
+    const auto count = std::ranges::count(all, verdict, &Difference::verdict);
+    if (count > 0) parts.push_back(str(count, ' ', words));
+  }
+  return str("On ", all.front()->split, " by ",
+             all.front()->measure == Measure::kLoss ? "loss" : "accuracy", ", of ", all.size(),
+             all.size() == 1 ? " arm" : " arms", " against ", comparison.arms.front().name, ": ",
+             join(parts, ", "), '.');
 }
 
 std::vector<std::string> verdict_of(const Comparison& comparison,

@@ -27,7 +27,7 @@ TEST_F(ReportCommand, PrintsTablesAndWritesThePageBesideTheComparison) {
   const ProgramResult result =
       run_mneme({"report", runs, "--json", file("report.json")}, {.environment = {"COLUMNS=80"}});
   expect_done(result);
-  EXPECT_THAT(result.out, HasSubstr("On valid, of 2 arms against none: "));
+  EXPECT_THAT(result.out, HasSubstr("On valid by loss, of 2 arms against none: "));
   EXPECT_THAT(result.out, HasSubstr("\nDifferences to none\n"));
   for (std::size_t begin = 0; begin < result.out.size();) {
     const std::size_t end = result.out.find('\n', begin);

@@ -95,7 +95,7 @@ TEST_F(ReportTest, MeanDifferencesAreThoseOfTheStoredLosses) {
   EXPECT_EQ(report.differences[1].verdict, Verdict::kNoDifference);
   EXPECT_THAT(report.verdict, SizeIs(3));
   EXPECT_EQ(report.verdict[0],
-            "On valid, of 2 arms against none: 1 with a lower loss, 1 without a shown difference.");
+            "On valid by loss, of 2 arms against none: 1 better, 1 without a shown difference.");
   EXPECT_THAT(report.verdict[1], HasSubstr("xl_cache has a lower loss than none on valid: -0."));
   EXPECT_THAT(report.verdict[1], HasSubstr("Its perplexity is "));
   EXPECT_THAT(report.verdict[2],
