@@ -59,7 +59,7 @@ Json spec_of(const Comparison& comparison, const std::vector<const Difference*>&
                       {"legend",
                        {{"title", nullptr},
                         {"orient", "top"},
-                        {"columns", 3},
+                        {"columns", 2},
                         {"symbolFillColor", "#808080"},
                         {"symbolStrokeColor", "#808080"}}}};
   Json tooltip = Json::array({tip("arm", "arm"), tip("mean", "difference", "+.4f"),
