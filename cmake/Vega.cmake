@@ -14,7 +14,7 @@ function(mneme_add_vega file)
   if(MNEME_VEGA STREQUAL "OFF" OR (NOT MNEME_VEGA AND (NOT EXISTS "${python}" OR NOT package)))
     set(has_vega OFF)
     if(NOT MNEME_VEGA STREQUAL "OFF")
-      message(STATUS "Vega-Lite: .venv has no vl-convert-python, so pages of `mneme report` will have no figures. Run "
+      message(STATUS "Vega-Lite: .venv has no vl-convert-python, so pages will have no figures. Run "
                      "scripts/setup.sh and configure again, or name the script with -DMNEME_VEGA=FILE.")
     endif()
     file(CONFIGURE OUTPUT "${file}" CONTENT "")  # untouched when it is empty already

@@ -16,6 +16,7 @@ namespace mneme::figure {
 // so that one specification serves a light and a dark page.
 struct Figure {
   std::string key = {};      // "attention": the name of its files
+  std::string section = {};  // of a page: where it stands
   std::string title = {};    // what is shown
   std::string caption = {};  // what marks and scales mean
   Json spec = {};

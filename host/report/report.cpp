@@ -168,10 +168,6 @@ Json Report::json() const {
           {"tables", std::move(tables)}};
 }
 
-std::string json_text(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string Report::text(std::size_t width) const {
   std::string out;
   for (const std::string& line : verdict) {
@@ -192,8 +188,7 @@ fs::path Report::write(const fs::path& folder) const {
     write_file_atomic(folder / (sheet.key + ".csv"), write_sheet(sheet, Format::kCsv));
   }
   for (const Figure& figure : figures) {
-    write_file_atomic(folder / "figures" / (figure.key + ".vl.json"),
-                      json_text(as_file(figure), 1) + '\n');
+    figure::save(figure, folder / "figures");
   }
   const fs::path file = folder / "index.html";
   write_file_atomic(file, page(*this));

@@ -45,7 +45,6 @@ struct Report {
 // Whether the program has the script.
 [[nodiscard]] bool has_figures();
 
-// The report's JSON as text; bytes that are no UTF-8, of a file's name, are replaced.
-[[nodiscard]] std::string json_text(const Json& json, int indent = -1);
+using figure::json_text;
 
 }  // namespace mneme::report

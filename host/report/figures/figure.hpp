@@ -8,33 +8,18 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/figure/figure.hpp"
 #include "host/report/comparison.hpp"
 #include "host/report/differences.hpp"
 
 namespace mneme::report {
 
-// A figure. The specification has no colours of text and lines of its own: theme() adds them as its
-// "config", so that one specification serves a light and a dark page.
-struct Figure {
-  std::string key = {};      // "difference-valid-loss": the name of its file
-  std::string section = {};  // "differences" | "training" | "position" | "cost" | "diagnostics"
-  std::string title = {};
-  std::string caption = {};  // what bands, shapes and scales mean
-  Json spec = {};
-};
+using figure::as_file;
+using figure::Figure;  // section: "differences" | "training" | "position" | "cost" | "diagnostics"
 
 // All figures of a comparison, in the page's order: those of a sweep first.
 [[nodiscard]] std::vector<Figure> figures(const Comparison& comparison,
                                           const std::vector<Difference>& differences);
-
-// Where a figure is drawn. On a page, text takes the colour of the text around it.
-enum class Look { kPage, kLight, kDark };
-// The "config" of every figure: fonts, colours, grid.
-[[nodiscard]] Json theme(Look look);
-
-// The specification as a file of its own, which Vega-Lite's tools read: with schema, title, the
-// light theme and a fixed width.
-[[nodiscard]] Json as_file(const Figure& figure);
 
 // --- The families, a file each ---
 

@@ -1,4 +1,4 @@
-// What all figures have in common: colours, fonts, scales of arms, lines with bands.
+// What all figures have in common: scales of arms, lines with bands.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,14 +10,9 @@
 namespace mneme::report {
 namespace {
 
-// Colours that the colour-blind tell apart, on white and on black [Okabe and Ito, Color universal
-// design, 2008]; grey in place of their black, and without their yellow, which white hides.
-constexpr std::array kColours = {"#0072B2", "#E69F00", "#009E73", "#CC79A7",
-                                 "#D55E00", "#56B4E9", "#808080"};
 constexpr std::array kShapes = {"circle",        "square", "diamond",       "triangle-up",
                                 "triangle-down", "cross",  "triangle-right"};
 
-constexpr int kFileWidth = 640;    // pixels of a figure that is a file of its own
 constexpr int kLegendWidth = 330;  // pixels: what a phone has
 
 // How many names fit side by side on a phone.
@@ -47,55 +42,6 @@ Json channel_of_arms(const Comparison& comparison, Json range) {
 
 }  // namespace
 
-Json theme(Look look) {
-  const char* const text = look == Look::kPage   ? "currentColor"
-                           : look == Look::kDark ? "#e6e6e6"
-                                                 : "#1f2328";
-  Json background = nullptr;
-  if (look == Look::kLight) background = "#ffffff";
-  if (look == Look::kDark) background = "#16181d";
-  return {{"background", background},
-          {"font", "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"},
-          {"padding", 6},
-          {"view", {{"stroke", nullptr}}},
-          {"axis",
-           {{"labelColor", text},
-            {"titleColor", text},
-            {"domainColor", "#8c8c8c"},
-            {"tickColor", "#8c8c8c"},
-            {"gridColor", "#8c8c8c"},
-            {"gridOpacity", 0.25},
-            {"labelFontSize", 12},
-            {"titleFontSize", 12},
-            {"titleFontWeight", "normal"},
-            {"titlePadding", 8},
-            {"labelLimit", 220},
-            {"labelOverlap", "greedy"},
-            {"labelSeparation", 8}}},
-          {"axisX", {{"tickCount", {{"signal", "max(3, ceil(width / 90))"}}}}},
-          {"legend",
-           {{"labelColor", text},
-            {"titleColor", text},
-            {"labelFontSize", 12},
-            {"titleFontSize", 12},
-            {"titleFontWeight", "normal"},
-            {"labelLimit", 300},
-            {"symbolSize", 90},
-            {"columnPadding", 14}}},
-          {"title", {{"color", text}, {"fontSize", 14}, {"anchor", "start"}}},
-          {"line", {{"strokeWidth", 2}}},
-          {"text", {{"color", text}}}};
-}
-
-Json as_file(const Figure& figure) {
-  Json out = {{"$schema", "https://vega.github.io/schema/vega-lite/v5.json"},
-              {"title", figure.title}};
-  out.update(figure.spec);
-  out["width"] = kFileWidth;
-  out["config"] = theme(Look::kLight);
-  return out;
-}
-
 Json layered(Json values, Json layers, int height) {
   return {{"width", "container"},
           {"height", height},
@@ -116,7 +62,7 @@ Json quantitative(const Axis& axis) {
 Json colour_of_arms(const Comparison& comparison) {
   Json range = Json::array();
   for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
-    range.push_back(kColours[i % kColours.size()]);
+    range.push_back(figure::colours()[i % figure::colours().size()]);
   }
   return channel_of_arms(comparison, std::move(range));
 }
@@ -126,7 +72,7 @@ Json dash_of_arms(const Comparison& comparison) {
                                   std::pair(10, 3)};
   Json range = Json::array();
   for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
-    const auto [on, off] = kDashes[(i / kColours.size()) % kDashes.size()];
+    const auto [on, off] = kDashes[(i / figure::colours().size()) % kDashes.size()];
     range.push_back({on, off});
   }
   return channel_of_arms(comparison, std::move(range));
@@ -135,7 +81,7 @@ Json dash_of_arms(const Comparison& comparison) {
 Json shape_of_arms(const Comparison& comparison) {
   Json range = Json::array();
   for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
-    range.push_back(kShapes[(i + i / kColours.size()) % kShapes.size()]);
+    range.push_back(kShapes[(i + i / figure::colours().size()) % kShapes.size()]);
   }
   return channel_of_arms(comparison, std::move(range));
 }
@@ -167,7 +113,8 @@ Json line_layers(const Comparison& comparison, Json x, Json y, bool has_points,
   y["field"] = "mean";
   Json colour = colour_of_arms(comparison);
   Json encoding = {{"x", x}, {"y", y}, {"color", colour}};
-  if (comparison.arms.size() > kColours.size()) encoding["strokeDash"] = dash_of_arms(comparison);
+  if (comparison.arms.size() > figure::colours().size())
+    encoding["strokeDash"] = dash_of_arms(comparison);
   Json layers = Json::array();
   if (comparison.seeds.size() > 1) {
     Json low = y;

@@ -6,49 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "host/report/page/resources.hpp"
+#include "host/figure/page.hpp"
 #include "host/report/report.hpp"
 
 namespace mneme::report {
 namespace {
 
-// Text between tags or in an attribute: names of files, hence of arms, may hold anything.
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-// JSON inside a script element, which ends at "</script" even in a string.
-std::string script_json(const Json& json) {
-  std::string out;
-  for (const char c : json_text(json)) out += c == '<' ? "\\u003c" : std::string(1, c);
-  return out;
-}
-
-std::string element(const char* tag, const std::string& text, const char* attributes = "") {
-  return str('<', tag, attributes, '>', escape(text), "</", tag, ">\n");
-}
+using figure::element;
+using figure::escape;
+using figure::script_json;
 
 std::string cell_html(const Cell& cell, bool is_first) {
   const bool is_verdict = cell.text == "better" || cell.text == "worse";
@@ -98,21 +64,14 @@ std::string verdict_html(const Report& report) {
   return out + "</section>\n";
 }
 
-std::string figure_html(const Figure& figure, std::size_t number) {
-  const bool is_wide = figure.section == "differences" || figure.section == "sweep";
-  return str("<figure", is_wide ? " class=\"wide\"" : "", ">\n", element("h3", figure.title),
-             "<div class=\"plot\" id=\"plot-", number, "\"></div>\n",
-             element("figcaption", figure.caption), "</figure>\n",
-             "<script type=\"application/json\" class=\"specification\" data-plot=\"plot-", number,
-             "\" data-file=\"", escape(figure.key), "\">", script_json(figure.spec), "</script>\n");
-}
-
 // The figures of a section under its heading; nothing when there are none.
 std::string figures_html(const Report& report, std::string_view section, const char* title,
                          bool has_script) {
   std::string out;
   for (std::size_t i = 0; i < report.figures.size(); ++i) {
-    if (report.figures[i].section == section) out += figure_html(report.figures[i], i);
+    const Figure& one = report.figures[i];
+    const bool is_wide = one.section == "differences" || one.section == "sweep";
+    if (one.section == section) out += figure::figure_html(one, i, is_wide);
   }
   if (out.empty() || !has_script) return "";
   return element("h2", title) + "<div class=\"figures\">\n" + out + "</div>\n";
@@ -203,19 +162,6 @@ constexpr std::string_view kWithoutFigures =
     "scripts/setup.sh, which installs vl-convert-python into .venv, build again, and write the "
     "report again; nothing has to be trained again.";
 
-constexpr std::string_view kMadeBy = "Written by mneme.";
-constexpr std::string_view kLicence =
-    " The figures are drawn by Vega, Vega-Lite and Vega-Embed, which are part of this page "
-    "(BSD-3-Clause; University of Washington Interactive Data Lab).";
-
-std::string footer_html(bool has_script) {
-  std::string out = "<footer class=\"faint\">" + escape(kMadeBy);
-  if (has_script) {
-    out += escape(kLicence) + details_html("Licences", std::string(vega_licence()));
-  }
-  return out + "</footer>\n";
-}
-
 std::string body_html(const Report& report, bool has_script) {
   const auto figures = [&](std::string_view section, const char* title) {
     return figures_html(report, section, title, has_script);
@@ -237,37 +183,16 @@ std::string body_html(const Report& report, bool has_script) {
 
 }  // namespace
 
-bool has_figures() { return !vega_bundle().empty(); }
+bool has_figures() { return figure::has_vega(); }
 
-std::string page(const Report& report) { return page(report, vega_bundle()); }
+std::string page(const Report& report) { return page(report, figure::vega_bundle()); }
 
 std::string page(const Report& report, std::string_view vega) {
-  const bool has_script = !vega.empty();
-  // The policy keeps the page from loading anything, whatever its data hold. Vega compiles
-  // expressions, and saves pictures as blobs.
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src "
-      "'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; font-src "
-      "data:\">\n<title>";
   std::vector<std::string> names;
   for (const Arm& arm : report.comparison.arms) names.push_back(arm.name);
-  out += escape(join(names, ", ")) + "</title>\n<style>\n";
-  out += page_style();
-  out += "</style>\n</head>\n<body>\n<main>\n";
-  out += body_html(report, has_script);
-  out += "</main>\n" + footer_html(has_script) + "<script type=\"application/json\" id=\"report\">";
-  out += script_json(report.json()) + "</script>\n";
-  if (has_script) {
-    out += "<script type=\"application/json\" id=\"theme\">" + script_json(theme(Look::kPage)) +
-           "</script>\n<script>\n";
-    out += vega;
-    out += "\n</script>\n<script>\n";
-    out += page_script();
-    out += "</script>\n";
-  }
-  return out + "</body>\n</html>\n";
+  const std::string data = "<script type=\"application/json\" id=\"report\">" +
+                           script_json(report.json()) + "</script>\n";
+  return figure::page_html(join(names, ", "), body_html(report, !vega.empty()) + data, vega);
 }
 
 }  // namespace mneme::report
