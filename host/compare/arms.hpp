@@ -41,7 +41,7 @@ struct Sweep {
 // that has a sweep's key becomes one arm for each value (of each combination, with several
 // sweeps); an arm that does not have it stays as it is. An arm has a key of a tier when its
 // memory has the tier and the tier's plugin the option. Arms are named after their files and
-// settings, "xl_cache,rows=64"; names that repeat get "#2" and so on. Error (kUsage) as
+// settings, "my_memory,rows=64"; names that repeat get "#2" and so on. Error (kUsage) as
 // config::parse_experiment, for no memory, and for a sweep whose key no arm has; Error (kPlugin) of
 // a plugin that cannot be loaded.
 [[nodiscard]] std::vector<ArmSetup> read_arms(const std::filesystem::path& experiment,

@@ -41,15 +41,15 @@ struct Suite {
 //
 //   seeds = 3
 //   [[memory]]                            # an arm of every task; the first is the baseline
-//   name = "xl_cache"                     # default: the file's name
-//   file = "memory/xl_cache.toml"         # relative to the suite
+//   name = "my_cache"                     # default: the file's name
+//   file = "memory/my_cache.toml"         # relative to the suite
 //   set = ["memory.tier.0.rows=64"]       # as --set, after the experiment is read
 //   [[task]]
 //   experiment = "needle.toml"
 //   measure = "outside_accuracy"          # or "accuracy"
 //   set = ["train.steps=500"]             # for all memories
 //   [[task.memory]]                       # further overrides of one arm, for this task
-//   name = "xl_cache"
+//   name = "my_cache"
 //   set = ["memory.tier.0.rows=96"]
 //
 // Throws one Error (kUsage) with a line "file:line:column: key: ..." per problem: unknown or

@@ -233,7 +233,7 @@ void add_compare(const Command& app) {
        "--memory my_memory.toml",
        "mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
        "--memory my_memory.toml --seeds 3 --jobs 2",
-       "mneme compare configs/quickstart.toml --memory configs/memory/xl_cache.toml "
+       "mneme compare configs/quickstart.toml --memory my_memory.toml "
        "--sweep tier.0.rows=16,32,64"});
   command.runs(arguments, &run);
 }
