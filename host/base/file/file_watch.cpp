@@ -105,26 +105,26 @@ std::map<fs::path, FileState> FileWatch::look() const {
 }
 
 std::vector<fs::path> FileWatch::wait(const std::function<bool()>& is_cancelled) {
-  using Clock = std::chrono::steady_clock;
+  using Steady = std::chrono::steady_clock;
   std::map<fs::path, FileState> last = look();
-  auto quiet_since = Clock::now();
+  auto quiet_since = Steady::now();
   for (;;) {
     if (is_cancelled && is_cancelled()) return {};
     const bool is_changed = last != reported_;
-    if (is_changed && Clock::now() - quiet_since >= quiet_) break;
+    if (is_changed && Steady::now() - quiet_since >= quiet_) break;
     const milliseconds pause = method_ == WatchMethod::kNotified ? kNotified : kPolled;
     // Sleeps in ticks until a notification, the next look, or the end of the quiet time.
-    const auto until = Clock::now() + (is_changed ? std::min(quiet_, kTick) : pause);
+    const auto until = Steady::now() + (is_changed ? std::min(quiet_, kTick) : pause);
     std::map<fs::path, FileState> now = last;
-    while (now == last && Clock::now() < until) {
+    while (now == last && Steady::now() < until) {
       if (is_cancelled && is_cancelled()) return {};
-      const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+      const auto left = std::chrono::ceil<milliseconds>(until - Steady::now());
       sleep(std::clamp(left, milliseconds(1), kTick));
       if (descriptor_ >= 0) now = look();
     }
     now = look();
     watch_folders();
-    if (now != last) quiet_since = Clock::now();
+    if (now != last) quiet_since = Steady::now();
     last = std::move(now);
   }
   std::vector<fs::path> changed;
