@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the main job: one backbone trained with no memory and with a cache.
+# Installs what is missing, builds, and runs the main job: one backbone trained with five memories, and their report.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -9,8 +9,9 @@ usage() {
 usage: scripts/quickstart.sh [--torch DIR] [--cuda] [--no-apt]
 
 Sets up (scripts/setup.sh, which explains the options), builds the program and its plugins in build/release, trains the
-same small model without a memory and with a segment cache, and prints how they compare. On two cores: packages and
-LibTorch 1 to 3 minutes (once), the build under 4 (once), the run under 3.
+same small model without a memory and with each of four memories, from two seeds, prints how they compare, and writes a
+report to look at in a browser. On two cores: packages and LibTorch 1 to 3 minutes (once), the build under 4 (once), the
+run 3 to 5. What an interrupted run has finished is used by the next one.
 
 Tests, benchmarks and CUDA sources are left out of the build. --cuda adds the CUDA sources, as does a GPU that nvidia-smi
 lists; scripts/test.sh builds the tests.
@@ -42,6 +43,13 @@ while (($#)); do
 done
 if has_gpu; then cuda=AUTO; fi
 
+# As many trainings side by side as there are cores, at most ten: that many there are.
+jobs_for_comparison() {
+  local cores
+  cores=$(nproc)
+  echo $((cores < 10 ? cores : 10))
+}
+
 # minutes SECONDS: "2 min 05 s"
 minutes() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
 
@@ -53,10 +61,12 @@ say "2 of 3: the program and its plugins (usually 3 to 4 minutes the first time 
 build_preset release "-DMNEME_CUDA=$cuda" "${cmake_arguments[@]}"
 build_seconds=$((SECONDS - setup_seconds))
 
-run=(build/release/bin/mneme compare configs/quickstart.toml
-     --memory configs/memory/none.toml --memory configs/memory/xl_cache.toml
-     --threads 1)  # at this size a second thread gains little, and on a busy machine it costs much
-say "3 of 3: a comparison (usually 2 to 3 minutes): ${run[*]}"
+memories=configs/quickstart/memory
+run=(build/release/bin/mneme compare configs/quickstart/copy.toml --memory configs/memory/none.toml
+     --memory "$memories/xl_cache.toml" --memory "$memories/compressive.toml"
+     --memory "$memories/continuous_ltm.toml" --memory "$memories/lamemo.toml"
+     --seeds 2 --jobs "$(jobs_for_comparison)" --threads 1 --run runs/quickstart)
+say "3 of 3: a comparison (usually 3 to 5 minutes on two cores): ${run[*]}"
 "${run[@]}" || fail "the run failed (its message is above)"
 say "set-up $(minutes "$setup_seconds"), build $(minutes "$build_seconds")," \
   "run $(minutes $((SECONDS - setup_seconds - build_seconds)))"
@@ -64,7 +74,8 @@ say "set-up $(minutes "$setup_seconds"), build $(minutes "$build_seconds")," \
 cat <<'TEXT'
 
 Where to look next
-  configs/quickstart.toml            the experiment that just ran; configs/memory/ holds the memories it compared
+  runs/quickstart/report/index.html  the report of this comparison: open it in a browser, on any machine
+  configs/quickstart/                the experiment that just ran, and the memories that it compared
   build/release/bin/mneme --help     the other commands; each has --help with examples
   docs/walkthrough.md                what every memory does in one segment, hook by hook
   examples/                          a memory of your own, built outside this tree

@@ -9,6 +9,7 @@
 #include "host/base/file/file.hpp"
 #include "host/compare/runs.hpp"
 #include "host/run/fingerprint.hpp"
+#include "host/run/flops.hpp"
 #include "host/run/footprint.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_folder.hpp"
@@ -43,6 +44,15 @@ config::Experiment at_the_end_only(config::Experiment experiment) {
   return experiment;
 }
 
+// A count that fails is no error of the arm: its training needs none.
+Json flops_of(const run::Runtime& runtime) {
+  try {
+    return run::to_json(run::count_flops(runtime));
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
 // Makes every arm once, so that an error in the last one is found before the first is trained.
 std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                                  const run::RuntimeOptions& options) {
@@ -61,6 +71,7 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                     .plugins = runtime.stack().identities(),
                     .backbone_parameters = runtime.backbone_parameter_count(),
                     .memory_parameters = runtime.memory_parameter_count(),
+                    .flops = flops_of(runtime),
                     .runs = {}};
       arm.setup.experiment = at_the_end_only(setup.experiment);
       arms.push_back(std::move(arm));

@@ -57,6 +57,7 @@ Json json_of(const ArmRecord& arm) {
           {"plugins", std::move(plugins)},
           {"backbone_parameters", arm.backbone_parameters},
           {"memory_parameters", arm.memory_parameters},
+          {"flops", arm.flops},
           {"runs", std::move(runs)}};
 }
 

@@ -48,6 +48,7 @@ struct ArmRecord {
   std::vector<memory::TierIdentity> plugins;
   std::int64_t backbone_parameters = 0;
   std::int64_t memory_parameters = 0;
+  Json flops = nullptr;         // run::FlopsPerToken as JSON; null = could not be counted
   std::vector<RunRecord> runs;  // one a seed
 };
 
