@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/log.hpp"
+#include "host/run/fingerprint.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/metrics.hpp"
 #include "host/run/run_description.hpp"
