@@ -100,14 +100,18 @@ TEST_F(BadPlugin, OneArmOfAComparisonFails) {
   const std::string flawed =
       folder_.write("flawed.toml", memory_with("hook_error", plugins())).string();
   const std::string none = folder_.write("none.toml", "[memory]\n").string();
-  const ProgramResult result = run_mneme({"compare", experiment(tiny()), "--memory", flawed,
-                                          "--memory", none, "--json", file("out.json"), "--quiet"});
+  const ProgramResult result =
+      run_mneme({"compare", experiment(tiny()), "--memory", flawed, "--memory", none, "--run",
+                 file("comparison"), "--threads", "1", "--quiet"});
   expect_refusal(result, 1, {"mneme: error: flawed (seed 1): ", "the ridge matrix has no inverse"});
-  EXPECT_THAT(result.out, ::testing::HasSubstr("failed: flawed (seed 1): "));
   EXPECT_THAT(result.out, ::testing::HasSubstr("valid loss, nats a token"));
-  const Json arms = Json::parse(read_file(folder_ / "out.json")).at("arms");
-  EXPECT_EQ(arms.at(0).at("seeds").at(0).at("error").at("exit_code"), 3);
-  EXPECT_TRUE(arms.at(1).at("seeds").at(0).at("splits").contains("valid"));
+  const Json arms = Json::parse(read_file(folder_ / "comparison/comparison.json")).at("arms");
+  const Json failed = arms.at(0).at("runs").at(0);
+  EXPECT_EQ(failed.at("state"), "failed");
+  EXPECT_EQ(failed.at("error").at("exit_code"), 3);
+  EXPECT_THAT(failed.at("error").at("message").get<std::string>(),
+              ::testing::HasSubstr("the ridge matrix has no inverse"));
+  EXPECT_EQ(arms.at(1).at("runs").at(0).at("state"), "done");
 }
 
 TEST_F(BadPlugin, OneMemoryOfADecodingFails) {

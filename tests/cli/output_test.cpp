@@ -160,10 +160,7 @@ TEST_F(Output, TheTextStaysWhenTheDiskIsFull) {
       {{"inspect", ids.string()}, "1 tensors"},
       {{"train", experiment(tiny()), "--dry-run"}, "parameters"},
       {{"eval", run()}, "perplexity"},
-      {{"generate", run(), "--prompt-ids", "1,2", "--tokens", "3"}, " "},
-      {{"compare", experiment(tiny()), "--memory",
-        folder_.write("none.toml", "[memory]\n").string()},
-       "one seed: no interval"}};
+      {{"generate", run(), "--prompt-ids", "1,2", "--tokens", "3"}, " "}};
   for (const auto& [command, text] : commands) {
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.end(), {"--json", json});

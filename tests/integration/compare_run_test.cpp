@@ -29,8 +29,9 @@ class CompareRun : public CliTest {
   }
   std::vector<std::string> arguments(const std::vector<std::string>& more,
                                      const std::string& folder = "comparison") const {
-    std::vector<std::string> all{"compare",  experiment(tiny()), "--memory", none_, "--memory",
-                                 cache_,     "--run",            file(folder), "--threads", "1"};
+    std::vector<std::string> all{
+        "compare", experiment(tiny()), "--memory",  none_, "--memory", cache_,
+        "--run",   file(folder),       "--threads", "1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -90,8 +91,7 @@ TEST_F(CompareRun, PrintsTablesAndKeepsEverything) {
 // everything done.
 TEST_F(CompareRun, IsComputedFromItsFiles) {
   expect_done(compare({"--seeds", "2", "--json", file("first.json"), "--quiet"}));
-  const ProgramResult again =
-      compare({"--seeds", "2", "--json", file("again.json"), "--quiet"});
+  const ProgramResult again = compare({"--seeds", "2", "--json", file("again.json"), "--quiet"});
   expect_done(again);
   EXPECT_EQ(read_file(folder_ / "first.json"), read_file(folder_ / "again.json"));
   expect_done(run_mneme({"report", file("comparison"), "--json", file("report.json")}));
@@ -103,8 +103,8 @@ TEST_F(CompareRun, FitsTheTableToTheTerminal) {
   const std::string second =
       folder_.write("another_memory_with_a_long_name.toml", read_file(cache_)).string();
   const auto widest = [&](const std::vector<std::string>& environment) {
-    const ProgramResult result = run_mneme(arguments({"--memory", second, "--quiet"}),
-                                           {.environment = environment});
+    const ProgramResult result =
+        run_mneme(arguments({"--memory", second, "--quiet"}), {.environment = environment});
     expect_done(result);
     std::istringstream in(result.out.substr(0, result.out.find("report: ")));
     std::size_t longest = 0;
@@ -161,8 +161,8 @@ TEST_F(CompareRun, ChoosesSizesOfEqualBudgets) {
 
 TEST_F(CompareRun, ComparesRunsThatAreThere) {
   for (const auto& [memory, name] : {std::pair(none_, "a"), std::pair(cache_, "b")}) {
-    expect_done(run_mneme({"train", experiment(tiny()), "--memory", memory, "--run", file(name),
-                           "--quiet"}));
+    expect_done(run_mneme(
+        {"train", experiment(tiny()), "--memory", memory, "--run", file(name), "--quiet"}));
   }
   const ProgramResult result = run_mneme({"compare", file("a"), file("b")});
   expect_done(result);
@@ -183,9 +183,9 @@ TEST_F(CompareRun, IsContinuedAfterASignal) {
     return all;
   };
   expect_done(compare(with("whole.json"), "whole"));
-  const ProgramResult stopped = run_mneme(
-      arguments(with("part.json")),
-      {.signal = SIGTERM, .signal_after = "none-seed1 is done (1 of 2 runs)"});
+  const ProgramResult stopped =
+      run_mneme(arguments(with("part.json")),
+                {.signal = SIGTERM, .signal_after = "none-seed1 is done (1 of 2 runs)"});
   EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
   EXPECT_EQ(stopped.signal, 0);
   EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGTERM: 1 of 2 runs are done"));
@@ -199,9 +199,9 @@ TEST_F(CompareRun, IsContinuedAfterASignal) {
 
 // Killed at any moment, with its processes: the same command ends as if nothing had happened.
 TEST_F(CompareRun, IsContinuedAfterAKill) {
-  const std::vector<std::string> more{"--set",   "train.steps=200",  "--set", "train.save_every=20",
-                                      "--jobs",  "2",                "--json", file("end.json"),
-                                      "--quiet"};
+  const std::vector<std::string> more{
+      "--set",  "train.steps=200", "--set",  "train.save_every=20", "--jobs", "2",
+      "--json", file("end.json"),  "--quiet"};
   expect_done(compare({"--set", "train.steps=200", "--set", "train.save_every=20", "--jobs", "2",
                        "--json", file("whole.json"), "--quiet"},
                       "whole"));
@@ -216,6 +216,18 @@ TEST_F(CompareRun, IsContinuedAfterAKill) {
   const ProgramResult end = run_mneme(arguments(more));
   expect_done(end);
   EXPECT_EQ(numbers("end.json"), numbers("whole.json"));
+}
+
+// As on a full disk: no checkpoint can be written. What was trained is said to be lost, and once
+// there is room the same command does it.
+TEST_F(CompareRun, TellsAFullDiskAndGoesOnLater) {
+  const ProgramResult full = run_mneme(arguments({"--quiet"}), {.file_size = 40'000});
+  EXPECT_EQ(full.exit_code, 1) << full.err;
+  EXPECT_THAT(full.err, HasSubstr("mneme: error: none (seed 1): "));
+  EXPECT_THAT(full.err, HasSubstr("File too large"));
+  EXPECT_EQ(record().at("arms").at(0).at("runs").at(0).at("state"), "failed");
+  expect_done(compare({"--quiet"}));
+  EXPECT_EQ(record().at("arms").at(0).at("runs").at(0).at("state"), "done");
 }
 
 TEST_F(CompareRun, RefusesAFolderInWhichAnotherOneWorks) {
