@@ -197,7 +197,7 @@ void add_compare(const Command& app) {
       "compare", "Train one model with several memories, from the same weights, and compare them");
   const auto arguments = std::make_shared<CompareArguments>();
   command
-      .option("PATH", arguments->paths, "",
+      .option("EXP", arguments->paths, "",
               "The experiment file; or run folders, which are compared without training")
       .required();
   command
