@@ -17,7 +17,7 @@
 namespace mneme::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 using plugin::RunningCall;
 
 constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
@@ -51,7 +51,7 @@ void say(const std::string& text) {
 
 // The stop request that the waiting thread watches.
 struct Request {
-  Clock::time_point at;
+  Steady::time_point at;
   std::uint64_t call = 0;  // that ran when it was looked at last
   bool is_step_said = false;
   bool is_call_said = false;
@@ -79,7 +79,7 @@ void say_what_it_waits_for(Request& request) {
 }
 
 void take(int signal, Request& request) {
-  const auto now = Clock::now();
+  const auto now = Steady::now();
   const std::lock_guard lock(mutex());
   if (g_signal != 0 && now - request.at < kOneRequest) return;
   if (!g_is_guarded) {
