@@ -157,9 +157,12 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
   if (memories.empty()) throw_usage("compare: expected at least one --memory FILE, got none");
   std::vector<Draft> drafts;
   for (const ArmRequest& request : memories) {
-    Draft draft{.request = request, .name = request.memory.stem().string()};
-    for (const config::Override& override : request.overrides)
-      draft.name += str(',', short_key(override.key), '=', override.value);
+    Draft draft{.request = request, .name = request.name};
+    if (draft.name.empty()) {
+      draft.name = request.memory.stem().string();
+      for (const config::Override& override : request.overrides)
+        draft.name += str(',', short_key(override.key), '=', override.value);
+    }
     drafts.push_back(std::move(draft));
   }
   for (const Sweep& sweep : sweeps) drafts = expanded(drafts, sweep, experiment, overrides, loader);

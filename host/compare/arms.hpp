@@ -23,6 +23,7 @@ struct ArmSetup {
 struct ArmRequest {
   std::filesystem::path memory;
   std::vector<config::Override> overrides = {};
+  std::string name = {};  // of the arm; "" = after the file and the settings
 };
 
 // A word that is the name of a file is one. Error (kUsage) for settings that are no KEY=VALUE.

@@ -173,6 +173,54 @@ TEST_F(CompareRun, ComparesRunsThatAreThere) {
                  {"expected one experiment file, or run folders"});
 }
 
+TEST_F(CompareRun, RunsASuite) {
+  folder_.write("motif.toml", tiny());
+  folder_.write("suite.toml", R"(seeds = 2
+[[memory]]
+file = "none.toml"
+[[memory]]
+name = "kept"
+file = "cache.toml"
+[[task]]
+experiment = "motif.toml"
+measure = "outside_accuracy"
+[[task]]
+name = "short"
+experiment = "motif.toml"
+set = ["train.steps=3"]
+)");
+  const auto suite = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"compare",   "--suite", file("suite.toml"), "--run", file("s"),
+                                 "--threads", "1",       "--jobs",           "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_mneme(all);
+  };
+  const ProgramResult result = suite({"--json", file("suite.json")});
+  expect_done(result);
+  EXPECT_THAT(result.err, HasSubstr("task 2 of 2: short"));
+  for (const char* const text : {"motif, outside", "short", "none", "kept", "Mean over 2 seeds"})
+    EXPECT_THAT(result.out, HasSubstr(text));
+  const Json table = Json::parse(read_file(folder_ / "suite.json"));
+  ASSERT_EQ(table.at("rows").size(), 2U);
+  const Json cell = table.at("rows").at(0).at(2);
+  EXPECT_EQ(cell.at("values").size(), 2U);
+  EXPECT_LE(cell.at("low").get<double>(), cell.at("mean").get<double>());
+  EXPECT_TRUE(fs::exists(file("s/short/kept-seed2/run.json")));
+  EXPECT_TRUE(fs::exists(file("s/motif/report/index.html")));
+  EXPECT_TRUE(fs::exists(file("s/suite.tex")));
+
+  // The table again from the files alone; and the same command finds everything done.
+  const ProgramResult again = run_mneme({"report", file("s")});
+  expect_done(again);
+  EXPECT_EQ(again.out, result.out);
+  expect_done(suite({"--json", file("again.json"), "--quiet"}));
+  EXPECT_EQ(read_file(folder_ / "suite.json"), read_file(folder_ / "again.json"));
+
+  expect_refusal(suite({"--memory", none_}), 2, {"the suite names experiments and memories"});
+  folder_.write("s/suite.json", "{}");
+  expect_refusal(run_mneme({"report", file("s")}), 2, {"it is no record of a suite"});
+}
+
 // Finished runs are taken, a stopped one is resumed, and the end is that of a comparison that was
 // never stopped.
 TEST_F(CompareRun, IsContinuedAfterASignal) {

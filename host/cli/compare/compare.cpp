@@ -1,17 +1,15 @@
 // mneme compare EXP --memory A --memory B
+#include "host/cli/compare/compare.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
-#include "host/cli/streams.hpp"
-#include "host/compare/arms.hpp"
 #include "host/compare/equal_budget.hpp"
-#include "host/compare/runs.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
@@ -22,28 +20,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct CompareArguments {
-  std::vector<fs::path> paths;  // an experiment file, or run folders
-  std::vector<std::string> memory;
-  std::vector<std::string> sweeps;
-  SetArgument set;
-  std::int64_t seeds = 1;
-  std::int64_t jobs = 1;
-  std::string equal;  // a budget; "" = as the files say
-  fs::path run;
-  MachineArguments machine;
-  JsonArgument json;
-  bool is_quiet = false;
-};
-
 // Run folders are compared as they are.
 bool are_runs(const CompareArguments& arguments) {
   std::error_code ignored;
-  return std::ranges::all_of(arguments.paths,
+  return !arguments.paths.empty() &&
+         std::ranges::all_of(arguments.paths,
                              [&](const fs::path& path) { return fs::is_directory(path, ignored); });
 }
 
 void check_use(const CompareArguments& arguments) {
+  if (!arguments.suite.empty()) {
+    if (arguments.paths.empty() && arguments.memory.empty() && arguments.sweeps.empty() &&
+        arguments.equal.empty()) {
+      return;
+    }
+    throw_usage(
+        "compare --suite: the suite names experiments and memories: expected no EXP, --memory, "
+        "--sweep or --equal beside ",
+        arguments.suite.string());
+  }
+  if (arguments.paths.empty()) throw_usage("compare: EXP is required; see mneme compare --help");
   if (are_runs(arguments)) {
     if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
         arguments.equal.empty() && arguments.set.overrides().empty() && arguments.seeds == 1) {
@@ -51,7 +47,7 @@ void check_use(const CompareArguments& arguments) {
     }
     throw_usage(
         "compare: run folders are compared as they are: expected no --memory, --sweep, "
-        "--set, --seeds or --run beside ",
+        "--equal, --set, --seeds or --run beside ",
         arguments.paths.front().string());
   }
   if (arguments.paths.size() > 1) {
@@ -67,45 +63,10 @@ void check_use(const CompareArguments& arguments) {
   }
 }
 
-std::string command_text(const CompareArguments& arguments) {
-  std::string text = "mneme compare";
-  for (const fs::path& path : arguments.paths) text += ' ' + shell_word(path.string());
-  for (const std::string& memory : arguments.memory) text += " --memory " + shell_word(memory);
-  for (const std::string& sweep : arguments.sweeps) text += " --sweep " + shell_word(sweep);
-  if (!arguments.equal.empty()) text += " --equal " + arguments.equal;
-  text += arguments.set.typed();
-  if (arguments.seeds != 1) text += str(" --seeds ", arguments.seeds);
-  if (arguments.jobs != 1) text += str(" --jobs ", arguments.jobs);
-  if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
-  if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
-  if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
-  return text;
-}
-
 // runs/compare-<experiment>: the same command finds it again.
 fs::path folder_of(const CompareArguments& arguments) {
   if (!arguments.run.empty()) return arguments.run;
   return fs::path("runs") / ("compare-" + arguments.paths.front().stem().string());
-}
-
-compare::Options options_of(const CompareArguments& arguments) {
-  compare::Options options{.folder = folder_of(arguments)};
-  options.seeds = arguments.seeds;
-  options.jobs = arguments.jobs;
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  options.threads = arguments.machine.threads != 0
-                        ? arguments.machine.threads
-                        : std::max<std::int64_t>(1, cores / arguments.jobs);
-  tensor::set_threads(options.threads);
-  options.device = tensor::open_device(arguments.machine.device);
-  options.device_name = arguments.machine.device;
-  options.is_forced = arguments.machine.is_forced;
-  options.free_memory = arguments.machine.free_memory();
-  options.experiment = arguments.paths.front();
-  options.command = command_text(arguments);
-  options.program = fs::read_symlink("/proc/self/exe");
-  options.signal_mask = inherited_signal_mask();
-  return options;
 }
 
 std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
@@ -136,23 +97,14 @@ void show(const std::vector<fs::path>& paths, const fs::path& report,
   outputs.finish();
 }
 
-std::string counts_text(const compare::Record& record) {
-  std::int64_t done = 0, all = 0;
-  for (const compare::ArmRecord& arm : record.arms) {
-    all += static_cast<std::int64_t>(arm.runs.size());
-    done +=
-        std::ranges::count(arm.runs, compare::RunRecord::State::kDone, &compare::RunRecord::state);
-  }
-  return str(done, " of ", all, " runs are done");
-}
-
 int compare_runs(const CompareArguments& arguments, const Streams& streams) {
   show(arguments.paths, {}, arguments, streams);
   return 0;
 }
 
 int compare_arms(const CompareArguments& arguments, const Streams& streams) {
-  const compare::Options options = options_of(arguments);
+  const compare::Options options =
+      compare_options(arguments, folder_of(arguments), arguments.paths.front());
   compare::Record record;
   {
     plugin::PluginLoader loader(memory::find_group);
@@ -167,39 +119,87 @@ int compare_arms(const CompareArguments& arguments, const Streams& streams) {
     record = compare::prepare(arms, options, loader);
   }
   const InterruptGuard guard;
-  CompareDisplay display(streams, arguments.is_quiet, record);
-  const bool is_stopped = compare::run_all(record, options, display);
-  display.end();
-  const bool has_result = std::ranges::any_of(record.arms, [](const compare::ArmRecord& arm) {
-    return std::ranges::count(arm.runs, compare::RunRecord::State::kDone,
-                              &compare::RunRecord::state) > 0;
-  });
-  if (has_result) show({options.folder}, options.folder / "report", arguments, streams);
-  if (is_stopped) {
-    streams.err << "mneme: stopped by " << signal_name(InterruptGuard::signal()) << ": "
-                << counts_text(record)
-                << ", the others are saved; the same command continues: " << options.command << '\n'
-                << std::flush;
-  }
-  return is_stopped || record.has_failures() ? static_cast<int>(ErrorKind::kRun) : 0;
+  const CompareEnd end = run_comparison(record, options, arguments, streams);
+  if (end.has_results) show({options.folder}, options.folder / "report", arguments, streams);
+  if (end.is_stopped) streams.err << stopped_text(end, options.command) << std::flush;
+  return end.is_stopped || end.has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
 }
 
 int run(const CompareArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
+  if (!arguments.suite.empty()) return compare_suite(arguments, streams);
   return are_runs(arguments) ? compare_runs(arguments, streams) : compare_arms(arguments, streams);
 }
 
 }  // namespace
 
+std::string command_text(const CompareArguments& arguments) {
+  std::string text = "mneme compare";
+  for (const fs::path& path : arguments.paths) text += ' ' + shell_word(path.string());
+  for (const std::string& memory : arguments.memory) text += " --memory " + shell_word(memory);
+  for (const std::string& sweep : arguments.sweeps) text += " --sweep " + shell_word(sweep);
+  if (!arguments.equal.empty()) text += " --equal " + arguments.equal;
+  text += arguments.set.typed();
+  if (!arguments.suite.empty()) text += " --suite " + shell_word(arguments.suite.string());
+  if (arguments.has_seeds) text += str(" --seeds ", arguments.seeds);
+  if (arguments.jobs != 1) text += str(" --jobs ", arguments.jobs);
+  if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
+  if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
+  if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
+  return text;
+}
+
+compare::Options compare_options(const CompareArguments& arguments, const fs::path& folder,
+                                 const fs::path& experiment) {
+  compare::Options options{.folder = folder};
+  options.seeds = arguments.seeds;
+  options.jobs = arguments.jobs;
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  options.threads = arguments.machine.threads != 0
+                        ? arguments.machine.threads
+                        : std::max<std::int64_t>(1, cores / arguments.jobs);
+  tensor::set_threads(options.threads);
+  options.device = tensor::open_device(arguments.machine.device);
+  options.device_name = arguments.machine.device;
+  options.is_forced = arguments.machine.is_forced;
+  options.free_memory = arguments.machine.free_memory();
+  options.experiment = experiment;
+  options.command = command_text(arguments);
+  options.program = fs::read_symlink("/proc/self/exe");
+  options.signal_mask = inherited_signal_mask();
+  return options;
+}
+
+CompareEnd run_comparison(compare::Record& record, const compare::Options& options,
+                          const CompareArguments& arguments, const Streams& streams) {
+  CompareDisplay display(streams, arguments.is_quiet, record);
+  CompareEnd end;
+  end.is_stopped = compare::run_all(record, options, display);
+  display.end();
+  end.has_failures = record.has_failures();
+  std::int64_t done = 0, all = 0;
+  for (const compare::ArmRecord& arm : record.arms) {
+    all += static_cast<std::int64_t>(arm.runs.size());
+    done +=
+        std::ranges::count(arm.runs, compare::RunRecord::State::kDone, &compare::RunRecord::state);
+  }
+  end.has_results = done > 0;
+  end.counts = str(done, " of ", all, " runs are done");
+  return end;
+}
+
+std::string stopped_text(const CompareEnd& end, const std::string& command) {
+  return str("mneme: stopped by ", signal_name(InterruptGuard::signal()), ": ", end.counts,
+             ", the others are saved; the same command continues: ", command, '\n');
+}
+
 void add_compare(const Command& app) {
   const Command command = app.subcommand(
       "compare", "Train one model with several memories, from the same weights, and compare them");
   const auto arguments = std::make_shared<CompareArguments>();
-  command
-      .option("EXP", arguments->paths, "",
-              "The experiment file; or run folders, which are compared without training")
-      .required();
+  command.option("EXP", arguments->paths, "",
+                 "The experiment file; or run folders, which are compared without training");
   command
       .option("--memory", arguments->memory, "FILE[,KEY=VALUE...]",
               "Memory file of one arm, given once for each, with settings of this arm alone; the "
@@ -210,9 +210,14 @@ void add_compare(const Command& app) {
               "One arm for each value, of every memory that has the key: tier.0.rows=64,128")
       .one_each();
   arguments->set.add(command);
-  command.option("--seeds", arguments->seeds, "N", "Train every arm from so many seeds")
-      .in(1, 1000)
-      .shown();
+  command.option("--suite", arguments->suite, "FILE",
+                 "A list of experiments and memories, in place of EXP and --memory");
+  const Option seeds =
+      command
+          .option("--seeds", arguments->seeds, "N",
+                  "Train every arm from so many seeds; of a suite, in place of its own number")
+          .in(1, 1000)
+          .shown();
   command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side")
       .in(1, 1024)
       .shown();
@@ -234,8 +239,9 @@ void add_compare(const Command& app) {
        "mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
        "--memory my_memory.toml --seeds 3 --jobs 2",
        "mneme compare configs/quickstart.toml --memory my_memory.toml "
-       "--sweep tier.0.rows=16,32,64"});
-  command.runs(arguments, &run);
+       "--sweep tier.0.rows=16,32,64",
+       "mneme compare --suite configs/suite/small.toml --jobs 2"});
+  command.runs(arguments, &run, [arguments, seeds] { arguments->has_seeds = seeds.is_given(); });
 }
 
 }  // namespace mneme::cli

@@ -8,6 +8,7 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
 #include "host/report/load.hpp"
+#include "host/report/suite.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -38,9 +39,25 @@ std::string printed(const report::Report& report, report::Format format, std::si
   return report::write_sheets(report.sheets, format);
 }
 
+// The folder of a suite: its table again, and its files.
+int report_suite(const ReportArguments& arguments, report::Format format, const Streams& streams) {
+  const fs::path& folder = arguments.folders.front();
+  const report::Sheet sheet =
+      read_input([&] { return report::suite_sheet(folder, report::read_suite_record(folder)); });
+  if (!arguments.json.is_stdout())
+    streams.out << report::write_sheet(sheet, format, streams.out_width) << std::flush;
+  Outputs outputs;
+  outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
+  outputs.add([&] { report::write_suite(arguments.out.empty() ? folder : arguments.out, sheet); });
+  outputs.finish();
+  return 0;
+}
+
 int run(const ReportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const report::Format format = report::parse_format(arguments.format);
+  if (arguments.folders.size() == 1 && report::is_suite(arguments.folders.front()))
+    return report_suite(arguments, format, streams);
   const report::Report report =
       read_input([&] { return report::make_report(report::load(arguments.folders)); });
   if (!arguments.json.is_stdout()) streams.out << printed(report, format, streams.out_width);

@@ -1,0 +1,56 @@
+// Shared by the forms of `mneme compare`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "host/cli/arguments.hpp"
+#include "host/cli/streams.hpp"
+#include "host/compare/arms.hpp"
+#include "host/compare/runs.hpp"
+
+namespace mneme::cli {
+
+// The command line of `mneme compare`.
+struct CompareArguments {
+  std::vector<std::filesystem::path> paths;  // an experiment file, or run folders
+  std::vector<std::string> memory;
+  std::vector<std::string> sweeps;
+  std::filesystem::path suite;  // "" = one experiment
+  SetArgument set;
+  std::int64_t seeds = 1;
+  bool has_seeds = false;  // the number was given
+  std::int64_t jobs = 1;
+  std::string equal;  // a budget; "" = as the files say
+  std::filesystem::path run;
+  MachineArguments machine;
+  JsonArgument json;
+  bool is_quiet = false;
+};
+
+// The command as it was typed.
+[[nodiscard]] std::string command_text(const CompareArguments& arguments);
+// Of processes, threads and the device; the folder is that of the comparison.
+[[nodiscard]] compare::Options compare_options(const CompareArguments& arguments,
+                                               const std::filesystem::path& folder,
+                                               const std::filesystem::path& experiment);
+
+// What became of a comparison's runs.
+struct CompareEnd {
+  bool is_stopped = false;  // by a signal
+  bool has_failures = false;
+  bool has_results = false;  // at least one run is done
+  std::string counts;        // "3 of 10 runs are done"
+};
+// Runs the arms, with a progress line. An InterruptGuard must live.
+[[nodiscard]] CompareEnd run_comparison(compare::Record& record, const compare::Options& options,
+                                        const CompareArguments& arguments, const Streams& streams);
+// What is said after a signal.
+[[nodiscard]] std::string stopped_text(const CompareEnd& end, const std::string& command);
+
+// mneme compare --suite FILE
+int compare_suite(const CompareArguments& arguments, const Streams& streams);
+
+}  // namespace mneme::cli

@@ -1,0 +1,116 @@
+// mneme compare --suite FILE: one comparison after another, and their table.
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "host/base/file/write_file.hpp"
+#include "host/cli/cli.hpp"
+#include "host/cli/compare/compare.hpp"
+#include "host/cli/interrupt.hpp"
+#include "host/config/suite.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/report/load.hpp"
+#include "host/report/report.hpp"
+#include "host/report/suite.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// runs/suite-<name>: the same command finds it again.
+fs::path suite_folder(const CompareArguments& arguments) {
+  if (!arguments.run.empty()) return arguments.run;
+  return fs::path("runs") / ("suite-" + arguments.suite.stem().string());
+}
+
+// A task with its arms, ready to run.
+struct PreparedTask {
+  compare::Options options;
+  compare::Record record;
+};
+
+PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments& arguments,
+                          const fs::path& folder) {
+  PreparedTask out{.options = compare_options(arguments, folder / task.name, task.experiment),
+                   .record = {}};
+  std::vector<compare::ArmRequest> memories;
+  for (const config::SuiteMemory& memory : task.memories) {
+    memories.push_back({.memory = memory.file, .overrides = memory.overrides, .name = memory.name});
+  }
+  std::vector<config::Override> overrides = task.overrides;
+  for (const config::Override& override : arguments.set.overrides()) overrides.push_back(override);
+  plugin::PluginLoader loader(memory::find_group);
+  const auto arms = compare::read_arms(task.experiment, memories, overrides, {}, loader);
+  out.record = compare::prepare(arms, out.options, loader);
+  return out;
+}
+
+// All tasks are prepared before the first one trains: an error in the last is found at once.
+std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
+                                        const CompareArguments& arguments, const fs::path& folder) {
+  std::vector<PreparedTask> tasks;
+  for (const config::SuiteTask& task : suite.tasks) {
+    try {
+      tasks.push_back(prepare_task(task, arguments, folder));
+    } catch (const Error& error) {
+      throw error.with_context(task.name);
+    }
+  }
+  return tasks;
+}
+
+void write_record(const config::Suite& suite, const CompareArguments& arguments,
+                  const fs::path& folder) {
+  report::SuiteRecord record{
+      .command = command_text(arguments), .file = arguments.suite, .tasks = {}};
+  for (const config::SuiteTask& task : suite.tasks) {
+    record.tasks.push_back({task.name, task.name, std::string(config::to_word(task.measure))});
+  }
+  fs::create_directories(folder);
+  write_file_atomic(folder / "suite.json", report::to_json(record).dump(2) + "\n");
+}
+
+void show_suite(const CompareArguments& arguments, const fs::path& folder, const Streams& streams) {
+  const report::Sheet sheet = report::suite_sheet(folder, report::read_suite_record(folder));
+  if (!arguments.json.is_stdout()) {
+    streams.out << report::write_sheet(sheet, report::Format::kText, streams.out_width)
+                << std::flush;
+  }
+  Outputs outputs;
+  outputs.add([&] { report::write_suite(folder, sheet); });
+  outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
+  outputs.finish();
+}
+
+}  // namespace
+
+int compare_suite(const CompareArguments& given, const Streams& streams) {
+  const config::Suite suite = read_input([&] { return config::read_suite(given.suite); });
+  CompareArguments arguments = given;
+  if (!arguments.has_seeds) arguments.seeds = suite.seeds;
+  const fs::path folder = suite_folder(arguments);
+  std::vector<PreparedTask> tasks =
+      read_input([&] { return prepare_tasks(suite, arguments, folder); });
+  write_record(suite, arguments, folder);
+  const InterruptGuard guard;
+  bool has_failures = false;
+  CompareEnd end;
+  for (std::size_t i = 0; i < tasks.size() && !end.is_stopped; ++i) {
+    if (!arguments.is_quiet) {
+      streams.err << "task " << i + 1 << " of " << tasks.size() << ": " << suite.tasks[i].name
+                  << '\n'
+                  << std::flush;
+    }
+    end = run_comparison(tasks[i].record, tasks[i].options, arguments, streams);
+    has_failures = has_failures || end.has_failures;
+    if (end.has_results) {
+      const fs::path one = tasks[i].options.folder;
+      static_cast<void>(report::make_report(report::load({one})).write(one / "report"));
+    }
+  }
+  show_suite(arguments, folder, streams);
+  if (end.is_stopped) streams.err << stopped_text(end, command_text(arguments)) << std::flush;
+  return end.is_stopped || has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
+}
+
+}  // namespace mneme::cli

@@ -1,0 +1,152 @@
+#include "host/report/suite.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/write_file.hpp"
+#include "host/report/comparison.hpp"
+#include "host/report/load.hpp"
+#include "host/stats/seeds.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSuiteFormat = "mneme-suite";
+
+// The measure's line of a comparison; nothing when no arm has it.
+std::optional<Metric> measure_of(const Comparison& comparison, const std::string& measure) {
+  const std::string key =
+      measure == "outside_accuracy" ? "valid.accuracy_outside" : "valid.accuracy";
+  std::vector<Metric> all = metrics(comparison);
+  const auto found = std::ranges::find(all, key, &Metric::key);
+  if (found == all.end()) return std::nullopt;
+  return std::move(*found);
+}
+
+Cell cell_of(const std::vector<double>& values, std::size_t& seeds) {
+  std::vector<double> known;
+  std::ranges::copy_if(values, std::back_inserter(known),
+                       [](double value) { return std::isfinite(value); });
+  seeds = std::max(seeds, known.size());
+  if (known.empty()) return {"-", nullptr};
+  const stats::SeedSummary of = stats::summarise_seeds(known);
+  std::string text = format_number(of.mean, 3);
+  Json value = {{"mean", of.mean}, {"values", known}};
+  if (known.size() > 1) {
+    const double low = std::max(0.0, of.low), high = std::min(1.0, of.high);
+    text += str(" [", format_number(low, 3), ", ", format_number(high, 3), ']');
+    value["low"] = low;
+    value["high"] = high;
+  }
+  return {std::move(text), std::move(value)};
+}
+
+// The rows of the table while it is put together: arms may differ from task to task.
+struct Rows {
+  std::vector<std::string> arms;  // in the order in which they occur
+  std::vector<std::pair<std::string, std::map<std::string, Cell>>> tasks;
+
+  void add(const std::string& task, std::map<std::string, Cell> cells) {
+    for (const auto& [arm, cell] : cells) {
+      static_cast<void>(cell);
+      if (std::ranges::find(arms, arm) == arms.end()) arms.push_back(arm);
+    }
+    tasks.emplace_back(task, std::move(cells));
+  }
+};
+
+}  // namespace
+
+Json to_json(const SuiteRecord& record) {
+  Json tasks = Json::array();
+  for (const SuiteTaskRecord& task : record.tasks)
+    tasks.push_back({{"name", task.name}, {"folder", task.folder}, {"measure", task.measure}});
+  return {{"format", kSuiteFormat},
+          {"version", 1},
+          {"command", record.command},
+          {"file", record.file.string()},
+          {"tasks", std::move(tasks)}};
+}
+
+bool is_suite(const fs::path& folder) { return fs::exists(folder / "suite.json"); }
+
+SuiteRecord read_suite_record(const fs::path& folder) {
+  const fs::path file = folder / "suite.json";
+  try {
+    const Json json = Json::parse(read_file(file));
+    if (json.at("format") == kSuiteFormat && json.at("version") == 1) {
+      SuiteRecord record{
+          .command = json.at("command"), .file = json.at("file").get<std::string>(), .tasks = {}};
+      for (const Json& task : json.at("tasks"))
+        record.tasks.push_back({task.at("name"), task.at("folder"), task.at("measure")});
+      return record;
+    }
+  } catch (const Json::exception&) {
+    // said below
+  }
+  throw_run({.where = file.string(),
+             .failed = "it is no record of a suite",
+             .expected = "what mneme compare --suite writes, version 1",
+             .hint = "run mneme compare --suite again"});
+}
+
+Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
+  Sheet sheet{.key = "suite", .title = "Accuracy by task and memory"};
+  Rows rows;
+  std::size_t seeds = 0;
+  std::set<std::string> notes;
+  for (const SuiteTaskRecord& task : record.tasks) {
+    std::map<std::string, Cell> cells;
+    try {
+      const Comparison comparison = load({folder / task.folder});
+      const std::optional<Metric> metric = measure_of(comparison, task.measure);
+      for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+        const std::string& name = comparison.arms[arm].name;
+        if (std::ranges::find(rows.arms, name) == rows.arms.end()) rows.arms.push_back(name);
+        cells[name] = metric ? cell_of(metric->values[arm], seeds) : Cell("-", nullptr);
+      }
+    } catch (const Error& error) {
+      notes.insert(str(task.name, ": ", error.what()));
+    }
+    rows.add(str(task.name, task.measure == "outside_accuracy" ? ", outside" : ""),
+             std::move(cells));
+  }
+  sheet.headings = {"task"};
+  sheet.headings.insert(sheet.headings.end(), rows.arms.begin(), rows.arms.end());
+  for (const auto& [task, cells] : rows.tasks) {
+    std::vector<Cell> row{Cell(task)};
+    for (const std::string& arm : rows.arms) {
+      const auto found = cells.find(arm);
+      row.push_back(found == cells.end() ? Cell("-", nullptr) : found->second);
+    }
+    sheet.rows.push_back(std::move(row));
+  }
+  sheet.notes.push_back(
+      seeds > 1 ? str("Mean over ", seeds,
+                      " seeds [95 % interval of the mean over seeds]; \"outside\": of the targets "
+                      "whose source lies before the segment.")
+                : std::string("One seed: no intervals, and differences may be chance. \"outside\": "
+                              "of the targets whose source lies before the segment."));
+  sheet.notes.insert(sheet.notes.end(), notes.begin(), notes.end());
+  return sheet;
+}
+
+void write_suite(const fs::path& folder, const Sheet& sheet) {
+  for (const auto& [format, name] :
+       {std::pair(Format::kText, "suite.txt"), std::pair(Format::kCsv, "suite.csv"),
+        std::pair(Format::kMarkdown, "suite.md"), std::pair(Format::kLatex, "suite.tex")}) {
+    write_file_atomic(folder / name, write_sheet(sheet, format));
+  }
+  write_file_atomic(folder / "suite-table.json", to_json(sheet).dump(2) + '\n');
+}
+
+}  // namespace mneme::report
