@@ -258,6 +258,33 @@ std::vector<Setting> differing_settings(const Comparison& comparison) {
   return out;
 }
 
+std::string budget_warning(const Comparison& comparison) {
+  constexpr double kTolerance = 1.05;
+  const std::vector<Metric> all = metrics(comparison);
+  std::vector<double> parameters, bytes;
+  for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
+    const Arm& arm = comparison.arms[i];
+    parameters.push_back(static_cast<double>(arm.backbone_parameters + arm.memory_parameters));
+    const auto state = std::ranges::find(all, std::string("state_bytes"), &Metric::key);
+    const double mean = state == all.end() ? 0.0 : spread(state->values[i]).mean;
+    bytes.push_back(std::isfinite(mean) ? mean : 0.0);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, values] :
+       {std::pair("parameters", parameters), std::pair("bytes of state a lane", bytes)}) {
+    if (values.size() < 2) continue;
+    const auto [least, most] = std::ranges::minmax(values);
+    if (most <= kTolerance * least) continue;
+    parts.push_back(str(name, ' ', format_number(least, 0), " to ", format_number(most, 0)));
+  }
+  if (parts.empty()) return "";
+  std::vector<std::string> keys;
+  for (const Setting& setting : differing_settings(comparison)) keys.push_back(setting.key);
+  return str("The arms do not cost the same: ", join(parts, "; "),
+             ". Settings that differ: ", keys.empty() ? "none" : join(keys, ", "),
+             ". mneme compare --equal chooses sizes of equal cost.");
+}
+
 std::optional<Sweep> find_sweep(const Comparison& comparison) {
   std::vector<std::vector<FlatKey>> arms;
   for (const Arm& arm : comparison.arms) arms.push_back(settings_of(arm));

@@ -173,6 +173,10 @@ struct Setting {
 // The keys that differ, in the order of the experiment; train.seed is no setting.
 [[nodiscard]] std::vector<Setting> differing_settings(const Comparison& comparison);
 
+// What a reader should know before taking a difference for the memory's: by how much the arms'
+// parameters and bytes of state differ, and in which settings. "" where both are within 5 %.
+[[nodiscard]] std::string budget_warning(const Comparison& comparison);
+
 // The one numeric setting whose value alone tells the arms (but perhaps the first) apart: the axis
 // of a sweep.
 struct Sweep {

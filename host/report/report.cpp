@@ -49,6 +49,8 @@ std::vector<std::string> verdict_of(const Comparison& comparison,
     begin = end;
   }
   if (out.empty()) out.emplace_back("No losses are stored that could be compared.");
+  if (std::string warning = budget_warning(comparison); !warning.empty())
+    out.push_back(std::move(warning));
   return out;
 }
 

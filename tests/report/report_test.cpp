@@ -93,7 +93,10 @@ TEST_F(ReportTest, MeanDifferencesAreThoseOfTheStoredLosses) {
   }
   EXPECT_EQ(report.differences[0].verdict, Verdict::kBetter);
   EXPECT_EQ(report.differences[1].verdict, Verdict::kNoDifference);
-  EXPECT_THAT(report.verdict, SizeIs(3));
+  ASSERT_THAT(report.verdict, SizeIs(4));
+  EXPECT_THAT(report.verdict[3], HasSubstr("The arms do not cost the same: "));
+  EXPECT_THAT(report.verdict[3], HasSubstr("bytes of state a lane 0 to "));
+  EXPECT_THAT(report.verdict[3], HasSubstr("memory.tier.0.rows"));
   EXPECT_EQ(report.verdict[0],
             "On valid by loss, of 2 arms against none: 1 better, 1 without a shown difference.");
   EXPECT_THAT(report.verdict[1], HasSubstr("xl_cache has a lower loss than none on valid: -0."));
