@@ -47,8 +47,8 @@ class CompareRun : public CliTest {
     Json out = Json::array();
     for (const Json& table : Json::parse(read_file(folder_ / name)).at("tables")) {
       for (const Json& row : table.at("rows")) {
-        const std::string name = row.at(0).get<std::string>();
-        const auto says = [&](const char* word) { return name.find(word) != std::string::npos; };
+        const std::string number = row.at(0).get<std::string>();
+        const auto says = [&](const char* word) { return number.find(word) != std::string::npos; };
         if (!says("tokens/s") && !says("second") && !says("peak")) {
           out.push_back(row);
         }
