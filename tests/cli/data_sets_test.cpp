@@ -12,6 +12,7 @@
 #include "host/base/file/file.hpp"
 #include "host/cli/data/data.hpp"
 #include "host/config/experiment.hpp"
+#include "host/config/suite.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -112,6 +113,11 @@ TEST(DataSets, ConfigurationsReadWhatTheCommandsMake) {
     const fs::path& file = entry.path();
     if (file.extension() != ".toml" || file.parent_path().filename() == "memory") continue;
     SCOPED_TRACE(file.string());
+    if (config::parse_toml_file(file).find("task") != nullptr) {
+      // A list of experiments, each of them a file of its own.
+      EXPECT_FALSE(config::read_suite(file).tasks.empty());
+      continue;
+    }
     const config::DataConfig data = config::parse_experiment(file).data;
     for (const fs::path& path : {data.train, data.valid, data.test}) {
       if (!is_data(path)) continue;

@@ -72,6 +72,7 @@ TEST_F(ReportCommand, RefusesWhatItCannotCompare) {
   expect_refusal(run_mneme({"report", file("nowhere")}), 2,
                  {"no run can be read", file("nowhere")});
   expect_refusal(run_mneme({"report", runs, "--format", "html"}), 2, {"--format", "html"});
+  fs::create_directories(file("broken"));
   folder_.write("broken/comparison.json", "{");
   expect_refusal(run_mneme({"report", file("broken")}), 2, {"comparison.json", "is damaged"});
   // The text is printed although the page cannot be written.

@@ -437,7 +437,10 @@ class Figures(unittest.TestCase):
         series = {"a": [(1, 100.0), (2, 101.0)], "b": [(x, 100.5) for x in range(50)]}
         specification = figures.lines("t", "x", "y", series, from_zero=False)
         self.assertEqual(specification["layer"][1]["mark"]["opacity"], 0)  # fifty points have no dots
-        _, points = self.drawn(specification)
+        self.assertEqual(self.drawn(specification)[1], [])
+        series["b"] = series["b"][:10]
+        _, points = self.drawn(figures.lines("t", "x", "y", series, from_zero=False))
+        self.assertEqual(len(points), 12)
         self.assertGreater(points[0][1] - points[1][1], 150)
 
     def test_zeros_lie_on_the_axis(self):
