@@ -193,6 +193,11 @@ std::string folder_name(const std::string& arm) {
                           static_cast<unsigned char>(c) >= 0x80;
     name += is_plain ? c : '_';
   }
+  constexpr std::size_t kMostBytes = 120;  // a file name has room for 255, with what is added
+  std::size_t end = std::min(name.size(), kMostBytes);
+  while (end < name.size() && end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U)
+    --end;  // not inside a character of UTF-8
+  name.resize(end);
   return name.starts_with('.') ? "_" + name.substr(1) : name;
 }
 

@@ -142,6 +142,8 @@ TEST(FolderName, HoldsNothingThatAShellTakesApart) {
   EXPECT_EQ(folder_name("cache,rows=8"), "cache,rows=8");
   EXPECT_EQ(folder_name("a b/c$(d)"), "a_b_c__d_");
   EXPECT_EQ(folder_name("../x"), "_._x");
+  EXPECT_EQ(folder_name(std::string(300, 'n')), std::string(120, 'n'));
+  EXPECT_EQ(folder_name(std::string(119, 'n') + "\u00e9\u00e9"), std::string(119, 'n'));
 }
 
 }  // namespace
