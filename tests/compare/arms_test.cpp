@@ -143,7 +143,9 @@ TEST(FolderName, HoldsNothingThatAShellTakesApart) {
   EXPECT_EQ(folder_name("a b/c$(d)"), "a_b_c__d_");
   EXPECT_EQ(folder_name("../x"), "_._x");
   EXPECT_EQ(folder_name(std::string(300, 'n')), std::string(120, 'n'));
-  EXPECT_EQ(folder_name(std::string(119, 'n') + "\u00e9\u00e9"), std::string(119, 'n'));
+  std::string accented(119, 'n');
+  accented.append("\u00e9\u00e9");  // two bytes each
+  EXPECT_EQ(folder_name(accented), std::string(119, 'n'));
 }
 
 }  // namespace
