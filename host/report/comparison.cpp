@@ -140,8 +140,10 @@ void MetricList::add_costs() {
        [](const Arm&, const Run& run) { return training_rate(run); });
   line("evaluation_tokens_per_second", "evaluation tokens/s", Against::kRatio,
        of_evaluation([](const Evaluation& e) { return e.result("tokens_per_second"); }));
-  line("peak_bytes", "peak memory of the evaluation, bytes", Against::kRatio,
-       of_evaluation([](const Evaluation& e) { return number_at(e.record, "peak_bytes"); }));
+  line("peak_mebibytes", "peak memory of the process, MiB", Against::kRatio,
+       of_evaluation([](const Evaluation& e) {
+         return number_at(e.record, "peak_bytes") / static_cast<double>(1 << 20);
+       }));
 }
 
 }  // namespace
