@@ -9,7 +9,7 @@ usage() {
 usage: scripts/quickstart.sh [--torch DIR] [--cuda] [--no-apt]
 
 Sets up (scripts/setup.sh, which explains the options), builds the program and its plugins in build/release, trains the
-same small model without a memory and with each of four memories, from two seeds, prints how they compare, and writes a
+same small model without a memory and with each of four memories, from three seeds, prints how they compare, and writes a
 report to look at in a browser. On two cores: packages and LibTorch 1 to 3 minutes (once), the build under 4 (once), the
 run 3 to 5. What an interrupted run has finished is used by the next one.
 
@@ -43,11 +43,11 @@ while (($#)); do
 done
 if has_gpu; then cuda=AUTO; fi
 
-# As many trainings side by side as there are cores, at most ten: that many there are.
+# As many trainings side by side as there are cores, at most fifteen: that many there are.
 jobs_for_comparison() {
   local cores
   cores=$(nproc)
-  echo $((cores < 10 ? cores : 10))
+  echo $((cores < 15 ? cores : 15))
 }
 
 # minutes SECONDS: "2 min 05 s"
@@ -65,7 +65,7 @@ memories=configs/quickstart/memory
 run=(build/release/bin/mneme compare configs/quickstart/copy.toml --memory configs/memory/none.toml
      --memory "$memories/xl_cache.toml" --memory "$memories/compressive.toml"
      --memory "$memories/continuous_ltm.toml" --memory "$memories/lamemo.toml"
-     --seeds 2 --jobs "$(jobs_for_comparison)" --threads 1 --run runs/quickstart)
+     --seeds 3 --jobs "$(jobs_for_comparison)" --threads 1 --run runs/quickstart)
 say "3 of 3: a comparison (usually 3 to 5 minutes on two cores): ${run[*]}"
 "${run[@]}" || fail "the run failed (its message is above)"
 say "set-up $(minutes "$setup_seconds"), build $(minutes "$build_seconds")," \

@@ -106,7 +106,7 @@ TEST_F(CompareRun, FitsTheTableToTheTerminal) {
     const ProgramResult result =
         run_mneme(arguments({"--memory", second, "--quiet"}), {.environment = environment});
     expect_done(result);
-    std::istringstream in(result.out.substr(0, result.out.find("report: ")));
+    std::istringstream in(result.out.substr(0, result.out.find("report, with")));
     std::size_t longest = 0;
     for (std::string line; std::getline(in, line);) longest = std::max(longest, line.size());
     return longest;

@@ -84,13 +84,22 @@ void show(const std::vector<fs::path>& paths, const fs::path& report,
           const CompareArguments& arguments, const Streams& streams) {
   const report::Comparison comparison = report::load(paths);
   const report::Report result = report::make_report(comparison);
-  if (!arguments.json.is_stdout()) streams.out << result.text(streams.out_width) << std::flush;
+  if (!arguments.json.is_stdout()) {
+    report::Report shown = result;
+    if (!report.empty()) {  // where the page has the rest
+      std::erase_if(shown.sheets, [](const report::Sheet& sheet) {
+        return sheet.key == "settings" || sheet.key == "plugins";
+      });
+    }
+    streams.out << shown.text(streams.out_width) << std::flush;
+  }
   Outputs outputs;
   if (!report.empty()) {
     outputs.add([&] {
       result.write(report);
       if (!arguments.json.is_stdout())
-        streams.out << "report: " << (report / "index.html").string() << '\n';
+        streams.out << "report, with figures, settings and plugins: "
+                    << (report / "index.html").string() << '\n';
     });
   }
   outputs.add([&] { arguments.json.write(result.json(), streams); });
