@@ -184,9 +184,9 @@ TEST_F(Report, ThePageHoldsEveryFigure) {
   const std::string page = read("analysis.html");
   EXPECT_THAT(page, HasSubstr("<h1>Memories of a &lt; b</h1>"));
   EXPECT_THAT(page, HasSubstr("Split valid."));
-  if (!figure::has_vega()) GTEST_SKIP() << "built without Vega";
   for (const char* key : {"attention", "words", "updates"}) {
-    EXPECT_THAT(page, HasSubstr(str("data-file=\"", key, "\">{")));
+    const std::string figure = str("data-file=\"", key, "\">{");
+    EXPECT_EQ(page.find(figure) != std::string::npos, figure::has_vega()) << key;
   }
 }
 

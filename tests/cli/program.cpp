@@ -13,6 +13,7 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "tests/base/tiny_motif.hpp"
 #include "tests/base/wordings.hpp"
 
 namespace mneme::test {
@@ -178,20 +179,7 @@ void expect_done(const ProgramResult& result) {
 }
 
 std::string CliTest::tiny(const std::string& memory, const std::string& more) {
-  return memory + R"([model]
-layers = 1
-heads = 2
-width = 16
-ff = 32
-dropout = 0.0
-
-[data]
-task = "motif"
-alphabet = 8
-period_min = 4
-period_max = 24
-
-[train]
+  return memory + tiny_model() + kMotifData + R"([train]
 segment = 8
 lanes = 4
 steps = 6

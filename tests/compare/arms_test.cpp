@@ -5,6 +5,7 @@
 
 #include "host/memory/abi/groups.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/base/tiny_motif.hpp"
 
 namespace mneme::compare {
 namespace {
@@ -14,19 +15,7 @@ using test::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr const char* kTiny = R"([model]
-layers = 1
-heads = 2
-width = 16
-ff = 32
-
-[data]
-task = "motif"
-alphabet = 8
-period_min = 4
-period_max = 24
-
-[train]
+const std::string kTiny = test::tiny_model() + test::kMotifData + R"([train]
 segment = 8
 lanes = 4
 steps = 5
@@ -94,14 +83,12 @@ TEST_F(Arms, OfAFileWithACommaInItsName) {
 }
 
 TEST_F(Arms, RefuseASettingWithoutAValue) {
-  EXPECT_THAT(error_of([&] { static_cast<void>(parse_arm("none.toml,rows")); }),
-              HasSubstr("rows"));
+  EXPECT_THAT(error_of([&] { static_cast<void>(parse_arm("none.toml,rows")); }), HasSubstr("rows"));
 }
 
 TEST_F(Arms, OfASweepAreOneForEachValue) {
   const auto arms = read({none(), cache("cache.toml")}, {"tier.0.rows=8,16,32"});
-  EXPECT_THAT(names(arms),
-              ElementsAre("none", "cache,rows=8", "cache,rows=16", "cache,rows=32"));
+  EXPECT_THAT(names(arms), ElementsAre("none", "cache,rows=8", "cache,rows=16", "cache,rows=32"));
   EXPECT_EQ(rows(arms[1]), 8);
   EXPECT_EQ(rows(arms[3]), 32);
 }
@@ -115,7 +102,9 @@ TEST_F(Arms, OfTwoSweepsAreAllCombinations) {
 
 TEST_F(Arms, RefuseASweepOverAKeyThatNoArmHas) {
   for (const std::string sweep : {"tier.1.rows=8,16", "tier.0.bases=8,16", "tier.x.rows=1,2"}) {
-    EXPECT_THAT(error_of([&] { static_cast<void>(read({none(), cache("c.toml")}, {sweep})); }),
+    EXPECT_THAT(error_of([&] {
+                  static_cast<void>(read({none(), cache("c.toml")}, {sweep}));
+                }),
                 HasSubstr("2: --sweep memory." + sweep.substr(0, sweep.find('=')) +
                           ": no arm has this key"))
         << sweep;

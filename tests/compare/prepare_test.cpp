@@ -6,6 +6,7 @@
 #include "host/tensor/device.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/base/tiny_motif.hpp"
 
 namespace mneme::compare {
 namespace {
@@ -14,20 +15,7 @@ using test::error_of;
 using test::TemporaryFolder;
 using ::testing::HasSubstr;
 
-constexpr const char* kTiny = R"([model]
-layers = 1
-heads = 2
-width = 16
-ff = 32
-dropout = 0.1
-
-[data]
-task = "motif"
-alphabet = 8
-period_min = 4
-period_max = 24
-
-[train]
+const std::string kTiny = test::tiny_model("0.1") + test::kMotifData + R"([train]
 segment = 8
 lanes = 4
 steps = 5
@@ -44,8 +32,8 @@ class Prepare : public ::testing::Test {
 
   std::vector<ArmSetup> arms(const std::string& text = kTiny) {
     const auto memory = folder_.write("none.toml", "[memory]\n");
-    return read_arms(folder_.write("tiny.toml", text), {{.memory = memory}, {.memory = memory}},
-                     {}, {}, loader_);
+    return read_arms(folder_.write("tiny.toml", text), {{.memory = memory}, {.memory = memory}}, {},
+                     {}, loader_);
   }
   Record prepared(const std::vector<ArmSetup>& arms, std::int64_t seeds = 1) {
     Options options{.folder = folder_ / "runs"};
@@ -88,7 +76,7 @@ TEST_F(Prepare, RefusesArmsThatDoNotStartFromTheSameWeights) {
 
 TEST_F(Prepare, NeedsSomethingToMeasureOn) {
   folder_.write("train.txt", std::string(2000, 'x'));
-  const std::string text(kTiny);
+  const std::string& text = kTiny;
   const auto data = text.find("[data]");
   const auto train = text.find("[train]");
   const auto setups =

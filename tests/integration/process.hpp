@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "tests/base/tiny_motif.hpp"
 
 namespace mneme::test {
 
@@ -38,12 +39,8 @@ layers = 2
 heads = 2
 width = 32
 dropout = 0.2
-[data]
-task = "motif"
-alphabet = 8
-period_min = 4
-period_max = 24
-[train]
+)",
+                              kMotifData, R"([train]
 segment = 8
 lanes = 4
 steps = )",

@@ -11,6 +11,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/report/report.hpp"
+#include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"
 
 namespace mneme::report {
@@ -25,12 +26,6 @@ using ::testing::HasSubstr;
 
 class Load : public ::testing::Test {
  protected:
-  Load() {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  ~Load() override { fs::remove_all(root_); }
-
   [[nodiscard]] fs::path folder(const std::string& name) const { return root_ / name; }
   // Writes runs of the arms and seeds and returns their folders.
   [[nodiscard]] std::vector<fs::path> runs(const Fixture& fixture) const {
@@ -52,8 +47,7 @@ class Load : public ::testing::Test {
   Fixture small_{.seeds = {1, 2}, .documents = 6, .targets = 32};
 
  private:
-  fs::path root_ = fs::path(MNEME_BINARY_DIR) / "tests" / "report" /
-                   ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  mneme::test::TemporaryFolder root_;
 };
 
 std::string error_of(const std::vector<fs::path>& folders, ErrorKind kind = ErrorKind::kUsage) {

@@ -13,6 +13,7 @@
 
 #include "host/base/file/file.hpp"
 #include "host/report/load.hpp"
+#include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"
 
 namespace mneme::report {
@@ -29,12 +30,6 @@ using ::testing::SizeIs;
 
 class ReportTest : public ::testing::Test {
  protected:
-  ReportTest() {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  ~ReportTest() override { fs::remove_all(root_); }
-
   [[nodiscard]] Report of(const Fixture& fixture) const {
     test::write_comparison(folder("runs"), fixture);
     return make_report(load({folder("runs")}));
@@ -44,8 +39,7 @@ class ReportTest : public ::testing::Test {
   Fixture small_{.seeds = {1, 2}, .documents = 12, .targets = 32};
 
  private:
-  fs::path root_ = fs::path(MNEME_BINARY_DIR) / "tests" / "report" /
-                   ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  mneme::test::TemporaryFolder root_;
 };
 
 const Sheet& sheet_of(const Report& report, const std::string& key) {

@@ -2,10 +2,6 @@
 
 #include "host/cli/doctor/doctor.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "host/base/child.hpp"
 #include "host/base/error.hpp"
 #include "host/base/process.hpp"
 #include "host/base/text.hpp"
@@ -182,7 +179,7 @@ std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
 
 namespace {
 
-constexpr int kPatienceMs = 10'000;  // a compiler on a sleeping network disk takes its time
+constexpr double kPatienceSeconds = 10;  // a compiler on a sleeping network disk takes its time
 
 // The program's file on PATH; "" when there is none.
 fs::path find_program(const std::string& name) {
@@ -196,55 +193,17 @@ fs::path find_program(const std::string& name) {
   return {};
 }
 
-// Reads until the end, or until nothing comes for kPatienceMs; false then.
-bool read_all(int descriptor, std::string& text) {
-  std::array<char, 4096> piece{};
-  for (;;) {
-    pollfd waiting{descriptor, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, kPatienceMs);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return false;
-    const ssize_t count = ::read(descriptor, piece.data(), piece.size());
-    if (count <= 0) return count == 0;
-    text.append(piece.data(), static_cast<std::size_t>(count));
-  }
-}
-
-// Runs `program --version` and gives what it prints; "" when it fails or does not answer.
+// What `program --version` prints; "" when it fails or does not answer.
 std::string version_text(const fs::path& program) {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "";
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // The child gets this process's original signal mask, and the default action of SIGXFSZ.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  const sigset_t mask = inherited_signal_mask(), defaults = signal_set({SIGXFSZ});
-  posix_spawnattr_setsigmask(&attributes, &mask);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string name = program.string();
-  std::string argument = "--version";
-  std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
-  pid_t child = -1;
-  const int failure =
-      ::posix_spawn(&child, name.c_str(), &actions, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  ::close(ends[1]);
-  std::string text;
-  if (failure == 0) {
-    if (!read_all(ends[0], text)) ::kill(child, SIGKILL);
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) text.clear();
+  try {
+    const ChildResult result = run_child({.program = program.string(),
+                                          .arguments = {"--version"},
+                                          .seconds = kPatienceSeconds,
+                                          .signal_mask = inherited_signal_mask()});
+    return result.exit_code == 0 ? result.out : "";
+  } catch (const Error&) {
+    return "";  // no program after all
   }
-  ::close(ends[0]);
-  return text;
 }
 
 // The line that tells the version: nvcc's is the fourth, the others' the first.
