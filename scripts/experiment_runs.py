@@ -9,8 +9,10 @@ import dataclasses
 import json
 import pathlib
 import re
+import signal
 import statistics
 import subprocess
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MNEME = ROOT / "build/release/bin/mneme"
@@ -22,9 +24,49 @@ class Failure(Exception):
     """What the user is told."""
 
 
+class Programs:
+    """The running processes of mneme. When the script is told to stop, so are they: a training then saves its state."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._running = set()
+        self._is_stopping = False
+
+    def run(self, command):
+        """The ended process with its output. Failure when the script stops."""
+        with self._lock:
+            if self._is_stopping:
+                raise Failure("stopped")
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self._running.add(process)
+        try:
+            out, errors = process.communicate()
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        return subprocess.CompletedProcess(command, process.returncode, out, errors)
+
+    def stop(self, number, _frame):
+        """A handler of signals: hands the signal on and starts no other process."""
+        self._is_stopping = True
+        for process in list(self._running):  # without the lock, which the interrupted thread may hold
+            process.send_signal(number)
+        raise Failure(f"stopped by {signal.Signals(number).name}; the same command goes on where it was")
+
+
+PROGRAMS = Programs()
+
+
+def handle_signals():
+    """From now on SIGTERM, SIGINT and SIGHUP end the script with a Failure, and first what it has started."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, PROGRAMS.stop)
+
+
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """A memory of a comparison. Settings are KEY=VALUE, for the training and for the evaluation."""
+    """A memory of a comparison. Settings are KEY=VALUE, for the training; those of `eval_settings` make its tiers report
+    more of themselves, in an evaluation of its own."""
     name: str
     memory: pathlib.Path
     settings: tuple = ()
@@ -37,7 +79,8 @@ class Arm:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training and its evaluation on the test split: DIR/name is the run, DIR/name.json the result."""
+    """One training and its evaluation on the test split: DIR/name is the run, which keeps the loss of every target,
+    DIR/name.json the result."""
     runs: pathlib.Path
     name: str
     experiment: pathlib.Path
@@ -65,21 +108,31 @@ class Run:
 
     def execute(self):
         call([*self.command(), "--threads", "1", "--quiet"])
+        evaluation = self._evaluate("part", ())
+        if self.arm.eval_settings:  # other settings are another memory, whose losses mneme report passes over
+            evaluation["reported"] = self._evaluate("reported", (*_options(self.arm.eval_settings), "--no-store"))
         unfinished = self.result_file.with_suffix(".part")
-        call(["eval", self.folder, "--split", "test", "--threads", "1", "--quiet", "--json", unfinished,
-              *_options(self.arm.eval_settings)])
+        unfinished.write_text(json.dumps(evaluation), encoding="utf-8")
         unfinished.rename(self.result_file)
         print(f"{self.name}: loss {self.result()['loss']:.4f}", flush=True)
 
+    def _evaluate(self, suffix, options):
+        """What `mneme eval` says of the run's memory."""
+        file = self.result_file.with_suffix("." + suffix)
+        call(["eval", self.folder, "--split", "test", "--threads", "1", "--quiet", "--json", file, *options])
+        evaluation = json.loads(file.read_text(encoding="utf-8"))["memories"][0]
+        file.unlink()
+        return evaluation
+
     def evaluation(self):
-        return json.loads(self.result_file.read_text(encoding="utf-8"))["memories"][0]
+        return json.loads(self.result_file.read_text(encoding="utf-8"))
 
     def result(self):
         return self.evaluation()["result"]
 
     def metric(self, name):
         """A number that a tier reported at evaluation, or ""; the first tier that has it counts."""
-        result = self.result()
+        result = self.evaluation().get("reported", self.evaluation())["result"]
         reported = {**result.get("losses", {}), **result.get("metrics", {})}
         return next((v for k, v in reported.items() if k.rsplit(".", 1)[-1] == name), "")
 
@@ -106,7 +159,7 @@ def _lines(path):
 def call(arguments):
     """Runs mneme. Failure with its message when it ends with another status than 0."""
     command = [str(MNEME), *map(str, arguments)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = PROGRAMS.run(command)
     if done.returncode != 0:
         raise Failure(f"mneme {' '.join(command[1:])} ended with {done.returncode}:\n{done.stderr.strip()}")
 
@@ -127,6 +180,7 @@ def arguments(description, runs_folder, arms):
     """The options that the scripts share."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=pathlib.Path, metavar="DIR", help=f"default: {runs_folder}")
+    parser.add_argument("--program", type=pathlib.Path, metavar="FILE", help="mneme; default: build/release/bin/mneme")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs at once, of one thread each")
     parser.add_argument("--memories", nargs="+", metavar="NAME", choices=list(arms), default=list(arms),
@@ -145,8 +199,12 @@ def check(parser, options, runs_folder):
         parser.error("--set makes a trial: give it a folder of its own with --runs")
     if options.set and options.write_docs:
         parser.error("--set makes a trial, whose numbers are not for --write-docs")
+    global MNEME
+    MNEME = options.program.resolve() if options.program else MNEME
     if not MNEME.exists():
-        parser.error("build/release/bin/mneme is not built: run scripts/quickstart.sh or scripts/test.sh")
+        parser.error(f"{MNEME} is not there: build it with scripts/quickstart.sh or scripts/test.sh, or name another with "
+                     "--program")
+    handle_signals()
     options.runs = options.runs or ROOT / runs_folder
     options.runs.mkdir(parents=True, exist_ok=True)
     trained = _settings_of(options.runs)
@@ -159,7 +217,7 @@ def check(parser, options, runs_folder):
 
 def _settings_of(runs):
     """What --set was when the folder's first run began; None where there is no run."""
-    if not any((*runs.glob("*/experiment.toml"), *runs.glob("*_[0-9]*.json"))):
+    if not any((*runs.glob("*/experiment.toml"), *runs.glob("*-seed*.json"))):
         return None
     note = runs / SETTINGS
     return json.loads(note.read_text(encoding="utf-8")) if note.exists() else []

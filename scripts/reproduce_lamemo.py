@@ -119,7 +119,7 @@ def prepare(options):
 def make_runs(options):
     """{(memory, seed): run}, in the order of training."""
     data = f"data.prepared={json.dumps(str(options.books.resolve()))}"
-    return {(name, seed): LookAheadRun(options.runs, f"{arm.file_name}_{seed}", CONFIGS / "books.toml", arm, seed,
+    return {(name, seed): LookAheadRun(options.runs, f"{arm.file_name}-seed{seed}", CONFIGS / "books.toml", arm, seed,
                                        (data, *options.set))
             for seed in range(1, options.seeds + 1) for name, arm in ARMS.items()
             if seed <= SEEDS.get(name, options.seeds)}

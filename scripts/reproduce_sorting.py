@@ -46,7 +46,7 @@ def is_compared(arm, length, lengths):
 def make_run(options, length, name, seed, basis=None):
     arm = ARMS[name]
     sweep = tuple(f"memory.tier.1.{key}={basis}" for key in ("basis", "samples")) if basis else ()
-    file_name = f"{length}_{arm.file_name}_{seed}" + (f"_basis{basis}" if basis else "")
+    file_name = f"{length}_{arm.file_name}" + (f"_basis{basis}" if basis else "") + f"-seed{seed}"
     settings = (*sweep, *options.set)
     return experiment.Run(options.runs, file_name, CONFIGS / f"small_{length}.toml", arm, seed, settings)
 

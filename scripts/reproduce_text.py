@@ -84,7 +84,7 @@ def note_counts(folder):
 def make_runs(options):
     """{(memory, seed): run}, in the order of training."""
     data = f"data.prepared={json.dumps(str((options.runs / 'books').resolve()))}"
-    return {(name, seed): experiment.Run(options.runs, f"{arm.file_name}_{seed}", CONFIGS / "books.toml", arm, seed,
+    return {(name, seed): experiment.Run(options.runs, f"{arm.file_name}-seed{seed}", CONFIGS / "books.toml", arm, seed,
                                          (data, *options.set))
             for seed in range(1, options.seeds + 1) for name, arm in ARMS.items()}
 
