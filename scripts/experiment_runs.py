@@ -9,6 +9,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -99,6 +100,11 @@ class Run:
     @property
     def is_done(self):
         return self.result_file.exists()
+
+    @property
+    def has_losses(self):
+        """Whether the finished run was evaluated."""
+        return True
 
     def command(self):
         if (self.folder / "experiment.toml").exists():
@@ -227,12 +233,12 @@ def _sets(settings):
     return " ".join(["with", *_options(settings)]) if settings else "without --set"
 
 
-def write_rows(path, rows):
-    """Rows are dicts with equal keys. Returns them as read_rows does."""
-    if not rows:
+def write_rows(path, rows, columns=None):
+    """Rows are dicts with equal keys, `columns`; without these there must be a row. Returns them as read_rows does."""
+    if not rows and columns is None:
         raise Failure("no run is finished")
     with open(path, "w", newline="", encoding="utf-8") as file:
-        out = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        out = csv.DictWriter(file, columns or list(rows[0]), lineterminator="\n")
         out.writeheader()
         out.writerows(rows)
     return read_rows(path)
@@ -273,6 +279,15 @@ def commits(rows):
 def table(header, lines):
     out = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     return "\n".join(out + ["| " + " | ".join(map(str, line)) + " |" for line in lines])
+
+
+def copy_results(runs, page, name):
+    """Puts the CSV files of a folder of runs beside the page: figures/NAME.csv and NAME_differences.csv. The folder."""
+    folder = page.parent / "figures"
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(runs / "results.csv", folder / f"{name}.csv")
+    shutil.copyfile(runs / "differences.csv", folder / f"{name}_differences.csv")
+    return folder
 
 
 def write_section(page, name, text):

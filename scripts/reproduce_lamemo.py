@@ -8,7 +8,8 @@ seeds of 2 M tokens each.
 --books is the text as scripts/reproduce_text.py prepares it; where it is not there, it is prepared from --text, the
 folder of the novels. Trains what is not trained yet (a stopped run is resumed, a finished one skipped; one whose loss
 was no longer finite is finished too), evaluates each run on the test split, some with memories of 1 to 10 segments,
-analyses the runs of the first seed, and prints tables; the folder of the runs gets results.csv, curves.csv
+analyses the runs of the first seed, compares the memories by `mneme report`, and prints tables; the folder of the
+runs gets results.csv, differences.csv, curves.csv, the pages of the reports
 and figures (Vega-Lite specifications; --write-docs draws them as SVG). --jobs
 runs go at once, one thread each. --memories trains some only, the tables show all. --table trains nothing. Needs
 Python 3.9 and a built build/release.
@@ -23,6 +24,7 @@ import statistics
 import sys
 
 import experiment_runs as experiment
+import experiment_verdicts as verdicts
 import figures
 import reproduce_text
 
@@ -41,7 +43,9 @@ ARMS = {arm.name: arm for arm in (
 REFERENCE = "xl_cache"
 # Without look-ahead it is xl_cache, number by number: one seed shows it.
 SEEDS = {"lamemo, no look-ahead": 1}
-PAIRS = (("lamemo", REFERENCE), ("lamemo", "lamemo, no interpolation"), (REFERENCE, "none"))
+ABLATIONS = ("lamemo, no interpolation", "lamemo, XL encoding")
+FAMILIES = (verdicts.Family(REFERENCE, ("lamemo", *ABLATIONS)), verdicts.Family("lamemo", ABLATIONS),
+            verdicts.Family("none", (REFERENCE, "lamemo", *ABLATIONS)))
 EXTRAPOLATED = (REFERENCE, "lamemo", "lamemo, no interpolation")
 SEGMENT, MULTIPLES = 64, 10  # memories of 64 m rows beside segments of 64 [LaMemo, fig. 5]
 SIZED_SEGMENTS = 100  # of each lane: memory rows pass every layer with each segment, ten times as many at the end
@@ -60,6 +64,10 @@ class LookAheadRun(experiment.Run):
     @property
     def is_done(self):
         return super().is_done and (self.is_sized or not self.wants_sizes)
+
+    @property
+    def has_losses(self):
+        return self.diverged() == ""
 
     @property
     def is_sized(self):
@@ -172,17 +180,9 @@ def results_table(rows):
                             [line(name) for name in ARMS])
 
 
-def order_lines(rows):
-    out = []
-    for better, worse in PAIRS:
-        got = experiment.differences(finished(rows), better, worse, "loss")
-        if got:
-            out.append(f"- {better} below {worse} in {sum(d < 0 for d in got)} of {len(got)} seeds, by "
-                       + ", ".join(f"{-d:+.4f}" for d in got))
+def same_line(rows):
     same = experiment.differences(finished(rows), "lamemo, no look-ahead", REFERENCE, "loss")
-    if same:
-        out.append(f"- lamemo without look-ahead minus {REFERENCE}, seed 1: {same[0]:+.2e} (the same model)")
-    return "\n".join(out)
+    return f"lamemo without look-ahead minus {REFERENCE}, seed 1: {same[0]:+.2e} (the same model)." if same else ""
 
 
 def sizes_table(rows):
@@ -202,20 +202,20 @@ def sizes_table(rows):
                             lines + ([lead] if any(lead[1:]) else []))
 
 
-def section(rows):
-    """The results as Markdown, from the rows of results.csv."""
-    title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; differences are "
-             "taken seed by seed:")
-    out = [title, results_table(rows), experiment.commits(rows), order_lines(rows)]
+def section(rows, differences):
+    """The results as Markdown, from the rows of results.csv and differences.csv."""
+    title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; the column of "
+             "differences is taken seed by seed:")
+    out = [title, results_table(rows), experiment.commits(rows), same_line(rows), verdicts.section(differences)]
     sizes = sizes_table(rows)
     if sizes:
         out += [f"Test perplexity with other memories than in training, by rows, of the first {SIZED_SEGMENTS} segments of "
-                f"{SEGMENT} of each lane, mean over seeds; the lead is {REFERENCE}'s perplexity minus lamemo's:", sizes,
+                f"{SEGMENT} of each lane, means over seeds, not tested; the lead is {REFERENCE}'s perplexity minus lamemo's:", sizes,
                 experiment.commits([r for r in rows if r["x1"]])]
     return "\n\n".join(part for part in out if part)
 
 
-def docs_section(rows):
+def docs_section(rows, differences):
     alone = any(r["diverged"] for r in experiment.pick(rows, memory=REFERENCE, seed=1))
     pictures = ["![Training loss, seed 1](figures/lamemo_curves.svg)",
                "![Test perplexity against memory size](figures/lamemo_sizes.svg)",
@@ -223,8 +223,8 @@ def docs_section(rows):
                f"![Attention by distance, valid split, seed 1{f', lamemo only: {REFERENCE} diverged' if alone else ''}]"
                "(figures/lamemo_distance.svg)"]
     numbers = ("Every run: [figures/lamemo.csv](figures/lamemo.csv) (`train_seconds` is wall-clock time), the curves: "
-               "[figures/lamemo_curves.csv](figures/lamemo_curves.csv).")
-    return "\n\n".join([section(rows), "\n".join(pictures), numbers])
+               "[figures/lamemo_curves.csv](figures/lamemo_curves.csv)" + verdicts.link("lamemo", differences) + ".")
+    return "\n\n".join([section(rows, differences), "\n".join(pictures), numbers])
 
 
 def write_curves(path, runs):
@@ -277,22 +277,20 @@ def analyse(options, runs):
                              "--segments", segments, "--out", options.runs / name, "--threads", "1", "--quiet"])
 
 
-def write_docs(page, rows, options, runs):
+def write_docs(page, rows, differences, options, runs):
     shown = shown_runs(runs)
     absent = [name for name in ANALYSES if name not in shown or not is_drawn(options.runs, name, shown[name])]
     if absent:
         raise experiment.Failure(f"--write-docs: there is no {' and no '.join(absent)} of seed 1, which lamemo is needed "
                                  f"for, and {REFERENCE} for distance: run without --table")
-    folder = page.parent / "figures"
-    folder.mkdir(exist_ok=True)
-    shutil.copyfile(options.runs / "results.csv", folder / "lamemo.csv")
+    folder = experiment.copy_results(options.runs, page, "lamemo")
     shutil.copyfile(options.runs / "curves.csv", folder / "lamemo_curves.csv")
     for name in ANALYSES:
         shutil.copyfile(options.runs / name / f"{name}.csv", folder / f"lamemo_{name}.csv")
         figures.draw(options.runs / name / f"{name}.vl.json", folder / f"lamemo_{name}.svg")
     for name in ("curves", "sizes"):
         figures.draw(options.runs / f"{name}.vl.json", folder / f"lamemo_{name}.svg")
-    experiment.write_section(page, "lamemo", docs_section(rows))
+    experiment.write_section(page, "lamemo", docs_section(rows, differences))
 
 
 def main():
@@ -312,10 +310,12 @@ def main():
         done = {key: run for key, run in runs.items() if run.is_done}
         rows = experiment.write_rows(options.runs / "results.csv", [row(key, run) for key, run in done.items()])
         write_curves(options.runs / "curves.csv", done)
-        print("\n" + section(rows))
+        differences = verdicts.write(options.runs / "differences.csv",
+                                     verdicts.compare(FAMILIES, runs, options.runs / "reports"))
+        print("\n" + section(rows, differences))
         write_figures(rows, experiment.read_rows(options.runs / "curves.csv"), options.runs)
         if options.write_docs:
-            write_docs(options.write_docs, rows, options, runs)
+            write_docs(options.write_docs, rows, differences, options, runs)
     except experiment.Failure as error:
         sys.exit(f"error: {error}")
 

@@ -5,16 +5,17 @@ lengths, and compressive (rates 2, 4 and 8, and 4 without loss) at the last.
     scripts/reproduce_sorting.py [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N] [--lengths 500 1000]
                                  [--basis N ...] [--table] [--write-docs [PAGE]] [--set KEY=VALUE]
 
-Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split, and
-prints tables; DIR gets runs, results.csv and two figures (Vega-Lite specifications; --write-docs draws them as SVG). --jobs runs go at once, one thread each. --memories trains some
-only, the tables show all. --basis gives the basis functions of the sweep at the last length, and as many samples (seed 1;
+Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split,
+compares the memories by `mneme report`, and prints tables; DIR gets runs, results.csv, differences.csv, the pages of the
+reports and two figures (Vega-Lite specifications; --write-docs draws them as SVG). --jobs runs go at once, one thread
+each. --memories trains some only, the tables show all. --basis gives the basis functions of the sweep at the last length, and as many samples (seed 1;
 each a multiple of the two widths). --table trains nothing. Needs Python 3.9 and a built build/release.
 """
-import shutil
 import statistics
 import sys
 
 import experiment_runs as experiment
+import experiment_verdicts as verdicts
 import figures
 
 RUNS = "runs/sorting"
@@ -33,10 +34,12 @@ ARMS = {arm.name: arm for arm in (
                      (f"memory.tier.0.rate={rate}",), _MASS) for rate in (2, 4, 8)),
     experiment.Arm("compressive, rate 4, no loss", MEMORIES / "small_compressive_no_loss.toml", eval_settings=_MASS),
 )}
-PAIRS = (("xl_cache", "none"), ("continuous_ltm", "xl_cache"), ("continuous_ltm, sticky", "xl_cache"),
-         ("continuous_ltm, sticky", "continuous_ltm"), ("compressive, rate 2", "xl_cache"),
-         ("compressive, rate 4", "xl_cache"), ("compressive, rate 8", "xl_cache"),
-         ("compressive, rate 4", "compressive, rate 4, no loss"), ("continuous_ltm", "compressive, rate 4"))
+RATES = tuple(f"compressive, rate {rate}" for rate in (2, 4, 8))
+FAMILIES = (verdicts.Family("none", ("xl_cache",)),
+            verdicts.Family("xl_cache", ("continuous_ltm", "continuous_ltm, sticky", *RATES, "compressive, rate 4, no loss")),
+            verdicts.Family("continuous_ltm", ("continuous_ltm, sticky", *RATES)),
+            verdicts.Family("compressive, rate 2", RATES[1:]),
+            verdicts.Family("compressive, rate 4, no loss", ("compressive, rate 4",)))
 
 
 def is_compared(arm, length, lengths):
@@ -68,6 +71,18 @@ def row(key, run):
             "commit": run.commit()}
 
 
+def compare(options, runs):
+    """The rows of differences.csv, length by length."""
+    out = []
+    for length in options.lengths:
+        at_length = {(name, seed): run for (of, name, basis, seed), run in runs.items() if of == length and not basis}
+        names = {name for name, _ in at_length}
+        families = [family.of(names.__contains__) for family in FAMILIES if family.baseline in names]
+        out += verdicts.compare([family for family in families if family.memories], at_length, options.runs / "reports",
+                                "accuracy", f"{length} symbols")
+    return out
+
+
 def lengths_of(rows):
     return sorted({int(row["length"]) for row in rows})
 
@@ -90,40 +105,31 @@ def accuracy_table(rows):
     return experiment.table(["memory", *(f"{length} symbols" for length in lengths)], lines)
 
 
-def order_lines(rows):
-    out = []
-    for length in lengths_of(rows):
-        for better, worse in PAIRS:
-            got = experiment.differences(experiment.pick(rows, length=length, basis=""), better, worse, "accuracy")
-            if got:
-                out.append(f"- {length}: {better} above {worse} in {sum(d > 0 for d in got)} of {len(got)} seeds, by "
-                           + ", ".join(f"{d:+.3f}" for d in got))
-    return "\n".join(out)
-
-
 def sweep_table(rows):
     lines = [[r["basis"] or BASIS, f"{float(r['accuracy']):.3f}", f"{float(r['regression_error']):.3f}"]
              for r in sweep_of(rows)]
     return experiment.table(["N = M", "accuracy", "regression error"], lines)
 
 
-def section(rows):
-    """The results as Markdown, from the rows of results.csv."""
+def section(rows, differences):
+    """The results as Markdown, from the rows of results.csv and differences.csv."""
     title = ("Answer tokens predicted right, test split, mean +- standard deviation over seeds (number of seeds); "
              f"chance is {1 / ALPHABET:.3f}:")
-    out = [title, accuracy_table(rows), experiment.commits(experiment.pick(rows, basis="")), order_lines(rows)]
+    out = [title, accuracy_table(rows), experiment.commits(experiment.pick(rows, basis="")),
+           verdicts.section(differences)]
     if len(sweep_of(rows)) > 1:
-        out += [f"continuous_ltm at {lengths_of(rows)[-1]} symbols, seed 1, by number of basis functions and of samples, N = M:",
+        out += [f"continuous_ltm at {lengths_of(rows)[-1]} symbols, seed 1, by number of basis functions and of samples, N = M "
+                "(one seed, not tested):",
                 sweep_table(rows), experiment.commits(sweep_of(rows))]
     return "\n\n".join(part for part in out if part)
 
 
-def docs_section(rows):
+def docs_section(rows, differences):
     pictures = ["![Accuracy against length](figures/sorting_accuracy.svg)"]
     if len(sweep_of(rows)) > 1:
         pictures.append("![Accuracy against regression error](figures/sorting_regression_error.svg)")
-    numbers = "Every run: [figures/sorting.csv](figures/sorting.csv) (`train_seconds` is wall-clock time)."
-    return "\n\n".join([section(rows), "\n".join(pictures), numbers])
+    numbers = "Every run: [figures/sorting.csv](figures/sorting.csv) (`train_seconds` is wall-clock time)"
+    return "\n\n".join([section(rows, differences), "\n".join(pictures), numbers + verdicts.link("sorting", differences) + "."])
 
 
 def write_figures(rows, folder):
@@ -142,14 +148,12 @@ def write_figures(rows, folder):
                                 "share of answer tokens that are right", {"continuous_ltm": sweep}))
 
 
-def write_docs(page, rows, runs):
-    folder = page.parent / "figures"
-    folder.mkdir(exist_ok=True)
-    shutil.copyfile(runs / "results.csv", folder / "sorting.csv")
+def write_docs(page, rows, differences, runs):
+    folder = experiment.copy_results(runs, page, "sorting")
     for name in ("accuracy", "regression_error"):
         if (runs / f"{name}.vl.json").exists():
             figures.draw(runs / f"{name}.vl.json", folder / f"sorting_{name}.svg")
-    experiment.write_section(page, "sorting", docs_section(rows))
+    experiment.write_section(page, "sorting", docs_section(rows, differences))
 
 
 def main():
@@ -167,10 +171,11 @@ def main():
             experiment.train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
         rows = experiment.write_rows(options.runs / "results.csv",
                                      [row(key, run) for key, run in runs.items() if run.is_done])
-        print("\n" + section(rows))
+        differences = verdicts.write(options.runs / "differences.csv", compare(options, runs))
+        print("\n" + section(rows, differences))
         write_figures(rows, options.runs)
         if options.write_docs:
-            write_docs(options.write_docs, rows, options.runs)
+            write_docs(options.write_docs, rows, differences, options.runs)
     except experiment.Failure as error:
         sys.exit(f"error: {error}")
 

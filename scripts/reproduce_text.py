@@ -6,18 +6,19 @@
 
 --text is the folder of the novels (docs/reproducing.md says which); it is read once, and what is made of it stays in the
 folder of the runs. Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run
-on the test split, and prints tables; the folder of the runs gets results.csv. --jobs runs go at once, one thread each.
+on the test split, compares the memories by `mneme report`, and prints tables; the folder of the runs gets results.csv,
+differences.csv and the pages of the reports. --jobs runs go at once, one thread each.
 --memories trains some only, the tables show all. --table trains nothing. Needs Python 3.9 and a built build/release.
 """
 import json
 import pathlib
 import re
-import shutil
 import statistics
 import sys
 import tempfile
 
 import experiment_runs as experiment
+import experiment_verdicts as verdicts
 
 RUNS = "runs/text"
 CONFIGS = experiment.ROOT / "configs/text"
@@ -29,8 +30,8 @@ ARMS = {arm.name: arm for arm in (
     experiment.Arm("compressive, mean", MEMORIES / "compressive_mean.toml", eval_settings=_REPORT),
 )}
 REFERENCE = "xl_cache"
-PAIRS = (("compressive, conv", REFERENCE), ("compressive, mean", REFERENCE),
-         ("compressive, conv", "compressive, mean"))
+FAMILIES = (verdicts.Family(REFERENCE, ("compressive, conv", "compressive, mean")),
+            verdicts.Family("compressive, mean", ("compressive, conv",)))
 # By book, as PG-19 is split.
 SPLITS = {
     "train": ("0135_les_miserables", "0145_middlemarch", "0766_david_copperfield", "0996_don_quixote",
@@ -135,36 +136,26 @@ def frequency_table(rows):
     return experiment.table(["memory", *(column[len("loss "):] for column in columns)], lines) if lines else ""
 
 
-def order_lines(rows):
-    out = []
-    for better, worse in PAIRS:
-        got = experiment.differences(rows, better, worse, "loss")
-        if got:
-            out.append(f"- {better} below {worse} in {sum(d < 0 for d in got)} of {len(got)} seeds, by "
-                       + ", ".join(f"{-d:+.4f}" for d in got))
-    return "\n".join(out)
-
-
-def section(rows):
-    """The results as Markdown, from the rows of results.csv."""
-    title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; differences are "
-             "taken seed by seed. Reconstruction is the attention loss of the compression, mean square:")
-    out = [title, results_table(rows), experiment.commits(rows), order_lines(rows)]
+def section(rows, differences):
+    """The results as Markdown, from the rows of results.csv and differences.csv."""
+    title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; the column of differences "
+             "is taken seed by seed. Reconstruction is the attention loss of the compression, mean square:")
+    out = [title, results_table(rows), experiment.commits(rows), verdicts.section(differences)]
     frequencies = frequency_table(rows)
     if frequencies:
-        out += [f"Loss minus {REFERENCE}'s, by how often the predicted word occurs in the training text:", frequencies]
+        out += [f"Loss minus {REFERENCE}'s, by how often the predicted word occurs in the training text (means over seeds, not "
+                "tested):", frequencies]
     return "\n\n".join(part for part in out if part)
 
 
-def docs_section(rows):
-    return section(rows) + "\n\nEvery run: [figures/text.csv](figures/text.csv) (`train_seconds` is wall-clock time)."
+def docs_section(rows, differences):
+    numbers = "Every run: [figures/text.csv](figures/text.csv) (`train_seconds` is wall-clock time)"
+    return f"{section(rows, differences)}\n\n{numbers}{verdicts.link('text', differences)}."
 
 
-def write_docs(page, rows, results):
-    folder = page.parent / "figures"
-    folder.mkdir(exist_ok=True)
-    shutil.copyfile(results, folder / "text.csv")
-    experiment.write_section(page, "text", docs_section(rows))
+def write_docs(page, rows, differences, options):
+    experiment.copy_results(options.runs, page, "text")
+    experiment.write_section(page, "text", docs_section(rows, differences))
 
 
 def main():
@@ -179,11 +170,12 @@ def main():
             prepare(options.text, options.runs / "books")
             note_counts(options.runs / "books")
             experiment.train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
-        results = options.runs / "results.csv"
-        rows = experiment.write_rows(results, [row(key, run) for key, run in runs.items() if run.is_done])
-        print("\n" + section(rows))
+        rows = experiment.write_rows(options.runs / "results.csv", [row(key, run) for key, run in runs.items() if run.is_done])
+        differences = verdicts.write(options.runs / "differences.csv",
+                                     verdicts.compare(FAMILIES, runs, options.runs / "reports"))
+        print("\n" + section(rows, differences))
         if options.write_docs:
-            write_docs(options.write_docs, rows, results)
+            write_docs(options.write_docs, rows, differences, options)
     except experiment.Failure as error:
         sys.exit(f"error: {error}")
 

@@ -1,14 +1,17 @@
 """Tests of scripts/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py and what they share, with a program that
-plays mneme; and that the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
+plays mneme; of the verdicts also with MNEME, the built program, where an argument names it, on stored losses made here; and
+that the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
 import contextlib
 import io
 import json
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 import xml.etree.ElementTree
@@ -16,6 +19,7 @@ import xml.etree.ElementTree
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 import experiment_runs
+import experiment_verdicts
 import figures
 import reproduce_lamemo
 import reproduce_sorting
@@ -24,9 +28,10 @@ import reproduce_text
 ROOT = experiment_runs.ROOT
 
 # Writes what the scripts read. Numbers grow with the seed, and xl_cache is better by .05; a run that
-# $FAILS names fails after its folder is written; the loss of one that $DIVERGES names becomes NaN.
+# $FAILS names fails after its folder is written; the loss of one that $DIVERGES names becomes NaN; one that $UNSTORED
+# names keeps no losses; one that $WAITS names waits for a signal.
 FAKE = '''#!{python} -IS
-import json, os, pathlib, sys
+import json, os, pathlib, signal, sys
 arguments = sys.argv[1:]
 with open(os.environ["LOG"], "a") as log:
     log.write(json.dumps(arguments) + "\\n")
@@ -38,13 +43,17 @@ if arguments[0] == "train":
     (folder / "experiment.toml").touch()
     (folder / "run.json").write_text(json.dumps({{"commit": "0123456789abcdef", "dirty": "xl_cache" in folder.name}}))
     steps = [{{"kind": "step", "step": step, "loss": 8.0 - step / 50, "seconds": 1.8 * step}} for step in (25, 50)]
+    if os.environ.get("WAITS") == folder.name:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))
+        (folder / "waits").touch()
+        signal.pause()
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in [*steps, {{"kind": "eval"}}]))
     if os.environ.get("FAILS") == folder.name:
         sys.exit("out of luck")
     if folder.name.startswith(os.environ.get("DIVERGES", "?")):
         sys.exit("mneme: error: step 7: the training reached numbers that are not finite: got the loss is nan")
 elif arguments[0] == "eval":
-    seed = int(arguments[1].split("_")[-1 - ("_basis" in arguments[1])])
+    seed = int(arguments[1].split("-seed")[1])
     gain = 0.05 * ("xl_cache" in arguments[1])
     result = {{"tokens": 100, "accuracy": seed / 10 + gain, "loss": 5 + seed - gain, "perplexity": 100.0 * seed, "lanes": 4,
                "state_bytes": 400, "protocol": {{"context_rows": 128}},
@@ -53,6 +62,31 @@ elif arguments[0] == "eval":
     words = {{"name": ["<unk>", "10-99"], "tokens": [20, 80], "nll": [20.0 * seed, 160.0 - 80 * gain]}}
     memory = {{"result": result, "breakdown": {{"frequency": words}}}}
     pathlib.Path(after("--json")).write_text(json.dumps({{"memories": [memory]}}))
+elif arguments[0] == "report":
+    arms = {{}}
+    for folder in arguments[1:arguments.index("--out")]:
+        arms.setdefault(folder.split("-seed")[0], []).append(folder)
+    unstored = os.environ.get("UNSTORED", "?")
+    def run(folder):
+        losses = [] if unstored in folder else [{{"split": "test"}}]
+        return {{"seed": int(folder.split("-seed")[1]), "folder": folder, "evaluations": [{{"split": "valid"}}, *losses]}}
+    arms = [{{"name": pathlib.Path(name).name, "runs": [run(folder) for folder in of]}} for name, of in arms.items()]
+    def seeds(arm):
+        return {{one["seed"] for one in arm["runs"] if len(one["evaluations"]) == 2}}
+    differences = []
+    for arm in arms[1:]:
+        for measure, sign in (("loss", 1), ("accuracy", -1)):
+            common = sorted(seeds(arms[0]) & seeds(arm))
+            d = sign * 0.05 * (("xl_cache" in arms[0]["name"]) - ("xl_cache" in arm["name"]))
+            known = {{"first": 5, "other": 5 + d, "difference": d, "low": d - 0.01, "high": d + 0.01, "p": 0.001,
+                     "p_holm": 0.002 if d else 0.6, "detectable": 0.02}}
+            differences.append({{"arm": arm["name"], "split": "test", "measure": measure, "seeds": common,
+                                 **(known if common else dict.fromkeys(known)),
+                                 "verdict": ("unknown" if not common else "no difference shown" if d == 0 else
+                                             "better" if (d < 0) == (sign > 0) else "worse"),
+                                 "units": 800, "unit": "sequence", "block": 0, "targets": 16000,
+                                 "reason": "" if common else "no seed of which both arms have stored losses"}})
+    pathlib.Path(after("--json")).write_text(json.dumps({{"arms": arms, "differences": differences}}))
 elif arguments[0] == "analyze":
     out = pathlib.Path(after("--out"))
     out.mkdir(exist_ok=True)
@@ -91,7 +125,10 @@ class Case(unittest.TestCase):
         program = self.folder / "mneme"
         program.write_text(FAKE.format(python=sys.executable))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # main() sets them
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
         for patch in (unittest.mock.patch.object(experiment_runs, "MNEME", program),
+                      unittest.mock.patch.object(experiment_runs, "PROGRAMS", experiment_runs.Programs()),
                       unittest.mock.patch.dict(os.environ, {"LOG": str(self.log)})):
             patch.start()
             self.addCleanup(patch.stop)
@@ -113,11 +150,11 @@ class Case(unittest.TestCase):
     def sorting(self, *arguments, status=0):
         return self.call(reproduce_sorting, "--runs", self.runs, *arguments, status=status)
 
-    def calls(self):
-        """The calls of mneme since the last time."""
+    def calls(self, reports=False):
+        """The calls of mneme since the last time: those that make something, or the reports."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
         self.log.write_text("")
-        return lines
+        return [line for line in lines if (line[0] == "report") == reports]
 
 
 class Sorting(Case):
@@ -127,17 +164,17 @@ class Sorting(Case):
         # 4 memories at two lengths and 4 compressive ones at the last, three seeds each, and a sweep of 4.
         self.assertEqual(len(trained), 3 * (4 * 2 + 4) + 4)
         names = {pathlib.Path(call[call.index("--run") + 1]).name: call for call in trained}
-        self.assertIn("500_continuous_ltm_sticky_3", names)
-        self.assertIn("memory.tier.0.rate=8", names["1000_compressive_rate8_2"])
-        self.assertIn("train.seed=2", names["1000_compressive_rate8_2"])
-        self.assertNotIn("500_compressive_rate8_2", names)
-        self.assertIn("memory.tier.1.samples=16", names["1000_continuous_ltm_1_basis16"])
+        self.assertIn("500_continuous_ltm_sticky-seed3", names)
+        self.assertIn("memory.tier.0.rate=8", names["1000_compressive_rate8-seed2"])
+        self.assertIn("train.seed=2", names["1000_compressive_rate8-seed2"])
+        self.assertNotIn("500_compressive_rate8-seed2", names)
+        self.assertIn("memory.tier.1.samples=16", names["1000_continuous_ltm_basis16-seed1"])
         self.sorting()
         self.assertEqual(self.calls(), [])
 
     def test_resumes_a_stopped_run(self):
-        (self.runs / "500_none_1").mkdir(parents=True)
-        (self.runs / "500_none_1" / "experiment.toml").touch()
+        (self.runs / "500_none-seed1").mkdir(parents=True)
+        (self.runs / "500_none-seed1" / "experiment.toml").touch()
         self.sorting("--seeds", 1, "--lengths", 500, "--memories", "none")
         calls = self.calls()
         self.assertEqual([call[0] for call in calls], ["train", "eval"])
@@ -145,12 +182,12 @@ class Sorting(Case):
         self.assertNotIn("--set", calls[0])
 
     def test_a_failure_names_the_command_and_starts_no_other(self):
-        with unittest.mock.patch.dict(os.environ, {"FAILS": "500_none_1"}):
+        with unittest.mock.patch.dict(os.environ, {"FAILS": "500_none-seed1"}):
             got = self.sorting("--jobs", 1, status=1)
         self.assertIn("out of luck", got)
-        self.assertIn("500_none_1", got)
+        self.assertIn("500_none-seed1", got)
         self.assertLess(len(self.calls()), 5)
-        self.assertFalse((self.runs / "500_none_1.json").exists())
+        self.assertFalse((self.runs / "500_none-seed1.json").exists())
 
     def test_the_tables_show_mean_spread_and_order(self):
         self.sorting("--memories", "none", "xl_cache")
@@ -159,10 +196,13 @@ class Sorting(Case):
         self.assertEqual(self.calls(), [])
         self.assertIn("| none | 0.200 +- 0.100 (3) | 0.200 +- 0.100 (3) |", got)
         self.assertIn("| compressive, rate 2 | - | not run |", got)
-        self.assertIn("- 500: xl_cache above none in 3 of 3 seeds, by +0.050, +0.050, +0.050", got)
-        self.assertNotIn("continuous_ltm above", got)
+        self.assertIn("\n| 500 symbols | none | xl_cache | +0.0500 | +0.0400 to +0.0600 | 0.0020 (1) | 0.0200 | 3, 800 sequences "
+                      "| **better** |", got)
+        self.assertIn("\n- 500 symbols: **xl_cache is better than none**: its accuracy is higher by 0.0500.\n", got)
+        self.assertIn("\n| 1000 symbols | xl_cache | compressive, rate 2 |  |  |  |  |  | **not run** |", got)
+        self.assertIn("\n- 1000 symbols: continuous_ltm and xl_cache are not compared.\n", got)
         self.assertIn("\n\nCommits of these runs (number of runs): 0123456789ab (6), 0123456789ab+ (6); "
-                      "+: with changes that were not committed\n\n- 500:", got)
+                      "+: with changes that were not committed\n\nDifferences in accuracy", got)
 
     def test_draws_the_sweep(self):
         got = self.sorting("--seeds", 1, "--memories", "continuous_ltm")
@@ -201,8 +241,29 @@ class Sorting(Case):
         self.assertIn("no configs/sorting/small_7.toml", self.sorting("--lengths", 7, status=2))
         self.assertIn("invalid choice: 'nothing'", self.sorting("--memories", "nothing", status=2))
         self.assertIn("no run is finished", self.sorting("--table", status=1))
-        with unittest.mock.patch.object(experiment_runs, "MNEME", self.folder / "absent"):
-            self.assertIn("is not built", self.sorting(status=2))
+        self.assertIn(f"{self.folder}/absent is not there: build it with scripts/quickstart.sh",
+                      self.sorting("--program", self.folder / "absent", status=2))
+
+    def test_another_program(self):
+        program = self.folder / "other"
+        experiment_runs.MNEME.rename(program)
+        self.sorting("--seeds", 1, "--lengths", 500, "--memories", "none", "--program", program)
+        self.assertEqual([call[0] for call in self.calls()], ["train", "eval"])
+
+    def test_a_signal_stops_the_trainings_and_starts_no_other(self):
+        command = [sys.executable, "-B", reproduce_sorting.__file__, "--runs", self.runs, "--jobs", "1", "--program",
+                   experiment_runs.MNEME]
+        environment = {**os.environ, "WAITS": "500_none-seed1"}
+        script = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while not (self.runs / "500_none-seed1/waits").exists() and script.poll() is None:
+            time.sleep(0.01)
+        script.send_signal(signal.SIGTERM)
+        out, _ = script.communicate(timeout=60)
+        self.assertEqual(script.returncode, 1, out)
+        self.assertIn("error: stopped by SIGTERM; the same command goes on where it was", out)
+        self.assertEqual([call[0] for call in self.calls()], ["train"])
+        self.sorting("--lengths", 500, "--seeds", 1, "--memories", "none")
+        self.assertIn("--resume", self.calls()[0])
 
 
 class Documents(Case):
@@ -221,7 +282,7 @@ class Documents(Case):
         self.assertTrue(got.endswith("\n<!-- end sorting -->\nafter\n"), got)
         self.assertIn("| none | 0.100 (1) | 0.100 (1) |", got)
         self.assertEqual({path.name for path in (page.parent / "figures").iterdir()},
-                         {"sorting.csv", "sorting_accuracy.svg", "sorting_regression_error.svg"})
+                         {"sorting.csv", "sorting_differences.csv", "sorting_accuracy.svg", "sorting_regression_error.svg"})
         with drawing():
             self.sorting("--table", "--seeds", 1, "--write-docs", page)
         self.assertEqual(page.read_text(), got)
@@ -236,8 +297,9 @@ class Documents(Case):
         for name, script in (("sorting", reproduce_sorting), ("text", reproduce_text), ("lamemo", reproduce_lamemo)):
             _, section, _ = experiment_runs.split_section(experiment_runs.PAGE, name)
             results = ROOT / "docs/figures" / f"{name}.csv"
+            differences = experiment_verdicts.read(results.with_name(f"{name}_differences.csv"))
             if results.exists():
-                self.assertEqual(section, script.docs_section(experiment_runs.read_rows(results)).strip())
+                self.assertEqual(section, script.docs_section(experiment_runs.read_rows(results), differences).strip())
             else:
                 self.assertEqual(section, "Not measured yet.")
 
@@ -266,13 +328,21 @@ class Text(Case):
                          list(reproduce_text.SPLITS["test"]))
         self.assertEqual((self.runs / "books/text").read_text(encoding="utf-8").splitlines()[:2],
                          ["“ don't , ” said joe .", "here it ends"])
-        self.assertEqual(len(calls), 1 + 2 * 3 * len(reproduce_text.ARMS))
+        # A training and an evaluation each; what compressive reports of itself is asked for in another one.
+        self.assertEqual(len(calls), 1 + 3 * (2 + 3 + 3))
+        asked = [call for call in calls if call[0] == "eval" and "--set" in call]
+        self.assertEqual(len(asked), 2 * 3)
+        self.assertTrue(all("--no-store" in call and "memory.tier.0.report_mass=true" in call for call in asked))
         self.assertTrue(all(f'data.prepared="{self.runs.resolve()}/books"' in call for call in calls if call[0] == "train"))
         self.assertIn("warning: other texts", got)
         self.assertIn("| xl_cache | 128 | 100 | 200.00 +- 100.00 (3) |  |", got)
         self.assertIn("| compressive, conv | 128 | 100 | 200.00 +- 100.00 (3) | +0.0500 +- 0.0000 | 0.5000 |", got)
         self.assertIn("Commits of these runs (number of runs): 0123456789ab (6), 0123456789ab+ (3);", got)
-        self.assertIn("- compressive, conv below xl_cache in 0 of 3 seeds, by -0.0500, -0.0500, -0.0500", got)
+        self.assertIn("| xl_cache | compressive, conv | +0.0500 | +0.0400 to +0.0600 | 0.0020 (2) | 0.0200 | 3, 800 sequences | "
+                      "**worse** |", got)
+        self.assertIn("- **compressive, conv is worse than xl_cache**: its loss is higher by 0.0500.", got)
+        self.assertIn("- no difference is shown between compressive, conv and compressive, mean; a true one of 0.0200 would",
+                      got)
         self.assertIn("| memory | <unk> | 10-99 |", got)
         self.assertIn("| compressive, mean | +0.0000 | +0.0500 |", got)
         self.text("--table")
@@ -283,6 +353,51 @@ class Text(Case):
         got = self.text(status=1)
         self.assertIn("1 of 11 novels are not there (2701_moby_dick.txt)", got)
         self.assertEqual(self.calls(), [])
+
+
+    def test_a_family_is_a_report_with_its_baseline_first(self):
+        self.text()
+        self.calls()
+        self.text("--table")
+        named = [[pathlib.Path(a).name for a in call[1:call.index("--out")]] for call in self.calls(reports=True)]
+        self.assertEqual(named, [[f"{name}-seed{seed}" for name in names for seed in (1, 2, 3)] for names in (
+            ("xl_cache", "compressive_conv", "compressive_mean"), ("compressive_mean", "compressive_conv"))])
+
+    def test_says_which_runs_are_missing(self):
+        self.text("--seeds", 2, "--memories", "xl_cache")
+        got = self.text("--seeds", 2, "--table")
+        self.assertIn("| xl_cache | compressive, conv |  |  |  |  |  | **not run** |", got)
+        self.assertIn("- Note: compressive, conv: seed 1, 2 not trained [compressive, conv against xl_cache, ", got)
+        self.text("--seeds", 1, "--memories", "compressive, conv")
+        got = self.text("--seeds", 2, "--table")
+        self.assertIn("| xl_cache | compressive, conv | +0.0500 | +0.0400 to +0.0600 | 0.0020 (1) | 0.0200 | 1, 800 sequences | "
+                      "**worse** |", got)
+        self.assertIn("its loss is higher by 0.0500. One seed: this says nothing of other trainings.", got)
+        self.assertIn("- Note: compressive, conv: seed 2 not trained [", got)
+
+    def test_says_how_to_make_losses_that_are_not_stored(self):
+        with unittest.mock.patch.dict(os.environ, {"UNSTORED": "xl_cache-seed2"}):
+            got = self.text("--seeds", 2)
+        self.assertIn("| xl_cache | compressive, mean | +0.0500 | +0.0400 to +0.0600 | 0.0020 (2) | 0.0200 | 1, 800 sequences |", got)
+        self.assertIn("- Note: xl_cache-seed2 has no stored losses: mneme eval xl_cache-seed2 --split test makes them "
+                      "[compressive, conv against xl_cache, compressive, mean against xl_cache]", got)
+        with unittest.mock.patch.dict(os.environ, {"UNSTORED": "-seed"}):
+            got = self.text("--seeds", 2, "--table")
+        self.assertIn("| xl_cache | compressive, conv |  |  |  |  |  | **unknown** |", got)
+        self.assertIn("- Note: no seed of which both arms have stored losses [all]", got)
+
+    def test_the_page_is_made_of_the_csv_files_alone(self):
+        page = self.folder / "docs" / "page.md"
+        page.parent.mkdir()
+        page.write_text("<!-- begin text -->\nold\n<!-- end text -->\n")
+        self.text("--write-docs", page)
+        files = [page.parent / "figures" / f"text{end}.csv" for end in ("", "_differences")]
+        rows, differences = experiment_runs.read_rows(files[0]), experiment_verdicts.read(files[1])
+        self.assertEqual(list(differences[0]), list(experiment_verdicts.COLUMNS))
+        self.assertEqual(page.read_text(), "<!-- begin text -->\n" + reproduce_text.docs_section(rows, differences) +
+                         "\n<!-- end text -->\n")
+        self.assertIn("[figures/text_differences.csv](figures/text_differences.csv)", page.read_text())
+        self.assertIn("**No intervals.** These runs were trained before", reproduce_text.docs_section(rows, []))
 
 
 class LaMemo(Case):
@@ -301,20 +416,20 @@ class LaMemo(Case):
         calls = self.calls()
         trained = {pathlib.Path(call[call.index("--run") + 1]).name: call for call in calls if call[0] == "train"}
         self.assertEqual(len(trained), 5 * 3 + 1)
-        self.assertNotIn("lamemo_nolook-ahead_2", trained)
-        self.assertIn("model.position=relative", trained["lamemo_XLencoding_3"])
-        self.assertIn(f'data.prepared="{self.books.resolve()}"', trained["none_1"])
+        self.assertNotIn("lamemo_nolook-ahead-seed2", trained)
+        self.assertIn("model.position=relative", trained["lamemo_XLencoding-seed3"])
+        self.assertIn(f'data.prepared="{self.books.resolve()}"', trained["none-seed1"])
         sized = [pathlib.Path(call[2]).name for call in calls if call[:2] == ["analyze", "extrapolation"]]
-        self.assertEqual(sorted(sized), sorted(f"{name}_{seed}" for seed in (1, 2, 3)
+        self.assertEqual(sorted(sized), sorted(f"{name}-seed{seed}" for seed in (1, 2, 3)
                                                for name in ("xl_cache", "lamemo", "lamemo_nointerpolation")))
         self.assertEqual([pathlib.Path(a).name for a in calls[-1][:4]],
-                         ["analyze", "distance", "xl_cache_1", "lamemo_1"])
+                         ["analyze", "distance", "xl_cache-seed1", "lamemo-seed1"])
         self.assertTrue(all("eval.steps=100" in call for call in calls if call[1] == "extrapolation"))
         self.assertIn("| lamemo | 128 | 100 | 200.00 +- 100.00 (3) | +0.0500 +- 0.0000 | 7.000 | 0 of 3 |", got)
         self.assertIn("Commits of these runs (number of runs): 0123456789ab (13), 0123456789ab+ (3);", got)
         self.assertIn("Commits of these runs (number of runs): 0123456789ab (6), 0123456789ab+ (3);", got)
-        self.assertIn("- lamemo below xl_cache in 0 of 3 seeds, by -0.0500, -0.0500, -0.0500", got)
-        self.assertIn("- lamemo without look-ahead minus xl_cache, seed 1: +5.00e-02", got)
+        self.assertIn("| xl_cache | lamemo | +0.0500 | +0.0400 to +0.0600 | 0.0020 (3) |", got)
+        self.assertIn("\nlamemo without look-ahead minus xl_cache, seed 1: +5.00e-02", got)
         self.assertIn("| xl_cache | 99.00 | 98.00 |", got)
         self.assertIn("| lead of lamemo | +0.10 | +0.20 |", got)
         sizes = json.loads((self.runs / "sizes.vl.json").read_text())
@@ -327,19 +442,20 @@ class LaMemo(Case):
         with unittest.mock.patch.dict(os.environ, {"DIVERGES": "lamemo_XLencoding"}):
             got = self.lamemo("--memories", "lamemo, XL encoding", "xl_cache")
         self.assertIn("| lamemo, XL encoding |  |  | - |  | 7.000 | 3 of 3 (step 7, 7, 7) |", got)
+        self.assertIn("- Note: lamemo, XL encoding: seed 1, 2, 3 diverged [lamemo, XL encoding against xl_cache, ", got)
         self.calls()
         self.lamemo("--memories", "lamemo, XL encoding")
         self.assertEqual(self.calls(), [])
-        with unittest.mock.patch.dict(os.environ, {"FAILS": "none_1"}):
+        with unittest.mock.patch.dict(os.environ, {"FAILS": "none-seed1"}):
             self.assertIn("out of luck", self.lamemo("--memories", "none", status=1))
 
     def test_goes_on_where_it_was_stopped(self):
         self.lamemo("--seeds", 1, "--memories", "lamemo")
         self.calls()
-        (self.runs / "lamemo_1.sizes.json").unlink()
-        (self.runs / "lamemo_1_sizes/lamemo_1_sizes.csv").unlink()
-        (self.runs / "lamemo_1_sizes/lamemo_1_sizes.vl.json").unlink()
-        (self.runs / "lamemo_1_sizes").rmdir()
+        (self.runs / "lamemo-seed1.sizes.json").unlink()
+        (self.runs / "lamemo-seed1_sizes/lamemo-seed1_sizes.csv").unlink()
+        (self.runs / "lamemo-seed1_sizes/lamemo-seed1_sizes.vl.json").unlink()
+        (self.runs / "lamemo-seed1_sizes").rmdir()
         self.lamemo("--seeds", 1, "--memories", "lamemo")
         self.assertEqual([call[:2] for call in self.calls()], [["analyze", "extrapolation"]])
 
@@ -356,7 +472,7 @@ class LaMemo(Case):
         self.assertIn("![Attention by distance, valid split, seed 1](figures/lamemo_distance.svg)", page.read_text())
         self.assertTrue(all("valid" in call for call in self.calls() if call[0] == "analyze" and call[1] != "extrapolation"))
         self.assertEqual({path.name for path in (page.parent / "figures").iterdir()},
-                         {"lamemo.csv", "lamemo_curves.csv", "lamemo_curves.svg", "lamemo_sizes.svg", "lamemo_alpha.csv",
+                         {"lamemo.csv", "lamemo_differences.csv", "lamemo_curves.csv", "lamemo_curves.svg", "lamemo_sizes.svg", "lamemo_alpha.csv",
                           "lamemo_alpha.svg", "lamemo_distance.csv", "lamemo_distance.svg"})
 
     def test_curves_are_those_of_the_first_seed(self):
@@ -381,10 +497,10 @@ class LaMemo(Case):
         self.assertIn("there is no distance of seed 1",
                       self.lamemo("--seeds", 1, "--table", "--write-docs", page, status=1))
         self.lamemo("--seeds", 1, "--memories", "xl_cache")
-        self.assertEqual(self.drawn(), [["xl_cache_1", "lamemo_1"]])
-        (self.runs / "distance/distance.csv").write_text("memory\nlamemo_1\n")
+        self.assertEqual(self.drawn(), [["xl_cache-seed1", "lamemo-seed1"]])
+        (self.runs / "distance/distance.csv").write_text("memory\nlamemo-seed1\n")
         self.lamemo("--seeds", 1, "--memories", "xl_cache")
-        self.assertEqual(self.drawn(), [["xl_cache_1", "lamemo_1"]])
+        self.assertEqual(self.drawn(), [["xl_cache-seed1", "lamemo-seed1"]])
         self.lamemo("--seeds", 1, "--memories", "xl_cache")
         self.assertEqual(self.drawn(), [])
 
@@ -395,7 +511,7 @@ class LaMemo(Case):
         with unittest.mock.patch.dict(os.environ, {"DIVERGES": "xl_cache"}):
             with drawing():
                 self.lamemo("--seeds", 1, "--memories", "xl_cache", "lamemo", "--write-docs", page)
-        self.assertEqual(self.drawn(), [["lamemo_1"]])
+        self.assertEqual(self.drawn(), [["lamemo-seed1"]])
         self.assertIn("![Attention by distance, valid split, seed 1, lamemo only: xl_cache diverged](", page.read_text())
 
     def test_prepares_the_text_where_it_is_not_there(self):
