@@ -14,6 +14,7 @@ COLUMNS = ("group", "baseline", "memory", "measure", "seeds", "units", "unit", "
 UNITS = {"loss": "nats a token", "accuracy": "share of right answers"}
 SHOWN = ("better", "worse")  # verdicts that a difference has been shown
 NOT_RUN = "not run"
+NOTES = " | "  # between notes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _row(report, baseline, name, found, runs, arms, measure, group):
            "seeds": " ".join(map(str, difference.get("seeds", []))), "units": difference.get("units", 0),
            "unit": difference.get("unit", ""), "block": difference.get("block") or "",
            "targets": difference.get("targets", 0), **numbers, "arms": arms,
-           "verdict": difference.get("verdict", "unknown" if found else NOT_RUN), "notes": "; ".join(notes)}
+           "verdict": difference.get("verdict", "unknown" if found else NOT_RUN), "notes": NOTES.join(notes)}
     return {column: row[column] for column in COLUMNS}
 
 
@@ -103,7 +104,7 @@ def _absent(runs, names):
                                 ("diverged", lambda run: run.is_done and not run.has_losses)):
             seeds = [str(seed) for (memory, seed), run in runs.items() if memory == name and is_absent(run)]
             if seeds:
-                out.append(f"{name}: seed {', '.join(seeds)} {what}")
+                out.append(f"{name}: seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)} {what}")
     return out
 
 
@@ -180,13 +181,19 @@ def _sentences(rows):
             out.append(f"{start}**{row['memory']} is {row['verdict']} than {row['baseline']}**: its {row['measure']} is "
                        f"{higher} by {signed(row['difference']).lstrip('+-')}.{_other_seeds(row)}")
         elif row["verdict"] == "no difference shown":
-            found = _detectable(row)
-            out.append(f"{start}no difference is shown between {pair}" + (
-                f"; a true one of {found} would have been found in 80 % of such experiments.{_other_seeds(row)}" if found
-                else "; so few data could have shown none."))
+            out.append(f"{start}no difference is shown between {pair}{_what_could_be_shown(row)}")
         else:
             out.append(f"{start}{pair} are not compared.")
     return out
+
+
+def _what_could_be_shown(row):
+    found = _detectable(row)
+    if not found:
+        return "; so few data could have shown none."
+    if float(row["detectable"]) == 0:
+        return f": they gave equal numbers.{_other_seeds(row)}"
+    return f"; a true one of {found} would have been found in 80 % of such experiments.{_other_seeds(row)}"
 
 
 def _other_seeds(row):
@@ -197,7 +204,7 @@ def _notes(rows):
     """What is missing, and what the statistics warn of, each once, with the comparisons that it is about."""
     about = {}
     for row in rows:
-        for note in filter(None, row["notes"].split("; ")):
+        for note in filter(None, row["notes"].split(NOTES)):
             about.setdefault(note, []).append(f"{row['memory']} against {row['baseline']}"
                                               + (f" ({row['group']})" if row["group"] else ""))
     return "\n".join(f"- Note: {note} [{', '.join(pairs) if len(pairs) < len(rows) else 'all'}]"

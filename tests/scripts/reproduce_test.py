@@ -1,6 +1,5 @@
 """Tests of scripts/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py and what they share, with a program that
-plays mneme; of the verdicts also with MNEME, the built program, where an argument names it, on stored losses made here; and
-that the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
+plays mneme; and that the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
 import contextlib
 import io
 import json
@@ -367,7 +366,7 @@ class Text(Case):
         self.text("--seeds", 2, "--memories", "xl_cache")
         got = self.text("--seeds", 2, "--table")
         self.assertIn("| xl_cache | compressive, conv |  |  |  |  |  | **not run** |", got)
-        self.assertIn("- Note: compressive, conv: seed 1, 2 not trained [compressive, conv against xl_cache, ", got)
+        self.assertIn("- Note: compressive, conv: seeds 1, 2 not trained [compressive, conv against xl_cache, ", got)
         self.text("--seeds", 1, "--memories", "compressive, conv")
         got = self.text("--seeds", 2, "--table")
         self.assertIn("| xl_cache | compressive, conv | +0.0500 | +0.0400 to +0.0600 | 0.0020 (1) | 0.0200 | 1, 800 sequences | "
@@ -442,7 +441,7 @@ class LaMemo(Case):
         with unittest.mock.patch.dict(os.environ, {"DIVERGES": "lamemo_XLencoding"}):
             got = self.lamemo("--memories", "lamemo, XL encoding", "xl_cache")
         self.assertIn("| lamemo, XL encoding |  |  | - |  | 7.000 | 3 of 3 (step 7, 7, 7) |", got)
-        self.assertIn("- Note: lamemo, XL encoding: seed 1, 2, 3 diverged [lamemo, XL encoding against xl_cache, ", got)
+        self.assertIn("- Note: lamemo, XL encoding: seeds 1, 2, 3 diverged [lamemo, XL encoding against xl_cache, ", got)
         self.calls()
         self.lamemo("--memories", "lamemo, XL encoding")
         self.assertEqual(self.calls(), [])
