@@ -46,6 +46,12 @@ double t_power(double shift, double degrees, double critical) {
 }
 
 double t_shift_for_power(double power, double degrees, double critical) {
+  // Far out T is shift / sqrt(chi^2 / degrees), whose numerator's noise no longer counts; the
+  // series of noncentral t ends where shift^2 / 2 no longer fits into an int.
+  constexpr double kFar = 1e4;
+  if (critical > kFar) {
+    return critical * std::sqrt(chi_squared_quantile(power, degrees) / degrees);
+  }
   double high = critical + 1;
   while (t_power(high, degrees, critical) < power) high *= 1.5;
   return increasing_root([&](double shift) { return t_power(shift, degrees, critical) - power; },

@@ -167,10 +167,11 @@ Tails bootstrap_tails(std::span<const std::vector<double>> sums, std::span<const
       n2 += n * n;
     }
     const double shift = e1 / n1;
-    const double variance =
-        std::max(0.0, correction * (e2 - 2 * shift * en + shift * shift * n2) / (n1 * n1));
-    // A draw of one unit alone has no standard error and counts as one without deviation.
-    values.push_back(variance > 0 ? shift / std::sqrt(variance) : 0.0);
+    const double squares = e2 - 2 * shift * en + shift * shift * n2;
+    // A draw of one unit alone, or of equal ones, has no standard error but rounding errors, and
+    // counts as one without deviation.
+    const bool has_error = squares > 1e-12 * e2;
+    values.push_back(has_error ? e1 / std::sqrt(correction * squares) : 0.0);
   }
   const double lower = quantile_of(values, tail);
   return {lower, quantile_of(values, 1 - tail)};

@@ -40,5 +40,14 @@ TEST(Distributions, PowersAreScipys) {
   }
 }
 
+TEST(Distributions, FarPowersContinueTheNearOnes) {
+  for (const double degrees : {5.0, 31.0, 200.0}) {
+    const double near = t_shift_for_power(0.8, degrees, 9.99e3) / 9.99e3;
+    const double far = t_shift_for_power(0.8, degrees, 1.001e4) / 1.001e4;
+    EXPECT_NEAR(near, far, 1e-6 * far);
+    EXPECT_TRUE(std::isfinite(t_shift_for_power(0.8, degrees, 1e15)));
+  }
+}
+
 }  // namespace
 }  // namespace mneme::stats

@@ -246,6 +246,21 @@ TEST(Paired, EqualDifferencesHaveNoWidth) {
   }
 }
 
+// Draws of the bootstrap without one of the few differences have no variance but rounding errors.
+TEST(Paired, FewDifferencesAmongEqualUnitsBoundTheInterval) {
+  for (const std::size_t different : {1, 2, 4}) {
+    PairedDifferences answers{.sums = {std::vector<double>(32, 0.0)},
+                              .targets = std::vector<double>(32, 20.0)};
+    for (std::size_t j = 0; j < different; ++j) answers.sums[0][5 * j] = j % 2 == 0 ? 1.0 : -1.0;
+    const PairedResult result = compare_paired(answers);
+    EXPECT_GT(result.low, -0.05);
+    EXPECT_LT(result.high, 0.05);
+    EXPECT_GT(result.smallest_detectable, 0.0);
+    EXPECT_LT(result.smallest_detectable, 0.05);
+    EXPECT_EQ(verdict(result, result.p), Verdict::kNoDifferenceShown);
+  }
+}
+
 TEST(Paired, OneUnitBoundsNothing) {
   const PairedResult result = compare_paired({{{3}, {5}}, {10}});
   EXPECT_DOUBLE_EQ(result.mean, 0.4);
