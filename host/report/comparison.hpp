@@ -42,7 +42,9 @@ struct LaneLosses {
 struct Evaluation {
   std::string name = {};  // its folder's
   std::string split = {};
-  std::string unit = {};  // of the samples: "document" | "sequence" | "lane"
+  // Of the samples: "document" | "sequence" | "lane". Fewer than 10 documents are too few to be
+  // units: their samples here are lanes, while record's "unit" stays "document".
+  std::string unit = {};
   std::int64_t step = 0;
   Json record = {};  // evaluation.json
   std::int64_t targets = 0;

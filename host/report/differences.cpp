@@ -219,7 +219,12 @@ Difference compare_arm(const Comparison& comparison, std::size_t arm, const std:
   for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
   const bool has_lanes = unit == "lane";
   out.unit = has_lanes ? "block" : unit;
-  const Units units = has_lanes ? block_units(pairs, measure) : sample_units(pairs, measure);
+  Units units = has_lanes ? block_units(pairs, measure) : sample_units(pairs, measure);
+  if (has_lanes && pairs.front().first->record.value("unit", "") == "document") {
+    units.warnings.emplace_back(
+        "fewer than 10 documents: blocks of the lanes are the units, and the result is about these "
+        "documents alone");
+  }
   if (units.targets.empty()) {
     out.reason = "the evaluations have no " + unit + " in common with equal targets";
     return out;

@@ -21,6 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostPlaces = 64;  // buckets of a long segment
+// Of fewer units intervals and p are rough, and below 6 no sign flips reach p = 0.05: blocks of the
+// lanes say more (docs/statistics.md, "Blocks of a stream").
+constexpr std::size_t kFewestDocuments = 10;
 
 // Sums by bucket, which grow as targets come.
 class BucketSums {
@@ -131,18 +134,20 @@ std::map<std::string, Bucket> by_source(const scores::StoredEvaluation& stored,
   return out;
 }
 
-// The losses of every lane in the order in which it was read.
+// The losses of every lane in the order in which it was read; lanes in the order of samples_by().
 std::vector<LaneLosses> by_lane(const scores::StoredEvaluation& stored, const Columns& columns) {
   const std::vector<std::int32_t> segment = stored.column(scores::Column::kSegment);
   const std::vector<std::int32_t> place = stored.column(scores::Column::kPlace);
-  const std::vector<std::int32_t> sample = stored.sample_of_target();
+  const std::vector<std::int32_t> sample = stored.sample_of_target(scores::SampleUnit::kLane);
   std::vector<std::size_t> order(segment.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {},
                     [&](std::size_t i) { return std::tuple(sample[i], segment[i], place[i]); });
-  std::vector<LaneLosses> lanes(stored.samples().size());
+  std::vector<LaneLosses> lanes;
   for (const std::size_t i : order) {
-    LaneLosses& lane = lanes.at(static_cast<std::size_t>(sample[i]));
+    const auto index = static_cast<std::size_t>(sample[i]);
+    if (lanes.size() <= index) lanes.resize(index + 1);
+    LaneLosses& lane = lanes[index];
     lane.nll.push_back(columns.nll[i]);
     lane.correct.push_back(columns.correct[i]);
   }
@@ -159,7 +164,12 @@ Evaluation summarize(const scores::StoredEvaluation& stored) {
                  .step = stored.step(),
                  .record = stored.info(),
                  .targets = stored.targets()};
-  for (const scores::Sample& sample : stored.samples()) {
+  const bool has_few_documents = stored.sample_unit() == scores::SampleUnit::kDocument &&
+                                 stored.samples().size() < kFewestDocuments;
+  const bool has_lanes = has_few_documents || stored.sample_unit() == scores::SampleUnit::kLane;
+  if (has_lanes) out.unit = "lane";
+  for (const scores::Sample& sample :
+       has_few_documents ? stored.samples_by(scores::SampleUnit::kLane) : stored.samples()) {
     out.samples.push_back({.id = sample.id,
                            .sha256 = sample.sha256,
                            .targets = sample.sums.targets,
@@ -174,7 +184,7 @@ Evaluation summarize(const scores::StoredEvaluation& stored) {
   out.place = by_place(stored, columns);
   out.distance = by_distance(stored, columns);
   out.frequency = by_frequency(stored, columns);
-  if (stored.sample_unit() == scores::SampleUnit::kLane) out.lanes = by_lane(stored, columns);
+  if (has_lanes) out.lanes = by_lane(stored, columns);
   return out;
 }
 

@@ -248,7 +248,15 @@ void StoredEvaluation::check_sums(const Columns& columns) const {
 }
 
 std::vector<std::int32_t> StoredEvaluation::sample_of_target() const {
-  return samples_of_targets(read_columns(), unit_);
+  return sample_of_target(unit_);
+}
+
+std::vector<Sample> StoredEvaluation::samples_by(SampleUnit unit) const {
+  return make_samples(read_columns(), unit, split(), seed());
+}
+
+std::vector<std::int32_t> StoredEvaluation::sample_of_target(SampleUnit unit) const {
+  return samples_of_targets(read_columns(), unit);
 }
 
 std::vector<std::int64_t> StoredEvaluation::vocabulary_counts() const {

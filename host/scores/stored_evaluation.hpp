@@ -113,6 +113,10 @@ class StoredEvaluation {
   [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
   // [n]: of every target, the place of its sample in samples().
   [[nodiscard]] std::vector<std::int32_t> sample_of_target() const;
+  // The same targets told apart by another unit, such as the lanes of an evaluation whose samples
+  // are documents: samples() and sample_of_target() of that unit.
+  [[nodiscard]] std::vector<Sample> samples_by(SampleUnit unit) const;
+  [[nodiscard]] std::vector<std::int32_t> sample_of_target(SampleUnit unit) const;
   // Occurrences of each id in the training data [V]; empty when they are not known. Error (kRun)
   // when the file is damaged.
   [[nodiscard]] std::vector<std::int64_t> vocabulary_counts() const;

@@ -44,7 +44,7 @@ class Load : public ::testing::Test {
     write_file_atomic(file, json.dump(1));
   }
 
-  Fixture small_{.seeds = {1, 2}, .documents = 6, .targets = 32};
+  Fixture small_{.seeds = {1, 2}, .documents = 12, .targets = 32};
 
  private:
   mneme::test::TemporaryFolder root_;
@@ -75,8 +75,8 @@ TEST_F(Load, ReadsAComparisonFromFilesAlone) {
   EXPECT_EQ(read.arms[1].training_flops, 3.16e6);
   const Evaluation* const valid = read.arms[1].runs[0].find("valid");
   ASSERT_NE(valid, nullptr);
-  EXPECT_EQ(valid->samples.size(), 6u);
-  EXPECT_EQ(valid->targets, 6 * 32);
+  EXPECT_EQ(valid->samples.size(), 12u);
+  EXPECT_EQ(valid->targets, 12 * 32);
   EXPECT_EQ(valid->place.size(), 16u);
   for (const auto* buckets : {&valid->place, &valid->frequency}) {
     std::int64_t targets = 0;
@@ -91,7 +91,7 @@ TEST_F(Load, ReadsAComparisonFromFilesAlone) {
   // 1, 2-3, 4-7, 8-15, 16-31: a document's first target has no distance.
   ASSERT_EQ(valid->distance.size(), 5u);
   EXPECT_EQ(valid->distance[2].name, "4-7");
-  EXPECT_EQ(valid->distance[2].targets, 6 * 4);
+  EXPECT_EQ(valid->distance[2].targets, 12 * 4);
   EXPECT_EQ(read.arms[1].runs[0].training.size(), 100u);
   EXPECT_EQ(read.arms[1].runs[0].while_training.size(), 5u);
 }

@@ -122,6 +122,36 @@ TEST_F(ReportTest, LanesAreCutIntoBlocksWhoseLengthIsSaid) {
   EXPECT_THAT(report.verdict[1], HasSubstr(str(one.units, " blocks of ", one.block, " targets")));
 }
 
+TEST_F(ReportTest, BlocksAreTheUnitsOfFewDocuments) {
+  small_.seeds = {1, 2, 3};
+  small_.documents = 9;
+  small_.targets = 128;
+  const Report few = of(small_);
+  for (const Difference& one : few.differences) {
+    EXPECT_EQ(one.unit, "block");
+    EXPECT_GT(one.block, 0);
+    EXPECT_EQ(one.targets, 9 * 128);
+    EXPECT_THAT(one.reason, HasSubstr("the result is about these documents alone"));
+    const Arm& arm = few.comparison.arms[one.arm];
+    const Arm& first = few.comparison.arms.front();
+    double expected = 0.0;
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      expected +=
+          (arm.find(seed)->find("valid")->loss() - first.find(seed)->find("valid")->loss()) / 3.0;
+    }
+    EXPECT_NEAR(one.mean, expected, 1e-12);
+  }
+  EXPECT_EQ(few.differences.front().verdict, Verdict::kBetter);
+  EXPECT_THAT(few.verdict[1], HasSubstr(" targets, 3 seeds)"));
+}
+
+TEST_F(ReportTest, TenDocumentsAreUnits) {
+  small_.documents = 10;
+  const Difference one = of(small_).differences.front();
+  EXPECT_EQ(one.unit, "document");
+  EXPECT_EQ(one.units, 10);
+}
+
 TEST_F(ReportTest, NumbersOfThePageAreThoseOfTheTables) {
   const Report report = of(small_);
   const std::string html = page(report);
