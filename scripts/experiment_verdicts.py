@@ -12,8 +12,10 @@ SPLIT = "test"
 COLUMNS = ("group", "baseline", "memory", "measure", "seeds", "units", "unit", "block", "targets", "baseline_mean", "mean",
            "difference", "low", "high", "p", "p_holm", "arms", "detectable", "verdict", "notes")
 UNITS = {"loss": "nats a token", "accuracy": "share of right answers"}
-SHOWN = ("better", "worse")  # verdicts that a difference has been shown
 NOT_RUN = "not run"
+VERDICTS = {"better": "**Better than {}:**", "worse": "**Worse than {}:**",
+            "no difference shown": "No difference to {} is shown:", "unknown": "Not compared with {}, see below:",
+            NOT_RUN: "Not compared with {} for lack of runs:"}
 NOTES = " | "  # between notes
 
 
@@ -122,8 +124,8 @@ def read(path):
 def section(rows):
     """The comparisons as Markdown, and where there are none what that means."""
     if not rows:
-        return ("**No intervals.** These runs were trained before runs kept the loss of every target, so no difference is tested: "
-                "the numbers are means over seeds. They say what these runs gave, and not which memory is better.")
+        return ("**No intervals.** These runs were trained before runs kept the loss of every target, so no difference is "
+                "tested: the numbers are means over seeds. They say what these runs gave, and not which memory is better.")
     measure = rows[0]["measure"]
     out = [f"Differences in {measure} to a baseline, {UNITS[measure]}, from the stored losses of the test split, computed by "
            "`mneme report` ([statistics.md](statistics.md)). Intervals are 95 %. Arms with one baseline are a family, over "
@@ -171,33 +173,28 @@ def p_text(text):
 
 
 def _sentences(rows):
-    """A line a comparison, in the words of the verdict alone."""
-    out = []
+    """A line a family: its memories by verdict."""
+    families = {}
     for row in rows:
-        start = f"- {row['group']}: " if row["group"] else "- "
-        pair = f"{row['memory']} and {row['baseline']}"
-        if row["verdict"] in SHOWN:
-            higher = "higher" if (row["verdict"] == "better") == (row["measure"] == "accuracy") else "lower"
-            out.append(f"{start}**{row['memory']} is {row['verdict']} than {row['baseline']}**: its {row['measure']} is "
-                       f"{higher} by {signed(row['difference']).lstrip('+-')}.{_other_seeds(row)}")
-        elif row["verdict"] == "no difference shown":
-            out.append(f"{start}no difference is shown between {pair}{_what_could_be_shown(row)}")
-        else:
-            out.append(f"{start}{pair} are not compared.")
+        families.setdefault((row["group"], row["baseline"]), []).append(row)
+    out = []
+    for (group, baseline), family in families.items():
+        parts = []
+        for verdict, words in VERDICTS.items():
+            found = [row for row in family if row["verdict"] == verdict]
+            if found:
+                parts.append(f"{words.format(baseline)} {'; '.join(row['memory'] + _aside(row) for row in found)}.")
+        out.append("- " + " ".join([f"{group}:"] * bool(group) + parts))
     return out
 
 
-def _what_could_be_shown(row):
-    found = _detectable(row)
-    if not found:
-        return "; so few data could have shown none."
-    if float(row["detectable"]) == 0:
-        return f": they gave equal numbers.{_other_seeds(row)}"
-    return f"; a true one of {found} would have been found in 80 % of such experiments.{_other_seeds(row)}"
-
-
-def _other_seeds(row):
-    return "" if len(row["seeds"].split()) > 1 else " One seed: this says nothing of other trainings."
+def _aside(row):
+    """What the verdict does not say."""
+    if not row["difference"]:
+        return ""
+    asides = ["equal numbers"] * (not any(map(float, (row["low"] or 1, row["high"] or 1))))
+    asides += ["one seed"] * (len(row["seeds"].split()) == 1)
+    return f" ({', '.join(asides)})" if asides else ""
 
 
 def _notes(rows):
@@ -207,5 +204,10 @@ def _notes(rows):
         for note in filter(None, row["notes"].split(NOTES)):
             about.setdefault(note, []).append(f"{row['memory']} against {row['baseline']}"
                                               + (f" ({row['group']})" if row["group"] else ""))
-    return "\n".join(f"- Note: {note} [{', '.join(pairs) if len(pairs) < len(rows) else 'all'}]"
-                     for note, pairs in about.items())
+
+    def where(pairs):
+        if len(pairs) == len(rows):
+            return "all rows"
+        return ", ".join(pairs) if len(pairs) < 3 else f"{len(pairs)} of {len(rows)} rows"
+
+    return "\n".join(f"- Note: {note} ({where(pairs)})." for note, pairs in about.items())

@@ -8,8 +8,8 @@ lengths, and compressive (rates 2, 4 and 8, and 4 without loss) at the last.
 Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split,
 compares the memories by `mneme report`, and prints tables; DIR gets runs, results.csv, differences.csv, the pages of the
 reports and two figures (Vega-Lite specifications; --write-docs draws them as SVG). --jobs runs go at once, one thread
-each. --memories trains some only, the tables show all. --basis gives the basis functions of the sweep at the last length, and as many samples (seed 1;
-each a multiple of the two widths). --table trains nothing. Needs Python 3.9 and a built build/release.
+each. --memories trains some only, the tables show all. --basis gives the basis functions of the sweep at the last
+length, and as many samples (seed 1; each a multiple of the two widths). --table trains nothing. Needs Python 3.9 and a built build/release.
 """
 import statistics
 import sys

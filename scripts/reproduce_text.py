@@ -138,8 +138,8 @@ def frequency_table(rows):
 
 def section(rows, differences):
     """The results as Markdown, from the rows of results.csv and differences.csv."""
-    title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; the column of differences "
-             "is taken seed by seed. Reconstruction is the attention loss of the compression, mean square:")
+    title = ("Test split, mean +- standard deviation over seeds (number of seeds). Loss in nats a token; the column of "
+             "differences is taken seed by seed. Reconstruction is the attention loss of the compression, mean square:")
     out = [title, results_table(rows), experiment.commits(rows), verdicts.section(differences)]
     frequencies = frequency_table(rows)
     if frequencies:

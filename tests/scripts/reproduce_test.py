@@ -197,9 +197,10 @@ class Sorting(Case):
         self.assertIn("| compressive, rate 2 | - | not run |", got)
         self.assertIn("\n| 500 symbols | none | xl_cache | +0.0500 | +0.0400 to +0.0600 | 0.0020 (1) | 0.0200 | 3, 800 sequences "
                       "| **better** |", got)
-        self.assertIn("\n- 500 symbols: **xl_cache is better than none**: its accuracy is higher by 0.0500.\n", got)
+        self.assertIn("\n- 500 symbols: **Better than none:** xl_cache.\n", got)
         self.assertIn("\n| 1000 symbols | xl_cache | compressive, rate 2 |  |  |  |  |  | **not run** |", got)
-        self.assertIn("\n- 1000 symbols: continuous_ltm and xl_cache are not compared.\n", got)
+        self.assertIn("\n- 1000 symbols: Not compared with xl_cache for lack of runs: continuous_ltm; continuous_ltm, sticky; "
+                      "compressive, rate 2; ", got)
         self.assertIn("\n\nCommits of these runs (number of runs): 0123456789ab (6), 0123456789ab+ (6); "
                       "+: with changes that were not committed\n\nDifferences in accuracy", got)
 
@@ -339,9 +340,8 @@ class Text(Case):
         self.assertIn("Commits of these runs (number of runs): 0123456789ab (6), 0123456789ab+ (3);", got)
         self.assertIn("| xl_cache | compressive, conv | +0.0500 | +0.0400 to +0.0600 | 0.0020 (2) | 0.0200 | 3, 800 sequences | "
                       "**worse** |", got)
-        self.assertIn("- **compressive, conv is worse than xl_cache**: its loss is higher by 0.0500.", got)
-        self.assertIn("- no difference is shown between compressive, conv and compressive, mean; a true one of 0.0200 would",
-                      got)
+        self.assertIn("- **Worse than xl_cache:** compressive, conv; compressive, mean.\n"
+                      "- No difference to compressive, mean is shown: compressive, conv.\n", got)
         self.assertIn("| memory | <unk> | 10-99 |", got)
         self.assertIn("| compressive, mean | +0.0000 | +0.0500 |", got)
         self.text("--table")
@@ -366,24 +366,25 @@ class Text(Case):
         self.text("--seeds", 2, "--memories", "xl_cache")
         got = self.text("--seeds", 2, "--table")
         self.assertIn("| xl_cache | compressive, conv |  |  |  |  |  | **not run** |", got)
-        self.assertIn("- Note: compressive, conv: seeds 1, 2 not trained [compressive, conv against xl_cache, ", got)
+        self.assertIn("- Note: compressive, conv: seeds 1, 2 not trained (compressive, conv against xl_cache, ", got)
         self.text("--seeds", 1, "--memories", "compressive, conv")
         got = self.text("--seeds", 2, "--table")
         self.assertIn("| xl_cache | compressive, conv | +0.0500 | +0.0400 to +0.0600 | 0.0020 (1) | 0.0200 | 1, 800 sequences | "
                       "**worse** |", got)
-        self.assertIn("its loss is higher by 0.0500. One seed: this says nothing of other trainings.", got)
-        self.assertIn("- Note: compressive, conv: seed 2 not trained [", got)
+        self.assertIn("- **Worse than xl_cache:** compressive, conv (one seed). Not compared with "
+                      "xl_cache for lack of runs: compressive, mean.", got)
+        self.assertIn("- Note: compressive, conv: seed 2 not trained (", got)
 
     def test_says_how_to_make_losses_that_are_not_stored(self):
         with unittest.mock.patch.dict(os.environ, {"UNSTORED": "xl_cache-seed2"}):
             got = self.text("--seeds", 2)
         self.assertIn("| xl_cache | compressive, mean | +0.0500 | +0.0400 to +0.0600 | 0.0020 (2) | 0.0200 | 1, 800 sequences |", got)
         self.assertIn("- Note: xl_cache-seed2 has no stored losses: mneme eval xl_cache-seed2 --split test makes them "
-                      "[compressive, conv against xl_cache, compressive, mean against xl_cache]", got)
+                      "(compressive, conv against xl_cache, compressive, mean against xl_cache).", got)
         with unittest.mock.patch.dict(os.environ, {"UNSTORED": "-seed"}):
             got = self.text("--seeds", 2, "--table")
         self.assertIn("| xl_cache | compressive, conv |  |  |  |  |  | **unknown** |", got)
-        self.assertIn("- Note: no seed of which both arms have stored losses [all]", got)
+        self.assertIn("- Note: no seed of which both arms have stored losses (all rows).", got)
 
     def test_the_page_is_made_of_the_csv_files_alone(self):
         page = self.folder / "docs" / "page.md"
@@ -441,7 +442,7 @@ class LaMemo(Case):
         with unittest.mock.patch.dict(os.environ, {"DIVERGES": "lamemo_XLencoding"}):
             got = self.lamemo("--memories", "lamemo, XL encoding", "xl_cache")
         self.assertIn("| lamemo, XL encoding |  |  | - |  | 7.000 | 3 of 3 (step 7, 7, 7) |", got)
-        self.assertIn("- Note: lamemo, XL encoding: seeds 1, 2, 3 diverged [lamemo, XL encoding against xl_cache, ", got)
+        self.assertIn("- Note: lamemo, XL encoding: seeds 1, 2, 3 diverged (3 of 9 rows).", got)
         self.calls()
         self.lamemo("--memories", "lamemo, XL encoding")
         self.assertEqual(self.calls(), [])
