@@ -48,20 +48,33 @@ build_preset() {
   cmake --build "build/$preset" -j "$jobs" || fail "the build of build/$preset failed (the compiler's message is above)"
 }
 
-# Prints the counts of a JUnit file of ctest as "passed failed skipped". A test that could not be started counts as failed.
+# Prints the counts of a JUnit file of ctest as "passed failed skipped". An entry of several tests of GoogleTest counts as
+# many as it says; a test that could not be started counts as failed.
 count_results() {
   awk '
-    /<testcase / { total++ }
-    /<testcase .*status="run"/ { passed++ }
-    /<testcase .*status="disabled"/ { skipped++ }
-    /<skipped message="SKIP_/ { skipped++ }
-    END { printf "%d %d %d\n", passed, total - passed - skipped, skipped }' "$1"
+    /<testcase / { status = ""; ran = said_failed = said_skipped = -1 }
+    /<testcase .*status="run"/ { status = "passed" }
+    /<testcase .*status="fail"/ { status = "failed" }
+    /<testcase .*status="disabled"/ { status = "skipped" }
+    /<skipped message="SKIP_/ { status = "skipped" }
+    /^\[  PASSED  \] [0-9]+ tests?\.$/ { ran = $4 }
+    /^\[  SKIPPED \] [0-9]+ tests?, listed below:$/ { said_skipped = $4 }
+    /^\[  FAILED  \] [0-9]+ tests?, listed below:$/ { said_failed = $4 }
+    /<\/testcase>/ {
+      if (ran < 0 || status == "") {  # no summary of GoogleTest, or it did not get to one
+        if (status == "passed") passed++; else if (status == "skipped") skipped++; else failed++
+      } else {
+        passed += ran
+        if (said_skipped > 0) skipped += said_skipped
+        if (said_failed > 0) failed += said_failed; else if (status == "failed") failed++
+      }
+    }
+    END { printf "%d %d %d\n", passed, failed, skipped }' "$1"
 }
 
 # Prints how many cases the passed tests of a JUnit file hold: a test of a table names its rows ("[    CASES ] Suite.Test: 12").
 count_cases() {
   awk '
-    /<testcase .*status="run"/ { cases++ }
-    /\[    CASES \] / { cases += $NF - 1 }
-    END { print cases + 0 }' "$1"
+    /\[    CASES \] / { rows += $NF - 1 }
+    END { print rows + 0 }' "$1"
 }

@@ -42,7 +42,7 @@ class Memories : public testing::TestWithParam<std::tuple<config::Norm, Memories
                                       "layers.1.attention.norm.weight"};
     names.insert(names.end(), memory().parameters.begin(), memory().parameters.end());
     for (const std::string& name : names) {
-      EXPECT_LT(gradient_error(session.parameter(name), loss, 12), kMaxError) << name;
+      EXPECT_LT(gradient_error(session.parameter(name), loss, 3), kMaxError) << name;
     }
   }
 };

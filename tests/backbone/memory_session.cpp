@@ -75,33 +75,41 @@ at::Tensor MemorySession::parameter(const std::string& name) const {
   throw_run("no parameter is called ", name);
 }
 
-double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t samples,
+double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t directions,
                       double step) {
   const at::AutoGradMode with_grad(true);
   leaf.mutable_grad().reset();
   loss().backward();
   if (!leaf.grad().defined()) return std::numeric_limits<double>::infinity();
-  const at::Tensor grad = leaf.grad().contiguous().view(-1).clone();
-  Random random(23, {"places"});
+  const at::Tensor grad = leaf.grad().clone();
+  const at::Tensor before = leaf.detach().clone();
+  Random random(23, {"directions"});
   double error = 0.0, norm = 0.0;
-  const bool takes_all = samples >= leaf.numel();
-  for (int64_t s = 0; s < std::min(samples, leaf.numel()); ++s) {
-    const int64_t place = takes_all ? s : random.between(0, leaf.numel() - 1);
-    double* value = leaf.mutable_data_ptr<double>() + place;
-    const double before = *value;
+  const bool is_each = directions >= leaf.numel();
+  for (int64_t i = 0; i < std::min(directions, leaf.numel()); ++i) {
+    at::Tensor direction = at::zeros_like(before);
+    if (is_each) {
+      direction.view(-1)[i] = 1.0;
+    } else {
+      double* const values = direction.mutable_data_ptr<double>();
+      for (int64_t k = 0; k < leaf.numel(); ++k) values[k] = random.normal();
+      direction /= direction.norm();
+    }
     const auto at_offset = [&](double offset) {
-      *value = before + offset;
+      const at::NoGradGuard no_grad;
+      leaf.copy_(before + offset * direction);
       return loss().item<double>();
     };
     // Fourth order: the second-order formula's own error would be what is measured.
     const double near = at_offset(step) - at_offset(-step);
     const double far = at_offset(2 * step) - at_offset(-2 * step);
-    *value = before;
     const double expected = (8.0 * near - far) / (12.0 * step);
-    const double difference = grad[place].item<double>() - expected;
+    const double difference = (grad * direction).sum().item<double>() - expected;
     error += difference * difference;
     norm += expected * expected;
   }
+  const at::NoGradGuard no_grad;
+  leaf.copy_(before);
   return norm > 1e-16 ? std::sqrt(error / norm) : std::numeric_limits<double>::infinity();
 }
 

@@ -87,10 +87,10 @@ void expect_gradients(const Shape& shape, const Variant& variant, Norm norm) {
       EXPECT_LE(parameter.tensor.grad().abs().max().item<double>(), 1e-15) << parameter.name;
       continue;
     }
-    EXPECT_LE(gradient_error(parameter.tensor, loss, 6, kLongStep), kMaxError) << parameter.name;
+    EXPECT_LE(gradient_error(parameter.tensor, loss, 2, kLongStep), kMaxError) << parameter.name;
   }
   for (const auto& parameter : last.session_().model->parameters()) {
-    EXPECT_LE(gradient_error(parameter.tensor, loss, 6), kMaxError) << parameter.name;
+    EXPECT_LE(gradient_error(parameter.tensor, loss, 2), kMaxError) << parameter.name;
   }
 }
 

@@ -79,12 +79,15 @@ add_test(NAME skips_by_code COMMAND bash -c "exit 77")
 set_tests_properties(skips_by_code PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME disabled COMMAND true)
 set_tests_properties(disabled PROPERTIES DISABLED ON)
+add_test(NAME suite COMMAND printf "Running\\n[  PASSED  ] 4 tests.\\n[  SKIPPED ] 1 test, listed below:\\n[  SKIPPED ] A.B\\n")
+add_test(NAME suite_fails COMMAND bash -c
+  "printf 'Running\\n[  PASSED  ] 1 test.\\n[  FAILED  ] 2 tests, listed below:\\n[  FAILED  ] A.C\\n'; exit 1")
 CMAKE
     cmake -S "$work/source" -B "$work/build" -G Ninja >/dev/null
     ctest --test-dir "$work/build" --output-junit "$work/results.xml" >/dev/null 2>&1 && die "ctest passed"
     # shellcheck source=scripts/common.sh
     counts=$(source "$project/scripts/common.sh" && count_results "$work/results.xml")
-    [[ $counts == '2 3 3' ]] || die "counted '$counts', expected '2 3 3' (passed, failed, skipped)"
+    [[ $counts == '7 5 4' ]] || die "counted '$counts', expected '7 5 4' (passed, failed, skipped)"
     ;;
   configure_without_libtorch)
     expect_failure 'LibTorch was not found.*Looked in: /nowhere.*Run scripts/setup.sh' configure -DMNEME_TORCH=/nowhere
