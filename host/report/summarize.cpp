@@ -305,8 +305,11 @@ std::int64_t other_length(Json data, Json own) {
   const bool is_needle = data.is_object() && own.is_object() && data.value("task", "") == "needle";
   if (!is_needle || !data.contains("length") || !own.contains("length")) return 0;
   const auto length = data["length"].get<std::int64_t>();
-  data.erase("length");
-  own.erase("length");
+  // The places follow from the length and the depths.
+  for (const char* key : {"length", "first_place", "last_place"}) {
+    data.erase(key);
+    own.erase(key);
+  }
   return agree(data, own) ? length : 0;
 }
 

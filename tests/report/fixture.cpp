@@ -49,11 +49,14 @@ std::string experiment_toml(const FixtureArm& arm, std::uint64_t seed) {
 constexpr std::int64_t kLength = 20;  // of a task's sequences
 
 Json data_json(Data data, std::int64_t length = kLength) {
-  if (data == Data::kSequence || data == Data::kNeedle) {
-    return {{"task", data == Data::kNeedle ? "needle" : "copy"},
-            {"vocabulary_size", kVocabulary},
-            {"length", length},
-            {"seed", 1}};
+  if (data == Data::kSequence) {
+    return {{"task", "copy"}, {"vocabulary_size", kVocabulary}, {"length", length}, {"seed", 1}};
+  }
+  if (data == Data::kNeedle) {
+    return {{"task", "needle"},         {"vocabulary_size", kVocabulary},
+            {"length", length},         {"first_place", 0},
+            {"last_place", length - 3}, {"depth_min", 0.0},
+            {"depth_max", 1.0},         {"seed", 1}};
   }
   return {{"task", "text"},
           {"vocabulary_size", kVocabulary},
