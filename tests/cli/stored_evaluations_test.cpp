@@ -139,10 +139,11 @@ TEST_F(StoredByCommands, ANeedlesSamplesHaveDepthAndLength) {
   train(
       tiny_on("task = \"needle\"\nlength = 12\nalphabet = 5\nanswer = 2\ntrain_sequences = 40\n"
               "valid_sequences = 6\ntest_sequences = 6\n"));
-  expect_done(eval({"--set", "data.length=20"}));
+  expect_done(eval({"--set", "data.length=20", "--set", "eval.steps=0"}));
   std::map<std::string, std::int64_t> lengths;
   for (const fs::path& folder : stored()) {
-    for (const scores::Sample& sample : StoredEvaluation::open(folder).samples()) {
+    const auto evaluation = StoredEvaluation::open(folder);
+    for (const scores::Sample& sample : evaluation.samples()) {
       EXPECT_THAT(sample.groups.at("depth"), ::testing::MatchesRegex("0[.][0-9]-[01][.][0-9]"));
       ++lengths[sample.groups.at("length")];
     }
