@@ -23,6 +23,12 @@ struct Bucket {
   std::int64_t correct = 0;
 };
 
+// Sums over the samples whose task puts them into the same groups (scores::Sample::groups).
+struct GroupSums {
+  std::map<std::string, std::string> groups = {};  // such as "depth" -> "0.2-0.3"
+  Bucket sums = {};
+};
+
 // A document, a sequence of a task, or a lane.
 struct Sample {
   std::string id = {};
@@ -59,6 +65,7 @@ struct Evaluation {
   std::vector<Bucket> distance = {};
   std::vector<Bucket> frequency = {};
   std::vector<LaneLosses> lanes = {};  // unit "lane" only: in the order of the samples
+  std::vector<GroupSums> groups = {};  // by rising names of the groups; empty: the task has none
 
   [[nodiscard]] double loss() const { return nll / static_cast<double>(targets); }
   [[nodiscard]] double accuracy() const {
@@ -96,6 +103,9 @@ struct Run {
   std::vector<TrainingPoint> training = {};
   std::vector<EvaluationPoint> while_training = {};
   std::vector<Evaluation> evaluations = {};  // one a split
+  // Of the same weights on needles in haystacks of other lengths than the training's: one a split
+  // and length, by rising length.
+  std::vector<Evaluation> other_lengths = {};
 
   // The stored evaluation of a split; nullptr = none.
   [[nodiscard]] const Evaluation* find(const std::string& split) const;

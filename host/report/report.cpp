@@ -66,6 +66,17 @@ Json json_of(const std::vector<Bucket>& buckets) {
   return out;
 }
 
+Json json_of(const std::vector<GroupSums>& groups) {
+  Json out = Json::array();
+  for (const GroupSums& one : groups) {
+    out.push_back({{"groups", one.groups},
+                   {"targets", one.sums.targets},
+                   {"nll", number_or_null(one.sums.nll)},
+                   {"correct", one.sums.correct}});
+  }
+  return out;
+}
+
 Json json_of(const Evaluation& evaluation) {
   Json out = {{"split", evaluation.split},
               {"name", evaluation.name},
@@ -80,6 +91,7 @@ Json json_of(const Evaluation& evaluation) {
   if (!evaluation.place.empty()) out["place"] = json_of(evaluation.place);
   if (!evaluation.distance.empty()) out["distance"] = json_of(evaluation.distance);
   if (!evaluation.frequency.empty()) out["frequency"] = json_of(evaluation.frequency);
+  if (!evaluation.groups.empty()) out["groups"] = json_of(evaluation.groups);
   return out;
 }
 
@@ -90,6 +102,7 @@ Json json_of(const Run& run) {
               {"folder", run.folder.string()},
               {"done", run.is_done},
               {"evaluations", std::move(evaluations)}};
+  for (const Evaluation& one : run.other_lengths) out["other_lengths"].push_back(json_of(one));
   if (!run.initial_sha256.empty()) out["initial_sha256"] = run.initial_sha256;
   if (run.error) out["error"] = *run.error;
   return out;

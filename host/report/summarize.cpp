@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <regex>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -134,6 +135,39 @@ std::map<std::string, Bucket> by_source(const scores::StoredEvaluation& stored,
   return out;
 }
 
+// Error (kRun) for groups that no needle has: figures and tables by depth would be wrong.
+void check_depth(const fs::path& folder, const std::map<std::string, std::string>& groups) {
+  const auto depth = groups.find("depth");
+  if (depth == groups.end()) return;
+  static const std::regex kTenth("0\\.[0-9]-(0\\.[1-9]|1\\.0)"), kLength("[1-9][0-9]{0,8}");
+  const auto length = groups.find("length");
+  const bool is_right = std::regex_match(depth->second, kTenth) && length != groups.end() &&
+                        std::regex_match(length->second, kLength);
+  if (is_right) return;
+  throw_run({.where = (folder / "samples.jsonl").string(),
+             .failed = "a sample's groups are no depth and length of a needle",
+             .expected = "a depth such as 0.2-0.3, and a length",
+             .got = str(depth->second, " and ", length == groups.end() ? "none" : length->second),
+             .hint = "evaluate the run again: mneme eval RUN"});
+}
+
+std::vector<GroupSums> by_groups(const scores::StoredEvaluation& stored) {
+  std::map<std::map<std::string, std::string>, Bucket> sums;
+  for (const scores::Sample& sample : stored.samples()) {
+    if (sample.groups.empty()) continue;
+    Bucket& bucket = sums[sample.groups];
+    bucket.targets += sample.sums.targets;
+    bucket.nll += sample.sums.nll;
+    bucket.correct += sample.sums.correct;
+  }
+  std::vector<GroupSums> out;
+  for (const auto& [groups, bucket] : sums) {
+    check_depth(stored.folder(), groups);
+    out.push_back({.groups = groups, .sums = bucket});
+  }
+  return out;
+}
+
 // The losses of every lane in the order in which it was read; lanes in the order of samples_by().
 std::vector<LaneLosses> by_lane(const scores::StoredEvaluation& stored, const Columns& columns) {
   const std::vector<std::int32_t> segment = stored.column(scores::Column::kSegment);
@@ -185,6 +219,7 @@ Evaluation summarize(const scores::StoredEvaluation& stored) {
   out.distance = by_distance(stored, columns);
   out.frequency = by_frequency(stored, columns);
   if (has_lanes) out.lanes = by_lane(stored, columns);
+  out.groups = by_groups(stored);
   return out;
 }
 
@@ -275,6 +310,19 @@ bool agree(const Json& a, const Json& b) {
   });
 }
 
+// Needles in haystacks that are longer or shorter, all else being equal: their length; else 0.
+std::int64_t other_length(Json data, Json own) {
+  const bool is_needle = data.is_object() && own.is_object() && data.value("task", "") == "needle";
+  if (!is_needle || !data.contains("length") || !own.contains("length")) return 0;
+  const auto length = data["length"].get<std::int64_t>();
+  // The places follow from the length and the depths.
+  for (const char* key : {"length", "first_place", "last_place"}) {
+    data.erase(key);
+    own.erase(key);
+  }
+  return agree(data, own) ? length : 0;
+}
+
 struct Candidate {
   scores::StoredEvaluation stored;
   bool has_own_plugins = false;   // the files that the run was trained with
@@ -303,7 +351,7 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
   const config::Value own = config::parse_toml(experiment, "experiment.toml");
   const Json own_data =
       run.info.is_object() ? without_places(run.info.value("data", Json())) : Json();
-  std::map<std::string, Candidate> best;
+  std::map<std::pair<std::int64_t, std::string>, Candidate> best;  // by other length (0) and split
   for (const fs::path& path : scores::list_evaluations(folder)) {
     try {
       scores::StoredEvaluation stored = scores::StoredEvaluation::open(path);
@@ -311,7 +359,9 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
           stored.info().at("experiment").get<std::string>(), path.filename().string());
       const Json data = without_places(stored.info().value("data", Json()));
       if (!has_equal(own, used, "memory")) continue;  // `mneme eval --memory`: another arm
-      if (!own_data.is_null() && !agree(data, own_data)) continue;
+      const bool is_own = own_data.is_null() || agree(data, own_data);
+      const std::int64_t length = is_own ? 0 : other_length(data, own_data);
+      if (!is_own && length == 0) continue;
       const auto rank = [](const Candidate& one) {
         return std::tuple(one.stored.step(), one.has_own_plugins, one.has_own_settings);
       };
@@ -319,10 +369,10 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
       Candidate candidate{.stored = std::move(stored),
                           .has_own_plugins = has_plugins,
                           .has_own_settings = has_equal(own, used, "eval")};
-      const std::string split = candidate.stored.split();
-      const auto found = best.find(split);
+      const std::pair key(length, candidate.stored.split());
+      const auto found = best.find(key);
       if (found == best.end()) {
-        best.emplace(split, std::move(candidate));
+        best.emplace(key, std::move(candidate));
       } else if (rank(candidate) > rank(found->second)) {
         found->second = std::move(candidate);
       }
@@ -330,8 +380,19 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
       notes.push_back(str("a stored evaluation was left out: ", error.what()));
     }
   }
-  for (const auto& [split, candidate] : best) {
-    run.evaluations.push_back(summarize(candidate.stored));
+  for (const auto& [key, candidate] : best) {
+    try {
+      Evaluation one = summarize(candidate.stored);
+      if (key.first == 0) {
+        run.evaluations.push_back(std::move(one));
+        continue;
+      }
+      const Evaluation* const trained = run.find(one.split);
+      if (trained != nullptr && trained->step == one.step)
+        run.other_lengths.push_back(std::move(one));
+    } catch (const Error& error) {
+      notes.push_back(str("a stored evaluation was left out: ", error.what()));
+    }
   }
 }
 

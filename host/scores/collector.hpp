@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,6 +74,8 @@ struct Evaluation {
   Json info;
   // Of every id in the training data; empty = unknown. Written when the run has none yet.
   std::vector<std::int64_t> vocabulary_counts = {};
+  // Sample::groups by Sample::document; none = samples have no groups.
+  std::function<std::map<std::string, std::string>(std::int64_t document)> groups = {};
 };
 
 // Writes RUN/evaluations/<name>, in place of an evaluation of that name, and returns its folder.

@@ -248,6 +248,7 @@ void write_samples(const fs::path& path, const std::vector<Sample>& samples) {
     line["seed"] = sample.seed;
     line["slices"] = Json::object();
     for (const auto& [name, sums] : sample.slices) line["slices"][name] = to_json(sums);
+    if (!sample.groups.empty()) line["groups"] = sample.groups;
     text += line.dump() + '\n';
   }
   write_file_atomic(path, text);
@@ -293,9 +294,12 @@ fs::path write_evaluation(const fs::path& run_folder, const Evaluation& evaluati
   const bool has_counts = write_counts(all / kCountsFile, evaluation.vocabulary_counts);
   TemporaryFolder folder(all / str('.', name, ".tmp"));
   write_columns(folder.path() / kColumnsFile, columns);
-  write_samples(folder.path() / kSamplesFile,
-                make_samples(columns, evaluation.unit, evaluation.name.split,
-                             evaluation.info.at("seed").get<std::uint64_t>()));
+  std::vector<Sample> samples = make_samples(columns, evaluation.unit, evaluation.name.split,
+                                             evaluation.info.at("seed").get<std::uint64_t>());
+  if (evaluation.groups) {
+    for (Sample& sample : samples) sample.groups = evaluation.groups(sample.document);
+  }
+  write_samples(folder.path() / kSamplesFile, samples);
   write_file_atomic(folder.path() / kInfoFile,
                     whole_info(evaluation, folder.path(), has_counts).dump(2) + "\n");
   folder.rename_to(all / name);

@@ -119,7 +119,28 @@ Sample read_sample(const Json& line) {
   for (const auto& [name, sums] : line.at("slices").items()) {
     sample.slices[name] = read_sums(sums);
   }
+  if (line.contains("groups")) line.at("groups").get_to(sample.groups);
   return sample;
+}
+
+std::string names_text(const std::map<std::string, std::string>& groups) {
+  std::vector<std::string> names;
+  for (const auto& one : groups) names.push_back(one.first);
+  return names.empty() ? "none" : join(names, ", ");
+}
+
+// Tables by group would miss samples that lack one.
+void check_groups(const fs::path& path, const std::vector<Sample>& samples) {
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::string expected = names_text(samples.front().groups);
+    const std::string got = names_text(samples[i].groups);
+    if (got != expected) {
+      fail_damaged(path, str("line ", i + 1, ": other groups than in line 1"), expected, got);
+    }
+    for (const auto& [name, group] : samples[i].groups) {
+      if (group.empty()) fail_damaged(path, str("line ", i + 1), str("a group of ", name), "\"\"");
+    }
+  }
 }
 
 std::vector<Sample> read_samples(const fs::path& path) {
@@ -132,6 +153,7 @@ std::vector<Sample> read_samples(const fs::path& path) {
       fail_damaged(path, str("line ", samples.size() + 1), "a sample", error.what());
     }
   }
+  check_groups(path, samples);
   return samples;
 }
 
@@ -236,7 +258,11 @@ void StoredEvaluation::check_sums(const Columns& columns) const {
                      " correct, nll ", number("nll").dump()),
                  text_of(total));
   }
-  const std::vector<Sample> made = make_samples(columns, unit_, split(), seed());
+  std::vector<Sample> made = make_samples(columns, unit_, split(), seed());
+  // The columns do not hold the groups.
+  for (std::size_t i = 0; i < std::min(made.size(), samples_.size()); ++i) {
+    made[i].groups = samples_[i].groups;
+  }
   if (made == samples_) return;
   const auto [ours, theirs] = std::ranges::mismatch(made, samples_);
   const auto describe = [](auto sample, auto end) {

@@ -135,6 +135,22 @@ TEST_F(StoredByCommands, ATasksSequencesAreSamples) {
   EXPECT_EQ(evaluation.column(Column::kPosition).front(), 4);
 }
 
+TEST_F(StoredByCommands, ANeedlesSamplesHaveDepthAndLength) {
+  train(
+      tiny_on("task = \"needle\"\nlength = 12\nalphabet = 5\nanswer = 2\ntrain_sequences = 40\n"
+              "valid_sequences = 6\ntest_sequences = 6\n"));
+  expect_done(eval({"--set", "data.length=20", "--set", "eval.steps=0"}));
+  std::map<std::string, std::int64_t> lengths;
+  for (const fs::path& folder : stored()) {
+    const auto evaluation = StoredEvaluation::open(folder);
+    for (const scores::Sample& sample : evaluation.samples()) {
+      EXPECT_THAT(sample.groups.at("depth"), ::testing::MatchesRegex("0[.][0-9]-[01][.][0-9]"));
+      ++lengths[sample.groups.at("length")];
+    }
+  }
+  EXPECT_EQ(lengths, (std::map<std::string, std::int64_t>{{"12", 6}, {"20", 6}}));
+}
+
 TEST_F(StoredByCommands, OfATrainingTheNewestAndTheBestStay) {
   train(tiny(), {"--set", "train.eval_every=1"});
   std::int64_t best = 0;

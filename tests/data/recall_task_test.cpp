@@ -233,7 +233,8 @@ TEST(Needle, LiesAtTheDepthsThatAreAskedFor) {
   const auto one = make_answer_task(data);
   for (std::int64_t i = 0; i < 20; ++i) {
     EXPECT_EQ(first_place(*one, i), 10);
-    EXPECT_EQ(one->slices("train", i), (std::map<std::string, std::string>{{"depth", "0.4-0.5"}}));
+    EXPECT_EQ(one->slices("train", i),
+              (std::map<std::string, std::string>{{"depth", "0.4-0.5"}, {"length", "30"}}));
   }
   data.recall.answer = 29;  // the needle alone
   data.recall.depth_min = 0.0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <random>
@@ -45,9 +46,17 @@ std::string experiment_toml(const FixtureArm& arm, std::uint64_t seed) {
              "\nseed = ", seed, "\n\n[eval]\nsegment = ", kSegment, "\n");
 }
 
-Json data_json(Data data) {
+constexpr std::int64_t kLength = 20;  // of a task's sequences
+
+Json data_json(Data data, std::int64_t length = kLength) {
   if (data == Data::kSequence) {
-    return {{"task", "copy"}, {"vocabulary_size", kVocabulary}, {"length", 20}, {"seed", 1}};
+    return {{"task", "copy"}, {"vocabulary_size", kVocabulary}, {"length", length}, {"seed", 1}};
+  }
+  if (data == Data::kNeedle) {
+    return {{"task", "needle"},         {"vocabulary_size", kVocabulary},
+            {"length", length},         {"first_place", 0},
+            {"last_place", length - 3}, {"depth_min", 0.0},
+            {"depth_max", 1.0},         {"seed", 1}};
   }
   return {{"task", "text"},
           {"vocabulary_size", kVocabulary},
@@ -95,7 +104,8 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
       out.place.push_back(static_cast<std::int32_t>(position % kSegment));
       out.segment.push_back(static_cast<std::int32_t>(position / kSegment));
       out.correct.push_back(loss < 2.2 ? 1 : 0);
-      if (fixture.data == Data::kSequence) out.source.push_back(position % 2 == 0 ? 1 : 2);
+      const bool is_task = fixture.data == Data::kSequence || fixture.data == Data::kNeedle;
+      if (is_task) out.source.push_back(position % 2 == 0 ? 1 : 2);
     }
   }
   out.narrow_nll.front() += static_cast<float>(extra_loss);
@@ -122,14 +132,23 @@ Json result_of(const scores::Columns& columns, const FixtureArm& arm) {
           {"final_state_bytes", arm.rows * 4096}};
 }
 
+// Sequence i of a needle lies in tenth i mod 10.
+std::map<std::string, std::string> needle_groups(std::int64_t sequence, std::int64_t length) {
+  const std::int64_t tenth = sequence % 10;
+  return {{"depth", tenth == 9 ? "0.9-1.0" : str("0.", tenth, "-0.", tenth + 1)},
+          {"length", str(length)}};
+}
+
 void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,
-           std::uint64_t seed, double extra_loss, std::int64_t step) {
+           std::uint64_t seed, double extra_loss, std::int64_t step,
+           std::int64_t length = kLength) {
   scores::Columns columns = columns_of(fixture, arm, seed, extra_loss);
   std::vector<std::int64_t> counts(kVocabulary);
   for (std::size_t id = 0; id < counts.size(); ++id) {
     counts[id] = static_cast<std::int64_t>(40000.0 / std::pow(static_cast<double>(id) + 1.0, 1.5));
   }
-  scores::Evaluation evaluation{.name = {.split = "valid", .step = step, .settings = "0123abcd"},
+  const std::string settings = length == kLength ? "0123abcd" : str(10'000'000 + length);
+  scores::Evaluation evaluation{.name = {.split = "valid", .step = step, .settings = settings},
                                 .unit = fixture.data == Data::kLanes
                                             ? scores::SampleUnit::kLane
                                             : scores::SampleUnit::kDocument,
@@ -140,10 +159,13 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
                                          {"memory", memory_toml(arm)},
                                          {"plugins", plugins_json(arm)},
                                          {"experiment", experiment_toml(arm, seed)},
-                                         {"data", data_json(fixture.data)},
+                                         {"data", data_json(fixture.data, length)},
                                          {"machine", Json::object()},
                                          {"peak_bytes", 300'000'000 + 100'000 * arm.rows}}};
   if (fixture.data == Data::kText) evaluation.vocabulary_counts = std::move(counts);
+  if (fixture.data == Data::kNeedle) {
+    evaluation.groups = [length](std::int64_t sequence) { return needle_groups(sequence, length); };
+  }
   scores::write_evaluation(folder, evaluation, columns);
 }
 
@@ -207,6 +229,12 @@ void write_run(const fs::path& folder, const Fixture& fixture, const FixtureArm&
   write_file_atomic(folder / "run.json", info.dump(1));
   write_file_atomic(folder / "metrics.jsonl", metrics_text(arm, seed));
   store(folder, fixture, arm, seed, extra_loss, step);
+  for (const std::int64_t length : fixture.other_lengths) {
+    // Longer haystacks are harder.
+    FixtureArm harder = arm;
+    harder.shift += 0.01 * static_cast<double>(length - kLength);
+    store(folder, fixture, harder, seed, extra_loss, step, length);
+  }
   write_file_atomic(folder / "experiment.toml", experiment_toml(arm, seed));
 }
 

@@ -11,6 +11,7 @@ namespace mneme::report::test {
 enum class Data {
   kText,      // documents
   kSequence,  // a task with an answer
+  kNeedle,    // likewise, with depth and length
   kLanes,     // a text without documents
 };
 
@@ -29,6 +30,8 @@ struct Fixture {
   std::vector<std::uint64_t> seeds = {1, 2, 3};
   std::int64_t documents = 24;
   std::int64_t targets = 48;  // of a document; of a lane 16 times as many
+  // Of needles: evaluations of the same weights, beside that of length 20.
+  std::vector<std::int64_t> other_lengths = {};
 };
 
 // Writes comparison.json and the run folders, with stored evaluations of the split valid.

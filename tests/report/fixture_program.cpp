@@ -1,5 +1,6 @@
 // report_fixture DIR: writes comparisons with random losses below DIR, and their reports: text,
-// task, lanes, sweep.
+// task, needle, lengths, lanes,
+// sweep.
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -33,6 +34,8 @@ int main(int argc, char** argv) {
     text.arms.push_back({.name = "<b>&\" ${x}", .shift = 0.2, .rows = 8});
     make(root / "text", text);
     make(root / "task", {.data = Data::kSequence});
+    make(root / "needle", {.data = Data::kNeedle});
+    make(root / "lengths", {.data = Data::kNeedle, .other_lengths = {10, 40, 160}});
     make(root / "lanes", {.data = Data::kLanes, .seeds = {1}});
     Fixture sweep{.arms = {{.name = "none"}}, .documents = 12};
     for (const std::int64_t rows : {8, 16, 32, 64, 128, 256, 512, 1024}) {

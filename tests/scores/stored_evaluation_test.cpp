@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -117,6 +118,32 @@ TEST_F(StoredEvaluations, KeepWhereTheInformationLies) {
   EXPECT_EQ(read.sample_unit(), scores::SampleUnit::kEpisode);
   EXPECT_THAT(read.source(), ElementsAre(2, 1));
   EXPECT_EQ(read.samples().at(0).slices.at("outside").targets, 1);
+}
+
+TEST_F(StoredEvaluations, KeepTheGroupsOfSamples) {
+  const auto grouped = [&](const char* from, const char* to) {
+    const fs::path folder = write([](scores::Evaluation& evaluation) {
+      evaluation.groups = [](std::int64_t document) {
+        return std::map<std::string, std::string>{{"depth", document == 1 ? "0.4-0.5" : "0.0-0.1"},
+                                                  {"length", "30"}};
+      };
+    });
+    replace(folder / scores::kSamplesFile, from, to);
+    if (std::string_view(from) != to) correct_checksums(folder);
+    return folder;
+  };
+  const auto read = StoredEvaluation::open(grouped("0.4-0.5", "0.4-0.5"));
+  EXPECT_EQ(read.samples().at(1).groups.at("depth"), "0.4-0.5");
+  EXPECT_EQ(read.samples().at(2).groups.at("depth"), "0.0-0.1");
+  EXPECT_EQ(read.samples().at(2).groups.at("length"), "30");
+
+  EXPECT_THAT(
+      error(grouped("\"depth\":\"0.4-0.5\",", "")),
+      HasSubstr("samples.jsonl: the stored evaluation is damaged: line 2: other groups than "
+                "in line 1: expected depth, length, got length"));
+  EXPECT_THAT(error(grouped("0.4-0.5", "")),
+              HasSubstr("damaged: line 2: expected a group of depth, got \"\""));
+  EXPECT_THAT(error(grouped("\"0.4-0.5\"", "4")), HasSubstr("damaged: line 2: expected a sample"));
 }
 
 TEST_F(StoredEvaluations, StoreTheVocabularysCountsOnce) {

@@ -107,6 +107,7 @@ RecallTask::Drawn NeedleTask::draw(std::string_view split, std::int64_t index) c
   const std::int64_t deepest = std::max<std::int64_t>(1, settings().length - recall().answer - 1);
   const std::int64_t tenth = std::min<std::int64_t>(9, 10 * place / deepest);
   out.slices["depth"] = tenth == 9 ? "0.9-1.0" : str("0.", tenth, "-0.", tenth + 1);
+  out.slices["length"] = str(settings().length);
   return out;
 }
 

@@ -106,7 +106,7 @@ class SelectiveCopyTask final : public RecallTask {
 // The needle begins at a place drawn from config::needle_places; its depth is that place divided by
 // the last possible one, n - A - 1: 0 = the prompt's beginning, 1 = just before the question.
 // Needle and hay are made of the same symbols, so the mark alone tells them apart.
-// Slice "depth": the tenth in which the depth lies, "0.0-0.1" to "0.9-1.0".
+// Slices "depth": the tenth in which the depth lies, "0.0-0.1" to "0.9-1.0"; "length": n.
 class NeedleTask final : public RecallTask {
  public:
   explicit NeedleTask(const config::DataConfig& data)

@@ -6,6 +6,8 @@
 #include <numbers>
 #include <utility>
 
+#include "host/report/depths.hpp"
+
 namespace mneme::report {
 namespace {
 
@@ -102,6 +104,24 @@ Sheet runs_sheet(const Comparison& comparison, const std::vector<Metric>& lines)
                             {format_exact(value), number_or_null(value)}});
       }
     }
+  }
+  return out;
+}
+
+// --- needles ---
+
+Sheet depths_sheet(const Comparison& comparison) {
+  Sheet out{.key = "depths",
+            .title = "Accuracy by a needle's depth and length",
+            .headings = {"split", "arm", "length", "depth", "accuracy", "correct", "targets",
+                         "loss", "seeds"},
+            .is_for_programs = true};
+  for (const DepthCell& cell : depth_cells(comparison)) {
+    const double loss = cell.sums.nll / static_cast<double>(cell.sums.targets);
+    out.rows.push_back({Cell(cell.split), Cell(comparison.arms[cell.arm].name),
+                        count_cell(cell.length), Cell(cell.depth), number_cell(cell.accuracy(), 4),
+                        count_cell(cell.sums.correct), count_cell(cell.sums.targets),
+                        number_cell(loss, 4), count_cell(cell.seeds)});
   }
   return out;
 }
@@ -250,6 +270,7 @@ std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Differ
   if (is_text(comparison)) out.push_back(perplexity_sheet(comparison, all));
   out.push_back(settings_sheet(comparison));
   out.push_back(plugins_sheet(comparison));
+  out.push_back(depths_sheet(comparison));
   out.push_back(runs_sheet(comparison, lines));
   std::erase_if(out, [](const Sheet& sheet) { return sheet.rows.empty(); });
   return out;

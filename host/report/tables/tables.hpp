@@ -39,6 +39,7 @@ struct Sheet {
 // perplexity: the same differences as perplexity and bits, of texts.
 // settings: the keys that differ between arms; left out when there are none.
 // plugins: of every arm's tiers, with checksums.
+// depths: accuracy by a needle's depth and length, for programs.
 // runs: every number of every run, for programs.
 [[nodiscard]] std::vector<Sheet> sheets(const Comparison& comparison,
                                         const std::vector<Difference>& differences);

@@ -149,6 +149,11 @@ fs::path EvaluationRecorder::write(const fs::path& run_folder, std::int64_t step
   scores::Evaluation evaluation{.name = name(step),
                                 .unit = unit_of(*runtime_.dataset(), split_),
                                 .info = info(result, command)};
+  if (const auto task = runtime_.dataset()->answer_task()) {
+    evaluation.groups = [task, this](std::int64_t sequence) {
+      return task->slices(data::to_word(split_), sequence);
+    };
+  }
   if (!scores::has_vocabulary_counts(run_folder)) {
     evaluation.vocabulary_counts = vocabulary_counts();
   }
