@@ -169,6 +169,9 @@ class MeasuredModel {
     for (const backbone::Parameter& parameter : model_->parameters()) {
       at::Tensor(parameter.tensor).fill_(0.01);
     }
+    for (const memory::TierParameter& parameter : stack_->parameters()) {
+      at::Tensor(parameter.tensor).fill_(0.01);
+    }
   }
 
   Measured evaluate(std::int64_t lanes, std::int64_t length) {
