@@ -24,6 +24,7 @@ namespace {
 constexpr std::int64_t kMostFilling = 64;  // segments before the counted ones
 constexpr std::size_t kCounted = 8;        // segments at most
 constexpr std::int64_t kVocabulary = 64;   // of the model that is measured
+constexpr double kLargest = 1e10;          // multiply-adds of the layers for a segment of a lane
 
 // Counts what this thread executes while it lives; a backward pass on the CPU runs in the thread
 // that asks for it.
@@ -286,6 +287,26 @@ PerWord softmax_flops(config::Experiment experiment, plugin::PluginLoader& loade
       .evaluation = (large.evaluate(1, kLength).flops - small.evaluate(1, kLength).flops) / kAdded};
 }
 
+// From the shapes alone.
+void check_size(const config::Experiment& experiment) {
+  const auto model = backbone::make_model(
+      experiment.model, model_setup(experiment, kVocabulary, config::Precision::kF32, c10::kMeta));
+  double layers = 0.0;
+  for (const backbone::Parameter& parameter : model->parameters()) {
+    const bool is_of_layers = !parameter.name.starts_with("embedding.") &&
+                              !parameter.name.starts_with("position.") &&
+                              !parameter.name.starts_with("softmax.");
+    if (is_of_layers) layers += static_cast<double>(parameter.tensor.numel());
+  }
+  const std::int64_t segment = std::max(experiment.train.segment, experiment.eval.segment);
+  const double products = layers * static_cast<double>(segment);
+  if (products <= kLargest) return;
+  throw_run({.where = "the count of operations",
+             .failed = "the model is too large",
+             .expected = str("at most ", kLargest, " multiply-adds for a segment of a lane"),
+             .got = str(products)});
+}
+
 }  // namespace
 
 FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabulary,
@@ -299,6 +320,7 @@ FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabula
     experiment.model.adaptive.reset();
     out.not_counted.emplace_back("the rare words of the adaptive softmax");
   }
+  check_size(experiment);
   std::set<std::string> kernels;
   const PerWord word = softmax_flops(experiment, loader);
   const auto added = static_cast<double>(vocabulary - kVocabulary);
