@@ -25,6 +25,9 @@ int main(int argc, char** argv) {
   mneme::cli::take_stop_signals();
   mneme::cli::report_crashes();
   keep_freed_memory();
+  // A starter may ignore it, and this program inherits that: then the ends of the programs that it
+  // starts itself would be lost.
+  std::signal(SIGCHLD, SIG_DFL);
   // At a limit of the files' size (ulimit -f) write(2) fails with a reason, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
   return mneme::cli::main_entry(argc, argv, mneme::cli::standard_streams());

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/output_pipe.hpp"
 #include "host/base/process.hpp"
 #include "host/base/text.hpp"
 
@@ -28,55 +29,11 @@ constexpr std::size_t kKeptBytes = 64 * 1024;
 constexpr int kTickMs = 100;
 constexpr int kEndTickMs = 5;  // once both pipes are closed the process ends at once
 
-// A descriptor that is closed at the end.
-class PipeEnd {
- public:
-  PipeEnd() = default;
-  ~PipeEnd() { close(); }
-  PipeEnd(const PipeEnd&) = delete;
-  PipeEnd& operator=(const PipeEnd&) = delete;
-
-  void set(int number) {
-    close();
-    number_ = number;
-  }
-  void close() {
-    if (number_ >= 0) ::close(std::exchange(number_, -1));
-  }
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_ = -1;
-};
-
-struct OutputPipe {
-  PipeEnd reader, writer;
-
-  void open(const std::string& program) {
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-      const int code = errno;
-      throw_run({.where = program,
-                 .failed = "no pipe for its output: " + std::generic_category().message(code),
-                 .hint = "close other programs, or raise the limit of open files (ulimit -n)"});
-    }
-    reader.set(ends[0]);
-    writer.set(ends[1]);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  }
-  // Takes what is there; closes the reader at the end.
-  void drain(std::string& text) {
-    std::array<char, 4096> piece{};
-    while (reader.number() >= 0) {
-      const ssize_t count = ::read(reader.number(), piece.data(), piece.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && errno == EAGAIN) return;
-      if (count <= 0) return reader.close();
-      text.append(piece.data(), static_cast<std::size_t>(count));
-      if (text.size() > 2 * kKeptBytes) text.erase(0, text.size() - kKeptBytes);
-    }
-  }
-};
+// Takes what is there; of a long text the end.
+void take(OutputPipe& pipe, std::string& text) {
+  pipe.drain(text);
+  if (text.size() > 2 * kKeptBytes) text.erase(0, text.size() - kKeptBytes);
+}
 
 // The environment with the given entries in place of others of their names.
 std::vector<std::string> environment_with(const std::vector<std::string>& entries) {
@@ -176,22 +133,18 @@ void reap(pid_t child, ChildResult& result) {
 }  // namespace
 
 ChildResult run_child(const ChildOptions& options) {
-  OutputPipe out, err;
-  out.open(options.program);
-  err.open(options.program);
+  OutputPipe out(options.launch.program), err(options.launch.program);
   const Instant start = std::chrono::steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  const pid_t child = launch({.program = options.program,
-                              .arguments = options.arguments,
-                              .environment = options.environment,
-                              .signal_mask = options.signal_mask,
-                              .out = out.writer.number(),
-                              .err = err.writer.number(),
-                              .has_own_group = true});
-  out.writer.close();
-  err.writer.close();
+  Launch start_with = options.launch;
+  start_with.out = out.writer();
+  start_with.err = err.writer();
+  start_with.has_own_group = true;
+  const pid_t child = launch(start_with);
+  out.close_writer();
+  err.close_writer();
   ChildResult result;
   while (!has_ended(child)) {
     const bool is_killed = result.is_timed_out || result.is_cancelled;
@@ -200,21 +153,20 @@ ChildResult run_child(const ChildOptions& options) {
       result.is_cancelled = options.is_cancelled && options.is_cancelled();
       if (result.is_timed_out || result.is_cancelled) ::kill(-child, SIGKILL);
     }
-    std::array<pollfd, 2> waiting{pollfd{out.reader.number(), POLLIN, 0},
-                                  pollfd{err.reader.number(), POLLIN, 0}};
+    std::array<pollfd, 2> waiting{pollfd{out.reader(), POLLIN, 0}, pollfd{err.reader(), POLLIN, 0}};
     const bool is_closed = waiting[0].fd < 0 && waiting[1].fd < 0;
     const double left = options.seconds > 0.0 ? (options.seconds - elapsed()) * 1000.0 + 1.0 : 1e9;
     const int tick = is_closed ? kEndTickMs : kTickMs;
     ::poll(waiting.data(), waiting.size(),
            std::clamp(static_cast<int>(std::min(left, 1e6)), 1, tick));
-    out.drain(result.out);
-    err.drain(result.err);
+    take(out, result.out);
+    take(err, result.err);
   }
   result.seconds = elapsed();
   ::kill(-child, SIGKILL);  // what the program has started
   reap(child, result);
-  out.drain(result.out);
-  err.drain(result.err);
+  take(out, result.out);
+  take(err, result.err);
   for (std::string* text : {&result.out, &result.err}) {
     if (text->size() > kKeptBytes) text->erase(0, text->size() - kKeptBytes);
   }

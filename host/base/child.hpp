@@ -29,19 +29,14 @@ struct Launch {
 [[nodiscard]] pid_t launch(const Launch& options);
 
 struct ChildOptions {
-  std::string program;                      // the path of an executable
-  std::vector<std::string> arguments = {};  // after the program's name
-  std::vector<std::string> environment =
-      {};                // "NAME=value", in place of this process's of the name
+  Launch launch;         // without descriptors; its group is its own in any case
   double seconds = 0.0;  // it is killed after so long; 0 = no limit
-  // The child starts with this signal mask; default: this process's.
-  std::optional<sigset_t> signal_mask = std::nullopt;
   // Asked every tenth of a second; true kills the child. Empty: never.
   std::function<bool()> is_cancelled = nullptr;
 };
 
 struct ChildResult {
-  int exit_code = -1;  // -1: a signal ended it
+  int exit_code = -1;  // -1: a signal ended it, or nobody knows, as this process ignores SIGCHLD
   int signal = 0;      // that ended it; 0: it exited
   bool is_timed_out = false;
   bool is_cancelled = false;

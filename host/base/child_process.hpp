@@ -8,15 +8,17 @@
 #include <vector>
 
 #include "host/base/child.hpp"
+#include "host/base/output_pipe.hpp"
 
 namespace mneme {
 
-// How a process came to its end.
+// How a process came to its end. Neither is known (-1 and 0) when this process ignores SIGCHLD: the
+// system keeps no status of children then.
 struct ChildEnd {
   int exit_code = -1;  // -1 when a signal ended it
   int signal = 0;
 
-  // "exit status 1", "signal 11 (SIGSEGV)".
+  // "exit status 1", "signal 11 (SIGSEGV)", "an end that nobody knows".
   [[nodiscard]] std::string text() const;
 };
 
@@ -32,7 +34,6 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  [[nodiscard]] pid_t id() const { return id_; }
   void send(int signal) const;
   // Lines of stderr that have arrived since the last call, without their ends; a line without an
   // end comes when stderr has been closed. Does not wait.
@@ -45,10 +46,8 @@ class ChildProcess {
   static void wait_for_any(const std::vector<ChildProcess*>& children, int milliseconds);
 
  private:
-  void read_available();
-
   pid_t id_ = -1;
-  int pipe_ = -1;  // stderr; -1 = closed
+  OutputPipe pipe_;  // stderr
   std::string text_;
   std::optional<ChildEnd> end_;
 };
@@ -58,6 +57,7 @@ inline constexpr const char* kParentVariable = "MNEME_PARENT";
 
 // For a program's beginning: when a ChildProcess of a parent that names itself in kParentVariable,
 // asks the system for SIGTERM at the parent's end, and ends at once when that has already come.
+// Ignores SIGPIPE: after the parent's end nobody reads what this process prints, and it shall save.
 void stop_with_parent();
 
 }  // namespace mneme

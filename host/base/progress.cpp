@@ -17,7 +17,8 @@ std::string json_line(const ProgressOptions& options, const ProgressState& state
                    {"of", options.total_steps},
                    {"tokens", state.tokens}};
   if (state.loss) progress["loss"] = number_or_null(*state.loss);
-  return Json{{"progress", std::move(progress)}}.dump();
+  return Json{{"progress", std::move(progress)}}.dump(-1, ' ', false,
+                                                      Json::error_handler_t::replace);
 }
 
 }  // namespace

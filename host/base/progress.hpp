@@ -59,7 +59,7 @@ struct ProgressOptions {
   ProgressRun run = {};          // adds "run 3 of 15", and to the time left that of all runs
   std::int64_t total_steps = 0;  // 0 = unknown: no bar, no time left
   bool is_terminal = false;      // true: redraw one line with '\r'; false: whole lines
-  bool is_json = false;          // whole lines for programs: see json_progress below
+  bool is_json = false;          // whole lines for programs: see json_note
   double redraw_seconds = 0.2;   // least time between two redraws of the bar
   double line_seconds = 10.0;    // least time between two plain lines
   int bar_width = 24;            // characters between the brackets
@@ -75,9 +75,8 @@ struct ProgressState {
   std::optional<double> learning_rate = {};
 };
 
-// What a line for programs holds: {"progress": {"title", "step", "of", "tokens", "loss"}}; a note
-// is
-// {"note": text}.
+// A note as a line for programs, {"note": text}, and how such a line shows progress:
+// {"progress": {"title", "step", "of", "tokens", "loss"}}.
 [[nodiscard]] std::string json_note(const std::string& text);
 
 // Writes progress to a stream that the caller owns. The first update and the last step are always

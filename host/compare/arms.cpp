@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/data/text/text.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/plugin/plugin_search.hpp"
 
@@ -187,11 +188,17 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
 
 std::string folder_name(const std::string& arm) {
   std::string name;
-  for (const char c : arm) {
+  for (std::size_t i = 0; i < arm.size();) {
+    const data::CodePoint point = data::decode_utf8(arm, i);
+    const char c = arm[i];
     const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-                          std::string_view("._-+=,#").find(c) != std::string_view::npos ||
-                          static_cast<unsigned char>(c) >= 0x80;
-    name += is_plain ? c : '_';
+                          std::string_view("._-+=,#").find(c) != std::string_view::npos;
+    if (point.bytes > 1) {
+      name += arm.substr(i, point.bytes);
+    } else {
+      name += point.bytes == 1 && is_plain ? c : '_';
+    }
+    i += std::max<std::size_t>(point.bytes, 1);
   }
   constexpr std::size_t kMostBytes = 120;  // a file name has room for 255, with what is added
   std::size_t end = std::min(name.size(), kMostBytes);

@@ -51,8 +51,8 @@ struct Sweep {
                                               const std::vector<Sweep>& sweeps,
                                               plugin::PluginLoader& loader);
 
-// The arm's name as a folder's: what a file name may not hold, or a shell would take apart, is "_",
-// and what is longer than 120 bytes is cut.
+// The arm's name as a folder's: what a file name may not hold, a shell would take apart or JSON
+// cannot hold (bytes that are no UTF-8) is "_", and what is longer than 120 bytes is cut.
 [[nodiscard]] std::string folder_name(const std::string& arm);
 
 }  // namespace mneme::compare

@@ -15,6 +15,8 @@ namespace mneme::compare {
 namespace {
 
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
+constexpr std::int64_t kMostRefused = 64;  // sizes in a row, before a search ends
+constexpr double kNotableShare = 0.05;     // of the budget, as the report's warning has it
 
 // --- Parameters, by the width of the feed-forward layers ---
 
@@ -104,9 +106,8 @@ class Sizes {
     if (!size_) return;
     config::TierConfig& tier = arm.experiment.memory.tiers[size_->tier];
     if (tier.eval_options.find(size_->spec.key) != nullptr) {
-      throw_usage({.where = arm.name,
-                   .failed = str("--equal chooses ", size_->spec.key,
-                                 ", but the memory file gives evaluations a size of their own"),
+      throw_usage({.where = "--equal chooses " + size_->spec.key,
+                   .failed = "the memory file gives evaluations a size of their own",
                    .expected = "no eval_" + size_->spec.key,
                    .hint = "remove it from " + arm.file.string()});
     }
@@ -140,11 +141,10 @@ class Sizes {
     if (budget_ == Budget::kAttention) return attended_rows(stack);
     const std::optional<std::int64_t> bytes = state_bytes(stack);
     if (bytes) return *bytes;
-    throw_usage(
-        {.where = arm_.name,
-         .failed = "--equal state: the memory does not declare how many bytes its state has",
-         .hint = "mneme plugins describe --in FILE shows which slot or queue; compare with "
-                 "--sweep instead"});
+    throw_usage({.where = "--equal state",
+                 .failed = "the memory does not declare how many bytes its state has",
+                 .hint = "mneme plugins describe --in FILE shows which slot or queue; compare with "
+                         "--sweep instead"});
   }
 
   ArmSetup& arm_;
@@ -156,50 +156,111 @@ class Sizes {
   std::int64_t before_ = 0;
 };
 
+// A size that a memory takes, and what it costs.
+struct PricedSize {
+  std::int64_t size = 0;
+  std::int64_t cost = 0;
+};
+
+// The first size from this one on that the memory takes; absent when there is none for a while.
+std::optional<PricedSize> price_from(Sizes& sizes, std::int64_t size) {
+  const std::int64_t end = std::min(sizes.most(), size + kMostRefused);
+  for (; size <= end; ++size) {
+    try {
+      return PricedSize{.size = size, .cost = sizes.cost_with(size)};
+    } catch (const Error&) {
+      continue;  // of the plugin: the size does not suit its other options
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether another size has another cost.
+bool depends_on_size(Sizes& sizes) {
+  const std::int64_t more = std::min(sizes.most(), 2 * std::max<std::int64_t>(sizes.before(), 1));
+  const auto other = price_from(sizes, more > sizes.before() ? more : sizes.least());
+  return !other || other->cost != sizes.cost();
+}
+
 // The size whose cost is nearest to the target; costs grow with sizes.
-std::int64_t nearest_size(Sizes& sizes, std::int64_t target) {
-  const auto distance = [&](std::int64_t size) { return std::abs(sizes.cost_with(size) - target); };
-  std::int64_t low = sizes.least();
-  std::int64_t high = std::clamp<std::int64_t>(sizes.before(), low, sizes.most());
-  while (high < sizes.most() && sizes.cost_with(high) < target)
-    high = std::min(sizes.most(), 2 * high);
+PricedSize nearest_size(Sizes& sizes, std::int64_t target) {
+  PricedSize above{.size = sizes.before(), .cost = sizes.cost()};
+  PricedSize below = price_from(sizes, sizes.least()).value_or(above);
+  while (above.cost < target && above.size < sizes.most()) {
+    below = above;
+    const std::int64_t next = std::min(sizes.most(), 2 * std::max<std::int64_t>(above.size, 1));
+    const auto found = price_from(sizes, next);
+    if (!found) break;
+    above = *found;
+  }
+  std::int64_t low = below.size, high = above.size;
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
-    (sizes.cost_with(middle) < target ? low : high) = middle;
+    const auto found = price_from(sizes, middle);
+    if (!found || found->size >= high || found->cost >= target) {
+      high = middle;
+      if (found && found->cost >= target) above = *found;
+    } else {
+      low = found->size;
+      below = *found;
+    }
   }
-  return distance(low) <= distance(high) ? low : high;
+  const auto distance = [&](const PricedSize& size) { return std::abs(size.cost - target); };
+  return distance(below) <= distance(above) ? below : above;
+}
+
+// Gives an arm the size whose cost is nearest to the budget.
+void equalize_memory(const ArmSetup& arm, Sizes& sizes, Equalized& out) {
+  if (!sizes.has_size()) {
+    out.fixed.push_back({.arm = arm.name, .reason = "has no size to choose"});
+    return;
+  }
+  if (!depends_on_size(sizes)) {
+    sizes.set(sizes.before());
+    out.fixed.push_back(
+        {.arm = arm.name, .reason = str("its cost does not depend on ", sizes.key())});
+    return;
+  }
+  const PricedSize chosen = nearest_size(sizes, out.budget);
+  sizes.set(chosen.size);
+  out.sizes.push_back({.arm = arm.name,
+                       .key = sizes.key(),
+                       .before = sizes.before(),
+                       .after = chosen.size,
+                       .budget_before = sizes.cost(),
+                       .budget_after = chosen.cost});
 }
 
 void equalize_memories(std::vector<ArmSetup>& arms, Budget budget,
                        const run::RuntimeOptions& options, Equalized& out) {
+  std::vector<Sizes> all;
   for (ArmSetup& arm : arms) {
     try {
-      Sizes sizes(arm, budget, options);
-      if (out.reference.empty()) {
-        if (sizes.cost() > 0) {
-          out.reference = arm.name;
-          out.budget = sizes.cost();
-        } else {
-          out.fixed.push_back(arm.name);
-        }
-        continue;
-      }
-      if (!sizes.has_size()) {
-        out.fixed.push_back(arm.name);
-        continue;
-      }
-      const std::int64_t size = nearest_size(sizes, out.budget);
-      const std::int64_t cost = sizes.cost_with(size);
-      out.sizes.push_back({.arm = arm.name,
-                           .key = sizes.key(),
-                           .before = sizes.before(),
-                           .after = size,
-                           .budget_before = sizes.cost(),
-                           .budget_after = cost});
+      all.emplace_back(arm, budget, options);
     } catch (const Error& error) {
       throw error.with_context(arm.name);
     }
+    if (!out.reference.empty() || all.back().cost() == 0) continue;
+    out.reference = arm.name;
+    out.budget = all.back().cost();
   }
+  if (out.reference.empty()) return;
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    if (arms[i].name != out.reference) equalize_memory(arms[i], all[i], out);
+  }
+}
+
+// What a reader of the comparison should know of a size that was chosen; "" = nothing.
+std::string miss_text(const ChosenSize& size, std::int64_t budget) {
+  const double share = static_cast<double>(size.budget_after - budget) /
+                       static_cast<double>(std::max<std::int64_t>(budget, 1));
+  std::string text;
+  if (std::abs(share) > kNotableShare) {
+    text = str("; this is ", format_number(100.0 * std::abs(share), 0), " % ",
+               share > 0.0 ? "above" : "below", " the budget, the nearest that it can have");
+  }
+  if (size.after == 0) text += str("; with ", size.key, " = 0 this part of the memory is empty");
+  return text;
 }
 
 }  // namespace
@@ -247,10 +308,11 @@ std::string text_of(const Equalized& equalized, Budget budget) {
       str("equal budgets: ", equalized.budget, unit, ", those of ", equalized.reference, '\n');
   for (const ChosenSize& size : equalized.sizes) {
     text += str("  ", size.arm, ": ", size.key, " = ", size.after, " in place of ", size.before,
-                ": ", size.budget_after, unit, " in place of ", size.budget_before, '\n');
+                ": ", size.budget_after, unit, " in place of ", size.budget_before,
+                miss_text(size, equalized.budget), '\n');
   }
-  for (const std::string& arm : equalized.fixed)
-    text += str("  ", arm, ": has no size to choose, and stays as it is\n");
+  for (const FixedArm& fixed : equalized.fixed)
+    text += str("  ", fixed.arm, ": ", fixed.reason, ", and stays as it is\n");
   return text;
 }
 

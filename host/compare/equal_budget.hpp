@@ -35,22 +35,29 @@ struct ChosenSize {
   std::int64_t budget_before = 0, budget_after = 0;
 };
 
+// An arm that stays as it is.
+struct FixedArm {
+  std::string arm;
+  std::string reason;  // "has no size to choose"
+};
+
 struct Equalized {
-  std::string reference;           // the arm whose budget the others get
-  std::int64_t budget = 0;         // its
-  std::vector<ChosenSize> sizes;   // of the other arms
-  std::vector<std::string> fixed;  // arms without such a size, which stay as they are
+  std::string reference;          // the arm whose budget the others get
+  std::int64_t budget = 0;        // its
+  std::vector<ChosenSize> sizes;  // of the other arms
+  std::vector<FixedArm> fixed;    // of the other arms those without a size that changes their cost
 };
 
 // Changes sizes of the arms so that their budgets come as near as possible to the reference's: the
 // first arm's for parameters, else that of the first arm that has any. The changed settings are
-// added to the arms' own. Errors: Error (kUsage) when no arm has such a budget, when a memory does
-// not declare the bytes of its state, and when a memory file gives the size of evaluations on its
-// own (eval_rows); what making an arm throws, with its name in front.
+// added to the arms' own. Sizes that a memory refuses, such as those that are no multiple of
+// another option, are passed over. Errors: Error (kUsage) when no arm has such a budget, when a
+// memory does not declare the bytes of its state, and when a memory file gives the size of
+// evaluations on its own (eval_rows); what making an arm throws, with its name in front.
 [[nodiscard]] Equalized equalize(std::vector<ArmSetup>& arms, Budget budget,
                                  const run::RuntimeOptions& options);
 
-// What was chosen, a line each.
+// What was chosen, a line each, and how far it is from the budget where that is more than 5 %.
 [[nodiscard]] std::string text_of(const Equalized& equalized, Budget budget);
 
 }  // namespace mneme::compare

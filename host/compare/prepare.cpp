@@ -44,7 +44,8 @@ config::Experiment at_the_end_only(config::Experiment experiment) {
   return experiment;
 }
 
-// A count that fails is no error of the arm: its training needs none.
+// A count that fails, as that of a large model does, is no error of the arm: its training needs
+// none.
 Json flops_of(const run::Runtime& runtime) {
   try {
     return run::to_json(run::count_flops(runtime));

@@ -12,10 +12,9 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
-#include "host/run/host_commit.hpp"
+#include "host/compare/run_checks.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/scores/stored_evaluation.hpp"
-#include "mneme/abi.h"
 
 namespace mneme::compare {
 namespace {
@@ -23,55 +22,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPollMs = 250;
+constexpr std::string_view kStopped = "mneme: stopped by";
 
-std::string_view to_word(RunRecord::State state) {
-  switch (state) {
-    case RunRecord::State::kRunning:
-      return "running";
-    case RunRecord::State::kDone:
-      return "done";
-    case RunRecord::State::kFailed:
-      return "failed";
-    case RunRecord::State::kWaiting:
-      break;
-  }
-  return "waiting";
-}
-
-Json json_of(const RunRecord& run) {
-  Json json = {{"seed", run.seed}, {"folder", run.folder}, {"state", to_word(run.state)}};
-  if (!run.initial_sha256.empty()) json["initial_sha256"] = run.initial_sha256;
-  if (run.state == RunRecord::State::kFailed)
-    json["error"] = {{"message", run.error}, {"exit_code", run.exit_code}};
-  return json;
-}
-
-Json json_of(const ArmRecord& arm) {
-  Json plugins = Json::array(), runs = Json::array();
-  for (const memory::TierIdentity& plugin : arm.plugins) plugins.push_back(run::to_json(plugin));
-  for (const RunRecord& run : arm.runs) runs.push_back(json_of(run));
-  return {{"name", arm.setup.name},
-          {"file", arm.setup.file.string()},
-          {"overrides", arm.setup.settings},
-          {"memory", config::to_toml(arm.setup.experiment.memory)},
-          {"plugins", std::move(plugins)},
-          {"backbone_parameters", arm.backbone_parameters},
-          {"memory_parameters", arm.memory_parameters},
-          {"flops", arm.flops},
-          {"runs", std::move(runs)}};
-}
-
-// Whether the run has a finished evaluation of a split with its own memory and settings.
-bool is_evaluated(const fs::path& folder, data::Split split) {
+// Whether the run has a finished evaluation of a split with its last weights, its own memory and
+// settings, and these plugins. `others` gets those of the split that it cannot use, with the
+// reason.
+bool is_evaluated(const fs::path& folder, data::Split split, std::int64_t last_step,
+                  const std::vector<memory::TierIdentity>& plugins,
+                  std::vector<std::string>& others) {
   const std::string experiment = read_file(folder / "experiment.toml");
   for (const fs::path& path : scores::list_evaluations(folder)) {
     const auto name = scores::parse_evaluation_name(path.filename().string());
     if (!name || name->split != data::to_word(split)) continue;
     try {
       const auto stored = scores::StoredEvaluation::open(path);
-      if (stored.info().at("experiment") == experiment) return true;
-    } catch (const std::exception&) {
-      continue;  // damaged: it is made again
+      const std::string reason = why_unfit(stored, last_step, experiment, plugins);
+      if (reason.empty()) return true;
+      others.push_back(str(to_text(*name), ": ", reason));
+    } catch (const std::exception& error) {
+      others.push_back(error.what());  // damaged: it is made again
     }
   }
   return false;
@@ -91,9 +60,10 @@ class RunTask {
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
 
+  // Starts the training. When that cannot be, the run has failed and there is no process.
   void start() {
     record_.state = RunRecord::State::kRunning;
-    begin_training();
+    guarded([&] { begin_training(); });
   }
 
   // Reads what the process has printed and goes on to the next one when it has ended; false when
@@ -118,15 +88,30 @@ class RunTask {
       record_.state = RunRecord::State::kWaiting;
       return false;
     }
-    return begin_evaluation();
+    guarded([&] { begin_evaluation(); });
+    return process_ != nullptr;
   }
 
  private:
+  // What goes wrong with one run, such as a folder that was removed, must not end the others.
+  template <typename Action>
+  void guarded(const Action& action) {
+    try {
+      action();
+    } catch (const std::exception& error) {
+      process_.reset();
+      fail(run::failure_of(error, record_.folder, "").what());
+    }
+  }
+
   [[nodiscard]] fs::path folder() const { return options_.folder / record_.folder; }
 
+  // Signals reach the process through this program only: a terminal's Ctrl-C goes to the whole
+  // foreground group, and the second one would end the process without saving.
   void begin(const std::string& phase, std::vector<std::string> arguments) {
-    activity_ = {.run = record_.name(), .phase = phase};
+    activity_ = {.run = record_.folder, .phase = phase};
     error_.clear();
+    stopped_.clear();
     for (const std::string& word : {std::string("--threads"), str(options_.threads),
                                     std::string("--device"), options_.device_name}) {
       arguments.push_back(word);
@@ -136,7 +121,8 @@ class RunTask {
         std::make_unique<ChildProcess>(Launch{.program = options_.program.string(),
                                               .arguments = std::move(arguments),
                                               .environment = {"MNEME_PROGRESS=json", "NO_COLOR=1"},
-                                              .signal_mask = options_.signal_mask});
+                                              .signal_mask = options_.signal_mask,
+                                              .has_own_group = true});
   }
 
   void begin_training() {
@@ -150,45 +136,56 @@ class RunTask {
     begin("train", {"train", file.string(), "--run", folder().string()});
   }
 
-  // The next evaluation that is missing; false when the run is done.
-  bool begin_evaluation() {
-    note_start();
-    if (record_.state == RunRecord::State::kFailed) return false;
+  // Begins the next evaluation that is missing; without one the run is done.
+  void begin_evaluation() {
+    if (!note_start()) return;
     for (const data::Split split : comparison_.splits) {
-      if (is_evaluated(folder(), split)) continue;
+      std::vector<std::string> others;
+      const std::int64_t step = last_step();
+      if (is_evaluated(folder(), split, step, arm().plugins, others)) continue;
       const std::string word(data::to_word(split));
       if (!tried_.insert(word).second) {
-        record_.state = RunRecord::State::kFailed;
-        record_.exit_code = static_cast<int>(ErrorKind::kRun);
-        record_.error = str("evaluations/: mneme eval stored no evaluation of the ", word,
-                            " split; free space on the disk and run the command again");
-        return false;
+        throw_run({.where = scores::evaluations_folder(folder()).string(),
+                   .failed = "mneme eval ended well but left no evaluation that can be used",
+                   .expected = str("one of the ", word, " split after step ", step,
+                                   ", with the run's experiment.toml and plugin files"),
+                   .got = others.empty() ? std::string("none") : join(others, "; "),
+                   .hint = "run the same command again; what does not fit may be removed"});
       }
       begin("evaluate " + word, {"eval", folder().string(), "--split", word});
-      return true;
+      return;
     }
     record_.state = RunRecord::State::kDone;
-    return false;
   }
 
-  // The first weights must be those of the other arms with this seed.
-  void note_start() {
+  [[nodiscard]] std::int64_t last_step() const {
+    const std::vector<std::int64_t> steps = run::RunFolder::at(folder()).checkpoints().steps();
+    return steps.empty() ? 0 : steps.back();
+  }
+  [[nodiscard]] const ArmRecord& arm() const {
+    return *std::ranges::find(comparison_.arms, record_.arm,
+                              [](const ArmRecord& arm) { return arm.setup.name; });
+  }
+
+  // The program and the plugins must be those that were looked at before the first run, and the
+  // first weights those of the other arms with this seed; false when they are not.
+  bool note_start() {
     const Json info = run::RunFolder::open(folder()).info();
     record_.initial_sha256 = info.value("initial_backbone_sha256", std::string());
+    check_same_files(info, arm().plugins, record_.folder);
     for (const ArmRecord& arm : comparison_.arms) {
       if (arm.setup.experiment.model != experiment_.model) continue;  // of other sizes
       for (const RunRecord& other : arm.runs) {
-        if (other.seed != record_.seed || other.initial_sha256.empty() ||
-            other.initial_sha256 == record_.initial_sha256) {
+        if (other.seed != record_.seed || other.state == RunRecord::State::kFailed ||
+            other.initial_sha256.empty() || other.initial_sha256 == record_.initial_sha256) {
           continue;
         }
-        record_.state = RunRecord::State::kFailed;
-        record_.exit_code = static_cast<int>(ErrorKind::kRun);
-        record_.error = str("its backbone did not start from the weights of ", other.name(),
-                            ": expected ", other.initial_sha256, ", got ", record_.initial_sha256);
-        return;
+        fail(str("its backbone did not start from the weights of ", other.folder, ": expected ",
+                 other.initial_sha256, ", got ", record_.initial_sha256));
+        return false;
       }
     }
+    return true;
   }
 
   void take_lines(std::vector<std::string>& lines) {
@@ -196,7 +193,10 @@ class RunTask {
       if (line.starts_with('{') && take_progress(line)) continue;
       if (!error_.empty() || line.starts_with("mneme: error")) {
         error_ += (error_.empty() ? "" : "\n") + line;
-      } else if (!line.starts_with("mneme: stopped by") && !line.empty()) {
+      } else if (line.starts_with(kStopped)) {
+        stopped_ = line.substr(std::string_view("mneme: ").size());
+        stopped_.resize(std::min(stopped_.find("; continue with"), stopped_.size()));
+      } else if (!line.empty()) {
         lines.push_back(std::move(line));
       }
     }
@@ -221,7 +221,16 @@ class RunTask {
     record_.exit_code = end.exit_code < 0 ? 128 + end.signal : end.exit_code;
     const std::string_view prefix = "mneme: error: ";
     record_.error = error_.starts_with(prefix) ? error_.substr(prefix.size()) : error_;
-    if (record_.error.empty()) record_.error = str(activity_.phase, ": ", end.text());
+    if (!record_.error.empty()) return;
+    record_.error = stopped_.empty() ? str(activity_.phase, ": ", end.text())
+                                     : str(activity_.phase, ": its process was ", stopped_,
+                                           "; the same command goes on");
+  }
+  // Without a process.
+  void fail(const std::string& reason) {
+    record_.state = RunRecord::State::kFailed;
+    record_.exit_code = static_cast<int>(ErrorKind::kRun);
+    record_.error = reason;
   }
 
   RunRecord& record_;
@@ -230,7 +239,8 @@ class RunTask {
   const Options& options_;
   Activity activity_;
   std::unique_ptr<ChildProcess> process_;
-  std::string error_;  // the lines from "mneme: error" on
+  std::string error_;    // the lines from "mneme: error" on
+  std::string stopped_;  // "stopped by SIGTERM after step 3 of 9; saved"; "" = it was not
   std::set<std::string> tried_;
   std::int64_t steps_ = 0;
   std::int64_t total_steps_ = 0;
@@ -252,8 +262,21 @@ class Runs {
     }
   }
 
-  // True when the observer asked to stop.
+  // True when the observer asked to stop. Before an error, such as a full disk, leaves, the
+  // processes save what they have: their destructors would kill them.
   bool run() {
+    try {
+      return run_to_end();
+    } catch (...) {
+      stop_all();
+      throw;
+    }
+  }
+
+ private:
+  [[nodiscard]] bool is_stopping() const { return signal_ != 0; }
+
+  bool run_to_end() {
     save();
     while (!active_.empty() || !waiting_.empty()) {
       start_more();
@@ -268,10 +291,24 @@ class Runs {
     return is_stopping();
   }
 
- private:
-  [[nodiscard]] bool is_stopping() const { return signal_ != 0; }
+  // Names and messages may hold bytes that are no UTF-8.
   void save() const {
-    write_file_atomic(options_.folder / "comparison.json", to_json(record_).dump(2) + "\n");
+    write_file_atomic(options_.folder / "comparison.json",
+                      to_json(record_).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+
+  void stop_all() {
+    std::vector<ChildProcess*> processes;
+    for (const auto& task : active_) {
+      if (task != nullptr && task->process() != nullptr) processes.push_back(task->process());
+    }
+    for (ChildProcess* const process : processes) process->send(SIGTERM);
+    while (!processes.empty()) {
+      ChildProcess::wait_for_any(processes, kPollMs);
+      // A full pipe would hold a process up.
+      for (ChildProcess* const process : processes) static_cast<void>(process->read_lines());
+      std::erase_if(processes, [](ChildProcess* one) { return one->poll_end().has_value(); });
+    }
   }
 
   void start_more() {
@@ -280,6 +317,10 @@ class Runs {
       std::unique_ptr<RunTask> task = std::move(waiting_.front());
       waiting_.pop_front();
       task->start();
+      if (task->process() == nullptr) {
+        finish(*task);
+        continue;
+      }
       active_.push_back(std::move(task));
       save();
     }
@@ -297,7 +338,7 @@ class Runs {
       std::vector<std::string> lines;
       const bool goes_on = task->advance(lines, is_stopping());
       for (const std::string& line : lines) {
-        if (said_.insert(line).second) observer_.on_message(task->record().name(), line);
+        if (said_.insert(line).second) observer_.on_message(task->record().folder, line);
       }
       if (goes_on) continue;
       finish(*task);
@@ -340,38 +381,6 @@ class Runs {
 };
 
 }  // namespace
-
-bool Record::is_done() const {
-  return std::ranges::all_of(arms, [](const ArmRecord& arm) {
-    return std::ranges::all_of(
-        arm.runs, [](const RunRecord& run) { return run.state == RunRecord::State::kDone; });
-  });
-}
-
-bool Record::has_failures() const {
-  return std::ranges::any_of(arms, [](const ArmRecord& arm) {
-    return std::ranges::any_of(
-        arm.runs, [](const RunRecord& run) { return run.state == RunRecord::State::kFailed; });
-  });
-}
-
-Json to_json(const Record& record) {
-  Json splits = Json::array(), arms = Json::array();
-  for (const data::Split split : record.splits) splits.push_back(data::to_word(split));
-  for (const ArmRecord& arm : record.arms) arms.push_back(json_of(arm));
-  return {{"format", "mneme-comparison"},
-          {"version", 1},
-          {"mneme", MNEME_SDK_VERSION},
-          {"commit", run::host_commit()},
-          {"command", record.command},
-          {"experiment_file", record.file.string()},
-          {"experiment", record.experiment},
-          {"machine", record.machine},
-          {"data", record.data},
-          {"splits", std::move(splits)},
-          {"seeds", record.seeds},
-          {"arms", std::move(arms)}};
-}
 
 bool run_all(Record& record, const Options& options, Observer& observer) {
   std::error_code failure;

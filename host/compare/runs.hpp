@@ -33,13 +33,11 @@ struct RunRecord {
 
   std::string arm = {};
   std::uint64_t seed = 0;
-  std::string folder = {};  // below the comparison's
+  std::string folder = {};  // below the comparison's; also the run's name
   State state = State::kWaiting;
   std::string initial_sha256 = {};  // of the backbone's first weights; "" = not begun
   std::string error = {};           // why it failed
   int exit_code = 0;                // of the process that failed
-
-  [[nodiscard]] std::string name() const { return folder; }
 };
 
 // One arm with what is known of it before it trains.
@@ -84,7 +82,7 @@ struct Options {
 
 // What a process does at present.
 struct Activity {
-  std::string run;                // its name
+  std::string run;                // its folder below the comparison's
   std::string phase;              // "train", "evaluate valid"
   std::int64_t step = 0, of = 0;  // steps of a training, segments of an evaluation; of = 0: unknown
 };
@@ -119,9 +117,10 @@ class Observer {
                              plugin::PluginLoader& loader);
 
 // Runs what is not finished; the record is written to comparison.json whenever a run's state
-// changes. A run that fails is kept with its error, and the others go on. True when the observer
-// asked to stop. Errors: Error (kUsage) when another process works in the folder; Error (kRun) when
-// it cannot be written.
+// changes. A run that fails is kept with its error, and the others go on; so is one that the record
+// no longer describes, because its program or a plugin was replaced. True when the observer asked
+// to stop. Errors: Error (kUsage) when another process works in the folder; Error (kRun) when it
+// cannot be written: the processes have saved what they have then.
 bool run_all(Record& record, const Options& options, Observer& observer);
 
 }  // namespace mneme::compare

@@ -33,7 +33,8 @@ struct SuiteTask {
 };
 
 struct Suite {
-  std::int64_t seeds = 3;        // trainings of each memory on each task: train.seed = 1 .. seeds
+  // Trainings of each memory on each task, from train.seed of its experiment, train.seed + 1, ...
+  std::int64_t seeds = 3;
   std::vector<SuiteTask> tasks;  // at least one
 };
 

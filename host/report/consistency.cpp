@@ -6,6 +6,7 @@
 #include <string>
 
 #include "host/base/error.hpp"
+#include "host/config/toml/toml.hpp"
 #include "host/report/summarize.hpp"
 
 namespace mneme::report {
@@ -55,13 +56,24 @@ void check_data(const Run& first, const Run& other) {
   }
 }
 
+// [model] of an arm's experiment; an empty table when it has none.
+config::Value model_of(const Arm& arm) {
+  const config::Value root = config::parse_toml(arm.experiment, arm.name);
+  const config::Value* const model = root.find("model");
+  return model == nullptr ? config::Value() : *model;
+}
+
+// Backbones of other sizes (--equal parameters, --sweep model.ff=...) cannot start from the same
+// weights. A run with an error has no numbers that are compared, and its error is a note.
 void check_starts(const Comparison& comparison) {
   const Arm& first = comparison.arms.front();
+  const config::Value model = model_of(first);
   for (const Arm& arm : comparison.arms) {
+    if (!(model_of(arm) == model)) continue;
     for (const Run& run : arm.runs) {
       const Run* const base = first.find(run.seed);
-      if (base == nullptr || base->initial_sha256.empty() || run.initial_sha256.empty() ||
-          base->initial_sha256 == run.initial_sha256) {
+      if (base == nullptr || base->error || run.error || base->initial_sha256.empty() ||
+          run.initial_sha256.empty() || base->initial_sha256 == run.initial_sha256) {
         continue;
       }
       throw_usage({.where = str(base->folder.string(), " and ", run.folder.string()),

@@ -24,6 +24,7 @@ namespace {
 constexpr std::int64_t kMostFilling = 64;  // segments before the counted ones
 constexpr std::size_t kCounted = 8;        // segments at most
 constexpr std::int64_t kVocabulary = 64;   // of the model that is measured
+constexpr double kLargest = 1e10;          // multiply-adds of the layers for a segment of a lane
 
 // Counts what this thread executes while it lives; a backward pass on the CPU runs in the thread
 // that asks for it.
@@ -289,6 +290,19 @@ PerWord softmax_flops(config::Experiment experiment, plugin::PluginLoader& loade
       .evaluation = (large.evaluate(1, kLength).flops - small.evaluate(1, kLength).flops) / kAdded};
 }
 
+// From the shapes alone; the part of a small vocabulary hardly counts.
+void check_size(const config::Experiment& experiment) {
+  const auto setup = model_setup(experiment, kVocabulary, config::Precision::kF32, c10::kMeta);
+  const auto model = backbone::make_model(experiment.model, setup);
+  auto products = static_cast<double>(std::max(experiment.train.segment, experiment.eval.segment));
+  std::int64_t numbers = 0;
+  for (const auto& parameter : model->parameters()) numbers += parameter.tensor.numel();
+  products *= static_cast<double>(numbers);
+  if (products <= kLargest) return;
+  throw_run("the count of operations: the model is too large: expected at most ", kLargest,
+            " multiply-adds for a segment of a lane, got ", products);
+}
+
 }  // namespace
 
 FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabulary,
@@ -302,6 +316,7 @@ FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabula
     experiment.model.adaptive.reset();
     out.not_counted.emplace_back("the rare words of the adaptive softmax");
   }
+  check_size(experiment);
   std::set<std::string> kernels;
   const PerWord word = softmax_flops(experiment, loader);
   const auto added = static_cast<double>(vocabulary - kVocabulary);

@@ -126,55 +126,47 @@ Json to_json(const Sums& sums) {
 
 namespace {
 
-// One writer at a time in a folder of evaluations, whichever process: the kernel releases the lock
-// however the process ends. Removes what a killed writer left.
-class FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder) : file_(open_lock(folder)) {
-    lock(folder);
-    std::vector<fs::path> left;
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with('.') && name.ends_with(".tmp")) left.push_back(entry.path());
-    }
-    for (const fs::path& path : left) fs::remove_all(path, ignored);
+Descriptor open_lock(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw_run({.where = folder.string(),
+               .failed = "the folder of stored evaluations cannot be made",
+               .got = error.message()});
   }
+  const fs::path path = folder / "lock";
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (file.get() < 0) fail_file(path, "open", errno);
+  return file;
+}
 
- private:
-  static Descriptor open_lock(const fs::path& folder) {
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) {
+}  // namespace
+
+WriterLock::WriterLock(const fs::path& folder, std::chrono::milliseconds patience)
+    : file_(open_lock(folder)) {
+  constexpr std::chrono::milliseconds kPause(20);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) fail_file(folder / "lock", "lock", errno);
+    if (std::chrono::steady_clock::now() > end) {
       throw_run({.where = folder.string(),
-                 .failed = "the folder of stored evaluations cannot be made",
-                 .got = error.message()});
+                 .failed = "the evaluation cannot be stored",
+                 .expected = "to be the only process that writes here",
+                 .got = str("another one, for ", std::chrono::duration<double>(patience).count(),
+                            " seconds")});
     }
-    const fs::path path = folder / "lock";
-    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-    if (file.get() < 0) fail_file(path, "open", errno);
-    return file;
+    std::this_thread::sleep_for(kPause);
   }
-
-  // Waits, but not for ever: a stopped process must not stop a training.
-  void lock(const fs::path& folder) const {
-    constexpr std::chrono::milliseconds kPause(20);
-    constexpr std::chrono::seconds kLongest(60);
-    const auto end = std::chrono::steady_clock::now() + kLongest;
-    while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK && errno != EINTR) fail_file(folder / "lock", "lock", errno);
-      if (std::chrono::steady_clock::now() > end) {
-        throw_run({.where = folder.string(),
-                   .failed = "the evaluation cannot be stored",
-                   .expected = "to be the only process that writes here",
-                   .got = str("another one, for ", kLongest.count(), " seconds")});
-      }
-      std::this_thread::sleep_for(kPause);
-    }
+  std::vector<fs::path> left;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') && name.ends_with(".tmp")) left.push_back(entry.path());
   }
+  for (const fs::path& path : left) fs::remove_all(path, ignored);
+}
 
-  Descriptor file_;
-};
+namespace {
 
 // A folder that is removed with its contents, unless it has been given its name.
 class TemporaryFolder {
@@ -290,7 +282,7 @@ fs::path write_evaluation(const fs::path& run_folder, const Evaluation& evaluati
   columns.sort();
   const fs::path all = evaluations_folder(run_folder);
   const std::string name = to_text(evaluation.name);
-  const FolderLock lock(all);
+  const WriterLock lock(all);
   const bool has_counts = write_counts(all / kCountsFile, evaluation.vocabulary_counts);
   TemporaryFolder folder(all / str('.', name, ".tmp"));
   write_columns(folder.path() / kColumnsFile, columns);
@@ -313,7 +305,7 @@ std::vector<fs::path> remove_evaluations(
     const std::function<bool(const EvaluationName& name, const Json& info)>& is_unwanted) {
   std::vector<fs::path> removed;
   if (list_evaluations(run_folder).empty()) return removed;
-  const FolderLock lock(evaluations_folder(run_folder));
+  const WriterLock lock(evaluations_folder(run_folder));
   for (const fs::path& folder : list_evaluations(run_folder)) {
     Json info;
     try {

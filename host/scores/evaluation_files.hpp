@@ -1,12 +1,14 @@
 // What the writer and the reader of stored evaluations share.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
@@ -29,5 +31,17 @@ inline constexpr std::string_view kCountsFile = "counts.safetensors";  // beside
 // The key `sample_columns`: the columns that tell samples apart.
 [[nodiscard]] std::vector<std::string> sample_columns(SampleUnit unit);
 [[nodiscard]] Json to_json(const Sums& sums);
+
+// One writer at a time in a folder of evaluations, whichever process: the kernel releases the lock
+// however the process ends. Makes the folder, and removes what a killed writer left. Waits, but not
+// for ever, as a stopped process must not stop a training: Error (kRun) after `patience`.
+class WriterLock {
+ public:
+  explicit WriterLock(const std::filesystem::path& folder,
+                      std::chrono::milliseconds patience = std::chrono::seconds(60));
+
+ private:
+  Descriptor file_;
+};
 
 }  // namespace mneme::scores

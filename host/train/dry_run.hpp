@@ -44,7 +44,7 @@ struct TrainingPlan {
   std::vector<optim::TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
   run::Footprint estimate;
-  // Absent when the model cannot run on shapes alone; then `flops_problem` says why.
+  // Absent when they could not be counted; then `flops_problem` says why.
   std::optional<run::FlopsPerToken> flops;
   std::string flops_problem;
   // The free memory of this machine, for the printed plan; set by the caller.

@@ -3,10 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 
+#include "host/base/text.hpp"
+#include "tests/base/descriptor_limit.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {
@@ -62,11 +69,49 @@ TEST(ChildProcess, TellsHowItEnded) {
 TEST(ChildProcess, IsKilledWithItsObject) {
   pid_t id = -1;
   {
-    const ChildProcess child(command_of("exec sleep 20"));
-    id = child.id();
+    ChildProcess child(command_of("echo $$ >&2; exec sleep 20"));
+    std::vector<std::string> lines;
+    while (lines.empty()) {
+      ChildProcess::wait_for_any({&child}, 1000);
+      lines = child.read_lines();
+    }
+    id = static_cast<pid_t>(std::stol(lines.front()));
     EXPECT_EQ(::kill(id, 0), 0);
   }
   EXPECT_NE(::kill(id, 0), 0);
+}
+
+// As a starter may have left it: the system then keeps no status of children.
+TEST(ChildProcess, EndsThoughNobodyKnowsHow) {
+  std::signal(SIGCHLD, SIG_IGN);
+  ChildProcess child(command_of("exit 3"));
+  static_cast<void>(lines_until_end(child));
+  std::signal(SIGCHLD, SIG_DFL);
+  ASSERT_TRUE(child.poll_end().has_value());
+  EXPECT_EQ(child.poll_end()->text(), "an end that nobody knows");
+}
+
+// What a child prints after its parent's end must not end it before it has saved.
+TEST(ChildProcess, OutlivesItsReader) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv(kParentVariable, str(::getppid()).c_str(), 1);
+    stop_with_parent();
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe(ends.data()) != 0) ::_exit(2);
+    ::close(ends[0]);
+    ::_exit(::write(ends[1], "x", 1) < 0 && errno == EPIPE ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(ChildProcess, NeedsAPipeForItsOutput) {
+  const test::DescriptorLimit none_left(3);
+  EXPECT_THAT(test::error_of([] { const ChildProcess child(command_of("true")); }),
+              HasSubstr("1: /bin/sh: no pipe for its output: Too many open files"));
 }
 
 TEST(ChildProcess, KnowsItsParentAndVariables) {

@@ -9,15 +9,18 @@
 #include <thread>
 
 #include "host/base/error.hpp"
+#include "tests/base/descriptor_limit.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {
 namespace {
 
+using test::DescriptorLimit;
 using ::testing::HasSubstr;
 
 ChildResult shell(const std::string& command, double seconds = 0.0) {
-  return run_child({.program = "/bin/sh", .arguments = {"-c", command}, .seconds = seconds});
+  return run_child(
+      {.launch = {.program = "/bin/sh", .arguments = {"-c", command}}, .seconds = seconds});
 }
 
 // Whether a process of this number runs; a zombie does not.
@@ -67,9 +70,8 @@ TEST(Child, DoesNotWaitForWhatItLeavesBehind) {
 TEST(Child, IsKilledWhenCancelled) {
   int asked = 0;
   const ChildResult result =
-      run_child({.program = "/bin/sh", .arguments = {"-c", "sleep 60"}, .is_cancelled = [&] {
-                   return ++asked > 1;
-                 }});
+      run_child({.launch = {.program = "/bin/sh", .arguments = {"-c", "sleep 60"}},
+                 .is_cancelled = [&] { return ++asked > 1; }});
   EXPECT_TRUE(result.is_cancelled);
   EXPECT_EQ(result.signal, SIGKILL);
 }
@@ -82,16 +84,30 @@ TEST(Child, KeepsTheEndOfLongOutput) {
 
 TEST(Child, ReplacesEntriesOfTheEnvironment) {
   ::setenv("MNEME_TEST_CHILD", "old", 1);
-  const ChildResult result = run_child({.program = "/bin/sh",
-                                        .arguments = {"-c", "echo $MNEME_TEST_CHILD; pwd | wc -l"},
-                                        .environment = {"MNEME_TEST_CHILD=new"}});
+  const ChildResult result = run_child({.launch = {.program = "/bin/sh",
+                                                   .arguments = {"-c", "echo $MNEME_TEST_CHILD"},
+                                                   .environment = {"MNEME_TEST_CHILD=new"}}});
   ::unsetenv("MNEME_TEST_CHILD");
-  EXPECT_THAT(result.out, HasSubstr("new\n"));
+  EXPECT_EQ(result.out, "new\n");
+}
+
+TEST(Child, NeedsAPipeForItsOutput) {
+  const DescriptorLimit none_left(3);
+  EXPECT_THAT(test::error_of([] { static_cast<void>(shell("true")); }),
+              HasSubstr("1: /bin/sh: no pipe for its output: Too many open files; close other "
+                        "programs, or raise the limit of open files (ulimit -n)"));
+}
+
+// A program that never stops printing is ended when its time is over.
+TEST(Child, IsKilledThoughItKeepsPrinting) {
+  const ChildResult result = shell("exec yes", 0.3);
+  EXPECT_TRUE(result.is_timed_out);
+  EXPECT_EQ(result.out.size(), 65536U);
 }
 
 TEST(Child, ThatCannotBeStartedIsNamed) {
   try {
-    static_cast<void>(run_child({.program = "/nowhere/program"}));
+    static_cast<void>(run_child({.launch = {.program = "/nowhere/program"}}));
     FAIL() << "started";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRun);

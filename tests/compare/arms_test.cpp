@@ -135,6 +135,7 @@ TEST(FolderName, HoldsNothingThatAShellTakesApart) {
   std::string accented(119, 'n');
   accented.append("\u00e9\u00e9");  // two bytes each
   EXPECT_EQ(folder_name(accented), std::string(119, 'n'));
+  EXPECT_EQ(folder_name("caf\u00e9 caf\xe9"), "caf\u00e9_caf_");  // comparison.json holds UTF-8
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -55,6 +58,31 @@ class CompareRun : public CliTest {
       }
     }
     return out;
+  }
+
+  // Waits until no process works in a folder of the comparison any more; false after a minute.
+  bool are_locks_free() const {
+    for (int i = 0; i < 3000; ++i) {
+      bool is_free = true;
+      for (const auto& entry : fs::recursive_directory_iterator(file("comparison"))) {
+        if (entry.path().filename() != "lock") continue;
+        const Descriptor lock(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+        is_free = is_free && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+      }
+      if (is_free) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+  // Waits until a run has done a step.
+  bool has_begun(const std::string& run) const {
+    const fs::path metrics = file("comparison/" + run + "/metrics.jsonl");
+    std::error_code ignored;
+    for (int i = 0; i < 3000; ++i) {
+      if (fs::exists(metrics, ignored) && fs::file_size(metrics, ignored) > 0) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
   }
 
   fs::path plugin_;
@@ -161,6 +189,54 @@ TEST_F(CompareRun, ChoosesSizesOfEqualBudgets) {
   EXPECT_THAT(parameters.out, HasSubstr("equal budgets: "));
 }
 
+// Backbones of other sizes do not start from the same weights, and their losses are compared.
+TEST_F(CompareRun, ComparesBackbonesOfOtherSizes) {
+#ifdef MNEME_HAS_COMPRESSIVE
+  // A memory with parameters of its own, so that the other arm's layers become wider.
+  const std::string trained =
+      folder_
+          .write("trained.toml",
+                 memory_with("compressive", MNEME_PLUGIN_DIR, "rows = 8\ncompressed_rows = 8"))
+          .string();
+  const ProgramResult parameters =
+      run_mneme({"compare", experiment(tiny()), "--memory", trained, "--memory", none_, "--run",
+                 file("parameters"), "--threads", "1", "--equal", "parameters", "--quiet"});
+  expect_done(parameters);
+  EXPECT_THAT(parameters.out, HasSubstr("none: model.ff = "));
+  EXPECT_THAT(parameters.out, HasSubstr("valid loss, nats a token"));
+  EXPECT_TRUE(fs::exists(file("parameters/report/index.html")));
+#endif
+  const ProgramResult sweep = compare({"--sweep", "model.ff=24,32", "--quiet"});
+  expect_done(sweep);
+  EXPECT_THAT(sweep.out, HasSubstr("none,ff=32"));
+}
+
+// What was evaluated before the training went on is no result of the comparison.
+TEST_F(CompareRun, EvaluatesTheLastWeights) {
+  const std::vector<std::string> more{"--set", "train.steps=1500", "--set", "train.save_every=1500",
+                                      "--quiet"};
+  Process process(arguments(more), folder_ / "log");
+  ASSERT_TRUE(has_begun("none-seed1")) << read_file(folder_ / "log");
+  process.send(SIGTERM);
+  static_cast<void>(process.wait());
+  expect_done(run_mneme({"eval", file("comparison/none-seed1"), "--split", "valid", "--quiet"}));
+  expect_done(compare(more));
+  bool is_of_the_end = false;
+  for (const auto& entry : fs::directory_iterator(file("comparison/none-seed1/evaluations")))
+    is_of_the_end =
+        is_of_the_end || entry.path().filename().string().starts_with("valid-step00001500-");
+  EXPECT_TRUE(is_of_the_end);
+}
+
+// As some supervisors start programs: the system then keeps no status of children.
+TEST_F(CompareRun, RunsThoughItsStarterIgnoresSigchld) {
+  std::string command = str("trap '' CHLD; exec ", MNEME_PROGRAM);
+  for (const std::string& word : arguments({"--quiet"})) command += ' ' + shell_word(word);
+  const ProgramResult result = run_shell(command);
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("valid loss, nats a token"));
+}
+
 TEST_F(CompareRun, ComparesRunsThatAreThere) {
   for (const auto& [memory, name] : {std::pair(none_, "a"), std::pair(cache_, "b")}) {
     expect_done(run_mneme(
@@ -223,10 +299,33 @@ set = ["train.steps=3"]
   expect_refusal(run_mneme({"report", file("s")}), 2, {"it is no record of a suite"});
 }
 
+TEST_F(CompareRun, CountsAllTasksOfASuiteThatIsStopped) {
+  folder_.write("motif.toml", tiny());
+  folder_.write("suite.toml", R"(seeds = 1
+[[memory]]
+file = "none.toml"
+[[memory]]
+file = "cache.toml"
+[[task]]
+experiment = "motif.toml"
+set = ["train.steps=3000"]
+[[task]]
+name = "short"
+experiment = "motif.toml"
+)");
+  const ProgramResult stopped =
+      run_mneme({"compare", "--suite", file("suite.toml"), "--run", file("s"), "--threads", "1"},
+                {.signal = SIGTERM, .signal_after = "task 1 of 2: motif"});
+  EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGTERM: 0 of 4 runs are done, 1 of 2 tasks has "
+                                     "not begun, the others are saved"));
+}
+
 // Finished runs are taken, a stopped one is resumed, and the end is that of a comparison that was
 // never stopped.
 TEST_F(CompareRun, IsContinuedAfterASignal) {
-  const std::vector<std::string> more{"--set", "train.steps=300", "--set", "train.save_every=20"};
+  const std::vector<std::string> more{"--set", "train.steps=300", "--set", "train.save_every=20",
+                                      "--force"};
   const auto with = [&](const std::string& json) {
     std::vector<std::string> all = more;
     all.insert(all.end(), {"--json", file(json)});
@@ -240,6 +339,7 @@ TEST_F(CompareRun, IsContinuedAfterASignal) {
   EXPECT_EQ(stopped.signal, 0);
   EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGTERM: 1 of 2 runs are done"));
   EXPECT_THAT(stopped.err, HasSubstr("the same command continues: mneme compare"));
+  EXPECT_THAT(stopped.err, HasSubstr(" --threads 1 --force\n"));
   EXPECT_EQ(record().at("arms").at(0).at("runs").at(0).at("state"), "done");
   EXPECT_EQ(record().at("arms").at(1).at("runs").at(0).at("state"), "waiting");
   const ProgramResult end = compare(with("end.json"));
@@ -261,11 +361,23 @@ TEST_F(CompareRun, IsContinuedAfterAKill) {
     process.kill();
     static_cast<void>(process.wait());
   }
-  // The processes of the last one get SIGTERM and save; their locks are then free.
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  // The processes of the last one get SIGTERM and save.
+  ASSERT_TRUE(are_locks_free());
   const ProgramResult end = run_mneme(arguments(more));
   expect_done(end);
   EXPECT_EQ(numbers("end.json"), numbers("whole.json"));
+}
+
+// A step takes longer than the pause between two lines of progress, which nobody reads any more.
+TEST_F(CompareRun, SavesASlowStepThoughItIsKilled) {
+  Process process(arguments({"--set", "train.segment=512", "--set", "train.lanes=48", "--set",
+                             "train.steps=100000", "--set", "train.save_every=100000", "--set",
+                             "train.log_every=1", "--quiet"}),
+                  folder_ / "log");
+  ASSERT_TRUE(has_begun("none-seed1")) << read_file(folder_ / "log");
+  process.kill();
+  ASSERT_TRUE(are_locks_free());
+  EXPECT_FALSE(fs::is_empty(file("comparison/none-seed1/checkpoints")));
 }
 
 // As on a full disk: no checkpoint can be written. What was trained is said to be lost, and once

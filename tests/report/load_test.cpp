@@ -269,6 +269,33 @@ TEST_F(Load, RefusesArmsThatStartedFromOtherWeights) {
   EXPECT_THAT(error_of({folder("a")}), HasSubstr("did not start from the same weights"));
 }
 
+// --equal parameters and --sweep model.ff=32,64 make them so.
+TEST_F(Load, BackbonesOfOtherSizesStartFromOtherWeights) {
+  test::write_comparison(folder("a"), small_);
+  edit(folder("a") / "comparison.json", [](Json& json) {
+    for (Json& run : json["arms"][2]["runs"]) run["initial_sha256"] = "other";
+  });
+  for (const std::uint64_t seed : small_.seeds) {
+    const fs::path file = folder("a") / test::run_name(small_.arms[2], seed) / "experiment.toml";
+    std::string text = read_file(file);
+    write_file_atomic(file, text.replace(text.find("layers = 2"), 10, "layers = 3"));
+  }
+  EXPECT_EQ(load({folder("a")}).arms.size(), 3u);
+}
+
+// `mneme compare` ends such a run; the report names it and shows the others.
+TEST_F(Load, NamesAFailedRunThatStartedFromOtherWeights) {
+  test::write_comparison(folder("a"), small_);
+  edit(folder("a") / "comparison.json", [](Json& json) {
+    Json& run = json["arms"][2]["runs"][0];
+    run["initial_sha256"] = "other";
+    run["state"] = "failed";
+    run["error"] = {{"message", "its backbone did not start from the weights of none-seed1"}};
+  });
+  EXPECT_THAT(notes_of(load({folder("a")})),
+              HasSubstr("compressive (seed 1) failed: its backbone did not start"));
+}
+
 TEST_F(Load, RefusesAComparisonTogetherWithRuns) {
   test::write_comparison(folder("a"), small_);
   EXPECT_THAT(error_of({folder("a"), folder("a") / "none-seed1"}),

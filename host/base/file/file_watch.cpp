@@ -90,12 +90,13 @@ void FileWatch::watch_folders() {
   }
 }
 
-void FileWatch::sleep(milliseconds limit) {
+bool FileWatch::sleep(milliseconds limit) {
   pollfd waiting{descriptor_, POLLIN, 0};
-  if (::poll(&waiting, 1, static_cast<int>(limit.count())) <= 0 || descriptor_ < 0) return;
+  if (::poll(&waiting, 1, static_cast<int>(limit.count())) <= 0 || descriptor_ < 0) return false;
   std::array<char, 16 * 1024> events{};
   while (::read(descriptor_, events.data(), events.size()) > 0) {
   }
+  return true;
 }
 
 std::map<fs::path, FileState> FileWatch::look() const {
@@ -115,14 +116,13 @@ std::vector<fs::path> FileWatch::wait(const std::function<bool()>& is_cancelled)
     const milliseconds pause = method_ == WatchMethod::kNotified ? kNotified : kPolled;
     // Sleeps in ticks until a notification, the next look, or the end of the quiet time.
     const auto until = Steady::now() + (is_changed ? std::min(quiet_, kTick) : pause);
-    std::map<fs::path, FileState> now = last;
-    while (now == last && Steady::now() < until) {
+    bool is_notified = false;
+    while (!is_notified && Steady::now() < until) {
       if (is_cancelled && is_cancelled()) return {};
       const auto left = std::chrono::ceil<milliseconds>(until - Steady::now());
-      sleep(std::clamp(left, milliseconds(1), kTick));
-      if (descriptor_ >= 0) now = look();
+      is_notified = sleep(std::clamp(left, milliseconds(1), kTick));
     }
-    now = look();
+    std::map<fs::path, FileState> now = look();
     watch_folders();
     if (now != last) quiet_since = Steady::now();
     last = std::move(now);

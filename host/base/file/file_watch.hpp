@@ -58,8 +58,8 @@ class FileWatch {
  private:
   void open();
   void watch_folders();
-  // Returns after `limit`, or earlier when something may have changed.
-  void sleep(std::chrono::milliseconds limit);
+  // Returns after `limit`, or earlier and true when something may have changed.
+  bool sleep(std::chrono::milliseconds limit);
   [[nodiscard]] std::map<std::filesystem::path, FileState> look() const;
 
   std::chrono::milliseconds quiet_;

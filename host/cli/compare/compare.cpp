@@ -129,7 +129,7 @@ int compare_arms(const CompareArguments& arguments, const Streams& streams) {
   }
   const InterruptGuard guard;
   const CompareEnd end = run_comparison(record, options, arguments, streams);
-  if (end.has_results) show({options.folder}, options.folder / "report", arguments, streams);
+  if (end.done > 0) show({options.folder}, options.folder / "report", arguments, streams);
   if (end.is_stopped) streams.err << stopped_text(end, options.command) << std::flush;
   return end.is_stopped || end.has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
 }
@@ -156,6 +156,7 @@ std::string command_text(const CompareArguments& arguments) {
   if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
   if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
   if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
+  if (arguments.machine.is_forced) text += " --force";
   return text;
 }
 
@@ -187,19 +188,18 @@ CompareEnd run_comparison(compare::Record& record, const compare::Options& optio
   end.is_stopped = compare::run_all(record, options, display);
   display.end();
   end.has_failures = record.has_failures();
-  std::int64_t done = 0, all = 0;
   for (const compare::ArmRecord& arm : record.arms) {
-    all += static_cast<std::int64_t>(arm.runs.size());
-    done +=
+    end.all += static_cast<std::int64_t>(arm.runs.size());
+    end.done +=
         std::ranges::count(arm.runs, compare::RunRecord::State::kDone, &compare::RunRecord::state);
   }
-  end.has_results = done > 0;
-  end.counts = str(done, " of ", all, " runs are done");
   return end;
 }
 
-std::string stopped_text(const CompareEnd& end, const std::string& command) {
-  return str("mneme: stopped by ", signal_name(InterruptGuard::signal()), ": ", end.counts,
+std::string stopped_text(const CompareEnd& end, const std::string& command,
+                         const std::string& more) {
+  return str("mneme: stopped by ", signal_name(InterruptGuard::signal()), ": ", end.done, " of ",
+             end.all, " runs are done", more,
              ", the others are saved; the same command continues: ", command, '\n');
 }
 

@@ -41,14 +41,15 @@ struct CompareArguments {
 struct CompareEnd {
   bool is_stopped = false;  // by a signal
   bool has_failures = false;
-  bool has_results = false;  // at least one run is done
-  std::string counts;        // "3 of 10 runs are done"
+  std::int64_t done = 0;  // runs
+  std::int64_t all = 0;
 };
 // Runs the arms, with a progress line. An InterruptGuard must live.
 [[nodiscard]] CompareEnd run_comparison(compare::Record& record, const compare::Options& options,
                                         const CompareArguments& arguments, const Streams& streams);
-// What is said after a signal.
-[[nodiscard]] std::string stopped_text(const CompareEnd& end, const std::string& command);
+// What is said after a signal. `more` follows the counts of runs: ", 1 of 2 tasks has not begun".
+[[nodiscard]] std::string stopped_text(const CompareEnd& end, const std::string& command,
+                                       const std::string& more = "");
 
 // mneme compare --suite FILE
 int compare_suite(const CompareArguments& arguments, const Streams& streams);

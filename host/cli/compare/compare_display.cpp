@@ -52,7 +52,7 @@ void CompareDisplay::on_end(const compare::RunRecord& run, std::int64_t runs_don
   if (run.state == compare::RunRecord::State::kFailed) {
     note(str("mneme: error: ", run.arm, " (seed ", run.seed, "): ", run.error));
   } else if (!is_quiet_) {
-    note(str(run.name(), " is done (", runs_done, " of ", runs_, " runs)"));
+    note(str(run.folder, " is done (", runs_done, " of ", runs_, " runs)"));
   }
 }
 

@@ -67,7 +67,13 @@ void write_record(const config::Suite& suite, const CompareArguments& arguments,
     record.tasks.push_back({task.name, task.name, std::string(config::to_word(task.measure))});
   }
   fs::create_directories(folder);
-  write_file_atomic(folder / "suite.json", report::to_json(record).dump(2) + "\n");
+  write_file_atomic(
+      folder / "suite.json",
+      report::to_json(record).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::int64_t runs_of(const compare::Record& record) {
+  return static_cast<std::int64_t>(record.arms.size() * record.seeds.size());
 }
 
 void show_suite(const CompareArguments& arguments, const fs::path& folder, const Streams& streams) {
@@ -93,24 +99,38 @@ int compare_suite(const CompareArguments& given, const Streams& streams) {
       read_input([&] { return prepare_tasks(suite, arguments, folder); });
   write_record(suite, arguments, folder);
   const InterruptGuard guard;
-  bool has_failures = false;
   CompareEnd end;
-  for (std::size_t i = 0; i < tasks.size() && !end.is_stopped; ++i) {
+  std::size_t begun = 0;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (end.is_stopped) {
+      end.all += runs_of(tasks[i].record);
+      continue;
+    }
+    ++begun;
     if (!arguments.is_quiet) {
       streams.err << "task " << i + 1 << " of " << tasks.size() << ": " << suite.tasks[i].name
                   << '\n'
                   << std::flush;
     }
-    end = run_comparison(tasks[i].record, tasks[i].options, arguments, streams);
-    has_failures = has_failures || end.has_failures;
-    if (end.has_results) {
+    const CompareEnd task = run_comparison(tasks[i].record, tasks[i].options, arguments, streams);
+    end.is_stopped = task.is_stopped;
+    end.has_failures = end.has_failures || task.has_failures;
+    end.done += task.done;
+    end.all += task.all;
+    if (task.done > 0) {
       const fs::path one = tasks[i].options.folder;
       static_cast<void>(report::make_report(report::load({one})).write(one / "report"));
     }
   }
   show_suite(arguments, folder, streams);
-  if (end.is_stopped) streams.err << stopped_text(end, command_text(arguments)) << std::flush;
-  return end.is_stopped || has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
+  if (end.is_stopped) {
+    const std::size_t left = tasks.size() - begun;
+    const std::string more = left == 0 ? ""
+                                       : str(", ", left, " of ", tasks.size(), " tasks ",
+                                             left == 1 ? "has" : "have", " not begun");
+    streams.err << stopped_text(end, command_text(arguments), more) << std::flush;
+  }
+  return end.is_stopped || end.has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
 }
 
 }  // namespace mneme::cli

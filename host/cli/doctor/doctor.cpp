@@ -196,10 +196,10 @@ fs::path find_program(const std::string& name) {
 // What `program --version` prints; "" when it fails or does not answer.
 std::string version_text(const fs::path& program) {
   try {
-    const ChildResult result = run_child({.program = program.string(),
-                                          .arguments = {"--version"},
-                                          .seconds = kPatienceSeconds,
-                                          .signal_mask = inherited_signal_mask()});
+    const ChildResult result = run_child({.launch = {.program = program.string(),
+                                                     .arguments = {"--version"},
+                                                     .signal_mask = inherited_signal_mask()},
+                                          .seconds = kPatienceSeconds});
     return result.exit_code == 0 ? result.out : "";
   } catch (const Error&) {
     return "";  // no program after all

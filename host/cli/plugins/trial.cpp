@@ -156,11 +156,11 @@ std::vector<std::string> try_in_child(const TrialRequest& request,
                                       const std::function<bool()>& is_cancelled) {
   if (std::getenv(kInTrial) != nullptr) throw_usage("a trial starts no trial");
   const ChildResult child =
-      run_child({.program = kProgram,
-                 .arguments = arguments_of(request),
-                 .environment = {str(kInTrial, "=1")},
+      run_child({.launch = {.program = kProgram,
+                            .arguments = arguments_of(request),
+                            .environment = {str(kInTrial, "=1")},
+                            .signal_mask = inherited_signal_mask()},
                  .seconds = static_cast<double>(request.seconds) + kGraceSeconds,
-                 .signal_mask = inherited_signal_mask(),
                  .is_cancelled = is_cancelled});
   if (child.is_cancelled) throw_run(files_text(memory), ": the trial was stopped");
   const auto sha256 = checksums_in(child.out);

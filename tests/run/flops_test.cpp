@@ -1,5 +1,6 @@
 #include "host/run/flops.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,9 +8,14 @@
 #include "host/config/experiment.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/loader.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::test {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr double kLayers = 2, kWidth = 16, kSegment = 10, kLanes = 4;
 // Projections q, k, v and o and the feed-forward of 40 in each layer, and the softmax over 100
@@ -49,6 +55,19 @@ TEST(Flops, OfRelativePositionsAreSharedByTheLanes) {
   const double forward = kLinear + 2 * attention(kSegment) + attention(kSegment + 1);
   EXPECT_DOUBLE_EQ(flops.evaluation, forward);
   EXPECT_DOUBLE_EQ(flops.training, 3 * forward + 2 * positions(kSegment + 1));
+}
+
+// Counting runs the model: with a large one that would take minutes.
+TEST(Flops, OfALargeModelAreNotCounted) {
+  config::Experiment experiment = config::parse_experiment_text(
+      "[model]\nlayers = 24\nheads = 16\nwidth = 1024\n[data]\ntask = \"motif\"\nalphabet = 8\n"
+      "period_min = 4\nperiod_max = 24\n[train]\nsegment = 512\nlanes = 4\nsteps = 1\n",
+      "flops");
+  plugin::PluginLoader loader{memory::find_group};
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::count_flops(experiment, 100, loader)); }),
+              AllOf(StartsWith("1: the count of operations: the model is too large: expected at "
+                               "most 1e+10 multiply-adds for a segment of a lane, got "),
+                    HasSubstr("e+11")));
 }
 
 #ifdef MNEME_HAS_XL_CACHE

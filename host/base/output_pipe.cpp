@@ -1,0 +1,57 @@
+#include "host/base/output_pipe.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <system_error>
+#include <utility>
+
+#include "host/base/error.hpp"
+
+namespace mneme {
+namespace {
+
+// A pipe holds less; a program that never stops printing must not keep its reader here.
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 20;
+
+void close_end(int& end) {
+  if (end >= 0) ::close(std::exchange(end, -1));
+}
+
+}  // namespace
+
+OutputPipe::OutputPipe(const std::string& program) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    const int code = errno;
+    throw_run({.where = program,
+               .failed = "no pipe for its output: " + std::generic_category().message(code),
+               .hint = "close other programs, or raise the limit of open files (ulimit -n)"});
+  }
+  reader_ = ends[0];
+  writer_ = ends[1];
+  ::fcntl(reader_, F_SETFL, O_NONBLOCK);
+}
+
+OutputPipe::~OutputPipe() {
+  close_end(reader_);
+  close_end(writer_);
+}
+
+void OutputPipe::close_writer() { close_end(writer_); }
+
+void OutputPipe::drain(std::string& text) {
+  std::array<char, 4096> piece{};
+  for (std::size_t most = text.size() + kMostAtOnce; reader_ >= 0 && text.size() < most;) {
+    const ssize_t count = ::read(reader_, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) return close_end(reader_);
+    text.append(piece.data(), static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace mneme

@@ -1,0 +1,85 @@
+// comparison.json.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "host/compare/runs.hpp"
+#include "host/run/host_commit.hpp"
+#include "host/run/run_description.hpp"
+#include "mneme/abi.h"
+
+namespace mneme::compare {
+namespace {
+
+std::string_view to_word(RunRecord::State state) {
+  switch (state) {
+    case RunRecord::State::kRunning:
+      return "running";
+    case RunRecord::State::kDone:
+      return "done";
+    case RunRecord::State::kFailed:
+      return "failed";
+    case RunRecord::State::kWaiting:
+      break;
+  }
+  return "waiting";
+}
+
+Json json_of(const RunRecord& run) {
+  Json json = {{"seed", run.seed}, {"folder", run.folder}, {"state", to_word(run.state)}};
+  if (!run.initial_sha256.empty()) json["initial_sha256"] = run.initial_sha256;
+  if (run.state == RunRecord::State::kFailed)
+    json["error"] = {{"message", run.error}, {"exit_code", run.exit_code}};
+  return json;
+}
+
+Json json_of(const ArmRecord& arm) {
+  Json plugins = Json::array(), runs = Json::array();
+  for (const memory::TierIdentity& plugin : arm.plugins) plugins.push_back(run::to_json(plugin));
+  for (const RunRecord& run : arm.runs) runs.push_back(json_of(run));
+  return {{"name", arm.setup.name},
+          {"file", arm.setup.file.string()},
+          {"overrides", arm.setup.settings},
+          {"memory", config::to_toml(arm.setup.experiment.memory)},
+          {"plugins", std::move(plugins)},
+          {"backbone_parameters", arm.backbone_parameters},
+          {"memory_parameters", arm.memory_parameters},
+          {"flops", arm.flops},
+          {"runs", std::move(runs)}};
+}
+
+}  // namespace
+
+bool Record::is_done() const {
+  return std::ranges::all_of(arms, [](const ArmRecord& arm) {
+    return std::ranges::all_of(
+        arm.runs, [](const RunRecord& run) { return run.state == RunRecord::State::kDone; });
+  });
+}
+
+bool Record::has_failures() const {
+  return std::ranges::any_of(arms, [](const ArmRecord& arm) {
+    return std::ranges::any_of(
+        arm.runs, [](const RunRecord& run) { return run.state == RunRecord::State::kFailed; });
+  });
+}
+
+Json to_json(const Record& record) {
+  Json splits = Json::array(), arms = Json::array();
+  for (const data::Split split : record.splits) splits.push_back(data::to_word(split));
+  for (const ArmRecord& arm : record.arms) arms.push_back(json_of(arm));
+  return {{"format", "mneme-comparison"},
+          {"version", 1},
+          {"mneme", MNEME_SDK_VERSION},
+          {"commit", run::host_commit()},
+          {"command", record.command},
+          {"experiment_file", record.file.string()},
+          {"experiment", record.experiment},
+          {"machine", record.machine},
+          {"data", record.data},
+          {"splits", std::move(splits)},
+          {"seeds", record.seeds},
+          {"arms", std::move(arms)}};
+}
+
+}  // namespace mneme::compare

@@ -1,0 +1,172 @@
+#include "host/compare/equal_budget.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "host/memory/abi/groups.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/base/tiny_motif.hpp"
+
+namespace mneme::compare {
+namespace {
+
+using test::error_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kOneLayer = test::tiny_model() + test::kMotifData + R"([train]
+segment = 8
+lanes = 4
+steps = 5
+)";
+
+class EqualBudget : public ::testing::Test {
+ protected:
+  EqualBudget() : loader_(memory::find_group) {}
+
+  // A memory file with one tier.
+  std::string memory(const std::string& name, const std::string& plugin,
+                     const std::string& options) const {
+    return folder_
+        .write(name, str("[memory]\nplugins = [\"", MNEME_PLUGIN_DIR, "\", \"", MNEME_BINARY_DIR,
+                         "/tests/abi_plugins\"]\n[[memory.tier]]\nplugin = \"", plugin, "\"\n",
+                         options, '\n'))
+        .string();
+  }
+  std::string cache(const std::string& name, int rows) const {
+    return memory(name, "xl_cache", str("rows = ", rows));
+  }
+  std::string none() const { return folder_.write("none.toml", "[memory]\n").string(); }
+
+  Equalized equalized(const std::vector<std::string>& memories, Budget budget) {
+    std::vector<ArmRequest> requests;
+    for (const std::string& file : memories) requests.push_back(parse_arm(file));
+    arms_ = read_arms(folder_.write("tiny.toml", kOneLayer), requests, {}, {}, loader_);
+    return equalize(arms_, budget, {.loader = {std::shared_ptr<void>(), &loader_}});
+  }
+  std::string error(const std::vector<std::string>& memories, Budget budget) {
+    return error_of([&] { static_cast<void>(equalized(memories, budget)); });
+  }
+  [[nodiscard]] std::int64_t option(std::size_t arm, const std::string& key) const {
+    return arms_.at(arm).experiment.memory.tiers.at(0).options.find(key)->as_integer();
+  }
+
+  test::TemporaryFolder folder_;
+  plugin::PluginLoader loader_;
+  std::vector<ArmSetup> arms_;
+};
+
+TEST_F(EqualBudget, OfStateIsThatOfTheFirstArmThatHasAny) {
+  const Equalized sizes =
+      equalized({none(), cache("small.toml", 16), cache("large.toml", 40)}, Budget::kState);
+  EXPECT_EQ(sizes.reference, "small");
+  EXPECT_EQ(option(2, "rows"), 16);
+  EXPECT_THAT(
+      text_of(sizes, Budget::kState),
+      AllOf(HasSubstr(
+                str("equal budgets: ", sizes.budget, " bytes of state a lane, those of small\n")),
+            HasSubstr("large: memory.tier.0.rows = 16 in place of 40"),
+            HasSubstr("none: has no size to choose, and stays as it is"), Not(HasSubstr("%"))));
+}
+
+TEST_F(EqualBudget, OfAttentionCountsRows) {
+  const Equalized sizes =
+      equalized({cache("small.toml", 16), cache("large.toml", 40)}, Budget::kAttention);
+  EXPECT_EQ(sizes.budget, 16);
+  EXPECT_EQ(option(1, "rows"), 16);
+  EXPECT_THAT(text_of(sizes, Budget::kAttention),
+              HasSubstr("16 rows that a token may attend to, those of small"));
+}
+
+#ifdef MNEME_HAS_CONTINUOUS_LTM
+// A row of basis functions is read by every token, however many there are.
+TEST_F(EqualBudget, LeavesASizeThatDoesNotChangeTheCost) {
+  const Equalized sizes =
+      equalized({cache("a.toml", 64),
+                 memory("ltm.toml", "continuous_ltm", "basis = 16\nwidths = [0.05, 0.1]")},
+                Budget::kAttention);
+  EXPECT_EQ(option(1, "basis"), 16);
+  EXPECT_THAT(text_of(sizes, Budget::kAttention),
+              HasSubstr("ltm: its cost does not depend on memory.tier.0.basis, and stays"));
+}
+
+// With two widths the number of basis functions is even.
+TEST_F(EqualBudget, PassesOverSizesThatTheMemoryRefuses) {
+  for (const int rows : {15, 31}) {
+    const Equalized sizes =
+        equalized({cache("a.toml", rows),
+                   memory("ltm.toml", "continuous_ltm", "basis = 16\nwidths = [0.05, 0.1]")},
+                  Budget::kState);
+    ASSERT_EQ(sizes.sizes.size(), 1U);
+    const ChosenSize& size = sizes.sizes.front();
+    EXPECT_EQ(size.after % 2, 0);
+    // The other even sizes are no nearer.
+    const double each = static_cast<double>(size.budget_before) / 16.0;
+    const double miss = static_cast<double>(size.budget_after - sizes.budget);
+    EXPECT_LE(std::abs(miss), each + 1.0) << rows;
+    EXPECT_EQ(option(1, "basis"), size.after);
+  }
+}
+#endif
+
+#ifdef MNEME_HAS_COMPRESSIVE
+// Twice 0 is 0.
+TEST_F(EqualBudget, IsReachedFromSizeZero) {
+  const Equalized sizes = equalized({cache("a.toml", 64), memory("compressive.toml", "compressive",
+                                                                 "rows = 0\ncompressed_rows = 8")},
+                                    Budget::kAttention);
+  EXPECT_EQ(option(1, "rows"), 56);
+  EXPECT_EQ(sizes.sizes.front().budget_after, 64);
+}
+
+// What is compressed costs more than the budget already.
+TEST_F(EqualBudget, SaysHowFarTheTargetIsMissed) {
+  const Equalized sizes = equalized({cache("a.toml", 4), memory("compressive.toml", "compressive",
+                                                                "rows = 8\ncompressed_rows = 32")},
+                                    Budget::kState);
+  EXPECT_THAT(text_of(sizes, Budget::kState),
+              AllOf(HasSubstr(" % above the budget, the nearest that it can have"),
+                    HasSubstr("; with memory.tier.0.rows = 0 this part of the memory is empty")));
+}
+#endif
+
+TEST_F(EqualBudget, OfParametersIsReachedByTheFeedForwardWidth) {
+  const std::string small = cache("small.toml", 8) + ",model.ff=300";
+  const Equalized sizes = equalized({none(), small}, Budget::kParameters);
+  EXPECT_EQ(arms_[1].experiment.model.ff, 32);
+  EXPECT_EQ(sizes.sizes.front().budget_after, sizes.budget);
+}
+
+TEST_F(EqualBudget, NeedsAMemoryAsTheMeasure) {
+  EXPECT_THAT(error({none(), none()}, Budget::kState),
+              HasSubstr("2: --equal state: no arm has a memory that could be the measure: expected "
+                        "a memory with state among the arms"));
+  EXPECT_THAT(error({none()}, Budget::kAttention), HasSubstr("2: --equal attention: no arm has"));
+}
+
+TEST_F(EqualBudget, RefusesASizeOfEvaluationsAlone) {
+  const std::string file = memory("own.toml", "xl_cache", "rows = 8\neval_rows = 16");
+  EXPECT_THAT(error({cache("a.toml", 8), file}, Budget::kState),
+              HasSubstr("2: own: --equal chooses rows: the memory file gives evaluations a size of "
+                        "their own: expected no eval_rows; remove it from " +
+                        file));
+}
+
+TEST_F(EqualBudget, NeedsStateOfKnownBytes) {
+  EXPECT_THAT(error({memory("open.toml", "test_faulty", "")}, Budget::kState),
+              HasSubstr("2: open: --equal state: the memory does not declare how many bytes its "
+                        "state has; mneme plugins describe --in FILE shows which slot or queue"));
+}
+
+TEST(Budgets, HaveWords) {
+  EXPECT_EQ(parse_budget("attention"), Budget::kAttention);
+  EXPECT_THAT(error_of([] { static_cast<void>(parse_budget("bytes")); }),
+              HasSubstr("2: --equal: there is no such budget: expected parameters, state, "
+                        "attention, got bytes"));
+}
+
+}  // namespace
+}  // namespace mneme::compare

@@ -1,0 +1,252 @@
+// Runs of a comparison whose program is a script, and checks of what programs leave behind.
+#include "host/compare/runs.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "host/base/file/file.hpp"
+#include "host/compare/run_checks.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/run/host_commit.hpp"
+#include "host/run/run_description.hpp"
+#include "host/scores/stored_evaluation.hpp"
+#include "host/tensor/device.hpp"
+#include "host/train/trainer.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/base/tiny_motif.hpp"
+
+namespace mneme::compare {
+namespace {
+
+namespace fs = std::filesystem;
+using test::error_of;
+using test::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using State = RunRecord::State;
+
+const std::string kThreeSteps = test::tiny_model() + test::kMotifData + R"([train]
+segment = 8
+lanes = 4
+steps = 3
+tensorboard = false
+
+[eval]
+steps = 3
+)";
+
+// Keeps what it is told.
+class Listener final : public Observer {
+ public:
+  void on_progress(const std::vector<Activity>&, std::int64_t, std::int64_t,
+                   std::int64_t) override {}
+  void on_message(const std::string& run, const std::string& line) override {
+    messages.push_back(str(run, ": ", line));
+  }
+  void on_end(const RunRecord& run, std::int64_t) override { ended.push_back(run.folder); }
+  int stop_signal() override { return 0; }
+
+  std::vector<std::string> messages, ended;
+};
+
+class CompareRuns : public ::testing::Test {
+ protected:
+  CompareRuns() : loader_(memory::find_group) {
+    options_.folder = folder_ / "runs";
+    options_.threads = tensor::threads();
+  }
+
+  // Arms without memory: "none", "none#2", ...
+  void prepare_arms(std::size_t count) {
+    const auto memory = folder_.write("none.toml", "[memory]\n");
+    record_ =
+        prepare(read_arms(folder_.write("tiny.toml", kThreeSteps),
+                          std::vector<ArmRequest>(count, {.memory = memory}), {}, {}, loader_),
+                options_, loader_);
+  }
+  // What the comparison starts in place of `mneme`: a shell script.
+  void run(const std::string& script) {
+    options_.program = folder_.write("program", "#!/bin/sh\n" + script);
+    fs::permissions(options_.program, fs::perms::owner_all);
+    EXPECT_FALSE(run_all(record_, options_, listener_));
+  }
+  // Trains an arm as `mneme train` would.
+  void train(std::size_t arm) {
+    train::TrainerOptions options{.folder = folder_of(arm)};
+    train::Trainer(record_.arms.at(arm).setup.experiment, std::move(options)).train();
+  }
+  void edit_info(std::size_t arm, const std::string& key, const std::string& value) const {
+    Json info = Json::parse(read_file(folder_of(arm) / "run.json"));
+    info[key] = value;
+    write_file_atomic(folder_of(arm) / "run.json", info.dump());
+  }
+  [[nodiscard]] fs::path folder_of(std::size_t arm) const {
+    return options_.folder / record_.arms.at(arm).runs.at(0).folder;
+  }
+  [[nodiscard]] const RunRecord& result(std::size_t arm) const {
+    return record_.arms.at(arm).runs.at(0);
+  }
+  [[nodiscard]] Json written() const {
+    return Json::parse(read_file(options_.folder / "comparison.json"));
+  }
+
+  TemporaryFolder folder_;
+  plugin::PluginLoader loader_;
+  Options options_;
+  Record record_;
+  Listener listener_;
+};
+
+TEST_F(CompareRuns, GoOnWithoutOneThatCannotBeStarted) {
+  prepare_arms(2);
+  options_.program = "/no/such/program";
+  EXPECT_FALSE(run_all(record_, options_, listener_));
+  for (const std::size_t arm : {0, 1}) {
+    EXPECT_EQ(result(arm).state, State::kFailed);
+    EXPECT_THAT(result(arm).error, HasSubstr("/no/such/program: cannot be started"));
+  }
+  EXPECT_THAT(listener_.ended, ElementsAre("none-seed1", "none#2-seed1"));
+  EXPECT_EQ(written().at("arms").at(1).at("runs").at(0).at("state"), "failed");
+}
+
+TEST_F(CompareRuns, GoOnWithoutOneWhoseFolderIsGone) {
+  prepare_arms(2);
+  train(1);
+  run("exit 0\n");
+  EXPECT_THAT(result(0).error, HasSubstr("this is no run of mneme"));
+  EXPECT_EQ(result(1).state, State::kDone) << result(1).error;
+}
+
+TEST_F(CompareRuns, KeepMessagesThatAreNoUtf8) {
+  prepare_arms(1);
+  run("printf 'mneme: error: caf\\351 is closed\\n' >&2\nexit 2\n");
+  const Json run = written().at("arms").at(0).at("runs").at(0);
+  EXPECT_EQ(run.at("error").at("message"), "caf\ufffd is closed");
+  EXPECT_EQ(run.at("error").at("exit_code"), 2);
+}
+
+TEST_F(CompareRuns, TellOneThatWasStoppedFromOutside) {
+  prepare_arms(1);
+  run("echo 'mneme: stopped by SIGTERM after step 2 of 3; saved; continue with mneme train' >&2\n"
+      "exit 1\n");
+  EXPECT_EQ(result(0).state, State::kFailed);
+  EXPECT_EQ(result(0).error,
+            "train: its process was stopped by SIGTERM after step 2 of 3; saved; the same command "
+            "goes on");
+}
+
+// The terminal's Ctrl-C must not reach the processes beside the signal that is passed to them.
+TEST_F(CompareRuns, AreNotInTheGroupOfTheTerminal) {
+  prepare_arms(1);
+  run("echo group $(cut -d' ' -f5 /proc/$$/stat) of $$ >&2\nexit 1\n");
+  ASSERT_EQ(listener_.messages.size(), 1U);
+  const std::string& line = listener_.messages.front();
+  const std::string process = line.substr(line.rfind(' ') + 1);
+  EXPECT_EQ(line, str("none-seed1: group ", process, " of ", process));
+}
+
+// The comparison's folder goes while two processes are at work: they are asked to save.
+TEST_F(CompareRuns, SaveBeforeAnErrorOfTheComparison) {
+  prepare_arms(2);
+  options_.jobs = 2;
+  const std::string here = folder_.path().string();
+  const std::string script = "cd " + here + R"(
+case "$*" in *none-seed1*)
+  until [ -e ready ]; do sleep 0.05; done
+  mv runs moved
+  exit 0
+esac
+trap 'touch saved; exit 1' TERM
+touch ready
+while :; do sleep 0.05; done
+)";
+  options_.program = folder_.write("program", "#!/bin/sh\n" + script);
+  fs::permissions(options_.program, fs::perms::owner_all);
+  EXPECT_THAT(error_of([&] { static_cast<void>(run_all(record_, options_, listener_)); }),
+              HasSubstr("comparison.json"));
+  EXPECT_TRUE(fs::exists(folder_ / "saved"));
+}
+
+// The others are compared with the first one, not with the one that has failed.
+TEST_F(CompareRuns, FailWhereTheFirstWeightsAreOthers) {
+  prepare_arms(3);
+  for (const std::size_t arm : {0, 1, 2}) train(arm);
+  edit_info(1, "initial_backbone_sha256", "0123");
+  run("exit 0\n");
+  EXPECT_EQ(result(0).state, State::kDone) << result(0).error;
+  EXPECT_EQ(result(1).state, State::kFailed);
+  EXPECT_EQ(result(1).error,
+            str("its backbone did not start from the weights of none-seed1: expected ",
+                result(0).initial_sha256, ", got 0123"));
+  EXPECT_EQ(result(2).state, State::kDone) << result(2).error;
+}
+
+TEST_F(CompareRuns, FailWhenTheProgramWasReplaced) {
+  prepare_arms(1);
+  train(0);
+  edit_info(0, "commit", "another");
+  run("exit 0\n");
+  EXPECT_THAT(result(0).error,
+              HasSubstr(str("none-seed1: it was trained by another program than this one: expected "
+                            "commit ",
+                            run::host_commit(), ", got commit another; a file was replaced")));
+}
+
+TEST_F(CompareRuns, NameTheEvaluationThatIsMissing) {
+  prepare_arms(1);
+  train(0);
+  const fs::path evaluations = folder_of(0) / "evaluations";
+  fs::path stored;
+  for (const auto& entry : fs::directory_iterator(evaluations))
+    if (entry.is_directory()) stored = entry.path();
+  ASSERT_TRUE(fs::exists(stored / "evaluation.json"));
+  const std::string expected = str(
+      evaluations.string(),
+      ": mneme eval ended well but left no evaluation that can be used: expected one of the valid "
+      "split after step 3, with the run's experiment.toml and plugin files, got ");
+
+  write_file_atomic(stored / "samples.jsonl", "{}\n");
+  run("exit 0\n");
+  EXPECT_EQ(result(0).state, State::kFailed);
+  EXPECT_THAT(result(0).error, HasSubstr(expected + stored.string()));
+  EXPECT_THAT(result(0).error, HasSubstr("the stored evaluation is damaged"));
+  fs::remove_all(stored);
+  run("exit 0\n");
+  EXPECT_THAT(result(0).error, HasSubstr(expected + "none; run the same command again"));
+}
+
+// An evaluation counts when it is of the run's end and of its plugins.
+TEST_F(CompareRuns, KnowTheEvaluationOfTheEnd) {
+  prepare_arms(1);
+  train(0);
+  const fs::path stored = scores::list_evaluations(folder_of(0)).at(0);
+  const auto evaluation = scores::StoredEvaluation::open(stored);
+  const std::string experiment = read_file(folder_of(0) / "experiment.toml");
+  memory::TierIdentity plugin;
+  plugin.path = "a.so";
+  plugin.sha256 = "1";
+  EXPECT_EQ(why_unfit(evaluation, 3, experiment, {}), "");
+  EXPECT_EQ(why_unfit(evaluation, 6000, experiment, {}), "it is of step 3");
+  EXPECT_EQ(why_unfit(evaluation, 3, experiment + " ", {}), "it is of another experiment");
+  EXPECT_EQ(why_unfit(evaluation, 3, experiment, {plugin}), "it was made with other plugin files");
+}
+
+TEST(SameFiles, AreThoseOfThePlugins) {
+  memory::TierIdentity plugin;
+  plugin.path = "a.so";
+  plugin.sha256 = "1";
+  memory::TierIdentity other = plugin;
+  other.sha256 = "2";
+  const Json info = {{"commit", run::host_commit()},
+                     {"plugins", Json::array({run::to_json(plugin)})}};
+  check_same_files(info, {plugin}, "a-seed1");
+  EXPECT_THAT(error_of([&] { check_same_files(info, {other}, "a-seed1"); }),
+              HasSubstr("1: a-seed1: it was trained with another file of the plugin a.so: expected "
+                        "sha256 2, got sha256 1; a file was replaced while the comparison ran"));
+}
+
+}  // namespace
+}  // namespace mneme::compare
