@@ -24,8 +24,7 @@ std::string summary(const Comparison& comparison, const std::vector<const Differ
     const auto count = std::ranges::count(all, verdict, &Difference::verdict);
     if (count > 0) parts.push_back(str(count, ' ', words));
   }
-  return str("On ", all.front()->split, " by ",
-             all.front()->measure == Measure::kLoss ? "loss" : "accuracy", ", of ", all.size(),
+  return str("On ", all.front()->split, " by ", name_of(all.front()->measure), ", of ", all.size(),
              all.size() == 1 ? " arm" : " arms", " against ", comparison.arms.front().name, ": ",
              join(parts, ", "), '.');
 }
@@ -116,7 +115,7 @@ Json json_of(const Arm& arm) {
 Json json_of(const Comparison& comparison, const Difference& one) {
   return {{"arm", comparison.arms[one.arm].name},
           {"split", one.split},
-          {"measure", one.measure == Measure::kLoss ? "loss" : "accuracy"},
+          {"measure", name_of(one.measure)},
           {"seeds", one.seeds},
           {"unit", one.unit},
           {"units", one.units},

@@ -92,8 +92,8 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
       out.document.push_back(has_lanes ? -1 : static_cast<std::int32_t>(document));
       out.position.push_back(has_lanes ? -1 : static_cast<std::int32_t>(position));
       out.lane.push_back(has_lanes ? static_cast<std::int32_t>(document) : 0);
-      out.place.push_back(static_cast<std::int32_t>(position % kSegment));
-      out.segment.push_back(static_cast<std::int32_t>(position / kSegment));
+      out.place.push_back(static_cast<std::int32_t>(position % fixture.segment));
+      out.segment.push_back(static_cast<std::int32_t>(position / fixture.segment));
       out.correct.push_back(loss < 2.2 ? 1 : 0);
       if (fixture.data == Data::kSequence) out.source.push_back(position % 2 == 0 ? 1 : 2);
     }

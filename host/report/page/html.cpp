@@ -146,7 +146,7 @@ std::string head_html(const Report& report) {
   const Comparison& comparison = report.comparison;
   std::vector<std::string> names;
   for (const Arm& arm : comparison.arms) names.push_back(arm.name);
-  std::string task = comparison.data.is_object() ? comparison.data.value("task", "") : "";
+  const std::string task = task_of(comparison);
   std::vector<std::string> parts = {
       str(comparison.arms.size(), " arms"),
       str(comparison.seeds.size(), comparison.seeds.size() == 1 ? " seed" : " seeds")};
