@@ -30,6 +30,7 @@ struct Fixture {
   std::int64_t documents = 24;
   std::int64_t targets = 48;  // of a document; of a lane 16 times as many
   std::int64_t segment = 16;  // of the evaluations
+  std::string split = "valid";
 };
 
 // Writes comparison.json and the run folders, with stored evaluations of the split valid.
