@@ -78,7 +78,10 @@ def draw(specification, picture):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(f"figures.py: expected a specification and a picture, got {len(sys.argv) - 1} arguments; "
+                 "use: figures.py SPEC.vl.json FIGURE.svg")
     try:
-        draw(*map(pathlib.Path, sys.argv[1:3]))
+        draw(*map(pathlib.Path, sys.argv[1:]))
     except Failure as failure:
         sys.exit(str(failure))

@@ -31,8 +31,8 @@ void colour_text(Json& json, const std::string& colour) {
 Json theme(Look look) {
   Json config = theme_file().at("config");
   if (look == Look::kPage) return config;
-  colour_text(config, look == Look::kDark ? "#e6e6e6" : "#1f2328");
-  config["background"] = look == Look::kDark ? "#16181d" : "#ffffff";
+  colour_text(config, "#1f2328");
+  config["background"] = "#ffffff";
   return config;
 }
 

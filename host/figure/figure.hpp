@@ -23,7 +23,7 @@ struct Figure {
 };
 
 // Where a figure is drawn. On a page, text takes the colour of the text around it.
-enum class Look { kPage, kLight, kDark };
+enum class Look { kPage, kLight };
 // The "config" of every figure: fonts, colours, grid (theme.json).
 [[nodiscard]] Json theme(Look look);
 

@@ -240,7 +240,7 @@ Difference prepare_arm(const Comparison& comparison, std::size_t arm, const std:
   return out;
 }
 
-Verdict verdict_of(const stats::PairedResult& result, double adjusted_p, Measure measure) {
+Verdict word_for(const stats::PairedResult& result, double adjusted_p, Measure measure) {
   switch (stats::verdict(result, adjusted_p)) {
     case stats::Verdict::kLower:
       return measure == Measure::kLoss ? Verdict::kBetter : Verdict::kWorse;
@@ -272,7 +272,7 @@ std::vector<Difference> compare_arms(const Comparison& comparison, const std::st
   for (std::size_t i = 0; i < known.size(); ++i) {
     Difference& one = out[known[i].first];
     one.adjusted_p = adjusted[i];
-    one.verdict = verdict_of(results[i], adjusted[i], measure);
+    one.verdict = word_for(results[i], adjusted[i], measure);
   }
   return out;
 }

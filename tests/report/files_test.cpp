@@ -48,7 +48,8 @@ TEST_F(ReportFiles, NamesOfMetricsMayHaveAnyLetter) {
   for (std::size_t begin = 0; begin < lines.size();) {
     const std::size_t end = lines.find('\n', begin);
     Json line = Json::parse(lines.substr(begin, end - begin));
-    if (line["kind"] == "step") line["metrics"] = {{"used/rows", 1}, {"used:rows", 2}, {long_name, 3}};
+    if (line["kind"] == "step")
+      line["metrics"] = {{"used/rows", 1}, {"used:rows", 2}, {long_name, 3}};
     text += line.dump() + '\n';
     begin = end + 1;
   }
@@ -60,7 +61,8 @@ TEST_F(ReportFiles, NamesOfMetricsMayHaveAnyLetter) {
   const auto named = [&](const std::string& title) {
     return std::ranges::find(report.figures, title, &Figure::title) != report.figures.end();
   };
-  EXPECT_TRUE(named("Metric used/rows") && named("Metric used:rows") && named("Metric " + long_name));
+  EXPECT_TRUE(named("Metric used/rows") && named("Metric used:rows") &&
+              named("Metric " + long_name));
 }
 
 TEST_F(ReportFiles, WhatAnEarlierReportHadAndThisOneHasNotIsRemoved) {

@@ -32,10 +32,10 @@ class Suite : public ::testing::Test {
   }
   [[nodiscard]] Sheet sheet() const { return suite_sheet(root_.path(), record_); }
 
-  SuiteRecord record_{.command = "mneme compare --suite s.toml",
-                      .file = "s.toml",
-                      .tasks = {{"first", "first", "accuracy"},
-                                {"second", "second", "outside_accuracy"}}};
+  SuiteRecord record_{
+      .command = "mneme compare --suite s.toml",
+      .file = "s.toml",
+      .tasks = {{"first", "first", "accuracy"}, {"second", "second", "outside_accuracy"}}};
   mneme::test::TemporaryFolder root_;
 };
 
@@ -48,7 +48,8 @@ TEST_F(Suite, HasTasksInRowsAndMemoriesInColumns) {
   const Json& value = table.rows[0][2].value;
   EXPECT_EQ(value["values"].size(), 2u);
   const double mean = value["mean"].get<double>();
-  EXPECT_NEAR(mean, (value["values"][0].get<double>() + value["values"][1].get<double>()) / 2, 1e-12);
+  EXPECT_NEAR(mean, (value["values"][0].get<double>() + value["values"][1].get<double>()) / 2,
+              1e-12);
   EXPECT_EQ(table.rows[0][2].text,
             str(format_number(mean, 3), " [", format_number(value["low"].get<double>(), 3), ", ",
                 format_number(value["high"].get<double>(), 3), ']'));

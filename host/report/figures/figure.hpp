@@ -15,9 +15,11 @@
 namespace mneme::report {
 
 using figure::as_file;
-using figure::Figure;  // section: "differences" | "training" | "position" | "cost" | "diagnostics"
+// Sections: "sweep" | "differences" | "training" | "position" | "cost" | "diagnostics".
+using figure::Figure;
 
-// All figures of a comparison, in the page's order: those of a sweep first.
+// All figures of a comparison, in the page's order: those of a sweep first. Keys are different, and
+// names of files.
 [[nodiscard]] std::vector<Figure> figures(const Comparison& comparison,
                                           const std::vector<Difference>& differences);
 
@@ -67,7 +69,8 @@ struct Band {
 [[nodiscard]] Json line_layers(const Comparison& comparison, Json x, Json y, bool has_points,
                                const Json& tooltip);
 
-// What a band shows: "Lines: means of 3 seeds; bands: from the lowest to the highest." or of one.
+// What lines and bands show: "Lines are means of 3 seeds, bands reach from the lowest to the
+// highest." or "One seed."
 [[nodiscard]] std::string band_words(const Comparison& comparison);
 
 }  // namespace mneme::report

@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "host/report/figures/figure.hpp"
@@ -140,6 +142,35 @@ std::string band_words(const Comparison& comparison) {
              " seeds, bands reach from the lowest to the highest.");
 }
 
+namespace {
+
+// Keys are names of files, and hold names of splits, arms and metrics, which may have any letter.
+void name_files(std::vector<Figure>& all) {
+  constexpr std::size_t kLongest = 200;  // bytes: most file systems take 255
+  std::vector<std::string> keys;
+  for (const Figure& figure : all) {
+    std::string key = figure.key;
+    std::ranges::replace_if(
+        key,
+        [](char c) {
+          return static_cast<unsigned char>(c) < ' ' ||
+                 std::string_view("/\\:*?\"<>|").find(c) != std::string_view::npos;
+        },
+        '_');
+    if (key.size() > kLongest) {
+      std::size_t end = kLongest;
+      while (end > 0 && (static_cast<unsigned char>(key[end]) & 0xC0) == 0x80)
+        --end;  // of a letter
+      key.resize(end);
+    }
+    keys.push_back(std::move(key));
+  }
+  keys = distinct_names(keys);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].key = std::move(keys[i]);
+}
+
+}  // namespace
+
 std::vector<Figure> figures(const Comparison& comparison,
                             const std::vector<Difference>& differences) {
   std::vector<Figure> out;
@@ -149,6 +180,7 @@ std::vector<Figure> figures(const Comparison& comparison,
   add_position_figures(comparison, out);
   add_cost_figures(comparison, false, out);
   add_diagnostic_figures(comparison, out);
+  name_files(out);
   return out;
 }
 
