@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/csv.hpp"
 #include "host/figure/figure.hpp"
 #include "host/report/tables/tables.hpp"
 
@@ -28,13 +29,6 @@ std::string write_text(const Sheet& sheet, std::size_t width) {
   return out;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + '"';
-}
-
 std::string exact_text(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return value.get<std::string>();
@@ -42,16 +36,14 @@ std::string exact_text(const Json& value) {
 }
 
 std::string write_csv(const Sheet& sheet) {
-  std::vector<std::string> fields;
-  for (const std::string& heading : sheet.headings) fields.push_back(csv_field(heading));
-  std::string out = join(fields, ",") + "\r\n";
+  Csv csv(sheet.headings);
   for (const std::vector<Cell>& row : sheet.rows) {
-    fields.clear();
-    for (const Cell& cell : row) fields.push_back(csv_field(exact_text(cell.value)));
+    std::vector<std::string> fields;
+    for (const Cell& cell : row) fields.push_back(exact_text(cell.value));
     fields.resize(sheet.headings.size());
-    out += join(fields, ",") + "\r\n";
+    csv.add_row(fields);
   }
-  return out;
+  return csv.text();
 }
 
 // Every character of `special` gets a backslash in front.
