@@ -41,6 +41,11 @@ const std::vector<std::string>& colours() {
   return all;
 }
 
+const std::vector<Json>& dashes() {
+  static const auto all = theme_file().at("dashes").get<std::vector<Json>>();
+  return all;
+}
+
 Json as_file(const Figure& figure) {
   Json out = {{"$schema", "https://vega.github.io/schema/vega-lite/v5.json"},
               {"title", figure.title},

@@ -31,6 +31,9 @@ enum class Look { kPage, kLight };
 // design, 2008]; grey in place of their black, and without their yellow, which white hides.
 [[nodiscard]] const std::vector<std::string>& colours();
 
+// Dashes of lines that have the colours for the first, second, ... time: [[1, 0], ...].
+[[nodiscard]] const std::vector<Json>& dashes();
+
 // The specification as a file of its own, which Vega-Lite's tools read: with schema, title, the
 // light theme and a fixed width.
 [[nodiscard]] Json as_file(const Figure& figure);

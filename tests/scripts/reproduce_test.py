@@ -462,7 +462,7 @@ class Figures(unittest.TestCase):
                                           "use: figures.py SPEC.vl.json FIGURE.svg\n")
 
     def test_the_theme_is_that_of_the_program(self):
-        config, colours = figures.theme()
+        config, colours, dashes = figures.theme()
         self.assertEqual(config["axis"]["labelColor"], "#1f2328")
         self.assertEqual(colours[0], "#0072B2")
 

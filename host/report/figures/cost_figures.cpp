@@ -27,7 +27,7 @@ struct Cost {
 // sweep's may be. One that has 0 too is linear around it [Webber, A bi-symmetric log
 // transformation, 2013] and has ticks at powers of ten, which Vega does not find by itself.
 Json scale_axis(const Cost& cost) {
-  Json channel = quantitative({.field = "x", .title = cost.axis, .format = "~s"});
+  Json channel = axis_channel({.field = "x", .title = cost.axis, .format = "~s"});
   double least = std::numeric_limits<double>::infinity();
   double most = 0.0;
   bool has_zero = false;
@@ -85,7 +85,7 @@ Json points_of(const Comparison& comparison, const Cost& cost, const Metric& los
 Json spec_of(const Comparison& comparison, Json values, const Cost& cost, const std::string& what,
              const Json& connected) {
   const Json x = scale_axis(cost);
-  Json y = quantitative({.field = "mean", .title = what});
+  Json y = axis_channel({.field = "mean", .title = what});
   y["scale"]["padding"] = 10;
   Json low = y;
   low["field"] = "low";

@@ -62,7 +62,7 @@ Json spec_of(const Comparison& comparison, const std::vector<const Difference*>&
                   {"sort", names_of(comparison, all)},
                   {"axis", {{"grid", false}, {"labelLimit", 160}}}};
   const char* const title = is_loss ? "difference in loss, nats a token" : "difference in accuracy";
-  Json x = quantitative({.field = "low", .title = title, .is_zero_based = true});
+  Json x = axis_channel({.field = "low", .title = title, .scale = Axis::Scale::kFromZero});
   const auto at = [&](const char* field) {
     Json channel = x;
     channel["field"] = field;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/figure/charts.hpp"
 #include "host/figure/figure.hpp"
 #include "host/report/comparison.hpp"
 #include "host/report/differences.hpp"
@@ -38,23 +39,15 @@ void add_diagnostic_figures(const Comparison& comparison, std::vector<Figure>& o
 // A specification of layers over `values`, as wide as its place.
 [[nodiscard]] Json layered(Json values, Json layers, int height);
 
-// A channel of numbers, such as {"field", "type", "title", "scale", "axis"}.
-struct Axis {
-  const char* field;
-  std::string title;             // with the unit
-  bool is_zero_based = false;    // the scale begins at 0
-  const char* format = nullptr;  // of d3-format; null = Vega's choice
-};
-[[nodiscard]] Json quantitative(const Axis& axis);
+using figure::Axis;
+using figure::axis_channel;
+using figure::tip;
 
 // The colour of an arm, the same in all figures, with a legend. Arms behind the seventh have the
 // colours again: dash_of_arms and shape_of_arms tell them apart.
 [[nodiscard]] Json colour_of_arms(const Comparison& comparison);
 [[nodiscard]] Json dash_of_arms(const Comparison& comparison);
 [[nodiscard]] Json shape_of_arms(const Comparison& comparison);
-
-// One entry of a tooltip.
-[[nodiscard]] Json tip(const char* field, const std::string& title, const char* format = nullptr);
 
 // Mean, lowest and highest of values that are known; absent when none is.
 struct Band {

@@ -109,7 +109,7 @@ Json points_of(const Comparison& comparison, const std::string& split, const Gro
 
 Json spec_of(const Comparison& comparison, Json values, const Grouping& grouping,
              const std::string& what) {
-  Json x = quantitative({.field = "x", .title = grouping.axis});
+  Json x = axis_channel({.field = "x", .title = grouping.axis});
   if (!grouping.is_continuous) {
     x = {{"field", "x"},
          {"type", "ordinal"},
@@ -130,7 +130,7 @@ Json spec_of(const Comparison& comparison, Json values, const Grouping& grouping
                    tip("low", "lowest seed", ".4f"), tip("high", "highest seed", ".4f"),
                    tip("targets", "targets of all seeds", ",d")});
   Json layers = line_layers(comparison, std::move(x),
-                            quantitative({.field = "mean", .title = what}), true, tooltip);
+                            axis_channel({.field = "mean", .title = what}), true, tooltip);
   return layered(std::move(values), std::move(layers), 300);
 }
 
