@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/figure/page.hpp"
 #include "host/report/comparison.hpp"
 #include "host/report/differences.hpp"
 #include "host/report/figures/figure.hpp"
@@ -56,5 +57,6 @@ struct Report {
 [[nodiscard]] bool has_figures();
 
 using figure::json_text;
+using figure::kWithoutVega;  // what to do without it
 
 }  // namespace mneme::report

@@ -7,7 +7,6 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
-#include "host/figure/page.hpp"
 #include "host/report/load.hpp"
 #include "host/report/suite.hpp"
 
@@ -70,7 +69,7 @@ int run(const ReportArguments& arguments, const Streams& streams) {
     if (arguments.is_quiet) return;
     streams.err << "the report is " << page.string() << "; open it in a browser";
     if (!report::has_figures()) {
-      streams.err << ". " << figure::kWithoutVega;
+      streams.err << ". " << report::kWithoutVega;
     }
     streams.err << '\n' << std::flush;
   });
