@@ -212,7 +212,11 @@ bool has_equal_targets(const Evaluation& a, const Evaluation& b) {
     for (const Sample& sample : one.samples) out.emplace(sample.id, sample.sha256);
     return out;
   };
-  return a.unit == b.unit && targets_of(a) == targets_of(b);
+  if (a.unit != b.unit || a.samples.size() != b.samples.size()) return false;
+  const bool are_in_order = std::ranges::equal(
+      a.samples, b.samples,
+      [](const Sample& x, const Sample& y) { return x.id == y.id && x.sha256 == y.sha256; });
+  return are_in_order || targets_of(a) == targets_of(b);
 }
 
 std::vector<double> against_first(const Metric& metric, std::size_t arm) {

@@ -1,5 +1,5 @@
 // What is said of differences: how many arms count, what could have been found, what was left out.
-#include "host/report/differences.hpp"
+#include "host/report/differences/differences.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -97,7 +97,7 @@ TEST_F(ReportFiles, ThePageListsSentencesBelowTheirSummaries) {
   EXPECT_THAT(page(report, ""),
               HasSubstr("id=\"verdict\">\n<p class=\"summary\">Of two arms:</p>\n<ul>\n"
                         "<li>on one</li>\n<li>On two</li>\n</ul>\n"
-                        "<p class=\"summary\">A &lt;warning&gt;.</p>\n</section>\n"));
+                        "<p>A &lt;warning&gt;.</p>\n</section>\n"));
   EXPECT_THAT(report.text(0), StartsWith("Of two arms:\non one\nOn two\nA <warning>.\n\n"));
 }
 

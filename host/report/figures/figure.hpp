@@ -11,7 +11,7 @@
 #include "host/figure/charts.hpp"
 #include "host/figure/figure.hpp"
 #include "host/report/comparison.hpp"
-#include "host/report/differences.hpp"
+#include "host/report/differences/differences.hpp"
 
 namespace mneme::report {
 

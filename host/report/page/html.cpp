@@ -47,7 +47,8 @@ std::string table_html(const Sheet& sheet) {
 std::string verdict_html(const Report& report) {
   std::string out = "<section class=\"verdict\" id=\"verdict\">\n";
   for (const Statement& one : report.verdict) {
-    out += element("p", one.summary, " class=\"summary\"");
+    const bool is_headline = !one.sentences.empty() || report.verdict.size() == 1;
+    out += element("p", one.summary, is_headline ? " class=\"summary\"" : "");
     if (one.sentences.empty()) continue;
     out += "<ul>\n";
     for (const std::string& line : one.sentences) out += element("li", line);
