@@ -18,16 +18,16 @@ LEGEND = 600  # pixels
 
 
 def theme(text="#1f2328", background="#ffffff"):
-    """The "config" of a figure on white, and its colours."""
+    """The "config" of a figure on white, its colours, and the dashes of lines that have them for the first, second, ... time."""
     file = (ROOT / "host/figure/theme.json").read_text(encoding="utf-8").replace("currentColor", text)
     parts = json.loads(file)
-    return {**parts["config"], "background": background}, parts["colours"]
+    return {**parts["config"], "background": background}, parts["colours"], parts["dashes"]
 
 
 def lines(title, x_title, y_title, series, colour_title="memory", from_zero=True):
     """A specification of points and the lines between them. series: {name: [(x, y), ...]}; names without points are left
     out. The y axis begins at 0, or at the lowest value."""
-    config, colours = theme()
+    config, colours, dashes = theme()
     names = [name for name, line in series.items() if line]
     values = [{"name": name, "x": x, "y": y} for name in names for x, y in sorted(series[name])]
     most = max((len(series[name]) for name in names), default=0)
@@ -44,7 +44,7 @@ def lines(title, x_title, y_title, series, colour_title="memory", from_zero=True
                 "color": channel(colours, 1)}
     line, points = dict(encoding), dict(encoding)
     if len(names) > len(colours):
-        line["strokeDash"] = channel([[1, 0], [6, 3], [2, 2], [10, 3]], len(colours))
+        line["strokeDash"] = channel(dashes, len(colours))
         points["shape"] = channel(["circle", "square", "triangle-up", "diamond"], len(colours))
     tips = [{"field": "name", "title": colour_title}, {"field": "x", "title": x_title}, {"field": "y", "title": y_title}]
     point = {"type": "point", "filled": True, "size": 36, "opacity": 1 if most <= DOTS else 0}
@@ -78,7 +78,10 @@ def draw(specification, picture):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(f"figures.py: expected a specification and a picture, got {len(sys.argv) - 1} arguments; "
+                 "use: figures.py SPEC.vl.json FIGURE.svg")
     try:
-        draw(*map(pathlib.Path, sys.argv[1:3]))
+        draw(*map(pathlib.Path, sys.argv[1:]))
     except Failure as failure:
         sys.exit(str(failure))

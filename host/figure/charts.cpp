@@ -14,7 +14,8 @@ constexpr int kHeight = 280;           // of a single chart, pixels
 constexpr int kPanelHeight = 180;      // of one of several panels
 constexpr int kPanelsWidth = 620;      // of all panels of a row
 constexpr std::size_t kMostDots = 40;  // points of a line that are drawn as dots
-constexpr int kLegendWidth = 600;
+
+}  // namespace
 
 Json axis_channel(const Axis& axis) {
   Json out = {{"field", axis.field}, {"title", axis.title}};
@@ -32,26 +33,38 @@ Json axis_channel(const Axis& axis) {
     out["scale"] = {{"zero", axis.scale == Axis::Scale::kFromZero}, {"nice", true}};
   }
   if (axis.is_whole) out["axis"] = {{"format", "d"}, {"tickMinStep", 1}};
+  if (!axis.format.empty()) out["axis"]["format"] = axis.format;
   return out;
 }
 
+namespace {
+
 // How many names of a legend fit side by side.
-std::int64_t legend_columns(const std::vector<std::string>& names) {
+std::int64_t legend_columns(const Colour& colour) {
+  constexpr int kLeastWidth = 75;  // of a name and its symbol, pixels
   std::size_t longest = 1;
-  for (const std::string& name : names) longest = std::max(longest, text_width(name));
+  for (const std::string& name : colour.names) longest = std::max(longest, text_width(name));
   const auto width = static_cast<std::int64_t>(longest) * 7 + 32;
-  return std::clamp<std::int64_t>(kLegendWidth / width, 1, 8);
+  return std::clamp<std::int64_t>(colour.legend_width / width, 1,
+                                  colour.legend_width / kLeastWidth);
 }
 
-// A channel that tells the names apart. Channels with the same legend share one.
 Json channel_of_names(const Colour& colour, Json scale) {
   scale["domain"] = colour.names;
-  return {
-      {"field", colour.field},
-      {"type", colour.is_ordered ? "ordinal" : "nominal"},
-      {"scale", std::move(scale)},
-      {"legend",
-       {{"title", colour.title}, {"orient", "top"}, {"columns", legend_columns(colour.names)}}}};
+  return {{"field", colour.field},
+          {"type", colour.is_ordered ? "ordinal" : "nominal"},
+          {"scale", std::move(scale)},
+          {"legend",
+           {{"title", colour.title.empty() ? Json(nullptr) : Json(colour.title)},
+            {"orient", "top"},
+            {"columns", legend_columns(colour)},
+            {"symbolOpacity", 1}}}};  // not that of bands, or of points for tooltips
+}
+
+}  // namespace
+
+Json range_channel(const Colour& colour, Json range) {
+  return channel_of_names(colour, {{"range", std::move(range)}});
 }
 
 Json colour_channel(const Colour& colour) {
@@ -63,28 +76,39 @@ Json colour_channel(const Colour& colour) {
   for (std::size_t i = 0; i < colour.names.size(); ++i) {
     range.push_back(colours()[i % colours().size()]);
   }
-  return channel_of_names(colour, {{"range", std::move(range)}});
+  return range_channel(colour, std::move(range));
 }
 
-// The i-th of `kinds` for the names that have the colours for the i-th time.
 Json repeated_channel(const Colour& colour, const std::vector<Json>& kinds) {
   Json range = Json::array();
   for (std::size_t i = 0; i < colour.names.size(); ++i) {
     range.push_back(kinds[(i / colours().size()) % kinds.size()]);
   }
-  return channel_of_names(colour, {{"range", std::move(range)}});
+  return range_channel(colour, std::move(range));
 }
+
+Json tip(const std::string& field, const std::string& title, const std::string& format) {
+  Json out = {{"field", field}, {"title", title}};
+  if (!format.empty()) {
+    out["type"] = "quantitative";
+    out["format"] = format;
+  }
+  return out;
+}
+
+Json layered(Json values, Json layers, Json height, const char* fit) {
+  return {{"width", "container"},
+          {"height", std::move(height)},
+          {"autosize", {{"type", fit}, {"contains", "padding"}}},
+          {"data", {{"values", std::move(values)}}},
+          {"layer", std::move(layers)}};
+}
+
+namespace {
 
 Json tooltip(const std::vector<Tip>& tips) {
   Json out = Json::array();
-  for (const Tip& one : tips) {
-    Json entry = {{"field", one.field}, {"title", one.title}};
-    if (!one.format.empty()) {
-      entry["type"] = "quantitative";
-      entry["format"] = one.format;
-    }
-    out.push_back(std::move(entry));
-  }
+  for (const Tip& one : tips) out.push_back(tip(one.field, one.title, one.format));
   return out;
 }
 
@@ -93,18 +117,13 @@ bool has_panels(const Panels& panels) { return panels.names.size() > 1; }
 // Puts the layers into one chart or into panels. The heights are those of the area of the marks:
 // title and legend come on top.
 Json arranged(const Chart& chart, Json layers, Json height, Json panel_height) {
-  Json data = {{"values", chart.values}};
   if (!has_panels(chart.panels)) {
-    return {{"width", "container"},
-            {"height", std::move(height)},
-            {"autosize", {{"type", "fit-x"}, {"contains", "padding"}}},
-            {"data", std::move(data)},
-            {"layer", std::move(layers)}};
+    return layered(chart.values, std::move(layers), std::move(height), "fit-x");
   }
   const std::size_t columns =
       std::clamp<std::size_t>(std::min(chart.panels.columns, chart.panels.names.size()), 1, 8);
   const int width = std::max(120, kPanelsWidth / static_cast<int>(columns) - 20);
-  return {{"data", std::move(data)},
+  return {{"data", {{"values", chart.values}}},
           {"facet",
            {{"field", chart.panels.field},
             {"type", "nominal"},
@@ -138,7 +157,7 @@ Json line_layers(const Chart& chart, const char* interpolate, bool has_dots) {
   Json encoding = encoding_of(chart);
   Json line = encoding;
   if (chart.colour.names.size() > colours().size() && !chart.colour.is_ordered) {
-    line["strokeDash"] = repeated_channel(chart.colour, {{1, 0}, {6, 3}, {2, 2}, {10, 3}});
+    line["strokeDash"] = repeated_channel(chart.colour, dashes());
     encoding["shape"] =
         repeated_channel(chart.colour, {"circle", "square", "triangle-up", "diamond"});
   }

@@ -19,14 +19,16 @@ struct Axis {
   Scale scale = Scale::kFromLeast;
   bool is_whole = false;                // ticks at whole numbers only
   std::vector<std::string> words = {};  // the axis's places in order
+  std::string format = "";              // of d3-format; "" = Vega's choice
 };
 
 // What colours mean.
 struct Colour {
   std::string field;
-  std::string title;               // of the legend
+  std::string title;               // of the legend; "" = none
   std::vector<std::string> names;  // in the legend's order
   bool is_ordered = false;         // where they are many: a scale from dark to light
+  int legend_width = 600;          // pixels
 };
 
 // Panels side by side, one a name, with one title each and the same axes.
@@ -62,5 +64,22 @@ struct Chart {
 // Horizontal bars in the order of the values, the first on top, under names in the field `name`,
 // which are made different where they are equal. Panels have names of their own.
 [[nodiscard]] Json ranking(const Chart& chart, const std::string& name);
+
+// --- Parts, for charts of other kinds ---
+
+// A channel of numbers or words: {"field", "title", "type", "scale", "axis"}.
+[[nodiscard]] Json axis_channel(const Axis& axis);
+// Channels that tell names apart; those with the same legend share it. Names behind the last colour
+// have the colours again, and another one of `kinds`: dashes() or shapes.
+[[nodiscard]] Json colour_channel(const Colour& colour);
+[[nodiscard]] Json repeated_channel(const Colour& colour, const std::vector<Json>& kinds);
+// One with a range of its own, an entry a name.
+[[nodiscard]] Json range_channel(const Colour& colour, Json range);
+// One entry of a tooltip.
+[[nodiscard]] Json tip(const std::string& field, const std::string& title,
+                       const std::string& format = "");
+// Layers over `values`, as wide as their place. `fit`: what the height is of: "fit-x" of the area
+// of the marks, "fit" of the whole figure.
+[[nodiscard]] Json layered(Json values, Json layers, Json height, const char* fit);
 
 }  // namespace mneme::figure

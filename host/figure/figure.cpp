@@ -31,13 +31,18 @@ void colour_text(Json& json, const std::string& colour) {
 Json theme(Look look) {
   Json config = theme_file().at("config");
   if (look == Look::kPage) return config;
-  colour_text(config, look == Look::kDark ? "#e6e6e6" : "#1f2328");
-  config["background"] = look == Look::kDark ? "#16181d" : "#ffffff";
+  colour_text(config, "#1f2328");
+  config["background"] = "#ffffff";
   return config;
 }
 
 const std::vector<std::string>& colours() {
   static const auto all = theme_file().at("colours").get<std::vector<std::string>>();
+  return all;
+}
+
+const std::vector<Json>& dashes() {
+  static const auto all = theme_file().at("dashes").get<std::vector<Json>>();
   return all;
 }
 

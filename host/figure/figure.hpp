@@ -23,13 +23,16 @@ struct Figure {
 };
 
 // Where a figure is drawn. On a page, text takes the colour of the text around it.
-enum class Look { kPage, kLight, kDark };
+enum class Look { kPage, kLight };
 // The "config" of every figure: fonts, colours, grid (theme.json).
 [[nodiscard]] Json theme(Look look);
 
 // Colours that the colour-blind tell apart, on white and on black [Okabe and Ito, Color universal
 // design, 2008]; grey in place of their black, and without their yellow, which white hides.
 [[nodiscard]] const std::vector<std::string>& colours();
+
+// Dashes of lines that have the colours for the first, second, ... time: [[1, 0], ...].
+[[nodiscard]] const std::vector<Json>& dashes();
 
 // The specification as a file of its own, which Vega-Lite's tools read: with schema, title, the
 // light theme and a fixed width.

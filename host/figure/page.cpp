@@ -7,12 +7,6 @@
 namespace mneme::figure {
 namespace {
 
-constexpr std::string_view kWithoutVega =
-    "This program was built without Vega, so this page has no figures: run scripts/setup.sh, which "
-    "installs vl-convert-python into .venv, build again and repeat the command. The files "
-    "*.vl.json "
-    "beside this page hold the figures for other programs.";
-
 constexpr std::string_view kLicence =
     " The figures are drawn by Vega, Vega-Lite and Vega-Embed, which are part of this page "
     "(BSD-3-Clause; University of Washington Interactive Data Lab).";
@@ -102,7 +96,13 @@ std::string figures_page(const std::string& title, const std::vector<std::string
                          const std::vector<Figure>& figures, std::string_view vega) {
   std::string body = element("h1", title);
   for (const std::string& line : lines) body += element("p", line, " class=\"faint\"");
-  if (vega.empty()) body += element("p", kWithoutVega, " id=\"no-figures\"");
+  if (vega.empty()) {
+    body +=
+        element("p",
+                str(kWithoutVega,
+                    " The files *.vl.json beside this page hold the figures for other programs."),
+                " id=\"no-figures\"");
+  }
   body += "<div class=\"figures\">\n";
   for (std::size_t i = 0; !vega.empty() && i < figures.size(); ++i) {
     body += figure_html(figures[i], i, true);

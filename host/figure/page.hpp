@@ -12,6 +12,12 @@
 
 namespace mneme::figure {
 
+// What a page without figures says, and what to do.
+inline constexpr std::string_view kWithoutVega =
+    "This program was built without Vega-Lite, so the page has no figures. Run scripts/setup.sh "
+    "without --torch, which installs vl-convert-python into .venv, or name the script with "
+    "cmake -DMNEME_VEGA=FILE; then build again and repeat the command.";
+
 // False when the program was built without Vega: pages then say so in place of figures.
 [[nodiscard]] bool has_vega();
 

@@ -6,9 +6,11 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "host/config/toml/toml.hpp"
+#include "host/stats/seeds.hpp"
 
 namespace mneme::report {
 namespace {
@@ -77,10 +79,32 @@ double accuracy_from(const Evaluation& evaluation, const char* source) {
   return static_cast<double>(found->second.correct) / static_cast<double>(found->second.targets);
 }
 
+// [arm][seed]: whether the arm's run read what the first arm's did.
+std::vector<std::vector<bool>> pairing_of(const Comparison& comparison, const std::string& split) {
+  const auto find = [&](const Arm& arm, std::uint64_t seed) -> const Evaluation* {
+    const Run* const run = arm.find(seed);
+    return run == nullptr ? nullptr : run->find(split);
+  };
+  std::vector<std::vector<bool>> out;
+  for (const Arm& arm : comparison.arms) {
+    std::vector<bool>& row = out.emplace_back();
+    for (const std::uint64_t seed : comparison.seeds) {
+      const Evaluation* const first = find(comparison.arms.front(), seed);
+      const Evaluation* const other = find(arm, seed);
+      row.push_back(first == nullptr || other == nullptr || has_equal_targets(*first, *other));
+    }
+  }
+  return out;
+}
+
 void MetricList::add_split(const std::string& split) {
+  const std::vector<std::vector<bool>> pairing = pairing_of(comparison_, split);
   const auto line = [&](const char* key, const char* name, int digits,
                         const ValueOfEvaluation& value) {
-    add({.key = str(split, '.', key), .name = str(split, ' ', name), .digits = digits},
+    add({.key = str(split, '.', key),
+         .name = str(split, ' ', name),
+         .digits = digits,
+         .is_paired = pairing},
         [&](const Arm&, const Run& run) {
           const Evaluation* const found = run.find(split);
           return found == nullptr ? kUnknown : value(*found);
@@ -160,14 +184,39 @@ Spread spread(const std::vector<double>& all) {
   std::ranges::copy_if(all, std::back_inserter(values),
                        [](double value) { return !std::isnan(value); });
   if (values.empty()) return {.mean = kUnknown, .deviation = kUnknown, .count = 0};
-  const auto count = static_cast<double>(values.size());
-  Spread out{.count = static_cast<std::int64_t>(values.size())};
-  for (const double value : values) out.mean += value / count;
-  if (values.size() < 2) return out;
-  double squares = 0.0;
-  for (const double value : values) squares += (value - out.mean) * (value - out.mean);
-  out.deviation = std::sqrt(squares / (count - 1.0));
-  return out;
+  if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) {
+    // The mean of an infinite loss is infinite; it has no deviation.
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    return {.mean = sum, .deviation = kUnknown, .count = std::ssize(values)};
+  }
+  const stats::SeedSummary of = stats::summarise_seeds(values);
+  return {.mean = of.mean,
+          .deviation = values.size() < 2 ? 0.0 : of.deviation,
+          .count = std::ssize(values)};
+}
+
+std::string grouped_number(double value) {
+  std::string text = format_number(value, 0);
+  if (!std::isfinite(value)) return text;
+  const std::size_t begin = text.starts_with('-') ? 1 : 0;
+  for (std::size_t end = text.size(); end > begin + 3;) {
+    end -= 3;
+    text.insert(end, 1, ',');
+  }
+  return text;
+}
+
+bool has_equal_targets(const Evaluation& a, const Evaluation& b) {
+  const auto targets_of = [](const Evaluation& one) {
+    std::map<std::string, std::string> out;
+    for (const Sample& sample : one.samples) out.emplace(sample.id, sample.sha256);
+    return out;
+  };
+  if (a.unit != b.unit || a.samples.size() != b.samples.size()) return false;
+  const bool are_in_order = std::ranges::equal(
+      a.samples, b.samples,
+      [](const Sample& x, const Sample& y) { return x.id == y.id && x.sha256 == y.sha256; });
+  return are_in_order || targets_of(a) == targets_of(b);
 }
 
 std::vector<double> against_first(const Metric& metric, std::size_t arm) {
@@ -175,13 +224,32 @@ std::vector<double> against_first(const Metric& metric, std::size_t arm) {
   const std::vector<double>& values = metric.values.at(arm);
   std::vector<double> out;
   for (std::size_t i = 0; i < std::min(first.size(), values.size()); ++i) {
+    if (!metric.is_paired.empty() && !metric.is_paired.at(arm).at(i)) {
+      out.push_back(kUnknown);
+      continue;
+    }
     out.push_back(metric.against == Against::kRatio ? values[i] / first[i] : values[i] - first[i]);
   }
   return out;
 }
 
+std::string task_of(const Comparison& comparison) {
+  if (!comparison.data.is_object()) return "";
+  const auto found = comparison.data.find("task");
+  return found != comparison.data.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+bool is_text(const Comparison& comparison) {
+  const std::string task = task_of(comparison);
+  return task == "text" || task == "tokens";
+}
+
+bool is_generated(const Comparison& comparison) {
+  return !task_of(comparison).empty() && !is_text(comparison);
+}
+
 double chance(const Comparison& comparison) {
-  if (!comparison.data.is_object() || comparison.data.value("task", "") != "motif") return 0.0;
+  if (task_of(comparison) != "motif") return 0.0;
   const double alphabet = number_at(comparison.data, "alphabet");
   return alphabet > 0.0 ? 1.0 / alphabet : 0.0;
 }
@@ -266,10 +334,11 @@ std::string budget_warning(const Comparison& comparison) {
   std::vector<double> parameters, bytes;
   for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
     const Arm& arm = comparison.arms[i];
-    parameters.push_back(static_cast<double>(arm.backbone_parameters + arm.memory_parameters));
+    if (arm.backbone_parameters > 0)  // known
+      parameters.push_back(static_cast<double>(arm.backbone_parameters + arm.memory_parameters));
     const auto state = std::ranges::find(all, std::string("state_bytes"), &Metric::key);
-    const double mean = state == all.end() ? 0.0 : spread(state->values[i]).mean;
-    bytes.push_back(std::isfinite(mean) ? mean : 0.0);
+    const double mean = state == all.end() ? kUnknown : spread(state->values[i]).mean;
+    if (std::isfinite(mean)) bytes.push_back(mean);
   }
   std::vector<std::string> parts;
   for (const auto& [name, values] :
@@ -277,7 +346,7 @@ std::string budget_warning(const Comparison& comparison) {
     if (values.size() < 2) continue;
     const auto [least, most] = std::ranges::minmax(values);
     if (most <= kTolerance * least) continue;
-    parts.push_back(str(name, ' ', format_number(least, 0), " to ", format_number(most, 0)));
+    parts.push_back(str(name, ' ', grouped_number(least), " to ", grouped_number(most)));
   }
   if (parts.empty()) return "";
   std::vector<std::string> keys;
@@ -292,8 +361,7 @@ std::optional<Sweep> find_sweep(const Comparison& comparison) {
   for (const Arm& arm : comparison.arms) arms.push_back(settings_of(arm));
   // The members of a sweep have the keys of the last arm, and differ in one of them. The first arm
   // may stand outside, as the one without a memory does.
-  const std::size_t first = arms.size() >= 4 ? 1 : 0;
-  for (std::size_t begin : {std::size_t{0}, first}) {
+  for (const std::size_t begin : {std::size_t{0}, std::size_t{1}}) {
     if (arms.size() < begin + 3) continue;
     std::vector<std::string> differing;
     for (const FlatKey& one : arms.back()) {

@@ -95,10 +95,13 @@ struct EvaluationPoint {
 // One arm trained from one seed.
 struct Run {
   std::uint64_t seed = 0;
-  std::filesystem::path folder = {};
+  std::filesystem::path folder = {};      // in a comparison: below its folder
+  std::filesystem::path path = {};        // the same as it was given, for commands
   std::string initial_sha256 = {};        // of the backbone's first weights; "" = not known
   std::optional<std::string> error = {};  // why it has no result
   bool is_done = true;                    // false: the training has not ended
+  std::int64_t steps = 0;                 // taken, as far as metrics and evaluations tell
+  std::int64_t planned_steps = 0;         // train.steps; 0 = not known
   Json info = {};                         // run.json; null = not read
   std::vector<TrainingPoint> training = {};
   std::vector<EvaluationPoint> while_training = {};
@@ -154,6 +157,8 @@ struct Metric {
   int digits = 4;  // after the point
   Against against = Against::kDifference;
   std::vector<std::vector<double>> values = {};  // [arm][seed of the comparison]; NaN = not known
+  // [arm][seed]: whether the arm read what the first arm did; empty = it does not matter.
+  std::vector<std::vector<bool>> is_paired = {};
 };
 
 // All lines, in the order of the table. Lines without any value are left out.
@@ -167,9 +172,22 @@ struct Spread {
 };
 [[nodiscard]] Spread spread(const std::vector<double>& values);
 
+// A whole number for people: its digits in groups of three, "1,234,567" ("nan", "inf", "-inf").
+[[nodiscard]] std::string grouped_number(double value);
+
+// Whether both have the same samples with the same targets: only then are means over them paired.
+[[nodiscard]] bool has_equal_targets(const Evaluation& a, const Evaluation& b);
+
 // The value of an arm minus (or over) the first arm's, seed by seed: arms share data and initial
-// weights, so differences are paired.
+// weights, so differences are paired. NaN for seeds of which the arm read other targets.
 [[nodiscard]] std::vector<double> against_first(const Metric& metric, std::size_t arm);
+
+// The name of the data's task: "text", "motif"; "" = not known.
+[[nodiscard]] std::string task_of(const Comparison& comparison);
+// A text, as words or as tokens.
+[[nodiscard]] bool is_text(const Comparison& comparison);
+// A task whose targets have one right answer.
+[[nodiscard]] bool is_generated(const Comparison& comparison);
 
 // The probability of guessing a symbol of the motif task; 0 for other tasks.
 [[nodiscard]] double chance(const Comparison& comparison);
@@ -187,6 +205,7 @@ struct Setting {
 
 // What a reader should know before taking a difference for the memory's: by how much the arms'
 // parameters and bytes of state differ, and in which settings. "" where both are within 5 %.
+// Numbers that are not known, as those of runs that failed, do not count.
 [[nodiscard]] std::string budget_warning(const Comparison& comparison);
 
 // The one numeric setting whose value alone tells the arms (but perhaps the first) apart: the axis

@@ -105,18 +105,42 @@ void note_seeds(Comparison& comparison) {
   }
 }
 
+// Splits that only some runs were evaluated on. Runs without any split are named by note_runs.
+void note_splits(Comparison& comparison) {
+  for (const std::string& split : comparison.splits) {
+    for (const Arm& arm : comparison.arms) {
+      for (const Run& run : arm.runs) {
+        if (run.evaluations.empty() || run.error || run.find(split) != nullptr) continue;
+        std::string note =
+            str(run.folder.string(), ": no stored losses on ", split, ", so that seed ", run.seed,
+                " of ", arm.name, " is not compared there");
+        if (split == "valid" || split == "test") {
+          note += str("; `mneme eval ", shell_word(run.path.string()), " --split ", split,
+                      "` makes them");
+        }
+        comparison.notes.push_back(std::move(note));
+      }
+    }
+  }
+}
+
 void note_runs(Comparison& comparison) {
   for (const Arm& arm : comparison.arms) {
     for (const Run& run : arm.runs) {
       if (run.error) {
         comparison.notes.push_back(str(arm.name, " (seed ", run.seed, ") failed: ", *run.error));
       } else if (!run.is_done) {
-        comparison.notes.push_back(
-            str(arm.name, " (seed ", run.seed, ") is not trained to the end"));
+        std::string note = str(arm.name, " (seed ", run.seed, ") is not trained to the end");
+        if (run.steps > 0 && run.planned_steps > 0) {
+          note += str(": step ", grouped_number(static_cast<double>(run.steps)), " of ",
+                      grouped_number(static_cast<double>(run.planned_steps)));
+        }
+        if (!run.evaluations.empty()) note += "; its losses so far are compared";
+        comparison.notes.push_back(std::move(note));
       } else if (run.evaluations.empty()) {
         comparison.notes.push_back(str(run.folder.string(),
                                        ": no stored losses of its own memory; `mneme eval ",
-                                       shell_word(run.folder.string()), "` makes them"));
+                                       shell_word(run.path.string()), "` makes them"));
       }
     }
   }
@@ -173,6 +197,7 @@ void complete(Comparison& comparison) {
   find_splits(comparison);
   note_seeds(comparison);
   note_runs(comparison);
+  note_splits(comparison);
   note_steps(comparison);
 }
 

@@ -19,20 +19,27 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kComparisonFile = "comparison.json";
 
-Json read_json(const fs::path& file) {
+constexpr const char* kRunHint = "put the file back from a copy, or train the run again";
+constexpr const char* kComparisonHint =
+    "run the same `mneme compare` again, which keeps finished runs, or give the run folders";
+
+Json read_json(const fs::path& file, const char* hint) {
   Json json = Json::parse(read_file(file), nullptr, false);
   if (json.is_discarded()) {
     throw_run({.where = file.string(),
                .failed = "is damaged",
                .expected = "JSON",
-               .got = "something else"});
+               .got = "something else",
+               .hint = hint});
   }
   return json;
 }
 
-// A run's folder without "/" at its end.
+// A run's folder without "/" at its end; "." has the name of the folder that it is.
 std::string name_of(const fs::path& folder) {
-  const fs::path path = folder.lexically_normal();
+  std::error_code code;
+  const fs::path absolute = fs::absolute(folder, code);
+  const fs::path path = (code ? folder : absolute).lexically_normal();
   return (path.filename().empty() ? path.parent_path() : path).filename().string();
 }
 
@@ -41,13 +48,32 @@ struct ReadRun {
   std::string experiment;
 };
 
+std::int64_t integer_at(const config::Value& root, const char* table, const char* key) {
+  const config::Value* const section = root.find(table);
+  const config::Value* const value = section == nullptr ? nullptr : section->find(key);
+  return value != nullptr && value->kind() == config::Kind::kInteger ? value->as_integer() : 0;
+}
+
+// How many steps a run has taken and was to take. One that may stop early has no known end.
+void find_steps(const config::Value& experiment, Run& run) {
+  if (!run.training.empty()) run.steps = run.training.back().step;
+  for (const EvaluationPoint& point : run.while_training) {
+    run.steps = std::max(run.steps, point.step);
+  }
+  for (const Evaluation& one : run.evaluations) run.steps = std::max(run.steps, one.step);
+  if (integer_at(experiment, "train", "early_stop") == 0) {
+    run.planned_steps = integer_at(experiment, "train", "steps");
+  }
+}
+
 // Everything of a run folder. `shown` names it in messages.
 ReadRun read_run(const fs::path& folder, const std::string& shown,
                  std::vector<std::string>& notes) {
   ReadRun out;
   out.experiment = read_file(folder / "experiment.toml", kMaxConfigBytes);
   out.run.folder = shown;
-  out.run.info = read_json(folder / "run.json");
+  out.run.path = folder;
+  out.run.info = read_json(folder / "run.json", kRunHint);
   const config::Value root = config::parse_toml(out.experiment, shown);
   const config::Value* const train = root.find("train");
   const config::Value* const seed = train == nullptr ? nullptr : train->find("seed");
@@ -55,7 +81,8 @@ ReadRun read_run(const fs::path& folder, const std::string& shown,
     throw_run({.where = (folder / "experiment.toml").string(),
                .failed = "is no resolved experiment",
                .expected = "the key train.seed",
-               .got = "none"});
+               .got = "none",
+               .hint = "give folders that `mneme train` or `mneme compare` wrote"});
   }
   out.run.seed = static_cast<std::uint64_t>(seed->as_integer());
   if (const std::int64_t damaged = read_metrics(folder / "metrics.jsonl", out.run); damaged > 0) {
@@ -64,6 +91,7 @@ ReadRun read_run(const fs::path& folder, const std::string& shown,
   std::vector<std::string> problems;
   read_evaluations(folder, out.experiment, out.run, problems);
   for (const std::string& problem : problems) notes.push_back(str(shown, ": ", problem));
+  find_steps(root, out.run);
   return out;
 }
 
@@ -136,6 +164,7 @@ Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison
     run.error = "its folder is missing";
   }
   run.folder = place;
+  run.path = folder / place;
   run.seed = json.at("seed").get<std::uint64_t>();
   run.initial_sha256 = string_of(json, "initial_sha256");
   if (state == "failed") {
@@ -183,15 +212,16 @@ std::string with_memory(const std::string& experiment, const std::string& memory
 
 Comparison load_comparison(const fs::path& folder) {
   const fs::path file = folder / kComparisonFile;
-  const Json json = read_json(file);
-  if (!json.is_object() || json.value("format", "") != "mneme-comparison" ||
-      json.value("version", 0) != 1) {
+  const Json json = read_json(file, kComparisonHint);
+  if (!json.is_object() || string_of(json, "format") != "mneme-comparison" ||
+      json.value("version", Json()) != 1) {
     throw_run({.where = file.string(),
                .failed = "is no comparison that this program can read",
                .expected = "format mneme-comparison, version 1",
                .got = json.is_object() ? str("format ", string_of(json, "format"), ", version ",
                                              json.value("version", Json()).dump())
-                                       : std::string("no JSON object")});
+                                       : std::string("no JSON object"),
+               .hint = "read it with the program that wrote it, or run `mneme compare` again"});
   }
   Comparison out;
   try {
@@ -209,9 +239,19 @@ Comparison load_comparison(const fs::path& folder) {
     out.data = json.value("data", Json::object());
     for (const Json& arm : json.at("arms")) out.arms.push_back(planned_arm(folder, arm, out));
   } catch (const Json::exception& error) {
-    throw_run({.where = file.string(), .failed = "is damaged", .got = error.what()});
+    throw_run({.where = file.string(),
+               .failed = "is damaged",
+               .expected = "what `mneme compare` writes",
+               .got = error.what(),
+               .hint = kComparisonHint});
   }
-  if (out.arms.empty()) throw_usage(file.string(), ": the comparison has no arms");
+  if (out.arms.empty()) {
+    throw_usage({.where = file.string(),
+                 .failed = "the comparison has no arms",
+                 .expected = "at least one",
+                 .got = "none",
+                 .hint = "run `mneme compare` again, with --memory for each arm"});
+  }
   for (Arm& arm : out.arms) {
     if (arm.experiment.empty()) {
       arm.experiment = with_memory(string_of(json, "experiment"), arm.memory);
@@ -249,9 +289,13 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
   for (const fs::path& folder : run_folders(paths)) {
     ReadRun one;
     std::string key;
+    Arm of_run;
     try {
       one = read_run(folder, folder.string(), out.notes);
       key = arm_key(one);
+      of_run.experiment = one.experiment;
+      of_run.memory = memory_of(one.experiment);
+      take_from_info(of_run, one.run.info);
     } catch (const std::exception& error) {
       problems.push_back(
           str(folder.string(), " was left out, it cannot be read as a run: ", error.what()));
@@ -262,10 +306,7 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
     if (found == keys.end()) {
       keys.push_back(key);
       names.push_back(arm_name(folder, one.run.seed));
-      Arm& arm = out.arms.emplace_back();
-      arm.experiment = one.experiment;
-      arm.memory = memory_of(one.experiment);
-      take_from_info(arm, one.run.info);
+      out.arms.push_back(std::move(of_run));
     }
     Arm& arm = out.arms[index];
     if (const Run* const same = arm.find(one.run.seed)) {
@@ -273,13 +314,16 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
                               " is a run of the same experiment and seed"));
       continue;
     }
+    one.run.is_done = one.run.steps == 0 || one.run.steps >= one.run.planned_steps;
     arm.runs.push_back(std::move(one.run));
   }
   if (out.arms.empty()) {
     throw_usage({.where = "report",
                  .failed = "no run can be read",
                  .expected = "the folder of a comparison, or run folders",
-                 .got = join(problems, "\n")});
+                 .got = join(problems, "\n"),
+                 .hint = "`mneme train --run DIR` makes a run, `mneme compare --run DIR` a "
+                         "comparison"});
   }
   out.notes.insert(out.notes.begin(), problems.begin(), problems.end());
   names = distinct_names(names);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -24,17 +25,16 @@ std::string summary(const Comparison& comparison, const std::vector<const Differ
     const auto count = std::ranges::count(all, verdict, &Difference::verdict);
     if (count > 0) parts.push_back(str(count, ' ', words));
   }
-  return str("On ", all.front()->split, " by ",
-             all.front()->measure == Measure::kLoss ? "loss" : "accuracy", ", of ", all.size(),
+  return str("On ", all.front()->split, " by ", name_of(all.front()->measure), ", of ", all.size(),
              all.size() == 1 ? " arm" : " arms", " against ", comparison.arms.front().name, ": ",
              join(parts, ", "), '.');
 }
 
-std::vector<std::string> verdict_of(const Comparison& comparison,
-                                    const std::vector<Difference>& differences) {
-  std::vector<std::string> out;
+std::vector<Statement> verdict_of(const Comparison& comparison,
+                                  const std::vector<Difference>& differences) {
+  std::vector<Statement> out;
   if (comparison.arms.size() < 2) {
-    return {str("One arm, ", comparison.arms.front().name, ": there is nothing to compare.")};
+    return {{str("One arm, ", comparison.arms.front().name, ": there is nothing to compare.")}};
   }
   for (std::size_t begin = 0; begin < differences.size();) {
     std::vector<const Difference*> group;
@@ -44,13 +44,15 @@ std::vector<std::string> verdict_of(const Comparison& comparison,
          ++end) {
       group.push_back(&differences[end]);
     }
-    out.push_back(summary(comparison, group));
-    for (const Difference* const one : group) out.push_back(sentence(comparison, *one));
+    Statement& statement = out.emplace_back(Statement{summary(comparison, group)});
+    for (const Difference* const one : group) {
+      statement.sentences.push_back(sentence(comparison, *one));
+    }
     begin = end;
   }
-  if (out.empty()) out.emplace_back("No losses are stored that could be compared.");
+  if (out.empty()) out.push_back({"No losses are stored that could be compared."});
   if (std::string warning = budget_warning(comparison); !warning.empty())
-    out.push_back(std::move(warning));
+    out.push_back({std::move(warning)});
   return out;
 }
 
@@ -129,7 +131,7 @@ Json json_of(const Arm& arm) {
 Json json_of(const Comparison& comparison, const Difference& one) {
   return {{"arm", comparison.arms[one.arm].name},
           {"split", one.split},
-          {"measure", one.measure == Measure::kLoss ? "loss" : "accuracy"},
+          {"measure", name_of(one.measure)},
           {"seeds", one.seeds},
           {"unit", one.unit},
           {"units", one.units},
@@ -150,6 +152,15 @@ Json json_of(const Comparison& comparison, const Difference& one) {
 
 }  // namespace
 
+std::vector<std::string> sentences_of(const std::vector<Statement>& verdict) {
+  std::vector<std::string> out;
+  for (const Statement& one : verdict) {
+    out.push_back(one.summary);
+    out.insert(out.end(), one.sentences.begin(), one.sentences.end());
+  }
+  return out;
+}
+
 Report make_report(Comparison comparison) {
   Report out{.comparison = std::move(comparison)};
   out.differences = differences(out.comparison);
@@ -166,6 +177,8 @@ Json Report::json() const {
   for (const Difference& one : differences) all.push_back(json_of(comparison, one));
   Json tables = Json::array();
   for (const Sheet& sheet : sheets) tables.push_back(to_json(sheet));
+  Json keys = Json::array();
+  for (const Figure& figure : figures) keys.push_back(figure.key);
   return {{"format", "mneme-report"},
           {"version", 1},
           {"command", comparison.command},
@@ -176,35 +189,65 @@ Json Report::json() const {
           {"data", comparison.data},
           {"interrupted", comparison.is_interrupted},
           {"seeds", comparison.seeds},
-          {"verdict", verdict},
+          {"verdict", sentences_of(verdict)},
           {"notes", comparison.notes},
           {"arms", std::move(arms)},
           {"differences", std::move(all)},
-          {"tables", std::move(tables)}};
+          {"tables", std::move(tables)},
+          {"figures", std::move(keys)}};
 }
 
 std::string Report::text(std::size_t width) const {
   std::string out;
-  for (const std::string& line : verdict) {
+  for (const std::string& line : sentences_of(verdict)) {
     out += join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
   }
   return out + '\n' + write_sheets(sheets, Format::kText, width);
 }
 
+namespace {
+
+fs::path table_file(const std::string& key) { return key + ".csv"; }
+fs::path figure_file(const std::string& key) { return fs::path("figures") / (key + ".vl.json"); }
+
+// The tables and figures of the report that is in a folder, by its report.json: below the folder.
+std::set<fs::path> files_of_earlier(const fs::path& folder) {
+  std::set<fs::path> out;
+  std::error_code ignored;
+  if (!fs::exists(folder / "report.json", ignored)) return out;
+  const Json json = Json::parse(read_file(folder / "report.json"), nullptr, false);
+  if (!json.is_object() || json.value("format", Json()) != "mneme-report") return out;
+  const auto add = [&](const Json& key, fs::path (*file)(const std::string&)) {
+    const bool is_name = key.is_string() && key.get<std::string>().find('/') == std::string::npos;
+    if (is_name) out.insert(file(key.get<std::string>()));
+  };
+  for (const Json& table : json.value("tables", Json::array())) {
+    if (table.is_object()) add(table.value("key", Json()), &table_file);
+  }
+  for (const Json& key : json.value("figures", Json::array())) add(key, &figure_file);
+  return out;
+}
+
+}  // namespace
+
 fs::path Report::write(const fs::path& folder) const {
   std::error_code code;
   fs::create_directories(folder / "figures", code);
   if (code) fail_file(folder, "make the folder", code.value());
+  std::set<fs::path> left_over = files_of_earlier(folder);
   write_file_atomic(folder / "report.json", json_text(json(), 1) + '\n');
   write_file_atomic(folder / "report.txt", text(100));
   write_file_atomic(folder / "report.md", write_sheets(sheets, Format::kMarkdown));
   write_file_atomic(folder / "report.tex", write_sheets(sheets, Format::kLatex));
   for (const Sheet& sheet : sheets) {
-    write_file_atomic(folder / (sheet.key + ".csv"), write_sheet(sheet, Format::kCsv));
+    write_file_atomic(folder / table_file(sheet.key), write_sheet(sheet, Format::kCsv));
+    left_over.erase(table_file(sheet.key));
   }
   for (const Figure& figure : figures) {
     figure::save(figure, folder / "figures");
+    left_over.erase(figure_file(figure.key));
   }
+  for (const fs::path& file : left_over) fs::remove(folder / file, code);  // best effort
   const fs::path file = folder / "index.html";
   write_file_atomic(file, page(*this));
   return file;

@@ -8,17 +8,24 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/figure/page.hpp"
 #include "host/report/comparison.hpp"
-#include "host/report/differences.hpp"
+#include "host/report/differences/differences.hpp"
 #include "host/report/figures/figure.hpp"
 #include "host/report/tables/tables.hpp"
 
 namespace mneme::report {
 
+// A sentence that sums others up, or that stands alone.
+struct Statement {
+  std::string summary = {};
+  std::vector<std::string> sentences = {};
+};
+
 struct Report {
   Comparison comparison;
   std::vector<Difference> differences = {};
-  std::vector<std::string> verdict = {};  // sentences; the first sums the others up
+  std::vector<Statement> verdict = {};
   std::vector<Sheet> sheets = {};
   std::vector<Figure> figures = {};
 
@@ -29,13 +36,17 @@ struct Report {
   [[nodiscard]] Json json() const;
   // Writes index.html, report.json, report.txt, report.md, report.tex, a CSV file of each table,
   // and figures/<figure>.vl.json into a folder, which is made; index.html last. Files of an earlier
-  // report there are replaced. Equal reports write equal bytes. Returns the page's path. Error
+  // report there, which its report.json names, are replaced, and removed where this report has none
+  // of the name. Equal reports write equal bytes. Returns the page's path. Error
   // (kRun) naming the file that cannot be written.
   std::filesystem::path write(const std::filesystem::path& folder) const;
 };
 
 // Computes everything. Deterministic: equal comparisons give equal reports.
 [[nodiscard]] Report make_report(Comparison comparison);
+
+// The verdict's sentences one after the other, summaries among them.
+[[nodiscard]] std::vector<std::string> sentences_of(const std::vector<Statement>& verdict);
 
 // The report as one HTML page that needs no other file and no network. `vega`: the script that
 // draws the figures, by default that of the program. Without one, as in programs that were built
@@ -46,5 +57,6 @@ struct Report {
 [[nodiscard]] bool has_figures();
 
 using figure::json_text;
+using figure::kWithoutVega;  // what to do without it
 
 }  // namespace mneme::report

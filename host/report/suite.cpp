@@ -6,11 +6,13 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
+#include "host/figure/figure.hpp"
 #include "host/report/comparison.hpp"
 #include "host/report/load.hpp"
 #include "host/stats/seeds.hpp"
@@ -54,14 +56,6 @@ Cell cell_of(const std::vector<double>& values, std::size_t& seeds) {
 struct Rows {
   std::vector<std::string> arms;  // in the order in which they occur
   std::vector<std::pair<std::string, std::map<std::string, Cell>>> tasks;
-
-  void add(const std::string& task, std::map<std::string, Cell> cells) {
-    for (const auto& [arm, cell] : cells) {
-      static_cast<void>(cell);
-      if (std::ranges::find(arms, arm) == arms.end()) arms.push_back(arm);
-    }
-    tasks.emplace_back(task, std::move(cells));
-  }
 };
 
 }  // namespace
@@ -117,8 +111,8 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
     } catch (const Error& error) {
       notes.insert(str(task.name, ": ", error.what()));
     }
-    rows.add(str(task.name, task.measure == "outside_accuracy" ? ", outside" : ""),
-             std::move(cells));
+    rows.tasks.emplace_back(str(task.name, task.measure == "outside_accuracy" ? ", outside" : ""),
+                            std::move(cells));
   }
   sheet.headings = {"task"};
   sheet.headings.insert(sheet.headings.end(), rows.arms.begin(), rows.arms.end());
@@ -141,12 +135,15 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
 }
 
 void write_suite(const fs::path& folder, const Sheet& sheet) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code) fail_file(folder, "make the folder", code.value());
   for (const auto& [format, name] :
        {std::pair(Format::kText, "suite.txt"), std::pair(Format::kCsv, "suite.csv"),
         std::pair(Format::kMarkdown, "suite.md"), std::pair(Format::kLatex, "suite.tex")}) {
     write_file_atomic(folder / name, write_sheet(sheet, format));
   }
-  write_file_atomic(folder / "suite-table.json", to_json(sheet).dump(2) + '\n');
+  write_file_atomic(folder / "suite-table.json", figure::json_text(to_json(sheet), 2) + '\n');
 }
 
 }  // namespace mneme::report

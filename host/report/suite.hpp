@@ -35,8 +35,8 @@ struct SuiteRecord {
 // how many seeds there are and which comparisons could not be read.
 [[nodiscard]] Sheet suite_sheet(const std::filesystem::path& folder, const SuiteRecord& record);
 
-// Writes suite.txt, suite.csv, suite.md, suite.tex and suite-table.json into the folder. Error
-// (kRun).
+// Writes suite.txt, suite.csv, suite.md, suite.tex and suite-table.json into the folder, which is
+// made. Error (kRun) naming what cannot be written.
 void write_suite(const std::filesystem::path& folder, const Sheet& sheet);
 
 }  // namespace mneme::report

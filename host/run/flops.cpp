@@ -167,12 +167,8 @@ class MeasuredModel {
     model_ = backbone::make_model(experiment.model, setup);
     // Any finite values: drawing them would take longer than the segments.
     const at::NoGradGuard no_grad;
-    for (const backbone::Parameter& parameter : model_->parameters()) {
-      at::Tensor(parameter.tensor).fill_(0.01);
-    }
-    for (const memory::TierParameter& parameter : stack_->parameters()) {
-      at::Tensor(parameter.tensor).fill_(0.01);
-    }
+    for (const auto& parameter : model_->parameters()) at::Tensor(parameter.tensor).fill_(0.01);
+    for (const auto& parameter : stack_->parameters()) at::Tensor(parameter.tensor).fill_(0.01);
   }
 
   Measured evaluate(std::int64_t lanes, std::int64_t length) {

@@ -31,6 +31,7 @@ void check_options(const PairedOptions& options) {
        options.power);
   need(options.bootstrap_draws >= 100, "bootstrap_draws", "at least 100", options.bootstrap_draws);
   need(options.sign_flip_draws >= 100, "sign_flip_draws", "at least 100", options.sign_flip_draws);
+  need(options.arms >= 1, "arms", "at least 1", 0.0);
   need(options.exact_units >= 0 && options.exact_units <= 24, "exact_units", "0 to 24",
        options.exact_units);
 }
@@ -216,10 +217,11 @@ Ends interval_ends(const Estimate& estimate, const PairedDifferences& difference
 
 // The true difference that intervals of repetitions of the experiment exclude 0 from with
 // probability options.power, if the estimated variances are the true ones. `longer` is the
-// interval's width over that of half_width. With one seed the units' mean over its standard error
-// is noncentral t; with several, the power is the mean over the quantiles of the seeds' variance.
-double detectable(const Estimate& estimate, double longer, const PairedOptions& options) {
-  const double outside = 1 - options.level;
+// interval's width over that of half_width, `outside` the level of the test. With one seed the
+// units' mean over its standard error is noncentral t; with several, the power is the mean over the
+// quantiles of the seeds' variance.
+double detectable(const Estimate& estimate, double longer, double outside,
+                  const PairedOptions& options) {
   if (estimate.seed_degrees == 0 || estimate.variance.seeds == 0) {
     const double critical = longer * estimate.unit_quantile(outside);
     return std::sqrt(estimate.variance.units) *
@@ -259,13 +261,14 @@ double detectable(const Estimate& estimate, double longer, const PairedOptions& 
 double smallest_detectable(const Estimate& estimate, const SignFlips& flips, const Ends& ends,
                            const PairedOptions& options) {
   const double outside = 1 - options.level;
-  if (flips.smallest_tail() > outside) return kInfinity;
+  const double of_arm = outside / static_cast<double>(options.arms);
+  if (flips.smallest_tail() > of_arm) return kInfinity;
   if (estimate.standard_error() == 0) return 0;
   return detectable(estimate, 0.5 * (ends.below + ends.above) / estimate.half_width(outside),
-                    options);
+                    of_arm, options);
 }
 
-void add_warnings(PairedResult& result) {
+void add_warnings(PairedResult& result, std::size_t arms) {
   const auto add = [&](std::string text) { result.warnings.push_back(std::move(text)); };
   if (result.seeds == 1) {
     add("one seed: interval and p hold for these trained models alone; train more seeds to learn "
@@ -273,10 +276,12 @@ void add_warnings(PairedResult& result) {
   }
   if (result.units == 1) {
     add("one unit (document, sequence or block): nothing can be said about other texts");
-  } else if (result.units < 6) {
+  } else if (result.units < 6 || result.smallest_detectable == kInfinity) {
     add(str("only ", result.units,
             " units (documents, sequences or blocks): no sign-flip test of "
-            "so few reaches p = 0.05, so no difference can be shown"));
+            "so few reaches p = 0.05",
+            arms > 1 ? str(" after Holm's correction over ", arms, " arms") : std::string(),
+            ", so no difference can be shown"));
   } else if (result.units < kFewUnits) {
     add(str("only ", result.units,
             " units (documents, sequences or blocks): interval and p are "
@@ -311,7 +316,8 @@ PairedResult compare_paired(const PairedDifferences& differences, const PairedOp
   });
   if (is_zero) {
     result.is_p_exact = true;
-    result.warnings.emplace_back("all differences are 0: the arms gave equal losses");
+    result.smallest_detectable = std::numeric_limits<double>::quiet_NaN();
+    result.warnings.emplace_back("all differences are 0: the arms gave equal numbers");
   } else if (result.units == 1) {
     result.low = -kInfinity;
     result.high = kInfinity;
@@ -328,7 +334,7 @@ PairedResult compare_paired(const PairedDifferences& differences, const PairedOp
     result.effect_size = estimate.mean == 0 ? 0 : estimate.mean / deviation;
     result.smallest_detectable = smallest_detectable(estimate, flips, ends, options);
   }
-  add_warnings(result);
+  add_warnings(result, options.arms);
   result.seed_means = std::move(estimate.seed_means);
   return result;
 }
@@ -339,18 +345,6 @@ Verdict verdict(const PairedResult& result, double adjusted_p, double level) {
   if (result.high < 0) return Verdict::kLower;
   if (result.low > 0) return Verdict::kHigher;
   return Verdict::kNoDifferenceShown;
-}
-
-std::string_view verdict_text(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kLower:
-      return "lower";
-    case Verdict::kHigher:
-      return "higher";
-    case Verdict::kNoDifferenceShown:
-      break;
-  }
-  return "no difference shown";
 }
 
 }  // namespace mneme::stats

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace mneme::stats {
@@ -30,6 +29,9 @@ struct PairedOptions {
   int sign_flip_draws = 20000;  // used with more than `exact_units` units
   int exact_units = 15;         // up to so many units all sign flips are tried, at most 24
   std::uint64_t seed = 1;       // of the draws: equal input and options give equal results
+  // Arms whose p values Holm's correction adjusts (holm.hpp). The smallest detectable difference is
+  // one that the strictest of its steps shows, at (1 - level) / arms; nothing else depends on it.
+  std::size_t arms = 1;
 };
 
 // Estimated variance of the mean difference, in parts (nats^2).
@@ -55,7 +57,8 @@ struct PairedResult {
   bool is_p_exact = false;            // all sign flips were tried
   double effect_size = 0;             // d_z: mean / (sqrt(J variance.units)), Cohen's d over units
   double smallest_detectable = 0;     // true difference (> 0) that this many seeds and units show
-                                      //   with probability `power`; inf where none can be shown
+                                      //   with probability `power`; inf where none can be shown;
+                                      //   NaN where all differences are 0, which bounds nothing
   bool covers_seeds = false;          // the interval holds for other seeds too (S > 1)
   std::vector<std::string> warnings;  // sentences for the reader of the result
 };
@@ -73,8 +76,5 @@ enum class Verdict { kLower, kHigher, kNoDifferenceShown };
 // kLower or kHigher where both the interval excludes 0 and the p value, after Holm's correction
 // over the arms, is at most 1 - level; where only one of the two holds, no difference is shown.
 [[nodiscard]] Verdict verdict(const PairedResult& result, double adjusted_p, double level = 0.95);
-
-// "lower", "higher", "no difference shown".
-[[nodiscard]] std::string_view verdict_text(Verdict verdict);
 
 }  // namespace mneme::stats

@@ -70,7 +70,7 @@ TEST_F(AnalyzeRows, WritesAlphaOfARidingMemory) {
   EXPECT_EQ(layers.at(1).at("layer"), 1);
   EXPECT_EQ(layers.at(1).at("segments"), 4);  // the first segment finds no row
   EXPECT_EQ(layers.at(1).at("alpha").dump(), "[0.25,0.3125,0.375,0.4375]");
-  EXPECT_THAT(out("alpha.csv"), HasSubstr("as trained,0.test.riders,0,3,0.1875,4\n"));
+  EXPECT_THAT(out("alpha.csv"), HasSubstr("as trained,0.test.riders,0,3,0.1875,4\r\n"));
   EXPECT_THAT(out("alpha.vl.json"), HasSubstr("\"as trained, 0.test.riders, 4 segments\""));
   // As eval takes them: they leave the trained numbers alone.
   expect_done(analyze({run, "--segments", "2", "--set", "model.same_length=true", "--set",

@@ -204,7 +204,7 @@ TEST_F(AnalyzeRun, RegressionErrorsAreThoseOfTheMechanism) {
     EXPECT_GT(ages.at(0).at("correlation"), ages.at(1).at("correlation"));
   }
   EXPECT_THAT(out("regression.csv"),
-              StartsWith("memory,rows,source,basis,error\nnarrow,512,white,32,"));
+              StartsWith("memory,rows,source,basis,error\r\nnarrow,512,white,32,"));
   EXPECT_THAT(out("ageing.csv"), HasSubstr("narrow,512,ar1,64,1,"));
 }
 

@@ -46,9 +46,9 @@ TEST_F(RowsReport, Alpha) {
   report.write_regions();
   EXPECT_THAT(report.files(), ElementsAre("alpha.csv", "alpha.vl.json"));
   EXPECT_EQ(read("alpha.csv"),
-            "memory,tier,layer,place,alpha,segments\n"
-            "one,0.a,3,0,0.25,1\n"
-            "one,0.a,3,1,0.75,1\n");
+            "memory,tier,layer,place,alpha,segments\r\n"
+            "one,0.a,3,0,0.25,1\r\n"
+            "one,0.a,3,1,0.75,1\r\n");
   const Json spec = spec_of("alpha");
   EXPECT_EQ(
       spec.at("data").at("values").at(1),
@@ -69,10 +69,10 @@ TEST_F(RowsReport, Regions) {
   report.write_regions();
   EXPECT_THAT(report.files(), ElementsAre("regions.csv", "regions.vl.json"));
   EXPECT_EQ(read("regions.csv"),
-            "memory,tier,layer,region,place,share,segments\n"
-            "one,0.a,3,compressed,0,0.5,1\n"
-            "one,0.a,3,segment,1,0.125,1\n"
-            "one,0.a,3,segment,2,0.375,1\n");
+            "memory,tier,layer,region,place,share,segments\r\n"
+            "one,0.a,3,compressed,0,0.5,1\r\n"
+            "one,0.a,3,segment,1,0.125,1\r\n"
+            "one,0.a,3,segment,2,0.375,1\r\n");
   EXPECT_EQ(
       spec_of("regions").at("layer").at(0).at("encoding").at("color").at("scale").at("domain"),
       Json({"compressed", "segment"}));
@@ -98,10 +98,10 @@ TEST_F(RowsReport, AttentionByDistance) {
   EXPECT_THAT(write_distances(folder_.path(), subjects, {.width = 5, .intervals = 2}),
               ElementsAre("distance.csv", "distance.vl.json", "distance.html"));
   EXPECT_EQ(read("distance.csv"),
-            "memory,layer,from,to,weight,tokens\n"
-            "a,2,1,5,0.5,8\n"
-            "b,2,1,5,0.25,8\n"
-            "b,2,6,10,0.0625,4\n");
+            "memory,layer,from,to,weight,tokens\r\n"
+            "a,2,1,5,0.5,8\r\n"
+            "b,2,1,5,0.25,8\r\n"
+            "b,2,6,10,0.0625,4\r\n");
   const Json spec = spec_of("distance");
   EXPECT_EQ(spec.at("title"), "How far attention reaches: layer 2");
   EXPECT_EQ(spec.at("data").at("values").at(2).at("distance"), 8.0);
@@ -123,13 +123,29 @@ TEST_F(RowsReport, Extrapolation) {
                                                    {"cache", 2, result(8, 0.0)}}),
               ElementsAre("extrapolation.csv", "extrapolation.vl.json", "extrapolation.html"));
   EXPECT_THAT(read("extrapolation.csv"),
-              HasSubstr("memory,multiple,segment,context_rows,tokens,loss,perplexity\n"
+              HasSubstr("memory,multiple,segment,context_rows,tokens,loss,perplexity\r\n"
                         "none,0,4,0,2,2.0,7.38"));
-  EXPECT_THAT(read("extrapolation.csv"), HasSubstr("\ncache,2,4,8,2,0.0,1.0\n"));
+  EXPECT_THAT(read("extrapolation.csv"), HasSubstr("\ncache,2,4,8,2,0.0,1.0\r\n"));
   const Json spec = spec_of("extrapolation");
   EXPECT_EQ(spec.at("layer").at(0).at("encoding").at("color").at("scale").at("domain"),
             Json({"none", "cache"}));
   EXPECT_EQ(spec.at("data").at("values").at(2).at("perplexity"), 1.0);
+}
+
+// Every field that an encoding or a tooltip names is one of every point.
+void expect_fields(const Json& spec) {
+  std::vector<std::string> fields;
+  for (const Json& layer : spec.at("layer")) {
+    for (const auto& [channel, value] : layer.at("encoding").items()) {
+      for (const Json& one : value.is_array() ? value : Json::array({value})) {
+        if (one.contains("field")) fields.push_back(one.at("field").get<std::string>());
+      }
+    }
+  }
+  EXPECT_GT(fields.size(), 4u);
+  for (const Json& point : spec.at("data").at("values")) {
+    for (const std::string& field : fields) EXPECT_TRUE(point.contains(field)) << field;
+  }
 }
 
 RegressionResult fit_of(double error, std::vector<ReadBack> ageing = {}) {
@@ -154,7 +170,12 @@ TEST_F(RowsReport, RegressionOverNumbers) {
   EXPECT_EQ(fits.at("data").at("values").at(1).at("value"), 128.0);
   EXPECT_EQ(fits.at("layer").at(0).at("encoding").at("x").at("title"), "basis");
   // A correlation below 0 is shown as it is.
-  EXPECT_EQ(spec_of("ageing").at("data").at("values").at(0).at("correlation"), -0.5);
+  const Json ages = spec_of("ageing");
+  EXPECT_EQ(ages.at("data").at("values").at(0).at("correlation"), -0.5);
+  // A line a value, and one chart where there is one panel.
+  for (const Json& spec : {fits, ages}) expect_fields(spec);
+  EXPECT_EQ(ages.at("layer").at(0).at("encoding").at("color").at("field"), "value");
+  EXPECT_FALSE(ages.contains("facet"));
 }
 
 TEST_F(RowsReport, RegressionOverWords) {

@@ -71,9 +71,9 @@ class Report : public ::testing::Test {
 TEST_F(Report, Attention) {
   report_.write_attention();
   EXPECT_EQ(read("attention.csv"),
-            "memory,tier,layer,head,from,to,mass\n"
-            "wave,0.org.example.wave,4,0,0.0,0.5,0.25\n"
-            "wave,0.org.example.wave,4,0,0.5,1.0,0.75\n");
+            "memory,tier,layer,head,from,to,mass\r\n"
+            "wave,0.org.example.wave,4,0,0.0,0.5,0.25\r\n"
+            "wave,0.org.example.wave,4,0,0.5,1.0,0.75\r\n");
   const Json spec = spec_of("attention");
   EXPECT_EQ(spec.at("title"), "Attention over the memory");
   EXPECT_EQ(spec.at("data").at("values").at(1), Json({{"memory", "wave"},
@@ -87,9 +87,9 @@ TEST_F(Report, Attention) {
 TEST_F(Report, Space) {
   report_.write_space();
   EXPECT_EQ(read("space.csv"),
-            "memory,tier,layer,age_from,age_to,share,tokens_left\n"
-            "wave,0.org.example.wave,4,0,1,0.6875,2.0\n"
-            "wave,0.org.example.wave,4,2,3,0.3125,0.5\n");
+            "memory,tier,layer,age_from,age_to,share,tokens_left\r\n"
+            "wave,0.org.example.wave,4,0,1,0.6875,2.0\r\n"
+            "wave,0.org.example.wave,4,2,3,0.3125,0.5\r\n");
   const Json last = spec_of("space").at("data").at("values").at(1);
   EXPECT_EQ(last.at("panel"), "0.org.example.wave, layer 4");
   EXPECT_EQ(last.at("to"), 4);
@@ -99,9 +99,9 @@ TEST_F(Report, Space) {
 TEST_F(Report, Tokens) {
   report_.write_tokens(1);
   EXPECT_EQ(read("tokens.csv"),
-            "memory,tier,layer,head,rank,lane,position,token,mass,share\n"
-            "wave,all,all,all,1,0,1,11,3.0,0.75\n"
-            "wave,0.org.example.wave,4,0,1,0,1,11,3.0,0.75\n");
+            "memory,tier,layer,head,rank,lane,position,token,mass,share\r\n"
+            "wave,all,all,all,1,0,1,11,3.0,0.75\r\n"
+            "wave,0.org.example.wave,4,0,1,0,1,11,3.0,0.75\r\n");
   const Json bar = spec_of("tokens").at("data").at("values").at(0);
   EXPECT_EQ(bar.at("name"), "11  (1)");
   EXPECT_EQ(bar.at("share"), 0.75);
@@ -110,17 +110,17 @@ TEST_F(Report, Tokens) {
 TEST_F(Report, Words) {
   report_.write_words();
   EXPECT_EQ(read("words.csv"),
-            "memory,tier,layer,updates,position,write,token,share\n"
-            "wave,0.org.example.wave,4,0,0,0,10,0.5\n"
-            "wave,0.org.example.wave,4,0,1,0,11,0.5\n"
-            "wave,0.org.example.wave,4,1,0,0,10,0.0\n"
-            "wave,0.org.example.wave,4,1,1,0,11,0.625\n"
-            "wave,0.org.example.wave,4,1,2,1,12,0.25\n"
-            "wave,0.org.example.wave,4,1,3,1,13,0.125\n");
+            "memory,tier,layer,updates,position,write,token,share\r\n"
+            "wave,0.org.example.wave,4,0,0,0,10,0.5\r\n"
+            "wave,0.org.example.wave,4,0,1,0,11,0.5\r\n"
+            "wave,0.org.example.wave,4,1,0,0,10,0.0\r\n"
+            "wave,0.org.example.wave,4,1,1,0,11,0.625\r\n"
+            "wave,0.org.example.wave,4,1,2,1,12,0.25\r\n"
+            "wave,0.org.example.wave,4,1,3,1,13,0.125\r\n");
   EXPECT_EQ(read("updates.csv"),
-            "memory,tier,layer,updates,words_left,share\n"
-            "wave,0.org.example.wave,4,0,2,1.0\n"
-            "wave,0.org.example.wave,4,1,1,0.625\n");
+            "memory,tier,layer,updates,words_left,share\r\n"
+            "wave,0.org.example.wave,4,0,2,1.0\r\n"
+            "wave,0.org.example.wave,4,1,1,0.625\r\n");
   // Of words the last update alone, of the segment each.
   EXPECT_EQ(spec_of("words").at("data").at("values").size(), 4U);
   EXPECT_EQ(spec_of("words").at("data").at("values").at(2).at("token"), "12");
@@ -134,7 +134,7 @@ TEST_F(Report, Better) {
   report_.write_better();
   EXPECT_THAT(read("better.csv"),
               StartsWith("lane,position,target,text_before,nll,other_nll,gain,tier,layer,"
-                         "word_position,word,mass\n"
+                         "word_position,word,mass\r\n"
                          "0,6,16,10 11 12 13 14 15,0.5,2.5,2.0,0.org.example.wave,4,3,13,"));
   const Json bar = spec_of("better").at("data").at("values").at(0);
   EXPECT_EQ(bar.at("name"), "15 > 16  (6)");

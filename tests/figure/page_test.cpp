@@ -17,7 +17,7 @@ using ::testing::Not;
 TEST(Theme, TakesTheColourOfThePageOrHasItsOwn) {
   EXPECT_EQ(theme(Look::kPage).at("axis").at("labelColor"), "currentColor");
   EXPECT_TRUE(theme(Look::kPage).at("background").is_null());
-  EXPECT_EQ(theme(Look::kDark).at("axis").at("labelColor"), "#e6e6e6");
+  EXPECT_EQ(theme(Look::kLight).at("axis").at("labelColor"), "#1f2328");
   EXPECT_EQ(theme(Look::kLight).at("background"), "#ffffff");
   EXPECT_THAT(json_text(theme(Look::kLight)), Not(HasSubstr("currentColor")));
   EXPECT_EQ(colours().size(), 7U);
@@ -53,7 +53,7 @@ TEST(Page, HoldsItsFiguresAndLoadsNothing) {
 TEST(Page, WithoutVegaSaysHowToGetTheFigures) {
   const std::string page = figures_page("t", {}, {{.key = "k", .title = "A figure"}}, "");
   EXPECT_THAT(page, HasSubstr("id=\"no-figures\""));
-  EXPECT_THAT(page, HasSubstr("run scripts/setup.sh"));
+  EXPECT_THAT(page, HasSubstr("-DMNEME_VEGA=FILE"));
   EXPECT_THAT(page, Not(HasSubstr("A figure")));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
 }

@@ -101,8 +101,8 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
       out.document.push_back(has_lanes ? -1 : static_cast<std::int32_t>(document));
       out.position.push_back(has_lanes ? -1 : static_cast<std::int32_t>(position));
       out.lane.push_back(has_lanes ? static_cast<std::int32_t>(document) : 0);
-      out.place.push_back(static_cast<std::int32_t>(position % kSegment));
-      out.segment.push_back(static_cast<std::int32_t>(position / kSegment));
+      out.place.push_back(static_cast<std::int32_t>(position % fixture.segment));
+      out.segment.push_back(static_cast<std::int32_t>(position / fixture.segment));
       out.correct.push_back(loss < 2.2 ? 1 : 0);
       const bool is_task = fixture.data == Data::kSequence || fixture.data == Data::kNeedle;
       if (is_task) out.source.push_back(position % 2 == 0 ? 1 : 2);
@@ -148,7 +148,7 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
     counts[id] = static_cast<std::int64_t>(40000.0 / std::pow(static_cast<double>(id) + 1.0, 1.5));
   }
   const std::string settings = length == kLength ? "0123abcd" : str(10'000'000 + length);
-  scores::Evaluation evaluation{.name = {.split = "valid", .step = step, .settings = settings},
+  scores::Evaluation evaluation{.name = {.split = fixture.split, .step = step, .settings = settings},
                                 .unit = fixture.data == Data::kLanes
                                             ? scores::SampleUnit::kLane
                                             : scores::SampleUnit::kDocument,

@@ -32,6 +32,8 @@ struct Fixture {
   std::int64_t targets = 48;  // of a document; of a lane 16 times as many
   // Of needles: evaluations of the same weights, beside that of length 20.
   std::vector<std::int64_t> other_lengths = {};
+  std::int64_t segment = 16;  // of the evaluations
+  std::string split = "valid";
 };
 
 // Writes comparison.json and the run folders, with stored evaluations of the split valid.

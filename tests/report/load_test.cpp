@@ -183,7 +183,7 @@ TEST_F(Load, SaysHowToMakeMissingLosses) {
                             shell_word(folders[2].string()), "` makes them")));
   EXPECT_THAT(report.differences[0].seeds, ElementsAre(2));
   for (const fs::path& run : folders) fs::remove_all(run / "evaluations");
-  EXPECT_THAT(make_report(load(folders)).verdict,
+  EXPECT_THAT(sentences_of(make_report(load(folders)).verdict),
               ElementsAre("No losses are stored that could be compared."));
 }
 

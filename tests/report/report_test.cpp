@@ -87,15 +87,16 @@ TEST_F(ReportTest, MeanDifferencesAreThoseOfTheStoredLosses) {
   }
   EXPECT_EQ(report.differences[0].verdict, Verdict::kBetter);
   EXPECT_EQ(report.differences[1].verdict, Verdict::kNoDifference);
-  ASSERT_THAT(report.verdict, SizeIs(4));
-  EXPECT_THAT(report.verdict[3], HasSubstr("The arms do not cost the same: "));
-  EXPECT_THAT(report.verdict[3], HasSubstr("bytes of state a lane 0 to "));
-  EXPECT_THAT(report.verdict[3], HasSubstr("memory.tier.0.rows"));
-  EXPECT_EQ(report.verdict[0],
+  const std::vector<std::string> verdict = sentences_of(report.verdict);
+  ASSERT_THAT(verdict, SizeIs(4));
+  EXPECT_THAT(verdict[3], HasSubstr("The arms do not cost the same: "));
+  EXPECT_THAT(verdict[3], HasSubstr("bytes of state a lane 0 to "));
+  EXPECT_THAT(verdict[3], HasSubstr("memory.tier.0.rows"));
+  EXPECT_EQ(verdict[0],
             "On valid by loss, of 2 arms against none: 1 better, 1 without a shown difference.");
-  EXPECT_THAT(report.verdict[1], HasSubstr("xl_cache has a lower loss than none on valid: -0."));
-  EXPECT_THAT(report.verdict[1], HasSubstr("Its perplexity is "));
-  EXPECT_THAT(report.verdict[2],
+  EXPECT_THAT(verdict[1], HasSubstr("xl_cache has a lower loss than none on valid: -0."));
+  EXPECT_THAT(verdict[1], HasSubstr("Its perplexity is "));
+  EXPECT_THAT(verdict[2],
               AllOf(HasSubstr("No difference in loss is shown between compressive and none"),
                     HasSubstr("would have been found in 80 % of such experiments")));
 }
@@ -119,7 +120,8 @@ TEST_F(ReportTest, LanesAreCutIntoBlocksWhoseLengthIsSaid) {
   EXPECT_EQ(one.unit, "block");
   EXPECT_GT(one.block, 0);
   EXPECT_GT(one.units, 4);
-  EXPECT_THAT(report.verdict[1], HasSubstr(str(one.units, " blocks of ", one.block, " targets")));
+  EXPECT_THAT(sentences_of(report.verdict)[1],
+              HasSubstr(str(one.units, " blocks of ", one.block, " targets")));
 }
 
 TEST_F(ReportTest, BlocksAreTheUnitsOfFewDocuments) {
@@ -305,7 +307,8 @@ TEST_F(ReportTest, ASweepsFigureComesFirst) {
 TEST_F(ReportTest, OneArmHasNothingToBeComparedWith) {
   small_.arms.resize(1);
   const Report report = of(small_);
-  EXPECT_THAT(report.verdict, ElementsAre("One arm, none: there is nothing to compare."));
+  EXPECT_THAT(sentences_of(report.verdict),
+              ElementsAre("One arm, none: there is nothing to compare."));
   EXPECT_THAT(page(report), HasSubstr("there is nothing to compare"));
   EXPECT_THAT(report.text(80), HasSubstr("valid loss, nats a token"));
 }

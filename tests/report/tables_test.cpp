@@ -57,7 +57,18 @@ TEST(Tables, MarkdownAndLatexEscapeTheirLetters) {
   EXPECT_THAT(latex, HasSubstr("\\begin{tabular}{lrr}"));
   EXPECT_THAT(latex, HasSubstr("& a\\_b & with, comma \\\\"));
   EXPECT_THAT(latex, HasSubstr("loss & $-$0.5000 $\\pm$ 0.10 & - \\\\"));
-  EXPECT_THAT(latex, HasSubstr("50 \\% ''x'' | y & 3 &  \\\\"));
+  EXPECT_THAT(latex, HasSubstr("50 \\% ''x'' \\textbar{} y & 3 &  \\\\"));
+}
+
+// The end of a line and booktabs' rules take "[" and "*" behind them for arguments.
+TEST(Tables, LatexCellsAreNoArguments) {
+  const Sheet sheet{.key = "s",
+                    .title = "A",
+                    .headings = {"[x]", "[y]"},
+                    .rows = {{Cell("[0, 1]"), Cell("[2]")}, {Cell("*"), Cell("3")}}};
+  EXPECT_THAT(
+      write_sheet(sheet, Format::kLatex),
+      HasSubstr("\\toprule\n{}[x] & [y] \\\\\n\\midrule\n{}[0, 1] & [2] \\\\\n{}* & 3 \\\\\n"));
 }
 
 TEST(Tables, RefusesAnUnknownFormat) {

@@ -570,8 +570,15 @@ class Figures(unittest.TestCase):
             with self.assertRaisesRegex(experiment_runs.Failure, "vl-convert-python is needed; run scripts/setup.sh"):
                 figures.draw(pathlib.Path("f.vl.json"), pathlib.Path(folder) / "f.svg")
 
+    def test_says_how_it_is_used(self):
+        for arguments in ([], ["one.vl.json"], ["one", "two", "three"]):
+            done = subprocess.run([sys.executable, "-B", figures.__file__, *arguments], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr, f"figures.py: expected a specification and a picture, got {len(arguments)} arguments; "
+                                          "use: figures.py SPEC.vl.json FIGURE.svg\n")
+
     def test_the_theme_is_that_of_the_program(self):
-        config, colours = figures.theme()
+        config, colours, dashes = figures.theme()
         self.assertEqual(config["axis"]["labelColor"], "#1f2328")
         self.assertEqual(colours[0], "#0072B2")
 

@@ -173,9 +173,6 @@ TEST(Paired, VerdictNeedsIntervalAndPValue) {
   EXPECT_EQ(verdict(result, 0.001), Verdict::kNoDifferenceShown);
   result.low = 0.05;
   EXPECT_EQ(verdict(result, 0.001), Verdict::kHigher);
-  EXPECT_EQ(verdict_text(Verdict::kLower), "lower");
-  EXPECT_EQ(verdict_text(Verdict::kHigher), "higher");
-  EXPECT_EQ(verdict_text(Verdict::kNoDifferenceShown), "no difference shown");
 }
 
 TEST(Paired, EffectSizeIsCohensDzForEqualUnits) {
@@ -225,6 +222,7 @@ TEST(Paired, IdenticalArmsGiveZero) {
   EXPECT_EQ(result.p, 1);
   EXPECT_EQ(result.effect_size, 0);
   EXPECT_EQ(verdict(result, result.p), Verdict::kNoDifferenceShown);
+  EXPECT_TRUE(std::isnan(result.smallest_detectable));
   EXPECT_THAT(result.warnings[0], HasSubstr("all differences are 0"));
 }
 
@@ -286,6 +284,30 @@ TEST(Paired, WarnsOfOneSeedAndFewUnits) {
   EXPECT_THAT(compare_paired(uneven).warnings, ElementsAre(HasSubstr("count as about 1 equal")));
 }
 
+TEST(Paired, SeveralArmsRaiseTheDetectableDifference) {
+  PairedOptions options;
+  options.arms = 4;
+  for (const std::size_t seeds : {std::size_t{1}, std::size_t{3}}) {
+    const PairedDifferences differences = random_differences(seeds, 40, 0.02, 11);
+    const PairedResult one = compare_paired(differences);
+    const PairedResult four = compare_paired(differences, options);
+    EXPECT_GT(four.smallest_detectable, 1.05 * one.smallest_detectable);
+    EXPECT_LT(four.smallest_detectable, 2 * one.smallest_detectable);
+    EXPECT_EQ(four.high, one.high);
+    EXPECT_EQ(four.p, one.p);
+  }
+  // Six units: no p is below 2^-5, which is 0.0625 for the smallest of two.
+  options.arms = 2;
+  const PairedDifferences six = random_differences(1, 6, 1, 7);
+  EXPECT_GT(compare_paired(six).smallest_detectable, 0);
+  EXPECT_LT(compare_paired(six).smallest_detectable, 1);
+  const PairedResult none = compare_paired(six, options);
+  EXPECT_EQ(none.smallest_detectable, std::numeric_limits<double>::infinity());
+  EXPECT_THAT(none.warnings,
+              ElementsAre(HasSubstr("one seed"),
+                          HasSubstr("reaches p = 0.05 after Holm's correction over 2 arms")));
+}
+
 TEST(Paired, RefusesBadInput) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(paired_refusal({{}, {1}}), HasSubstr("nothing to compare"));
@@ -315,6 +337,8 @@ TEST(Paired, RefusesOptionsOutOfRange) {
               HasSubstr("option sign_flip_draws"));
   EXPECT_THAT(paired_refusal(differences, with([](auto& o) { o.exact_units = 40; })),
               HasSubstr("option exact_units"));
+  EXPECT_THAT(paired_refusal(differences, with([](auto& o) { o.arms = 0; })),
+              HasSubstr("option arms"));
 }
 
 TEST(Paired, IsFast) {

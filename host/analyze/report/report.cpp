@@ -15,20 +15,6 @@ namespace {
 
 constexpr std::int64_t kTextBefore = 8;  // tokens
 
-// Names in the order of their first appearance.
-class Names {
- public:
-  const std::string& add(const std::string& name) {
-    if (seen_.insert(name).second) names_.push_back(name);
-    return name;
-  }
-  [[nodiscard]] const std::vector<std::string>& all() const { return names_; }
-
- private:
-  std::set<std::string> seen_;
-  std::vector<std::string> names_;
-};
-
 std::string layer_title(const TierLayer& where) { return str(where.tier, ", layer ", where.layer); }
 
 figure::Colour colour_of_memories(const std::vector<Subject>& subjects) {
@@ -123,11 +109,11 @@ void AnalysisReport::write_space() {
                                {"to", "to"},
                                {"share", "share of the memory", ".4f"},
                                {"left", "tokens left", ".2f"}}};
-  Names panels;
+  std::vector<std::string> panels;
   for (const Subject& subject : subjects_) {
     const ShareByAge& space = subject.analysis->space();
     for (const auto& [where, shares] : space.shares()) {
-      const std::string panel = panels.add(layer_title(where));
+      const std::string panel = add_once(panels, layer_title(where));
       for (std::size_t s = 0; s < shares.share.size(); ++s) {
         const auto from = static_cast<std::int64_t>(s) * space.stretch();
         csv.add(subject.name, where.tier, where.layer, from, from + space.stretch() - 1,
@@ -141,8 +127,7 @@ void AnalysisReport::write_space() {
       }
     }
   }
-  chart.panels = {
-      .field = "panel", .names = panels.all(), .columns = columns_for(panels.all().size())};
+  chart.panels = {.field = "panel", .names = panels, .columns = columns_for(panels.size())};
   save("space", csv,
        {.title = "Share of the memory by age",
         .caption = str("How much of the memory belongs to stretches of ",
@@ -215,10 +200,10 @@ void AnalysisReport::write_words() {
                                {"updates", "updates"},
                                {"left", "words left"},
                                {"share", "share of the memory", ".4f"}}};
-  Names panels;
+  std::vector<std::string> panels;
   for (const Subject& subject : subjects_) {
     for (const auto& [where, followed] : subject.analysis->words().followed()) {
-      const std::string panel = panels.add(layer_title(where));
+      const std::string panel = add_once(panels, layer_title(where));
       for (std::size_t k = 0; k < followed.size(); ++k) {
         double sum = 0.0;
         std::int64_t left = 0;
@@ -246,8 +231,8 @@ void AnalysisReport::write_words() {
       }
     }
   }
-  last.panels = whole.panels = {
-      .field = "panel", .names = panels.all(), .columns = columns_for(panels.all().size())};
+  last.panels =
+      whole.panels = {.field = "panel", .names = panels, .columns = columns_for(panels.size())};
   save("words", words,
        {.title = "Space of each word after the last followed update",
         .caption = "How much of the memory belongs to each word of the followed segment and of "
@@ -321,12 +306,12 @@ void AnalysisReport::write_alpha() {
       .colour = {.field = "layer", .title = "layer", .names = {}, .is_ordered = true},
       .tips = {
           {"panel", "memory"}, {"layer", "layer"}, {"place", "place"}, {"alpha", "alpha", ".4f"}}};
-  Names panels;
+  std::vector<std::string> panels;
   std::set<std::int64_t> layers;
   for (const Subject& subject : subjects_) {
     for (const auto& [where, layer] : subject.analysis->alpha().layers()) {
       const std::string panel =
-          panels.add(str(subject.name, ", ", where.tier, ", ", layer.segments, " segments"));
+          add_once(panels, str(subject.name, ", ", where.tier, ", ", layer.segments, " segments"));
       layers.insert(where.layer);
       for (std::size_t m = 0; m < layer.alpha.size(); ++m) {
         csv.add(subject.name, where.tier, where.layer, m, layer.alpha[m], layer.segments);
@@ -337,14 +322,13 @@ void AnalysisReport::write_alpha() {
       }
     }
   }
-  if (panels.all().empty()) return;
+  if (panels.empty()) return;
   for (const std::int64_t layer : layers) chart.colour.names.push_back(str(layer));
-  chart.panels = {.field = "panel",
-                  .names = panels.all(),
-                  .columns = std::min<std::size_t>(2, panels.all().size())};
+  chart.panels = {
+      .field = "panel", .names = panels, .columns = std::min<std::size_t>(2, panels.size())};
   save("alpha", csv,
        {.title = "What memory rows keep of their context (alpha)",
-        .caption = str(join(panels.all(), "; "),
+        .caption = str(join(panels, "; "),
                        ": the weight that a row of the memory gives to its earlier context, "
                        "against 1 - alpha for the new tokens; mean over segments with a full "
                        "memory, lanes and heads."),
@@ -361,32 +345,38 @@ void AnalysisReport::write_regions() {
             .scale = figure::Axis::Scale::kFromZero},
       .colour = {.field = "region", .title = "rows", .names = {}},
       .tips = {{"region", "rows"}, {"place", "place"}, {"share", "share of attention", ".5f"}}};
-  Names panels, regions;
+  std::vector<std::string> panels, regions;
   for (const Subject& subject : subjects_) {
     for (const auto& [where, layer] : subject.analysis->regions().layers()) {
-      const std::string panel =
-          panels.add(str(subjects_.size() > 1 ? subject.name + ", " : "", layer_title(where)));
+      const std::string panel = add_once(
+          panels, str(subjects_.size() > 1 ? subject.name + ", " : "", layer_title(where)));
       for (std::size_t r = 0; r < layer.places.size(); ++r) {
         const std::string region(MassByRegion::kRegions.at(r));
         const std::int64_t first = layer.first(r);
         for (std::int64_t i = first; i < first + layer.places.at(r); ++i) {
           const double share = layer.share[static_cast<std::size_t>(i)];
           csv.add(subject.name, where.tier, where.layer, region, i, share, layer.segments);
-          chart.values.push_back(
-              {{"panel", panel}, {"region", regions.add(region)}, {"place", i}, {"share", share}});
+          chart.values.push_back({{"panel", panel},
+                                  {"region", add_once(regions, region)},
+                                  {"place", i},
+                                  {"share", share}});
         }
       }
     }
   }
-  if (panels.all().empty()) return;
-  chart.colour.names = regions.all();
-  chart.panels = {
-      .field = "panel", .names = panels.all(), .columns = columns_for(panels.all().size())};
+  if (panels.empty()) return;
+  chart.colour.names = regions;
+  chart.panels = {.field = "panel", .names = panels, .columns = columns_for(panels.size())};
   save("regions", csv,
        {.title = "Attention by place: compressed memory, memory, segment",
         .caption = "Share of attention of each place: mean over segments with full memories, "
                    "lanes, heads and queries.",
         .spec = figure::lines(chart)});
+}
+
+const std::string& add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  return name;
 }
 
 std::string save_page(const std::filesystem::path& folder, const std::string& name,

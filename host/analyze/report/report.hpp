@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/analyze/memory_analyses.hpp"
-#include "host/analyze/report/csv.hpp"
+#include "host/base/file/csv.hpp"
 #include "host/base/text.hpp"
 #include "host/figure/charts.hpp"
 #include "host/figure/figure.hpp"
@@ -69,6 +69,9 @@ class AnalysisReport {
   std::vector<std::string> files_;
   std::vector<figure::Figure> figures_;
 };
+
+// Adds a name that is not among them yet: names in the order of their first appearance. Returns it.
+const std::string& add_once(std::vector<std::string>& names, const std::string& name);
 
 // Writes `<name>.html` with the figures; returns its name. Error (kRun) when it cannot be written.
 std::string save_page(const std::filesystem::path& folder, const std::string& name,

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "host/analyze/report/csv.hpp"
 #include "host/analyze/report/report.hpp"
+#include "host/base/file/csv.hpp"
 #include "host/base/text.hpp"
 #include "host/figure/charts.hpp"
 
@@ -20,10 +20,6 @@ std::optional<double> number_of(const std::string& text) {
   const double number = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0') return std::nullopt;
   return number;
-}
-
-void add_once(std::vector<std::string>& names, const std::string& name) {
-  if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
 std::string panel_of(const MeasuredRegression& one) {
@@ -95,10 +91,10 @@ void write_ages(const std::filesystem::path& folder, const std::string& option,
                       .y = {.field = "correlation",
                             .title = "correlation with what was stored",
                             .scale = figure::Axis::Scale::kFromZero},
-                      .colour = {.field = "line", .title = "rows, " + option, .names = {}},
-                      .panels = panels_of(measured),
+                      .colour = {.field = "value", .title = option, .names = {}},
+                      .panels = {.field = "panel", .names = {}, .columns = 2},
                       .tips = {{"panel", "memory"},
-                               {"line", "rows, " + option},
+                               {"value", option},
                                {"age", "updates"},
                                {"points", "points left"},
                                {"correlation", "correlation", ".4f"},

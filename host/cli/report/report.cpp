@@ -69,7 +69,7 @@ int run(const ReportArguments& arguments, const Streams& streams) {
     if (arguments.is_quiet) return;
     streams.err << "the report is " << page.string() << "; open it in a browser";
     if (!report::has_figures()) {
-      streams.err << " (it has no figures: scripts/setup.sh and a new build add them)";
+      streams.err << ". " << report::kWithoutVega;
     }
     streams.err << '\n' << std::flush;
   });

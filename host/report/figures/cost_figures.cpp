@@ -23,17 +23,19 @@ struct Cost {
   bool has_own_ticks = false;  // at the arms' values
 };
 
-// An axis of numbers of several orders of magnitude is logarithmic. One that has 0 too is linear
-// around it [Webber, A bi-symmetric log transformation, 2013] and has ticks at powers of ten, which
-// Vega does not find by itself.
+// An axis of numbers of several orders of magnitude is logarithmic, unless some are below 0, as a
+// sweep's may be. One that has 0 too is linear around it [Webber, A bi-symmetric log
+// transformation, 2013] and has ticks at powers of ten, which Vega does not find by itself.
 Json scale_axis(const Cost& cost) {
-  Json channel = quantitative({.field = "x", .title = cost.axis, .format = "~s"});
+  Json channel = axis_channel({.field = "x", .title = cost.axis, .format = "~s"});
   double least = std::numeric_limits<double>::infinity();
   double most = 0.0;
   bool has_zero = false;
+  bool has_negative = false;
   for (const double value : cost.x) {
     if (std::isnan(value)) continue;
     has_zero = has_zero || value == 0.0;
+    has_negative = has_negative || value < 0.0;
     if (value > 0.0) least = std::min(least, value);
     most = std::max(most, value);
   }
@@ -43,7 +45,7 @@ Json scale_axis(const Cost& cost) {
       if (!std::isnan(value)) channel["axis"]["values"].push_back(value);
     }
   }
-  if (most < 8.0 * least) {  // also when nothing is above 0
+  if (has_negative || most < 8.0 * least) {  // also when nothing is above 0
     channel["scale"]["zero"] = has_zero;
     if (!has_zero) channel["scale"]["padding"] = 16;
     return channel;
@@ -83,7 +85,7 @@ Json points_of(const Comparison& comparison, const Cost& cost, const Metric& los
 Json spec_of(const Comparison& comparison, Json values, const Cost& cost, const std::string& what,
              const Json& connected) {
   const Json x = scale_axis(cost);
-  Json y = quantitative({.field = "mean", .title = what});
+  Json y = axis_channel({.field = "mean", .title = what});
   y["scale"]["padding"] = 10;
   Json low = y;
   low["field"] = "low";

@@ -74,8 +74,8 @@ Json spec_of(const Comparison& comparison, Json values, const std::string& what,
       Json::array({tip("arm", "arm"), tip("x", "step", "d"), tip("mean", what, ".5~g"),
                    tip("low", "lowest seed", ".5~g"), tip("high", "highest seed", ".5~g")});
   Json layers = line_layers(comparison,
-                            quantitative({.field = "x", .title = "training step", .format = ",d"}),
-                            quantitative({.field = "mean", .title = what}), has_points, tooltip);
+                            axis_channel({.field = "x", .title = "training step", .format = ",d"}),
+                            axis_channel({.field = "mean", .title = what}), has_points, tooltip);
   add_zoom(layers);
   return layered(std::move(values), std::move(layers), 320);
 }

@@ -1,4 +1,5 @@
 // Each arm's difference to the first, with its interval.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -27,6 +28,26 @@ Json values_of(const Comparison& comparison, const std::vector<const Difference*
   return values;
 }
 
+// Only several seeds say something of other seeds.
+std::string interval_words(const std::vector<const Difference*>& all) {
+  const auto has_seeds = [](const Difference* one) { return one->seeds.size() > 1; };
+  const bool has_any = std::ranges::any_of(all, has_seeds);
+  return str("Lines are 95 % intervals over ", all.front()->unit, "s", has_any ? " and seeds" : "",
+             has_any && !std::ranges::all_of(all, has_seeds)
+                 ? str(", of arms with one seed over ", all.front()->unit, "s alone")
+                 : std::string(),
+             ". ");
+}
+
+std::string bar_words(const std::vector<const Difference*>& all) {
+  const bool has_none = std::ranges::any_of(
+      all, [](const Difference* one) { return !std::isfinite(one->detectable); });
+  return str("True differences inside a grey bar are found in fewer than 80 % of such experiments",
+             has_none ? "; arms without a bar have no such limit: none can be found, or the arms "
+                        "gave equal numbers."
+                      : ".");
+}
+
 Json names_of(const Comparison& comparison, const std::vector<const Difference*>& all) {
   Json names = Json::array();
   for (const Difference* const one : all) names.push_back(comparison.arms[one->arm].name);
@@ -41,7 +62,7 @@ Json spec_of(const Comparison& comparison, const std::vector<const Difference*>&
                   {"sort", names_of(comparison, all)},
                   {"axis", {{"grid", false}, {"labelLimit", 160}}}};
   const char* const title = is_loss ? "difference in loss, nats a token" : "difference in accuracy";
-  Json x = quantitative({.field = "low", .title = title, .is_zero_based = true});
+  Json x = axis_channel({.field = "low", .title = title, .scale = Axis::Scale::kFromZero});
   const auto at = [&](const char* field) {
     Json channel = x;
     channel["field"] = field;
@@ -102,15 +123,13 @@ void add_difference_figures(const Comparison& comparison, const std::vector<Diff
       if (chosen.empty()) continue;
       const bool is_loss = measure == Measure::kLoss;
       out.push_back(
-          {.key = str("difference-", split, is_loss ? "-loss" : "-accuracy"),
+          {.key = str("difference-", split, '-', name_of(measure)),
            .section = "differences",
            .title = str("Difference to ", comparison.arms.front().name, " on ", split, ", ",
-                        is_loss ? "loss" : "accuracy"),
+                        name_of(measure)),
            .caption = str(is_loss ? "Left of the dashed line is a lower, better loss. "
                                   : "Right of the dashed line is a higher, better accuracy. ",
-                          "Lines are 95 % intervals over ", chosen.front()->unit,
-                          "s and seeds. True differences inside a grey bar are found in fewer than "
-                          "80 % of such experiments."),
+                          interval_words(chosen), bar_words(chosen)),
            .spec = spec_of(comparison, chosen)});
     }
   }

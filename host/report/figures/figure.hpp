@@ -8,16 +8,19 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/figure/charts.hpp"
 #include "host/figure/figure.hpp"
 #include "host/report/comparison.hpp"
-#include "host/report/differences.hpp"
+#include "host/report/differences/differences.hpp"
 
 namespace mneme::report {
 
 using figure::as_file;
-using figure::Figure;  // section: "differences" | "training" | "position" | "cost" | "diagnostics"
+// Sections: "sweep" | "differences" | "training" | "position" | "cost" | "diagnostics".
+using figure::Figure;
 
-// All figures of a comparison, in the page's order: those of a sweep first.
+// All figures of a comparison, in the page's order: those of a sweep first. Keys are different, and
+// names of files.
 [[nodiscard]] std::vector<Figure> figures(const Comparison& comparison,
                                           const std::vector<Difference>& differences);
 
@@ -38,23 +41,15 @@ void add_diagnostic_figures(const Comparison& comparison, std::vector<Figure>& o
 // A specification of layers over `values`, as wide as its place.
 [[nodiscard]] Json layered(Json values, Json layers, int height);
 
-// A channel of numbers, such as {"field", "type", "title", "scale", "axis"}.
-struct Axis {
-  const char* field;
-  std::string title;             // with the unit
-  bool is_zero_based = false;    // the scale begins at 0
-  const char* format = nullptr;  // of d3-format; null = Vega's choice
-};
-[[nodiscard]] Json quantitative(const Axis& axis);
+using figure::Axis;
+using figure::axis_channel;
+using figure::tip;
 
 // The colour of an arm, the same in all figures, with a legend. Arms behind the seventh have the
 // colours again: dash_of_arms and shape_of_arms tell them apart.
 [[nodiscard]] Json colour_of_arms(const Comparison& comparison);
 [[nodiscard]] Json dash_of_arms(const Comparison& comparison);
 [[nodiscard]] Json shape_of_arms(const Comparison& comparison);
-
-// One entry of a tooltip.
-[[nodiscard]] Json tip(const char* field, const std::string& title, const char* format = nullptr);
 
 // Mean, lowest and highest of values that are known; absent when none is.
 struct Band {
@@ -69,7 +64,8 @@ struct Band {
 [[nodiscard]] Json line_layers(const Comparison& comparison, Json x, Json y, bool has_points,
                                const Json& tooltip);
 
-// What a band shows: "Lines: means of 3 seeds; bands: from the lowest to the highest." or of one.
+// What lines and bands show: "Lines are means of 3 seeds, bands reach from the lowest to the
+// highest." or "One seed."
 [[nodiscard]] std::string band_words(const Comparison& comparison);
 
 }  // namespace mneme::report

@@ -30,20 +30,36 @@ constexpr Grouping kGroupings[] = {
 
 // Numbers of one bucket by seed.
 struct Group {
-  std::string name;
   std::map<std::uint64_t, double> loss;
   std::int64_t targets = 0;  // of all seeds
 };
-using Groups = std::map<std::int64_t, Group>;  // by Bucket::from
+// By Bucket::from and name: equal places of longer segments may be in other buckets.
+using Groups = std::map<std::pair<std::int64_t, std::string>, Group>;
 
-Groups groups_of(const Arm& arm, const std::string& split, const Grouping& grouping) {
+bool has_equal_buckets(const std::vector<Bucket>& a, const std::vector<Bucket>& b) {
+  return std::ranges::equal(a, b, [](const Bucket& x, const Bucket& y) {
+    return x.name == y.name && x.targets == y.targets;
+  });
+}
+
+// With `base` only the seeds of which both arms put the same targets into the same buckets.
+Groups groups_of(const Arm& arm, const std::string& split, const Grouping& grouping,
+                 const Arm* base = nullptr) {
   Groups out;
   for (const Run& run : arm.runs) {
     const Evaluation* const found = run.error ? nullptr : run.find(split);
     if (found == nullptr) continue;
-    for (const Bucket& bucket : found->*grouping.buckets) {
-      Group& group = out[bucket.from];
-      group.name = bucket.name;
+    const std::vector<Bucket>& buckets = found->*grouping.buckets;
+    if (base != nullptr) {
+      const Run* const first = base->find(run.seed);
+      const Evaluation* const of = first == nullptr ? nullptr : first->find(split);
+      if (of == nullptr || !has_equal_targets(*of, *found) ||
+          !has_equal_buckets(of->*grouping.buckets, buckets)) {
+        continue;
+      }
+    }
+    for (const Bucket& bucket : buckets) {
+      Group& group = out[{bucket.from, bucket.name}];
       group.loss[run.seed] = bucket.nll / static_cast<double>(bucket.targets);
       group.targets += bucket.targets;
     }
@@ -70,19 +86,21 @@ Json points_of(const Comparison& comparison, const std::string& split, const Gro
   Json values = Json::array();
   const Groups first = groups_of(comparison.arms.front(), split, grouping);
   for (std::size_t arm = is_difference ? 1 : 0; arm < comparison.arms.size(); ++arm) {
-    for (const auto& [from, group] : groups_of(comparison.arms[arm], split, grouping)) {
-      const auto base = first.find(from);
+    const Arm* const baseline = is_difference ? &comparison.arms.front() : nullptr;
+    for (const auto& [key, group] : groups_of(comparison.arms[arm], split, grouping, baseline)) {
+      const auto& [from, name] = key;
+      const auto base = first.find(key);
       if (is_difference && base == first.end()) continue;
       const auto band = band_of(numbers_of(group, is_difference ? &base->second : nullptr));
       if (!band) continue;
       Json point = {{"arm", comparison.arms[arm].name},
-                    {"group", group.name},
+                    {"group", name},
                     {"from", from},
                     {"mean", band->mean},
                     {"low", band->low},
                     {"high", band->high},
                     {"targets", group.targets}};
-      point["x"] = grouping.is_continuous ? Json(from) : Json(group.name);
+      point["x"] = grouping.is_continuous ? Json(from) : Json(name);
       values.push_back(std::move(point));
     }
   }
@@ -91,7 +109,7 @@ Json points_of(const Comparison& comparison, const std::string& split, const Gro
 
 Json spec_of(const Comparison& comparison, Json values, const Grouping& grouping,
              const std::string& what) {
-  Json x = quantitative({.field = "x", .title = grouping.axis});
+  Json x = axis_channel({.field = "x", .title = grouping.axis});
   if (!grouping.is_continuous) {
     x = {{"field", "x"},
          {"type", "ordinal"},
@@ -112,7 +130,7 @@ Json spec_of(const Comparison& comparison, Json values, const Grouping& grouping
                    tip("low", "lowest seed", ".4f"), tip("high", "highest seed", ".4f"),
                    tip("targets", "targets of all seeds", ",d")});
   Json layers = line_layers(comparison, std::move(x),
-                            quantitative({.field = "mean", .title = what}), true, tooltip);
+                            axis_channel({.field = "mean", .title = what}), true, tooltip);
   return layered(std::move(values), std::move(layers), 300);
 }
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "host/report/figures/figure.hpp"
@@ -13,69 +15,25 @@ namespace {
 constexpr std::array kShapes = {"circle",        "square", "diamond",       "triangle-up",
                                 "triangle-down", "cross",  "triangle-right"};
 
-constexpr int kLegendWidth = 330;  // pixels: what a phone has
-
-// How many names fit side by side on a phone.
-std::int64_t legend_columns(const Comparison& comparison) {
-  std::size_t longest = 1;
-  for (const Arm& arm : comparison.arms) longest = std::max(longest, text_width(arm.name));
-  const auto width = static_cast<std::int64_t>(longest) * 7 + 32;
-  return std::clamp<std::int64_t>(kLegendWidth / width, 1, 4);
-}
-
-Json domain_of(const Comparison& comparison) {
-  Json names = Json::array();
-  for (const Arm& arm : comparison.arms) names.push_back(arm.name);
-  return names;
-}
-
-Json channel_of_arms(const Comparison& comparison, Json range) {
-  return {{"field", "arm"},
-          {"type", "nominal"},
-          {"scale", {{"domain", domain_of(comparison)}, {"range", std::move(range)}}},
-          {"legend",
-           {{"title", nullptr},
-            {"orient", "top"},
-            {"columns", legend_columns(comparison)},
-            {"symbolOpacity", 1}}}};  // not that of the bands
+// The arms, with a legend that fits on a phone.
+figure::Colour names_of_arms(const Comparison& comparison) {
+  figure::Colour out{.field = "arm", .title = "", .names = {}, .legend_width = 330};
+  for (const Arm& arm : comparison.arms) out.names.push_back(arm.name);
+  return out;
 }
 
 }  // namespace
 
 Json layered(Json values, Json layers, int height) {
-  return {{"width", "container"},
-          {"height", height},
-          {"autosize", {{"type", "fit"}, {"contains", "padding"}}},
-          {"data", {{"values", std::move(values)}}},
-          {"layer", std::move(layers)}};
-}
-
-Json quantitative(const Axis& axis) {
-  Json out = {{"field", axis.field},
-              {"type", "quantitative"},
-              {"title", axis.title},
-              {"scale", {{"zero", axis.is_zero_based}, {"nice", true}}}};
-  if (axis.format != nullptr) out["axis"] = {{"format", axis.format}};
-  return out;
+  return figure::layered(std::move(values), std::move(layers), height, "fit");
 }
 
 Json colour_of_arms(const Comparison& comparison) {
-  Json range = Json::array();
-  for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
-    range.push_back(figure::colours()[i % figure::colours().size()]);
-  }
-  return channel_of_arms(comparison, std::move(range));
+  return figure::colour_channel(names_of_arms(comparison));
 }
 
 Json dash_of_arms(const Comparison& comparison) {
-  constexpr std::array kDashes = {std::pair(1, 0), std::pair(6, 3), std::pair(2, 2),
-                                  std::pair(10, 3)};
-  Json range = Json::array();
-  for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
-    const auto [on, off] = kDashes[(i / figure::colours().size()) % kDashes.size()];
-    range.push_back({on, off});
-  }
-  return channel_of_arms(comparison, std::move(range));
+  return figure::repeated_channel(names_of_arms(comparison), figure::dashes());
 }
 
 Json shape_of_arms(const Comparison& comparison) {
@@ -83,16 +41,7 @@ Json shape_of_arms(const Comparison& comparison) {
   for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
     range.push_back(kShapes[(i + i / figure::colours().size()) % kShapes.size()]);
   }
-  return channel_of_arms(comparison, std::move(range));
-}
-
-Json tip(const char* field, const std::string& title, const char* format) {
-  Json out = {{"field", field}, {"title", title}};
-  if (format != nullptr) {
-    out["type"] = "quantitative";
-    out["format"] = format;
-  }
-  return out;
+  return figure::range_channel(names_of_arms(comparison), std::move(range));
 }
 
 std::optional<Band> band_of(const std::vector<double>& all) {
@@ -140,6 +89,35 @@ std::string band_words(const Comparison& comparison) {
              " seeds, bands reach from the lowest to the highest.");
 }
 
+namespace {
+
+// Keys are names of files, and hold names of splits, arms and metrics, which may have any letter.
+void name_files(std::vector<Figure>& all) {
+  constexpr std::size_t kLongest = 200;  // bytes: most file systems take 255
+  std::vector<std::string> keys;
+  for (const Figure& figure : all) {
+    std::string key = figure.key;
+    std::ranges::replace_if(
+        key,
+        [](char c) {
+          return static_cast<unsigned char>(c) < ' ' ||
+                 std::string_view("/\\:*?\"<>|").find(c) != std::string_view::npos;
+        },
+        '_');
+    if (key.size() > kLongest) {
+      std::size_t end = kLongest;
+      while (end > 0 && (static_cast<unsigned char>(key[end]) & 0xC0) == 0x80)
+        --end;  // of a letter
+      key.resize(end);
+    }
+    keys.push_back(std::move(key));
+  }
+  keys = distinct_names(keys);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].key = std::move(keys[i]);
+}
+
+}  // namespace
+
 std::vector<Figure> figures(const Comparison& comparison,
                             const std::vector<Difference>& differences) {
   std::vector<Figure> out;
@@ -150,6 +128,7 @@ std::vector<Figure> figures(const Comparison& comparison,
   add_position_figures(comparison, out);
   add_cost_figures(comparison, false, out);
   add_diagnostic_figures(comparison, out);
+  name_files(out);
   return out;
 }
 

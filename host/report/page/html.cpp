@@ -46,20 +46,13 @@ std::string table_html(const Sheet& sheet) {
 
 std::string verdict_html(const Report& report) {
   std::string out = "<section class=\"verdict\" id=\"verdict\">\n";
-  bool is_open = false;
-  for (const std::string& line : report.verdict) {
-    const bool is_summary = line.starts_with("On ") || report.verdict.size() == 1;
-    if (is_summary && is_open) out += "</ul>\n";
-    if (is_summary) {
-      out += element("p", line, " class=\"summary\"") + "<ul>\n";
-      is_open = true;
-    } else {
-      out += element("li", line);
-    }
-  }
-  if (is_open) out += "</ul>\n";
-  if (report.comparison.seeds.size() < 2) {
-    out += element("p", "One seed: nothing is said of other seeds.", " class=\"faint\"");
+  for (const Statement& one : report.verdict) {
+    const bool is_headline = !one.sentences.empty() || report.verdict.size() == 1;
+    out += element("p", one.summary, is_headline ? " class=\"summary\"" : "");
+    if (one.sentences.empty()) continue;
+    out += "<ul>\n";
+    for (const std::string& line : one.sentences) out += element("li", line);
+    out += "</ul>\n";
   }
   return out + "</section>\n";
 }
@@ -146,28 +139,28 @@ std::string head_html(const Report& report) {
   const Comparison& comparison = report.comparison;
   std::vector<std::string> names;
   for (const Arm& arm : comparison.arms) names.push_back(arm.name);
-  std::string task = comparison.data.is_object() ? comparison.data.value("task", "") : "";
+  const std::string task = task_of(comparison);
   std::vector<std::string> parts = {
-      str(comparison.arms.size(), " arms"),
+      str(comparison.arms.size(), comparison.arms.size() == 1 ? " arm" : " arms"),
       str(comparison.seeds.size(), comparison.seeds.size() == 1 ? " seed" : " seeds")};
   if (!task.empty()) parts.push_back("task " + task);
   if (!comparison.experiment_file.empty()) parts.push_back(comparison.experiment_file);
   return element("h1", "Comparison of " + join(names, ", ")) +
-         element("p", join(parts, " \xC2\xB7 ") + "; the first arm is the baseline.",
+         element("p",
+                 join(parts, " \xC2\xB7 ") +
+                     (names.size() > 1 ? "; the first arm is the baseline." : "."),
                  " class=\"faint\"");
 }
-
-constexpr std::string_view kWithoutFigures =
-    "This program was built without Vega-Lite, so that the page has no figures. Run "
-    "scripts/setup.sh, which installs vl-convert-python into .venv, build again, and write the "
-    "report again; nothing has to be trained again.";
 
 std::string body_html(const Report& report, bool has_script) {
   const auto figures = [&](std::string_view section, const char* title) {
     return figures_html(report, section, title, has_script);
   };
   std::string out = head_html(report) + verdict_html(report);
-  if (!has_script) out += element("p", std::string(kWithoutFigures), " id=\"no-figures\"");
+  if (!has_script) {
+    out += element("p", str(figure::kWithoutVega, " Nothing has to be trained again."),
+                   " id=\"no-figures\"");
+  }
   out += figures("sweep", "Sweep");
   out += figures("differences", "Differences");
   out += tables_html(report, {"differences", "perplexity"});

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/csv.hpp"
+#include "host/figure/figure.hpp"
 #include "host/report/tables/tables.hpp"
 
 namespace mneme::report {
@@ -13,11 +15,6 @@ namespace {
 // In lines of at most `width` columns (0 = any).
 std::string wrapped_line(const std::string& line, std::size_t width) {
   return join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
-}
-
-// Names of files may hold what is no UTF-8.
-std::string json_lines(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 std::string write_text(const Sheet& sheet, std::size_t width) {
@@ -32,13 +29,6 @@ std::string write_text(const Sheet& sheet, std::size_t width) {
   return out;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + '"';
-}
-
 std::string exact_text(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return value.get<std::string>();
@@ -46,16 +36,14 @@ std::string exact_text(const Json& value) {
 }
 
 std::string write_csv(const Sheet& sheet) {
-  std::vector<std::string> fields;
-  for (const std::string& heading : sheet.headings) fields.push_back(csv_field(heading));
-  std::string out = join(fields, ",") + "\r\n";
+  Csv csv(sheet.headings);
   for (const std::vector<Cell>& row : sheet.rows) {
-    fields.clear();
-    for (const Cell& cell : row) fields.push_back(csv_field(exact_text(cell.value)));
+    std::vector<std::string> fields;
+    for (const Cell& cell : row) fields.push_back(exact_text(cell.value));
     fields.resize(sheet.headings.size());
-    out += join(fields, ",") + "\r\n";
+    csv.add_row(fields);
   }
-  return out;
+  return csv.text();
 }
 
 // Every character of `special` gets a backslash in front.
@@ -95,12 +83,13 @@ std::string write_markdown(const Sheet& sheet) {
 }
 
 std::string latex_text(const std::string& text) {
-  static const std::array<std::pair<std::string_view, std::string_view>, 7> kWords = {{
+  static const std::array<std::pair<std::string_view, std::string_view>, 8> kWords = {{
       {"\\", "\\textbackslash{}"},
       {"~", "\\textasciitilde{}"},
       {"^", "\\textasciicircum{}"},
       {"<", "\\textless{}"},
       {">", "\\textgreater{}"},
+      {"|", "\\textbar{}"},
       {"\n", " "},
       {"\"", "''"},
   }};
@@ -127,8 +116,12 @@ std::string latex_text(const std::string& text) {
 }
 
 std::string write_latex(const Sheet& sheet) {
+  // The end of the line before, and booktabs' rules, would take "[" and "*" for arguments of
+  // theirs.
   const auto line = [](const std::vector<std::string>& cells) {
-    return join(cells, " & ") + " \\\\\n";
+    const std::string& first = cells.front();
+    const bool is_argument = first.starts_with('[') || first.starts_with('*');
+    return (is_argument ? "{}" : "") + join(cells, " & ") + " \\\\\n";
   };
   std::vector<std::string> cells;
   for (const std::string& heading : sheet.headings) cells.push_back(latex_text(heading));
@@ -184,7 +177,7 @@ std::string write_sheet(const Sheet& sheet, Format format, std::size_t width) {
     case Format::kCsv:
       return write_csv(sheet);
     case Format::kJson:
-      return json_lines(to_json(sheet));
+      return figure::json_text(to_json(sheet), 2) + '\n';
     case Format::kMarkdown:
       return write_markdown(sheet);
     case Format::kLatex:
@@ -197,7 +190,7 @@ std::string write_sheets(const std::vector<Sheet>& all, Format format, std::size
   if (format == Format::kJson) {
     Json list = Json::array();
     for (const Sheet& sheet : all) list.push_back(to_json(sheet));
-    return json_lines(list);
+    return figure::json_text(list, 2) + '\n';
   }
   std::vector<std::string> texts;
   for (const Sheet& sheet : all) {

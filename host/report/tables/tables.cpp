@@ -11,13 +11,16 @@
 namespace mneme::report {
 namespace {
 
-Cell number_cell(double value, int digits, bool has_sign = false) {
-  if (std::isnan(value)) return {"-", nullptr};
-  return {(has_sign && value > 0.0 ? "+" : "") + format_number(value, digits),
-          number_or_null(value)};
+std::string number_text(double value, int digits) {
+  return digits == 0 ? grouped_number(value) : format_number(value, digits);
 }
 
-Cell count_cell(std::int64_t value) { return {str(value), value}; }
+Cell number_cell(double value, int digits, bool has_sign = false) {
+  if (std::isnan(value)) return {"-", nullptr};
+  return {(has_sign && value > 0.0 ? "+" : "") + number_text(value, digits), number_or_null(value)};
+}
+
+Cell count_cell(std::int64_t value) { return {grouped_number(static_cast<double>(value)), value}; }
 
 // --- results and runs ---
 
@@ -25,7 +28,7 @@ Cell spread_cell(const std::vector<double>& values, int digits, bool has_sign = 
   const Spread of = spread(values);
   Cell cell = number_cell(of.mean, digits, has_sign);
   const bool is_constant = of.deviation <= 1e-12 * std::abs(of.mean);
-  if (of.count > 1 && !is_constant) cell.text += " +- " + format_number(of.deviation, digits);
+  if (of.count > 1 && !is_constant) cell.text += " +- " + number_text(of.deviation, digits);
   return cell;
 }
 
@@ -61,6 +64,13 @@ std::string seeds_note(const Comparison& comparison) {
              "by seed.");
 }
 
+// Some arm read other targets than the first one.
+bool has_other_targets(const Metric& metric) {
+  return std::ranges::any_of(metric.is_paired, [](const std::vector<bool>& row) {
+    return std::ranges::find(row, false) != row.end();
+  });
+}
+
 Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {
   Sheet out{.key = "results", .title = "Results", .headings = {""}};
   for (const Arm& arm : comparison.arms) out.headings.push_back(arm.name);
@@ -78,6 +88,11 @@ Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lin
     out.rows.push_back(std::move(row));
   }
   out.notes.push_back(seeds_note(comparison));
+  if (std::ranges::any_of(lines, has_other_targets)) {
+    out.notes.emplace_back(
+        "Arms that read other targets than the first have no difference here; the table "
+        "differences has it over the targets that both read.");
+  }
   if (const double guess = chance(comparison); guess > 0.0) {
     out.notes.push_back(str("Accuracy of guessing: ", format_number(guess, 4), '.'));
   }
@@ -129,8 +144,27 @@ Sheet depths_sheet(const Comparison& comparison) {
 // --- differences ---
 
 std::string row_name(const Comparison& comparison, const Difference& one) {
-  return str(comparison.arms[one.arm].name, ": ", one.split, ' ',
-             one.measure == Measure::kLoss ? "loss" : "accuracy");
+  return str(comparison.arms[one.arm].name, ": ", one.split, ' ', name_of(one.measure));
+}
+
+// How intervals and p values are computed. Only several seeds say something of other seeds.
+std::string method_note(const std::vector<Difference>& all) {
+  const bool has_seeds =
+      std::ranges::any_of(all, [](const Difference& one) { return one.seeds.size() > 1; });
+  const bool has_one =
+      std::ranges::any_of(all, [](const Difference& one) { return one.seeds.size() == 1; });
+  const bool has_arms =
+      std::ranges::any_of(all, [](const Difference& one) { return one.arms > 1; });
+  std::string text = "Intervals: t intervals over units";
+  if (has_seeds) text += " and seeds";
+  text += ", lengthened by a bootstrap where units are skewed";
+  if (has_seeds && has_one) text += "; with one seed over units alone";
+  if (has_arms) text += "; not corrected for several arms";
+  text += ". p: sign flips of units";
+  if (has_seeds) text += ", larger where the seeds differ";
+  text += ". Detectable: the smallest true difference that 80 % of such experiments find";
+  if (has_arms) text += " with Holm's correction";
+  return text + "; inf: none can be found.";
 }
 
 Sheet differences_sheet(const Comparison& comparison, const std::vector<Difference>& all) {
@@ -158,9 +192,8 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
     if (!one.reason.empty()) out.notes.push_back(row_name(comparison, one) + ": " + one.reason);
   }
   out.notes.emplace_back(
-      "Losses in nats a token, accuracies as shares; arm minus first arm, on equal targets. "
-      "Interval: bootstrap over units and seeds. p: sign flips of units and seeds. Detectable: the "
-      "smallest true difference that 80 % of such experiments find.");
+      "Losses in nats a token, accuracies as shares; arm minus first arm, on equal targets. " +
+      method_note(all));
   if (has_lanes) {
     out.notes.emplace_back(
         "The data have no documents: the units are blocks so long that the differences of "
@@ -170,12 +203,6 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
 }
 
 // --- the same differences as perplexity and bits ---
-
-bool is_text(const Comparison& comparison) {
-  if (!comparison.data.is_object()) return false;
-  const std::string task = comparison.data.value("task", "");
-  return task == "text" || task == "tokens";
-}
 
 // Tokens for one unit of `key` ("bits_per_byte"), by which a loss in nats a token is multiplied and
 // divided by ln 2; NaN = not known.

@@ -10,7 +10,7 @@
 
 #include "host/base/text.hpp"
 #include "host/report/comparison.hpp"
-#include "host/report/differences.hpp"
+#include "host/report/differences/differences.hpp"
 
 namespace mneme::report {
 

@@ -1,4 +1,4 @@
-#include "host/analyze/report/csv.hpp"
+#include "host/base/file/csv.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "host/base/file/file.hpp"
 #include "tests/base/temporary_folder.hpp"
 
-namespace mneme::analyze {
+namespace mneme {
 namespace {
 
 TEST(Csv, QuotesWhatWouldBreakALine) {
@@ -15,9 +15,9 @@ TEST(Csv, QuotesWhatWouldBreakALine) {
   csv.add("a,b", 0.1, 3);
   csv.add("say \"x\"", 1.0, -1);
   csv.add("two\nlines", 1e-300, 0);
-  EXPECT_EQ(
-      csv.text(),
-      "token,share,count\n\"a,b\",0.1,3\n\"say \"\"x\"\"\",1.0,-1\n\"two\nlines\",1e-300,0\n");
+  EXPECT_EQ(csv.text(),
+            "token,share,count\r\n\"a,b\",0.1,3\r\n\"say "
+            "\"\"x\"\"\",1.0,-1\r\n\"two\nlines\",1e-300,0\r\n");
   const test::TemporaryFolder folder;
   csv.save(folder / "table.csv");
   EXPECT_EQ(read_file(folder / "table.csv"), csv.text());
@@ -29,4 +29,4 @@ TEST(Csv, ARowOfAnotherLengthIsAMistakeOfOurs) {
 }
 
 }  // namespace
-}  // namespace mneme::analyze
+}  // namespace mneme

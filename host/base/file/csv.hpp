@@ -1,4 +1,4 @@
-// Tables as comma-separated values [RFC 4180].
+// Tables as comma-separated values [RFC 4180]: lines end in CR LF.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #include "host/base/text.hpp"
 
-namespace mneme::analyze {
+namespace mneme {
 
 // Rows of cells under a heading line. Cells that hold commas, quotes or line ends are quoted.
 class Csv {
@@ -42,4 +42,4 @@ class Csv {
   std::string text_;
 };
 
-}  // namespace mneme::analyze
+}  // namespace mneme

@@ -1,10 +1,9 @@
-#include "host/report/differences.hpp"
+#include "host/report/differences/differences.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
+#include <set>
 #include <utility>
 
 #include "host/base/text.hpp"
@@ -65,6 +64,12 @@ Units sample_units(const std::vector<Pair>& pairs, Measure measure) {
   Units out;
   out.first.resize(pairs.size());
   out.other.resize(pairs.size());
+  std::set<std::string> all;
+  for (const auto& [first, other] : ids) {
+    for (const SamplesById* const of : {&first, &other}) {
+      for (const auto& [id, sample] : *of) all.insert(id);
+    }
+  }
   for (const Sample& sample : pairs.front().first->samples) {
     const auto is_there = [&](const SamplesById& of) {
       const auto found = of.find(sample.id);
@@ -72,16 +77,14 @@ Units sample_units(const std::vector<Pair>& pairs, Measure measure) {
     };
     const bool is_common = std::ranges::all_of(
         ids, [&](const auto& pair) { return is_there(pair.first) && is_there(pair.second); });
-    if (!is_common) {
-      ++out.left_out;
-      continue;
-    }
+    if (!is_common) continue;
     out.targets.push_back(static_cast<double>(sample.targets));
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       out.first[i].push_back(value_of(*ids[i].first.at(sample.id), measure));
       out.other[i].push_back(value_of(*ids[i].second.at(sample.id), measure));
     }
   }
+  out.left_out = static_cast<std::int64_t>(all.size() - out.targets.size());
   return out;
 }
 
@@ -125,7 +128,13 @@ std::vector<std::size_t> common_lanes(const std::vector<Pair>& pairs) {
 Units block_units(const std::vector<Pair>& pairs, Measure measure) {
   Units out;
   const std::vector<std::size_t> lanes = common_lanes(pairs);
-  out.left_out = static_cast<std::int64_t>(pairs.front().first->samples.size() - lanes.size());
+  std::set<std::string> all;
+  for (const Pair& pair : pairs) {
+    for (const Evaluation* const one : {pair.first, pair.other}) {
+      for (const Sample& lane : one->samples) all.insert(lane.id);
+    }
+  }
+  out.left_out = static_cast<std::int64_t>(all.size() - lanes.size());
   if (lanes.empty()) return out;
   std::vector<Lanes> first;
   std::vector<Lanes> other;
@@ -154,10 +163,9 @@ Units block_units(const std::vector<Pair>& pairs, Measure measure) {
   return out;
 }
 
-std::string percent_text(double share) { return format_number(100.0 * share, 1) + " %"; }
-
-// Fills the numbers of a difference from its units.
-void compare_units(const Units& units, Difference& out) {
+// Fills the numbers of a difference from its units. `arms`: those that are compared by this
+// measure.
+stats::PairedResult compare_units(const Units& units, std::size_t arms, Difference& out) {
   stats::PairedDifferences paired{.sums = {}, .targets = units.targets};
   double targets = 0.0;
   for (const double count : units.targets) targets += count;
@@ -172,7 +180,7 @@ void compare_units(const Units& units, Difference& out) {
       out.other += units.other[seed][i] / targets / seeds;
     }
   }
-  const stats::PairedResult result = stats::compare_paired(paired);
+  stats::PairedResult result = stats::compare_paired(paired, {.arms = arms});
   out.units = static_cast<std::int64_t>(units.targets.size());
   out.targets = static_cast<std::int64_t>(targets);
   out.block = units.block;
@@ -180,16 +188,18 @@ void compare_units(const Units& units, Difference& out) {
   out.low = result.low;
   out.high = result.high;
   out.p = result.p;
+  out.arms = arms;
   out.effect = result.effect_size;
   out.detectable = result.smallest_detectable;
-  out.verdict = Verdict::kNoDifference;  // until Holm's correction is done
   std::vector<std::string> reasons = units.warnings;
   reasons.insert(reasons.end(), result.warnings.begin(), result.warnings.end());
   if (units.left_out > 0) {
     reasons.push_back(str(units.left_out, units.block > 0 ? " lane" : " " + out.unit,
-                          "s were left out, which not every evaluation has with equal targets"));
+                          units.left_out == 1 ? " was" : "s were",
+                          " left out, which not every evaluation has with equal targets"));
   }
   out.reason = join(reasons, "; ");
+  return result;
 }
 
 Difference unknown(std::size_t arm, const std::string& split, Measure measure,
@@ -202,8 +212,9 @@ Difference unknown(std::size_t arm, const std::string& split, Measure measure,
   return out;
 }
 
-Difference compare_arm(const Comparison& comparison, std::size_t arm, const std::string& split,
-                       Measure measure) {
+// What is compared of an arm; without targets `units` are missing and the difference says why.
+Difference prepare_arm(const Comparison& comparison, std::size_t arm, const std::string& split,
+                       Measure measure, Units& units) {
   const std::vector<Pair> pairs = pairs_of(comparison, arm, split);
   if (pairs.empty()) {
     return unknown(arm, split, measure, "no seed of which both arms have stored losses");
@@ -219,7 +230,7 @@ Difference compare_arm(const Comparison& comparison, std::size_t arm, const std:
   for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
   const bool has_lanes = unit == "lane";
   out.unit = has_lanes ? "block" : unit;
-  Units units = has_lanes ? block_units(pairs, measure) : sample_units(pairs, measure);
+  units = has_lanes ? block_units(pairs, measure) : sample_units(pairs, measure);
   if (has_lanes && pairs.front().first->record.value("unit", "") == "document") {
     units.warnings.emplace_back(
         "fewer than 10 documents: blocks of the lanes are the units, and the result is about these "
@@ -227,34 +238,45 @@ Difference compare_arm(const Comparison& comparison, std::size_t arm, const std:
   }
   if (units.targets.empty()) {
     out.reason = "the evaluations have no " + unit + " in common with equal targets";
-    return out;
   }
-  compare_units(units, out);
   return out;
 }
 
-// Corrects the p values of one split and measure over the arms, and gives the verdicts.
-void correct(std::vector<Difference>& all, std::size_t begin) {
-  std::vector<double> p_values;
-  for (std::size_t i = begin; i < all.size(); ++i) {
-    if (!std::isnan(all[i].p)) p_values.push_back(all[i].p);
+Verdict word_for(const stats::PairedResult& result, double adjusted_p, Measure measure) {
+  switch (stats::verdict(result, adjusted_p)) {
+    case stats::Verdict::kLower:
+      return measure == Measure::kLoss ? Verdict::kBetter : Verdict::kWorse;
+    case stats::Verdict::kHigher:
+      return measure == Measure::kLoss ? Verdict::kWorse : Verdict::kBetter;
+    case stats::Verdict::kNoDifferenceShown:
+      break;
   }
-  const std::vector<double> adjusted = stats::holm(p_values);
-  std::size_t next = 0;
-  for (std::size_t i = begin; i < all.size(); ++i) {
-    Difference& one = all[i];
-    if (std::isnan(one.p)) continue;
-    one.adjusted_p = adjusted[next++];
-    if (one.adjusted_p > kLevel || (one.low <= 0.0 && one.high >= 0.0)) continue;
-    const bool is_lower = one.mean < 0.0;
-    one.verdict = is_lower == (one.measure == Measure::kLoss) ? Verdict::kBetter : Verdict::kWorse;
-  }
+  return Verdict::kNoDifference;
 }
 
-// True when the data are a task whose targets have one right answer.
-bool is_generated(const Comparison& comparison) {
-  const std::string task = comparison.data.is_object() ? comparison.data.value("task", "") : "";
-  return !task.empty() && task != "text" && task != "tokens";
+// All arms on one split by one measure, with p values corrected over those that have one.
+std::vector<Difference> compare_arms(const Comparison& comparison, const std::string& split,
+                                     Measure measure) {
+  std::vector<Difference> out;
+  std::vector<std::pair<std::size_t, Units>> known;  // place in `out`
+  for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
+    Units units;
+    out.push_back(prepare_arm(comparison, arm, split, measure, units));
+    if (!units.targets.empty()) known.emplace_back(out.size() - 1, std::move(units));
+  }
+  std::vector<stats::PairedResult> results;
+  std::vector<double> p_values;
+  for (const auto& [place, units] : known) {
+    results.push_back(compare_units(units, known.size(), out[place]));
+    p_values.push_back(results.back().p);
+  }
+  const std::vector<double> adjusted = stats::holm(p_values);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    Difference& one = out[known[i].first];
+    one.adjusted_p = adjusted[i];
+    one.verdict = word_for(results[i], adjusted[i], measure);
+  }
+  return out;
 }
 
 }  // namespace
@@ -264,93 +286,11 @@ std::vector<Difference> differences(const Comparison& comparison) {
   for (const std::string& split : comparison.splits) {
     for (const Measure measure : {Measure::kLoss, Measure::kAccuracy}) {
       if (measure == Measure::kAccuracy && !is_generated(comparison)) continue;
-      const std::size_t begin = out.size();
-      for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
-        out.push_back(compare_arm(comparison, arm, split, measure));
-      }
-      correct(out, begin);
+      for (Difference& one : compare_arms(comparison, split, measure))
+        out.push_back(std::move(one));
     }
   }
   return out;
-}
-
-std::string name_of(Measure measure) {
-  return measure == Measure::kLoss ? "loss, nats a token" : "accuracy";
-}
-
-std::string to_word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kBetter:
-      return "better";
-    case Verdict::kWorse:
-      return "worse";
-    case Verdict::kNoDifference:
-      return "no difference shown";
-    case Verdict::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
-std::string units_text(const Difference& difference) {
-  std::string text = str(difference.units, ' ', difference.unit, difference.units == 1 ? "" : "s");
-  if (difference.block > 0) text += str(" of ", difference.block, " targets");
-  return text;
-}
-
-namespace {
-
-std::string signed_number(double value) {
-  return (value > 0.0 ? "+" : "") + format_number(value, 4);
-}
-
-std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : "p = " + format_number(p, 4); }
-
-// "(95 % interval -0.02 to +0.01, p = 0.3 after Holm's correction over 3 arms; 40 documents, 2
-// seeds)"
-std::string evidence(const Comparison& comparison, const Difference& one) {
-  const std::size_t arms = comparison.arms.size() - 1;
-  return str("(95 % interval ", signed_number(one.low), " to ", signed_number(one.high), ", ",
-             p_text(one.adjusted_p),
-             arms > 1 ? str(" after Holm's correction over ", arms, " arms") : std::string(), "; ",
-             units_text(one), ", ", one.seeds.size(), one.seeds.size() == 1 ? " seed" : " seeds",
-             ")");
-}
-
-// The change of perplexity of a text's loss; "" of other measures.
-std::string perplexity_words(const Comparison& comparison, const Difference& one) {
-  if (one.measure != Measure::kLoss || is_generated(comparison)) return "";
-  const double ratio = std::exp(one.mean);
-  return str(" Its perplexity is ", percent_text(std::abs(1.0 - ratio)),
-             ratio < 1.0 ? " lower." : " higher.");
-}
-
-}  // namespace
-
-std::string sentence(const Comparison& comparison, const Difference& one) {
-  const std::string& arm = comparison.arms[one.arm].name;
-  const std::string& first = comparison.arms.front().name;
-  const bool is_loss = one.measure == Measure::kLoss;
-  const std::string what = is_loss ? "loss" : "accuracy";
-  const std::string unit = is_loss ? " nats a token " : " ";
-  if (one.verdict == Verdict::kUnknown) {
-    return str(arm, " is not compared with ", first, " on ", one.split, ": ", one.reason, '.');
-  }
-  if (one.verdict == Verdict::kNoDifference) {
-    std::string text =
-        str("No difference in ", what, " is shown between ", arm, " and ", first, " on ", one.split,
-            ": ", signed_number(one.mean), unit, evidence(comparison, one), '.');
-    if (std::isfinite(one.detectable)) {
-      text += str(" A true difference of ", format_number(one.detectable, 4),
-                  " would have been found in 80 % of such experiments.");
-    } else {
-      text += " So few data could not have shown any difference.";
-    }
-    return text;
-  }
-  return str(arm, " has a ", one.mean < 0.0 ? "lower " : "higher ", what, " than ", first, " on ",
-             one.split, ": ", signed_number(one.mean), unit, evidence(comparison, one), '.',
-             perplexity_words(comparison, one));
 }
 
 }  // namespace mneme::report

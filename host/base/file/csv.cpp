@@ -1,10 +1,10 @@
-#include "host/analyze/report/csv.hpp"
+#include "host/base/file/csv.hpp"
 
 #include <stdexcept>
 
 #include "host/base/file/file.hpp"
 
-namespace mneme::analyze {
+namespace mneme {
 namespace {
 
 std::string quoted(const std::string& cell) {
@@ -31,9 +31,9 @@ void Csv::add_row(const std::vector<std::string>& cells) {
     if (i > 0) text_ += ',';
     text_ += quoted(cells[i]);
   }
-  text_ += '\n';
+  text_ += "\r\n";
 }
 
 void Csv::save(const std::filesystem::path& path) const { write_file_atomic(path, text_); }
 
-}  // namespace mneme::analyze
+}  // namespace mneme

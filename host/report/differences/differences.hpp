@@ -37,29 +37,30 @@ struct Difference {
   double low = 0.0;                       // 95 % interval
   double high = 0.0;
   double p = 0.0;           // of the test that the mean is 0
-  double adjusted_p = 0.0;  // after Holm's correction over the arms
+  double adjusted_p = 0.0;  // after Holm's correction over `arms`
+  std::size_t arms = 0;     // with a p value of this split and measure
   double effect = 0.0;      // standardised mean difference
-  double detectable = 0.0;  // smallest true difference that is found in 80 % of such experiments
+  // Smallest true difference that is found in 80 % of such experiments, at a level of 0.05 / arms;
+  // infinite: none is; NaN: the arms gave equal numbers, which bounds nothing.
+  double detectable = 0.0;
   Verdict verdict = Verdict::kUnknown;
   std::string reason = {};  // why it is unknown, or what was left out
 };
-
-// The level of the tests, and of 1 - the coverage of the intervals.
-inline constexpr double kLevel = 0.05;
 
 // By split, measure and arm. Losses are compared on every split; accuracies where the data are a
 // generated task. Deterministic.
 [[nodiscard]] std::vector<Difference> differences(const Comparison& comparison);
 
-// The measure's name and unit: "loss, nats a token", "accuracy".
+// "loss" | "accuracy".
 [[nodiscard]] std::string name_of(Measure measure);
 // "better" | "worse" | "no difference shown" | "unknown".
 [[nodiscard]] std::string to_word(Verdict verdict);
 // "40 documents", "112 blocks of 64 targets".
 [[nodiscard]] std::string units_text(const Difference& difference);
 
-// What the difference says, in one or two sentences: "cache has a lower loss than none on valid:
-// ...". Also what it does not say: one seed tells nothing of other seeds.
+// What the difference says, in a few sentences: "cache has a lower loss than none on valid: ...".
+// Also what it does not say: how large a difference could have been found where none is shown, and
+// that one seed tells nothing of other seeds.
 [[nodiscard]] std::string sentence(const Comparison& comparison, const Difference& difference);
 
 }  // namespace mneme::report

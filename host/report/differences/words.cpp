@@ -1,0 +1,118 @@
+// What differences say in words.
+#include <cmath>
+#include <string>
+
+#include "host/base/text.hpp"
+#include "host/report/differences/differences.hpp"
+
+namespace mneme::report {
+
+std::string name_of(Measure measure) { return measure == Measure::kLoss ? "loss" : "accuracy"; }
+
+std::string to_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kBetter:
+      return "better";
+    case Verdict::kWorse:
+      return "worse";
+    case Verdict::kNoDifference:
+      return "no difference shown";
+    case Verdict::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string units_text(const Difference& difference) {
+  std::string text = str(difference.units, ' ', difference.unit, difference.units == 1 ? "" : "s");
+  if (difference.block > 0) text += str(" of ", difference.block, " targets");
+  return text;
+}
+
+namespace {
+
+std::string percent_text(double share) { return format_number(100.0 * share, 1) + " %"; }
+
+std::string signed_number(double value) {
+  return (value > 0.0 ? "+" : "") + format_number(value, 4);
+}
+
+std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : "p = " + format_number(p, 4); }
+
+// "after Holm's correction over 3 arms"; "" of one arm.
+std::string correction_words(const Difference& one) {
+  return one.arms > 1 ? str(" after Holm's correction over ", one.arms, " arms") : std::string();
+}
+
+// "40 documents, 2 seeds"
+std::string extent_words(const Difference& one) {
+  return str(units_text(one), ", ", one.seeds.size(), one.seeds.size() == 1 ? " seed" : " seeds");
+}
+
+// "(95 % interval -0.02 to +0.01, p = 0.3 after Holm's correction over 3 arms; 40 documents, 2
+// seeds)"
+std::string evidence(const Difference& one) {
+  return str("(95 % interval ", signed_number(one.low), " to ", signed_number(one.high), ", ",
+             p_text(one.adjusted_p), correction_words(one), "; ", extent_words(one), ")");
+}
+
+// The change of perplexity of a text's loss; "" of other measures.
+std::string perplexity_words(const Comparison& comparison, const Difference& one) {
+  if (one.measure != Measure::kLoss || is_generated(comparison)) return "";
+  const double ratio = std::exp(one.mean);
+  return str(" Its perplexity is ", percent_text(std::abs(1.0 - ratio)),
+             ratio < 1.0 ? " lower." : " higher.");
+}
+
+// What could have been found where no difference is shown.
+std::string detectable_words(const Comparison& comparison, const Difference& one) {
+  if (!std::isfinite(one.detectable)) {
+    return str(" No difference, however large, could have been shown", correction_words(one),
+               " with ", units_text(one), '.');
+  }
+  const bool is_loss = one.measure == Measure::kLoss;
+  std::string text = " A true difference of ";
+  text += one.detectable < 0.00005 ? "less than 0.0001" : format_number(one.detectable, 4);
+  if (is_loss) text += " nats a token";
+  if (is_loss && !is_generated(comparison)) {
+    text += str(" (", percent_text(std::expm1(one.detectable)), " of the perplexity)");
+  }
+  return text + " would have been found in 80 % of such experiments.";
+}
+
+std::string no_difference(const Comparison& comparison, const Difference& one) {
+  const std::string& arm = comparison.arms[one.arm].name;
+  const std::string& first = comparison.arms.front().name;
+  const std::string what = name_of(one.measure);
+  if (std::isnan(one.detectable)) {
+    return str(arm, " and ", first, " have equal ",
+               one.measure == Measure::kLoss ? "losses" : "accuracies", " on ", one.split,
+               ", in every ", one.unit, ": ", extent_words(one), '.');
+  }
+  return str("No difference in ", what, " is shown between ", arm, " and ", first, " on ",
+             one.split, ": ", signed_number(one.mean),
+             one.measure == Measure::kLoss ? " nats a token " : " ", evidence(one), '.',
+             detectable_words(comparison, one));
+}
+
+std::string shown_difference(const Comparison& comparison, const Difference& one) {
+  return str(comparison.arms[one.arm].name, " has a ", one.mean < 0.0 ? "lower " : "higher ",
+             name_of(one.measure), " than ", comparison.arms.front().name, " on ", one.split, ": ",
+             signed_number(one.mean), one.measure == Measure::kLoss ? " nats a token " : " ",
+             evidence(one), '.', perplexity_words(comparison, one));
+}
+
+}  // namespace
+
+std::string sentence(const Comparison& comparison, const Difference& one) {
+  if (one.verdict == Verdict::kUnknown) {
+    return str(comparison.arms[one.arm].name, " is not compared with ",
+               comparison.arms.front().name, " on ", one.split, ": ", one.reason, '.');
+  }
+  return str(
+      one.verdict == Verdict::kNoDifference ? no_difference(comparison, one)
+                                            : shown_difference(comparison, one),
+      one.seeds.size() == 1 ? " One seed: this holds for these two trained models only." : "");
+}
+
+}  // namespace mneme::report

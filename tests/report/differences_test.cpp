@@ -1,0 +1,254 @@
+// What is said of differences: how many arms count, what could have been found, what was left out.
+#include "host/report/differences/differences.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "host/base/file/file.hpp"
+#include "host/report/load.hpp"
+#include "host/report/report.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/report/fixture.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Fixture;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class Differences : public ::testing::Test {
+ protected:
+  [[nodiscard]] Report of(const Fixture& fixture) const {
+    test::write_comparison(runs_, fixture);
+    return read();
+  }
+  [[nodiscard]] Report read() const { return make_report(load({runs_})); }
+  // Marks a run as failed, or changes something else of comparison.json.
+  void edit(const std::function<void(Json&)>& change) const {
+    Json json = Json::parse(read_file(runs_ / "comparison.json"));
+    change(json);
+    write_file_atomic(runs_ / "comparison.json", json.dump(1));
+  }
+  void fail(std::size_t arm, std::size_t run) const {
+    edit([&](Json& json) { json["arms"][arm]["runs"][run]["state"] = "failed"; });
+  }
+  // Evaluates the second arm's only seed again, on other data.
+  void evaluate_again(const Fixture& fixture) const {
+    fs::remove_all(runs_ / "xl_cache-seed1");
+    test::write_run(runs_ / "xl_cache-seed1", fixture, fixture.arms[1], 1);
+  }
+  static std::string sentence_of(const Report& report, std::size_t i) {
+    return sentence(report.comparison, report.differences.at(i));
+  }
+  static const Sheet& sheet_of(const Report& report, const std::string& key) {
+    return *std::ranges::find(report.sheets, key, &Sheet::key);
+  }
+  static const Figure* figure_of(const Report& report, const std::string& key) {
+    const auto found = std::ranges::find(report.figures, key, &Figure::key);
+    return found == report.figures.end() ? nullptr : &*found;
+  }
+
+  Fixture small_{.seeds = {1}, .documents = 12, .targets = 32};
+
+ private:
+  mneme::test::TemporaryFolder root_;
+
+ protected:
+  fs::path runs_ = root_ / "runs";
+};
+
+TEST_F(Differences, EqualLossesSayNothingOfWhatCouldBeFound) {
+  small_.arms = {{.name = "none"}, {.name = "twin"}};
+  small_.seeds = {1, 2};
+  const Report report = of(small_);
+  EXPECT_TRUE(std::isnan(report.differences.front().detectable));
+  EXPECT_EQ(sentence_of(report, 0),
+            "twin and none have equal losses on valid, in every document: 12 documents, 2 seeds.");
+  EXPECT_THAT(figure_of(report, "difference-valid-loss")->caption,
+              HasSubstr("the arms gave equal numbers"));
+}
+
+TEST_F(Differences, WhatCouldBeFoundCountsHolmsCorrection) {
+  const Report three = of(small_);
+  EXPECT_EQ(three.differences[1].arms, 2u);
+  EXPECT_THAT(sheet_of(three, "differences").notes.back(), HasSubstr("with Holm's correction"));
+  Fixture two = small_;
+  two.arms.erase(two.arms.begin() + 1);
+  const Report alone = of(two);
+  EXPECT_EQ(alone.comparison.arms[1].name, three.comparison.arms[2].name);
+  EXPECT_EQ(alone.differences[0].arms, 1u);
+  EXPECT_EQ(alone.differences[0].p, three.differences[1].p);
+  EXPECT_GT(three.differences[1].detectable, 1.05 * alone.differences[0].detectable);
+  EXPECT_THAT(sheet_of(alone, "differences").notes.back(), Not(HasSubstr("Holm's correction")));
+  const double detectable = alone.differences[0].detectable;
+  EXPECT_THAT(sentence_of(alone, 0),
+              HasSubstr(str(" A true difference of ", format_number(detectable, 4),
+                            " nats a token (", format_number(100 * std::expm1(detectable), 1),
+                            " % of the perplexity) would have been found in 80 % of such ")));
+}
+
+TEST_F(Differences, SixUnitsCannotShowOneOfTwoArms) {
+  small_.documents = 6;
+  const Report report = of(small_);
+  EXPECT_EQ(report.differences[0].detectable, std::numeric_limits<double>::infinity());
+  EXPECT_THAT(sentence_of(report, 0),
+              HasSubstr("No difference, however large, could have been shown after Holm's "
+                        "correction over 2 arms with 6 documents."));
+  EXPECT_THAT(figure_of(report, "difference-valid-loss")->caption, HasSubstr("none can be found"));
+  // With one arm to compare, six units can.
+  small_.arms.resize(2);
+  EXPECT_TRUE(std::isfinite(of(small_).differences[0].detectable));
+}
+
+TEST_F(Differences, ArmsWithoutAResultAreNotCorrectedFor) {
+  test::write_comparison(runs_, small_);
+  fail(1, 0);
+  const Report report = read();
+  EXPECT_EQ(report.differences[0].verdict, Verdict::kUnknown);
+  EXPECT_EQ(report.differences[1].arms, 1u);
+  EXPECT_EQ(report.differences[1].adjusted_p, report.differences[1].p);
+  EXPECT_THAT(sentence_of(report, 1), Not(HasSubstr("Holm")));
+}
+
+TEST_F(Differences, OneSeedOfAnArmSpeaksOfTwoModelsOnly) {
+  small_.seeds = {1, 2};
+  test::write_comparison(runs_, small_);
+  const auto caption = [&] { return figure_of(read(), "difference-valid-loss")->caption; };
+  EXPECT_THAT(caption(), HasSubstr("over documents and seeds. "));
+  fail(1, 1);
+  const Report report = read();
+  EXPECT_THAT(sentence_of(report, 0),
+              EndsWith(" One seed: this holds for these two trained models only."));
+  EXPECT_THAT(sentence_of(report, 1), Not(HasSubstr("One seed")));
+  EXPECT_THAT(sheet_of(report, "differences").notes.back(),
+              HasSubstr("over units and seeds, lengthened by a bootstrap where units are skewed; "
+                        "with one seed over units alone"));
+  EXPECT_THAT(caption(), HasSubstr("and seeds, of arms with one seed over documents alone. "));
+  fail(2, 1);
+  EXPECT_THAT(sheet_of(read(), "differences").notes.back(),
+              AllOf(HasSubstr("Intervals: t intervals over units, "),
+                    HasSubstr("p: sign flips of units. "), Not(HasSubstr("seed"))));
+  EXPECT_THAT(caption(), HasSubstr("over documents. "));
+}
+
+TEST_F(Differences, WhatEitherArmLacksIsLeftOut) {
+  test::write_comparison(runs_, small_);
+  Fixture longer = small_;
+  longer.documents = 13;
+  evaluate_again(longer);
+  EXPECT_THAT(read().differences[0].reason,
+              EndsWith("1 document was left out, which not every evaluation has with equal "
+                       "targets"));
+  longer.documents = 15;
+  evaluate_again(longer);
+  EXPECT_THAT(read().differences[0].reason, HasSubstr("3 documents were left out, "));
+  small_.data = longer.data = test::Data::kLanes;
+  test::write_comparison(runs_, small_);
+  longer.targets = 40;
+  evaluate_again(longer);
+  EXPECT_THAT(read().differences[0].reason, HasSubstr("no lane in common"));
+}
+
+TEST_F(Differences, MeansOverOtherTargetsAreNotSubtracted) {
+  small_.seeds = {1, 2};
+  test::write_comparison(runs_, small_);
+  const auto against = [](const Report& report, std::size_t arm) {
+    return sheet_of(report, "results").rows[0][3 + arm];  // of the loss
+  };
+  const Report before = read();
+  EXPECT_NE(against(before, 1).text, "-");
+  Fixture longer = small_;
+  longer.documents = 15;
+  evaluate_again(longer);
+  const Report after = read();
+  // The seed of which both read the same is left.
+  EXPECT_THAT(against_first(metrics(after.comparison).front(), 1),
+              ElementsAre(::testing::IsNan(), ::testing::Not(::testing::IsNan())));
+  fail(1, 1);
+  const Report one = read();
+  EXPECT_EQ(against(one, 1).text, "-");
+  EXPECT_TRUE(against(one, 1).value.is_null());
+  EXPECT_EQ(against(one, 2).text, against(before, 2).text);
+  EXPECT_THAT(sheet_of(one, "results").notes, ::testing::Contains(HasSubstr("read other targets")));
+  EXPECT_THAT(sheet_of(before, "results").notes,
+              Not(::testing::Contains(HasSubstr("read other targets"))));
+  for (const char* key : {"place-valid-difference", "frequency-valid-difference"}) {
+    const std::string spec = figure_of(one, key)->spec.at("data").dump();
+    EXPECT_THAT(spec, AllOf(HasSubstr("compressive"), Not(HasSubstr("xl_cache")))) << key;
+  }
+  EXPECT_THAT(figure_of(one, "place-valid")->spec.at("data").dump(), HasSubstr("xl_cache"));
+}
+
+TEST_F(Differences, PlacesOfOtherSegmentsAreNotSubtracted) {
+  small_.arms.resize(2);
+  test::write_comparison(runs_, small_);
+  EXPECT_NE(figure_of(read(), "place-valid-difference"), nullptr);
+  Fixture other = small_;
+  other.segment = 8;
+  evaluate_again(other);
+  const Report report = read();
+  EXPECT_NE(figure_of(report, "place-valid"), nullptr);
+  EXPECT_EQ(figure_of(report, "place-valid-difference"), nullptr);
+  EXPECT_NE(figure_of(report, "distance-valid-difference"), nullptr);
+}
+
+TEST_F(Differences, StateThatIsNotKnownIsNoCost) {
+  small_.arms = {{.name = "a", .rows = 16}, {.name = "b", .rows = 16}, {.name = "c", .rows = 16}};
+  test::write_comparison(runs_, small_);
+  EXPECT_EQ(budget_warning(read().comparison), "");
+  fail(2, 0);
+  EXPECT_EQ(budget_warning(read().comparison), "");
+  edit([](Json& json) { json["arms"][1]["memory_parameters"] = 1'234'567; });
+  EXPECT_THAT(budget_warning(read().comparison), HasSubstr("parameters 120,160 to 1,354,567. "));
+}
+
+TEST_F(Differences, LongNumbersOfTablesHaveGroupsOfThreeDigits) {
+  const Report report = of(small_);
+  EXPECT_THAT(report.text(0), HasSubstr("120,000"));
+  EXPECT_THAT(write_sheet(sheet_of(report, "results"), Format::kCsv), HasSubstr(",120000"));
+  EXPECT_EQ(grouped_number(999.0), "999");
+  EXPECT_EQ(grouped_number(1000.0), "1,000");
+  EXPECT_EQ(grouped_number(-123456.4), "-123,456");
+  EXPECT_EQ(grouped_number(-12345678.0), "-12,345,678");
+  EXPECT_EQ(grouped_number(std::numeric_limits<double>::infinity()), "inf");
+}
+
+TEST_F(Differences, ATaskOfAnotherTypeIsNotKnown) {
+  const Report report = of(small_);
+  Comparison comparison = report.comparison;
+  EXPECT_TRUE(is_text(comparison));
+  comparison.data["task"] = 3;
+  EXPECT_EQ(task_of(comparison), "");
+  EXPECT_FALSE(is_text(comparison) || is_generated(comparison));
+  comparison.data["task"] = "motif";
+  EXPECT_TRUE(is_generated(comparison));
+}
+
+TEST_F(Differences, SpreadIsOverKnownNumbers) {
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  const Spread two = spread({1.0, unknown, 2.0});
+  EXPECT_EQ(two.mean, 1.5);
+  EXPECT_NEAR(two.deviation, std::sqrt(0.5), 1e-15);
+  EXPECT_EQ(two.count, 2);
+  EXPECT_EQ(spread({3.0}).deviation, 0.0);
+  EXPECT_EQ(spread({unknown}).count, 0);
+  EXPECT_EQ(spread({1.0, std::numeric_limits<double>::infinity()}).mean,
+            std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+}  // namespace mneme::report

@@ -1,0 +1,107 @@
+// The table of a suite and its files.
+#include "host/report/suite.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/report/fixture.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Fixture;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Suite : public ::testing::Test {
+ protected:
+  // The task "second" lacks the third arm.
+  void SetUp() override {
+    Fixture task{.data = test::Data::kSequence, .seeds = {1, 2}, .documents = 6, .targets = 32};
+    test::write_comparison(root_ / "first", task);
+    task.arms.pop_back();
+    test::write_comparison(root_ / "second", task);
+  }
+  [[nodiscard]] Sheet sheet() const { return suite_sheet(root_.path(), record_); }
+
+  SuiteRecord record_{
+      .command = "mneme compare --suite s.toml",
+      .file = "s.toml",
+      .tasks = {{"first", "first", "accuracy"}, {"second", "second", "outside_accuracy"}}};
+  mneme::test::TemporaryFolder root_;
+};
+
+TEST_F(Suite, HasTasksInRowsAndMemoriesInColumns) {
+  const Sheet table = sheet();
+  EXPECT_THAT(table.headings, ElementsAre("task", "none", "xl_cache", "compressive"));
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[1][0].text, "second, outside");
+  EXPECT_EQ(table.rows[1][3].text, "-");
+  const Json& value = table.rows[0][2].value;
+  EXPECT_EQ(value["values"].size(), 2u);
+  const double mean = value["mean"].get<double>();
+  EXPECT_NEAR(mean, (value["values"][0].get<double>() + value["values"][1].get<double>()) / 2,
+              1e-12);
+  EXPECT_EQ(table.rows[0][2].text,
+            str(format_number(mean, 3), " [", format_number(value["low"].get<double>(), 3), ", ",
+                format_number(value["high"].get<double>(), 3), ']'));
+  EXPECT_THAT(table.notes, ElementsAre(HasSubstr("Mean over 2 seeds")));
+}
+
+TEST_F(Suite, NamesComparisonsThatCannotBeRead) {
+  record_.tasks.push_back({"third", "nowhere", "accuracy"});
+  const Sheet table = sheet();
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(table.rows[2][1].text, "-");
+  ASSERT_EQ(table.notes.size(), 2u);
+  EXPECT_THAT(table.notes[1], HasSubstr("third: "));
+  EXPECT_THAT(table.notes[1], HasSubstr("no run can be read"));
+}
+
+TEST_F(Suite, IsWrittenIntoAFolderThatIsMade) {
+  record_.tasks[0].name = "a\xff";  // no UTF-8
+  const fs::path out = root_ / "new" / "folder";
+  write_suite(out, sheet());
+  for (const char* name : {"suite.txt", "suite.csv", "suite.md", "suite.tex"}) {
+    EXPECT_THAT(read_file(out / name), HasSubstr("xl")) << name;
+  }
+  EXPECT_EQ(Json::parse(read_file(out / "suite-table.json"))["rows"][0][0], "a\xEF\xBF\xBD");
+  write_file_atomic(root_ / "file", "");
+  try {
+    write_suite(root_ / "file" / "below", sheet());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kRun);
+    EXPECT_THAT(error.what(), HasSubstr("cannot make the folder"));
+  }
+}
+
+TEST_F(Suite, ItsRecordReadsBack) {
+  EXPECT_FALSE(is_suite(root_.path()));
+  write_file_atomic(root_ / "suite.json", to_json(record_).dump());
+  EXPECT_TRUE(is_suite(root_.path()));
+  const SuiteRecord read = read_suite_record(root_.path());
+  EXPECT_EQ(to_json(read), to_json(record_));
+  for (const char* damaged : {"{", "[]", "{\"format\": \"mneme-suite\", \"version\": 2}"}) {
+    write_file_atomic(root_ / "suite.json", damaged);
+    try {
+      static_cast<void>(read_suite_record(root_.path()));
+      ADD_FAILURE() << damaged;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("it is no record of a suite: expected what mneme compare "
+                                          "--suite writes, version 1; run mneme compare --suite "
+                                          "again"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mneme::report
