@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "host/analyze/measures/attention.hpp"
@@ -83,10 +82,6 @@ class MemoryAnalysis {
                                      std::int64_t count);
 
 // --- Tokens as printable text on one line ---
-
-// The text with line ends and tabs as \n and \t, and other control characters and bytes that are no
-// UTF-8 as \xNN.
-[[nodiscard]] std::string printable(std::string_view text);
 
 // The symbols of a vocabulary; ids where there is none.
 class TokenText {

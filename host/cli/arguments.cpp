@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -61,12 +62,21 @@ const Option& Option::in(std::int64_t least, std::int64_t most) const {
 }
 
 const Option& Option::in_unit_interval() const {
-  option_->check(CLI::Range(0.0, 1.0));
+  option_->check([](const std::string& text) -> std::string {
+    double value = 0.0;
+    const bool is_number = CLI::detail::lexical_cast(text, value);
+    if (is_number && value >= 0.0 && value <= 1.0) return "";
+    return "expected a number in [0, 1], got " + text;
+  });
   return *this;
 }
 
 const Option& Option::one_of(const std::vector<std::string>& words) const {
-  option_->check(CLI::IsMember(words));
+  const auto check = [words](const std::string& text) -> std::string {
+    if (std::ranges::find(words, text) != words.end()) return "";
+    return str("expected ", quoted_list(words), ", got \"", text, '"', did_you_mean(text, words));
+  };
+  option_->check(check, '{' + join(words, ",") + '}');  // definition_of reads the words from it
   return *this;
 }
 
@@ -240,7 +250,7 @@ Option add_memory_files(const Command& command, std::vector<fs::path>& files,
   return command.option("--memory", files, "FILE", help).one_each();
 }
 
-void MachineArguments::add(const Command& command) {
+void MachineArguments::add_place(const Command& command) {
   command.option("--device", device, "DEVICE", "Where to compute: cpu or cuda")
       .one_of({"cpu", "cuda"})
       .shown();
@@ -248,6 +258,10 @@ void MachineArguments::add(const Command& command) {
       .option("--threads", threads, "N",
               "Threads to compute with; 0 = OMP_NUM_THREADS, or one a core")
       .in(0, 4096);
+}
+
+void MachineArguments::add(const Command& command) {
+  add_place(command);
   command.flag("--force", is_forced,
                "Run even if the model is estimated to need more memory than is free");
 }

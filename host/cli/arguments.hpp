@@ -155,6 +155,8 @@ struct MachineArguments {
   bool is_forced = false;
 
   void add(const Command& command);
+  // Without --force, for commands that do not compare with free memory.
+  void add_place(const Command& command);
   // For run::RuntimeOptions: no check with --force.
   [[nodiscard]] FreeMemorySource free_memory() const;
 };

@@ -82,11 +82,16 @@ std::string unknown_words(const CLI::App& app, const CLI::App& command) {
   return join(texts, ", ");
 }
 
-// CLI11's message, but for unknown words one that names the nearest known ones.
+// CLI11's message, but for unknown words one that names the nearest known ones, and for an absent
+// subcommand one that names those there are.
 std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = named_command(app);
   const std::string unknown = unknown_words(app, command);
-  const std::string what = unknown.empty() ? error.what() : "unknown argument " + unknown;
+  std::string what = unknown.empty() ? error.what() : "unknown argument " + unknown;
+  const bool needs_command = command.get_require_subcommand_min() > 0;
+  if (unknown.empty() && needs_command && dynamic_cast<const CLI::RequiredError*>(&error)) {
+    what = str("expected a subcommand, ", join(known_words(command, false), ", "), ", got none");
+  }
   const std::string path = path_of(command);
   const std::string prefix = path == "mneme" ? "" : path.substr(path.find(' ') + 1) + ": ";
   return prefix + what + "; see " + path + " --help";

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
-#include <string_view>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "host/base/log.hpp"
@@ -45,7 +45,8 @@ Streams standard_streams() {
           .is_err_coloured = is_terminal && (no_color == nullptr || *no_color == '\0'),
           .err_width = is_terminal ? width_of(STDERR_FILENO) : 0,
           .out_width = static_cast<std::size_t>(out_width == 0 ? kUsualWidth
-                                                               : std::max(kMinWidth, out_width))};
+                                                               : std::max(kMinWidth, out_width)),
+          .is_out_terminal = ::isatty(STDOUT_FILENO) == 1};
 }
 
 ProgressOptions progress_options(const Streams& streams, std::string title,

@@ -29,6 +29,7 @@ struct Streams {
   bool is_err_coloured = false;  // a terminal, and NO_COLOR is unset or empty
   int err_width = 0;             // columns; 0 = unknown
   std::size_t out_width = 80;    // columns that tables and paragraphs take
+  bool is_out_terminal = false;
 };
 
 // The process's stdout and stderr. Columns are those of COLUMNS, else the terminal's, else, for

@@ -8,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/data/text/printable.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::generate {
@@ -17,7 +18,7 @@ constexpr std::size_t kNamed = 5;  // symbols that messages name
 
 std::string quoted_at(const data::NamedText& text, std::string_view symbol) {
   const auto offset = static_cast<std::size_t>(symbol.data() - text.text.data());
-  return str('"', symbol, "\" at ", data::position_text(text, offset));
+  return str('"', data::printable(symbol), "\" at ", data::position_text(text, offset));
 }
 
 // Different symbols that the vocabulary lacks, in order, with the place of each one's first.
@@ -88,7 +89,7 @@ Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& 
   return prompt;
 }
 
-Prompt parse_prompt_ids(std::string_view list) {
+Prompt parse_prompt_ids(std::string_view list, const std::string& where) {
   Prompt prompt;
   for (std::size_t from = 0; from <= list.size() && !list.empty();) {
     const std::size_t comma = std::min(list.find(',', from), list.size());
@@ -98,7 +99,7 @@ Prompt parse_prompt_ids(std::string_view list) {
     std::int32_t id = 0;
     const auto result = std::from_chars(part.data(), part.data() + part.size(), id);
     if (part.empty() || result.ec != std::errc() || result.ptr != part.data() + part.size()) {
-      throw_usage({.where = "--prompt-ids",
+      throw_usage({.where = where,
                    .failed = "this is no list of ids",
                    .expected = "numbers separated by commas, such as 1,2,3",
                    .got = str('"', part, '"')});

@@ -26,8 +26,10 @@ struct Prompt {
 [[nodiscard]] Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& text,
                                    bool keeps_eos = true);
 
-// "1,2,3": ids for models without a text vocabulary. Error (kUsage) for what is no list of ids.
-[[nodiscard]] Prompt parse_prompt_ids(std::string_view list);
+// "1,2,3": ids for models without a text vocabulary. Error (kUsage), which begins with `where`, for
+// what is no list of ids.
+[[nodiscard]] Prompt parse_prompt_ids(std::string_view list,
+                                      const std::string& where = "--prompt-ids");
 
 // --- A text that ends the generation ---
 

@@ -3,9 +3,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
@@ -44,15 +46,17 @@ void check_name(const std::string& name, const std::string& where) {
 }
 
 // "name.so" before "name": a build folder may hold a folder of the same name beside the library.
+std::array<fs::path, 2> paths_in(const fs::path& folder, const std::string& name) {
+  return {folder / (name + ".so"), folder / name};
+}
+
 std::vector<Found> by_file_name(const std::string& name, const std::vector<std::string>& folders) {
   std::vector<Found> found;
   for (const std::string& folder : folders) {
-    const fs::path library = fs::path(folder) / (name + ".so");
-    const fs::path exact = fs::path(folder) / name;
-    if (is_there(library)) {
-      found.push_back({library, folder});
-    } else if (is_there(exact) && (!is_folder(exact) || name.ends_with(".so"))) {
-      found.push_back({exact, folder});
+    for (const fs::path& path : paths_in(folder, name)) {
+      if (!is_there(path) || (is_folder(path) && path.extension() != ".so")) continue;
+      found.push_back({path, folder});
+      break;
     }
   }
   return found;
@@ -212,6 +216,15 @@ fs::path find_plugin(const std::string& name, const std::vector<std::string>& fo
   std::vector<Candidate> candidates = candidates_of(found, where);
   return candidates.size() == 1 ? candidates.front().file
                                 : choose(std::move(candidates), sha256, where);
+}
+
+std::vector<fs::path> paths_by_name(const std::string& name,
+                                    const std::vector<std::string>& folders) {
+  std::vector<fs::path> paths;
+  for (const std::string& folder : folders) {
+    for (fs::path& path : paths_in(folder, name)) paths.push_back(std::move(path));
+  }
+  return paths;
 }
 
 namespace fs = std::filesystem;

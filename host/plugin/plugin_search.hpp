@@ -21,6 +21,11 @@ namespace mneme::plugin {
                                                 const std::string& sha256,
                                                 const std::string& where);
 
+// The paths at which find_plugin looks for a file of this name, the first one that is there before
+// the others. None need exist.
+[[nodiscard]] std::vector<std::filesystem::path> paths_by_name(
+    const std::string& name, const std::vector<std::string>& folders);
+
 // --- Where the plugins of the program that runs lie ---
 
 // The folder of plugins that belongs to an executable: `lib/mneme/plugins` of an installation

@@ -6,16 +6,6 @@
 namespace mneme::analyze {
 namespace {
 
-TEST(Printable, ShowsWhatALineCannotHold) {
-  EXPECT_EQ(printable("plain"), "plain");
-  EXPECT_EQ(printable("\xC3\xA9\xE2\x82\xAC"), "\xC3\xA9\xE2\x82\xAC");
-  EXPECT_EQ(printable("a\nb\tc\x01"), "a\\nb\\tc\\x01");
-  EXPECT_EQ(printable("\xC3"), "\\xc3");
-  EXPECT_EQ(printable("x\xFFy"), "x\\xffy");
-  EXPECT_EQ(printable("\xC2\x85"), "\\xc2\\x85");  // NEL, a control character
-  EXPECT_EQ(printable(""), "");
-}
-
 TEST(TokenText, NamesSymbolsOrIds) {
   const data::Vocabulary bytes = data::Vocabulary::bytes();
   EXPECT_EQ(TokenText(&bytes).of('a'), "a");

@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "host/cli/eval/eval.hpp"
+#include "host/cli/plugins/trial.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -43,6 +46,66 @@ TEST(ResultTable, SaysNothingOfOneBuild) {
   const std::string text =
       result_table({memory_of("short", "1.0.0", "ab"), memory_of("long", "1.0.0", "ab")}, kColumns);
   EXPECT_THAT(text, Not(HasSubstr("org.example.cache")));
+}
+
+// --- The line of a watch ---
+
+run::SweepResult watched_result() {
+  run::SweepResult result = memory_of("my_memory", "0.1.0", "c07d55e2abcdef01");
+  eval::Result& numbers = result.result.emplace();
+  numbers.total.tokens = 1000;
+  numbers.total.nll = 2395.8;
+  numbers.total.correct = 335;
+  numbers.seconds = 0.5;
+  return result;
+}
+
+eval::Result previous_numbers() {
+  eval::Result numbers = *watched_result().result;
+  numbers.total.nll = 2417.1;
+  numbers.total.correct = 331;
+  return numbers;
+}
+
+TEST(WatchLine, IsOneLineWhereThereIsRoom) {
+  const eval::Result previous = previous_numbers();
+  const std::string line = watch_line("10:32:40", watched_result(), &previous, 0);
+  EXPECT_EQ(line,
+            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.236)  accuracy "
+            "0.3350 (+0.0040)  2.00k tokens/s  0.5 s  org.example.cache@0.1.0 [c07d55e2]\n");
+  EXPECT_EQ(watch_line("10:32:40", watched_result(), &previous, line.size() - 1), line);
+}
+
+TEST(WatchLine, FitsNarrowTerminalsInTwoLines) {
+  const eval::Result previous = previous_numbers();
+  EXPECT_EQ(watch_line("10:32:40", watched_result(), &previous, 120),
+            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.236)  accuracy "
+            "0.3350 (+0.0040)  2.00k tokens/s\n"
+            "          0.5 s  org.example.cache@0.1.0 [c07d55e2]\n");
+  EXPECT_EQ(watch_line("10:32:40", watched_result(), &previous, 80),
+            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.236)\n"
+            "          accuracy 0.3350 (+0.0040)  org.example.cache@0.1.0 [c07d55e2]\n");
+  const std::string narrow = watch_line("10:32:40", watched_result(), &previous, 50);
+  EXPECT_THAT(narrow, HasSubstr("\n          accuracy 0.3350 (+0.0040)\n"));
+  EXPECT_THAT(narrow, Not(HasSubstr("tokens/s")));
+}
+
+// --- Why a trial failed ---
+
+std::string failed_trial(const ChildResult& child) {
+  return trial_error({.experiment = "exp.toml"}, {}, child).what();
+}
+
+TEST(TrialError, TellsHowTheTrialEnded) {
+  EXPECT_EQ(failed_trial({.is_timed_out = true, .seconds = 50.2}),
+            "a memory without plugins: its trial was killed: it had not ended after 50 s; correct "
+            "the plugin; gdb --args mneme plugins try exp.toml --here stops at the line");
+  EXPECT_THAT(failed_trial({.signal = SIGSEGV, .err = "mneme: error: plugin x, create: fault\n"}),
+              HasSubstr("its trial was ended by signal 11 (SIGSEGV): plugin x, create: fault"));
+  EXPECT_THAT(failed_trial({.exit_code = 0}),
+              HasSubstr("its trial ended with exit code 0 before it was done"));
+  EXPECT_EQ(failed_trial({.exit_code = 3, .err = "mneme: error: plugin x: no basis\n"}),
+            "in a trial of a memory without plugins: plugin x: no basis");
 }
 
 }  // namespace

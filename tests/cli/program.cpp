@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -20,10 +21,11 @@ namespace mneme::test {
 namespace {
 
 // Whether the program's main may run in a fork of this process: a fork has the calling thread
-// only, and libraries that are loaded already have read the environment. `mneme compare` starts its
-// own file again, which must not be the test.
+// only, and libraries that are loaded already have read the environment. `mneme compare`, and
+// `mneme eval` with several memories, start their own file again, which must not be the test.
 bool can_fork(const std::vector<std::string>& arguments, const ProgramOptions& options) {
   if (!arguments.empty() && arguments.front() == "compare") return false;
+  if (std::ranges::count(arguments, "--memory") > 1) return false;
   return program_main != nullptr && !options.is_new_program && options.environment.empty() &&
          options.address_space == 0 && options.signal == 0 &&
          std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1;

@@ -16,7 +16,24 @@ class Use : public CliTest {};
 TEST_F(Use, RefusesWhatItDoesNotUnderstand) {
   experiment(tiny());
   expect_refusals(2, "", R"(
-(empty) => subcommand & see mneme --help
+(empty) => error: expected a subcommand, train, eval, & , got none; see mneme --help
+plugins => error: plugins: expected a subcommand, list, describe, try, got none
+completion fish => SHELL: expected "bash" | "zsh", got "fish"; see mneme completion --help
+completion bsh => got "bsh" (did you mean "bash"?)
+plugins try x.toml --force => unknown argument "--force"
+plugins try x.toml --here --trial-seconds 3 => --here & --trial-seconds
+generate x --prompt a --trial-seconds 3 => --trial-seconds is a setting of --chat; add --chat
+eval x --watch --no-store => store nothing & leave --no-store out
+eval x --decode --no-store => store nothing & leave --no-store out
+eval x --watch --no-trial => --watch always tries a build & leave it out
+eval x --trial-seconds 3 => --trial-seconds is for --watch and for evaluations of several memories
+eval x --memory a --memory b --no-trial --trial-seconds 3 => --trial-seconds is for --watch
+analyze x --out y --threshold 1.5 => --threshold: expected a number in [0, 1], got 1.5
+compare {.} --jobs 3 => run folders are compared as they are & --jobs
+compare {.} --device cuda => run folders are compared as they are & --device
+compare {.} --threads 7 => run folders are compared as they are & --threads
+compare {.} --force => run folders are compared as they are & --force
+compare {.} --seeds 1 => run folders are compared as they are & --seeds
 trian x.toml => unknown argument "trian" (did you mean "train"?)
 train x.toml --memori m.toml
   => error: train: unknown argument "--memori" & (did you mean "--memory"?)

@@ -236,6 +236,14 @@ TEST(Needle, LiesAtTheDepthsThatAreAskedFor) {
     EXPECT_EQ(one->slices("train", i),
               (std::map<std::string, std::string>{{"depth", "0.4-0.5"}, {"length", "30"}}));
   }
+  // The only place of a depth whose product with the span is rounded up or down.
+  DataConfig exact = small_recall(Task::kNeedle);
+  exact.sequences.length = 103;
+  exact.recall.answer = 2;
+  for (const auto& [depth, place] : {std::pair(0.07, 7), std::pair(0.29, 29)}) {
+    exact.recall.depth_min = exact.recall.depth_max = depth;
+    EXPECT_EQ(first_place(*make_answer_task(exact), 0), place);
+  }
   data.recall.answer = 29;  // the needle alone
   data.recall.depth_min = 0.0;
   EXPECT_EQ(first_place(*make_answer_task(data), 0), 0);

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "host/data/text/printable.hpp"
 #include "host/data/text/text.hpp"
 #include "tests/data/data_files.hpp"
 
@@ -9,6 +10,16 @@ namespace {
 
 using namespace std::string_literals;
 using testing::ElementsAre;
+
+TEST(Printable, ShowsWhatALineCannotHold) {
+  EXPECT_EQ(printable("plain"), "plain");
+  EXPECT_EQ(printable("\xC3\xA9\xE2\x82\xAC"), "\xC3\xA9\xE2\x82\xAC");
+  EXPECT_EQ(printable("a\nb\tc\x01"), "a\\nb\\tc\\x01");
+  EXPECT_EQ(printable("\xC3"), "\\xc3");
+  EXPECT_EQ(printable("x\xFFy"), "x\\xffy");
+  EXPECT_EQ(printable("\xC2\x85"), "\\xc2\\x85");  // NEL, a control character
+  EXPECT_EQ(printable(""), "");
+}
 
 TEST(Utf8, DecodesEveryLength) {
   const std::string text = "a\u00e9\u20ac\U0001F600";

@@ -8,8 +8,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -109,5 +112,24 @@ class Process {
   pid_t id_ = 0;
   std::optional<int> status_;
 };
+
+// A process that `parent` has started and that is still there; 0 = none.
+inline pid_t child_of(pid_t parent) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string line;
+    std::getline(file, line);
+    const std::size_t close = line.rfind(')');  // of the program's name; state and parent follow
+    if (close == std::string::npos) continue;
+    std::istringstream rest(line.substr(close + 1));
+    std::string state;
+    pid_t id = 0;
+    if (rest >> state >> id && id == parent) return static_cast<pid_t>(std::stol(name));
+  }
+  return 0;
+}
 
 }  // namespace mneme::test

@@ -1,8 +1,12 @@
 // mneme eval --watch and mneme plugins try through the real program: plugins that are rebuilt, and
 // that crash, hang or fail, while it runs.
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -197,6 +201,42 @@ TEST_F(WatchRun, StartsBeforeThePluginIsThere) {
   EXPECT_THAT(watch.text(), HasSubstr('[' + short_sum("0.50") + ']'));
 }
 
+// Its file may get another name: any library in the folders may have the id.
+TEST_F(WatchRun, FollowsAPluginThatIsNamedByItsId) {
+  const std::string by_id =
+      folder_
+          .write("by_id.toml",
+                 "[memory]\nplugins = [\"plugins\"]\n[[memory.tier]]\nplugin = \"test.rebuilt\"\n")
+          .string();
+  RunningWatch watch(folder_ / "log", {file("run"), "--memory", by_id});
+  ASSERT_TRUE(watch.wait_for(short_sum("0.50"))) << watch.text();
+  fs::remove(folder_ / "plugins/rebuilt.so");
+  ASSERT_TRUE(watch.wait_for("not found")) << watch.text();
+  install("0.90", "renamed");
+  ASSERT_TRUE(watch.wait_for('[' + short_sum("0.90") + ']')) << watch.text();
+  watch.process().send(SIGINT);
+  EXPECT_EQ(watch.process().wait(), 0) << watch.text();
+}
+
+// The second memory's trial takes four seconds: the first one's numbers are in the file meanwhile.
+TEST_F(WatchRun, WritesJsonAfterEachEvaluation) {
+  install("0.2 create_hang", "other");
+  const std::string other = write_memory("", "other");
+  RunningWatch watch(folder_ / "log", {file("run"), "--memory", memory_, "--memory", other,
+                                       "--json", file("watch.json")});
+  ASSERT_TRUE(watch.wait_for(short_sum("0.50"))) << watch.text();
+  for (int i = 0; i < 400 && !fs::exists(folder_ / "watch.json"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(watch.text().find("has not returned"), std::string::npos) << watch.text();
+  watch.process().send(SIGINT);
+  EXPECT_EQ(watch.process().wait(), 0) << watch.text();
+  ASSERT_TRUE(fs::exists(folder_ / "watch.json"));
+  const Json json = Json::parse(read_file(folder_ / "watch.json"));
+  EXPECT_EQ(json.at("memories").at(0).at("plugins").at(0).at("sha256"),
+            sha256_hex(rebuilt_plugin("0.50")));
+}
+
 // Two builds side by side: the one that changes is evaluated again, the other one is not.
 TEST_F(WatchRun, EvaluatesTheMemoryThatChanged) {
   install("0.50", "other");
@@ -261,6 +301,71 @@ TEST_F(WatchRun, BuildsTakeTurnsAsInProcessesOfTheirOwn) {
   EXPECT_NE(b.at("result").at("nll"), c.at("result").at("nll"));
 }
 
+// Of several memories one crashes, one hangs and one fails half-way: the others' numbers are those
+// of processes of their own.
+TEST_F(WatchRun, KeepsTheNumbersOfOtherMemoriesWhenSomeFail) {
+  std::vector<std::string> arguments = {
+      "eval",   file("run"),          "--quiet",         "--threads", "1",
+      "--json", file("several.json"), "--trial-seconds", kLimit};
+  const std::vector<std::pair<std::string, std::string>> builds = {{"a", "0.50"},
+                                                                   {"b", "0.1 create_fault"},
+                                                                   {"c", "0.2 create_hang"},
+                                                                   {"d", "0.3 late_fails"},
+                                                                   {"e", "0.90"}};
+  for (const auto& [name, build] : builds) {
+    install(build, name);
+    arguments.insert(arguments.end(), {"--memory", write_memory("", name)});
+  }
+  const ProgramResult result = run_mneme(arguments);
+  expect_refusal(result, 3,
+                 {"b: " + file("plugins/b.so") + ": its trial was ended by signal 11 (SIGSEGV)",
+                  "c: in a trial of " + file("plugins/c.so"), "has not returned after 4 s",
+                  "d: ", "the basis has no inverse"});
+  const Json memories = Json::parse(read_file(folder_ / "several.json")).at("memories");
+  ASSERT_EQ(memories.size(), 5U);
+  for (const std::size_t failed : {1U, 2U, 3U}) {
+    EXPECT_EQ(memories.at(failed).at("error").at("exit_code"), 3);
+    EXPECT_FALSE(memories.at(failed).contains("result"));
+  }
+  for (const std::size_t good : {0U, 4U}) {
+    const Json& numbers = memories.at(good).at("result");
+    EXPECT_EQ("loss " + format_number(numbers.at("loss"), 4),
+              loss_alone(file(builds[good].first + ".toml")));
+  }
+  const ProgramResult untried =
+      run_mneme({"eval", file("run"), "--memory", file("a.toml"), "--memory", file("b.toml"),
+                 "--quiet", "--threads", "1", "--no-trial"});
+  EXPECT_EQ(untried.signal, SIGSEGV) << untried.err;
+}
+
+// The trial waits for a memory file that nobody writes, and the program that started it is killed.
+TEST_F(WatchRun, ATrialEndsWithTheProgramThatStartedIt) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // an orphan becomes a child of this process
+  const std::string pipe = file("pipe.toml");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Process parent({"plugins", "try", file("run/experiment.toml"), "--memory", pipe},
+                 folder_ / "log");
+  std::ofstream(pipe) << read_file(memory_);  // for the parent
+  pid_t trial = 0;
+  for (int i = 0; i < 600 && trial == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    trial = child_of(parent.id());
+  }
+  ASSERT_NE(trial, 0) << read_file(folder_ / "log");
+  parent.kill();
+  pid_t ended = 0;
+  for (int i = 0; i < 400 && ended == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ended = ::waitpid(trial, nullptr, WNOHANG);
+  }
+  EXPECT_EQ(ended, trial);
+  if (ended == 0) {
+    ::kill(trial, SIGKILL);
+    ::waitpid(trial, nullptr, 0);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 TEST_F(WatchRun, PluginsTryNamesWhatAPluginDoes) {
   const std::string experiment = file("run/experiment.toml");
   const auto tried = [&](const std::string& build) {
@@ -271,7 +376,29 @@ TEST_F(WatchRun, PluginsTryNamesWhatAPluginDoes) {
   };
   const ProgramResult good = tried("0.50");
   expect_done(good);
-  EXPECT_THAT(good.out, HasSubstr(sha256_hex(rebuilt_plugin("0.50"))));
+  const std::string sum = sha256_hex(rebuilt_plugin("0.50"));
+  EXPECT_THAT(good.out, HasSubstr(sum));
+  const std::vector<std::string> command = {"plugins", "try",       experiment, "--memory",
+                                            memory_,   "--threads", "1"};
+  const auto run_with = [&](const std::string& option, const ProgramOptions& options) {
+    std::vector<std::string> all = command;
+    all.push_back(option);
+    return run_mneme(all, options);
+  };
+  const ProgramResult here = run_with("--here", {.is_new_program = true});
+  expect_done(here);
+  EXPECT_EQ(here.out, "mneme-trial [\"" + sum + "\"]\n");
+  const ProgramResult json = run_with("--json=-", {.is_new_program = true});
+  expect_done(json);
+  EXPECT_EQ(Json::parse(json.out),
+            Json({{"format", "mneme-trial"},
+                  {"experiment", experiment},
+                  {"plugins", {{{"file", file("plugins/rebuilt.so")}, {"sha256", sum}}}},
+                  {"error", nullptr}}));
+  expect_refusal(
+      run_with("--json=" + file("try.json"), {.environment = {"MNEME_TRIAL=20"}}), 2,
+      {"MNEME_TRIAL: is set in the environment: a trial starts no trial; unset MNEME_TRIAL"});
+  EXPECT_EQ(Json::parse(read_file(folder_ / "try.json")).at("error").at("exit_code"), 2);
   expect_refusal(tried("0.5 create_hang"), 3,
                  {"plugin test.rebuilt, create: has not returned after 2 s", "--trial-seconds"});
   expect_refusal(tried("0.5 create_fault"), 3,

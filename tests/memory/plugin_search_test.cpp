@@ -41,6 +41,11 @@ TEST(PluginSearch, TakesTheEarlierFolderOfCopies) {
   EXPECT_EQ(plugin::find_plugin("good", {first.text(), first.text()}, "", ""), earlier);
 }
 
+TEST(PluginSearch, TellsWhereItLooksForAName) {
+  EXPECT_EQ(plugin::paths_by_name("good", {"/a", "/b"}),
+            (std::vector<fs::path>{"/a/good.so", "/a/good", "/b/good.so", "/b/good"}));
+}
+
 TEST(PluginSearch, RefusesOneNameOfSeveralBuilds) {
   const Folder first;
   const Folder second;

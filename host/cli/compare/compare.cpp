@@ -41,13 +41,16 @@ void check_use(const CompareArguments& arguments) {
   }
   if (arguments.paths.empty()) throw_usage("compare: EXP is required; see mneme compare --help");
   if (are_runs(arguments)) {
+    const MachineArguments& machine = arguments.machine;
     if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
-        arguments.equal.empty() && arguments.set.overrides().empty() && arguments.seeds == 1) {
+        arguments.equal.empty() && arguments.set.overrides().empty() && !arguments.has_seeds &&
+        arguments.jobs == 1 && machine.device == "cpu" && machine.threads == 0 &&
+        !machine.is_forced) {
       return;
     }
     throw_usage(
         "compare: run folders are compared as they are: expected no --memory, --sweep, "
-        "--equal, --set, --seeds or --run beside ",
+        "--equal, --set, --seeds, --run, --jobs, --device, --threads or --force beside ",
         arguments.paths.front().string());
   }
   if (arguments.paths.size() > 1) {

@@ -36,7 +36,9 @@ struct EvalArguments {
   bool is_watching = false;
   std::int64_t watch_count = 0;  // the watch ends after so many lines of numbers; 0 = never
   std::int64_t trial_seconds = kTrialSeconds;
-  bool has_watch_settings = false;  // one of the two was given
+  bool has_watch_count = false;    // it was given
+  bool has_trial_seconds = false;  // likewise
+  bool has_no_trial = false;       // --no-trial
   SetArgument set;
   MachineArguments machine;
   JsonArgument json;
@@ -76,6 +78,11 @@ void note_untrained(Display& display, const std::string& name,
 // other load on the machine slows all of them alike.
 int decode_answers(const EvalArguments& arguments, const Streams& streams);
 
+// The trial of the memory with this index. `experiment` is the run's file.
+[[nodiscard]] TrialRequest trial_request(const EvalArguments& arguments,
+                                         const std::filesystem::path& experiment,
+                                         std::size_t index);
+
 // mneme eval RUN --watch: evaluates again whenever a plugin's file or a memory file changes.
 int watch_evaluation(const EvalArguments& arguments, const Streams& streams);
 
@@ -99,9 +106,11 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams);
                                          std::size_t width);
 
 // The line of a watch: the time of the day, the memory's name, its numbers, how they differ from
-// those of `previous` (null: there are none), and the builds that ran.
+// those of `previous` (null: there are none), and the builds that ran. At most `width` columns wide
+// (0 = no limit): what does not fit stands in a second line, without the speed where that is not
+// enough, and in more lines at last.
 [[nodiscard]] std::string watch_line(const std::string& time, const run::SweepResult& result,
-                                     const eval::Result* previous);
+                                     const eval::Result* previous, std::size_t width);
 
 // The document that --json writes.
 [[nodiscard]] Json evaluation_json(const EvalArguments& arguments, const OpenEvaluation& run,

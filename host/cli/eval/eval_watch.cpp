@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file_watch.hpp"
@@ -44,19 +46,53 @@ std::string difference_text(double difference) {
   return text.data();
 }
 
+// A folder itself, as a path whose parent is the folder: FileWatch is notified of what happens in
+// parents.
+fs::path as_watched(const fs::path& folder) { return folder / ""; }
+
+// Any library of the folder may be the one with an id, and so may one that comes into it.
+void add_folder(const fs::path& folder, std::set<fs::path>& files) {
+  files.insert(as_watched(folder));
+  std::error_code ignored;
+  for (fs::directory_iterator at(folder, ignored); at != fs::directory_iterator();
+       at.increment(ignored)) {
+    if (at->path().extension() == ".so") files.insert(at->path());
+  }
+}
+
 // Files whose change may change what a memory runs: where a tier's plugin lies, and where it would
 // be found first if it were there.
 void add_files(const config::MemoryConfig& memory, std::set<fs::path>& files) {
+  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
   for (const config::TierConfig& tier : memory.tiers) {
-    for (const std::string& folder : plugin::folders_to_search(memory.plugins)) {
-      files.insert(fs::path(folder) / (tier.plugin + ".so"));
-      files.insert(fs::path(folder) / tier.plugin);
-    }
+    const std::vector<fs::path> paths = plugin::paths_by_name(tier.plugin, folders);
+    files.insert(paths.begin(), paths.end());
+    const bool is_file =
+        std::ranges::any_of(paths, [](const fs::path& path) { return file_state(path).exists; });
+    if (is_file) continue;
+    for (const std::string& folder : folders) add_folder(folder, files);
   }
   try {
     for (const fs::path& file : plugin_files(memory)) files.insert(file);
   } catch (const Error&) {  // the evaluation tells it
   }
+}
+
+// The fields with two blanks between them, in lines of at most `width` columns (0 = one line); the
+// lines after the first are indented. A field is not broken.
+std::string in_lines(const std::vector<std::string>& fields, std::size_t width,
+                     std::size_t indent) {
+  std::string text, line;
+  for (const std::string& field : fields) {
+    const bool fits = width == 0 || text_width(line) + 2 + text_width(field) <= width;
+    if (!line.empty() && !fits) {
+      text += line + '\n';
+      line = std::string(indent, ' ') + field;
+    } else {
+      line += (line.empty() ? "" : "  ") + field;
+    }
+  }
+  return text + line + '\n';
 }
 
 config::Experiment without_memory(config::Experiment experiment) {
@@ -89,7 +125,7 @@ class Watch {
     note_files();
     try {
       for (;;) {
-        if (evaluate_changed()) write_json();
+        evaluate_changed();
         if (arguments_.watch_count > 0 && lines_ >= arguments_.watch_count) break;
         if (is_stopped() || files_.wait(&is_stopped).empty()) break;
         read_again();
@@ -108,7 +144,9 @@ class Watch {
   void note_files() {
     std::vector<std::string> names;
     for (const fs::path& file : watched_) {
-      if (file_state(file).exists) names.push_back(file.string());
+      const bool is_in_watched_folder =
+          file.has_filename() && watched_.contains(as_watched(file.parent_path()));
+      if (file_state(file).exists && !is_in_watched_folder) names.push_back(file.string());
     }
     display_.note(str("watching ", join(names, ", "), "; Ctrl-C ends"));
     if (files_.method() == WatchMethod::kPolled) {
@@ -139,19 +177,17 @@ class Watch {
     }
   }
 
-  // Evaluates each memory that is another than at its last evaluation; false when none is.
-  bool evaluate_changed() {
-    bool is_any = false;
+  // Evaluates each memory that is another than at its last evaluation.
+  void evaluate_changed() {
     for (std::size_t i = 0; i < all_.size() && !is_stopped(); ++i) {
       const run::SweepMemory& memory = run_.memories[i];
       std::string fingerprint = fingerprint_of(memory.memory);
       if (fingerprint == all_[i].fingerprint) continue;
       all_[i].fingerprint = std::move(fingerprint);
-      is_any = true;
       keep(all_[i], evaluate(memory, i));
+      write_json();
       if (arguments_.watch_count > 0 && lines_ >= arguments_.watch_count) break;
     }
-    return is_any;
   }
 
   run::SweepResult evaluate(const run::SweepMemory& memory, std::size_t index) {
@@ -184,14 +220,7 @@ class Watch {
   // The checksums of builds that a trial has run.
   std::vector<std::string> tried(const run::SweepMemory& memory, std::size_t index) {
     if (memory.memory.tiers.empty()) return {};
-    TrialRequest request{.experiment = file_,
-                         .memory = std::nullopt,
-                         .set = arguments_.set,
-                         .device = arguments_.machine.device,
-                         .threads = arguments_.machine.threads,
-                         .seconds = arguments_.trial_seconds};
-    if (!arguments_.memory.empty()) request.memory = arguments_.memory.at(index);
-    return try_in_child(request, memory.memory, &is_stopped);
+    return try_in_child(trial_request(arguments_, file_, index), memory.memory, &is_stopped);
   }
 
   void keep(Watched& watched, run::SweepResult result) {
@@ -206,7 +235,8 @@ class Watch {
     } else {
       note_untrained(display_, result.name, result.reset);
       const std::string time = time_of_day();
-      streams_.out << watch_line(time, result, watched.good ? &*watched.good : nullptr) << '\n'
+      const std::size_t width = streams_.is_out_terminal ? streams_.out_width : 0;
+      streams_.out << watch_line(time, result, watched.good ? &*watched.good : nullptr, width)
                    << std::flush;
       ++lines_;
       sweep_.say_differences(false);  // from here on the lines name the builds
@@ -250,24 +280,35 @@ class Watch {
 }  // namespace
 
 std::string watch_line(const std::string& time, const run::SweepResult& result,
-                       const eval::Result* previous) {
+                       const eval::Result* previous, std::size_t width) {
   const eval::Result& now = result.result.value();
   const bool is_same = previous != nullptr && previous->total.nll == now.total.nll &&
                        previous->total.correct == now.total.correct &&
                        previous->total.tokens == now.total.tokens;
   const auto number = [&](const char* name, double value, int digits, double before) {
-    std::string text = str("  ", name, ' ', format_number(value, digits));
+    std::string text = str(name, ' ', format_number(value, digits));
     if (previous != nullptr && !is_same) text += str(" (", difference_text(value - before), ')');
     return text;
   };
-  std::string text = str(time, "  ", result.name);
-  text += number("loss", now.loss(), 4, previous == nullptr ? 0.0 : previous->loss());
-  text +=
-      number("perplexity", now.perplexity(), 3, previous == nullptr ? 0.0 : previous->perplexity());
-  text += number("accuracy", now.accuracy(), 4, previous == nullptr ? 0.0 : previous->accuracy());
-  if (is_same) text += "  (equal to the last)";
-  return str(text, "  ", format_count(now.tokens_per_second()), " tokens/s  ",
-             format_number(now.seconds, 1), " s  ", build_labels(result.plugins));
+  const auto before = [&](double (eval::Result::*measure)() const) {
+    return previous == nullptr ? 0.0 : (previous->*measure)();
+  };
+  std::vector<std::string> numbers = {
+      time, result.name, number("loss", now.loss(), 4, before(&eval::Result::loss)),
+      number("perplexity", now.perplexity(), 3, before(&eval::Result::perplexity)),
+      number("accuracy", now.accuracy(), 4, before(&eval::Result::accuracy))};
+  if (is_same) numbers.emplace_back("(equal to the last)");
+  const std::vector<std::string> speed = {format_count(now.tokens_per_second()) + " tokens/s",
+                                          format_number(now.seconds, 1) + " s"};
+  std::string text;
+  for (std::size_t kept = speed.size() + 1; kept-- > 0;) {
+    std::vector<std::string> fields = numbers;
+    fields.insert(fields.end(), speed.begin(), speed.begin() + static_cast<std::ptrdiff_t>(kept));
+    fields.push_back(build_labels(result.plugins));
+    text = in_lines(fields, width, time.size() + 2);
+    if (std::ranges::count(text, '\n') <= 2) break;
+  }
+  return text;
 }
 
 int watch_evaluation(const EvalArguments& arguments, const Streams& streams) {

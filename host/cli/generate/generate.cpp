@@ -42,6 +42,9 @@ void check_use(const GenerateArguments& arguments) {
         "generate --chat reads its prompts from standard input: --prompt, --prompt-file, "
         "--prompt-ids, --samples, --protocol and --json are for single texts; leave them out");
   }
+  if (!arguments.is_chat && arguments.has_trial_seconds) {
+    throw_usage("generate: --trial-seconds is a setting of --chat; add --chat");
+  }
   if (!arguments.is_chat && !arguments.has_prompt() && arguments.state.empty()) {
     throw_usage(
         "generate: there is nothing to continue: expected --prompt TEXT, --prompt-file FILE, "
@@ -71,11 +74,11 @@ class Generation {
 
   // Generates and shows the text; the results for programs.
   Json run() {
-    if (!arguments_.state.empty()) resume();
+    if (!arguments_.state.empty()) continue_saved(arguments_, opened_, generator_);
     const generate::Prompt prompt = read_prompt(arguments_, opened_, display_);
     const double start = steady_clock().seconds();
     generator_.prompt(prompt.ids);
-    warn_of_forgetting();
+    for (const std::string& note : forgetting_notes(opened_, generator_)) display_.note(note);
     if (arguments_.samples > 1) generator_.multiply(arguments_.samples);
     const double prompted = steady_clock().seconds();
     try {
@@ -100,50 +103,14 @@ class Generation {
   [[nodiscard]] int finish() const {
     if (signal_ == 0) return 0;
     streams_.err << "mneme: stopped by " << signal_name(signal_) << " after "
-                 << samples_.front().ids().size() << " of " << opened_.settings.tokens << " tokens";
-    if (!arguments_.save_state.empty()) {
-      streams_.err << "; saved; continue with " << continuing_command();
-    }
-    streams_.err << '\n';
+                 << samples_.front().ids().size() << " of " << opened_.settings.tokens << " tokens"
+                 << (arguments_.save_state.empty() ? "" : saved_text(arguments_)) << '\n';
     return static_cast<int>(ErrorKind::kRun);
   }
 
  private:
-  // The run, checkpoint and memory of the conversation, without its prompt.
-  [[nodiscard]] std::string continuing_command() const {
-    GenerateArguments next = arguments_;
-    next.prompt.reset();
-    next.prompt_ids.reset();
-    next.prompt_file.clear();
-    next.state = arguments_.save_state;
-    std::string text = typed_command(next);
-    if (next.checkpoint != "last") text += " --checkpoint " + shell_word(next.checkpoint);
-    return text;
-  }
   [[nodiscard]] bool is_streaming() const {
     return arguments_.samples == 1 && !arguments_.json.is_stdout();
-  }
-
-  void resume() {
-    const generate::Generator::Saved saved = read_input([&] {
-      return generate::read_conversation(arguments_.state, identity_of(opened_),
-                                         opened_.runtime().model().vocabulary());
-    });
-    generator_.restore(saved);
-    if (!opened_.settings.has_seed) generator_.set_seed(saved.seed);
-  }
-
-  void warn_of_forgetting() {
-    if (!opened_.runtime().stack().is_empty()) return;
-    const std::int64_t gone = generator_.tokens() - generator_.open_tokens();
-    if (gone > 0) {
-      display_.note(
-          str("there is no memory: the first ", gone, " tokens of the conversation are forgotten"));
-    }
-    const std::int64_t segment = generator_.options().segment;
-    if (generator_.open_tokens() + opened_.settings.tokens <= segment) return;
-    display_.note(str("there is no memory: after every ", segment,
-                      " tokens the model starts afresh (generate.segment)"));
   }
 
   void generate_all(const generate::Prompt& prompt) {
@@ -263,7 +230,9 @@ void add_generate(const Command& app) {
        "mneme generate runs/first --state talk.safetensors --prompt \" And then?\"",
        "mneme generate runs/first --memory my_memory.toml --chat --tokens 100",
        "mneme generate runs/wt103 --prompt-file context.txt --protocol released"});
-  command.runs(arguments, &run);
+  command.runs(arguments, &run, [arguments, trial = command["--trial-seconds"]] {
+    arguments->has_trial_seconds = trial.is_given();
+  });
 }
 
 // --- The command line of `mneme generate` ---

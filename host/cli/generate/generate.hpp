@@ -35,6 +35,7 @@ struct GenerateArguments {
   std::int64_t samples = 1;
   bool is_chat = false;
   std::int64_t trial_seconds = kTrialSeconds;
+  bool has_trial_seconds = false;  // it was given
   std::optional<std::int64_t> segment;
   std::string stop;
   bool detokenises = false;
@@ -83,6 +84,20 @@ struct OpenGeneration {
 [[nodiscard]] config::Experiment read_experiment(const GenerateArguments& arguments,
                                                  const run::RunFolder& folder);
 
+// Goes on with the conversation of --state: its text and memory, and its seed where none is given.
+// Error (kUsage) for a file that is not one of this model.
+void continue_saved(const GenerateArguments& arguments, const OpenGeneration& opened,
+                    generate::Generator& generator);
+
+// Notes on what the next tokens do not see for want of a memory: those of the conversation that are
+// gone, and those that will be.
+[[nodiscard]] std::vector<std::string> forgetting_notes(const OpenGeneration& opened,
+                                                        const generate::Generator& generator);
+
+// "; saved; continue with mneme generate ...": the end of a line about a signal, where the
+// conversation was saved.
+[[nodiscard]] std::string saved_text(const GenerateArguments& arguments);
+
 // mneme generate RUN --chat: prompts from stdin, one a line. A plugin or memory file that changed
 // takes effect before the next one.
 int run_chat(const GenerateArguments& arguments, const Streams& streams);
@@ -97,5 +112,9 @@ int run_chat(const GenerateArguments& arguments, const Streams& streams);
 // The prompt's tokens, with notes on words that the vocabulary lacks. Error (kUsage).
 [[nodiscard]] generate::Prompt read_prompt(const GenerateArguments& arguments,
                                            const OpenGeneration& opened, Display& display);
+// The same for a line of standard input, counted from 1: a text, or ids where the run has no text
+// vocabulary.
+[[nodiscard]] generate::Prompt read_line_prompt(const std::string& line, std::int64_t number,
+                                                const OpenGeneration& opened, Display& display);
 
 }  // namespace mneme::cli

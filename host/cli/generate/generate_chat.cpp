@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <set>
+#include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -21,32 +23,51 @@ namespace {
 constexpr int kAskedMs = 100;                  // between two questions whether to stop
 constexpr std::size_t kLongestLine = 1 << 20;  // bytes
 
+[[noreturn]] void refuse_input(ErrorKind kind, int code) {
+  throw_error(kind, {.where = "standard input",
+                     .failed = "cannot be read: " + std::generic_category().message(code),
+                     .expected = "prompts, one a line",
+                     .hint = "give a terminal, a pipe or a file"});
+}
+
 // Lines of standard input, read without blocking signals' requests to stop.
 class PromptLines {
  public:
-  // Without its line end; absent at the end of the input, or when a signal asked to stop. Error
-  // (kUsage) for a line beyond 1 MiB.
+  // Without its line end, "\n" or "\r\n"; absent at the end of the input, or when a signal asked to
+  // stop. Error (kUsage) for a line beyond 1 MiB, of which nothing is left then; Error (kRun) when
+  // the input cannot be read.
   std::optional<std::string> next() {
-    for (;;) {
-      const std::size_t end = buffer_.find('\n');
+    std::size_t dropped = 0;  // bytes of a line that is too long
+    for (std::size_t looked = 0;;) {
+      const std::size_t end = buffer_.find('\n', looked);
       if (end != std::string::npos) {
         std::string line = buffer_.substr(0, end);
         buffer_.erase(0, end + 1);
-        return line;
+        if (line.ends_with('\r')) line.pop_back();
+        return checked(std::move(line), dropped);
       }
-      if (buffer_.size() > kLongestLine) {
-        throw_usage({.where = "standard input",
-                     .failed = "a prompt is too long",
-                     .expected = "lines of at most 1 MiB",
-                     .hint = "use --prompt-file for long texts"});
-      }
+      if (buffer_.size() > kLongestLine) dropped += std::exchange(buffer_, {}).size();
+      looked = buffer_.size();
       if (is_over_ || !fill()) break;
     }
-    if (buffer_.empty() || InterruptGuard::signal() != 0) return std::nullopt;
-    return std::exchange(buffer_, {});  // a last line without an end
+    if (buffer_.size() + dropped == 0 || InterruptGuard::signal() != 0) return std::nullopt;
+    return checked(std::exchange(buffer_, {}), dropped);  // a last line without an end
   }
+  // Of the last line, from 1.
+  [[nodiscard]] std::int64_t number() const { return number_; }
 
  private:
+  std::string checked(std::string line, std::size_t dropped) {
+    ++number_;
+    const std::size_t bytes = line.size() + dropped;
+    if (bytes <= kLongestLine) return line;
+    throw_usage({.where = str("standard input, line ", number_),
+                 .failed = "the prompt is too long",
+                 .expected = "at most 1 MiB",
+                 .got = human_bytes(bytes),
+                 .hint = "divide it into several lines"});
+  }
+
   // False at the end and after a signal.
   bool fill() {
     for (;;) {
@@ -57,6 +78,7 @@ class PromptLines {
       std::array<char, 4096> piece{};
       const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
       if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (count < 0) refuse_input(ErrorKind::kRun, errno);
       if (count > 0) buffer_.append(piece.data(), static_cast<std::size_t>(count));
       is_over_ = count <= 0;
       return true;
@@ -65,6 +87,7 @@ class PromptLines {
 
   std::string buffer_;
   bool is_over_ = false;
+  std::int64_t number_ = 0;
 };
 
 // One conversation, whose memory may be replaced between two turns.
@@ -80,28 +103,41 @@ class Chat {
         memory_(opened.runtime().experiment().memory),
         fingerprint_(fingerprint_of(memory_)) {
     make_generator();
-    if (arguments_.state.empty()) return;
-    const generate::Generator::Saved saved = read_input([&] {
-      return generate::read_conversation(arguments_.state, identity_of(opened_),
-                                         opened_.runtime().model().vocabulary());
-    });
-    generator_->restore(saved);
-    if (!opened_.settings.has_seed) generator_->set_seed(saved.seed);
+    if (!arguments_.state.empty()) continue_saved(arguments_, opened_, *generator_);
   }
 
-  // The exit status.
+  // The exit status: of the first turn that failed, or that of a run that failed when a signal cut
+  // a turn short.
   int run() {
-    PromptLines lines;
-    for (auto line = lines.next(); line; line = lines.next()) {
+    while (const std::optional<std::string> line = next_line()) {
       take_new_memory();
-      turn(*line);
-      if (InterruptGuard::signal() != 0) return stop();
+      if (InterruptGuard::signal() == 0) turn(*line);
+      if (InterruptGuard::signal() == 0) continue;
+      say_end(save());
+      return static_cast<int>(ErrorKind::kRun);
     }
-    save();
+    const bool is_saved = save();
+    if (InterruptGuard::signal() != 0) say_end(is_saved);
     return exit_code_;
   }
 
  private:
+  // Lines that cannot be taken are turns that fail.
+  std::optional<std::string> next_line() {
+    for (;;) {
+      try {
+        return lines_.next();
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kUsage) {
+          save();
+          throw;
+        }
+        report(error);
+        if (exit_code_ == 0) exit_code_ = error.exit_code();
+      }
+    }
+  }
+
   // A memory that was replaced, until its successor has answered once.
   struct Replaced {
     run::MemorySwap swap;
@@ -231,11 +267,18 @@ class Chat {
   }
 
   void answer(const std::string& line) {
-    GenerateArguments turn = arguments_;
-    (opened_.vocabulary() == nullptr ? turn.prompt_ids : turn.prompt) = line;
-    const generate::Prompt prompt = read_prompt(turn, opened_, display_);
+    const generate::Prompt prompt = read_line_prompt(line, lines_.number(), opened_, display_);
+    if (prompt.ids.empty() && generator_->tokens() == 0) {
+      throw_usage({.where = str("standard input, line ", lines_.number()),
+                   .failed = "the prompt is empty, and there is no text yet that could go on",
+                   .expected = "at least one token",
+                   .got = "none"});
+    }
     const double start = steady_clock().seconds();
     generator_->prompt(prompt.ids);
+    for (const std::string& note : forgetting_notes(opened_, *generator_)) {
+      if (said_.insert(note).second) display_.note(note);
+    }
     generate::SampleText sample(opened_.vocabulary(), opened_.settings.detokenises,
                                 arguments_.stop);
     sample.follow(prompt.ids);
@@ -248,17 +291,16 @@ class Chat {
                       " tokens in ", format_number(steady_clock().seconds() - start, 2), " s"));
   }
 
-  void save() const {
-    if (arguments_.save_state.empty() || generator_->tokens() == 0) return;
+  // Whether there was something to save, and a file for it.
+  bool save() const {
+    if (arguments_.save_state.empty() || generator_->tokens() == 0) return false;
     generate::write_conversation(arguments_.save_state, generator_->save(), identity_of(opened_));
+    return true;
   }
 
-  // A signal came while a turn was generated.
-  int stop() {
-    save();
+  void say_end(bool is_saved) const {
     streams_.err << "mneme: stopped by " << signal_name(InterruptGuard::signal())
-                 << (arguments_.save_state.empty() ? "" : "; saved") << '\n';
-    return static_cast<int>(ErrorKind::kRun);
+                 << (is_saved ? saved_text(arguments_) : "") << '\n';
   }
 
   void report(const Error& error) const {
@@ -275,12 +317,16 @@ class Chat {
   std::string unreadable_;       // the last message about the memory's file
   std::unique_ptr<generate::Generator> generator_;
   std::optional<Replaced> replaced_;
+  PromptLines lines_;
+  std::set<std::string> said_;  // notes
   int exit_code_ = 0;
 };
 
 }  // namespace
 
 int run_chat(const GenerateArguments& arguments, const Streams& streams) {
+  // Before a file that the program opens can take the place of a closed descriptor.
+  if (::read(STDIN_FILENO, nullptr, 0) < 0) refuse_input(ErrorKind::kUsage, errno);
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
   note_untrained(display, opened.memory_name, opened.untrained);

@@ -1,5 +1,6 @@
 // How `mneme generate` opens a run and reads a prompt.
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -219,6 +220,21 @@ generate::Identity identity_of(const OpenGeneration& opened) {
                                                : str(runtime.model().vocabulary(), " ids")}};
 }
 
+namespace {
+
+generate::Prompt encode(const data::NamedText& text, const OpenGeneration& opened,
+                        Display& display) {
+  generate::Prompt prompt =
+      generate::encode_prompt(*opened.vocabulary(), text, opened.settings.keeps_eos);
+  if (prompt.unknown > 0) {
+    display.note(str("the vocabulary lacks ", prompt.unknown,
+                     " of the prompt's words, <unk> stands for them: ", prompt.unknown_list));
+  }
+  return prompt;
+}
+
+}  // namespace
+
 generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGeneration& opened,
                              Display& display) {
   if (!arguments.has_prompt()) return {};
@@ -240,12 +256,57 @@ generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGener
   if (data::follows_byte_order_mark(named)) {
     display.note(str(source, ": the byte order mark at its start was skipped"));
   }
-  generate::Prompt prompt = generate::encode_prompt(*vocabulary, named, opened.settings.keeps_eos);
-  if (prompt.unknown > 0) {
-    display.note(str("the vocabulary lacks ", prompt.unknown,
-                     " of the prompt's words, <unk> stands for them: ", prompt.unknown_list));
+  return encode(named, opened, display);
+}
+
+generate::Prompt read_line_prompt(const std::string& line, std::int64_t number,
+                                  const OpenGeneration& opened, Display& display) {
+  if (opened.vocabulary() == nullptr) {
+    return generate::parse_prompt_ids(line, str("standard input, line ", number));
   }
-  return prompt;
+  // Messages count lines from the beginning of the input.
+  const auto before = static_cast<std::size_t>(number - 1);
+  const std::string all = std::string(before, '\n') + line;
+  return encode({"standard input", std::string_view(all).substr(before), all}, opened, display);
+}
+
+void continue_saved(const GenerateArguments& arguments, const OpenGeneration& opened,
+                    generate::Generator& generator) {
+  const generate::Generator::Saved saved = read_input([&] {
+    return generate::read_conversation(arguments.state, identity_of(opened),
+                                       opened.runtime().model().vocabulary());
+  });
+  generator.restore(saved);
+  if (!opened.settings.has_seed) generator.set_seed(saved.seed);
+}
+
+std::vector<std::string> forgetting_notes(const OpenGeneration& opened,
+                                          const generate::Generator& generator) {
+  std::vector<std::string> notes;
+  if (!opened.runtime().stack().is_empty()) return notes;
+  const std::int64_t gone = generator.tokens() - generator.open_tokens();
+  if (gone > 0) {
+    notes.push_back(
+        str("there is no memory: the first ", gone, " tokens of the conversation are forgotten"));
+  }
+  const std::int64_t segment = generator.options().segment;
+  if (generator.open_tokens() + opened.settings.tokens > segment) {
+    notes.push_back(str("there is no memory: after every ", segment,
+                        " tokens the model starts afresh (generate.segment)"));
+  }
+  return notes;
+}
+
+std::string saved_text(const GenerateArguments& arguments) {
+  GenerateArguments next = arguments;
+  next.prompt.reset();
+  next.prompt_ids.reset();
+  next.prompt_file.clear();
+  next.state = arguments.save_state;
+  std::string text = "; saved; continue with " + typed_command(next);
+  if (next.checkpoint != "last") text += " --checkpoint " + shell_word(next.checkpoint);
+  if (next.is_chat) text += " --chat";
+  return text;
 }
 
 }  // namespace mneme::cli

@@ -74,12 +74,10 @@ std::string man_usage(const std::string& path, const CommandDefinition& command)
   return man_bold(path) + (command.usage().empty() ? "" : ' ' + roff(command.usage()));
 }
 
-bool is_group_alone(const CommandDefinition& command) { return command.needs_command; }
-
 std::string man_synopsis(const CommandDefinition& program) {
   std::string text = ".SH SYNOPSIS\n.nf\n";
   for_each_command(program, [&](const std::string& path, const CommandDefinition& command) {
-    if (!is_group_alone(command)) text += man_usage(path, command) + '\n';
+    if (!command.needs_command) text += man_usage(path, command) + '\n';
   });
   return text + man_bold("mneme") + " " + man_bold("--help") + " | " + man_bold("--version") +
          "\n.fi\n";
@@ -89,7 +87,7 @@ std::string man_commands(const CommandDefinition& program) {
   std::string text = ".SH COMMANDS\nEvery command has " + man_bold("--help") +
                      ", which prints what stands here about it.\n";
   for_each_command(program, [&](const std::string& path, const CommandDefinition& command) {
-    if (is_group_alone(command)) return;
+    if (command.needs_command) return;
     text +=
         ".SS " + roff('"' + path + '"') + '\n' + man_paragraph(command.help) + man_options(command);
   });

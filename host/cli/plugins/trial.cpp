@@ -18,7 +18,7 @@
 #include <string_view>
 #include <thread>
 
-#include "host/base/child.hpp"
+#include "host/base/child_process.hpp"
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/text.hpp"
@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kProgram = "/proc/self/exe";  // also when its file was replaced
 constexpr const char* kMark = "mneme-trial ";       // begins the line that a trial ends with
-constexpr const char* kInTrial = "MNEME_TRIAL";     // set in the environment of a trial
+constexpr const char* kInTrial = "MNEME_TRIAL";     // in the environment of a trial: its seconds
 // A trial names the call that does not return and ends itself. One that cannot is killed so much
 // later, which leaves time for loading the program on a busy machine.
 constexpr double kGraceSeconds = 30.0;
@@ -48,9 +48,6 @@ std::vector<std::string> arguments_of(const TrialRequest& request) {
   words.insert(words.end(), set.begin(), set.end());
   if (request.device != "cpu") words.insert(words.end(), {"--device", request.device});
   if (request.threads != 0) words.insert(words.end(), {"--threads", str(request.threads)});
-  if (request.seconds != kTrialSeconds) {
-    words.insert(words.end(), {"--trial-seconds", str(request.seconds)});
-  }
   words.emplace_back("--here");
   return words;
 }
@@ -88,8 +85,10 @@ std::optional<std::vector<std::string>> checksums_in(const std::string& out) {
   return sha256;
 }
 
-[[noreturn]] void refuse(const TrialRequest& request, const config::MemoryConfig& memory,
-                         const ChildResult& child) {
+}  // namespace
+
+Error trial_error(const TrialRequest& request, const config::MemoryConfig& memory,
+                  const ChildResult& child) {
   std::string message = message_in(child.err);
   message = message.substr(0, message.find(": the process ends; "));  // the hint stands below
   const std::string files = files_text(memory);
@@ -97,8 +96,8 @@ std::optional<std::vector<std::string>> checksums_in(const std::string& out) {
                        child.exit_code <= static_cast<int>(ErrorKind::kDevice);
   if (is_ours && !message.empty()) {
     const bool is_named = message.find(files) != std::string::npos;
-    throw Error(static_cast<ErrorKind>(child.exit_code),
-                str("in a trial", is_named ? "" : " of " + files, ": ", message));
+    return {static_cast<ErrorKind>(child.exit_code),
+            str("in a trial", is_named ? "" : " of " + files, ": ", message)};
   }
   std::string failed;
   if (child.is_timed_out) {
@@ -109,13 +108,12 @@ std::optional<std::vector<std::string>> checksums_in(const std::string& out) {
   } else {
     failed = str("its trial ended with exit code ", child.exit_code, " before it was done");
   }
-  throw_plugin(
+  return {
+      ErrorKind::kPlugin,
       {.where = files,
        .failed = message.empty() ? failed : str(failed, ": ", message),
-       .hint = "correct the plugin; gdb --args " + typed_trial(request) + " stops at the line"});
+       .hint = "correct the plugin; gdb --args " + typed_trial(request) + " stops at the line"}};
 }
-
-}  // namespace
 
 std::string typed_trial(const TrialRequest& request) {
   std::string text = "mneme";
@@ -154,11 +152,16 @@ std::string fingerprint_of(const config::MemoryConfig& memory) {
 std::vector<std::string> try_in_child(const TrialRequest& request,
                                       const config::MemoryConfig& memory,
                                       const std::function<bool()>& is_cancelled) {
-  if (std::getenv(kInTrial) != nullptr) throw_usage("a trial starts no trial");
+  if (std::getenv(kInTrial) != nullptr) {
+    throw_usage({.where = kInTrial,
+                 .failed = "is set in the environment: a trial starts no trial",
+                 .hint = str("unset ", kInTrial)});
+  }
   const ChildResult child =
       run_child({.launch = {.program = kProgram,
                             .arguments = arguments_of(request),
-                            .environment = {str(kInTrial, "=1")},
+                            .environment = {str(kInTrial, '=', request.seconds),
+                                            str(kParentVariable, '=', ::getpid())},
                             .signal_mask = inherited_signal_mask()},
                  .seconds = static_cast<double>(request.seconds) + kGraceSeconds,
                  .is_cancelled = is_cancelled});
@@ -166,7 +169,7 @@ std::vector<std::string> try_in_child(const TrialRequest& request,
   const auto sha256 = checksums_in(child.out);
   if (!sha256 || child.signal != 0 || child.exit_code > 0 ||
       sha256->size() != memory.tiers.size()) {
-    refuse(request, memory, child);
+    throw trial_error(request, memory, child);
   }
   return *sha256;
 }
@@ -229,6 +232,7 @@ struct TryArguments {
   TrialRequest request;
   fs::path memory;
   MachineArguments machine;
+  JsonArgument json;
   bool is_here = false;
 
   [[nodiscard]] TrialRequest complete() const {
@@ -240,22 +244,29 @@ struct TryArguments {
   }
 };
 
-// A trial ends with the process that wants to know, and a crash of it needs no core file.
-void belong_to_parent() {
-  if (std::getenv(kInTrial) == nullptr) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+// Limits of a trial that another process started: it ends in time, it ends with that process, even
+// where a plugin keeps signals from being taken, and its crash needs no core file. Under a debugger
+// a trial has none.
+std::unique_ptr<Deadline> limit_trial() {
+  const char* const seconds = std::getenv(kInTrial);
+  if (seconds == nullptr) return nullptr;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // stop_with_parent() asked for SIGTERM
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
+  return std::make_unique<Deadline>(std::max<std::int64_t>(1, std::atoll(seconds)));
 }
 
-int try_here(const TrialRequest& request, const config::Experiment& experiment,
-             const Streams& streams) {
-  belong_to_parent();
+config::Experiment read_experiment(const TrialRequest& request) {
+  return read_input([&] {
+    return config::parse_experiment(request.experiment, request.set.overrides(), request.memory);
+  });
+}
+
+int try_here(const TrialRequest& request, const Streams& streams) {
   std::vector<std::string> sha256;
   {
-    // Under a debugger a trial may take as long as it likes.
-    const auto deadline =
-        std::getenv(kInTrial) == nullptr ? nullptr : std::make_unique<Deadline>(request.seconds);
+    const std::unique_ptr<Deadline> deadline = limit_trial();
+    const config::Experiment experiment = read_experiment(request);
     tensor::set_threads(request.threads);
     const run::TriedMemory tried = run::try_memory(experiment, tensor::open_device(request.device));
     for (const memory::TierIdentity& plugin : tried.plugins) sha256.push_back(plugin.sha256);
@@ -266,17 +277,30 @@ int try_here(const TrialRequest& request, const config::Experiment& experiment,
 
 int try_plugins(const TryArguments& arguments, const Streams& streams) {
   const TrialRequest request = arguments.complete();
-  const config::Experiment experiment = read_input([&] {
-    return config::parse_experiment(request.experiment, request.set.overrides(), request.memory);
-  });
-  if (arguments.is_here) return try_here(request, experiment, streams);
-  const std::vector<std::string> sha256 = try_in_child(request, experiment.memory, nullptr);
-  const std::vector<fs::path> files = plugin_files(pinned(experiment.memory, sha256));
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    streams.out << "tier " << i << ": " << files[i].string() << ": ran\n    sha256 " << sha256[i]
-                << '\n';
+  if (arguments.is_here) return try_here(request, streams);
+  arguments.json.check();
+  const config::Experiment experiment = read_experiment(request);
+  Json json = {{"format", "mneme-trial"},
+               {"experiment", request.experiment.string()},
+               {"plugins", Json::array()},
+               {"error", nullptr}};
+  try {
+    const std::vector<std::string> sha256 = try_in_child(request, experiment.memory, nullptr);
+    const std::vector<fs::path> files = plugin_files(pinned(experiment.memory, sha256));
+    const bool is_for_people = !arguments.json.is_stdout();
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      json["plugins"].push_back({{"file", files[i].string()}, {"sha256", sha256[i]}});
+      if (!is_for_people) continue;
+      streams.out << "tier " << i << ": " << files[i].string() << ": ran\n    sha256 " << sha256[i]
+                  << '\n';
+    }
+    if (files.empty() && is_for_people) streams.out << "a memory without plugins: ran\n";
+  } catch (const Error& error) {
+    json["error"] = {{"message", error.what()}, {"exit_code", error.exit_code()}};
+    arguments.json.write(json, streams);
+    throw;
   }
-  if (files.empty()) streams.out << "a memory without plugins: ran\n";
+  arguments.json.write(json, streams);
   return 0;
 }
 
@@ -292,10 +316,13 @@ void add_plugins_try(const Command& plugins) {
   command.option("--memory", arguments->memory, "FILE",
                  "Memory file in place of the experiment's [memory]");
   arguments->request.set.add(command);
-  add_trial_seconds(command, arguments->request.seconds);
-  arguments->machine.add(command);
+  const Option seconds = add_trial_seconds(command, arguments->request.seconds);
+  arguments->machine.add_place(command);
+  arguments->json.add(command);
   command.flag("--here", arguments->is_here,
-               "Run it in this process, for a debugger; prints the plugins' checksums");
+               "Run it in this process, for a debugger and without a time limit; prints the "
+               "plugins' checksums");
+  command["--here"].excludes(seconds).excludes(command["--json"]);
   command.examples({"mneme plugins try configs/quickstart.toml --memory my_memory.toml",
                     "mneme plugins try runs/first/experiment.toml --here"});
   command.runs(arguments, &try_plugins);

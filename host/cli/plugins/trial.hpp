@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "host/base/child.hpp"
+#include "host/base/error.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack.hpp"
@@ -48,6 +50,10 @@ struct TrialRequest {
 [[nodiscard]] std::vector<std::string> try_in_child(const TrialRequest& request,
                                                     const config::MemoryConfig& memory,
                                                     const std::function<bool()>& is_cancelled);
+
+// Why that trial, which has come to such an end, was none: the Error that try_in_child throws.
+[[nodiscard]] Error trial_error(const TrialRequest& request, const config::MemoryConfig& memory,
+                                const ChildResult& child);
 
 // The same memory with its plugins' files pinned to these checksums.
 [[nodiscard]] config::MemoryConfig pinned(config::MemoryConfig memory,

@@ -365,8 +365,9 @@ std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
 
 std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data) {
   const auto span = static_cast<double>(data.sequences.length - data.recall.answer - 1);
-  return {static_cast<std::int64_t>(std::ceil(data.recall.depth_min * span)),
-          static_cast<std::int64_t>(std::floor(data.recall.depth_max * span))};
+  constexpr double kRounding = 1e-9;  // 0.07 * 100 is above 7, 0.29 * 100 below 29
+  return {static_cast<std::int64_t>(std::ceil(data.recall.depth_min * span - kRounding)),
+          static_cast<std::int64_t>(std::floor(data.recall.depth_max * span + kRounding))};
 }
 
 void list_data(Fields& at, DataConfig& data) {

@@ -60,8 +60,8 @@ class RecallTask : public AnswerTask {
 
 // With n = data.length, g drawn from 0 .. G = data.gap, blanks (id a = data.alphabet) and marks
 // (id a + 1):
-//   G - g blanks, mark, n symbols, g blanks, mark | the n symbols     P = G + n + 2, A = n, V = a +
-//   2
+//   G - g blanks, mark, n symbols, g blanks, mark | the n symbols
+//   P = G + n + 2, A = n, V = a + 2
 // Slice "gap": the quarter of 0 .. G in which g lies, such as "0-7".
 class CopyTask final : public RecallTask {
  public:
