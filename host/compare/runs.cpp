@@ -14,6 +14,7 @@
 #include "host/base/file/write_file.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/scores/generated.hpp"
 #include "host/scores/stored_evaluation.hpp"
 #include "mneme/abi.h"
 
@@ -23,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPollMs = 250;
+constexpr std::string_view kSamplesPhase = "samples";
 
 std::string_view to_word(RunRecord::State state) {
   switch (state) {
@@ -61,20 +63,35 @@ Json json_of(const ArmRecord& arm) {
           {"runs", std::move(runs)}};
 }
 
-// Whether the run has a finished evaluation of a split with its own memory and settings.
-bool is_evaluated(const fs::path& folder, data::Split split) {
+// The name of the run's latest finished evaluation of a split with its own memory and settings; ""
+// when there is none.
+std::string find_evaluation(const fs::path& folder, data::Split split) {
   const std::string experiment = read_file(folder / "experiment.toml");
+  std::string found;
   for (const fs::path& path : scores::list_evaluations(folder)) {
-    const auto name = scores::parse_evaluation_name(path.filename().string());
+    std::string word = path.filename().string();
+    const auto name = scores::parse_evaluation_name(word);
     if (!name || name->split != data::to_word(split)) continue;
     try {
       const auto stored = scores::StoredEvaluation::open(path);
-      if (stored.info().at("experiment") == experiment) return true;
+      if (stored.info().at("experiment") == experiment) found = std::move(word);
     } catch (const std::exception&) {
       continue;  // damaged: it is made again
     }
   }
-  return false;
+  return found;
+}
+
+// Whether the samples in a file are those that the comparison asks for.
+bool has_samples(const fs::path& file, const Record& record) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return false;
+  try {
+    const scores::Generated stored = scores::read_generated(file);
+    return stored.samples_wanted == record.samples && stored.prompt_tokens == record.prompt_tokens;
+  } catch (const std::exception&) {
+    return false;  // damaged: they are made again
+  }
 }
 
 // One run on its way: a training, then the evaluations that it lacks, a process each.
@@ -109,6 +126,9 @@ class RunTask {
       const bool is_stopped = end.signal != 0 || end.exit_code == static_cast<int>(ErrorKind::kRun);
       if (is_stopping && is_stopped && error_.empty()) {
         record_.state = RunRecord::State::kWaiting;
+      } else if (activity_.phase == kSamplesPhase) {
+        lines.push_back(str("no samples were made, the same command tries again: ", why(end)));
+        record_.state = RunRecord::State::kDone;
       } else {
         fail(end);
       }
@@ -155,7 +175,9 @@ class RunTask {
     note_start();
     if (record_.state == RunRecord::State::kFailed) return false;
     for (const data::Split split : comparison_.splits) {
-      if (is_evaluated(folder(), split)) continue;
+      const std::string found = find_evaluation(folder(), split);
+      if (split == comparison_.splits.front()) evaluation_ = found;
+      if (!found.empty()) continue;
       const std::string word(data::to_word(split));
       if (!tried_.insert(word).second) {
         record_.state = RunRecord::State::kFailed;
@@ -167,8 +189,24 @@ class RunTask {
       begin("evaluate " + word, {"eval", folder().string(), "--split", word});
       return true;
     }
-    record_.state = RunRecord::State::kDone;
-    return false;
+    return begin_samples();
+  }
+
+  // Lets the run continue prompts when it has not; false when the run is done. A run without
+  // samples is complete: they are for people to look at, and no number depends on them.
+  bool begin_samples() {
+    const bool is_needed = comparison_.samples > 0 &&
+                           tried_.insert(std::string(kSamplesPhase)).second &&
+                           !has_samples(scores::generated_file(folder(), evaluation_), comparison_);
+    if (!is_needed) {
+      record_.state = RunRecord::State::kDone;
+      return false;
+    }
+    begin(std::string(kSamplesPhase),
+          {"eval", folder().string(), "--split",
+           std::string(data::to_word(comparison_.splits.front())), "--samples",
+           str(comparison_.samples), "--prompt-tokens", str(comparison_.prompt_tokens)});
+    return true;
   }
 
   // The first weights must be those of the other arms with this seed.
@@ -219,9 +257,14 @@ class RunTask {
   void fail(const ChildEnd& end) {
     record_.state = RunRecord::State::kFailed;
     record_.exit_code = end.exit_code < 0 ? 128 + end.signal : end.exit_code;
+    record_.error = why(end);
+  }
+
+  // Why the process failed, as it said itself.
+  [[nodiscard]] std::string why(const ChildEnd& end) const {
     const std::string_view prefix = "mneme: error: ";
-    record_.error = error_.starts_with(prefix) ? error_.substr(prefix.size()) : error_;
-    if (record_.error.empty()) record_.error = str(activity_.phase, ": ", end.text());
+    const std::string said = error_.starts_with(prefix) ? error_.substr(prefix.size()) : error_;
+    return said.empty() ? str(activity_.phase, ": ", end.text()) : said;
   }
 
   RunRecord& record_;
@@ -232,6 +275,7 @@ class RunTask {
   std::unique_ptr<ChildProcess> process_;
   std::string error_;  // the lines from "mneme: error" on
   std::set<std::string> tried_;
+  std::string evaluation_;  // the stored one of the first split
   std::int64_t steps_ = 0;
   std::int64_t total_steps_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/report/samples/samples.hpp"
 
 namespace mneme::report {
 namespace {
@@ -178,13 +179,18 @@ std::string Report::text(std::size_t width) const {
   return out + '\n' + write_sheets(sheets, Format::kText, width);
 }
 
+std::string Report::markdown() const {
+  const std::string samples = samples_markdown(comparison);
+  return write_sheets(sheets, Format::kMarkdown) + (samples.empty() ? "" : '\n' + samples);
+}
+
 fs::path Report::write(const fs::path& folder) const {
   std::error_code code;
   fs::create_directories(folder / "figures", code);
   if (code) fail_file(folder, "make the folder", code.value());
   write_file_atomic(folder / "report.json", json_text(json(), 1) + '\n');
   write_file_atomic(folder / "report.txt", text(100));
-  write_file_atomic(folder / "report.md", write_sheets(sheets, Format::kMarkdown));
+  write_file_atomic(folder / "report.md", markdown());
   write_file_atomic(folder / "report.tex", write_sheets(sheets, Format::kLatex));
   for (const Sheet& sheet : sheets) {
     write_file_atomic(folder / (sheet.key + ".csv"), write_sheet(sheet, Format::kCsv));

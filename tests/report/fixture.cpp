@@ -10,6 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/scores/collector.hpp"
+#include "host/scores/generated.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::report::test {
@@ -95,7 +96,11 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
       out.place.push_back(static_cast<std::int32_t>(position % kSegment));
       out.segment.push_back(static_cast<std::int32_t>(position / kSegment));
       out.correct.push_back(loss < 2.2 ? 1 : 0);
-      if (fixture.data == Data::kSequence) out.source.push_back(position % 2 == 0 ? 1 : 2);
+      if (fixture.data == Data::kSequence) {
+        out.source.push_back(position % 2 == 0 ? 1 : 2);
+        const bool is_right = out.correct.back() != 0;
+        if (fixture.has_samples) out.predicted.push_back(out.target.back() + (is_right ? 0 : 1));
+      }
     }
   }
   out.narrow_nll.front() += static_cast<float>(extra_loss);
@@ -122,6 +127,26 @@ Json result_of(const scores::Columns& columns, const FixtureArm& arm) {
           {"final_state_bytes", arm.rows * 4096}};
 }
 
+// Two samples: a long prompt, and one of ids alone.
+scores::Generated generated_by(const FixtureArm& arm, std::uint64_t seed,
+                               const scores::EvaluationName& name) {
+  scores::GeneratedSample text{.id = "valid/3@120", .document = 3, .position = 120};
+  for (std::int32_t id = 0; id < 120; ++id) text.prompt.push_back(id);
+  text.expected = {7, 8, 9};
+  text.generated = {7, static_cast<std::int32_t>(seed), static_cast<std::int32_t>(arm.rows)};
+  scores::GeneratedSample ids = text;
+  ids.id = "valid/5@0";
+  text.prompt_text = "the very beginning";
+  for (int i = 0; i < 60; ++i) *text.prompt_text += str(" word", i, " \xC3\xA9");
+  text.expected_text = "true <i>words</i> & more\n| a \"second\" line";
+  text.generated_text = str("seed ", seed, " </script><script>alert(1)</script> *of* ", arm.name);
+  return {.name = name,
+          .samples_wanted = 2,
+          .prompt_tokens = 120,
+          .info = {{"top_p", 0.95}},
+          .samples = {text, ids}};
+}
+
 void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,
            std::uint64_t seed, double extra_loss, std::int64_t step) {
   scores::Columns columns = columns_of(fixture, arm, seed, extra_loss);
@@ -145,6 +170,8 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
                                          {"peak_bytes", 300'000'000 + 100'000 * arm.rows}}};
   if (fixture.data == Data::kText) evaluation.vocabulary_counts = std::move(counts);
   scores::write_evaluation(folder, evaluation, columns);
+  if (fixture.has_samples && fixture.data == Data::kText)
+    scores::write_generated(folder, generated_by(arm, seed, evaluation.name));
 }
 
 std::string metrics_text(const FixtureArm& arm, std::uint64_t seed) {

@@ -42,12 +42,13 @@ void check_use(const CompareArguments& arguments) {
   if (arguments.paths.empty()) throw_usage("compare: EXP is required; see mneme compare --help");
   if (are_runs(arguments)) {
     if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
-        arguments.equal.empty() && arguments.set.overrides().empty() && arguments.seeds == 1) {
+        arguments.equal.empty() && arguments.set.overrides().empty() && arguments.seeds == 1 &&
+        arguments.samples == kDefaultSamples) {
       return;
     }
     throw_usage(
         "compare: run folders are compared as they are: expected no --memory, --sweep, "
-        "--equal, --set, --seeds or --run beside ",
+        "--equal, --set, --seeds, --samples or --run beside ",
         arguments.paths.front().string());
   }
   if (arguments.paths.size() > 1) {
@@ -153,6 +154,7 @@ std::string command_text(const CompareArguments& arguments) {
   if (!arguments.suite.empty()) text += " --suite " + shell_word(arguments.suite.string());
   if (arguments.has_seeds) text += str(" --seeds ", arguments.seeds);
   if (arguments.jobs != 1) text += str(" --jobs ", arguments.jobs);
+  if (arguments.samples != kDefaultSamples) text += str(" --samples ", arguments.samples);
   if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
   if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
   if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
@@ -164,6 +166,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   compare::Options options{.folder = folder};
   options.seeds = arguments.seeds;
   options.jobs = arguments.jobs;
+  options.samples = arguments.samples;
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   options.threads = arguments.machine.threads != 0
                         ? arguments.machine.threads
@@ -229,6 +232,11 @@ void add_compare(const Command& app) {
           .shown();
   command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side")
       .in(1, 1024)
+      .shown();
+  command
+      .option("--samples", arguments->samples, "N",
+              "Prompts that every run continues, for the report; 0 = none")
+      .in(0, 100)
       .shown();
   command
       .option(

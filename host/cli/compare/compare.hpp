@@ -13,6 +13,9 @@
 
 namespace mneme::cli {
 
+// Prompts that every run continues.
+inline constexpr std::int64_t kDefaultSamples = 3;
+
 // The command line of `mneme compare`.
 struct CompareArguments {
   std::vector<std::filesystem::path> paths;  // an experiment file, or run folders
@@ -23,6 +26,7 @@ struct CompareArguments {
   std::int64_t seeds = 1;
   bool has_seeds = false;  // the number was given
   std::int64_t jobs = 1;
+  std::int64_t samples = kDefaultSamples;
   std::string equal;  // a budget; "" = as the files say
   std::filesystem::path run;
   MachineArguments machine;

@@ -25,6 +25,8 @@ struct EvalArguments {
   std::string split = "valid";
   bool has_split = false;  // it was given
   bool is_decoding = false;
+  std::int64_t samples = 0;        // --samples: to continue; 0 = evaluate
+  std::int64_t prompt_tokens = 0;  // of the samples; 0 = by the segment
   std::filesystem::path tokens;
   std::filesystem::path dump;
   bool wants_breakdown = false;
@@ -75,6 +77,9 @@ void note_untrained(Display& display, const std::string& name,
 // mneme eval RUN --decode: all memories are loaded at once and decode each batch in turn, so that
 // other load on the machine slows all of them alike.
 int decode_answers(const EvalArguments& arguments, const Streams& streams);
+
+// mneme eval RUN --samples N: continues prompts from the split and keeps the texts in the run.
+int make_samples(const EvalArguments& arguments, const Streams& streams);
 
 // mneme eval RUN --watch: evaluates again whenever a plugin's file or a memory file changes.
 int watch_evaluation(const EvalArguments& arguments, const Streams& streams);

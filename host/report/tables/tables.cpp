@@ -6,6 +6,8 @@
 #include <numbers>
 #include <utility>
 
+#include "host/report/samples/samples.hpp"
+
 namespace mneme::report {
 namespace {
 
@@ -251,6 +253,7 @@ std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Differ
   out.push_back(settings_sheet(comparison));
   out.push_back(plugins_sheet(comparison));
   out.push_back(runs_sheet(comparison, lines));
+  out.push_back(samples_sheet(comparison));
   std::erase_if(out, [](const Sheet& sheet) { return sheet.rows.empty(); });
   return out;
 }

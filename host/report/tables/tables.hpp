@@ -40,6 +40,7 @@ struct Sheet {
 // settings: the keys that differ between arms; left out when there are none.
 // plugins: of every arm's tiers, with checksums.
 // runs: every number of every run, for programs.
+// samples: what every run made of the samples, for programs.
 [[nodiscard]] std::vector<Sheet> sheets(const Comparison& comparison,
                                         const std::vector<Difference>& differences);
 
@@ -56,6 +57,8 @@ enum class Format { kText, kCsv, kJson, kMarkdown, kLatex };
 // All tables: one document, the tables separated by empty lines.
 [[nodiscard]] std::string write_sheets(const std::vector<Sheet>& all, Format format,
                                        std::size_t width = 0);
+// The text with Markdown's marks escaped, on one line.
+[[nodiscard]] std::string markdown_text(const std::string& text);
 // {"key", "title", "headings", "rows": [[...]], "notes"}: exact values.
 [[nodiscard]] Json to_json(const Sheet& sheet);
 
