@@ -162,6 +162,7 @@ Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
   for (std::int64_t i = 0; i < options.seeds; ++i)
     record.seeds.push_back(experiment.train.seed + static_cast<std::uint64_t>(i));
   if (dataset->corpus(record.splits.front()) != nullptr) record.samples = options.samples;
+  record.diagnostics = options.diagnostics;
   std::set<std::string> taken;
   for (ArmRecord& arm : record.arms) {
     record.prompt_tokens = std::max(

@@ -12,10 +12,11 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
+#include "host/compare/finished_parts.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
-#include "host/scores/stored_evaluation.hpp"
 #include "mneme/abi.h"
 
 namespace mneme::compare {
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPollMs = 250;
-constexpr std::string_view kSamplesPhase = "samples";
+constexpr std::string_view kExtrasPhase = "samples and diagnostics";
 
 std::string_view to_word(RunRecord::State state) {
   switch (state) {
@@ -63,37 +64,6 @@ Json json_of(const ArmRecord& arm) {
           {"runs", std::move(runs)}};
 }
 
-// The name of the run's latest finished evaluation of a split with its own memory and settings; ""
-// when there is none.
-std::string find_evaluation(const fs::path& folder, data::Split split) {
-  const std::string experiment = read_file(folder / "experiment.toml");
-  std::string found;
-  for (const fs::path& path : scores::list_evaluations(folder)) {
-    std::string word = path.filename().string();
-    const auto name = scores::parse_evaluation_name(word);
-    if (!name || name->split != data::to_word(split)) continue;
-    try {
-      const auto stored = scores::StoredEvaluation::open(path);
-      if (stored.info().at("experiment") == experiment) found = std::move(word);
-    } catch (const std::exception&) {
-      continue;  // damaged: it is made again
-    }
-  }
-  return found;
-}
-
-// Whether the samples in a file are those that the comparison asks for.
-bool has_samples(const fs::path& file, const Record& record) {
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return false;
-  try {
-    const scores::Generated stored = scores::read_generated(file);
-    return stored.samples_wanted == record.samples && stored.prompt_tokens == record.prompt_tokens;
-  } catch (const std::exception&) {
-    return false;  // damaged: they are made again
-  }
-}
-
 // One run on its way: a training, then the evaluations that it lacks, a process each.
 class RunTask {
  public:
@@ -126,8 +96,9 @@ class RunTask {
       const bool is_stopped = end.signal != 0 || end.exit_code == static_cast<int>(ErrorKind::kRun);
       if (is_stopping && is_stopped && error_.empty()) {
         record_.state = RunRecord::State::kWaiting;
-      } else if (activity_.phase == kSamplesPhase) {
-        lines.push_back(str("no samples were made, the same command tries again: ", why(end)));
+      } else if (activity_.phase == kExtrasPhase) {
+        lines.push_back(
+            str("samples and diagnostics are missing, the same command tries again: ", why(end)));
         record_.state = RunRecord::State::kDone;
       } else {
         fail(end);
@@ -189,23 +160,29 @@ class RunTask {
       begin("evaluate " + word, {"eval", folder().string(), "--split", word});
       return true;
     }
-    return begin_samples();
+    return begin_extras();
   }
 
-  // Lets the run continue prompts when it has not; false when the run is done. A run without
-  // samples is complete: they are for people to look at, and no number depends on them.
-  bool begin_samples() {
-    const bool is_needed = comparison_.samples > 0 &&
-                           tried_.insert(std::string(kSamplesPhase)).second &&
-                           !has_samples(scores::generated_file(folder(), evaluation_), comparison_);
-    if (!is_needed) {
-      record_.state = RunRecord::State::kDone;
-      return false;
+  // Lets the run make what the report shows beside losses and is missing; false when the run is
+  // done. A run without it is complete: no number of the comparison depends on it.
+  bool begin_extras() {
+    record_.state = RunRecord::State::kDone;
+    if (!tried_.insert(std::string(kExtrasPhase)).second) return false;
+    std::vector<std::string> words = {"eval", folder().string(), "--split",
+                                      std::string(data::to_word(comparison_.splits.front()))};
+    const std::size_t least = words.size();
+    if (comparison_.samples > 0 &&
+        !has_samples(scores::generated_file(folder(), evaluation_), comparison_)) {
+      words.insert(words.end(), {"--samples", str(comparison_.samples), "--prompt-tokens",
+                                 str(comparison_.prompt_tokens)});
     }
-    begin(std::string(kSamplesPhase),
-          {"eval", folder().string(), "--split",
-           std::string(data::to_word(comparison_.splits.front())), "--samples",
-           str(comparison_.samples), "--prompt-tokens", str(comparison_.prompt_tokens)});
+    if (comparison_.diagnostics > 0 &&
+        !has_diagnostics(scores::diagnostics_file(folder(), evaluation_), comparison_)) {
+      words.insert(words.end(), {"--diagnostics", str(comparison_.diagnostics)});
+    }
+    if (words.size() == least) return false;
+    record_.state = RunRecord::State::kRunning;
+    begin(std::string(kExtrasPhase), std::move(words));
     return true;
   }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/scores/diagnostics.hpp"
 
 namespace mneme::report {
 
@@ -77,6 +78,7 @@ struct Evaluation {
   std::vector<Bucket> frequency = {};
   std::vector<LaneLosses> lanes = {};  // unit "lane" only: in the order of the samples
   std::vector<Shown> shown = {};       // few; empty when none are stored
+  std::optional<scores::Diagnostics> diagnostics = {};
 
   [[nodiscard]] double loss() const { return nll / static_cast<double>(targets); }
   [[nodiscard]] double accuracy() const {

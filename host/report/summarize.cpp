@@ -375,6 +375,12 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
     } catch (const std::exception& error) {
       notes.push_back(str("generated samples were left out: ", error.what()));
     }
+    const fs::path measured = scores::diagnostics_file(folder, evaluation.name);
+    try {
+      if (fs::exists(measured)) evaluation.diagnostics = scores::read_diagnostics(measured);
+    } catch (const std::exception& error) {
+      notes.push_back(str("diagnostics were left out: ", error.what()));
+    }
   }
 }
 

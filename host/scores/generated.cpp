@@ -1,20 +1,20 @@
 #include "host/scores/generated.hpp"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
-#include "host/base/error.hpp"
-#include "host/base/file/file.hpp"
 #include "host/data/text/text.hpp"
-#include "host/scores/evaluation_files.hpp"
+#include "host/scores/json_record.hpp"
 
 namespace mneme::scores {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kGenerateAgain = "make it again: mneme eval RUN --samples N";
+constexpr RecordKind kGeneratedKind{.format = "mneme-generated",
+                                    .version = 1,
+                                    .words = "the stored samples",
+                                    .remedy = "make them again: mneme eval RUN --samples N"};
 
 Json text_or_null(const std::optional<std::string>& text) {
   return text ? Json(*text) : Json(nullptr);
@@ -49,34 +49,6 @@ GeneratedSample read_sample_of(const Json& json) {
           .generated_text = read_text(json, "generated_text")};
 }
 
-[[noreturn]] void fail_generated(const fs::path& file, const std::string& failed,
-                                 const std::string& expected, const std::string& got) {
-  throw_run({.where = file.string(),
-             .failed = failed,
-             .expected = expected,
-             .got = got,
-             .hint = kGenerateAgain});
-}
-
-void check_form(const fs::path& file, const Json& json) {
-  if (!json.is_object()) {
-    fail_generated(file, "the stored samples are damaged", "a JSON object", "something else");
-  }
-  const Json format = json.value("format", Json());
-  const Json version = json.value("version", Json());
-  if (format != Json(kGeneratedFormat) || version != Json(kGeneratedVersion)) {
-    fail_generated(file, "this program cannot read the stored samples",
-                   str("format ", kGeneratedFormat, ", version ", kGeneratedVersion),
-                   str("format ", format.dump(), ", version ", version.dump()));
-  }
-  const Json checksum = json.value("checksum", Json());
-  const std::string expected = checksum_of_info(json);
-  if (checksum != Json(expected)) {
-    fail_generated(file, "the stored samples are damaged: their checksum", expected,
-                   checksum.dump());
-  }
-}
-
 }  // namespace
 
 fs::path generated_file(const fs::path& run_folder, const std::string& evaluation_name) {
@@ -86,32 +58,26 @@ fs::path generated_file(const fs::path& run_folder, const std::string& evaluatio
 fs::path write_generated(const fs::path& run_folder, const Generated& generated) {
   const std::string name = to_text(generated.name);
   const fs::path file = generated_file(run_folder, name);
-  Json json = {{"format", kGeneratedFormat},
-               {"version", kGeneratedVersion},
-               {"evaluation", name},
+  Json json = {{"evaluation", name},
                {"split", generated.name.split},
                {"step", generated.name.step},
                {"samples_wanted", generated.samples_wanted},
                {"prompt_tokens", generated.prompt_tokens}};
   json.update(generated.info);
   json["samples"] = Json::array();
-  for (const GeneratedSample& sample : generated.samples)
+  for (const GeneratedSample& sample : generated.samples) {
     json["samples"].push_back(json_of(sample));
-  json["checksum"] = checksum_of_info(json);
-  std::error_code code;
-  fs::create_directories(file.parent_path(), code);
-  if (code) fail_file(file.parent_path(), "make the folder", code.value());
-  write_file_atomic(file, json.dump(1) + '\n');
+  }
+  write_record(file, kGeneratedKind, json);
   return file;
 }
 
 Generated read_generated(const fs::path& file) {
-  Json json = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
-  check_form(file, json);
+  Json json = read_record(file, kGeneratedKind);
   try {
     const std::string word = json.at("evaluation").get<std::string>();
     const auto name = parse_evaluation_name(word);
-    if (!name) fail_generated(file, "the stored samples are damaged", "an evaluation's name", word);
+    if (!name) fail_record(file, kGeneratedKind, "an evaluation's name", word);
     Generated out{.name = *name,
                   .samples_wanted = json.at("samples_wanted").get<std::int64_t>(),
                   .prompt_tokens = json.at("prompt_tokens").get<std::int64_t>(),
@@ -121,25 +87,7 @@ Generated read_generated(const fs::path& file) {
     out.info.erase("samples");
     return out;
   } catch (const Json::exception& error) {
-    fail_generated(file, "the stored samples are damaged", "the keys of docs/runs.md",
-                   error.what());
-  }
-}
-
-void remove_later_generated(const fs::path& run_folder, std::int64_t step) {
-  std::error_code code;
-  std::vector<fs::path> later;
-  for (const auto& entry : fs::directory_iterator(run_folder / "generated", code)) {
-    const auto name = parse_evaluation_name(entry.path().stem().string());
-    if (name && name->step > step) later.push_back(entry.path());
-  }
-  for (const fs::path& file : later) {
-    fs::remove(file, code);
-    if (code) {
-      throw_run({.where = file.string(),
-                 .failed = "cannot remove the stored samples",
-                 .got = code.message()});
-    }
+    fail_record(file, kGeneratedKind, "the keys of docs/runs.md", error.what());
   }
 }
 

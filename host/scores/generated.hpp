@@ -9,15 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/base/text.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::scores {
-
-inline constexpr std::string_view kGeneratedFormat = "mneme-generated";
-inline constexpr std::int64_t kGeneratedVersion = 1;
 
 // Tokens of a prompt by default: three and a half segments, so that most of it lies in the memory
 // and what is drawn first still sees half a segment.
@@ -59,10 +57,6 @@ std::filesystem::path write_generated(const std::filesystem::path& run_folder,
 // Reads and checks a file. Error (kRun) naming it, what was expected and what was found, when it is
 // damaged or of another version.
 [[nodiscard]] Generated read_generated(const std::filesystem::path& file);
-
-// Removes the samples of weights of later steps than `step`, which are gone. Error (kRun) naming
-// the file when one cannot be removed.
-void remove_later_generated(const std::filesystem::path& run_folder, std::int64_t step);
 
 // The text with U+FFFD for bytes that are no UTF-8 and for control characters but line ends and
 // tabs: what JSON, HTML and a terminal can hold.

@@ -1,4 +1,5 @@
 // Samples that runs of a comparison generate, through the real binary.
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
+#include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
 #include "tests/cli/program.hpp"
 
@@ -53,6 +55,10 @@ class SamplesRun : public CliTest {
     }
     return found.size() == 1 ? found.front() : fs::path();
   }
+  // The diagnostics that stand beside the samples.
+  [[nodiscard]] scores::Diagnostics measured(const std::string& run) const {
+    return scores::read_diagnostics(folder_ / run / "diagnostics" / stored(run).filename());
+  }
   [[nodiscard]] std::string train(const std::string& experiment_text) const {
     expect_done(run_mneme(
         {"train", experiment(experiment_text), "--run", file("run"), "--quiet", "--threads", "1"}));
@@ -81,10 +87,21 @@ TEST_F(SamplesRun, EveryRunOfAComparisonContinuesTheSamePrompts) {
     }
   }
   EXPECT_NE(all[0].samples[0].generated, all[2].samples[0].generated);
+  const scores::Diagnostics none = measured("comparison/none-seed1");
+  const scores::Diagnostics cache = measured("comparison/cache-seed1");
+  EXPECT_EQ(none.segments_wanted, 64);
+  EXPECT_GT(none.segments, 4);
+  EXPECT_EQ(none.lanes, 4);
+  // Two layers; 32 intervals of one distance, of which a model without memory sees a segment's.
+  ASSERT_EQ(none.distance.size(), 2U);
+  ASSERT_EQ(cache.distance.at(1).values.size(), 32U);
+  EXPECT_GT(cache.distance[1].values[10], 0.0);
+  EXPECT_TRUE(std::isnan(none.distance[1].values[10]));
   const std::string page = read_file(folder_ / "comparison/report/index.html");
-  EXPECT_THAT(page, AllOf(HasSubstr("<h2>Generated samples</h2>"), HasSubstr("&lt;b&gt;"),
-                          HasSubstr("<h4>true continuation</h4>"),
-                          Not(HasSubstr("No samples are stored"))));
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("<h2>Generated samples</h2>"), HasSubstr("&lt;b&gt;"),
+                    HasSubstr("<h4>true continuation</h4>"), HasSubstr("attention-distance-valid"),
+                    Not(HasSubstr("No samples are stored"))));
 }
 
 // The report is the same from the files alone, and the same samples are made again.
@@ -93,20 +110,25 @@ TEST_F(SamplesRun, AreTheSameWhenTheyAreMadeAgain) {
   const std::string page = read_file(folder_ / "comparison/report/index.html");
   const fs::path path = stored("comparison/cache-seed1");
   const std::string before = read_file(path);
+  const fs::path measures = path.parent_path().parent_path() / "diagnostics" / path.filename();
+  const std::string measures_before = read_file(measures);
   expect_done(run_mneme({"report", file("comparison"), "--quiet", "--json", file("again.json")}));
   EXPECT_EQ(read_file(folder_ / "comparison/report/index.html"), page);
   EXPECT_EQ(read_file(folder_ / "first.json"), read_file(folder_ / "again.json"));
   // An interrupted comparison lacks some, and may have a damaged one.
   fs::remove(path);
+  write_file_atomic(measures, "[]");
   write_file_atomic(stored("comparison/none-seed1"), "{");
   expect_done(compare({"--json", file("third.json")}));
   EXPECT_EQ(read_file(path), before);
+  EXPECT_EQ(read_file(measures), measures_before);
   EXPECT_EQ(read_file(folder_ / "first.json"), read_file(folder_ / "third.json"));
 }
 
 TEST_F(SamplesRun, AreAsManyAsAreAskedFor) {
-  expect_done(compare({"--samples", "0"}));
+  expect_done(compare({"--samples", "0", "--diagnostics", "0"}));
   EXPECT_TRUE(stored("comparison/none-seed1").empty());
+  EXPECT_FALSE(fs::exists(folder_ / "comparison/none-seed1/diagnostics"));
   EXPECT_THAT(read_file(folder_ / "comparison/report/index.html"),
               HasSubstr("mneme eval RUN --samples 3"));
   expect_done(compare({"--samples", "1"}));
@@ -120,8 +142,8 @@ TEST_F(SamplesRun, AreLeftOutWhereTheyCannotBeWritten) {
   folder_.write("comparison/none-seed1/generated", "a file where a folder should be");
   const ProgramResult result = compare({});
   expect_done(result);
-  EXPECT_THAT(result.err, HasSubstr("none-seed1: no samples were made, the same command tries "
-                                    "again: "));
+  EXPECT_THAT(result.err, HasSubstr("none-seed1: samples and diagnostics are missing, the same "
+                                    "command tries again: "));
   EXPECT_FALSE(stored("comparison/cache-seed1").empty());
   const Json record = Json::parse(read_file(folder_ / "comparison/comparison.json"));
   EXPECT_EQ(record.at("arms").at(0).at("runs").at(0).at("state"), "done");

@@ -10,6 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/scores/collector.hpp"
+#include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
@@ -147,6 +148,29 @@ scores::Generated generated_by(const FixtureArm& arm, std::uint64_t seed,
           .samples = {text, ids}};
 }
 
+// Two layers; without a memory only the attention by distance.
+scores::Diagnostics measured_of(const FixtureArm& arm, std::uint64_t seed) {
+  const double shift = 0.01 * static_cast<double>(seed);
+  scores::Diagnostics out{
+      .segments_wanted = 64, .segments = 60, .lanes = 4, .distance_width = 2, .stretch = 4};
+  for (const std::int64_t layer : {0, 1}) {
+    scores::LayerValues distance{.layer = layer};
+    for (int i = 0; i < 32; ++i) {
+      const bool is_seen = i < 8 || arm.rows > 0;
+      distance.values.push_back(is_seen ? shift + 0.5 / (1.0 + i) : std::nan(""));
+    }
+    out.distance.push_back(std::move(distance));
+    if (arm.rows == 0) continue;
+    const std::string tier = "0.org.example.cache";
+    out.density.push_back({.tier = tier, .layer = layer, .values = {0.1, 0.2, 0.3, 0.4 - shift}});
+    out.age.push_back({.tier = tier, .layer = layer, .values = {0.6, 0.3, 0.1}});
+    out.alpha.push_back({.tier = tier, .layer = layer, .values = {0.9, 0.5 + shift}});
+    out.regions.push_back(
+        {.tier = tier, .layer = layer, .shares = {0.25, 0.5 - shift, 0.25 + shift}});
+  }
+  return out;
+}
+
 void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,
            std::uint64_t seed, double extra_loss, std::int64_t step) {
   scores::Columns columns = columns_of(fixture, arm, seed, extra_loss);
@@ -170,7 +194,9 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
                                          {"peak_bytes", 300'000'000 + 100'000 * arm.rows}}};
   if (fixture.data == Data::kText) evaluation.vocabulary_counts = std::move(counts);
   scores::write_evaluation(folder, evaluation, columns);
-  if (fixture.has_samples && fixture.data == Data::kText)
+  if (!fixture.has_samples) return;
+  scores::write_diagnostics(folder, evaluation.name, measured_of(arm, seed), Json::object());
+  if (fixture.data == Data::kText)
     scores::write_generated(folder, generated_by(arm, seed, evaluation.name));
 }
 

@@ -29,7 +29,7 @@ struct Fixture {
   std::vector<std::uint64_t> seeds = {1, 2, 3};
   std::int64_t documents = 24;
   std::int64_t targets = 48;  // of a document; of a lane 16 times as many
-  bool has_samples = true;    // generated texts, or predictions of answers
+  bool has_samples = true;    // generated texts or predictions of answers, and diagnostics
 };
 
 // Writes comparison.json and the run folders, with stored evaluations of the split valid.

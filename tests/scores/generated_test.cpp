@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/scores/json_record.hpp"
 #include "tests/base/file_size_limit.hpp"
 #include "tests/base/ordinary_user.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -77,7 +78,7 @@ TEST_F(GeneratedSamples, AreReadAsTheyWereWritten) {
 TEST_F(GeneratedSamples, AreRefusedWhenDamagedOrOfAnotherVersion) {
   const fs::path file = scores::write_generated(run_.path(), some());
   replace(file, "a <b>", "a <c>");
-  EXPECT_THAT(error(file), AllOf(HasSubstr(file.string()), HasSubstr("their checksum"),
+  EXPECT_THAT(error(file), AllOf(HasSubstr(file.string()), HasSubstr("expected the checksum"),
                                  HasSubstr("mneme eval RUN --samples N")));
   scores::write_generated(run_.path(), some());
   replace(file, "\"version\": 1", "\"version\": 2");
@@ -106,10 +107,10 @@ TEST_F(GeneratedSamples, OfLaterStepsAreRemoved) {
   const fs::path first = scores::write_generated(run_.path(), generated);
   generated.name.step = 60;
   const fs::path later = scores::write_generated(run_.path(), generated);
-  scores::remove_later_generated(run_.path(), 40);
+  scores::remove_later_records(run_ / "generated", 40);
   EXPECT_TRUE(fs::exists(first));
   EXPECT_FALSE(fs::exists(later));
-  scores::remove_later_generated(run_ / "nowhere", 40);
+  scores::remove_later_records(run_ / "nowhere", 40);
 }
 
 TEST(WithReplacements, KeepsTextAndReplacesTheRest) {

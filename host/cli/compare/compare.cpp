@@ -43,12 +43,12 @@ void check_use(const CompareArguments& arguments) {
   if (are_runs(arguments)) {
     if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
         arguments.equal.empty() && arguments.set.overrides().empty() && arguments.seeds == 1 &&
-        arguments.samples == kDefaultSamples) {
+        arguments.samples == kDefaultSamples && arguments.diagnostics == kDefaultDiagnostics) {
       return;
     }
     throw_usage(
         "compare: run folders are compared as they are: expected no --memory, --sweep, "
-        "--equal, --set, --seeds, --samples or --run beside ",
+        "--equal, --set, --seeds, --samples, --diagnostics or --run beside ",
         arguments.paths.front().string());
   }
   if (arguments.paths.size() > 1) {
@@ -155,6 +155,8 @@ std::string command_text(const CompareArguments& arguments) {
   if (arguments.has_seeds) text += str(" --seeds ", arguments.seeds);
   if (arguments.jobs != 1) text += str(" --jobs ", arguments.jobs);
   if (arguments.samples != kDefaultSamples) text += str(" --samples ", arguments.samples);
+  if (arguments.diagnostics != kDefaultDiagnostics)
+    text += str(" --diagnostics ", arguments.diagnostics);
   if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
   if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
   if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
@@ -167,6 +169,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   options.seeds = arguments.seeds;
   options.jobs = arguments.jobs;
   options.samples = arguments.samples;
+  options.diagnostics = arguments.diagnostics;
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   options.threads = arguments.machine.threads != 0
                         ? arguments.machine.threads
@@ -237,6 +240,11 @@ void add_compare(const Command& app) {
       .option("--samples", arguments->samples, "N",
               "Prompts that every run continues, for the report; 0 = none")
       .in(0, 100)
+      .shown();
+  command
+      .option("--diagnostics", arguments->diagnostics, "N",
+              "Segments on which every run's memory is measured, for the report; 0 = none")
+      .in(0, kMaxCount)
       .shown();
   command
       .option(

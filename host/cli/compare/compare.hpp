@@ -15,6 +15,8 @@ namespace mneme::cli {
 
 // Prompts that every run continues.
 inline constexpr std::int64_t kDefaultSamples = 3;
+// Segments on which every run's memory is measured.
+inline constexpr std::int64_t kDefaultDiagnostics = 64;
 
 // The command line of `mneme compare`.
 struct CompareArguments {
@@ -27,6 +29,7 @@ struct CompareArguments {
   bool has_seeds = false;  // the number was given
   std::int64_t jobs = 1;
   std::int64_t samples = kDefaultSamples;
+  std::int64_t diagnostics = kDefaultDiagnostics;
   std::string equal;  // a budget; "" = as the files say
   std::filesystem::path run;
   MachineArguments machine;

@@ -41,6 +41,7 @@ struct Sheet {
 // plugins: of every arm's tiers, with checksums.
 // runs: every number of every run, for programs.
 // samples: what every run made of the samples, for programs.
+// diagnostics: measures of every run's memory by place, for programs.
 [[nodiscard]] std::vector<Sheet> sheets(const Comparison& comparison,
                                         const std::vector<Difference>& differences);
 

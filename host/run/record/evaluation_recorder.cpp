@@ -13,7 +13,7 @@
 #include "host/eval/result.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_description.hpp"
-#include "host/scores/generated.hpp"
+#include "host/scores/json_record.hpp"
 #include "host/tensor/device.hpp"
 #include "mneme/abi.h"
 
@@ -183,7 +183,9 @@ void drop_later_evaluations(const fs::path& run_folder, std::int64_t step) {
           }
           return true;
         });
-    scores::remove_later_generated(run_folder, step);
+    for (const char* folder : {"generated", "diagnostics"}) {
+      scores::remove_later_records(run_folder / folder, step);
+    }
   } catch (const Error& error) {
     log_warning(error.what());
   }

@@ -55,9 +55,9 @@ class EvaluationRecorder {
 void retain_trained_evaluations(const std::filesystem::path& run_folder,
                                 const scores::EvaluationName& newest, std::int64_t best_step);
 
-// Removes evaluations and generated samples of steps after `step`, whose weights are gone, and
-// warns, through the log, of each that `mneme eval` stored: the continued training stores its own
-// again. One that cannot be removed stays, with a warning.
+// Removes evaluations, generated samples and diagnostics of steps after `step`, whose weights are
+// gone, and warns, through the log, of each that `mneme eval` stored: the continued training stores
+// its own again. One that cannot be removed stays, with a warning.
 void drop_later_evaluations(const std::filesystem::path& run_folder, std::int64_t step);
 
 }  // namespace mneme::run
