@@ -12,7 +12,6 @@
 namespace mneme::analyze {
 namespace {
 
-constexpr std::int64_t kMostLanes = 4;
 constexpr std::int64_t kReach = 4;  // distances that are looked at, in segments
 constexpr std::int64_t kIntervals = 32;
 constexpr std::int64_t kStretches = 4;  // of a segment
@@ -68,7 +67,7 @@ scores::Diagnostics diagnose(run::Runtime& runtime, data::Split split,
   const config::Experiment& experiment = runtime.experiment();
   const data::Dataset& dataset = *runtime.dataset();
   data::StreamOptions cut = run::evaluation_options(experiment, dataset);
-  cut.lanes = std::min(cut.lanes, kMostLanes);
+  cut.lanes = 1;  // of several, which documents reset at different places, not all can be followed
   cut.max_segments =
       cut.max_segments == 0 ? options.segments : std::min(cut.max_segments, options.segments);
   scores::Diagnostics out;

@@ -10,11 +10,11 @@
 namespace mneme::analyze {
 
 struct DiagnosticOptions {
-  std::int64_t segments = 64;  // of every lane, at most
+  std::int64_t segments = 64;  // at most
   std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;
 };
 
-// Reads the first segments of a split with at most four lanes of eval.lanes, and measures the
+// Reads the first segments of a split in one lane, and measures the
 // attention by distance, up to four segments back, and what the memory publishes as probes; what
 // it does not publish stays empty. Deterministic on CPU. Errors: as eval::evaluate and
 // MemoryAnalysis::add; Error (kUsage) when the split has no data.

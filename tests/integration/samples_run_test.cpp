@@ -91,7 +91,7 @@ TEST_F(SamplesRun, EveryRunOfAComparisonContinuesTheSamePrompts) {
   const scores::Diagnostics cache = measured("comparison/cache-seed1");
   EXPECT_EQ(none.segments_wanted, 64);
   EXPECT_GT(none.segments, 4);
-  EXPECT_EQ(none.lanes, 4);
+  EXPECT_EQ(none.lanes, 1);
   // Two layers; 32 intervals of one distance, of which a model without memory sees a segment's.
   ASSERT_EQ(none.distance.size(), 2U);
   ASSERT_EQ(cache.distance.at(1).values.size(), 32U);

@@ -34,7 +34,7 @@ struct ProbeCurve {
 const std::array<ProbeCurve, 4> kProbeCurves = {{
     {"attention-distance", "Attention by distance", "distance, tokens", "largest weight",
      "The largest weight that a token gives to one place of an interval of distances; mean over "
-     "tokens, heads and layers.",
+     "tokens, heads and layers. A continuous memory has no distances and is left out.",
      [](const Diagnostics& of) -> const std::vector<LayerValues>& { return of.distance; },
      [](const Diagnostics& of, std::size_t i, std::size_t) {
        const auto width = static_cast<double>(of.distance_width);
