@@ -13,6 +13,7 @@
 #include "host/run/footprint.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/scores/generated.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/abi.h"
@@ -161,8 +162,12 @@ Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
                                  .free_memory = options.free_memory});
   for (std::int64_t i = 0; i < options.seeds; ++i)
     record.seeds.push_back(experiment.train.seed + static_cast<std::uint64_t>(i));
+  if (dataset->corpus(record.splits.front()) != nullptr) record.samples = options.samples;
+  record.diagnostics = options.diagnostics;
   std::set<std::string> taken;
   for (ArmRecord& arm : record.arms) {
+    record.prompt_tokens = std::max(
+        record.prompt_tokens, scores::default_prompt_tokens(arm.setup.experiment.eval.segment));
     config::Experiment one = arm.setup.experiment;
     for (std::int64_t i = 0; i < options.seeds; ++i) {
       one.train.seed = arm.setup.experiment.train.seed + static_cast<std::uint64_t>(i);

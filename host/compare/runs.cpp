@@ -12,8 +12,11 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
+#include "host/compare/finished_parts.hpp"
 #include "host/compare/run_checks.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/scores/diagnostics.hpp"
+#include "host/scores/generated.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::compare {
@@ -23,28 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr int kPollMs = 250;
 constexpr std::string_view kStopped = "mneme: stopped by";
-
-// Whether the run has a finished evaluation of a split with its last weights, its own memory and
-// settings, and these plugins. `others` gets those of the split that it cannot use, with the
-// reason.
-bool is_evaluated(const fs::path& folder, data::Split split, std::int64_t last_step,
-                  const std::vector<memory::TierIdentity>& plugins,
-                  std::vector<std::string>& others) {
-  const std::string experiment = read_file(folder / "experiment.toml");
-  for (const fs::path& path : scores::list_evaluations(folder)) {
-    const auto name = scores::parse_evaluation_name(path.filename().string());
-    if (!name || name->split != data::to_word(split)) continue;
-    try {
-      const auto stored = scores::StoredEvaluation::open(path);
-      const std::string reason = why_unfit(stored, last_step, experiment, plugins);
-      if (reason.empty()) return true;
-      others.push_back(str(to_text(*name), ": ", reason));
-    } catch (const std::exception& error) {
-      others.push_back(error.what());  // damaged: it is made again
-    }
-  }
-  return false;
-}
+constexpr std::string_view kExtrasPhase = "samples and diagnostics";
 
 // One run on its way: a training, then the evaluations that it lacks, a process each.
 class RunTask {
@@ -79,6 +61,10 @@ class RunTask {
       const bool is_stopped = end.signal != 0 || end.exit_code == static_cast<int>(ErrorKind::kRun);
       if (is_stopping && is_stopped && error_.empty()) {
         record_.state = RunRecord::State::kWaiting;
+      } else if (activity_.phase == kExtrasPhase) {
+        lines.push_back(
+            str("samples and diagnostics are missing, the same command tries again: ", why(end)));
+        record_.state = RunRecord::State::kDone;
       } else {
         fail(end);
       }
@@ -142,7 +128,9 @@ class RunTask {
     for (const data::Split split : comparison_.splits) {
       std::vector<std::string> others;
       const std::int64_t step = last_step();
-      if (is_evaluated(folder(), split, step, arm().plugins, others)) continue;
+      const std::string found = find_evaluation(folder(), split, step, arm().plugins, others);
+      if (split == comparison_.splits.front()) evaluation_ = found;
+      if (!found.empty()) continue;
       const std::string word(data::to_word(split));
       if (!tried_.insert(word).second) {
         throw_run({.where = scores::evaluations_folder(folder()).string(),
@@ -155,7 +143,29 @@ class RunTask {
       begin("evaluate " + word, {"eval", folder().string(), "--split", word});
       return;
     }
+    begin_extras();
+  }
+
+  // Lets the run make what the report shows beside losses and is missing. A run without it is
+  // complete: no number of the comparison depends on it.
+  void begin_extras() {
     record_.state = RunRecord::State::kDone;
+    if (!tried_.insert(std::string(kExtrasPhase)).second) return;
+    std::vector<std::string> words = {"eval", folder().string(), "--split",
+                                      std::string(data::to_word(comparison_.splits.front()))};
+    const std::size_t least = words.size();
+    if (comparison_.samples > 0 &&
+        !has_samples(scores::generated_file(folder(), evaluation_), comparison_)) {
+      words.insert(words.end(), {"--samples", str(comparison_.samples), "--prompt-tokens",
+                                 str(comparison_.prompt_tokens)});
+    }
+    if (comparison_.diagnostics > 0 &&
+        !has_diagnostics(scores::diagnostics_file(folder(), evaluation_), comparison_)) {
+      words.insert(words.end(), {"--diagnostics", str(comparison_.diagnostics)});
+    }
+    if (words.size() == least) return;
+    record_.state = RunRecord::State::kRunning;
+    begin(std::string(kExtrasPhase), std::move(words));
   }
 
   [[nodiscard]] std::int64_t last_step() const {
@@ -219,13 +229,20 @@ class RunTask {
   void fail(const ChildEnd& end) {
     record_.state = RunRecord::State::kFailed;
     record_.exit_code = end.exit_code < 0 ? 128 + end.signal : end.exit_code;
-    const std::string_view prefix = "mneme: error: ";
-    record_.error = error_.starts_with(prefix) ? error_.substr(prefix.size()) : error_;
-    if (!record_.error.empty()) return;
-    record_.error = stopped_.empty() ? str(activity_.phase, ": ", end.text())
-                                     : str(activity_.phase, ": its process was ", stopped_,
-                                           "; the same command goes on");
+    record_.error = why(end);
   }
+
+  // Why the process failed, as it said itself.
+  [[nodiscard]] std::string why(const ChildEnd& end) const {
+    const std::string_view prefix = "mneme: error: ";
+    if (!error_.empty()) {
+      return error_.starts_with(prefix) ? error_.substr(prefix.size()) : error_;
+    }
+    return stopped_.empty()
+               ? str(activity_.phase, ": ", end.text())
+               : str(activity_.phase, ": its process was ", stopped_, "; the same command goes on");
+  }
+
   // Without a process.
   void fail(const std::string& reason) {
     record_.state = RunRecord::State::kFailed;
@@ -242,6 +259,7 @@ class RunTask {
   std::string error_;    // the lines from "mneme: error" on
   std::string stopped_;  // "stopped by SIGTERM after step 3 of 9; saved"; "" = it was not
   std::set<std::string> tried_;
+  std::string evaluation_;  // the stored one of the first split
   std::int64_t steps_ = 0;
   std::int64_t total_steps_ = 0;
 };

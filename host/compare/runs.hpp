@@ -59,6 +59,11 @@ struct Record {
   std::vector<data::Split> splits;  // that every run is evaluated on
   std::vector<std::uint64_t> seeds;
   std::vector<ArmRecord> arms;
+  // Not in comparison.json: the samples that every run makes of the first split, the tokens of
+  // their prompts, and the segments of the split on which its memory is measured.
+  std::int64_t samples = 0;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t diagnostics = 0;
 
   [[nodiscard]] bool is_done() const;
   [[nodiscard]] bool has_failures() const;
@@ -69,6 +74,8 @@ struct Options {
   std::filesystem::path folder;  // DIR
   std::int64_t seeds = 1;        // train.seed, train.seed + 1, ...
   std::int64_t jobs = 1;         // processes side by side
+  std::int64_t samples = 0;      // prompts that every run continues, of data that have text
+  std::int64_t diagnostics = 0;  // segments on which every run's memory is measured
   std::int64_t threads = 1;      // of each
   c10::Device device = c10::kCPU;
   std::string device_name = "cpu";

@@ -163,8 +163,11 @@ void Evaluation::add_target(std::int64_t id, const Score& one) {
 void Evaluation::add_scores(const data::TokenSegment& segment, const backbone::Output& out) {
   const at::Tensor hits = out.correct.to(at::kCPU).contiguous();
   const bool* const is_correct = hits.const_data_ptr<bool>();
+  const at::Tensor all_best = out.best.to(at::kCPU).contiguous();
+  const std::int64_t* const best = all_best.const_data_ptr<std::int64_t>();
   scores_.nll = to_doubles(out.nll);
   scores_.correct.assign(segment.targets.size(), 0);
+  scores_.best.assign(segment.targets.size(), -1);
   scores_.document.assign(segment.targets.size(), -1);
   scores_.position.assign(segment.targets.size(), -1);
   if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
@@ -180,6 +183,7 @@ void Evaluation::add_scores(const data::TokenSegment& segment, const backbone::O
                          "the loss of a token is not finite", nll);
       }
       scores_.correct[i] = is_correct[i] ? 1 : 0;
+      scores_.best[i] = best[i];
       scores_.document[i] = text_place.document();
       scores_.position[i] = text_place.position();
       const Score one{.tokens = 1, .nll = nll, .correct = scores_.correct[i]};

@@ -97,6 +97,9 @@ struct Options {
   std::int64_t prompt_segment = 0;  // the same while a prompt is fed; 0 = segment
   Sampling sampling = {};
   std::uint64_t seed = 1;
+  // Feeds prompts whose beginning has no effect, because there is no memory and they are longer
+  // than a segment; otherwise such a prompt is an error.
+  bool takes_forgotten_prompts = false;
 };
 
 // Called with every token as it is drawn; returning false ends that sample, an exception ends the

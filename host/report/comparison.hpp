@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/scores/diagnostics.hpp"
 
 namespace mneme::report {
 
@@ -44,6 +45,25 @@ struct LaneLosses {
   std::vector<std::uint8_t> correct = {};
 };
 
+// Something that a run was asked for and what it gave, for people to look at: the continuation of a
+// prompt, or the answers of a sequence of a task.
+struct Shown {
+  std::string id = {};
+  bool is_answer = false;
+  std::vector<std::int32_t> prompt = {};    // ids; of an answer empty
+  std::vector<std::int32_t> expected = {};  // ids
+  std::vector<std::int32_t> made = {};      // ids; of an answer as many as expected
+  std::int64_t left_out = 0;                // targets of the sequence before the expected ones
+  // As text; absent without a text vocabulary, and of answers.
+  std::optional<std::string> prompt_text = {}, expected_text = {}, made_text = {};
+
+  // Asked for the same.
+  [[nodiscard]] bool is_like(const Shown& other) const {
+    return id == other.id && is_answer == other.is_answer && prompt == other.prompt &&
+           expected == other.expected;
+  }
+};
+
 // One stored evaluation, summed up.
 struct Evaluation {
   std::string name = {};  // its folder's
@@ -66,6 +86,8 @@ struct Evaluation {
   std::vector<Bucket> frequency = {};
   std::vector<LaneLosses> lanes = {};  // unit "lane" only: in the order of the samples
   std::vector<GroupSums> groups = {};  // by rising names of the groups; empty: the task has none
+  std::vector<Shown> shown = {};       // few; empty when none are stored
+  std::optional<scores::Diagnostics> diagnostics = {};
 
   [[nodiscard]] double loss() const { return nll / static_cast<double>(targets); }
   [[nodiscard]] double accuracy() const {

@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/report/samples/samples.hpp"
 
 namespace mneme::report {
 namespace {
@@ -205,6 +206,11 @@ std::string Report::text(std::size_t width) const {
   return out + '\n' + write_sheets(sheets, Format::kText, width);
 }
 
+std::string Report::markdown() const {
+  const std::string samples = samples_markdown(comparison);
+  return write_sheets(sheets, Format::kMarkdown) + (samples.empty() ? "" : '\n' + samples);
+}
+
 namespace {
 
 fs::path table_file(const std::string& key) { return key + ".csv"; }
@@ -237,7 +243,7 @@ fs::path Report::write(const fs::path& folder) const {
   std::set<fs::path> left_over = files_of_earlier(folder);
   write_file_atomic(folder / "report.json", json_text(json(), 1) + '\n');
   write_file_atomic(folder / "report.txt", text(100));
-  write_file_atomic(folder / "report.md", write_sheets(sheets, Format::kMarkdown));
+  write_file_atomic(folder / "report.md", markdown());
   write_file_atomic(folder / "report.tex", write_sheets(sheets, Format::kLatex));
   for (const Sheet& sheet : sheets) {
     write_file_atomic(folder / table_file(sheet.key), write_sheet(sheet, Format::kCsv));

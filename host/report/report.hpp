@@ -32,6 +32,8 @@ struct Report {
   // What the text tables say, with the verdict first, in lines of at most `width` columns (0 =
   // any).
   [[nodiscard]] std::string text(std::size_t width = 0) const;
+  // The same tables in Markdown, and the samples side by side.
+  [[nodiscard]] std::string markdown() const;
   // Everything but figures and curves, for programs: format "mneme-report", version 1.
   [[nodiscard]] Json json() const;
   // Writes index.html, report.json, report.txt, report.md, report.tex, a CSV file of each table,

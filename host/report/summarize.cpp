@@ -15,6 +15,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/scores/generated.hpp"
 
 namespace mneme::report {
 namespace {
@@ -25,6 +26,8 @@ constexpr std::size_t kMostPlaces = 64;  // buckets of a long segment
 // Of fewer units intervals and p are rough, and below 6 no sign flips reach p = 0.05: blocks of the
 // lanes say more (docs/statistics.md, "Blocks of a stream").
 constexpr std::size_t kFewestDocuments = 10;
+constexpr std::size_t kMostAnswers = 5;        // sequences that are shown
+constexpr std::size_t kMostAnswerTokens = 32;  // of each
 
 // Sums by bucket, which grow as targets come.
 class BucketSums {
@@ -188,6 +191,49 @@ std::vector<LaneLosses> by_lane(const scores::StoredEvaluation& stored, const Co
   return lanes;
 }
 
+// What was predicted in place of the last targets of the first samples.
+std::vector<Shown> answers_of(const scores::StoredEvaluation& stored) {
+  const std::vector<std::int32_t> predicted = stored.predicted();
+  if (predicted.empty()) return {};
+  const std::vector<std::int32_t> target = stored.column(scores::Column::kTarget);
+  const std::vector<std::int32_t> sample = stored.sample_of_target();
+  const std::size_t count = std::min(kMostAnswers, stored.samples().size());
+  std::vector<Shown> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i].id = stored.samples()[i].id;
+    out[i].is_answer = true;
+  }
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    const auto of = static_cast<std::size_t>(sample[i]);
+    if (of >= count) continue;
+    out[of].expected.push_back(target[i]);
+    out[of].made.push_back(predicted[i]);
+  }
+  for (Shown& one : out) {
+    if (one.expected.size() <= kMostAnswerTokens) continue;
+    const auto extra = static_cast<std::ptrdiff_t>(one.expected.size() - kMostAnswerTokens);
+    one.expected.erase(one.expected.begin(), one.expected.begin() + extra);
+    one.made.erase(one.made.begin(), one.made.begin() + extra);
+    one.left_out = extra;
+  }
+  return out;
+}
+
+// The texts that a run generated with the weights of an evaluation.
+std::vector<Shown> continuations_of(const scores::Generated& stored) {
+  std::vector<Shown> out;
+  for (const scores::GeneratedSample& sample : stored.samples) {
+    out.push_back({.id = sample.id,
+                   .prompt = sample.prompt,
+                   .expected = sample.expected,
+                   .made = sample.generated,
+                   .prompt_text = sample.prompt_text,
+                   .expected_text = sample.expected_text,
+                   .made_text = sample.generated_text});
+  }
+  return out;
+}
+
 }  // namespace
 
 Evaluation summarize(const scores::StoredEvaluation& stored) {
@@ -220,6 +266,7 @@ Evaluation summarize(const scores::StoredEvaluation& stored) {
   out.frequency = by_frequency(stored, columns);
   if (has_lanes) out.lanes = by_lane(stored, columns);
   out.groups = by_groups(stored);
+  out.shown = answers_of(stored);
   return out;
 }
 
@@ -344,6 +391,23 @@ bool has_equal(const config::Value& a, const config::Value& b, const char* key) 
   return x == nullptr || y == nullptr ? x == y : *x == *y;
 }
 
+// The samples and diagnostics that stand beside a run's evaluation.
+void add_what_was_made_beside(const fs::path& folder, Evaluation& evaluation,
+                              std::vector<std::string>& notes) {
+  const fs::path file = scores::generated_file(folder, evaluation.name);
+  try {
+    if (fs::exists(file)) evaluation.shown = continuations_of(scores::read_generated(file));
+  } catch (const std::exception& error) {
+    notes.push_back(str("generated samples were left out: ", error.what()));
+  }
+  const fs::path measured = scores::diagnostics_file(folder, evaluation.name);
+  try {
+    if (fs::exists(measured)) evaluation.diagnostics = scores::read_diagnostics(measured);
+  } catch (const std::exception& error) {
+    notes.push_back(str("diagnostics were left out: ", error.what()));
+  }
+}
+
 }  // namespace
 
 void read_evaluations(const fs::path& folder, const std::string& experiment, Run& run,
@@ -384,6 +448,7 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
     try {
       Evaluation one = summarize(candidate.stored);
       if (key.first == 0) {
+        add_what_was_made_beside(folder, one, notes);
         run.evaluations.push_back(std::move(one));
         continue;
       }

@@ -103,6 +103,7 @@ void Columns::add(const data::TokenSegment& from, const SegmentColumns& scores) 
       segment.push_back(index);
       correct.push_back(scores.correct[i]);
       if (!from.source.empty()) source.push_back(from.source[i]);
+      if (!scores.predicted.empty()) predicted.push_back(narrow(scores.predicted[i], "predicted"));
     }
   }
 }
@@ -120,6 +121,7 @@ void Columns::sort() {
   }
   reorder(correct, order);
   reorder(source, order);
+  reorder(predicted, order);
 }
 
 Sums Columns::total() const {

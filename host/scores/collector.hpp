@@ -21,13 +21,14 @@ struct SegmentColumns {
   std::span<const std::uint8_t> correct;  // 1 = the target was the arg max
   std::span<const std::int64_t> document;
   std::span<const std::int64_t> position;
+  std::span<const std::int64_t> predicted = {};  // the arg max; empty = not to be kept
 };
 
 // The columns of an evaluation (StoredEvaluation has their meaning), in the order of the stream
 // until sort().
 //
 // Losses are kept in 4 bytes as long as each is exactly a float, which those of a model in f32 or
-// bf16 are; an entry takes 29 bytes then, 30 with sources.
+// bf16 are; an entry takes 29 bytes then, 1 more with sources and 4 more with predictions.
 class Columns {
  public:
   // `expected`: targets to come, at most; room for them is set aside, so that growing copies
@@ -51,7 +52,8 @@ class Columns {
   std::vector<double> wide_nll;
   std::vector<std::int32_t> target, document, position, lane, place, segment;
   std::vector<std::uint8_t> correct;
-  std::vector<std::uint8_t> source;  // empty when the task knows none
+  std::vector<std::uint8_t> source;     // empty when the task knows none
+  std::vector<std::int32_t> predicted;  // empty when they are not kept
 
  private:
   void add_nll(double value);

@@ -227,6 +227,8 @@ void write_columns(const fs::path& path, const Columns& columns) {
   writer.add("segment", DType::I32, shape, columns.segment.data());
   writer.add("correct", DType::U8, shape, columns.correct.data());
   if (!columns.source.empty()) writer.add("source", DType::U8, shape, columns.source.data());
+  if (!columns.predicted.empty())
+    writer.add("predicted", DType::I32, shape, columns.predicted.data());
   writer.set_metadata("format", "mneme-nll");
   writer.set_metadata("unit", "nats");
   writer.write(path);

@@ -200,6 +200,7 @@ void StoredEvaluation::check_columns() {
   }
   static_cast<void>(file_.at("correct", DType::U8, nll.shape));
   if (file_.contains("source")) static_cast<void>(file_.at("source", DType::U8, nll.shape));
+  if (file_.contains("predicted")) static_cast<void>(file_.at("predicted", DType::I32, nll.shape));
 }
 
 std::vector<double> StoredEvaluation::nll() const {
@@ -222,6 +223,11 @@ std::vector<std::uint8_t> StoredEvaluation::source() const {
   return tensor == nullptr ? std::vector<std::uint8_t>() : values_of<std::uint8_t>(*tensor);
 }
 
+std::vector<std::int32_t> StoredEvaluation::predicted() const {
+  const TensorView* const tensor = file_.find("predicted");
+  return tensor == nullptr ? std::vector<std::int32_t>() : values_of<std::int32_t>(*tensor);
+}
+
 Columns StoredEvaluation::read_columns() const {
   Columns columns;
   const TensorView& nll = file_.at("nll");
@@ -238,6 +244,7 @@ Columns StoredEvaluation::read_columns() const {
   columns.segment = column(Column::kSegment);
   columns.correct = correct();
   columns.source = source();
+  columns.predicted = predicted();
   return columns;
 }
 

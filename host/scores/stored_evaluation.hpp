@@ -62,7 +62,7 @@ struct Sample {
   friend bool operator==(const Sample&, const Sample&) = default;
 };
 
-// The columns of nll.safetensors but nll, correct and source.
+// The columns of nll.safetensors but nll, correct, source and predicted.
 enum class Column {
   kTarget,    // the target's id
   kDocument,  // the target's document: its number in the split, a task's sequence; -1 = unknown
@@ -112,6 +112,8 @@ class StoredEvaluation {
   [[nodiscard]] std::vector<std::uint8_t> correct() const;  // [n]: 1 = the target was the arg max
   // [n] of data::Source: 0 none, 1 inside, 2 outside; empty when the task does not know.
   [[nodiscard]] std::vector<std::uint8_t> source() const;
+  // [n]: the id that was the arg max; empty when it was not kept, as for texts.
+  [[nodiscard]] std::vector<std::int32_t> predicted() const;
   // In the order in which their first targets stand in the columns.
   [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
   // [n]: of every target, the place of its sample in samples().

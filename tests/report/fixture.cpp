@@ -11,6 +11,8 @@
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/scores/collector.hpp"
+#include "host/scores/diagnostics.hpp"
+#include "host/scores/generated.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::report::test {
@@ -104,8 +106,11 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
       out.place.push_back(static_cast<std::int32_t>(position % fixture.segment));
       out.segment.push_back(static_cast<std::int32_t>(position / fixture.segment));
       out.correct.push_back(loss < 2.2 ? 1 : 0);
-      const bool is_task = fixture.data == Data::kSequence || fixture.data == Data::kNeedle;
-      if (is_task) out.source.push_back(position % 2 == 0 ? 1 : 2);
+      if (fixture.data == Data::kSequence || fixture.data == Data::kNeedle) {
+        out.source.push_back(position % 2 == 0 ? 1 : 2);
+        const bool is_right = out.correct.back() != 0;
+        if (fixture.has_samples) out.predicted.push_back(out.target.back() + (is_right ? 0 : 1));
+      }
     }
   }
   out.narrow_nll.front() += static_cast<float>(extra_loss);
@@ -139,6 +144,49 @@ std::map<std::string, std::string> needle_groups(std::int64_t sequence, std::int
           {"length", str(length)}};
 }
 
+// Two samples: a long prompt, and one of ids alone.
+scores::Generated generated_by(const FixtureArm& arm, std::uint64_t seed,
+                               const scores::EvaluationName& name) {
+  scores::GeneratedSample text{.id = "valid/3@120", .document = 3, .position = 120};
+  for (std::int32_t id = 0; id < 120; ++id) text.prompt.push_back(id);
+  text.expected = {7, 8, 9};
+  text.generated = {7, static_cast<std::int32_t>(seed), static_cast<std::int32_t>(arm.rows)};
+  scores::GeneratedSample ids = text;
+  ids.id = "valid/5@0";
+  text.prompt_text = "the very beginning";
+  for (int i = 0; i < 60; ++i) *text.prompt_text += str(" word", i, " \xC3\xA9");
+  text.expected_text = "true <i>words</i> & more\n| a \"second\" line";
+  text.generated_text = str("seed ", seed, " </script><script>alert(1)</script> *of* ", arm.name);
+  return {.name = name,
+          .samples_wanted = 2,
+          .prompt_tokens = 120,
+          .info = {{"top_p", 0.95}},
+          .samples = {text, ids}};
+}
+
+// Two layers; without a memory only the attention by distance.
+scores::Diagnostics measured_of(const FixtureArm& arm, std::uint64_t seed) {
+  const double shift = 0.01 * static_cast<double>(seed);
+  scores::Diagnostics out{
+      .segments_wanted = 64, .segments = 60, .lanes = 4, .distance_width = 2, .stretch = 4};
+  for (const std::int64_t layer : {0, 1}) {
+    scores::LayerValues distance{.layer = layer};
+    for (int i = 0; i < 32; ++i) {
+      const bool is_seen = i < 8 || arm.rows > 0;
+      distance.values.push_back(is_seen ? shift + 0.5 / (1.0 + i) : std::nan(""));
+    }
+    out.distance.push_back(std::move(distance));
+    if (arm.rows == 0) continue;
+    const std::string tier = "0.org.example.cache";
+    out.density.push_back({.tier = tier, .layer = layer, .values = {0.1, 0.2, 0.3, 0.4 - shift}});
+    out.age.push_back({.tier = tier, .layer = layer, .values = {0.6, 0.3, 0.1}});
+    out.alpha.push_back({.tier = tier, .layer = layer, .values = {0.9, 0.5 + shift}});
+    out.regions.push_back(
+        {.tier = tier, .layer = layer, .shares = {0.25, 0.5 - shift, 0.25 + shift}});
+  }
+  return out;
+}
+
 void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,
            std::uint64_t seed, double extra_loss, std::int64_t step,
            std::int64_t length = kLength) {
@@ -148,25 +196,29 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
     counts[id] = static_cast<std::int64_t>(40000.0 / std::pow(static_cast<double>(id) + 1.0, 1.5));
   }
   const std::string settings = length == kLength ? "0123abcd" : str(10'000'000 + length);
-  scores::Evaluation evaluation{.name = {.split = fixture.split, .step = step, .settings = settings},
-                                .unit = fixture.data == Data::kLanes
-                                            ? scores::SampleUnit::kLane
-                                            : scores::SampleUnit::kDocument,
-                                .info = {{"seed", seed},
-                                         {"task", data_json(fixture.data)["task"]},
-                                         {"result", result_of(columns, arm)},
-                                         {"statement", "loss and perplexity are per token."},
-                                         {"memory", memory_toml(arm)},
-                                         {"plugins", plugins_json(arm)},
-                                         {"experiment", experiment_toml(arm, seed)},
-                                         {"data", data_json(fixture.data, length)},
-                                         {"machine", Json::object()},
-                                         {"peak_bytes", 300'000'000 + 100'000 * arm.rows}}};
+  scores::Evaluation evaluation{
+      .name = {.split = fixture.split, .step = step, .settings = settings},
+      .unit =
+          fixture.data == Data::kLanes ? scores::SampleUnit::kLane : scores::SampleUnit::kDocument,
+      .info = {{"seed", seed},
+               {"task", data_json(fixture.data)["task"]},
+               {"result", result_of(columns, arm)},
+               {"statement", "loss and perplexity are per token."},
+               {"memory", memory_toml(arm)},
+               {"plugins", plugins_json(arm)},
+               {"experiment", experiment_toml(arm, seed)},
+               {"data", data_json(fixture.data, length)},
+               {"machine", Json::object()},
+               {"peak_bytes", 300'000'000 + 100'000 * arm.rows}}};
   if (fixture.data == Data::kText) evaluation.vocabulary_counts = std::move(counts);
   if (fixture.data == Data::kNeedle) {
     evaluation.groups = [length](std::int64_t sequence) { return needle_groups(sequence, length); };
   }
   scores::write_evaluation(folder, evaluation, columns);
+  if (!fixture.has_samples) return;
+  scores::write_diagnostics(folder, evaluation.name, measured_of(arm, seed), Json::object());
+  if (fixture.data == Data::kText)
+    scores::write_generated(folder, generated_by(arm, seed, evaluation.name));
 }
 
 std::string metrics_text(const FixtureArm& arm, std::uint64_t seed) {

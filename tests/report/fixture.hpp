@@ -34,6 +34,7 @@ struct Fixture {
   std::vector<std::int64_t> other_lengths = {};
   std::int64_t segment = 16;  // of the evaluations
   std::string split = "valid";
+  bool has_samples = true;    // generated texts or predictions of answers, and diagnostics
 };
 
 // Writes comparison.json and the run folders, with stored evaluations of the split valid.

@@ -276,6 +276,8 @@ TEST_F(ReportTest, FiguresNameTheirAxesAndArms) {
                   "frequency-valid", "frequency-valid-difference", "loss-over-state_bytes-valid",
                   "loss-over-evaluation_tokens_per_second-valid", "loss-over-training_flops-valid",
                   "loss-over-evaluation_flops-valid", "loss-over-memory_parameters-valid",
+                  "attention-distance-valid", "memory-density-valid", "memory-age-valid",
+                  "memory-alpha-valid", "attention-regions-valid",
                   "metric-0.org.example.cache.used_rows"));
 }
 

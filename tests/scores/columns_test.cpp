@@ -40,6 +40,25 @@ TEST(Columns, AreSortedByDocumentPositionAndLane) {
   EXPECT_THAT(columns.correct, ElementsAre(1, 0, 0, 0, 1, 1, 0, 0));
 }
 
+TEST(Columns, KeepPredictionsWithTheirTargets) {
+  Columns columns;
+  data::TokenSegment segment;
+  segment.prepare(2, 2, /*has_source=*/false);
+  segment.targets = {5, data::kNoTarget, 6, 7};
+  const std::vector<double> nll(4, 1.0);
+  const std::vector<std::uint8_t> correct = {0, 0, 1, 0};
+  const std::vector<std::int64_t> document = {1, 1, 0, 0}, position = {3, 4, 0, 1};
+  columns.add(segment, {.nll = nll,
+                        .correct = correct,
+                        .document = document,
+                        .position = position,
+                        .predicted = std::vector<std::int64_t>{9, 8, 6, 4}});
+  columns.sort();
+  EXPECT_THAT(columns.target, ElementsAre(6, 7, 5));
+  EXPECT_THAT(columns.predicted, ElementsAre(6, 4, 9));
+  EXPECT_THAT(some_columns().predicted, IsEmpty());
+}
+
 // Sums of floating-point numbers depend on their order, so these would differ in any other.
 TEST(Columns, AddUpInTheStreamsOrderAlsoWhenSorted) {
   std::mt19937_64 random(5);

@@ -44,13 +44,15 @@ void check_use(const CompareArguments& arguments) {
     const MachineArguments& machine = arguments.machine;
     if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
         arguments.equal.empty() && arguments.set.overrides().empty() && !arguments.has_seeds &&
+        arguments.samples == kDefaultSamples && arguments.diagnostics == kDefaultDiagnostics &&
         arguments.jobs == 1 && machine.device == "cpu" && machine.threads == 0 &&
         !machine.is_forced) {
       return;
     }
     throw_usage(
         "compare: run folders are compared as they are: expected no --memory, --sweep, "
-        "--equal, --set, --seeds, --run, --jobs, --device, --threads or --force beside ",
+        "--equal, --set, --seeds, --samples, --diagnostics, --run, --jobs, --device, --threads or "
+        "--force beside ",
         arguments.paths.front().string());
   }
   if (arguments.paths.size() > 1) {
@@ -156,6 +158,9 @@ std::string command_text(const CompareArguments& arguments) {
   if (!arguments.suite.empty()) text += " --suite " + shell_word(arguments.suite.string());
   if (arguments.has_seeds) text += str(" --seeds ", arguments.seeds);
   if (arguments.jobs != 1) text += str(" --jobs ", arguments.jobs);
+  if (arguments.samples != kDefaultSamples) text += str(" --samples ", arguments.samples);
+  if (arguments.diagnostics != kDefaultDiagnostics)
+    text += str(" --diagnostics ", arguments.diagnostics);
   if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
   if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
   if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
@@ -168,6 +173,8 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   compare::Options options{.folder = folder};
   options.seeds = arguments.seeds;
   options.jobs = arguments.jobs;
+  options.samples = arguments.samples;
+  options.diagnostics = arguments.diagnostics;
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   options.threads = arguments.machine.threads != 0
                         ? arguments.machine.threads
@@ -232,6 +239,16 @@ void add_compare(const Command& app) {
           .shown();
   command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side")
       .in(1, 1024)
+      .shown();
+  command
+      .option("--samples", arguments->samples, "N",
+              "Prompts that every run continues, for the report; 0 = none")
+      .in(0, 100)
+      .shown();
+  command
+      .option("--diagnostics", arguments->diagnostics, "N",
+              "Segments on which every run's memory is measured, for the report; 0 = none")
+      .in(0, kMaxCount)
       .shown();
   command
       .option(

@@ -13,6 +13,11 @@
 
 namespace mneme::cli {
 
+// Prompts that every run continues.
+inline constexpr std::int64_t kDefaultSamples = 3;
+// Segments on which every run's memory is measured.
+inline constexpr std::int64_t kDefaultDiagnostics = 64;
+
 // The command line of `mneme compare`.
 struct CompareArguments {
   std::vector<std::filesystem::path> paths;  // an experiment file, or run folders
@@ -23,6 +28,8 @@ struct CompareArguments {
   std::int64_t seeds = 1;
   bool has_seeds = false;  // the number was given
   std::int64_t jobs = 1;
+  std::int64_t samples = kDefaultSamples;
+  std::int64_t diagnostics = kDefaultDiagnostics;
   std::string equal;  // a budget; "" = as the files say
   std::filesystem::path run;
   MachineArguments machine;

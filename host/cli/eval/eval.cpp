@@ -47,6 +47,17 @@ void check_use(const EvalArguments& arguments) {
         "eval --decode decodes the task's answers: --tokens, --extrapolate and --breakdown are for "
         "losses of given tokens");
   }
+  if (arguments.is_for_reports() &&
+      (arguments.is_decoding || !arguments.tokens.empty() || arguments.extrapolate != 0 ||
+       arguments.wants_breakdown || arguments.is_watching || arguments.is_not_stored)) {
+    throw_usage(
+        "eval --samples continues texts, --diagnostics measures a memory, and neither evaluates: "
+        "--decode, --tokens, --extrapolate, --breakdown, --watch and --no-store are for "
+        "evaluations; leave them out");
+  }
+  if (arguments.samples == 0 && arguments.prompt_tokens != 0) {
+    throw_usage("eval: --prompt-tokens is a setting of --samples; add --samples N");
+  }
   if (!arguments.tokens.empty() && arguments.memory.size() > 1) {
     throw_usage("eval --tokens: expected at most one --memory, got ", arguments.memory.size());
   }
@@ -273,6 +284,7 @@ int run(const EvalArguments& arguments, const Streams& streams) {
   tensor::set_threads(arguments.machine.threads);
   if (arguments.is_watching) return watch_evaluation(arguments, streams);
   if (arguments.is_decoding) return decode_answers(arguments, streams);
+  if (arguments.is_for_reports()) return make_for_reports(arguments, streams);
   return arguments.tokens.empty() ? evaluate(arguments, streams) : score_tokens(arguments, streams);
 }
 
@@ -297,6 +309,19 @@ void add_eval(const Command& app) {
   command.flag("--decode", arguments->is_decoding,
                "Decode the answers of a generated task greedily: how often they are right, how "
                "fast");
+  command
+      .option("--samples", arguments->samples, "N",
+              "Instead: continue N prompts from the split, and keep them in the run for reports")
+      .in(1, 1000);
+  command
+      .option("--prompt-tokens", arguments->prompt_tokens, "P",
+              "Tokens of each prompt (default three and a half segments)")
+      .in(1, kMaxExtent);
+  command
+      .option("--diagnostics", arguments->diagnostics, "N",
+              "Instead: measure the memory on the split's first N segments, and keep the numbers "
+              "in the run for reports")
+      .in(1, kMaxCount);
   command.option("--tokens", arguments->tokens, "FILE",
                  "Score the ids of this safetensors file: input [lanes, n], optional target");
   command.option("--dump", arguments->dump, "FILE", "Where to write their nll, in nats");

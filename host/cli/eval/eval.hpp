@@ -25,6 +25,12 @@ struct EvalArguments {
   std::string split = "valid";
   bool has_split = false;  // it was given
   bool is_decoding = false;
+  std::int64_t samples = 0;        // --samples: to continue; 0 = evaluate
+  std::int64_t prompt_tokens = 0;  // of the samples; 0 = by the segment
+  std::int64_t diagnostics = 0;    // --diagnostics: segments to measure; 0 = evaluate
+
+  // Makes what reports show beside losses, in place of an evaluation.
+  [[nodiscard]] bool is_for_reports() const { return samples != 0 || diagnostics != 0; }
   std::filesystem::path tokens;
   std::filesystem::path dump;
   bool wants_breakdown = false;
@@ -82,6 +88,10 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams);
 [[nodiscard]] TrialRequest trial_request(const EvalArguments& arguments,
                                          const std::filesystem::path& experiment,
                                          std::size_t index);
+
+// mneme eval RUN --samples N --diagnostics N: continues prompts from the split, measures the
+// memory on its first segments, and keeps both in the run.
+int make_for_reports(const EvalArguments& arguments, const Streams& streams);
 
 // mneme eval RUN --watch: evaluates again whenever a plugin's file or a memory file changes.
 int watch_evaluation(const EvalArguments& arguments, const Streams& streams);

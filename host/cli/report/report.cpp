@@ -36,6 +36,7 @@ std::string printed(const report::Report& report, report::Format format, std::si
   if (format == report::Format::kJson) {
     return report::json_text(report.json(), 2) + '\n';
   }
+  if (format == report::Format::kMarkdown) return report.markdown();
   return report::write_sheets(report.sheets, format);
 }
 

@@ -35,6 +35,8 @@ void add_depth_figures(const Comparison& comparison, std::vector<Figure>& out);
 // With `is_sweep` the figures over the setting of a sweep; else those over costs.
 void add_cost_figures(const Comparison& comparison, bool is_sweep, std::vector<Figure>& out);
 void add_diagnostic_figures(const Comparison& comparison, std::vector<Figure>& out);
+// Of stored diagnostics.
+void add_probe_figures(const Comparison& comparison, std::vector<Figure>& out);
 
 // --- Parts that the families share ---
 

@@ -127,6 +127,7 @@ std::vector<Figure> figures(const Comparison& comparison,
   add_depth_figures(comparison, out);
   add_position_figures(comparison, out);
   add_cost_figures(comparison, false, out);
+  add_probe_figures(comparison, out);
   add_diagnostic_figures(comparison, out);
   name_files(out);
   return out;

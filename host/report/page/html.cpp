@@ -8,6 +8,7 @@
 
 #include "host/figure/page.hpp"
 #include "host/report/report.hpp"
+#include "host/report/samples/samples.hpp"
 
 namespace mneme::report {
 namespace {
@@ -168,6 +169,7 @@ std::string body_html(const Report& report, bool has_script) {
   out += figures("training", "Training");
   out += figures("position", "Where the loss differs");
   out += figures("cost", "Loss and cost");
+  out += samples_html(report.comparison);
   out += figures("diagnostics", "What the memories report");
   const std::string settings = tables_html(report, {"settings"});
   if (!settings.empty()) out += element("h2", "Settings") + settings;

@@ -56,6 +56,8 @@ std::string escaped(std::string_view text, std::string_view special) {
   return out;
 }
 
+}  // namespace
+
 std::string markdown_text(const std::string& text) {
   std::string out;
   for (const char c : escaped(text, "\\`*_[]|#")) {
@@ -63,6 +65,8 @@ std::string markdown_text(const std::string& text) {
   }
   return out;
 }
+
+namespace {
 
 std::string write_markdown(const Sheet& sheet) {
   const auto line = [](const std::vector<std::string>& cells) {

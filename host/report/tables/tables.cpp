@@ -4,9 +4,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <tuple>
 #include <utility>
 
 #include "host/report/depths.hpp"
+#include "host/report/samples/samples.hpp"
 
 namespace mneme::report {
 namespace {
@@ -202,6 +204,49 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
   return out;
 }
 
+// --- diagnostics ---
+
+Sheet diagnostics_sheet(const Comparison& comparison) {
+  Sheet sheet{.key = "diagnostics",
+              .title = "Diagnostics",
+              .headings = {"arm", "seed", "split", "measure", "tier", "layer", "place", "value"},
+              .is_for_programs = true};
+  for (const Arm& arm : comparison.arms) {
+    for (const Run& run : arm.runs) {
+      for (const Evaluation& evaluation : run.evaluations) {
+        if (!evaluation.diagnostics) continue;
+        const auto add = [&](const char* measure, const std::string& tier, std::int64_t layer,
+                             std::int64_t place, double value) {
+          sheet.rows.push_back({Cell(arm.name), Cell("", run.seed), Cell(evaluation.split),
+                                Cell(std::string(measure)), Cell(tier), count_cell(layer),
+                                count_cell(place), Cell("", number_or_null(value))});
+        };
+        const scores::Diagnostics& of = *evaluation.diagnostics;
+        // The first distance, age in tokens, or the number of a bin or row.
+        for (const auto& [measure, layers, first, width] :
+             {std::tuple("attention by distance", &of.distance, std::int64_t{1}, of.distance_width),
+              std::tuple("density", &of.density, std::int64_t{0}, std::int64_t{1}),
+              std::tuple("age", &of.age, std::int64_t{0}, of.stretch),
+              std::tuple("alpha", &of.alpha, std::int64_t{0}, std::int64_t{1})}) {
+          for (const scores::LayerValues& one : *layers) {
+            std::int64_t place = first;
+            for (const double value : one.values) {
+              add(measure, one.tier, one.layer, std::exchange(place, place + width), value);
+            }
+          }
+        }
+        for (const scores::LayerRegions& one : of.regions) {
+          for (std::size_t r = 0; r < one.shares.size(); ++r) {
+            add("attention by region", one.tier, one.layer, static_cast<std::int64_t>(r),
+                one.shares[r]);
+          }
+        }
+      }
+    }
+  }
+  return sheet;
+}
+
 // --- the same differences as perplexity and bits ---
 
 // Tokens for one unit of `key` ("bits_per_byte"), by which a loss in nats a token is multiplied and
@@ -299,6 +344,8 @@ std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Differ
   out.push_back(plugins_sheet(comparison));
   out.push_back(depths_sheet(comparison));
   out.push_back(runs_sheet(comparison, lines));
+  out.push_back(samples_sheet(comparison));
+  out.push_back(diagnostics_sheet(comparison));
   std::erase_if(out, [](const Sheet& sheet) { return sheet.rows.empty(); });
   return out;
 }

@@ -41,6 +41,8 @@ struct Sheet {
 // plugins: of every arm's tiers, with checksums.
 // depths: accuracy by a needle's depth and length, for programs.
 // runs: every number of every run, for programs.
+// samples: what every run made of the samples, for programs.
+// diagnostics: measures of every run's memory by place, for programs.
 [[nodiscard]] std::vector<Sheet> sheets(const Comparison& comparison,
                                         const std::vector<Difference>& differences);
 
@@ -57,6 +59,8 @@ enum class Format { kText, kCsv, kJson, kMarkdown, kLatex };
 // All tables: one document, the tables separated by empty lines.
 [[nodiscard]] std::string write_sheets(const std::vector<Sheet>& all, Format format,
                                        std::size_t width = 0);
+// The text with Markdown's marks escaped, on one line.
+[[nodiscard]] std::string markdown_text(const std::string& text);
 // {"key", "title", "headings", "rows": [[...]], "notes"}: exact values.
 [[nodiscard]] Json to_json(const Sheet& sheet);
 

@@ -13,6 +13,7 @@
 #include "host/eval/result.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_description.hpp"
+#include "host/scores/json_record.hpp"
 #include "host/tensor/device.hpp"
 #include "mneme/abi.h"
 
@@ -82,23 +83,30 @@ EvaluationRecorder::EvaluationRecorder(const Runtime& runtime, data::Split split
     : runtime_(runtime), split_(split), columns_(expected_targets(runtime, split)) {}
 
 void EvaluationRecorder::listen(eval::Options& options) {
-  options.on_segment = [this](const data::TokenSegment& segment,
-                              const eval::SegmentScores& scores) {
-    columns_.add(segment, {.nll = scores.nll,
-                           .correct = scores.correct,
-                           .document = scores.document,
-                           .position = scores.position});
+  // Of a text they would say little, and a text has many targets.
+  const bool keeps_predictions =
+      unit_of(*runtime_.dataset(), split_) == scores::SampleUnit::kSequence ||
+      runtime_.dataset()->has_sources();
+  options.on_segment = [this, keeps_predictions](const data::TokenSegment& segment,
+                                                 const eval::SegmentScores& scores) {
+    scores::SegmentColumns columns{.nll = scores.nll,
+                                   .correct = scores.correct,
+                                   .document = scores.document,
+                                   .position = scores.position};
+    if (keeps_predictions) columns.predicted = scores.best;
+    columns_.add(segment, columns);
   };
 }
 
-scores::EvaluationName EvaluationRecorder::name(std::int64_t step) const {
+scores::EvaluationName evaluation_name(const Runtime& runtime, data::Split split,
+                                       std::int64_t step) {
   Sha256 sha;
-  sha.update(settings_text(runtime_.experiment()));
-  sha.update(data_text(*runtime_.dataset(), split_));
-  for (const memory::TierIdentity& tier : runtime_.stack().identities()) {
+  sha.update(settings_text(runtime.experiment()));
+  sha.update(data_text(*runtime.dataset(), split));
+  for (const memory::TierIdentity& tier : runtime.stack().identities()) {
     sha.update(str(tier.id, ' ', tier.sha256, '\n'));
   }
-  return {.split = std::string(data::to_word(split_)),
+  return {.split = std::string(data::to_word(split)),
           .step = step,
           .settings = sha.hex().substr(0, kSettingsDigits)};
 }
@@ -180,6 +188,9 @@ void drop_later_evaluations(const fs::path& run_folder, std::int64_t step) {
           }
           return true;
         });
+    for (const char* folder : {"generated", "diagnostics"}) {
+      scores::remove_later_records(run_folder / folder, step);
+    }
   } catch (const Error& error) {
     log_warning(error.what());
   }

@@ -19,6 +19,10 @@ enum class StoredBy { kTrain, kEval };
 
 [[nodiscard]] std::string_view to_word(StoredBy command);
 
+// The name that an evaluation of a runtime's weights, those after `step` steps, has.
+[[nodiscard]] scores::EvaluationName evaluation_name(const Runtime& runtime, data::Split split,
+                                                     std::int64_t step);
+
 // Collects one evaluation of a runtime and writes it. `mneme train` and `mneme eval` name equal
 // evaluations alike, so that one replaces the other.
 class EvaluationRecorder {
@@ -28,8 +32,10 @@ class EvaluationRecorder {
 
   // Sets on_segment, which refers to the recorder.
   void listen(eval::Options& options);
-  // The name that the evaluation of these weights has.
-  [[nodiscard]] scores::EvaluationName name(std::int64_t step) const;
+  // As evaluation_name.
+  [[nodiscard]] scores::EvaluationName name(std::int64_t step) const {
+    return evaluation_name(runtime_, split_, step);
+  }
   // Writes RUN/evaluations/<name>, and the counts of the vocabulary when the run has none and the
   // runtime knows them. Errors as scores::write_evaluation.
   std::filesystem::path write(const std::filesystem::path& run_folder, std::int64_t step,
@@ -49,9 +55,9 @@ class EvaluationRecorder {
 void retain_trained_evaluations(const std::filesystem::path& run_folder,
                                 const scores::EvaluationName& newest, std::int64_t best_step);
 
-// Removes evaluations of steps after `step`, whose weights are gone, and warns, through the log, of
-// each that `mneme eval` stored: the continued training stores its own again. One that cannot be
-// removed stays, with a warning.
+// Removes evaluations, generated samples and diagnostics of steps after `step`, whose weights are
+// gone, and warns, through the log, of each that `mneme eval` stored: the continued training stores
+// its own again. One that cannot be removed stays, with a warning.
 void drop_later_evaluations(const std::filesystem::path& run_folder, std::int64_t step);
 
 }  // namespace mneme::run
