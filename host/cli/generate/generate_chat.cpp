@@ -46,7 +46,10 @@ class PromptLines {
         if (line.ends_with('\r')) line.pop_back();
         return checked(std::move(line), dropped);
       }
-      if (buffer_.size() > kLongestLine) dropped += std::exchange(buffer_, {}).size();
+      if (buffer_.size() > kLongestLine) {
+        dropped += buffer_.size();
+        buffer_.clear();
+      }
       looked = buffer_.size();
       if (is_over_ || !fill()) break;
     }

@@ -133,10 +133,11 @@ void add_probe_curve(const Comparison& comparison, const std::string& split,
   const Json tooltip = Json::array(
       {tip("arm", "arm"), tip("x", curve.x_title, ".4~g"), tip("mean", curve.y_title, ".4~g"),
        tip("low", "lowest seed", ".4~g"), tip("high", "highest seed", ".4~g")});
-  Json layers =
-      line_layers(comparison, quantitative({.field = "x", .title = curve.x_title}),
-                  quantitative({.field = "mean", .title = curve.y_title, .is_zero_based = true}),
-                  false, tooltip);
+  Json layers = line_layers(
+      comparison, figure::axis_channel({.field = "x", .title = curve.x_title}),
+      figure::axis_channel(
+          {.field = "mean", .title = curve.y_title, .scale = figure::Axis::Scale::kFromZero}),
+      false, tooltip);
   out.push_back(
       {.key = str(curve.key, '-', split),
        .section = "diagnostics",
@@ -174,7 +175,7 @@ void add_region_figure(const Comparison& comparison, const std::string& split,
   if (values.empty()) return;
   const Json encoding = {
       {"y", {{"field", "bar"}, {"type", "nominal"}, {"title", "arm and layer"}, {"sort", order}}},
-      {"x", quantitative({.field = "share", .title = "share of the attention"})},
+      {"x", figure::axis_channel({.field = "share", .title = "share of the attention"})},
       {"color",
        {{"field", "region"},
         {"type", "nominal"},

@@ -1,0 +1,113 @@
+// How `mneme eval` opens a run and reads its memories.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/eval/eval.hpp"
+#include "host/cli/streams.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/run/run_folder.hpp"
+#include "host/tensor/device.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<config::Override> overrides_of(const EvalArguments& arguments) {
+  std::vector<config::Override> overrides = arguments.set.overrides();
+  if (arguments.extrapolate != 0) {
+    overrides.push_back({.key = "eval.segment", .value = str(arguments.segment)});
+  }
+  return overrides;
+}
+
+// The command with its required options, for hints.
+std::string typed_command(const EvalArguments& arguments) {
+  std::string text =
+      str("mneme ", arguments.command, ' ', shell_word(arguments.run.string()), arguments.needed);
+  if (!arguments.tokens.empty()) {
+    text += str(" --tokens ", shell_word(arguments.tokens.string()), " --dump ",
+                shell_word(arguments.dump.string()));
+  }
+  for (const fs::path& memory : arguments.memory)
+    text += " --memory " + shell_word(memory.string());
+  return text + arguments.set.typed();
+}
+
+}  // namespace
+
+TrialRequest trial_request(const EvalArguments& arguments, const fs::path& experiment,
+                           std::size_t index) {
+  TrialRequest request{.experiment = experiment,
+                       .memory = std::nullopt,
+                       .set = arguments.set,
+                       .device = arguments.machine.device,
+                       .threads = arguments.machine.threads,
+                       .seconds = arguments.trial_seconds};
+  if (!arguments.memory.empty()) request.memory = arguments.memory.at(index);
+  return request;
+}
+
+data::Split split_of(const EvalArguments& arguments) {
+  return arguments.split == "test" ? data::Split::kTest : data::Split::kValid;
+}
+
+EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& file) {
+  const std::vector<config::Override> overrides = overrides_of(arguments);
+  std::vector<std::string> names;
+  for (const fs::path& memory : arguments.memory) names.push_back(memory.stem().string());
+  names = distinct_names(names);
+  EvaluatedMemories read;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    read.experiment = config::parse_experiment(file, overrides, arguments.memory[i]);
+    read.memories.push_back({.name = names[i], .memory = read.experiment.memory});
+  }
+  if (read.memories.empty()) {
+    read.experiment = config::parse_experiment(file, overrides);
+    read.memories.push_back({.name = "as trained", .memory = read.experiment.memory});
+  }
+  return read;
+}
+
+OpenEvaluation open_evaluation(const EvalArguments& arguments) {
+  const run::RunFolder folder = run::RunFolder::open(arguments.run);
+  OpenEvaluation run{
+      .checkpoint = folder.open_checkpoint(arguments.checkpoint, typed_command(arguments)),
+      .experiment = {},
+      .memories = {},
+      .options = {},
+      .differences = {}};
+  EvaluatedMemories read = read_memories(arguments, folder.experiment_file());
+  run.experiment = std::move(read.experiment);
+  run.memories = std::move(read.memories);
+  data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
+  if (arguments.tokens.empty()) data.splits = {split_of(arguments)};
+  run.options.device = tensor::open_device(arguments.machine.device);
+  run.options.free_memory = arguments.machine.free_memory();
+  run.options.precision = run.experiment.eval.precision;
+  run.options.dataset = std::make_shared<const data::Dataset>(run.experiment.data, data);
+  if (arguments.tokens.empty() && !run.options.dataset->has(split_of(arguments))) {
+    throw_usage({.where = "data." + arguments.split,
+                 .failed = str("there is no ", arguments.split, " data"),
+                 .expected = "the path of a file",
+                 .got = "none in the run's experiment",
+                 .hint = str("name another --split, or --set data.", arguments.split, "=FILE")});
+  }
+  run.options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  run.differences = run::data_differences(folder.raw_info(), run.options.dataset->describe());
+  run::log_differences(arguments.run.string(), run.differences);
+  return run;
+}
+
+void note_untrained(Display& display, const std::string& name,
+                    const std::vector<std::string>& untrained) {
+  if (untrained.empty()) return;
+  display.note(str(name, ": initial values for parameters that the run has not trained: ",
+                   join(untrained, ", ")));
+}
+
+}  // namespace mneme::cli
