@@ -71,7 +71,7 @@ TEST(WatchLine, IsOneLineWhereThereIsRoom) {
   const eval::Result previous = previous_numbers();
   const std::string line = watch_line("10:32:40", watched_result(), &previous, 0);
   EXPECT_EQ(line,
-            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.236)  accuracy "
+            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.2363)  accuracy "
             "0.3350 (+0.0040)  2.00k tokens/s  0.5 s  org.example.cache@0.1.0 [c07d55e2]\n");
   EXPECT_EQ(watch_line("10:32:40", watched_result(), &previous, line.size() - 1), line);
 }
@@ -79,11 +79,11 @@ TEST(WatchLine, IsOneLineWhereThereIsRoom) {
 TEST(WatchLine, FitsNarrowTerminalsInTwoLines) {
   const eval::Result previous = previous_numbers();
   EXPECT_EQ(watch_line("10:32:40", watched_result(), &previous, 120),
-            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.236)  accuracy "
+            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.2363)  accuracy "
             "0.3350 (+0.0040)  2.00k tokens/s\n"
             "          0.5 s  org.example.cache@0.1.0 [c07d55e2]\n");
   EXPECT_EQ(watch_line("10:32:40", watched_result(), &previous, 80),
-            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.236)\n"
+            "10:32:40  my_memory  loss 2.3958 (-0.0213)  perplexity 10.977 (-0.2363)\n"
             "          accuracy 0.3350 (+0.0040)  org.example.cache@0.1.0 [c07d55e2]\n");
   const std::string narrow = watch_line("10:32:40", watched_result(), &previous, 50);
   EXPECT_THAT(narrow, HasSubstr("\n          accuracy 0.3350 (+0.0040)\n"));
@@ -92,19 +92,28 @@ TEST(WatchLine, FitsNarrowTerminalsInTwoLines) {
 
 // --- Why a trial failed ---
 
-std::string failed_trial(const ChildResult& child) {
-  return trial_error({.experiment = "exp.toml"}, {}, child).what();
+// What is said of a trial that ended so; the signal -1: it was killed after 50.2 s.
+std::string failed_trial(int exit_code, int signal, const std::string& err) {
+  TrialRequest request;
+  request.experiment = "exp.toml";
+  ChildResult child;
+  child.exit_code = exit_code;
+  child.signal = signal < 0 ? SIGKILL : signal;
+  child.is_timed_out = signal < 0;
+  child.seconds = 50.2;
+  child.err = err;
+  return trial_error(request, {}, child).what();
 }
 
 TEST(TrialError, TellsHowTheTrialEnded) {
-  EXPECT_EQ(failed_trial({.is_timed_out = true, .seconds = 50.2}),
+  EXPECT_EQ(failed_trial(-1, -1, ""),
             "a memory without plugins: its trial was killed: it had not ended after 50 s; correct "
             "the plugin; gdb --args mneme plugins try exp.toml --here stops at the line");
-  EXPECT_THAT(failed_trial({.signal = SIGSEGV, .err = "mneme: error: plugin x, create: fault\n"}),
+  EXPECT_THAT(failed_trial(-1, SIGSEGV, "mneme: error: plugin x, create: fault\n"),
               HasSubstr("its trial was ended by signal 11 (SIGSEGV): plugin x, create: fault"));
-  EXPECT_THAT(failed_trial({.exit_code = 0}),
+  EXPECT_THAT(failed_trial(0, 0, ""),
               HasSubstr("its trial ended with exit code 0 before it was done"));
-  EXPECT_EQ(failed_trial({.exit_code = 3, .err = "mneme: error: plugin x: no basis\n"}),
+  EXPECT_EQ(failed_trial(3, 0, "mneme: error: plugin x: no basis\n"),
             "in a trial of a memory without plugins: plugin x: no basis");
 }
 

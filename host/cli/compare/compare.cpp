@@ -28,6 +28,19 @@ bool are_runs(const CompareArguments& arguments) {
                              [&](const fs::path& path) { return fs::is_directory(path, ignored); });
 }
 
+// Refuses what would say how arms are trained.
+void check_nothing_runs(const CompareArguments& arguments) {
+  const MachineArguments& machine = arguments.machine;
+  if (!arguments.has_seeds && arguments.jobs == 1 && machine.device == "cpu" &&
+      machine.threads == 0 && !machine.is_forced) {
+    return;
+  }
+  throw_usage(
+      "compare: run folders are compared as they are, nothing is trained: expected no --seeds, "
+      "--jobs, --device, --threads or --force beside ",
+      arguments.paths.front().string());
+}
+
 void check_use(const CompareArguments& arguments) {
   if (!arguments.suite.empty()) {
     if (arguments.paths.empty() && arguments.memory.empty() && arguments.sweeps.empty() &&
@@ -41,18 +54,15 @@ void check_use(const CompareArguments& arguments) {
   }
   if (arguments.paths.empty()) throw_usage("compare: EXP is required; see mneme compare --help");
   if (are_runs(arguments)) {
-    const MachineArguments& machine = arguments.machine;
+    check_nothing_runs(arguments);
     if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
         arguments.equal.empty() && arguments.set.overrides().empty() && !arguments.has_seeds &&
-        arguments.samples == kDefaultSamples && arguments.diagnostics == kDefaultDiagnostics &&
-        arguments.jobs == 1 && machine.device == "cpu" && machine.threads == 0 &&
-        !machine.is_forced) {
+        arguments.samples == kDefaultSamples && arguments.diagnostics == kDefaultDiagnostics) {
       return;
     }
     throw_usage(
         "compare: run folders are compared as they are: expected no --memory, --sweep, "
-        "--equal, --set, --seeds, --samples, --diagnostics, --run, --jobs, --device, --threads or "
-        "--force beside ",
+        "--equal, --set, --seeds, --samples, --diagnostics or --run beside ",
         arguments.paths.front().string());
   }
   if (arguments.paths.size() > 1) {

@@ -74,6 +74,11 @@ struct EvaluatedMemories {
 // runs. Error (kUsage | kRun | kDevice).
 [[nodiscard]] OpenEvaluation open_evaluation(const EvalArguments& arguments);
 
+// The trial of the memory with this index. `experiment` is the run's file.
+[[nodiscard]] TrialRequest trial_request(const EvalArguments& arguments,
+                                         const std::filesystem::path& experiment,
+                                         std::size_t index);
+
 [[nodiscard]] data::Split split_of(const EvalArguments& arguments);
 
 // Names the parameters that keep their initial values.
@@ -83,11 +88,6 @@ void note_untrained(Display& display, const std::string& name,
 // mneme eval RUN --decode: all memories are loaded at once and decode each batch in turn, so that
 // other load on the machine slows all of them alike.
 int decode_answers(const EvalArguments& arguments, const Streams& streams);
-
-// The trial of the memory with this index. `experiment` is the run's file.
-[[nodiscard]] TrialRequest trial_request(const EvalArguments& arguments,
-                                         const std::filesystem::path& experiment,
-                                         std::size_t index);
 
 // mneme eval RUN --samples N --diagnostics N: continues prompts from the split, measures the
 // memory on its first segments, and keeps both in the run.
