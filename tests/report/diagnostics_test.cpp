@@ -71,7 +71,7 @@ TEST_F(DiagnosticFigures, ShowMeansOverLayersAndSeeds) {
   EXPECT_NE(find(report, "memory-alpha-valid"), nullptr);
   const Figure* const regions = find(report, "attention-regions-valid");
   ASSERT_NE(regions, nullptr);
-  const std::vector<Json> bar = values_of(*regions, "bar", "xl_cache, layer 1");
+  const std::vector<Json> bar = values_of(*regions, "arm", "xl_cache");
   ASSERT_THAT(bar, SizeIs(3));
   EXPECT_EQ(bar[1].at("region"), "memory");
   EXPECT_NEAR(bar[1].at("share").get<double>(), 0.485, 1e-12);

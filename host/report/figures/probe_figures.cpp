@@ -146,35 +146,32 @@ void add_probe_curve(const Comparison& comparison, const std::string& split,
        .spec = layered(std::move(values), std::move(layers), 300)});
 }
 
-// Stacked bars: a bar for each arm and layer.
+// Stacked bars: a bar for each arm.
 void add_region_figure(const Comparison& comparison, const std::string& split,
                        std::vector<Figure>& out) {
   Json values = Json::array();
   Json order = Json::array();
   for (const Arm& arm : comparison.arms) {
-    // [tier, layer] -> the sums of the regions and the number of seeds.
-    std::map<std::pair<std::string, std::int64_t>, std::pair<std::array<double, 3>, double>> sums;
+    std::array<double, kRegionWords.size()> sums = {};
+    double layers = 0.0;  // of all seeds
     for_each_diagnostics(arm, split, [&](const Diagnostics& of) {
       for (const scores::LayerRegions& one : of.regions) {
-        auto& [sum, seeds] = sums[{one.tier, one.layer}];
-        for (std::size_t r = 0; r < sum.size(); ++r) sum[r] += one.shares[r];
-        seeds += 1.0;
+        for (std::size_t r = 0; r < sums.size(); ++r) sums[r] += one.shares[r];
+        layers += 1.0;
       }
     });
-    for (const auto& [at, one] : sums) {
-      const std::string bar = str(arm.name, ", layer ", at.second);
-      order.push_back(bar);
-      for (std::size_t r = 0; r < kRegionWords.size(); ++r) {
-        values.push_back({{"bar", bar},
-                          {"region", kRegionWords.at(r)},
-                          {"number", r},
-                          {"share", one.first[r] / one.second}});
-      }
+    if (layers == 0.0) continue;
+    order.push_back(arm.name);
+    for (std::size_t r = 0; r < sums.size(); ++r) {
+      values.push_back({{"arm", arm.name},
+                        {"region", kRegionWords.at(r)},
+                        {"number", r},
+                        {"share", sums[r] / layers}});
     }
   }
   if (values.empty()) return;
   const Json encoding = {
-      {"y", {{"field", "bar"}, {"type", "nominal"}, {"title", "arm and layer"}, {"sort", order}}},
+      {"y", {{"field", "arm"}, {"type", "nominal"}, {"title", "arm"}, {"sort", order}}},
       {"x", figure::axis_channel({.field = "share", .title = "share of the attention"})},
       {"color",
        {{"field", "region"},
@@ -183,15 +180,16 @@ void add_region_figure(const Comparison& comparison, const std::string& split,
         {"sort", kRegionWords},
         {"scale", {{"domain", kRegionWords}, {"range", {"#0072b2", "#56b4e9", "#e69f00"}}}}}},
       {"order", {{"field", "number"}, {"type", "quantitative"}}},
-      {"tooltip", Json::array({tip("bar", "arm"), tip("region", "rows"),
+      {"tooltip", Json::array({tip("arm", "arm"), tip("region", "rows"),
                                tip("share", "share of the attention", ".4f")})}};
   const int height = 60 + 26 * static_cast<int>(order.size());
   out.push_back(
       {.key = "attention-regions-" + split,
        .section = "diagnostics",
        .title = "Attention by kind of row",
-       .caption = "Mean over segments, heads, queries and seeds, while the memory is full." +
-                  measured_words(comparison, split),
+       .caption =
+           "Mean over segments, heads, queries, layers and seeds, while the memory is full." +
+           measured_words(comparison, split),
        .spec =
            layered(std::move(values),
                    Json::array({{{"mark", {{"type", "bar"}}}, {"encoding", encoding}}}), height)});
