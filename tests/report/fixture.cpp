@@ -129,21 +129,22 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
   for (std::size_t id = 0; id < counts.size(); ++id) {
     counts[id] = static_cast<std::int64_t>(40000.0 / std::pow(static_cast<double>(id) + 1.0, 1.5));
   }
-  scores::Evaluation evaluation{
-      .name = {.split = fixture.split, .step = step, .settings = "0123abcd"},
-      .unit =
-          fixture.data == Data::kLanes ? scores::SampleUnit::kLane : scores::SampleUnit::kDocument,
-      .info = {{"seed", seed},
-               {"task", data_json(fixture.data)["task"]},
-               {"result", result_of(columns, arm)},
-               {"statement", "loss and perplexity are per token."},
-               {"memory", memory_toml(arm)},
-               {"plugins", plugins_json(arm)},
-               {"experiment", experiment_toml(arm, seed)},
-               {"data", data_json(fixture.data)},
-               {"machine", Json::object()},
-               {"peak_bytes", 300'000'000 + 100'000 * arm.rows}}};
+  scores::Evaluation evaluation{.name = {.split = "valid", .step = step, .settings = "0123abcd"},
+                                .unit = fixture.data == Data::kLanes
+                                            ? scores::SampleUnit::kLane
+                                            : scores::SampleUnit::kDocument,
+                                .info = {{"seed", seed},
+                                         {"task", data_json(fixture.data)["task"]},
+                                         {"result", result_of(columns, arm)},
+                                         {"statement", "loss and perplexity are per token."},
+                                         {"memory", memory_toml(arm)},
+                                         {"plugins", plugins_json(arm)},
+                                         {"experiment", experiment_toml(arm, seed)},
+                                         {"data", data_json(fixture.data)},
+                                         {"machine", Json::object()},
+                                         {"peak_bytes", 300'000'000 + 100'000 * arm.rows}}};
   if (fixture.data == Data::kText) evaluation.vocabulary_counts = std::move(counts);
+  evaluation.name.split = fixture.split;
   scores::write_evaluation(folder, evaluation, columns);
 }
 

@@ -23,17 +23,17 @@ struct FixtureArm {
 
 struct Fixture {
   Data data = Data::kText;
+  std::string split = "valid";
+  std::int64_t segment = 16;  // of the evaluations
   std::vector<FixtureArm> arms = {{.name = "none"},
                                   {.name = "xl_cache", .shift = -0.1, .gain = 0.4, .rows = 16},
                                   {.name = "compressive", .shift = -0.002, .rows = 32}};
   std::vector<std::uint64_t> seeds = {1, 2, 3};
   std::int64_t documents = 24;
   std::int64_t targets = 48;  // of a document; of a lane 16 times as many
-  std::int64_t segment = 16;  // of the evaluations
-  std::string split = "valid";
 };
 
-// Writes comparison.json and the run folders, with stored evaluations of the split valid.
+// Writes comparison.json and the run folders, with stored evaluations of one split.
 void write_comparison(const std::filesystem::path& folder, const Fixture& fixture);
 
 // Writes one run folder, evaluated after `step` steps. `extra_loss` is added to the first target.
