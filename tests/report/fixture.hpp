@@ -24,6 +24,8 @@ struct FixtureArm {
 
 struct Fixture {
   Data data = Data::kText;
+  std::string split = "valid";
+  std::int64_t segment = 16;  // of the evaluations
   std::vector<FixtureArm> arms = {{.name = "none"},
                                   {.name = "xl_cache", .shift = -0.1, .gain = 0.4, .rows = 16},
                                   {.name = "compressive", .shift = -0.002, .rows = 32}};
@@ -32,12 +34,10 @@ struct Fixture {
   std::int64_t targets = 48;  // of a document; of a lane 16 times as many
   // Of needles: evaluations of the same weights, beside that of length 20.
   std::vector<std::int64_t> other_lengths = {};
-  std::int64_t segment = 16;  // of the evaluations
-  std::string split = "valid";
-  bool has_samples = true;    // generated texts or predictions of answers, and diagnostics
+  bool has_samples = true;  // generated texts or predictions of answers, and diagnostics
 };
 
-// Writes comparison.json and the run folders, with stored evaluations of the split valid.
+// Writes comparison.json and the run folders, with stored evaluations of one split.
 void write_comparison(const std::filesystem::path& folder, const Fixture& fixture);
 
 // Writes one run folder, evaluated after `step` steps. `extra_loss` is added to the first target.
