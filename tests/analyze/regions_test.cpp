@@ -12,12 +12,12 @@ namespace {
 using ::testing::HasSubstr;
 using RegionsProbes = std::map<std::string, at::Tensor>;
 
-const std::string kPlace = "1.org.x.y.0.";
+const std::string kScope = "1.org.x.y.0.";
 
 // Regions: three numbers a lane, one lane after the other.
 RegionsProbes probes(const at::Tensor& mass, const std::vector<std::int64_t>& regions) {
-  return {{kPlace + "memory.mass", mass},
-          {kPlace + "memory.regions", torch::tensor(regions).view({-1, 3})}};
+  return {{kScope + "memory.mass", mass},
+          {kScope + "memory.regions", torch::tensor(regions).view({-1, 3})}};
 }
 
 std::string error_of(const RegionsProbes& given) {
@@ -70,7 +70,7 @@ TEST(Regions, RefusesRegionsThatDoNotFit) {
                         "[2, 4]"));
   EXPECT_THAT(error_of(probes(torch::ones({4}), {1, 1, 2})),
               HasSubstr("got [1, 3] for a mass of [4]"));
-  EXPECT_THAT(error_of({{kPlace + "memory.mass", torch::ones({1, 2})}}), HasSubstr("got nothing"));
+  EXPECT_THAT(error_of({{kScope + "memory.mass", torch::ones({1, 2})}}), HasSubstr("got nothing"));
 }
 
 }  // namespace

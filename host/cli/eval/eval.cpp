@@ -2,18 +2,14 @@
 
 #include "host/cli/eval/eval.hpp"
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/base/file/checksum.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -28,13 +24,6 @@
 
 namespace mneme::cli {
 namespace {
-
-// Whether plugins run in a child process first: a crash of one memory's plugin would take the
-// numbers of the others with it.
-bool tries(const EvalArguments& arguments) {
-  return arguments.memory.size() > 1 && !arguments.is_decoding && arguments.tokens.empty() &&
-         !arguments.has_no_trial;
-}
 
 void check_use(const EvalArguments& arguments) {
   if (arguments.tokens.empty() != arguments.dump.empty()) {
@@ -77,25 +66,7 @@ void check_use(const EvalArguments& arguments) {
         "eval --watch prints a line of numbers an evaluation: --decode, --tokens, --extrapolate, "
         "--breakdown and --json - are for single evaluations; leave them out");
   }
-  if (!arguments.is_watching && arguments.has_watch_count) {
-    throw_usage("eval: --watch-count is a setting of --watch; add --watch");
-  }
-  const bool is_single = arguments.is_decoding || !arguments.tokens.empty();
-  if (arguments.has_trial_seconds && !arguments.is_watching && !tries(arguments)) {
-    throw_usage(
-        "eval: --trial-seconds is for --watch and for evaluations of several memories; leave it "
-        "out");
-  }
-  if (arguments.has_no_trial && (arguments.is_watching || is_single)) {
-    throw_usage(
-        "eval: --no-trial is for evaluations of several memories: --watch always tries a build, "
-        "--decode and --tokens never do; leave it out");
-  }
-  if (arguments.is_not_stored && (arguments.is_watching || is_single)) {
-    throw_usage(
-        "eval: --watch, --decode and --tokens store nothing in the run's folder; leave --no-store "
-        "out");
-  }
+  check_trial_use(arguments);
   if (arguments.extrapolate == 0 && arguments.has_extrapolation_settings) {
     throw_usage(
         "eval: --segment and --option are settings of --extrapolate; use --set "
@@ -133,7 +104,7 @@ class Evaluations {
   std::vector<run::SweepResult> run() {
     for (std::size_t i = 0; i < memories_.size(); ++i) {
       const run::SweepMemory& memory = memories_[i];
-      if (std::optional<Error> error = failure_in_trial(memory, i)) {
+      if (std::optional<Error> error = trials_.failure_of(memory, i)) {
         if (arguments_.extrapolate == 0) display_.next_run();
         keep({.name = memory.name, .memory = memory.memory, .error = std::move(error)});
       } else {
@@ -144,31 +115,6 @@ class Evaluations {
   }
 
  private:
-  // Files that have run are not tried again. What keeps a file from being found or read is left to
-  // the evaluation to tell.
-  std::optional<Error> failure_in_trial(const run::SweepMemory& memory, std::size_t index) {
-    if (!tries(arguments_) || memory.memory.tiers.empty()) return std::nullopt;
-    std::set<std::string> files;
-    try {
-      for (const std::filesystem::path& file : plugin_files(memory.memory)) {
-        files.insert(sha256_file(file));
-      }
-    } catch (const Error&) {
-      return std::nullopt;
-    }
-    if (std::ranges::includes(tried_, files)) return std::nullopt;
-    const std::filesystem::path experiment =
-        std::filesystem::path(arguments_.run) / "experiment.toml";
-    try {
-      static_cast<void>(
-          try_in_child(trial_request(arguments_, experiment, index), memory.memory, nullptr));
-    } catch (const Error& error) {
-      return error;
-    }
-    tried_.merge(files);
-    return std::nullopt;
-  }
-
   void extrapolate(const run::SweepMemory& memory) {
     std::vector<run::SweepMemory> sizes;
     try {
@@ -232,7 +178,7 @@ class Evaluations {
   run::Sweep sweep_;
   std::int64_t step_;
   std::vector<run::SweepResult> results_;
-  std::set<std::string> tried_;  // checksums of plugins' files
+  Trials trials_{arguments_};
 };
 
 }  // namespace

@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/plugins/trial.hpp"
@@ -74,10 +77,31 @@ struct EvaluatedMemories {
 // runs. Error (kUsage | kRun | kDevice).
 [[nodiscard]] OpenEvaluation open_evaluation(const EvalArguments& arguments);
 
+// --- Trials: plugins run in a child process first ---
+
+// Error (kUsage) for options of trials, of the watch and of storing where there is none.
+void check_trial_use(const EvalArguments& arguments);
+
 // The trial of the memory with this index. `experiment` is the run's file.
 [[nodiscard]] TrialRequest trial_request(const EvalArguments& arguments,
                                          const std::filesystem::path& experiment,
                                          std::size_t index);
+
+// The trials of several memories, of which a crash of one would take the numbers of the others with
+// it. A single memory is not tried.
+class Trials {
+ public:
+  // `arguments` outlive the object.
+  explicit Trials(const EvalArguments& arguments) : arguments_(arguments) {}
+
+  // Tries the memory with this index, unless all files of its plugins have passed a trial; why it
+  // must not be loaded. What keeps a file from being found or read is left to loading it.
+  [[nodiscard]] std::optional<Error> failure_of(const run::SweepMemory& memory, std::size_t index);
+
+ private:
+  const EvalArguments& arguments_;
+  std::set<std::string> passed_;  // checksums of plugins' files
+};
 
 [[nodiscard]] data::Split split_of(const EvalArguments& arguments);
 

@@ -40,18 +40,6 @@ std::string typed_command(const EvalArguments& arguments) {
 
 }  // namespace
 
-TrialRequest trial_request(const EvalArguments& arguments, const fs::path& experiment,
-                           std::size_t index) {
-  TrialRequest request{.experiment = experiment,
-                       .memory = std::nullopt,
-                       .set = arguments.set,
-                       .device = arguments.machine.device,
-                       .threads = arguments.machine.threads,
-                       .seconds = arguments.trial_seconds};
-  if (!arguments.memory.empty()) request.memory = arguments.memory.at(index);
-  return request;
-}
-
 data::Split split_of(const EvalArguments& arguments) {
   return arguments.split == "test" ? data::Split::kTest : data::Split::kValid;
 }

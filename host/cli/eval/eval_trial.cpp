@@ -1,0 +1,75 @@
+// Trials of the memories of mneme eval
+#include <algorithm>
+#include <filesystem>
+
+#include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/cli/eval/eval.hpp"
+
+namespace mneme::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool tries(const EvalArguments& arguments) {
+  return arguments.memory.size() > 1 && !arguments.is_decoding && arguments.tokens.empty() &&
+         !arguments.has_no_trial;
+}
+
+}  // namespace
+
+void check_trial_use(const EvalArguments& arguments) {
+  if (!arguments.is_watching && arguments.has_watch_count) {
+    throw_usage("eval: --watch-count is a setting of --watch; add --watch");
+  }
+  const bool is_single = arguments.is_decoding || !arguments.tokens.empty();
+  if (arguments.has_trial_seconds && !arguments.is_watching && !tries(arguments)) {
+    throw_usage(
+        "eval: --trial-seconds is for --watch and for evaluations of several memories; leave it "
+        "out");
+  }
+  if (arguments.has_no_trial && (arguments.is_watching || is_single)) {
+    throw_usage(
+        "eval: --no-trial is for evaluations of several memories: --watch always tries a build, "
+        "--decode and --tokens never do; leave it out");
+  }
+  if (arguments.is_not_stored && (arguments.is_watching || is_single)) {
+    throw_usage(
+        "eval: --watch, --decode and --tokens store nothing in the run's folder; leave --no-store "
+        "out");
+  }
+}
+
+TrialRequest trial_request(const EvalArguments& arguments, const fs::path& experiment,
+                           std::size_t index) {
+  TrialRequest request{.experiment = experiment,
+                       .memory = std::nullopt,
+                       .set = arguments.set,
+                       .device = arguments.machine.device,
+                       .threads = arguments.machine.threads,
+                       .seconds = arguments.trial_seconds};
+  if (!arguments.memory.empty()) request.memory = arguments.memory.at(index);
+  return request;
+}
+
+std::optional<Error> Trials::failure_of(const run::SweepMemory& memory, std::size_t index) {
+  if (!tries(arguments_) || memory.memory.tiers.empty()) return std::nullopt;
+  std::set<std::string> files;
+  try {
+    for (const fs::path& file : plugin_files(memory.memory)) files.insert(sha256_file(file));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  if (std::ranges::includes(passed_, files)) return std::nullopt;
+  const fs::path experiment = fs::path(arguments_.run) / "experiment.toml";
+  try {
+    static_cast<void>(
+        try_in_child(trial_request(arguments_, experiment, index), memory.memory, nullptr));
+  } catch (const Error& error) {
+    return error;
+  }
+  passed_.merge(files);
+  return std::nullopt;
+}
+
+}  // namespace mneme::cli
