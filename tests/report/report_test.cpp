@@ -144,7 +144,7 @@ TEST_F(ReportTest, BlocksAreTheUnitsOfFewDocuments) {
     EXPECT_NEAR(one.mean, expected, 1e-12);
   }
   EXPECT_EQ(few.differences.front().verdict, Verdict::kBetter);
-  EXPECT_THAT(few.verdict[1], HasSubstr(" targets, 3 seeds)"));
+  EXPECT_THAT(sentences_of(few.verdict)[1], HasSubstr(" targets, 3 seeds)"));
 }
 
 TEST_F(ReportTest, TenDocumentsAreUnits) {
