@@ -37,7 +37,8 @@ void check_trial_use(const EvalArguments& arguments) {
   if (arguments.is_not_stored && (arguments.is_watching || is_single)) {
     throw_usage(
         "eval: --no-store is for evaluations: --watch, --decode and --tokens store nothing in the "
-        "run's folder, --samples and --diagnostics are made for it; leave it out");
+        "run's folder, --samples and --diagnostics are made for it; leave "
+        "--no-store out");
   }
 }
 
