@@ -229,8 +229,8 @@ Evaluation summarize(const scores::StoredEvaluation& stored) {
                  .step = stored.step(),
                  .record = stored.info(),
                  .targets = stored.targets()};
-  const bool has_few_documents = stored.sample_unit() == scores::SampleUnit::kDocument &&
-                                 stored.samples().size() < kFewestDocuments;
+  const bool has_few_documents =
+      stored.unit() == "document" && stored.samples().size() < kFewestDocuments;
   const bool has_lanes = has_few_documents || stored.sample_unit() == scores::SampleUnit::kLane;
   if (has_lanes) out.unit = "lane";
   for (const scores::Sample& sample :

@@ -83,11 +83,15 @@ double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, 
   if (!leaf.grad().defined()) return std::numeric_limits<double>::infinity();
   const at::Tensor grad = leaf.grad().clone();
   const at::Tensor before = leaf.detach().clone();
+  const auto move_to = [&](const at::Tensor& values) {
+    const at::NoGradGuard no_grad;
+    leaf.copy_(values);
+  };
   Random random(23, {"directions"});
   double error = 0.0, norm = 0.0;
   const bool is_each = directions >= leaf.numel();
   for (int64_t i = 0; i < std::min(directions, leaf.numel()); ++i) {
-    at::Tensor direction = at::zeros_like(before);
+    at::Tensor direction = at::zeros(before.sizes(), before.options());
     if (is_each) {
       direction.view(-1)[i] = 1.0;
     } else {
@@ -96,9 +100,8 @@ double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, 
       direction /= direction.norm();
     }
     const auto at_offset = [&](double offset) {
-      const at::NoGradGuard no_grad;
-      leaf.copy_(before + offset * direction);
-      return loss().item<double>();
+      move_to(before + offset * direction);
+      return loss().item<double>();  // with gradients: without, memories compute no losses
     };
     // Fourth order: the second-order formula's own error would be what is measured.
     const double near = at_offset(step) - at_offset(-step);
@@ -108,8 +111,7 @@ double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, 
     error += difference * difference;
     norm += expected * expected;
   }
-  const at::NoGradGuard no_grad;
-  leaf.copy_(before);
+  move_to(before);
   return norm > 1e-16 ? std::sqrt(error / norm) : std::numeric_limits<double>::infinity();
 }
 

@@ -102,12 +102,13 @@ TEST_F(Differences, WhatCouldBeFoundCountsHolmsCorrection) {
 }
 
 TEST_F(Differences, SixUnitsCannotShowOneOfTwoArms) {
+  small_.data = Data::kSequence;
   small_.documents = 6;
   const Report report = of(small_);
   EXPECT_EQ(report.differences[0].detectable, std::numeric_limits<double>::infinity());
   EXPECT_THAT(sentence_of(report, 0),
               HasSubstr("No difference, however large, could have been shown after Holm's "
-                        "correction over 2 arms with 6 documents."));
+                        "correction over 2 arms with 6 sequences."));
   EXPECT_THAT(figure_of(report, "difference-valid-loss")->caption, HasSubstr("none can be found"));
   // With one arm to compare, six units can.
   small_.arms.resize(2);

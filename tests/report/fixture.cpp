@@ -198,8 +198,9 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
   const std::string settings = length == kLength ? "0123abcd" : str(10'000'000 + length);
   scores::Evaluation evaluation{
       .name = {.split = fixture.split, .step = step, .settings = settings},
-      .unit =
-          fixture.data == Data::kLanes ? scores::SampleUnit::kLane : scores::SampleUnit::kDocument,
+      .unit = fixture.data == Data::kLanes  ? scores::SampleUnit::kLane
+              : fixture.data == Data::kText ? scores::SampleUnit::kDocument
+                                            : scores::SampleUnit::kSequence,
       .info = {{"seed", seed},
                {"task", data_json(fixture.data)["task"]},
                {"result", result_of(columns, arm)},
