@@ -17,7 +17,7 @@ TEXT
 }
 
 presets=(release)
-build_arguments=(-DMNEME_BENCHMARKS=ON -DMNEME_CUDA=AUTO)  # scripts/quickstart.sh leaves them out
+build_arguments=(-DMNEME_BENCHMARKS=OFF -DMNEME_CUDA=AUTO)  # benchmarks are compiled by .ci/run
 jobs=2
 setup_arguments=()
 cmake_arguments=()
