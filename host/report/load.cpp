@@ -319,9 +319,8 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
   }
   if (out.arms.empty()) {
     throw_usage({.where = "report",
-                 .failed = "no run can be read",
+                 .failed = str("no run can be read (", join(problems, "; "), ')'),
                  .expected = "the folder of a comparison, or run folders",
-                 .got = join(problems, "\n"),
                  .hint = "`mneme train --run DIR` makes a run, `mneme compare --run DIR` a "
                          "comparison"});
   }

@@ -26,6 +26,7 @@ generate x --prompt a --trial-seconds 3 => --trial-seconds is a setting of --cha
 eval x --watch --no-store => store nothing & leave --no-store out
 eval x --decode --no-store => store nothing & leave --no-store out
 eval x --watch --no-trial => --watch always tries a build & leave it out
+eval x --memory a --no-trial => evaluations of several memories & leave it out
 eval x --trial-seconds 3 => --trial-seconds is for --watch and for evaluations of several memories
 eval x --memory a --memory b --no-trial --trial-seconds 3 => --trial-seconds is for --watch
 analyze x --out y --threshold 1.5 => --threshold: expected a number in [0, 1], got 1.5

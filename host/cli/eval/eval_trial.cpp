@@ -29,7 +29,8 @@ void check_trial_use(const EvalArguments& arguments) {
         "eval: --trial-seconds is for --watch and for evaluations of several memories; leave it "
         "out");
   }
-  if (arguments.has_no_trial && (arguments.is_watching || is_single)) {
+  const bool is_one = is_single || arguments.memory.size() < 2;
+  if (arguments.has_no_trial && (arguments.is_watching || is_one)) {
     throw_usage(
         "eval: --no-trial is for evaluations of several memories: --watch always tries a build, "
         "--decode, --tokens, --samples and --diagnostics never do; leave it out");
