@@ -157,7 +157,7 @@ std::vector<Shown> continuations_of(const scores::Generated& stored) {
 }
 
 // The samples and diagnostics that stand beside a run's evaluation.
-void add_what_was_made_beside(const fs::path& folder, Evaluation& evaluation,
+void add_samples_and_diagnostics(const fs::path& folder, Evaluation& evaluation,
                               std::vector<std::string>& notes) {
   const fs::path file = scores::generated_file(folder, evaluation.name);
   try {
@@ -213,7 +213,7 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
     try {
       Evaluation one = summarize(candidate.stored);
       if (key.first == 0) {
-        add_what_was_made_beside(folder, one, notes);
+        add_samples_and_diagnostics(folder, one, notes);
         run.evaluations.push_back(std::move(one));
         continue;
       }

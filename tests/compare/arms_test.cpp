@@ -15,11 +15,7 @@ using test::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::string kTiny = test::tiny_model() + test::kMotifData + R"([train]
-segment = 8
-lanes = 4
-steps = 5
-)";
+const std::string kTiny = test::tiny_experiment();
 
 class Arms : public ::testing::Test {
  protected:

@@ -17,11 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kOneLayer = test::tiny_model() + test::kMotifData + R"([train]
-segment = 8
-lanes = 4
-steps = 5
-)";
+const std::string kOneLayer = test::tiny_experiment();
 
 class EqualBudget : public ::testing::Test {
  protected:

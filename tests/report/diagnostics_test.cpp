@@ -10,8 +10,7 @@
 #include "host/base/file/file.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
-#include "tests/base/temporary_folder.hpp"
-#include "tests/report/fixture.hpp"
+#include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
 namespace {
@@ -23,17 +22,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-class DiagnosticFigures : public ::testing::Test {
+class DiagnosticFigures : public test::ReportFolders {
  protected:
-  [[nodiscard]] Report of(const Fixture& fixture) const {
-    test::write_comparison(folder(), fixture);
-    return make_report(load({folder()}));
-  }
-  [[nodiscard]] fs::path folder() const { return root_ / "runs"; }
-  static const Figure* find(const Report& report, const std::string& key) {
-    const auto found = std::ranges::find(report.figures, key, &Figure::key);
-    return found == report.figures.end() ? nullptr : &*found;
-  }
+  DiagnosticFigures() : ReportFolders({.seeds = {1, 2}, .documents = 6, .targets = 32}) {}
   static std::vector<Json> values_of(const Figure& figure, const char* key,
                                      const std::string& name) {
     std::vector<Json> out;
@@ -42,16 +33,11 @@ class DiagnosticFigures : public ::testing::Test {
     }
     return out;
   }
-
-  Fixture small_{.seeds = {1, 2}, .documents = 6, .targets = 32};
-
- private:
-  mneme::test::TemporaryFolder root_;
 };
 
 TEST_F(DiagnosticFigures, ShowMeansOverLayersAndSeeds) {
   const Report report = of(small_);
-  const Figure* const distance = find(report, "attention-distance-valid");
+  const Figure* const distance = figure_of(report, "attention-distance-valid");
   ASSERT_NE(distance, nullptr);
   EXPECT_EQ(distance->section, "diagnostics");
   EXPECT_THAT(distance->caption, HasSubstr("the first 60 segments of 4 lanes of valid"));
@@ -63,13 +49,13 @@ TEST_F(DiagnosticFigures, ShowMeansOverLayersAndSeeds) {
   EXPECT_NEAR(cache[1].at("mean").get<double>(), 0.015 + 0.25, 1e-12);
   EXPECT_NEAR(cache[1].at("low").get<double>(), 0.01 + 0.25, 1e-12);
   EXPECT_NEAR(cache[1].at("high").get<double>(), 0.02 + 0.25, 1e-12);
-  const Figure* const density = find(report, "memory-density-valid");
+  const Figure* const density = figure_of(report, "memory-density-valid");
   ASSERT_NE(density, nullptr);
   EXPECT_EQ(values_of(*density, "arm", "xl_cache").at(0).at("x"), 0.125);
   EXPECT_TRUE(values_of(*density, "arm", "none").empty());
-  EXPECT_NE(find(report, "memory-age-valid"), nullptr);
-  EXPECT_NE(find(report, "memory-alpha-valid"), nullptr);
-  const Figure* const regions = find(report, "attention-regions-valid");
+  EXPECT_NE(figure_of(report, "memory-age-valid"), nullptr);
+  EXPECT_NE(figure_of(report, "memory-alpha-valid"), nullptr);
+  const Figure* const regions = figure_of(report, "attention-regions-valid");
   ASSERT_NE(regions, nullptr);
   const std::vector<Json> bar = values_of(*regions, "arm", "xl_cache");
   ASSERT_THAT(bar, SizeIs(3));
@@ -90,14 +76,15 @@ TEST_F(DiagnosticFigures, HaveTheirNumbersInATable) {
 TEST_F(DiagnosticFigures, AreLeftOutWhereNothingIsStored) {
   small_.has_samples = false;
   const Report report = of(small_);
-  EXPECT_EQ(find(report, "attention-distance-valid"), nullptr);
+  EXPECT_EQ(figure_of(report, "attention-distance-valid"), nullptr);
   EXPECT_EQ(std::ranges::count(report.sheets, "diagnostics", &Sheet::key), 0);
 }
 
 TEST_F(DiagnosticFigures, OfADamagedFileAreLeftOutAndNamed) {
-  test::write_comparison(folder(), small_);
-  write_file_atomic(folder() / "none-seed1/diagnostics/valid-step00002000-0123abcd.json", "[");
-  const Comparison comparison = load({folder()});
+  test::write_comparison(folder("runs"), small_);
+  write_file_atomic(folder("runs") / "none-seed1/diagnostics/valid-step00002000-0123abcd.json",
+                    "[");
+  const Comparison comparison = load({folder("runs")});
   EXPECT_THAT(comparison.notes,
               ElementsAre(AllOf(HasSubstr("none-seed1: diagnostics were left out: "),
                                 HasSubstr("the stored diagnostics are damaged"))));

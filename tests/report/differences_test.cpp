@@ -15,8 +15,7 @@
 #include "host/base/file/file.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
-#include "tests/base/temporary_folder.hpp"
-#include "tests/report/fixture.hpp"
+#include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
 namespace {
@@ -30,21 +29,16 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-class Differences : public ::testing::Test {
+class Differences : public test::ReportFolders {
  protected:
-  [[nodiscard]] Report of(const Fixture& fixture) const {
-    test::write_comparison(runs_, fixture);
-    return read();
-  }
+  Differences() : ReportFolders({.seeds = {1}, .documents = 12, .targets = 32}) {}
+
   [[nodiscard]] Report read() const { return make_report(load({runs_})); }
-  // Marks a run as failed, or changes something else of comparison.json.
-  void edit(const std::function<void(Json&)>& change) const {
-    Json json = Json::parse(read_file(runs_ / "comparison.json"));
-    change(json);
-    write_file_atomic(runs_ / "comparison.json", json.dump(1));
+  void edit_record(const std::function<void(Json&)>& change) const {
+    edit(runs_ / "comparison.json", change);
   }
   void fail(std::size_t arm, std::size_t run) const {
-    edit([&](Json& json) { json["arms"][arm]["runs"][run]["state"] = "failed"; });
+    edit_record([&](Json& json) { json["arms"][arm]["runs"][run]["state"] = "failed"; });
   }
   // Evaluates the second arm's only seed again, on other data.
   void evaluate_again(const Fixture& fixture) const {
@@ -54,21 +48,8 @@ class Differences : public ::testing::Test {
   static std::string sentence_of(const Report& report, std::size_t i) {
     return sentence(report.comparison, report.differences.at(i));
   }
-  static const Sheet& sheet_of(const Report& report, const std::string& key) {
-    return *std::ranges::find(report.sheets, key, &Sheet::key);
-  }
-  static const Figure* figure_of(const Report& report, const std::string& key) {
-    const auto found = std::ranges::find(report.figures, key, &Figure::key);
-    return found == report.figures.end() ? nullptr : &*found;
-  }
 
-  Fixture small_{.seeds = {1}, .documents = 12, .targets = 32};
-
- private:
-  mneme::test::TemporaryFolder root_;
-
- protected:
-  fs::path runs_ = root_ / "runs";
+  const fs::path runs_ = folder("runs");
 };
 
 TEST_F(Differences, EqualLossesSayNothingOfWhatCouldBeFound) {
@@ -213,7 +194,7 @@ TEST_F(Differences, StateThatIsNotKnownIsNoCost) {
   EXPECT_EQ(budget_warning(read().comparison), "");
   fail(2, 0);
   EXPECT_EQ(budget_warning(read().comparison), "");
-  edit([](Json& json) { json["arms"][1]["memory_parameters"] = 1'234'567; });
+  edit_record([](Json& json) { json["arms"][1]["memory_parameters"] = 1'234'567; });
   EXPECT_THAT(budget_warning(read().comparison), HasSubstr("parameters 120,160 to 1,354,567. "));
 }
 

@@ -12,8 +12,7 @@
 #include "host/figure/page.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
-#include "tests/base/temporary_folder.hpp"
-#include "tests/report/fixture.hpp"
+#include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
 namespace {
@@ -24,19 +23,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class ReportFiles : public ::testing::Test {
+class ReportFiles : public test::ReportFolders {
  protected:
-  [[nodiscard]] Report of(const Fixture& fixture) const {
-    fs::remove_all(folder("runs"));
-    test::write_comparison(folder("runs"), fixture);
-    return make_report(load({folder("runs")}));
-  }
-  [[nodiscard]] fs::path folder(const std::string& name) const { return root_ / name; }
-
-  Fixture small_{.seeds = {1}, .documents = 12, .targets = 32};
-
- private:
-  mneme::test::TemporaryFolder root_;
+  ReportFiles() : ReportFolders({.seeds = {1}, .documents = 12, .targets = 32}) {}
 };
 
 TEST_F(ReportFiles, NamesOfMetricsMayHaveAnyLetter) {

@@ -11,8 +11,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/report/load.hpp"
-#include "tests/base/temporary_folder.hpp"
-#include "tests/report/fixture.hpp"
+#include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
 namespace {
@@ -24,37 +23,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class LoadProblems : public ::testing::Test {
+class LoadProblems : public test::ReportFolders {
  protected:
-  [[nodiscard]] fs::path folder(const std::string& name) const { return root_ / name; }
+  LoadProblems() : ReportFolders({.seeds = {1, 2}, .documents = 6, .targets = 32}) {}
+
   // The folder of a run of one of the arms and the first seed.
   [[nodiscard]] fs::path run(std::size_t arm, const std::string& name) const {
     test::write_run(folder(name), small_, small_.arms[arm], 1);
     return folder(name);
   }
-  static void edit(const fs::path& file, const std::function<void(Json&)>& change) {
-    Json json = Json::parse(read_file(file));
-    change(json);
-    write_file_atomic(file, json.dump(1));
-  }
-  static std::string refusal(const std::vector<fs::path>& folders, ErrorKind kind) {
-    try {
-      static_cast<void>(load(folders));
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "no error";
-    return "";
-  }
   static std::string notes_of(const std::vector<fs::path>& folders) {
-    return join(load(folders).notes, "\n");
+    return ReportFolders::notes_of(load(folders));
   }
-
-  Fixture small_{.seeds = {1, 2}, .documents = 6, .targets = 32};
-
- private:
-  mneme::test::TemporaryFolder root_;
 };
 
 TEST_F(LoadProblems, ValuesOfAnotherTypeLeaveTheRunOut) {

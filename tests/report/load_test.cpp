@@ -11,8 +11,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/report/report.hpp"
-#include "tests/base/temporary_folder.hpp"
-#include "tests/report/fixture.hpp"
+#include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
 namespace {
@@ -24,9 +23,8 @@ using test::FixtureArm;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Load : public ::testing::Test {
+class Load : public test::ReportFolders {
  protected:
-  [[nodiscard]] fs::path folder(const std::string& name) const { return root_ / name; }
   // Writes runs of the arms and seeds and returns their folders.
   [[nodiscard]] std::vector<fs::path> runs(const Fixture& fixture) const {
     std::vector<fs::path> out;
@@ -38,30 +36,7 @@ class Load : public ::testing::Test {
     }
     return out;
   }
-  static void edit(const fs::path& file, const std::function<void(Json&)>& change) {
-    Json json = Json::parse(read_file(file));
-    change(json);
-    write_file_atomic(file, json.dump(1));
-  }
-
-  Fixture small_{.seeds = {1, 2}, .documents = 12, .targets = 32};
-
- private:
-  mneme::test::TemporaryFolder root_;
 };
-
-std::string error_of(const std::vector<fs::path>& folders, ErrorKind kind = ErrorKind::kUsage) {
-  try {
-    static_cast<void>(load(folders));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
-
-std::string notes_of(const Comparison& comparison) { return join(comparison.notes, "\n"); }
 
 TEST_F(Load, ReadsAComparisonFromFilesAlone) {
   test::write_comparison(folder("a"), small_);
@@ -129,7 +104,7 @@ TEST_F(Load, RefusesRunsOfDifferentTasks) {
   task.data = Data::kSequence;
   test::write_run(folder("text"), small_, small_.arms[0], 1);
   test::write_run(folder("task"), task, small_.arms[1], 1);
-  const std::string message = error_of({folder("text"), folder("task")});
+  const std::string message = refusal({folder("text"), folder("task")});
   EXPECT_THAT(message, HasSubstr(folder("text").string()));
   EXPECT_THAT(message, HasSubstr(folder("task").string()));
   EXPECT_THAT(message, HasSubstr("other tasks"));
@@ -140,14 +115,14 @@ TEST_F(Load, RefusesRunsOfDifferentDataAndVocabularies) {
   test::write_run(folder("a"), small_, small_.arms[0], 1);
   test::write_run(folder("b"), small_, small_.arms[1], 1);
   edit(folder("b") / "run.json", [](Json& info) { info["data"]["vocabulary_sha256"] = "ff"; });
-  EXPECT_THAT(error_of({folder("a"), folder("b")}),
+  EXPECT_THAT(refusal({folder("a"), folder("b")}),
               HasSubstr("other vocabularies, so that their losses cannot be compared: expected "
                         "vocabulary_sha256 0011223344556677, got vocabulary_sha256 ff"));
   edit(folder("b") / "run.json", [](Json& info) {
     info["data"]["vocabulary_sha256"] = "0011223344556677";
     info["data"]["valid"]["sha256"] = "00";
   });
-  EXPECT_THAT(error_of({folder("a"), folder("b")}), HasSubstr("other data"));
+  EXPECT_THAT(refusal({folder("a"), folder("b")}), HasSubstr("other data"));
 }
 
 TEST_F(Load, ReportsASeedThatFailedAndKeepsTheOthers) {
@@ -195,7 +170,7 @@ TEST_F(Load, LeavesOutRunsThatCannotBeReadAndNamesThem) {
   EXPECT_EQ(read.arms[0].runs.size(), 1u);
   EXPECT_THAT(notes_of(read), HasSubstr(folders[1].string() + " was left out"));
   EXPECT_THAT(notes_of(read), HasSubstr(folder("nowhere").string() + " was left out"));
-  EXPECT_THAT(error_of({folder("nowhere")}), HasSubstr("no run can be read"));
+  EXPECT_THAT(refusal({folder("nowhere")}), HasSubstr("no run can be read"));
 }
 
 TEST_F(Load, LeavesOutADamagedEvaluation) {
@@ -252,21 +227,21 @@ TEST_F(Load, RefusesADamagedComparisonAndOneOfAnotherVersion) {
   test::write_comparison(folder("a"), small_);
   const fs::path file = folder("a") / "comparison.json";
   edit(file, [](Json& json) { json["version"] = 7; });
-  EXPECT_THAT(error_of({folder("a")}, ErrorKind::kRun), HasSubstr("version 7"));
+  EXPECT_THAT(refusal({folder("a")}, ErrorKind::kRun), HasSubstr("version 7"));
   edit(file, [](Json& json) {
     json["version"] = 1;
     json["arms"][0].erase("name");
   });
-  EXPECT_THAT(error_of({folder("a")}, ErrorKind::kRun), HasSubstr("is damaged"));
+  EXPECT_THAT(refusal({folder("a")}, ErrorKind::kRun), HasSubstr("is damaged"));
   write_file_atomic(file, "not JSON");
-  EXPECT_THAT(error_of({folder("a")}, ErrorKind::kRun), HasSubstr("is damaged"));
+  EXPECT_THAT(refusal({folder("a")}, ErrorKind::kRun), HasSubstr("is damaged"));
 }
 
 TEST_F(Load, RefusesArmsThatStartedFromOtherWeights) {
   test::write_comparison(folder("a"), small_);
   edit(folder("a") / "comparison.json",
        [](Json& json) { json["arms"][2]["runs"][0]["initial_sha256"] = "other"; });
-  EXPECT_THAT(error_of({folder("a")}), HasSubstr("did not start from the same weights"));
+  EXPECT_THAT(refusal({folder("a")}), HasSubstr("did not start from the same weights"));
 }
 
 // --equal parameters and --sweep model.ff=32,64 make them so.
@@ -298,9 +273,8 @@ TEST_F(Load, NamesAFailedRunThatStartedFromOtherWeights) {
 
 TEST_F(Load, RefusesAComparisonTogetherWithRuns) {
   test::write_comparison(folder("a"), small_);
-  EXPECT_THAT(error_of({folder("a"), folder("a") / "none-seed1"}),
-              HasSubstr("must be given alone"));
-  EXPECT_THAT(error_of({}), HasSubstr("got none"));
+  EXPECT_THAT(refusal({folder("a"), folder("a") / "none-seed1"}), HasSubstr("must be given alone"));
+  EXPECT_THAT(refusal({}), HasSubstr("got none"));
 }
 
 TEST_F(Load, AnUnfinishedRunHasNoNumbersYet) {

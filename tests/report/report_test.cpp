@@ -13,8 +13,7 @@
 
 #include "host/base/file/file.hpp"
 #include "host/report/load.hpp"
-#include "tests/base/temporary_folder.hpp"
-#include "tests/report/fixture.hpp"
+#include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
 namespace {
@@ -28,25 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-class ReportTest : public ::testing::Test {
- protected:
-  [[nodiscard]] Report of(const Fixture& fixture) const {
-    test::write_comparison(folder("runs"), fixture);
-    return make_report(load({folder("runs")}));
-  }
-  [[nodiscard]] fs::path folder(const std::string& name) const { return root_ / name; }
-
-  Fixture small_{.seeds = {1, 2}, .documents = 12, .targets = 32};
-
- private:
-  mneme::test::TemporaryFolder root_;
-};
-
-const Sheet& sheet_of(const Report& report, const std::string& key) {
-  const auto found = std::ranges::find(report.sheets, key, &Sheet::key);
-  if (found == report.sheets.end()) throw std::out_of_range("no table " + key);
-  return *found;
-}
+class ReportTest : public test::ReportFolders {};
 
 // The JSON inside <script ... id="ID">.
 Json embedded(const std::string& html, const std::string& id) {

@@ -11,8 +11,7 @@
 #include "host/base/file/file.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
-#include "tests/base/temporary_folder.hpp"
-#include "tests/report/fixture.hpp"
+#include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
 namespace {
@@ -25,25 +24,16 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-class Samples : public ::testing::Test {
+class Samples : public test::ReportFolders {
  protected:
-  [[nodiscard]] Comparison of(const Fixture& fixture) const {
-    test::write_comparison(folder(), fixture);
-    return load({folder()});
-  }
-  [[nodiscard]] fs::path folder() const { return root_ / "runs"; }
+  Samples() : ReportFolders({.seeds = {1, 2}, .documents = 6, .targets = 48}) {}
   static std::string generated(const std::string& run) {
     return run + "/generated/valid-step00002000-0123abcd.json";
   }
-
-  Fixture small_{.seeds = {1, 2}, .documents = 6, .targets = 48};
-
- private:
-  mneme::test::TemporaryFolder root_;
 };
 
 TEST_F(Samples, StandSideBySideOfTheFirstSeed) {
-  const Comparison comparison = of(small_);
+  const Comparison comparison = comparison_of(small_);
   const std::vector<SideBySide> all = side_by_side(comparison);
   ASSERT_THAT(all, SizeIs(2));
   EXPECT_EQ(all[0].seed, 1U);
@@ -61,7 +51,7 @@ TEST_F(Samples, StandSideBySideOfTheFirstSeed) {
 
 // A prompt is cut at its beginning, between characters, and the page says so.
 TEST_F(Samples, ShortenPromptsAtTheirBeginning) {
-  const Comparison comparison = of(small_);
+  const Comparison comparison = comparison_of(small_);
   const std::vector<SideBySide> all = side_by_side(comparison);
   const Excerpt text = prompt_excerpt(*all[0].asked);
   EXPECT_TRUE(text.is_shortened);
@@ -77,7 +67,7 @@ TEST_F(Samples, ShortenPromptsAtTheirBeginning) {
 }
 
 TEST_F(Samples, CannotBreakPageOrMarkdown) {
-  const Report report = make_report(of(small_));
+  const Report report = make_report(comparison_of(small_));
   const std::string html = page(report);
   EXPECT_THAT(html, Not(HasSubstr("<script>alert")));
   EXPECT_THAT(html, AllOf(HasSubstr("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;"),
@@ -90,7 +80,7 @@ TEST_F(Samples, CannotBreakPageOrMarkdown) {
 }
 
 TEST_F(Samples, AreInTheReportsFilesForEverySeed) {
-  const Report report = make_report(of(small_));
+  const Report report = make_report(comparison_of(small_));
   const auto sheet = std::ranges::find(report.sheets, "samples", &Sheet::key);
   ASSERT_NE(sheet, report.sheets.end());
   // Of two samples: prompt, true continuation, and what 3 arms made from 2 seeds.
@@ -105,7 +95,7 @@ TEST_F(Samples, AreInTheReportsFilesForEverySeed) {
 
 TEST_F(Samples, OfTasksAreAnswersWithWrongTokensMarked) {
   small_.data = Data::kSequence;
-  const Comparison comparison = of(small_);
+  const Comparison comparison = comparison_of(small_);
   const std::vector<SideBySide> all = side_by_side(comparison);
   ASSERT_THAT(all, SizeIs(5));
   const Shown& first = *all[0].of_arms[0];
@@ -125,10 +115,10 @@ TEST_F(Samples, OfTasksAreAnswersWithWrongTokensMarked) {
 }
 
 TEST_F(Samples, ThatAreDamagedAreNamedAndLeftOut) {
-  test::write_comparison(folder(), small_);
-  write_file_atomic(folder() / generated("xl_cache-seed1"), "{");
-  fs::remove(folder() / generated("compressive-seed1"));
-  const Comparison comparison = load({folder()});
+  test::write_comparison(folder("runs"), small_);
+  write_file_atomic(folder("runs") / generated("xl_cache-seed1"), "{");
+  fs::remove(folder("runs") / generated("compressive-seed1"));
+  const Comparison comparison = load({folder("runs")});
   ASSERT_THAT(comparison.notes, SizeIs(1));
   EXPECT_THAT(comparison.notes[0], AllOf(HasSubstr("xl_cache-seed1: generated samples were left "
                                                    "out: "),
@@ -141,24 +131,24 @@ TEST_F(Samples, ThatAreDamagedAreNamedAndLeftOut) {
 }
 
 TEST_F(Samples, OfOneArmAloneLeaveTheOthersEmpty) {
-  test::write_comparison(folder(), small_);
+  test::write_comparison(folder("runs"), small_);
   for (const char* run : {"none-seed1", "none-seed2", "compressive-seed1", "compressive-seed2"}) {
-    fs::remove(folder() / generated(run));
+    fs::remove(folder("runs") / generated(run));
   }
-  const Comparison comparison = load({folder()});
+  const Comparison comparison = load({folder("runs")});
   EXPECT_EQ(side_by_side(comparison).front().of_arms.front(), nullptr);
   EXPECT_THAT(samples_html(comparison), HasSubstr("none stored"));
 }
 
 TEST_F(Samples, OfOldRunsAreMissingAndThePageSaysHowToMakeThem) {
   small_.has_samples = false;
-  const Report report = make_report(of(small_));
+  const Report report = make_report(comparison_of(small_));
   EXPECT_THAT(page(report), AllOf(HasSubstr("No samples are stored of none-seed1"),
                                   HasSubstr("mneme eval RUN --samples 3")));
   EXPECT_THAT(report.markdown(), Not(HasSubstr("amples")));
   small_.data = Data::kSequence;
-  fs::remove_all(folder());
-  EXPECT_THAT(page(make_report(of(small_))),
+  fs::remove_all(folder("runs"));
+  EXPECT_THAT(page(make_report(comparison_of(small_))),
               HasSubstr("&quot;mneme eval RUN&quot; stores what is predicted"));
 }
 
