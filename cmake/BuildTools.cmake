@@ -1,6 +1,17 @@
 # Compiler cache, linker and sanitizer. Targets of ours get them by linking mneme_options.
 add_library(mneme_options INTERFACE)
 
+# GCC by itself collects garbage often, and walks a precompiled header each time: a tenth of the time for 3 % of memory.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(mneme_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:C,CXX>:SHELL:--param ggc-min-heapsize=500000 --param ggc-min-expand=100>")
+endif()
+
+# For code whose own loops do not matter: it calls LibTorch and kernels, reads, formats.
+add_library(mneme_light_optimisation INTERFACE)
+target_compile_options(mneme_light_optimisation INTERFACE
+  "$<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-O1>")
+
 find_program(MNEME_CCACHE ccache)
 mark_as_advanced(MNEME_CCACHE)
 if(MNEME_CCACHE)

@@ -118,6 +118,7 @@ target_precompile_headers(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}/host/tensor/t
 # ccache can only cache users of a precompiled header when the compiler keeps the header visible in its output (GCC)
 # and does not store time stamps in it (clang).
 add_library(mneme_pch_options INTERFACE)
+target_link_libraries(mneme_pch_options INTERFACE mneme_light_optimisation)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(mneme_pch_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
