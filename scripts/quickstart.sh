@@ -57,7 +57,7 @@ say "1 of 3: packages and LibTorch (usually 1 to 3 minutes the first time, then 
 bash scripts/setup.sh "${setup_arguments[@]}"
 setup_seconds=$SECONDS
 
-say "2 of 3: the program and its plugins (usually 4 to 6 minutes the first time on two cores)"
+say "2 of 3: the program and its plugins (usually 3 to 5 minutes the first time on two cores)"
 build_preset release "-DMNEME_CUDA=$cuda" "${cmake_arguments[@]}"
 build_seconds=$((SECONDS - setup_seconds))
 

@@ -15,7 +15,7 @@ namespace mneme {
 namespace {
 
 // A pipe holds less; a program that never stops printing must not keep its reader here.
-constexpr std::size_t kMostAtOnce = std::size_t{1} << 20;
+constexpr std::size_t kMaxAtOnce = std::size_t{1} << 20;
 
 void close_end(int& end) {
   if (end >= 0) ::close(std::exchange(end, -1));
@@ -45,7 +45,7 @@ void OutputPipe::close_writer() { close_end(writer_); }
 
 void OutputPipe::drain(std::string& text) {
   std::array<char, 4096> piece{};
-  for (std::size_t most = text.size() + kMostAtOnce; reader_ >= 0 && text.size() < most;) {
+  for (std::size_t most = text.size() + kMaxAtOnce; reader_ >= 0 && text.size() < most;) {
     const ssize_t count = ::read(reader_, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;

@@ -9,7 +9,7 @@
 namespace mneme::cli {
 namespace {
 
-constexpr std::size_t kMostNameColumns = 28;
+constexpr std::size_t kMaxNameColumns = 28;
 
 // "  name   text", the text in a column of its own; below the name where that is too long.
 std::string help_entry(const std::string& name, const std::string& text, std::size_t column,
@@ -41,7 +41,7 @@ std::string help_section(const std::string& title, const HelpEntries& entries, s
   std::size_t column = 0;
   for (const auto& [name, text] : entries) {
     const std::size_t columns = text_width(name) + 4;
-    if (columns <= kMostNameColumns) column = std::max(column, columns);
+    if (columns <= kMaxNameColumns) column = std::max(column, columns);
   }
   column = std::max<std::size_t>(std::min(column, width / 2), 8);
   std::string out = '\n' + title + ":\n";

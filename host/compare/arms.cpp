@@ -200,8 +200,8 @@ std::string folder_name(const std::string& arm) {
     }
     i += std::max<std::size_t>(point.bytes, 1);
   }
-  constexpr std::size_t kMostBytes = 120;  // a file name has room for 255, with what is added
-  std::size_t end = std::min(name.size(), kMostBytes);
+  constexpr std::size_t kMaxBytes = 120;  // a file name has room for 255, with what is added
+  std::size_t end = std::min(name.size(), kMaxBytes);
   while (end < name.size() && end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U)
     --end;  // not inside a character of UTF-8
   name.resize(end);

@@ -14,9 +14,9 @@
 namespace mneme::compare {
 namespace {
 
-constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
-constexpr std::int64_t kMostRefused = 64;  // sizes in a row, before a search ends
-constexpr double kNotableShare = 0.05;     // of the budget, as the report's warning has it
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxRefused = 64;  // sizes in a row, before a search ends
+constexpr double kNotableShare = 0.05;    // of the budget, as the report's warning has it
 
 // --- Parameters, by the width of the feed-forward layers ---
 
@@ -121,7 +121,7 @@ class Sizes {
     return str("memory.tier.", size_->tier, '.', size_->spec.key);
   }
   [[nodiscard]] std::int64_t least() const { return bound(size_->spec.min, 1); }
-  [[nodiscard]] std::int64_t most() const { return bound(size_->spec.max, kMostSize); }
+  [[nodiscard]] std::int64_t most() const { return bound(size_->spec.max, kMaxSize); }
 
   std::int64_t cost_with(std::int64_t value) {
     set(value);
@@ -164,7 +164,7 @@ struct PricedSize {
 
 // The first size from this one on that the memory takes; absent when there is none for a while.
 std::optional<PricedSize> price_from(Sizes& sizes, std::int64_t size) {
-  const std::int64_t end = std::min(sizes.most(), size + kMostRefused);
+  const std::int64_t end = std::min(sizes.most(), size + kMaxRefused);
   for (; size <= end; ++size) {
     try {
       return PricedSize{.size = size, .cost = sizes.cost_with(size)};

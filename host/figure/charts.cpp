@@ -10,10 +10,10 @@
 namespace mneme::figure {
 namespace {
 
-constexpr int kHeight = 280;           // of a single chart, pixels
-constexpr int kPanelHeight = 180;      // of one of several panels
-constexpr int kPanelsWidth = 620;      // of all panels of a row
-constexpr std::size_t kMostDots = 40;  // points of a line that are drawn as dots
+constexpr int kHeight = 280;          // of a single chart, pixels
+constexpr int kPanelHeight = 180;     // of one of several panels
+constexpr int kPanelsWidth = 620;     // of all panels of a row
+constexpr std::size_t kMaxDots = 40;  // points of a line that are drawn as dots
 
 }  // namespace
 
@@ -181,7 +181,7 @@ Json lines(const Chart& given) {
     }
     chart.values = std::move(positive);
   }
-  return arranged(chart, line_layers(chart, "linear", longest_line(chart) <= kMostDots), kHeight,
+  return arranged(chart, line_layers(chart, "linear", longest_line(chart) <= kMaxDots), kHeight,
                   kPanelHeight);
 }
 

@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;
 constexpr double kTopP = 0.95;
-constexpr std::int64_t kWords = 64;         // of a continuation
-constexpr std::int64_t kCharacters = 256;   // likewise
-constexpr std::int64_t kPartOfWindow = 4;   // a continuation takes at most 1 / kPartOfWindow
-constexpr std::int64_t kMostAttempts = 64;  // draws of a window that overlaps none before
+constexpr std::int64_t kWords = 64;        // of a continuation
+constexpr std::int64_t kCharacters = 256;  // likewise
+constexpr std::int64_t kPartOfWindow = 4;  // a continuation takes at most 1 / kPartOfWindow
+constexpr std::int64_t kMaxAttempts = 64;  // draws of a window that overlaps none before
 
 // First token and length of every document.
 struct Spans {
@@ -113,7 +113,7 @@ std::vector<Window> choose_windows(const data::Corpus& corpus, const WindowOptio
   }
   Random random(kSeed, {"samples of a split"});
   std::vector<Window> out;
-  for (std::int64_t i = 0; i < kMostAttempts * options.count; ++i) {
+  for (std::int64_t i = 0; i < kMaxAttempts * options.count; ++i) {
     if (static_cast<std::int64_t>(out.size()) == options.count) break;
     const auto place = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(all)));
     const auto document =

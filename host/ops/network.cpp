@@ -33,9 +33,9 @@ void run_layer_norm(OpCall& c) {
 // A window of `kernel` taps, `dilation` apart, has to fit into the padded length.
 void check_window(const OpCall& c, int64_t kernel, int64_t padding, int64_t dilation) {
   const int64_t length = c.in(0).size(2) + 2 * padding;
-  const int64_t reach = dilation * (kernel - 1) + 1;
-  if (reach > length) {
-    c.fail_shape(str("at least ", reach, " places along time, padding included"), str(length));
+  const int64_t covered = dilation * (kernel - 1) + 1;
+  if (covered > length) {
+    c.fail_shape(str("at least ", covered, " places along time, padding included"), str(length));
   }
 }
 

@@ -158,7 +158,7 @@ std::vector<Shown> continuations_of(const scores::Generated& stored) {
 
 // The samples and diagnostics that stand beside a run's evaluation.
 void add_samples_and_diagnostics(const fs::path& folder, Evaluation& evaluation,
-                              std::vector<std::string>& notes) {
+                                 std::vector<std::string>& notes) {
   const fs::path file = scores::generated_file(folder, evaluation.name);
   try {
     if (fs::exists(file)) evaluation.shown = continuations_of(scores::read_generated(file));

@@ -129,6 +129,24 @@ Json json_of(const Arm& arm) {
           {"runs", std::move(runs)}};
 }
 
+// What interval, p and effect were computed from, for readers who check them.
+Json json_of_statistics(const Difference& one) {
+  if (!one.statistics) return nullptr;
+  const stats::PairedResult& result = *one.statistics;
+  return {{"seed_differences", result.seed_means},
+          {"standard_error", result.standard_error},
+          {"variance",
+           {{"seeds", result.variance.seeds},
+            {"units", result.variance.units},
+            {"interaction", result.variance.interaction}}},
+          {"seed_share", result.seed_share},
+          {"effective_units", result.effective_units},
+          {"exact_p", result.is_p_exact},
+          {"covers_seeds", result.covers_seeds},
+          {"block_autocorrelation",
+           one.block > 0 ? number_or_null(one.block_autocorrelation) : Json(nullptr)}};
+}
+
 Json json_of(const Comparison& comparison, const Difference& one) {
   return {{"arm", comparison.arms[one.arm].name},
           {"split", one.split},
@@ -147,6 +165,7 @@ Json json_of(const Comparison& comparison, const Difference& one) {
           {"p_holm", number_or_null(one.adjusted_p)},
           {"effect", number_or_null(one.effect)},
           {"detectable", number_or_null(one.detectable)},
+          {"statistics", json_of_statistics(one)},
           {"verdict", to_word(one.verdict)},
           {"reason", one.reason}};
 }

@@ -22,12 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostPlaces = 64;  // buckets of a long segment
+constexpr std::size_t kMaxPlaces = 64;  // buckets of a long segment
 // Of fewer units intervals and p are rough, and below 6 no sign flips reach p = 0.05: blocks of the
 // lanes say more (docs/statistics.md, "Blocks of a stream").
 constexpr std::size_t kFewestDocuments = 10;
-constexpr std::size_t kMostAnswers = 5;        // sequences that are shown
-constexpr std::size_t kMostAnswerTokens = 32;  // of each
+constexpr std::size_t kMaxAnswers = 5;        // sequences that are shown
+constexpr std::size_t kMaxAnswerTokens = 32;  // of each
 
 // Sums by bucket, which grow as targets come.
 class BucketSums {
@@ -82,7 +82,7 @@ struct Columns {
 std::vector<Bucket> by_place(const scores::StoredEvaluation& stored, const Columns& columns) {
   const std::vector<std::int32_t> place = stored.column(scores::Column::kPlace);
   const std::int32_t last = *std::ranges::max_element(place);
-  const auto width = static_cast<std::int64_t>(static_cast<std::size_t>(last) / kMostPlaces + 1);
+  const auto width = static_cast<std::int64_t>(static_cast<std::size_t>(last) / kMaxPlaces + 1);
   BucketSums sums;
   for (std::size_t i = 0; i < place.size(); ++i) {
     sums.add(static_cast<std::size_t>(place[i] / width), columns.nll[i], columns.correct[i] != 0);
@@ -197,7 +197,7 @@ std::vector<Shown> answers_of(const scores::StoredEvaluation& stored) {
   if (predicted.empty()) return {};
   const std::vector<std::int32_t> target = stored.column(scores::Column::kTarget);
   const std::vector<std::int32_t> sample = stored.sample_of_target();
-  const std::size_t count = std::min(kMostAnswers, stored.samples().size());
+  const std::size_t count = std::min(kMaxAnswers, stored.samples().size());
   std::vector<Shown> out(count);
   for (std::size_t i = 0; i < count; ++i) {
     out[i].id = stored.samples()[i].id;
@@ -210,8 +210,8 @@ std::vector<Shown> answers_of(const scores::StoredEvaluation& stored) {
     out[of].made.push_back(predicted[i]);
   }
   for (Shown& one : out) {
-    if (one.expected.size() <= kMostAnswerTokens) continue;
-    const auto extra = static_cast<std::ptrdiff_t>(one.expected.size() - kMostAnswerTokens);
+    if (one.expected.size() <= kMaxAnswerTokens) continue;
+    const auto extra = static_cast<std::ptrdiff_t>(one.expected.size() - kMaxAnswerTokens);
     one.expected.erase(one.expected.begin(), one.expected.begin() + extra);
     one.made.erase(one.made.begin(), one.made.begin() + extra);
     one.left_out = extra;

@@ -21,10 +21,10 @@
 namespace mneme::run {
 namespace {
 
-constexpr std::int64_t kMostFilling = 64;  // segments before the counted ones
-constexpr std::size_t kCounted = 8;        // segments at most
-constexpr std::int64_t kVocabulary = 64;   // of the model that is measured
-constexpr double kLargest = 1e10;          // multiply-adds of the layers for a segment of a lane
+constexpr std::int64_t kMaxFilling = 64;  // segments before the counted ones
+constexpr std::size_t kCounted = 8;       // segments at most
+constexpr std::int64_t kVocabulary = 64;  // of the model that is measured
+constexpr double kLargest = 1e10;         // multiply-adds of the layers for a segment of a lane
 
 // Counts what this thread executes while it lives; a backward pass on the CPU runs in the thread
 // that asks for it.
@@ -194,7 +194,7 @@ class MeasuredModel {
     batch_.input = batch_.input.view({lanes, length});
     batch_.target = batch_.input;
     const at::NoGradGuard no_grad;
-    const std::int64_t filling = std::min((rows + length - 1) / length + 1, kMostFilling);
+    const std::int64_t filling = std::min((rows + length - 1) / length + 1, kMaxFilling);
     for (std::int64_t i = 0; i < filling; ++i) run();
   }
 

@@ -1,16 +1,10 @@
-#include <fcntl.h>
-#include <sys/file.h>
-
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
-#include "host/base/file/file.hpp"
-#include "host/base/text.hpp"
-#include "tests/cli/program.hpp"
+#include "tests/integration/compare_fixture.hpp"
 #include "tests/integration/process.hpp"
 
 namespace mneme::test {
@@ -20,75 +14,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 namespace fs = std::filesystem;
-
-class CompareRun : public CliTest {
- protected:
-  void SetUp() override {
-    plugin_ = fs::path(MNEME_PLUGIN_DIR) / "xl_cache.so";
-    ASSERT_TRUE(fs::exists(plugin_)) << plugin_;
-    none_ = folder_.write("none.toml", "[memory]\n").string();
-    cache_ = folder_.write("cache.toml", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16"))
-                 .string();
-  }
-  std::vector<std::string> arguments(const std::vector<std::string>& more,
-                                     const std::string& folder = "comparison") const {
-    std::vector<std::string> all{
-        "compare", experiment(tiny()), "--memory",  none_, "--memory", cache_,
-        "--run",   file(folder),       "--threads", "1"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  ProgramResult compare(const std::vector<std::string>& more,
-                        const std::string& folder = "comparison") const {
-    return run_mneme(arguments(more, folder));
-  }
-  Json record(const std::string& folder = "comparison") const {
-    return Json::parse(read_file(folder_ / (folder + "/comparison.json")));
-  }
-  // Every number of the tables but those of time and memory, which differ from run to run.
-  Json numbers(const std::string& name) const {
-    Json out = Json::array();
-    for (const Json& table : Json::parse(read_file(folder_ / name)).at("tables")) {
-      for (const Json& row : table.at("rows")) {
-        const std::string number = row.at(0).get<std::string>();
-        const auto says = [&](const char* word) { return number.find(word) != std::string::npos; };
-        if (!says("tokens/s") && !says("second") && !says("peak")) {
-          out.push_back(row);
-        }
-      }
-    }
-    return out;
-  }
-
-  // Waits until no process works in a folder of the comparison any more; false after a minute.
-  bool are_locks_free() const {
-    for (int i = 0; i < 3000; ++i) {
-      bool is_free = true;
-      for (const auto& entry : fs::recursive_directory_iterator(file("comparison"))) {
-        if (entry.path().filename() != "lock") continue;
-        const Descriptor lock(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
-        is_free = is_free && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
-      }
-      if (is_free) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
-  }
-  // Waits until a run has done a step.
-  bool has_begun(const std::string& run) const {
-    const fs::path metrics = file("comparison/" + run + "/metrics.jsonl");
-    std::error_code ignored;
-    for (int i = 0; i < 3000; ++i) {
-      if (fs::exists(metrics, ignored) && fs::file_size(metrics, ignored) > 0) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
-  }
-
-  fs::path plugin_;
-  std::string none_;
-  std::string cache_;
-};
 
 TEST_F(CompareRun, PrintsTablesAndKeepsEverything) {
   const ProgramResult result = compare({"--json", file("out.json")});
@@ -368,39 +293,6 @@ TEST_F(CompareRun, IsContinuedAfterASignal) {
   const ProgramResult end = compare(with("end.json"));
   expect_done(end);
   EXPECT_EQ(numbers("end.json"), numbers("whole.json"));
-}
-
-// Killed at any moment, with its processes: the same command ends as if nothing had happened.
-TEST_F(CompareRun, IsContinuedAfterAKill) {
-  const std::vector<std::string> more{
-      "--set",  "train.steps=200", "--set",  "train.save_every=20", "--jobs", "2",
-      "--json", file("end.json"),  "--quiet"};
-  expect_done(compare({"--set", "train.steps=200", "--set", "train.save_every=20", "--jobs", "2",
-                       "--json", file("whole.json"), "--quiet"},
-                      "whole"));
-  for (const int milliseconds : {300, 900, 1500}) {
-    Process process(arguments(more), folder_ / "log");
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-    process.kill();
-    static_cast<void>(process.wait());
-  }
-  // The processes of the last one get SIGTERM and save.
-  ASSERT_TRUE(are_locks_free());
-  const ProgramResult end = run_mneme(arguments(more));
-  expect_done(end);
-  EXPECT_EQ(numbers("end.json"), numbers("whole.json"));
-}
-
-// A step takes longer than the pause between two lines of progress, which nobody reads any more.
-TEST_F(CompareRun, SavesASlowStepThoughItIsKilled) {
-  Process process(arguments({"--set", "train.segment=512", "--set", "train.lanes=48", "--set",
-                             "train.steps=100000", "--set", "train.save_every=100000", "--set",
-                             "train.log_every=1", "--quiet"}),
-                  folder_ / "log");
-  ASSERT_TRUE(has_begun("none-seed1")) << read_file(folder_ / "log");
-  process.kill();
-  ASSERT_TRUE(are_locks_free());
-  EXPECT_FALSE(fs::is_empty(file("comparison/none-seed1/checkpoints")));
 }
 
 // As on a full disk: no checkpoint can be written. What was trained is said to be lost, and once

@@ -125,6 +125,30 @@ TEST_F(SamplesRun, AreTheSameWhenTheyAreMadeAgain) {
   EXPECT_EQ(read_file(folder_ / "first.json"), read_file(folder_ / "third.json"));
 }
 
+TEST_F(SamplesRun, AreCheckedByInspect) {
+  expect_done(compare({}));
+  const std::string run = file("comparison/cache-seed1");
+  const fs::path samples = stored("comparison/cache-seed1");
+  const std::string name = samples.stem().string();
+  const ProgramResult whole = run_mneme({"inspect", run});
+  expect_done(whole);
+  EXPECT_THAT(whole.out, AllOf(HasSubstr(str("samples       ", name, ": 3 samples\n")),
+                               HasSubstr(str("diagnostics   ", name, ": over "))));
+  std::string damaged = read_file(samples);
+  damaged.replace(damaged.find("\"position\""), 10, "\"pasition\"");
+  write_file_atomic(samples, damaged);
+  const ProgramResult result = run_mneme({"inspect", run, "--json", file("out.json")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(str("the run is damaged: got the generated samples of ", name,
+                                        ", which cannot be read")));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("samples       cannot be read: "),
+                                HasSubstr(str("diagnostics   ", name, ": over "))));
+  const Json record = Json::parse(read_file(folder_ / "out.json")).at("for_reports");
+  EXPECT_EQ(record.at(0).at("kind"), "generated samples");
+  EXPECT_THAT(record.at(0).at("problem").get<std::string>(), HasSubstr("checksum"));
+  EXPECT_EQ(record.at(1).at("problem"), "");
+}
+
 TEST_F(SamplesRun, AreAsManyAsAreAskedFor) {
   expect_done(compare({"--samples", "0", "--diagnostics", "0"}));
   EXPECT_TRUE(stored("comparison/none-seed1").empty());

@@ -82,6 +82,27 @@ TEST_F(Differences, WhatCouldBeFoundCountsHolmsCorrection) {
                             " % of the perplexity) would have been found in 80 % of such ")));
 }
 
+TEST_F(Differences, TheJsonHasWhatTheNumbersComeFrom) {
+  small_.seeds = {1, 2};
+  const Report report = of(small_);
+  const Json json = report.json().at("differences").at(0);
+  const Json statistics = json.at("statistics");
+  const auto by_seed = statistics.at("seed_differences").get<std::vector<double>>();
+  ASSERT_THAT(by_seed, SizeIs(2));
+  EXPECT_NE(by_seed[0], by_seed[1]);
+  EXPECT_NEAR((by_seed[0] + by_seed[1]) / 2, json.at("difference").get<double>(), 1e-12);
+  EXPECT_NEAR(statistics.at("effective_units").get<double>(), 12.0, 1e-9);  // equal documents
+  EXPECT_TRUE(statistics.at("exact_p").get<bool>());                        // 2^12 sign flips
+  EXPECT_TRUE(statistics.at("covers_seeds").get<bool>());
+  EXPECT_GT(statistics.at("standard_error").get<double>(), 0.0);
+  EXPECT_GT(statistics.at("variance").at("units").get<double>(), 0.0);
+  EXPECT_TRUE(statistics.at("block_autocorrelation").is_null());
+
+  small_.data = Data::kLanes;
+  const Json blocks = of(small_).json().at("differences").at(0).at("statistics");
+  EXPECT_LT(std::abs(blocks.at("block_autocorrelation").get<double>()), 1.0);
+}
+
 TEST_F(Differences, SixUnitsCannotShowOneOfTwoArms) {
   small_.data = Data::kSequence;
   small_.documents = 6;

@@ -74,7 +74,7 @@ struct Sums {
 void measure_ages(const StoredSignal& stored, const std::vector<at::Tensor>& segments,
                   std::int64_t length, std::vector<Sums>& ages) {
   std::vector<std::vector<std::int64_t>> points(ages.size()), rows(ages.size());
-  const std::vector<std::int64_t>& tokens = stored.space().tokens();
+  const std::vector<std::int64_t>& tokens = stored.cells().tokens();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const auto age = static_cast<std::size_t>(static_cast<std::int64_t>(segments.size()) - 1 -
                                               tokens[i] / length);
@@ -140,7 +140,7 @@ void StoredSignal::take(const std::map<std::string, at::Tensor>& probes, std::in
     if (key.ends_with(".memory.samples") && !is_first_write)
       samples = numbers_of(tensor.select(0, 0));
   }
-  is_first_write ? space_.begin(places, absorbed_) : space_.update(samples, places, absorbed_);
+  is_first_write ? cells_.begin(places, absorbed_) : cells_.update(samples, places, absorbed_);
   absorbed_ += rows;
   const at::Tensor order = at::argsort(torch::tensor(places, at::kDouble), true, 0, false);
   signal_ = probe(probes, "memory.signal").index_select(0, order);

@@ -43,7 +43,7 @@ class StoredSignal {
   void absorb(const at::Tensor& rows);
 
   // The cells of the last write's points; tokens are the rows' numbers since the first segment.
-  [[nodiscard]] const TokenCells& space() const { return space_; }
+  [[nodiscard]] const TokenCells& cells() const { return cells_; }
   // The signal at those points, [points, D] f64, in the order of the cells.
   [[nodiscard]] const at::Tensor& signal() const { return signal_; }
   [[nodiscard]] std::int64_t absorbed() const { return absorbed_; }  // rows
@@ -56,7 +56,7 @@ class StoredSignal {
   memory::HookDriver driver_;
   memory::PlainLayer layer_;
   std::string plugin_;  // its id
-  TokenCells space_;
+  TokenCells cells_;
   at::Tensor signal_;
   std::int64_t absorbed_ = 0;
 };

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "host/report/comparison.hpp"
+#include "host/stats/paired.hpp"
 
 namespace mneme::report {
 
@@ -43,6 +45,9 @@ struct Difference {
   // Smallest true difference that is found in 80 % of such experiments, at a level of 0.05 / arms;
   // infinite: none is; NaN: the arms gave equal numbers, which bounds nothing.
   double detectable = 0.0;
+  // What the numbers above come from; absent where there are none.
+  std::optional<stats::PairedResult> statistics = {};
+  double block_autocorrelation = 0.0;  // between neighbouring blocks (stats/blocks.hpp)
   Verdict verdict = Verdict::kUnknown;
   std::string reason = {};  // why it is unknown, or what was left out
 };

@@ -12,7 +12,7 @@
 namespace mneme::report {
 namespace {
 
-constexpr std::size_t kMostOwnTicks = 16;
+constexpr std::size_t kMaxOwnTicks = 16;
 
 // What lies on the x axis.
 struct Cost {
@@ -39,7 +39,7 @@ Json scale_axis(const Cost& cost) {
     if (value > 0.0) least = std::min(least, value);
     most = std::max(most, value);
   }
-  if (cost.has_own_ticks && cost.x.size() <= kMostOwnTicks) {
+  if (cost.has_own_ticks && cost.x.size() <= kMaxOwnTicks) {
     channel["axis"] = {{"format", ",.12~g"}, {"values", Json::array()}};
     for (const double value : cost.x) {
       if (!std::isnan(value)) channel["axis"]["values"].push_back(value);

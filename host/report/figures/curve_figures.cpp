@@ -13,7 +13,7 @@
 namespace mneme::report {
 namespace {
 
-constexpr std::size_t kMostPoints = 200;  // of a curve; more are averaged
+constexpr std::size_t kMaxPoints = 200;  // of a curve; more are averaged
 
 // [step] -> the numbers of the seeds.
 using Steps = std::map<std::int64_t, std::vector<double>>;
@@ -21,7 +21,7 @@ using Collect = std::function<void(const Run&, Steps&)>;
 
 // Neighbouring steps averaged until few enough are left: x is the last step of each group.
 Json points_of(const std::string& arm, const Steps& steps) {
-  const std::size_t group = (steps.size() + kMostPoints - 1) / kMostPoints;
+  const std::size_t group = (steps.size() + kMaxPoints - 1) / kMaxPoints;
   Json values = Json::array();
   Band sum;
   std::size_t count = 0;
@@ -116,7 +116,7 @@ void add_curve_figures(const Comparison& comparison, std::vector<Figure>& out) {
   });
   if (!values.empty()) {
     std::string caption = band_words(comparison);
-    if (most > kMostPoints) caption += " Neighbouring steps are averaged.";
+    if (most > kMaxPoints) caption += " Neighbouring steps are averaged.";
     out.push_back(
         {.key = "training-loss",
          .section = "training",

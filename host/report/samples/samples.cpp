@@ -10,8 +10,8 @@
 namespace mneme::report {
 namespace {
 
-constexpr std::size_t kMostPromptCharacters = 400;
-constexpr std::size_t kMostPromptIds = 80;
+constexpr std::size_t kMaxPromptCharacters = 400;
+constexpr std::size_t kMaxPromptIds = 80;
 
 const std::vector<Shown>* shown_of(const Arm& arm, std::uint64_t seed, const std::string& split) {
   const Run* const run = arm.find(seed);
@@ -122,18 +122,18 @@ std::string missing_words(const Comparison& comparison) {
 Excerpt prompt_excerpt(const Shown& sample) {
   if (!sample.prompt_text) {
     const std::size_t all = sample.prompt.size();
-    const std::size_t first = all > kMostPromptIds ? all - kMostPromptIds : 0;
+    const std::size_t first = all > kMaxPromptIds ? all - kMaxPromptIds : 0;
     return {.text = ids_text(sample.prompt, first), .is_shortened = first > 0};
   }
-  const std::size_t first = begin_of_last(*sample.prompt_text, kMostPromptCharacters);
+  const std::size_t first = begin_of_last(*sample.prompt_text, kMaxPromptCharacters);
   return {.text = sample.prompt_text->substr(first), .is_shortened = first > 0};
 }
 
 std::string prompt_title(const Shown& sample, const Excerpt& excerpt) {
   std::string out = str("prompt of ", sample.prompt.size(), " tokens");
   if (excerpt.is_shortened) {
-    out += sample.prompt_text ? str(", its last ", kMostPromptCharacters, " characters")
-                              : str(", its last ", kMostPromptIds, " ids");
+    out += sample.prompt_text ? str(", its last ", kMaxPromptCharacters, " characters")
+                              : str(", its last ", kMaxPromptIds, " ids");
   }
   return out;
 }

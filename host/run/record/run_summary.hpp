@@ -50,6 +50,14 @@ struct EvaluationSummary {
   std::string problem = {};  // why it cannot be read; "" = it can, and its sums agree
 };
 
+// What is stored for reports beside an evaluation: generated samples or diagnostics.
+struct RecordSummary {
+  std::string kind = {};     // "generated samples" | "diagnostics"
+  std::string name = {};     // of the evaluation of the same weights
+  std::string text = {};     // how many
+  std::string problem = {};  // why it cannot be read; "" = it can, and its checksum agrees
+};
+
 struct RunSummary {
   std::filesystem::path path = {};
   Json info = nullptr;  // run.json
@@ -58,13 +66,14 @@ struct RunSummary {
   std::vector<CheckpointSummary> checkpoints = {};  // by step
   MetricsSummary metrics = {};
   std::vector<EvaluationSummary> evaluations = {};  // by name
+  std::vector<RecordSummary> records = {};          // samples, then diagnostics, by name
 
   // The parts that are damaged, by name: "the checkpoint of step 6", "1 line of metrics.jsonl".
   [[nodiscard]] std::vector<std::string> damaged_parts() const;
 };
 
-// Reads everything, checkpoints and stored evaluations entirely. Damage is reported in the summary;
-// Error (kUsage | kRun) only when run.json or experiment.toml cannot be read.
+// Reads everything, checkpoints and what evaluations have stored entirely. Damage is reported in
+// the summary; Error (kUsage | kRun) only when run.json or experiment.toml cannot be read.
 [[nodiscard]] RunSummary summarize(const RunFolder& folder);
 [[nodiscard]] Json to_json(const RunSummary& summary);
 

@@ -1,0 +1,13 @@
+// Every bench allocates as the program does, before its main().
+#include "host/base/freed_memory.hpp"
+
+namespace mneme::bench {
+namespace {
+
+[[maybe_unused]] const bool is_freed_memory_kept = [] {
+  keep_freed_memory();
+  return true;
+}();
+
+}  // namespace
+}  // namespace mneme::bench
