@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "host/base/text.hpp"
 #include "tests/base/ordinary_user.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -151,6 +153,27 @@ TEST(File, MapErrorsNamePathAndReason) {
             "1: " + folder.path().string() + ": cannot read: expected a file, got a folder");
   EXPECT_EQ(error_of([&] { MappedFile map("/dev/null"); }),
             "1: /dev/null: cannot map: expected a regular file, got a pipe, socket or device");
+}
+
+// A process that was killed in write_file_atomic leaves its temporary file.
+TEST(File, RemovesTemporariesOfProcessesThatAreGone) {
+  const test::TemporaryFolder folder;
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ::waitpid(gone, nullptr, 0);
+  const auto temporary = [&](const std::string& name, pid_t process) {
+    return folder.write(str('.', name, '.', process, "-3.tmp"), "x");
+  };
+  const auto ours = temporary("a.json", ::getpid()), theirs = temporary("a.json", gone);
+  const auto other = temporary("b.json", gone);
+  const auto text = folder.write(".a.json.tmp", "x"), word = folder.write(".a.b.c-3.tmp", "x");
+  remove_abandoned_temporaries(folder.path(), {"a."});
+  EXPECT_FALSE(fs::exists(theirs));
+  for (const fs::path& path : {ours, other, text, word}) EXPECT_TRUE(fs::exists(path)) << path;
+  remove_abandoned_temporaries(folder.path());
+  EXPECT_FALSE(fs::exists(other));
+  for (const fs::path& path : {ours, text, word}) EXPECT_TRUE(fs::exists(path)) << path;
+  remove_abandoned_temporaries(folder.path() / "none");
 }
 
 }  // namespace

@@ -39,6 +39,12 @@ void write_file_atomic(const std::filesystem::path& path,
                        const std::vector<std::span<const std::byte>>& parts);
 void write_file_atomic(const std::filesystem::path& path, std::string_view text);
 
+// Removes the temporary files of write_file_atomic that processes left in `folder` when they were
+// killed: of files whose names begin with one of `names`, all for an empty list. Those of a process
+// that is there stay. Reports nothing: what cannot be removed stays.
+void remove_abandoned_temporaries(const std::filesystem::path& folder,
+                                  const std::vector<std::string>& names = {});
+
 // A file mapped read-only for the object's lifetime. Movable, not copyable. An empty file maps to
 // an empty span. Another process that truncates the file meanwhile makes access fault; replace
 // files by rename (write_file_atomic), which leaves existing maps intact.

@@ -155,6 +155,18 @@ Descriptor create_beside(const fs::path& target, const fs::path& folder, std::st
   }
 }
 
+// The process in a name that create_beside() has made, ".<name>.<pid>-<n>.tmp"; 0 = another name.
+pid_t writer_of(std::string_view name) {
+  constexpr std::string_view kEnd = ".tmp";
+  if (!name.starts_with('.') || !name.ends_with(kEnd)) return 0;
+  name.remove_suffix(kEnd.size());
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), process);
+  const bool is_ours = error == std::errc() && end != last.data() + last.size() && *end == '-';
+  return is_ours ? process : 0;
+}
+
 // A file that is replaced keeps its mode.
 void copy_mode(const fs::path& from, int to, const fs::path& path) {
   struct stat status {};
@@ -329,6 +341,21 @@ OutputPlace find_output_place(const fs::path& path) {
     return {.kind = OutputPlace::Kind::kDescriptor, .path = path, .descriptor = number};
   }
   return {.path = target};
+}
+
+void remove_abandoned_temporaries(const fs::path& folder, const std::vector<std::string>& names) {
+  std::error_code ignored;
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_asked_for =
+        names.empty() || std::ranges::any_of(names, [&](const std::string& begin) {
+          return name.starts_with('.' + begin);
+        });
+    const pid_t writer = is_asked_for ? writer_of(name) : 0;
+    if (writer > 0 && ::kill(writer, 0) != 0 && errno == ESRCH) found.push_back(entry.path());
+  }
+  for (const fs::path& path : found) fs::remove(path, ignored);
 }
 
 }  // namespace mneme

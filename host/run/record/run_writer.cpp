@@ -36,20 +36,6 @@ bool make_folder(const fs::path& path) {
   return is_new;
 }
 
-// Removes what write_file_atomic leaves beside files whose names begin so when its process is
-// killed: ".<name>.<pid>-<n>.tmp".
-void remove_temporaries(const fs::path& folder, const std::vector<std::string>& names) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_ours = std::ranges::any_of(
-        names, [&](const std::string& begin) { return name.starts_with('.' + begin); });
-    if (is_ours && name.ends_with(".tmp")) found.push_back(entry.path());
-  }
-  for (const fs::path& path : found) fs::remove(path, error);
-}
-
 void write_start(const RunFolder& folder, const Runtime& runtime,
                  const RunWriter::WriteCheckpoint& write_first) {
   if (const data::Vocabulary* vocabulary = runtime.dataset()->vocabulary()) {
@@ -95,8 +81,8 @@ RunWriter::RunWriter(const RunFolder& folder, std::unique_ptr<RunLock> lock)
     : folder_(folder), lock_(std::move(lock)) {
   std::vector<std::string> names;
   for (const fs::path& file : folder_.files()) names.push_back(file.filename().string() + '.');
-  remove_temporaries(folder_.path(), names);
-  remove_temporaries(folder_.checkpoints().folder(), {"step_"});
+  remove_abandoned_temporaries(folder_.path(), names);
+  remove_abandoned_temporaries(folder_.checkpoints().folder(), {"step_"});
 }
 
 std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime& runtime,
