@@ -117,6 +117,27 @@ TEST_F(Differences, SixUnitsCannotShowOneOfTwoArms) {
   EXPECT_TRUE(std::isfinite(of(small_).differences[0].detectable));
 }
 
+// Of a run whose every token is right in one seed, and wrong in the other.
+TEST_F(Differences, NoAccuraciesDifferByMoreThanOne) {
+  small_.data = Data::kSequence;
+  small_.seeds = {1, 2};
+  small_.arms.resize(2);
+  test::write_comparison(runs_, small_);
+  Comparison comparison = read().comparison;
+  for (auto& run : comparison.arms[1].runs) {
+    for (Sample& sample : run.evaluations.front().samples) {
+      sample.correct = run.seed == 1 ? sample.targets : 0;
+    }
+  }
+  const Report report = make_report(std::move(comparison));
+  const auto& accuracy = report.differences.at(1);
+  ASSERT_EQ(accuracy.measure, Measure::kAccuracy);
+  EXPECT_GT(accuracy.statistics.value().smallest_detectable, 1.0);
+  EXPECT_EQ(accuracy.detectable, std::numeric_limits<double>::infinity());
+  EXPECT_THAT(sentence_of(report, 1), EndsWith("Not even a true difference of 1 would have been "
+                                               "found in 80 % of such experiments."));
+}
+
 TEST_F(Differences, ArmsWithoutAResultAreNotCorrectedFor) {
   test::write_comparison(runs_, small_);
   fail(1, 0);

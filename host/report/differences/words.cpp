@@ -67,6 +67,9 @@ std::string perplexity_words(const Comparison& comparison, const Difference& one
 // What could have been found where no difference is shown.
 std::string detectable_words(const Comparison& comparison, const Difference& one) {
   if (!std::isfinite(one.detectable)) {
+    if (one.statistics && std::isfinite(one.statistics->smallest_detectable)) {
+      return " Not even a true difference of 1 would have been found in 80 % of such experiments.";
+    }
     return str(" No difference, however large, could have been shown", correction_words(one),
                " with ", units_text(one), '.');
   }
