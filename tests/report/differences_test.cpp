@@ -21,6 +21,7 @@ namespace mneme::report {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Data;
 using test::Fixture;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
