@@ -259,8 +259,7 @@ fs::path Report::write(const fs::path& folder) const {
   std::error_code code;
   fs::create_directories(folder / "figures", code);
   if (code) fail_file(folder, "make the folder", code.value());
-  remove_abandoned_temporaries(folder);
-  remove_abandoned_temporaries(folder / "figures");
+  for (const fs::path& one : {folder, folder / "figures"}) remove_temporaries(one, Writers::kAny);
   std::set<fs::path> left_over = files_of_earlier(folder);
   write_file_atomic(folder / "report.json", json_text(json(), 1) + '\n');
   write_file_atomic(folder / "report.txt", text(100));

@@ -42,7 +42,7 @@ std::vector<LayerValues> read_values(const Json& json) {
 }  // namespace
 
 fs::path diagnostics_file(const fs::path& run_folder, const std::string& evaluation_name) {
-  return run_folder / "diagnostics" / (evaluation_name + ".json");
+  return run_folder / kDiagnosticsFolder / (evaluation_name + ".json");
 }
 
 fs::path write_diagnostics(const fs::path& run_folder, const EvaluationName& name,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -45,6 +46,8 @@ struct Diagnostics {
   std::vector<LayerValues> alpha = {};  // weight of what a row carries, by row, oldest first
   std::vector<LayerRegions> regions = {};
 };
+
+inline constexpr std::string_view kDiagnosticsFolder = "diagnostics";  // in a run's folder
 
 [[nodiscard]] std::filesystem::path diagnostics_file(const std::filesystem::path& run_folder,
                                                      const std::string& evaluation_name);

@@ -52,7 +52,7 @@ GeneratedSample read_sample_of(const Json& json) {
 }  // namespace
 
 fs::path generated_file(const fs::path& run_folder, const std::string& evaluation_name) {
-  return run_folder / "generated" / (evaluation_name + ".json");
+  return run_folder / kGeneratedFolder / (evaluation_name + ".json");
 }
 
 fs::path write_generated(const fs::path& run_folder, const Generated& generated) {

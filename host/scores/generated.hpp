@@ -45,6 +45,8 @@ struct Generated {
   std::vector<GeneratedSample> samples;
 };
 
+inline constexpr std::string_view kGeneratedFolder = "generated";  // in a run's folder
+
 // Where the samples of the weights of an evaluation are, whether they exist or not.
 [[nodiscard]] std::filesystem::path generated_file(const std::filesystem::path& run_folder,
                                                    const std::string& evaluation_name);

@@ -1,5 +1,6 @@
 #include "host/scores/json_record.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
@@ -19,6 +20,7 @@ void write_record(const fs::path& file, const RecordKind& kind, const Json& reco
   std::error_code code;
   fs::create_directories(file.parent_path(), code);
   if (code) fail_file(file.parent_path(), "make the folder", code.value());
+  remove_temporaries(file.parent_path(), Writers::kAny);
   write_file_atomic(file, json.dump(1) + '\n');
 }
 
@@ -51,14 +53,21 @@ Json read_record(const fs::path& file, const RecordKind& kind) {
   return json;
 }
 
-void remove_later_records(const fs::path& folder, std::int64_t step) {
-  std::error_code code;
-  std::vector<fs::path> later;
-  for (const auto& entry : fs::directory_iterator(folder, code)) {
-    const auto name = parse_evaluation_name(entry.path().stem().string());
-    if (name && name->step > step) later.push_back(entry.path());
+std::vector<fs::path> list_records(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".json") out.push_back(entry.path());
   }
-  for (const fs::path& file : later) {
+  std::ranges::sort(out);
+  return out;
+}
+
+void remove_later_records(const fs::path& folder, std::int64_t step) {
+  for (const fs::path& file : list_records(folder)) {
+    const auto name = parse_evaluation_name(file.stem().string());
+    if (!name || name->step <= step) continue;
+    std::error_code code;
     fs::remove(file, code);
     if (code) {
       throw_run({.where = file.string(), .failed = "cannot be removed", .got = code.message()});

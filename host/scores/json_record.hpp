@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "host/base/text.hpp"
 
@@ -31,6 +32,9 @@ void write_record(const std::filesystem::path& file, const RecordKind& kind, con
 // The Error (kRun) of a record that was read but lacks what a reader needs.
 [[noreturn]] void fail_record(const std::filesystem::path& file, const RecordKind& kind,
                               const std::string& expected, const std::string& got);
+
+// The records in a folder, by name; none where there is no such folder.
+[[nodiscard]] std::vector<std::filesystem::path> list_records(const std::filesystem::path& folder);
 
 // Removes the records in a folder whose names are those of evaluations of later steps than `step`:
 // their weights are gone. Error (kRun) naming the file when one cannot be removed.

@@ -25,7 +25,7 @@ Compressive::Made Compressive::compress(mneme::Layer& l, const Evicted& evicted)
       made.rows = l.call(pool_id_, {rows},
                          {settings_.rate, settings_.function == Function::kMax ? 1 : 0})[0];
       break;
-    case Function::kMaxUsed:
+    case Function::kMostUsed:
       made.rows = most_used(l, from, made, count);
   }
   if (l.wants_probe("memory.compressed")) l.probe("memory.compressed", made.rows);

@@ -30,7 +30,7 @@ Function function_of(const std::string& word) {
   if (word == "conv") return Function::kConvolution;
   if (word == "dilated") return Function::kDilated;
   if (word == "mean") return Function::kMean;
-  return word == "max" ? Function::kMax : Function::kMaxUsed;
+  return word == "max" ? Function::kMax : Function::kMostUsed;
 }
 
 Loss loss_of(const std::string& word) {
@@ -105,7 +105,7 @@ Compressive::Compressive(mneme::Setup& s)
   declare(s);
   s.absorbs_after_segment();
   s.context_rows(settings_.context_rows());
-  const bool chooses = settings_.function == Function::kMaxUsed && settings_.compresses();
+  const bool chooses = settings_.function == Function::kMostUsed && settings_.compresses();
   if (chooses || settings_.reports_mass) s.wants(MNEME_WANT_ABSORB_MASS);
   const bool may_compute = settings_.reports_loss || settings_.has_parameters();
   if (settings_.loss == Loss::kAttention && may_compute &&

@@ -182,7 +182,7 @@ Compressive::Evicted Compressive::evict_by_lane(mneme::Layer& l, const Counts& s
 
 // Attention mass [B, old + fed] of the memory's rows and the fed ones; empty when it is not needed.
 Tensor Compressive::masses(mneme::Layer& l, const Rows& fed, int64_t old) const {
-  if (settings_.function != Function::kMaxUsed || !settings_.compresses()) return {};
+  if (settings_.function != Function::kMostUsed || !settings_.compresses()) return {};
   const mneme::Local& local = l.local();
   if (!local.mass) {
     if (!fed.mass || old > 0) {

@@ -9,7 +9,7 @@
 namespace compressive {
 
 // How evicted rows become fewer [Rae et al. 2019, section 3.2].
-enum class Function { kConvolution, kDilated, kMean, kMax, kMaxUsed };
+enum class Function { kConvolution, kDilated, kMean, kMax, kMostUsed };
 // The auxiliary loss that trains the function [Rae et al. 2019, section 3.3].
 enum class Loss { kAttention, kAutoencoding, kNone };
 // Treatment of rows that do not fill a group of `rate`.

@@ -167,13 +167,17 @@ TEST(File, RemovesTemporariesOfProcessesThatAreGone) {
   const auto ours = temporary("a.json", ::getpid()), theirs = temporary("a.json", gone);
   const auto other = temporary("b.json", gone);
   const auto text = folder.write(".a.json.tmp", "x"), word = folder.write(".a.b.c-3.tmp", "x");
-  remove_abandoned_temporaries(folder.path(), {"a."});
+  remove_temporaries(folder.path(), Writers::kAny, {"a."});
   EXPECT_FALSE(fs::exists(theirs));
   for (const fs::path& path : {ours, other, text, word}) EXPECT_TRUE(fs::exists(path)) << path;
-  remove_abandoned_temporaries(folder.path());
+  remove_temporaries(folder.path(), Writers::kAny);
   EXPECT_FALSE(fs::exists(other));
   for (const fs::path& path : {ours, text, word}) EXPECT_TRUE(fs::exists(path)) << path;
-  remove_abandoned_temporaries(folder.path() / "none");
+  // Numbers of processes come again, in a container always the same ones.
+  remove_temporaries(folder.path(), Writers::kCallerAlone);
+  EXPECT_FALSE(fs::exists(ours));
+  for (const fs::path& path : {text, word}) EXPECT_TRUE(fs::exists(path)) << path;
+  remove_temporaries(folder.path() / "none", Writers::kAny);
 }
 
 }  // namespace

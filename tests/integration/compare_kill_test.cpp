@@ -11,8 +11,6 @@
 namespace mneme::test {
 namespace {
 
-using ::testing::HasSubstr;
-
 class CompareKill : public CompareRun {
  protected:
   // Starts the comparison, kills it and its processes as soon as `is_time`, and says whether it was

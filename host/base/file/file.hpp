@@ -39,11 +39,17 @@ void write_file_atomic(const std::filesystem::path& path,
                        const std::vector<std::span<const std::byte>>& parts);
 void write_file_atomic(const std::filesystem::path& path, std::string_view text);
 
-// Removes the temporary files of write_file_atomic that processes left in `folder` when they were
-// killed: of files whose names begin with one of `names`, all for an empty list. Those of a process
-// that is there stay. Reports nothing: what cannot be removed stays.
-void remove_abandoned_temporaries(const std::filesystem::path& folder,
-                                  const std::vector<std::string>& names = {});
+// Who writes into a folder while its leftovers are removed.
+enum class Writers {
+  kCallerAlone,  // the caller holds the folder's lock: every temporary file is a leftover
+  kAny,          // a leftover is that of a process that has ended
+};
+
+// Removes the temporary files that write_file_atomic left in `folder` when its process was killed:
+// of files whose names begin with one of `names`, of all for an empty list. Reports nothing: what
+// cannot be removed stays.
+void remove_temporaries(const std::filesystem::path& folder, Writers writers,
+                        const std::vector<std::string>& names = {});
 
 // A file mapped read-only for the object's lifetime. Movable, not copyable. An empty file maps to
 // an empty span. Another process that truncates the file meanwhile makes access fault; replace

@@ -343,7 +343,8 @@ OutputPlace find_output_place(const fs::path& path) {
   return {.path = target};
 }
 
-void remove_abandoned_temporaries(const fs::path& folder, const std::vector<std::string>& names) {
+void remove_temporaries(const fs::path& folder, Writers writers,
+                        const std::vector<std::string>& names) {
   std::error_code ignored;
   std::vector<fs::path> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
@@ -353,7 +354,9 @@ void remove_abandoned_temporaries(const fs::path& folder, const std::vector<std:
           return name.starts_with('.' + begin);
         });
     const pid_t writer = is_asked_for ? writer_of(name) : 0;
-    if (writer > 0 && ::kill(writer, 0) != 0 && errno == ESRCH) found.push_back(entry.path());
+    if (writer <= 0) continue;
+    const bool has_ended = ::kill(writer, 0) != 0 && errno == ESRCH;
+    if (has_ended || writers == Writers::kCallerAlone) found.push_back(entry.path());
   }
   for (const fs::path& path : found) fs::remove(path, ignored);
 }

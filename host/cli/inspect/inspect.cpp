@@ -294,7 +294,7 @@ void print_evaluations(const run::RunSummary& summary, const Streams& streams) {
                                    one.targets, " targets, ", one.samples, ' ', one.unit, plural)
                              : "cannot be read: " + one.problem);
   }
-  for (const run::RecordSummary& one : summary.records) {
+  for (const run::ReportFileSummary& one : summary.report_files) {
     line(streams, one.kind == "diagnostics" ? one.kind : "samples",
          one.problem.empty() ? str(one.name, ": ", one.text) : "cannot be read: " + one.problem);
   }

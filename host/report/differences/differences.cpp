@@ -193,9 +193,9 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   out.arms = arms;
   out.effect = result.effect_size;
   out.detectable = result.smallest_detectable;
+  // No accuracies differ by more than 1.
   if (out.measure == Measure::kAccuracy && out.detectable > 1.0) {
-    out.detectable =
-        std::numeric_limits<double>::infinity();  // no accuracies differ by more than 1
+    out.detectable = std::numeric_limits<double>::infinity();
   }
   out.statistics = result;
   out.block_autocorrelation = units.autocorrelation;

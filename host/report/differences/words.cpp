@@ -67,6 +67,7 @@ std::string perplexity_words(const Comparison& comparison, const Difference& one
 // What could have been found where no difference is shown.
 std::string detectable_words(const Comparison& comparison, const Difference& one) {
   if (!std::isfinite(one.detectable)) {
+    // An accuracy's, above 1.
     if (one.statistics && std::isfinite(one.statistics->smallest_detectable)) {
       return " Not even a true difference of 1 would have been found in 80 % of such experiments.";
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,8 @@
 #include "host/eval/result.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_description.hpp"
+#include "host/scores/diagnostics.hpp"
+#include "host/scores/generated.hpp"
 #include "host/scores/json_record.hpp"
 #include "host/tensor/device.hpp"
 #include "mneme/abi.h"
@@ -188,7 +191,7 @@ void drop_later_evaluations(const fs::path& run_folder, std::int64_t step) {
           }
           return true;
         });
-    for (const char* folder : {"generated", "diagnostics"}) {
+    for (const std::string_view folder : {scores::kGeneratedFolder, scores::kDiagnosticsFolder}) {
       scores::remove_later_records(run_folder / folder, step);
     }
   } catch (const Error& error) {

@@ -1,6 +1,5 @@
 #include "host/run/record/run_summary.hpp"
 
-#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <system_error>
@@ -11,6 +10,7 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
+#include "host/scores/json_record.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::run {
@@ -97,46 +97,36 @@ EvaluationSummary summarize_evaluation(const fs::path& folder) {
   return summary;
 }
 
-// The files NAME.json beside `one`; `read` says how much a file holds.
-void summarize_records(const fs::path& one, const std::string& kind,
-                       const std::function<std::string(const fs::path&)>& read,
-                       std::vector<RecordSummary>& out) {
-  std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(one.parent_path(), ignored)) {
-    if (entry.path().extension() == one.extension()) files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  for (const fs::path& file : files) {
-    RecordSummary& summary = out.emplace_back(kind, file.stem().string());
+// Every file of a kind; `count` reads it and says how much it holds.
+void add_report_files(const fs::path& folder, const std::string& kind,
+                      const std::function<std::string(const fs::path&)>& count,
+                      std::vector<ReportFileSummary>& out) {
+  for (const fs::path& file : scores::list_records(folder)) {
+    ReportFileSummary& summary = out.emplace_back(kind, file.stem().string());
     try {
-      summary.text = read(file);
+      summary.text = count(file);
     } catch (const Error& error) {
       summary.problem = error.what();
     }
   }
 }
 
-std::vector<RecordSummary> summarize_records(const fs::path& run) {
-  std::vector<RecordSummary> out;
-  summarize_records(
-      scores::generated_file(run, "any"), "generated samples",
-      [](const fs::path& file) {
-        const std::size_t count = scores::read_generated(file).samples.size();
-        return str(count, count == 1 ? " sample" : " samples");
-      },
-      out);
-  summarize_records(
-      scores::diagnostics_file(run, "any"), "diagnostics",
-      [](const fs::path& file) {
-        const std::int64_t count = scores::read_diagnostics(file).segments;
-        return str("over ", count, count == 1 ? " segment" : " segments");
-      },
-      out);
+std::vector<ReportFileSummary> summarize_report_files(const fs::path& run) {
+  std::vector<ReportFileSummary> out;
+  const auto count_samples = [](const fs::path& file) {
+    const std::size_t count = scores::read_generated(file).samples.size();
+    return str(count, count == 1 ? " sample" : " samples");
+  };
+  const auto count_segments = [](const fs::path& file) {
+    const std::int64_t count = scores::read_diagnostics(file).segments;
+    return str("over ", count, count == 1 ? " segment" : " segments");
+  };
+  add_report_files(run / scores::kGeneratedFolder, "generated samples", count_samples, out);
+  add_report_files(run / scores::kDiagnosticsFolder, "diagnostics", count_segments, out);
   return out;
 }
 
-Json json_of(const RecordSummary& summary) {
+Json json_of(const ReportFileSummary& summary) {
   return {{"kind", summary.kind},
           {"name", summary.name},
           {"holds", summary.text},
@@ -173,7 +163,7 @@ RunSummary summarize(const RunFolder& folder) {
   for (const fs::path& evaluation : scores::list_evaluations(folder.path())) {
     summary.evaluations.push_back(summarize_evaluation(evaluation));
   }
-  summary.records = summarize_records(folder.path());
+  summary.report_files = summarize_report_files(folder.path());
   return summary;
 }
 
@@ -192,8 +182,8 @@ std::vector<std::string> RunSummary::damaged_parts() const {
   for (const EvaluationSummary& evaluation : evaluations) {
     if (!evaluation.problem.empty()) parts.push_back("the evaluation " + evaluation.name);
   }
-  for (const RecordSummary& record : records) {
-    if (!record.problem.empty()) parts.push_back(str("the ", record.kind, " of ", record.name));
+  for (const ReportFileSummary& file : report_files) {
+    if (!file.problem.empty()) parts.push_back(str("the ", file.kind, " of ", file.name));
   }
   return parts;
 }
@@ -207,8 +197,8 @@ Json to_json(const RunSummary& summary) {
   for (const EvaluationSummary& evaluation : summary.evaluations) {
     evaluations.push_back(json_of(evaluation));
   }
-  Json records = Json::array();
-  for (const RecordSummary& record : summary.records) records.push_back(json_of(record));
+  Json report_files = Json::array();
+  for (const ReportFileSummary& file : summary.report_files) report_files.push_back(json_of(file));
   return {
       {"format", "mneme-inspect-run"},
       {"run", summary.path.string()},
@@ -223,7 +213,7 @@ Json to_json(const RunSummary& summary) {
         {"last_step", summary.metrics.last_step},
         {"last_eval", summary.metrics.last_eval}}},
       {"evaluations", std::move(evaluations)},
-      {"for_reports", std::move(records)},
+      {"for_reports", std::move(report_files)},
       {"damaged", summary.damaged_parts()}};
 }
 

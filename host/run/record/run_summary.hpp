@@ -51,7 +51,7 @@ struct EvaluationSummary {
 };
 
 // What is stored for reports beside an evaluation: generated samples or diagnostics.
-struct RecordSummary {
+struct ReportFileSummary {
   std::string kind = {};     // "generated samples" | "diagnostics"
   std::string name = {};     // of the evaluation of the same weights
   std::string text = {};     // how many
@@ -65,8 +65,8 @@ struct RunSummary {
   VocabularySummary vocabulary = {};
   std::vector<CheckpointSummary> checkpoints = {};  // by step
   MetricsSummary metrics = {};
-  std::vector<EvaluationSummary> evaluations = {};  // by name
-  std::vector<RecordSummary> records = {};          // samples, then diagnostics, by name
+  std::vector<EvaluationSummary> evaluations = {};   // by name
+  std::vector<ReportFileSummary> report_files = {};  // samples, then diagnostics, by name
 
   // The parts that are damaged, by name: "the checkpoint of step 6", "1 line of metrics.jsonl".
   [[nodiscard]] std::vector<std::string> damaged_parts() const;

@@ -81,8 +81,8 @@ RunWriter::RunWriter(const RunFolder& folder, std::unique_ptr<RunLock> lock)
     : folder_(folder), lock_(std::move(lock)) {
   std::vector<std::string> names;
   for (const fs::path& file : folder_.files()) names.push_back(file.filename().string() + '.');
-  remove_abandoned_temporaries(folder_.path(), names);
-  remove_abandoned_temporaries(folder_.checkpoints().folder(), {"step_"});
+  remove_temporaries(folder_.path(), Writers::kCallerAlone, names);
+  remove_temporaries(folder_.checkpoints().folder(), Writers::kCallerAlone, {"step_"});
 }
 
 std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime& runtime,
