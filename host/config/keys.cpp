@@ -56,10 +56,11 @@ struct Asked {
 
 std::vector<Asked> ask_readers() {
   std::vector<Asked> asked;
-  for (const auto& [task, text] : samples()) {
+  for (const auto& sample : samples()) {
+    const std::string& task = sample.first;
     Problems ignored;
     KeyLog log;
-    const Value root = parse_toml(text, "sample");
+    const Value root = parse_toml(sample.second, "sample");
     static_cast<void>(read_experiment(Reader(root, ignored, &log), ignored));
     for (KeyRecord& record : log) {
       const bool is_there = std::ranges::any_of(asked, [&](const Asked& other) {

@@ -30,14 +30,14 @@ using Order = std::vector<std::uint32_t>;
 // Sorts places by their key, equal ones in their present order. Keys of a range not much larger
 // than their number, as those of evaluations are, are counted instead of compared.
 void sort_by(const std::vector<std::int32_t>& key, Order& order) {
-  const auto [least, most] = std::ranges::minmax(key);
-  const std::int64_t range = std::int64_t{most} - least + 1;
+  const auto ends = std::ranges::minmax(key);
+  const std::int64_t range = std::int64_t{ends.max} - ends.min + 1;
   if (range > 4 * static_cast<std::int64_t>(key.size()) + 65'536) {
     std::ranges::stable_sort(order, {}, [&](std::uint32_t i) { return key[i]; });
     return;
   }
   const auto bin = [&](std::uint32_t i) {
-    return static_cast<std::size_t>(std::int64_t{key[i]} - least);
+    return static_cast<std::size_t>(std::int64_t{key[i]} - ends.min);
   };
   std::vector<std::uint32_t> next(static_cast<std::size_t>(range) + 1, 0);
   for (const std::uint32_t i : order) ++next[bin(i) + 1];

@@ -319,9 +319,9 @@ void check_data(const config::DataConfig& data, config::Problems& problems) {
       {"data.valid", &data.valid},
       {"data.test", &data.test},
       {"data.vocabulary_file", &data.vocabulary_file}};
-  for (const auto& [key, path] : files) {
-    if (path->empty()) continue;
-    collect(problems, [&] { data::check_data_file(*path, key, "a file"); });
+  for (const auto& file : files) {
+    if (file.second->empty()) continue;
+    collect(problems, [&] { data::check_data_file(*file.second, file.first, "a file"); });
   }
 }
 

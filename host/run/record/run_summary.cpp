@@ -102,12 +102,13 @@ void add_report_files(const fs::path& folder, const std::string& kind,
                       const std::function<std::string(const fs::path&)>& count,
                       std::vector<ReportFileSummary>& out) {
   for (const fs::path& file : scores::list_records(folder)) {
-    ReportFileSummary& summary = out.emplace_back(kind, file.stem().string());
+    ReportFileSummary summary{.kind = kind, .name = file.stem().string()};
     try {
       summary.text = count(file);
     } catch (const Error& error) {
       summary.problem = error.what();
     }
+    out.push_back(std::move(summary));
   }
 }
 
