@@ -220,7 +220,9 @@ Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
     weights_.push_back(config.tie_embedding
                            ? embedding.tables()[static_cast<size_t>(i)]
                            : store.make(name + ".weight", {rows, width}, init.linear(width)));
-    biases_.push_back(store.make(name + ".bias", {rows}, init.linear_bias(width), false));
+    biases_.push_back(config.softmax_bias
+                          ? store.make(name + ".bias", {rows}, init.linear_bias(width), false)
+                          : at::zeros({rows}, weights_.back().options().requires_grad(false)));
   }
   for (int64_t i = 0; plan.has_projection && i < plan.clusters(); ++i) {
     const size_t table = plan.div > 1 ? static_cast<size_t>(i) : 0;

@@ -5,6 +5,7 @@
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/attention/columns.hpp"
+#include "host/backbone/attention/rotary_columns.hpp"
 #include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
 #include "host/backbone/open_layer.hpp"
@@ -15,7 +16,6 @@
 namespace mneme::backbone {
 namespace {
 
-constexpr double kNormEpsilon = 1e-5;
 constexpr int64_t kPositionBlock = 64;
 
 // [B,n,H,d] pieces -> [H,B,sum n,d], contiguous.
@@ -26,19 +26,40 @@ at::Tensor heads_first(const std::vector<at::Tensor>& pieces) {
   return views.size() == 1 ? views[0].contiguous() : at::cat(views, 2);
 }
 
+// Rows of heads [B,n,H,d], normed in the norm's dtype.
+at::Tensor normed_heads(const at::Tensor& rows, const Norm& norm) {
+  return norm(rows.to(norm.weight.scalar_type())).to(rows.scalar_type());
+}
+
 }  // namespace
 
-double LayerSettings::scale() const { return 1.0 / std::sqrt(static_cast<double>(head_width)); }
+double Layer::scale() const {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(settings_->head_width));
+  return settings_->scale_by_layer ? scale / static_cast<double>(index_ + 1) : scale;
+}
 
 Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& init,
              const at::Tensor& shared_content, const at::Tensor& shared_position,
              ParameterStore& store)
     : index_(index), settings_(&settings) {
-  const int64_t width = settings.width, inner = settings.heads * settings.head_width;
+  const int64_t width = settings.width, inner = settings.query_width();
+  const int64_t projected = inner + 2 * settings.key_width();
+  const int64_t ff_rows = settings.is_gated() ? 2 * settings.ff : settings.ff;
   const std::string prefix = str("layers.", index, ".");
   const auto make = [&](const char* name, at::IntArrayRef shape, const InitRule& rule,
                         bool decays) { return store.make(prefix + name, shape, rule, decays); };
-  weights_.qkv = make("attention.qkv.weight", {3 * inner, width}, init.linear(width), true);
+  const auto norm_of = [&](const char* name, int64_t size, config::NormKind kind) {
+    return make_norm(prefix + name, size, kind, settings.norm_epsilon, init, store);
+  };
+  weights_.qkv = make("attention.qkv.weight", {projected, width}, init.linear(width), true);
+  if (settings.qkv_bias) {
+    weights_.qkv_bias = make("attention.qkv.bias", {projected}, init.linear_bias(width), false);
+  }
+  if (settings.qk_norm) {
+    weights_.query_norm =
+        norm_of("attention.query_norm", settings.head_width, config::NormKind::kRms);
+    weights_.key_norm = norm_of("attention.key_norm", settings.head_width, config::NormKind::kRms);
+  }
   if (settings.is_relative()) {
     weights_.position = make("attention.position.weight", {inner, width}, init.linear(width), true);
     const std::vector<int64_t> shape = {settings.heads, settings.head_width};
@@ -49,28 +70,79 @@ Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& ini
                                                        : make("attention.position_bias", shape,
                                                               init.position_bias(), false);
   }
-  weights_.output = make("attention.output.weight", {width, inner}, init.linear(inner), true);
-  weights_.norm_weight = make("attention.norm.weight", {width}, init.norm(), false);
-  weights_.norm_bias = make("attention.norm.bias", {width}, InitRule::constant(0.0), false);
-  weights_.ff_in = make("ff.in.weight", {settings.ff, width}, init.linear(width), true);
-  weights_.ff_in_bias = make("ff.in.bias", {settings.ff}, init.linear_bias(width), false);
-  weights_.ff_out = make("ff.out.weight", {width, settings.ff}, init.linear(settings.ff), true);
-  weights_.ff_out_bias = make("ff.out.bias", {width}, init.linear_bias(settings.ff), false);
-  weights_.ff_norm_weight = make("ff.norm.weight", {width}, init.norm(), false);
-  weights_.ff_norm_bias = make("ff.norm.bias", {width}, InitRule::constant(0.0), false);
-}
-
-at::Tensor Layer::layer_norm(const at::Tensor& x, const at::Tensor& weight,
-                             const at::Tensor& bias) const {
-  return at::layer_norm(x, {settings_->width}, weight, bias, kNormEpsilon);
+  weights_.output = make("attention.output.weight", {width, inner}, init.residual(inner), true);
+  if (settings.output_bias) {
+    weights_.output_bias = make("attention.output.bias", {width}, init.linear_bias(inner), false);
+  }
+  weights_.norm = norm_of("attention.norm", width, settings.norm_kind);
+  weights_.ff_in = make("ff.in.weight", {ff_rows, width}, init.linear(width), true);
+  if (settings.ff_bias) {
+    weights_.ff_in_bias = make("ff.in.bias", {ff_rows}, init.linear_bias(width), false);
+  }
+  weights_.ff_out = make("ff.out.weight", {width, settings.ff}, init.residual(settings.ff), true);
+  if (settings.ff_bias) {
+    weights_.ff_out_bias = make("ff.out.bias", {width}, init.linear_bias(settings.ff), false);
+  }
+  weights_.ff_norm = norm_of("ff.norm", width, settings.norm_kind);
 }
 
 at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) const {
   if (!settings_->is_pre_norm) return rows;
-  const auto constant = [&](const at::Tensor& w) { return weight_gradient ? w : w.detach(); };
-  const at::Tensor out = layer_norm(rows.to(weights_.norm_weight.scalar_type()),
-                                    constant(weights_.norm_weight), constant(weights_.norm_bias));
-  return out.to(rows.scalar_type());
+  const Norm norm = weight_gradient ? weights_.norm : weights_.norm.constant();
+  return norm(rows.to(norm.weight.scalar_type())).to(rows.scalar_type());
+}
+
+Projections Layer::project(const at::Tensor& rows) const {
+  const LayerSettings& s = *settings_;
+  const at::Tensor all = linear(rows, weights_.qkv, weights_.qkv_bias, s.compute);
+  const auto part = [&](int64_t first, int64_t heads) {
+    return all.narrow(2, first, heads * s.head_width)
+        .view({rows.size(0), rows.size(1), heads, s.head_width});
+  };
+  Projections out;
+  out.q = part(0, s.heads);
+  out.k = part(s.query_width(), s.kv_heads);
+  out.v = part(s.query_width() + s.key_width(), s.kv_heads);
+  if (s.qk_norm) {
+    out.q = normed_heads(out.q, weights_.query_norm);
+    out.k = normed_heads(out.k, weights_.key_norm);
+  }
+  return out;
+}
+
+Projections Layer::project_keys(const at::Tensor& rows) const {
+  const LayerSettings& s = *settings_;
+  const int64_t first = s.query_width(), count = 2 * s.key_width();
+  const at::Tensor bias =
+      s.qkv_bias ? weights_.qkv_bias.narrow(0, first, count) : weights_.qkv_bias;
+  const std::vector<at::Tensor> parts =
+      linear(rows, weights_.qkv.narrow(0, first, count), bias, s.compute)
+          .view({rows.size(0), rows.size(1), 2, s.kv_heads, s.head_width})
+          .unbind(2);
+  return {.q = {},
+          .k = s.qk_norm ? normed_heads(parts[0], weights_.key_norm) : parts[0],
+          .v = parts[1]};
+}
+
+at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
+                          bool weight_gradient) const {
+  const LayerSettings& s = *settings_;
+  const bool is_query = which == memory::Projector::kQuery;
+  const int64_t count = is_query ? s.query_width() : s.key_width();
+  const int64_t first = is_query                           ? 0
+                        : which == memory::Projector::kKey ? s.query_width()
+                                                           : s.query_width() + s.key_width();
+  const auto part = [&](const at::Tensor& weight) {
+    const at::Tensor own = weight.narrow(0, first, count);
+    return weight_gradient ? own : own.detach();
+  };
+  const at::Tensor out =
+      linear(rows, part(weights_.qkv), s.qkv_bias ? part(weights_.qkv_bias) : at::Tensor(),
+             s.compute)
+          .view({rows.size(0), rows.size(1), count / s.head_width, s.head_width});
+  if (!s.qk_norm || which == memory::Projector::kValue) return out;
+  const Norm& norm = is_query ? weights_.query_norm : weights_.key_norm;
+  return normed_heads(out, weight_gradient ? norm : norm.constant());
 }
 
 // Distances are projected in blocks: a longer table costs its new rows only, and a row has the same
@@ -107,13 +179,18 @@ at::Tensor Layer::projected_positions(int64_t distances, PositionTables& tables,
   return kept.narrow(1, kept.size(1) - distances - 1, distances + 1);
 }
 
-// Keys and values [H,B,K,d] of all columns, in the lanes' order.
+// Keys and values [G,B,K,d] of all columns, in the lanes' order.
 std::pair<at::Tensor, at::Tensor> Layer::all_columns(const ContextColumns& columns,
                                                      const at::Tensor& k, const at::Tensor& v,
                                                      SegmentScope& scope) const {
   if (scope.open != nullptr) {
     OpenLayer& open = (*scope.open)[static_cast<size_t>(index_)];
-    open.extend(columns, k, v);
+    TurnedKeys used;
+    if (settings_->is_rotary()) {
+      used.rows = turned_rows(columns, columns.of_all_heads(k), scope);
+      used.context = [&] { return turned_context(columns, *settings_, scope); };
+    }
+    open.extend(columns, k, v, used);
     return {columns.in_lane_order(open.keys(), 1, 2), columns.in_lane_order(open.values(), 1, 2)};
   }
   std::vector<at::Tensor> keys, values;
@@ -121,10 +198,17 @@ std::pair<at::Tensor, at::Tensor> Layer::all_columns(const ContextColumns& colum
     keys.push_back(block.k);
     values.push_back(block.v);
   }
-  keys.push_back(k);
-  values.push_back(v);
-  return {columns.in_lane_order(heads_first(keys), 1, 2),
-          columns.in_lane_order(heads_first(values), 1, 2)};
+  keys.push_back(columns.of_all_heads(k));
+  values.push_back(columns.of_all_heads(v));
+  at::Tensor all_keys;
+  if (settings_->is_rotary()) {
+    const at::Tensor context = turned_context(columns, *settings_, scope);
+    all_keys = turned_rows(columns, keys.back(), scope);
+    all_keys = context.defined() ? at::cat({context, all_keys}, 2) : all_keys.contiguous();
+  } else {
+    all_keys = heads_first(keys);
+  }
+  return {columns.in_lane_order(all_keys, 1, 2), columns.in_lane_order(heads_first(values), 1, 2)};
 }
 
 memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
@@ -135,12 +219,15 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   const ColumnMask mask = mask_columns(columns, q.size(0), tokens, *settings_, scope);
   AttentionArgs args;
   args.q = q;
+  if (settings_->is_rotary()) {
+    args.q = turned(q, scope.rotary->range(scope.past, tokens, q.scalar_type()).of_rows());
+  }
   std::tie(args.k, args.v) = all_columns(columns, k, v, scope);
   args.mask = mask.mask;
   args.bias = bias_columns(columns, context, q, *this, scope);
   args.may_be_empty = mask.may_be_empty || args.bias.defined();
   args.first_placed = columns.free;
-  args.scale = settings_->scale();
+  args.scale = scale();
   if (settings_->is_relative()) {
     args.content_bias = weights_.content_bias;
     args.position_bias = weights_.position_bias;
@@ -170,23 +257,20 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
 at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
                                   memory::LayerServices& services, memory::LocalAttention& local) {
   const int64_t lanes = h.size(0), riders = scope.riding(), tokens = h.size(1) - riders;
-  const int64_t inner = settings_->heads * settings_->head_width;
+  const int64_t inner = settings_->query_width();
   if (scope.past == 0) scope.hooks.absorb_before(index_, x, services);
   const memory::LayerContext context = scope.hooks.context(index_, x, services);
-  const std::vector<at::Tensor> qkv =
-      linear(norm_before(h), weights_.qkv, {}, settings_->compute)
-          .view({lanes, riders + tokens, 3, settings_->heads, settings_->head_width})
-          .unbind(2);
+  const Projections all = project(norm_before(h));
   const auto of_tokens = [&](const at::Tensor& t) {
     return riders == 0 ? t : t.narrow(1, riders, tokens);
   };
-  const at::Tensor q = of_tokens(qkv[0]), k = of_tokens(qkv[1]), v = of_tokens(qkv[2]);
+  const at::Tensor q = of_tokens(all.q), k = of_tokens(all.k), v = of_tokens(all.v);
   if (scope.open == nullptr && scope.hooks.caches_projections()) {
     scope.hooks.keep_projections(index_, k.contiguous(), v.contiguous());
   }
   const Wants wants{scope.hooks.wants_lse(index_), scope.hooks.wants_mass(index_),
                     scope.hooks.wants_context_projections(index_)};
-  local = attend_tokens(context, q, qkv[1], qkv[2], wants, scope);
+  local = attend_tokens(context, q, all.k, all.v, wants, scope);
   local.q = q;
   local.k = k;
   local.v = v;
@@ -198,30 +282,42 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   at::Tensor ridden;
   if (riders > 0) {
     ridden = scope.hooks.ride(index_, h.narrow(1, 0, riders).to(settings_->compute),
-                              qkv[0].narrow(1, 0, riders), qkv[1], qkv[2], services);
+                              all.q.narrow(1, 0, riders), all.k, all.v, services);
   }
   at::Tensor z = scope.hooks.read_heads(index_, local, services);
   const bool has_riders = riders > 0 && !is_last();
   if (has_riders) z = at::cat({ridden, z}, 1);
-  const at::Tensor projected =
-      linear(z.reshape({lanes, z.size(1), inner}), weights_.output, {}, settings_->compute);
+  const at::Tensor projected = linear(z.reshape({lanes, z.size(1), inner}), weights_.output,
+                                      weights_.output_bias, settings_->compute);
   const at::Tensor own = has_riders ? projected.narrow(1, riders, tokens) : projected;
   at::Tensor out = scope.hooks.read_out(index_, own, local, services);
   if (!has_riders) return out;
   return out.is_same(own) ? projected : at::cat({projected.narrow(1, 0, riders), out}, 1);
 }
 
+at::Tensor Layer::activated(const at::Tensor& x) const {
+  switch (settings_->feed_forward) {
+    case config::FeedForward::kRelu:
+      return x.relu();
+    case config::FeedForward::kGelu:
+      return at::gelu(x);
+    case config::FeedForward::kGeluTanh:
+      return at::gelu(x, "tanh");
+    case config::FeedForward::kSwiglu:
+      break;
+  }
+  return at::silu(x.narrow(-1, 0, settings_->ff)) * x.narrow(-1, settings_->ff, settings_->ff);
+}
+
 at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
   const double p = scope.is_training ? settings_->dropout : 0.0;
-  const at::Tensor input =
-      settings_->is_pre_norm ? layer_norm(h, weights_.ff_norm_weight, weights_.ff_norm_bias) : h;
+  const at::Tensor input = settings_->is_pre_norm ? weights_.ff_norm(h) : h;
   const at::Tensor inner = scope.noise.apply(
-      linear(input, weights_.ff_in, weights_.ff_in_bias, settings_->compute).relu(), p);
+      activated(linear(input, weights_.ff_in, weights_.ff_in_bias, settings_->compute)), p);
   const at::Tensor out =
       h + scope.noise.apply(
               linear(inner, weights_.ff_out, weights_.ff_out_bias, settings_->compute), p);
-  return settings_->is_pre_norm ? out
-                                : layer_norm(out, weights_.ff_norm_weight, weights_.ff_norm_bias);
+  return settings_->is_pre_norm ? out : weights_.ff_norm(out);
 }
 
 at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
@@ -229,14 +325,13 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
   const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
   const at::Tensor x = rows.to(settings_->compute);
   pass_positions_ = at::Tensor();
-  XlLayerServices services(*this, scope);
+  DecoderServices services(*this, scope);
   memory::LocalAttention local;
   const at::Tensor attended = scope.noise.apply(attention_block(h, x, scope, services, local),
                                                 scope.is_training ? settings_->dropout : 0.0);
   // The riders' output of the last layer is not used, so they are dropped after its attention.
   at::Tensor middle = (is_last() ? rows : h) + attended;
-  if (!settings_->is_pre_norm)
-    middle = layer_norm(middle, weights_.norm_weight, weights_.norm_bias);
+  if (!settings_->is_pre_norm) middle = weights_.norm(middle);
   const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,
                        std::vector<at::Tensor>& of_riders) {
     const int64_t before = t.size(1) - tokens;
@@ -262,7 +357,7 @@ void Layer::close(int64_t tokens, SegmentScope& scope) {
   const OpenLayer& open = (*scope.open)[static_cast<size_t>(index_)];
   const memory::LocalAttention local = open.all_local(tokens);
   if (scope.hooks.caches_projections()) scope.hooks.keep_projections(index_, local.k, local.v);
-  XlLayerServices services(*this, scope);
+  DecoderServices services(*this, scope);
   scope.hooks.absorb_after(index_, open.all_rows(), local, services);
 }
 

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/attention/rotary.hpp"
 #include "host/backbone/dropout.hpp"
 #include "host/backbone/model.hpp"
+#include "host/backbone/norm.hpp"
 #include "host/backbone/parameters.hpp"
 
 namespace mneme::backbone {
@@ -24,24 +26,40 @@ struct LayerSettings {
   int64_t layers = 0;
   int64_t width = 0;       // D
   int64_t heads = 0;       // H
+  int64_t kv_heads = 0;    // G, of keys and values; divides H
   int64_t head_width = 0;  // d
   int64_t ff = 0;
   bool is_pre_norm = false;
+  config::NormKind norm_kind = config::NormKind::kLayer;
+  double norm_epsilon = 1e-5;
+  config::FeedForward feed_forward = config::FeedForward::kRelu;
+  bool qk_norm = false;
+  bool qkv_bias = false;
+  bool output_bias = false;
+  bool ff_bias = true;
   config::PositionScheme position = config::PositionScheme::kRelative;
   int64_t clamp_distance = 0;
   double dropout = 0.0;
   double attention_dropout = 0.0;
   at::ScalarType compute = at::kFloat;  // of matrix products
   std::vector<double> slopes;           // alibi; else empty
+  bool scale_by_layer = false;
+
+  // Context blocks by place stand at the place before the segment's first token.
+  bool has_fixed_memory = false;
 
   bool is_relative() const { return config::is_relative(position); }
-  double scale() const;
+  bool is_rotary() const { return position == config::PositionScheme::kRotary; }
+  bool is_gated() const { return feed_forward == config::FeedForward::kSwiglu; }
+  int64_t query_width() const { return heads * head_width; }
+  int64_t key_width() const { return kv_heads * head_width; }
 };
 
 // One forward pass of a segment, shared by its layers.
 struct SegmentScope {
   memory::SegmentHooks& hooks;
   PositionTables& tables;
+  RotaryTables* rotary;  // of position rotary; else nullptr
   MaskCache& masks;
   Noise& noise;
   bool is_training = false;  // dropout is on
@@ -60,14 +78,21 @@ struct SegmentScope {
 
 // The layer's parameters; position biases may be shared with other layers.
 struct LayerWeights {
-  at::Tensor qkv;                           // [3*H*d, D]: queries, keys, values
-  at::Tensor position;                      // [H*d, D]; relative only
-  at::Tensor output;                        // [D, H*d]
-  at::Tensor content_bias, position_bias;   // [H,d]; relative only
-  at::Tensor norm_weight, norm_bias;        // [D]
-  at::Tensor ff_in, ff_in_bias;             // [ff, D], [ff]
-  at::Tensor ff_out, ff_out_bias;           // [D, ff], [D]
-  at::Tensor ff_norm_weight, ff_norm_bias;  // [D]
+  at::Tensor qkv, qkv_bias;                // [(H+2G)*d, D], [(H+2G)*d]: queries, keys, values
+  Norm query_norm, key_norm;               // [d]; with qk_norm only
+  at::Tensor position;                     // [H*d, D]; relative only
+  at::Tensor output, output_bias;          // [D, H*d], [D]
+  at::Tensor content_bias, position_bias;  // [H,d]; relative only
+  Norm norm;                               // [D]
+  at::Tensor ff_in, ff_in_bias;            // [ff, D], [ff]; gated [2*ff, D]: gate, then up
+  at::Tensor ff_out, ff_out_bias;          // [D, ff], [D]
+  Norm ff_norm;                            // [D]
+};
+
+// Queries [B,n,H,d], keys and values [B,n,G,d], as hooks and caches have them: biases and norms of
+// heads are in them, positions are not.
+struct Projections {
+  at::Tensor q, k, v;
 };
 
 class Layer {
@@ -84,12 +109,19 @@ class Layer {
 
   const LayerWeights& weights() const { return weights_; }
   const LayerSettings& settings() const { return *settings_; }
+  // Factor of scores.
+  double scale() const;
   // The norm before attention; identity in a post-norm layer.
   at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
+  // Of normed rows [B,n,D].
+  Projections project(const at::Tensor& rows) const;
+  Projections project_keys(const at::Tensor& rows) const;  // without queries
+  // One of them alone, [B,n,H|G,d].
+  at::Tensor project(memory::Projector which, const at::Tensor& rows, bool weight_gradient) const;
   // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
   // table is kept during a forward pass; without gradient and dropout, until weights_changed().
   at::Tensor projected_positions(int64_t distances, PositionTables& tables, bool has_dropout);
-  // Stage 4 (attention) of the tokens. q [B,T,H,d]; k, v [B,M+T,H,d]: riders, then tokens. Keys are
+  // Stage 4 (attention) of the tokens. q [B,T,H,d]; k, v [B,M+T,G,d]: riders, then tokens. Keys are
   // the context's, in an open segment those of the steps before, and these. Fills z, and lse, mass
   // and the context's projections where wanted.
   struct Wants {
@@ -107,8 +139,8 @@ class Layer {
   std::pair<at::Tensor, at::Tensor> all_columns(const ContextColumns& columns, const at::Tensor& k,
                                                 const at::Tensor& v, SegmentScope& scope) const;
   bool is_last() const { return index_ + 1 == settings_->layers; }
-  at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight,
-                        const at::Tensor& bias) const;
+  // The feed-forward part's activation, [..,ff].
+  at::Tensor activated(const at::Tensor& x) const;
   at::Tensor feed_forward(const at::Tensor& h, SegmentScope& scope) const;
   at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
                              memory::LayerServices& services, memory::LocalAttention& local);

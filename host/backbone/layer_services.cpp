@@ -110,39 +110,37 @@ void check_call(const AttentionCall& call, const LayerSettings& s) {
 
 }  // namespace
 
-at::Tensor XlLayerServices::norm(const at::Tensor& rows, bool weight_gradient) {
+at::Tensor DecoderServices::norm(const at::Tensor& rows, bool weight_gradient) {
   return layer_.norm_before(rows, weight_gradient);
 }
 
-at::Tensor XlLayerServices::project(Projector which, const at::Tensor& rows, bool weight_gradient) {
+at::Tensor DecoderServices::project(Projector which, const at::Tensor& rows, bool weight_gradient) {
+  if (which != Projector::kOutput) return layer_.project(which, rows, weight_gradient);
   const LayerSettings& s = layer_.settings();
-  const int64_t inner = s.heads * s.head_width;
-  const auto constant = [&](const at::Tensor& w) { return weight_gradient ? w : w.detach(); };
-  if (which == Projector::kOutput) {
-    return linear(rows.reshape({rows.size(0), rows.size(1), inner}),
-                  constant(layer_.weights().output), {}, s.compute);
-  }
-  const int64_t part = which == Projector::kQuery ? 0 : which == Projector::kKey ? 1 : 2;
-  return linear(rows, constant(layer_.weights().qkv.narrow(0, part * inner, inner)), {}, s.compute)
-      .view({rows.size(0), rows.size(1), s.heads, s.head_width});
+  const auto constant = [&](const at::Tensor& w) {
+    return weight_gradient || !w.defined() ? w : w.detach();
+  };
+  return linear(rows.reshape({rows.size(0), rows.size(1), s.query_width()}),
+                constant(layer_.weights().output), constant(layer_.weights().output_bias),
+                s.compute);
 }
 
-at::Tensor XlLayerServices::weight(LayerWeight which) {
+at::Tensor DecoderServices::weight(LayerWeight which) {
   const LayerWeights& w = layer_.weights();
-  const int64_t inner = layer_.settings().heads * layer_.settings().head_width;
+  const int64_t queries = layer_.settings().query_width(), keys = layer_.settings().key_width();
   switch (which) {
     case LayerWeight::kQuery:
-      return w.qkv.narrow(0, 0, inner);
+      return w.qkv.narrow(0, 0, queries);
     case LayerWeight::kKey:
-      return w.qkv.narrow(0, inner, inner);
+      return w.qkv.narrow(0, queries, keys);
     case LayerWeight::kValue:
-      return w.qkv.narrow(0, 2 * inner, inner);
+      return w.qkv.narrow(0, queries + keys, keys);
     case LayerWeight::kOutput:
       return w.output;
     case LayerWeight::kNorm:
-      return w.norm_weight;
+      return w.norm.weight;
     case LayerWeight::kNormBias:
-      return w.norm_bias;
+      return w.norm.bias;
     case LayerWeight::kContentBias:
       return w.content_bias;
     case LayerWeight::kPositionBias:
@@ -151,7 +149,7 @@ at::Tensor XlLayerServices::weight(LayerWeight which) {
   throw std::logic_error("unknown layer weight");
 }
 
-at::Tensor XlLayerServices::positions(int64_t least, int64_t count, bool is_signed) {
+at::Tensor DecoderServices::positions(int64_t least, int64_t count, bool is_signed) {
   if (!layer_.settings().is_relative()) return {};
   const LayerSettings& s = layer_.settings();
   if (!is_signed) return table_of(-least, count, layer_, scope_).to(s.compute);
@@ -161,7 +159,7 @@ at::Tensor XlLayerServices::positions(int64_t least, int64_t count, bool is_sign
       .permute({1, 0, 2});
 }
 
-memory::AttentionResult XlLayerServices::attention(const AttentionCall& call) {
+memory::AttentionResult DecoderServices::attention(const AttentionCall& call) {
   const LayerSettings& s = layer_.settings();
   check_call(call, s);
   const KeyRange range = visible_keys(call);
@@ -171,8 +169,14 @@ memory::AttentionResult XlLayerServices::attention(const AttentionCall& call) {
     return rows.narrow(1, range.first, range.count).permute({2, 0, 1, 3}).contiguous();
   };
   args.k = heads_first(call.k);
+  if (s.is_rotary() && call.positions) {
+    const at::ScalarType type = call.q.scalar_type();
+    args.q =
+        turned(call.q, scope_.rotary->range(call.query_offset, call.q.size(1), type).of_rows());
+    args.k = turned(args.k, scope_.rotary->range(range.first, range.count, type));
+  }
   args.v = heads_first(call.v);
-  args.scale = call.scale == 0.0 ? s.scale() : call.scale;
+  args.scale = call.scale == 0.0 ? layer_.scale() : call.scale;
   args.mask = call_mask(call, range, s);
   args.may_be_empty = true;
   args.wants_lse = true;

@@ -11,18 +11,18 @@
 namespace mneme::backbone {
 
 // One layer during one segment; lives as long as the layer's forward pass.
-class XlLayerServices final : public memory::LayerServices {
+class DecoderServices final : public memory::LayerServices {
  public:
-  XlLayerServices(Layer& layer, SegmentScope& scope) : layer_(layer), scope_(scope) {}
+  DecoderServices(Layer& layer, SegmentScope& scope) : layer_(layer), scope_(scope) {}
 
   at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
   at::Tensor project(memory::Projector which, const at::Tensor& rows,
                      bool weight_gradient) override;
   at::Tensor weight(memory::LayerWeight which) override;
   at::Tensor positions(int64_t least, int64_t count, bool is_signed) override;
-  // Positions follow the layer's scheme (relative, alibi; none and learned have no term). Errors:
-  // Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere, half a
-  // virtual key.
+  // Positions follow the layer's scheme (relative, alibi, rotary; none and learned have no term).
+  // Errors: Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere,
+  // half a virtual key.
   memory::AttentionResult attention(const memory::AttentionCall& call) override;
 
  private:

@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "host/backbone/attention/attention.hpp"
+#include "host/backbone/decoder.hpp"
 #include "host/backbone/parameters.hpp"
-#include "host/backbone/xl.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -31,6 +31,11 @@ void check_positions(const config::ModelConfig& c) {
     refuse("model.clamp_distance", str("there are no distances to clamp with ", position),
            "position = \"relative\", \"disentangled\" or \"alibi\"", "set clamp_distance = 0");
   }
+  if (c.memory_position == config::MemoryPosition::kFixed &&
+      c.position != PositionScheme::kRotary) {
+    refuse("model.memory_position = \"fixed\"", str("rows have no turn to fix with ", position),
+           "position = \"rotary\"", "set memory_position = \"previous\"");
+  }
   if (c.untie_position_bias && !is_relative) {
     refuse("model.untie_position_bias", str("there are no position biases with ", position),
            "position = \"relative\"", "set untie_position_bias = false");
@@ -38,10 +43,6 @@ void check_positions(const config::ModelConfig& c) {
 }
 
 void check(const config::ModelConfig& c, const ModelSetup& setup) {
-  if (c.backbone != config::Backbone::kXl) {
-    refuse(str("model.backbone = \"", config::to_word(c.backbone), "\""),
-           "this backbone is not available yet", "\"xl\"", "use backbone = \"xl\"");
-  }
   check_positions(c);
   if (setup.vocabulary < 1) {
     refuse("data", str("the vocabulary has ", setup.vocabulary, " ids"), "at least one id",
@@ -55,7 +56,8 @@ void check(const config::ModelConfig& c, const ModelSetup& setup) {
     refuse("train.precision", str("parameters in ", c10::toString(setup.dtype)),
            "parameters in f32 or f64", "choose one of f64, f32 and bf16");
   }
-  if (c.position == PositionScheme::kLearned && setup.train_segment < 1 && setup.eval_segment < 1) {
+  if (c.position == PositionScheme::kLearned && c.positions < 1 && setup.train_segment < 1 &&
+      setup.eval_segment < 1) {
     refuse("model.position = \"learned\"", "the longest segment is not known",
            "train.segment or eval.segment of at least 1", "set train.segment");
   }
@@ -68,6 +70,7 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
   info.layers = config.layers;
   info.width = config.width;
   info.heads = config.heads;
+  info.kv_heads = config.key_heads();
   info.head_width = config.head_width;
   info.is_pre_norm = config.norm == config::Norm::kPre;
   info.position = std::string(config::to_word(config.position));
@@ -84,11 +87,11 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
 
 std::unique_ptr<Model> make_model(const config::ModelConfig& config, const ModelSetup& setup) {
   check(config, setup);
-  return std::make_unique<Xl>(config, setup);
+  return std::make_unique<Decoder>(config, setup);
 }
 
 void set_context_window(Model& model, int64_t rows) {
-  if (auto* xl = dynamic_cast<Xl*>(&model)) xl->set_window(rows);
+  if (auto* decoder = dynamic_cast<Decoder*>(&model)) decoder->set_window(rows);
 }
 
 }  // namespace mneme::backbone

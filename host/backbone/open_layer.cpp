@@ -26,28 +26,26 @@ bool are_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b
 
 }  // namespace
 
-at::Tensor OpenLayer::columns_of(const at::Tensor& buffer) const {
-  return buffer.narrow(2, 0, context_ + rows_);
-}
-
-at::Tensor OpenLayer::newest(const at::Tensor& buffer, int64_t n) const {
-  return buffer.narrow(2, context_ + rows_ - n, n).permute({1, 2, 0, 3});
-}
-
-void OpenLayer::reserve(int64_t rows, const at::Tensor& like) {
-  const int64_t used = context_ + rows_;
-  if (k_.defined() && used + rows <= k_.size(2)) return;
-  // Grows by half: few reallocations, and little spare memory beside a long context.
-  const int64_t capacity = used + rows + (used + rows) / 2;
-  for (at::Tensor* buffer : {&k_, &v_}) {
-    at::Tensor grown = at::empty({like.size(2), like.size(0), capacity, like.size(3)},
-                                 like.options().requires_grad(false));
-    if (used > 0) grown.narrow(2, 0, used).copy_(buffer->narrow(2, 0, used));
-    *buffer = grown;
+void OpenLayer::Buffer::append(const at::Tensor& rows, int64_t used) {
+  const int64_t n = rows.size(2);
+  if (!data.defined() || used + n > data.size(2)) {
+    // Grows by half: few reallocations, and little spare memory beside a long context.
+    const int64_t capacity = used + n + (used + n) / 2;
+    at::Tensor grown = at::empty({rows.size(0), rows.size(1), capacity, rows.size(3)},
+                                 rows.options().requires_grad(false));
+    if (used > 0) grown.narrow(2, 0, used).copy_(data.narrow(2, 0, used));
+    data = grown;
   }
+  data.narrow(2, used, n).copy_(rows);
 }
 
-void OpenLayer::set_context(const ContextColumns& context) {
+at::Tensor OpenLayer::newest(const Buffer& plain, const Buffer& all, int64_t n) const {
+  const at::Tensor rows = plain.data.defined() ? plain.data.narrow(2, rows_ - n, n)
+                                               : all.data.narrow(2, context_ + rows_ - n, n);
+  return rows.permute({1, 2, 0, 3});
+}
+
+void OpenLayer::set_context(const ContextColumns& context, const TurnedKeys& used) {
   std::vector<at::Tensor> keys, values;
   for (const ContextColumns::Block& block : context.blocks) {
     keys.push_back(block.k);
@@ -56,27 +54,34 @@ void OpenLayer::set_context(const ContextColumns& context) {
   const int64_t rows = context.free + context.placed;
   if (rows == context_ && are_same(keys, context_keys_) && are_same(values, context_values_))
     return;
-  at::Tensor k, v;
-  for (auto [buffer, pieces, all] : {std::tuple(&k_, &keys, &k), std::tuple(&v_, &values, &v)}) {
+  const auto replace = [&](Buffer& buffer, const at::Tensor& before) {
     std::vector<at::Tensor> parts;
-    if (!pieces->empty()) parts.push_back(heads_first(joined(*pieces, 1)));
-    if (rows_ > 0) parts.push_back(buffer->narrow(2, context_, rows_));
-    if (!parts.empty()) *all = at::cat(parts, 2);
+    if (before.defined()) parts.push_back(before);
+    if (rows_ > 0) parts.push_back(buffer.data.narrow(2, context_, rows_));
+    buffer.data = parts.empty() ? at::Tensor() : at::cat(parts, 2);
+  };
+  at::Tensor before_k, before_v;
+  if (!keys.empty()) {
+    before_k = used.context ? used.context() : heads_first(joined(keys, 1));
+    before_v = heads_first(joined(values, 1));
   }
-  k_ = k;
-  v_ = v;
+  replace(k_, before_k);
+  replace(v_, before_v);
   context_ = rows;
   context_keys_ = std::move(keys);
   context_values_ = std::move(values);
 }
 
-void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v) {
-  set_context(context);
-  const int64_t n = k.size(1);
-  reserve(n, k);
-  k_.narrow(2, context_ + rows_, n).copy_(heads_first(k));
-  v_.narrow(2, context_ + rows_, n).copy_(heads_first(v));
-  rows_ += n;
+void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v,
+                       const TurnedKeys& used) {
+  set_context(context, used);
+  const at::Tensor values = context.of_all_heads(v);
+  const at::Tensor keys = used.rows.defined() ? used.rows : heads_first(context.of_all_heads(k));
+  k_.append(keys, context_ + rows_);
+  v_.append(heads_first(values), context_ + rows_);
+  if (used.rows.defined() || plain_k_.data.defined()) plain_k_.append(heads_first(k), rows_);
+  if (!values.is_same(v) || plain_v_.data.defined()) plain_v_.append(heads_first(v), rows_);
+  rows_ += k.size(1);
 }
 
 void OpenLayer::add_mass(const at::Tensor& mass, int64_t layer) {
@@ -130,7 +135,7 @@ void OpenLayer::select(const at::Tensor& lanes) {
   const auto pick = [&](at::Tensor& t, int64_t dim) {
     if (t.defined()) t = t.index_select(dim, lanes);
   };
-  for (at::Tensor* buffer : {&k_, &v_}) pick(*buffer, 1);
+  for (Buffer* buffer : {&k_, &v_, &plain_k_, &plain_v_}) pick(buffer->data, 1);
   pick(mass_, 0);
   for (auto* pieces : {&x_, &q_, &z_, &lse_, &context_k_, &context_v_}) {
     for (at::Tensor& piece : *pieces) pick(piece, 0);
@@ -140,20 +145,20 @@ void OpenLayer::select(const at::Tensor& lanes) {
   context_values_.clear();
 }
 
-XlOpenSegment::XlOpenSegment(Xl& model, memory::SegmentHooks& hooks)
+DecoderSegment::DecoderSegment(Decoder& model, memory::SegmentHooks& hooks)
     : model_(model), hooks_(hooks), layers_(model.layers_.size()) {
   if (model.is_training_) throw std::logic_error("segments are opened in evaluation only");
   if (hooks.wants_layer_outputs()) outputs_.resize(layers_.size());
 }
 
-SegmentScope XlOpenSegment::scope(int64_t past) {
+SegmentScope DecoderSegment::scope(int64_t past) {
   SegmentScope scope = model_.scope_of(hooks_);
   scope.open = &layers_;
   scope.past = past;
   return scope;
 }
 
-at::Tensor XlOpenSegment::step(const at::Tensor& ids) {
+at::Tensor DecoderSegment::step(const at::Tensor& ids) {
   const at::NoGradGuard no_grad;
   const int64_t n = ids.size(1);
   model_.check_segment(tokens_ + n);
@@ -169,7 +174,7 @@ at::Tensor XlOpenSegment::step(const at::Tensor& ids) {
   return top;
 }
 
-void XlOpenSegment::close() {
+void DecoderSegment::close() {
   const at::NoGradGuard no_grad;
   hooks_.close();
   SegmentScope all = scope(0);
@@ -179,7 +184,7 @@ void XlOpenSegment::close() {
   hooks_.finish(at::cat(tops_, 1), outputs, {}, {});
 }
 
-void XlOpenSegment::select(const std::vector<int64_t>& lanes) {
+void DecoderSegment::select(const std::vector<int64_t>& lanes) {
   const at::NoGradGuard no_grad;
   hooks_.select(lanes);
   const at::Tensor index = at::tensor(lanes, at::kLong).to(model_.info_.device);

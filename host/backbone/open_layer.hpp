@@ -1,31 +1,40 @@
-// An open segment (generation) of backbone `xl`, and what each of its layers keeps.
+// An open segment (generation), and what each of its layers keeps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "host/backbone/attention/columns.hpp"
-#include "host/backbone/xl.hpp"
+#include "host/backbone/decoder.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 
 namespace mneme::backbone {
+
+// Keys as attention multiplies them, where they are not those that hooks see: turned to their
+// places.
+struct TurnedKeys {
+  at::Tensor rows{};                              // [G,B,n,d] of the step; undefined = its k
+  std::function<at::Tensor()> context = nullptr;  // [G,B,rows,d]; called when it is new
+};
 
 // Keys and values of all columns in growing buffers, so that a step copies only its own rows; and
 // the inputs of stage 7 (absorb), collected over the steps.
 class OpenLayer {
  public:
-  // Appends a step's k, v [B,n,H,d] (in the first step riders, then tokens) behind the context and
+  // Appends a step's k, v [B,n,G,d] (in the first step riders, then tokens) behind the context and
   // what came before. A context that differs from the previous step's replaces it.
-  void extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v);
-  // All columns, [H,B,K,d] with K = context + rows appended, in the order of the blocks: views
-  // whose rows are contiguous.
-  at::Tensor keys() const { return columns_of(k_); }
-  at::Tensor values() const { return columns_of(v_); }
-  // The newest n rows, [B,n,H,d]: views.
-  at::Tensor newest_keys(int64_t n) const { return newest(k_, n); }
-  at::Tensor newest_values(int64_t n) const { return newest(v_, n); }
+  void extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v,
+              const TurnedKeys& used = {});
+  // All columns, [G,B,K,d] with K = context + rows appended, in the order of the blocks: views
+  // whose rows are contiguous. G is ContextColumns::key_heads.
+  at::Tensor keys() const { return k_.first(context_ + rows_); }
+  at::Tensor values() const { return v_.first(context_ + rows_); }
+  // The newest n rows as they were given, [B,n,G,d]: views.
+  at::Tensor newest_keys(int64_t n) const { return newest(plain_k_, k_, n); }
+  at::Tensor newest_values(int64_t n) const { return newest(plain_v_, v_, n); }
 
   // Which tensors of a step are kept for close().
   struct Wants {
@@ -45,15 +54,21 @@ class OpenLayer {
   void select(const at::Tensor& lanes);
 
  private:
-  void set_context(const ContextColumns& context);
-  void reserve(int64_t rows, const at::Tensor& like);
-  at::Tensor columns_of(const at::Tensor& buffer) const;
-  at::Tensor newest(const at::Tensor& buffer, int64_t n) const;
+  // Rows [G,B,capacity,d], of which the first are in use.
+  struct Buffer {
+    at::Tensor data;
+    // Puts rows [G,B,n,d] behind the first `used` ones.
+    void append(const at::Tensor& rows, int64_t used);
+    at::Tensor first(int64_t rows) const { return data.narrow(2, 0, rows); }
+  };
+  void set_context(const ContextColumns& context, const TurnedKeys& used);
+  at::Tensor newest(const Buffer& plain, const Buffer& all, int64_t n) const;
   void add_mass(const at::Tensor& mass, int64_t layer);
 
-  at::Tensor k_, v_;     // [H,B,capacity,d]
-  int64_t context_ = 0;  // rows of the context
-  int64_t rows_ = 0;     // rows appended
+  Buffer k_, v_;              // as attention uses them
+  Buffer plain_k_, plain_v_;  // appended rows as they were given, where those differ
+  int64_t context_ = 0;       // rows of the context
+  int64_t rows_ = 0;          // rows appended
   // The context as it was gathered: keys and values of its blocks.
   std::vector<at::Tensor> context_keys_, context_values_;
   std::vector<at::Tensor> x_, q_, z_, lse_;
@@ -62,12 +77,12 @@ class OpenLayer {
   std::vector<at::Tensor> context_k_, context_v_;
 };
 
-// --- An open segment of backbone `xl` ---
+// --- An open segment of a decoder ---
 
-class XlOpenSegment final : public OpenSegment {
+class DecoderSegment final : public OpenSegment {
  public:
   // Both outlive the segment.
-  XlOpenSegment(Xl& model, memory::SegmentHooks& hooks);
+  DecoderSegment(Decoder& model, memory::SegmentHooks& hooks);
 
   at::Tensor step(const at::Tensor& ids) override;
   void close() override;
@@ -77,7 +92,7 @@ class XlOpenSegment final : public OpenSegment {
   // The scope of the step that follows `past` tokens.
   SegmentScope scope(int64_t past);
 
-  Xl& model_;
+  Decoder& model_;
   memory::SegmentHooks& hooks_;
   std::vector<OpenLayer> layers_;
   int64_t tokens_ = 0;                            // of all steps

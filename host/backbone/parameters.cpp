@@ -61,26 +61,32 @@ const Parameter* ParameterStore::find(const std::string& name) const {
 }
 
 InitRule InitScheme::linear(int64_t inputs) const {
-  return is_article ? InitRule::uniform(1.0 / std::sqrt(static_cast<double>(inputs)))
-                    : InitRule::normal(0.0, 0.02);
+  return is_article() ? InitRule::uniform(1.0 / std::sqrt(static_cast<double>(inputs)))
+                      : InitRule::normal(0.0, 0.02);
+}
+
+InitRule InitScheme::residual(int64_t inputs) const {
+  if (kind != config::Init::kGpt2) return linear(inputs);
+  return InitRule::normal(0.0, 0.02 / std::sqrt(2.0 * static_cast<double>(layers)));
 }
 
 InitRule InitScheme::linear_bias(int64_t inputs) const {
-  return is_article ? linear(inputs) : InitRule::constant(0.0);
+  return is_article() ? linear(inputs) : InitRule::constant(0.0);
 }
 
-InitRule InitScheme::table() const { return InitRule::normal(0.0, is_article ? 1.0 : 0.02); }
+InitRule InitScheme::table() const { return InitRule::normal(0.0, is_article() ? 1.0 : 0.02); }
 
 InitRule InitScheme::projection(int64_t inputs) const {
-  return is_article ? linear(inputs) : InitRule::normal(0.0, 0.01);
+  if (is_article()) return linear(inputs);
+  return InitRule::normal(0.0, kind == config::Init::kGpt2 ? 0.02 : 0.01);
 }
 
 InitRule InitScheme::norm() const {
-  return is_article ? InitRule::constant(1.0) : InitRule::normal(1.0, 0.02);
+  return kind == config::Init::kOfficial ? InitRule::normal(1.0, 0.02) : InitRule::constant(1.0);
 }
 
 InitRule InitScheme::position_bias() const {
-  return InitRule::normal(0.0, is_article ? 1.0 : 0.02);
+  return InitRule::normal(0.0, is_article() ? 1.0 : 0.02);
 }
 
 }  // namespace mneme::backbone

@@ -46,12 +46,17 @@ class ParameterStore {
   std::vector<Parameter> parameters_;
 };
 
-// The rules of `init`: "official" [Transformer-XL, train.py weights_init] or "article" (the
-// digit-sorting article: position biases N(0,1), the rest as torch.nn's layers start).
+// The rules of `init`: "official" [Transformer-XL, train.py weights_init], "article" (the
+// digit-sorting article: position biases N(0,1), the rest as torch.nn's layers start) or "gpt2"
+// [Radford et al. 2019, section 2.3].
 struct InitScheme {
-  bool is_article = false;
+  config::Init kind = config::Init::kOfficial;
+  int64_t layers = 1;
 
+  bool is_article() const { return kind == config::Init::kArticle; }
   InitRule linear(int64_t inputs) const;
+  // Of a projection whose result is added to the residual sum.
+  InitRule residual(int64_t inputs) const;
   InitRule linear_bias(int64_t inputs) const;
   InitRule table() const;
   InitRule projection(int64_t inputs) const;

@@ -17,8 +17,9 @@ namespace mneme::config {
 
 class Problems;
 
-enum class Backbone { kXl, kGpt2 };
-enum class PositionScheme { kRelative, kDisentangled, kAlibi, kLearned, kNone };
+// A set of defaults of [model]: what a decoder is made of stands in the other keys.
+enum class Backbone { kXl, kDecoder, kGpt2 };
+enum class PositionScheme { kRelative, kDisentangled, kRotary, kAlibi, kLearned, kNone };
 // Transformer-XL's terms: sinusoids of the distance, projected, and two biases. With "disentangled"
 // tokens compute the same; the two directions use one table of distances and differ in their biases
 // alone, of which the one to the right belongs to a memory [LaMemo, eq. 10].
@@ -26,8 +27,16 @@ constexpr bool is_relative(PositionScheme scheme) {
   return scheme == PositionScheme::kRelative || scheme == PositionScheme::kDisentangled;
 }
 enum class Norm { kPost, kPre };
+enum class NormKind { kLayer, kRms };
+// gelu_tanh: GELU by its tanh approximation, as GPT-2 has it. swiglu: SiLU(gate) * up.
+enum class FeedForward { kRelu, kGelu, kGeluTanh, kSwiglu };
+// How rotary frequencies are stretched for longer contexts; as the models that use them do.
+enum class RotaryScaling { kNone, kLinear, kLlama3, kYarn };
+// Where the rows of memories stand: directly before the segment in their order, or all of them at
+// the place before its first token.
+enum class MemoryPosition { kPrevious, kFixed };
 enum class EmbeddingScale { kSqrt, kNone };
-enum class Init { kOfficial, kArticle };
+enum class Init { kOfficial, kArticle, kGpt2 };
 enum class Carry { kRefuse, kReset };
 // What a tier absorbs: the rows that the nearest earlier tier releases (those of the segment when
 // no earlier tier releases any), or always the rows of the segment.
@@ -55,6 +64,10 @@ enum class Precision { kF64, kF32, kBf16 };
 [[nodiscard]] std::string_view to_word(Backbone value);
 [[nodiscard]] std::string_view to_word(PositionScheme value);
 [[nodiscard]] std::string_view to_word(Norm value);
+[[nodiscard]] std::string_view to_word(NormKind value);
+[[nodiscard]] std::string_view to_word(FeedForward value);
+[[nodiscard]] std::string_view to_word(RotaryScaling value);
+[[nodiscard]] std::string_view to_word(MemoryPosition value);
 [[nodiscard]] std::string_view to_word(EmbeddingScale value);
 [[nodiscard]] std::string_view to_word(Init value);
 [[nodiscard]] std::string_view to_word(Carry value);
@@ -78,27 +91,62 @@ struct AdaptiveConfig {
   friend bool operator==(const AdaptiveConfig&, const AdaptiveConfig&) = default;
 };
 
+// [model.rotary]: rotary positions. Pair i of a head turns by base^(-2i/d) a token.
+struct RotaryConfig {
+  double base = 10000.0;
+  RotaryScaling scaling = RotaryScaling::kNone;
+  double factor = 1.0;                  // how many times longer the context is, at least 1
+  std::int64_t original_positions = 0;  // llama3, yarn: the context before; required there
+  // llama3: periods longer than original_positions / low_factor are stretched, those shorter than
+  // original_positions / high_factor stay; between them frequencies are interpolated.
+  double low_factor = 1.0;
+  double high_factor = 4.0;
+  // yarn: pairs that turn more than beta_fast times in the original context stay, those below
+  // beta_slow are stretched. Queries and keys are multiplied by attention_factor; 0 = by
+  // 0.1 ln(factor) + 1.
+  double beta_fast = 32.0;
+  double beta_slow = 1.0;
+  double attention_factor = 0.0;
+
+  friend bool operator==(const RotaryConfig&, const RotaryConfig&) = default;
+};
+
 // [model]
 struct ModelConfig {
   Backbone backbone = Backbone::kXl;
   std::int64_t layers = 4;
   std::int64_t heads = 4;
+  std::int64_t kv_heads = 0;     // of keys and values; divides heads; 0 = as many as heads
   std::int64_t head_width = 64;  // default width / heads; heads * head_width need not equal width
   std::int64_t width = 256;      // even with relative positions
-  std::int64_t ff = 1024;        // default 4 * width
+  std::int64_t ff = 1024;        // default 4 * width; swiglu: 8/3 * width, a multiple of 32
   std::int64_t embedding = 256;  // width of the embedding table; default width
   double dropout = 0.1;          // in [0, 1)
   double attention_dropout = 0.0;
   PositionScheme position = PositionScheme::kRelative;
+  std::int64_t positions = 0;  // learned: rows of the table; 0 = the longest segment
+  MemoryPosition memory_position = MemoryPosition::kPrevious;
   Norm norm = Norm::kPost;
+  NormKind norm_kind = NormKind::kLayer;
+  double norm_epsilon = 1e-5;
+  bool final_norm = false;  // a norm after the last layer
+  bool qk_norm = false;     // an RMS norm of every head's queries and keys, before the positions
+  FeedForward feed_forward = FeedForward::kRelu;
+  bool scale_by_layer = false;  // scores are divided by the layer's number too, from 1
+  bool qkv_bias = false;
+  bool output_bias = false;  // of the attention's output projection
+  bool ff_bias = true;
+  bool softmax_bias = true;
   bool tie_embedding = true;
   EmbeddingScale embedding_scale = EmbeddingScale::kSqrt;
   std::int64_t clamp_distance = 0;  // 0 = off
   bool same_length = false;
   bool untie_position_bias = false;
   Init init = Init::kOfficial;
+  RotaryConfig rotary = {};                     // position rotary only
   std::optional<AdaptiveConfig> adaptive = {};  // absent = plain softmax
 
+  [[nodiscard]] std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

@@ -19,6 +19,9 @@ constexpr TableHead kTables[] = {
     {"model", "[model]", "The backbone."},
     {"model.adaptive", "[model.adaptive]",
      "Adaptive embedding and softmax; without it plain ones."},
+    {"model.rotary", "[model.rotary]",
+     "Rotary positions [Su et al. 2021]: queries and keys turn by angles that grow with their "
+     "places. Only with position = \"rotary\"."},
     {"memory", "[memory]", "The memory tiers. A memory file holds this table alone."},
     {"memory.tier", "[[memory.tier]]",
      "One memory. Every other key is an option of its plugin (mneme plugins describe NAME); "
@@ -35,7 +38,8 @@ constexpr TableHead kTables[] = {
 // file of a task gives the order of its keys.
 std::vector<std::pair<std::string, std::string>> samples() {
   const std::string others =
-      "[model.adaptive]\ncutoffs = [1]\n[memory]\nplugins = [\"p\"]\n[[memory.tier]]\n"
+      "[model.adaptive]\ncutoffs = [1]\n[model.rotary]\n[memory]\nplugins = "
+      "[\"p\"]\n[[memory.tier]]\n"
       "plugin = \"p\"\n[train]\nsteps = 1\n[[train.group]]\nparameters = [\"*\"]\n"
       "[[train.accumulate_from]]\nstep = 1\n[data]\ntask = \"";
   std::vector<std::pair<std::string, std::string>> out;
@@ -137,6 +141,12 @@ const std::vector<TableInfo>& experiment_keys() {
 std::string_view to_word(Backbone value) { return choice_text(value, kBackboneChoices); }
 std::string_view to_word(PositionScheme value) { return choice_text(value, kPositionChoices); }
 std::string_view to_word(Norm value) { return choice_text(value, kNormChoices); }
+std::string_view to_word(NormKind value) { return choice_text(value, kNormKindChoices); }
+std::string_view to_word(FeedForward value) { return choice_text(value, kFeedForwardChoices); }
+std::string_view to_word(RotaryScaling value) { return choice_text(value, kRotaryScalingChoices); }
+std::string_view to_word(MemoryPosition value) {
+  return choice_text(value, kMemoryPositionChoices);
+}
 std::string_view to_word(EmbeddingScale value) {
   return choice_text(value, kEmbeddingScaleChoices);
 }

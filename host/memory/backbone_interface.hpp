@@ -15,6 +15,7 @@ struct BackboneInfo {
   int64_t layers = 0;
   int64_t width = 0;       // D
   int64_t heads = 0;       // H
+  int64_t kv_heads = 0;    // G, of keys and values; divides H; 0 = H
   int64_t head_width = 0;  // d
   bool is_pre_norm = false;
   std::string position = "relative";
@@ -28,6 +29,8 @@ struct BackboneInfo {
   // False: the values will be loaded. Parameters are NaN until they are filled, or drawn by
   // Stack::draw_parameters.
   bool draws_parameters = true;
+
+  int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
 };
 
 enum class Phase { kTraining, kEvaluation };

@@ -36,6 +36,7 @@ mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int6
   info.position = backbone.position.c_str();
   info.compute_dtype = tensor::dtype_code_of(backbone.compute_dtype);
   info.attention_dropout = backbone.attention_dropout;
+  info.kv_heads = backbone.key_heads();
   return info;
 }
 
@@ -111,6 +112,19 @@ Instance::Instance(const plugin::LoadedPlugin& plugin, config::OptionMap options
 
 Instance::~Instance() { destroy(); }
 
+at::Tensor Instance::seen_keys(const at::Tensor& rows) const {
+  if (!rows.defined() || rows.size(2) == key_heads_) return rows;
+  return rows.repeat_interleave(key_heads_ / rows.size(2), 2);
+}
+
+at::Tensor Instance::seen_key_weight(const at::Tensor& weight, int64_t head_width) const {
+  const int64_t heads = weight.size(0) / head_width;
+  if (heads == key_heads_) return weight;
+  return weight.view({heads, head_width, -1})
+      .repeat_interleave(key_heads_ / heads, 0)
+      .reshape({key_heads_ * head_width, weight.size(1)});
+}
+
 void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
                       std::vector<int64_t> served, Phase phase) {
   const plugin::RunningCall running(where_, "create");
@@ -131,6 +145,8 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
                                  &error);
   });
   traits_ = filled.value;
+  key_heads_ = (traits_.flags & MNEME_TIER_GROUPED_KEYS) != 0 ? backbone.key_heads() : backbone.heads;
+  for (QueueDecl& queue : queues) queue.key_heads = key_heads_;
   if (status != MNEME_OK) throw_plugin_status(where_ + ": create", status, error);
   if (handle_ == nullptr) {
     throw_plugin(ErrorText{.where = where_ + ": create",

@@ -57,6 +57,7 @@ struct QueueDecl {
   uint32_t revision = 0;
   int64_t start_rows = 0;
   int64_t capacity = 0;
+  int64_t key_heads = 0;  // of rows of kind kKeyValue
 };
 
 struct KernelDecl {
@@ -89,6 +90,11 @@ class Instance : public std::enable_shared_from_this<Instance> {
   void* handle() const { return handle_; }
   const mneme_tier_traits& traits() const { return traits_; }
   bool wants(uint64_t bits) const { return (traits_.wants & bits) != 0; }
+  // Heads of keys and values as the hooks see them: all heads unless MNEME_TIER_GROUPED_KEYS.
+  int64_t key_heads() const { return key_heads_; }
+  // Keys or values [B,m,G,d] of the layer, or their weights [G*d,D], with that many heads.
+  at::Tensor seen_keys(const at::Tensor& rows) const;
+  at::Tensor seen_key_weight(const at::Tensor& weight, int64_t head_width) const;
 
   std::vector<ParameterDecl> parameters;
   std::vector<SlotDecl> slots;
@@ -108,6 +114,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::string where_;  // "<place in the memory file>: plugin <id>"
   void* handle_ = nullptr;
   mneme_tier_traits traits_{};
+  int64_t key_heads_ = 0;
 };
 
 // One [[memory.tier]] of the memory file, which may be the [memory] table of an experiment file.

@@ -91,7 +91,8 @@ struct KnownFields<mneme_tier_traits> {
   static constexpr std::array kAll = {
       detail::bits<&mneme_tier_traits::flags>("flags",
                                               MNEME_TIER_RELEASES | MNEME_TIER_RIDERS |
-                                                  MNEME_TIER_TOKEN_BIAS | MNEME_TIER_CUT_INVARIANT,
+                                                  MNEME_TIER_TOKEN_BIAS | MNEME_TIER_CUT_INVARIANT |
+                                                  MNEME_TIER_GROUPED_KEYS,
                                               "MNEME_TIER_*"),
       detail::bits<&mneme_tier_traits::wants>("wants", known_wants(), "MNEME_WANT_*"),
       detail::one_of<&mneme_tier_traits::absorb>("absorb", MNEME_ABSORB_NEVER,

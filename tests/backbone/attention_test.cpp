@@ -16,13 +16,14 @@ namespace {
 
 struct Shape {
   int64_t lanes, queries, free, placed, heads,
-      width;  // keys: free, placed before the tokens, tokens
+      width;           // keys: free, placed before the tokens, tokens
+  int64_t shared = 1;  // heads that use one head of keys
   int64_t keys() const { return free + placed + queries; }
 };
 
 std::ostream& operator<<(std::ostream& out, const Shape& s) {
   return out << "B" << s.lanes << " T" << s.queries << " free" << s.free << " placed" << s.placed
-             << " H" << s.heads << " d" << s.width;
+             << " H" << s.heads << " d" << s.width << " shared by " << s.shared;
 }
 
 // Inputs in the layout of hooks ([B,T,H,d]) and the arguments made of them.
@@ -33,8 +34,9 @@ struct Case {
 
   explicit Case(const Shape& s, uint64_t seed) : shape(s) {
     q = random_tensor(seed, {s.lanes, s.queries, s.heads, s.width}).set_requires_grad(true);
-    k = random_tensor(seed + 1, {s.lanes, s.keys(), s.heads, s.width}).set_requires_grad(true);
-    v = random_tensor(seed + 2, {s.lanes, s.keys(), s.heads, s.width}).set_requires_grad(true);
+    const int64_t key_heads = s.heads / s.shared;
+    k = random_tensor(seed + 1, {s.lanes, s.keys(), key_heads, s.width}).set_requires_grad(true);
+    v = random_tensor(seed + 2, {s.lanes, s.keys(), key_heads, s.width}).set_requires_grad(true);
     table = random_tensor(seed + 3, {s.heads, s.placed + s.queries + 1, s.width})
                 .set_requires_grad(true);
     u = random_tensor(seed + 4, {s.heads, s.width}).set_requires_grad(true);
@@ -62,10 +64,14 @@ struct Case {
     return a;
   }
 
+  at::Tensor of_all_heads(const at::Tensor& keys) const {
+    return keys.detach().repeat_interleave(shape.shared, 2);
+  }
+
   double score(int64_t h, int64_t b, int64_t i, int64_t j) const {
     const int64_t distance = shape.placed + i - (j - shape.free);
     if (j >= shape.free && distance < 0) return -kInf;
-    double s = naive::dot(q.detach(), k.detach(), u.detach(), h, b, i, j);
+    double s = naive::dot(q.detach(), of_all_heads(k), u.detach(), h, b, i, j);
     if (j >= shape.free) {
       const int64_t row = table.size(1) - 2 - distance;
       for (int64_t c = 0; c < shape.width; ++c) {
@@ -77,8 +83,10 @@ struct Case {
   }
 };
 
-const std::vector<Shape> kShapes = {{2, 4, 0, 0, 3, 5}, {1, 1, 0, 0, 1, 1},  {2, 1, 0, 6, 2, 3},
-                                    {2, 5, 3, 4, 2, 3}, {1, 3, 2, 0, 2, 41}, {3, 2, 0, 7, 1, 4}};
+const std::vector<Shape> kShapes = {
+    {2, 4, 0, 0, 3, 5},    {1, 1, 0, 0, 1, 1},   {2, 1, 0, 6, 2, 3},    {2, 5, 3, 4, 2, 3},
+    {1, 3, 2, 0, 2, 41},   {3, 2, 0, 7, 1, 4},   {2, 4, 0, 0, 6, 5, 3}, {2, 5, 3, 4, 4, 3, 2},
+    {1, 3, 2, 0, 4, 4, 4}, {3, 1, 0, 6, 4, 3, 2}};
 
 TEST(Attention, AgreesWithDoubleLoops) {
   for (const Shape& shape : kShapes) {
@@ -86,7 +94,7 @@ TEST(Attention, AgreesWithDoubleLoops) {
     const Case c(shape, 100);
     const AttentionOutput out = attend(c.args());
     const naive::Result expected = naive::attend(
-        c.q.detach(), c.v.detach(),
+        c.q.detach(), c.of_all_heads(c.v),
         [&](int64_t h, int64_t b, int64_t i, int64_t j) { return c.score(h, b, i, j); });
     EXPECT_LT(largest_difference(out.z, expected.z), 1e-12);
     EXPECT_LT(largest_difference(out.lse, expected.lse), 1e-12);

@@ -8,14 +8,18 @@ LayerCase::LayerCase(config::PositionScheme position, int64_t lanes, int64_t tok
                      bool is_pre_norm) {
   settings.layers = 1;
   settings.width = 8;
-  settings.heads = 2;
-  settings.head_width = 3;
+  settings.heads = settings.kv_heads = 2;
+  settings.head_width = 4;
   settings.ff = 8;
   settings.position = position;
   settings.clamp_distance = clamp;
   settings.is_pre_norm = is_pre_norm;
   settings.compute = at::kDouble;
   if (position == config::PositionScheme::kAlibi) settings.slopes = alibi_slopes(settings.heads);
+  if (position == config::PositionScheme::kRotary) {
+    rotary = std::make_unique<RotaryTables>(config::RotaryConfig{.base = kRotaryBase},
+                                            settings.head_width, at::kCPU);
+  }
   noise = std::make_unique<Noise>(4, at::kCPU);
   tables = std::make_unique<PositionTables>(settings.width, clamp,
                                             at::TensorOptions().dtype(at::kDouble), noise.get());
@@ -31,8 +35,10 @@ LayerCase::LayerCase(config::PositionScheme position, int64_t lanes, int64_t tok
   memory::SegmentInput input;
   input.length = tokens;
   hooks = std::make_unique<memory::SegmentHooks>(*stack, state, input);
-  layer = std::make_unique<Layer>(0, settings, InitScheme{true}, at::Tensor(), at::Tensor(), store);
-  scope = std::make_unique<SegmentScope>(SegmentScope{*hooks, *tables, masks, *noise});
+  layer = std::make_unique<Layer>(0, settings, InitScheme{config::Init::kArticle}, at::Tensor(),
+                                  at::Tensor(), store);
+  scope =
+      std::make_unique<SegmentScope>(SegmentScope{*hooks, *tables, rotary.get(), masks, *noise});
 }
 
 }  // namespace mneme::backbone

@@ -12,11 +12,14 @@
 
 namespace mneme::backbone {
 
+inline constexpr double kRotaryBase = 20.0;
+
 struct LayerCase {
   LayerSettings settings;
   ParameterStore store{4, at::kDouble, at::kCPU};
   std::unique_ptr<Noise> noise;
   std::unique_ptr<PositionTables> tables;
+  std::unique_ptr<RotaryTables> rotary;
   MaskCache masks;
   plugin::PluginLoader loader{memory::find_group};
   std::unique_ptr<memory::Stack> stack;
@@ -25,7 +28,8 @@ struct LayerCase {
   std::unique_ptr<Layer> layer;
   std::unique_ptr<SegmentScope> scope;
 
-  // A layer of width 8, 2 heads of 3, with biases large enough to matter; T tokens, B lanes.
+  // A layer of width 8, 2 heads of 4, with biases and turns large enough to matter; T tokens, B
+  // lanes.
   LayerCase(config::PositionScheme position, int64_t lanes, int64_t tokens, int64_t clamp = 0,
             bool is_pre_norm = false);
 };

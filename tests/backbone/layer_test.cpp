@@ -18,7 +18,7 @@ using config::PositionScheme;
 using memory::ContextBlock;
 using memory::PositionKind;
 
-constexpr int64_t kLanes = 2, kTokens = 4, kHeads = 2, kWidth = 3;
+constexpr int64_t kLanes = 2, kTokens = 4, kHeads = 2, kWidth = 4;
 
 ContextBlock block_of(uint64_t seed, int64_t rows, PositionKind position) {
   ContextBlock block;
@@ -86,18 +86,22 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
     if (column.is_token && token_valid.defined() && !token_valid[b][column.row].item<bool>())
       return -kInf;
     double s = naive::dot(q, k, is_relative ? w.content_bias.detach() : at::Tensor(), h, b, i, j) /
-               std::sqrt(3.0);
+               std::sqrt(static_cast<double>(kWidth));
     const bool has_distance = is_placed || column.block->position == PositionKind::kExplicit;
     if (!is_placed && has_distance) {
       const at::Tensor& d = column.block->distance;
       distance = d[d.size(0) == 1 ? 0 : b][column.row].item<int64_t>() + i;
+    }
+    if (has_distance && c.settings.is_rotary()) {
+      s = naive::turned_dot(q, k, kRotaryBase, h, b, i, j, distance) /
+          std::sqrt(static_cast<double>(kWidth));
     }
     if (has_distance) {
       if (c.settings.clamp_distance > 0) distance = std::min(distance, c.settings.clamp_distance);
       if (is_relative)
         s += naive::position_dot(q, w.position.detach(), w.position_bias.detach(), h, b, i,
                                  distance, c.settings.width) /
-             std::sqrt(3.0);
+             std::sqrt(static_cast<double>(kWidth));
       if (!c.settings.slopes.empty())
         s -= c.settings.slopes[static_cast<size_t>(h)] * static_cast<double>(distance);
     }
@@ -122,8 +126,9 @@ memory::LayerContext mixed_context() {
   return context;
 }
 
-const std::vector<PositionScheme> kSchemes = {PositionScheme::kRelative, PositionScheme::kAlibi,
-                                              PositionScheme::kLearned, PositionScheme::kNone};
+const std::vector<PositionScheme> kSchemes = {PositionScheme::kRelative, PositionScheme::kRotary,
+                                              PositionScheme::kAlibi, PositionScheme::kLearned,
+                                              PositionScheme::kNone};
 
 TEST(LayerAttention, AgreesWithDoubleLoopsForEverySchemeAndBlock) {
   for (const PositionScheme scheme : kSchemes) {
@@ -225,7 +230,7 @@ TEST(LayerAttention, HiddenRowsAreNormedAndProjectedAsTheLayerDoesIt) {
   const at::Tensor hidden = random_tensor(80, {kLanes, 5, c.settings.width});
   const at::Tensor normed = c.layer->norm_before(hidden);
   EXPECT_GT(largest_difference(normed, hidden), 0.1);
-  const at::Tensor kv = at::matmul(normed, c.layer->weights().qkv.narrow(0, 6, 12).t())
+  const at::Tensor kv = at::matmul(normed, c.layer->weights().qkv.narrow(0, 8, 16).t())
                             .view({kLanes, 5, 2, kHeads, kWidth});
   memory::LayerContext given;
   given.blocks.push_back(block_of(0, 5, PositionKind::kPlace));

@@ -22,16 +22,23 @@ struct MemoriesCase {
   }
 };
 
-class Memories : public testing::TestWithParam<std::tuple<config::Norm, MemoriesCase>> {
+std::vector<NamedConfig> models_of_memories() {
+  config::ModelConfig post = small_config();
+  post.init = config::Init::kArticle;
+  config::ModelConfig pre = post;
+  pre.norm = config::Norm::kPre;
+  std::vector<NamedConfig> out = {{"post", post}, {"pre", pre}};
+  for (const NamedConfig& one : small_decoders()) out.push_back(one);
+  return out;
+}
+
+class Memories : public testing::TestWithParam<std::tuple<NamedConfig, MemoriesCase>> {
  protected:
   const MemoriesCase& memory() const { return std::get<1>(GetParam()); }
   MemorySession session(int64_t bptt_segments) const {
-    config::ModelConfig config = small_config();
-    config.norm = std::get<0>(GetParam());
-    config.init = config::Init::kArticle;
     ModelSetup setup = small_setup();
     setup.bptt_segments = bptt_segments;
-    return {config, setup,
+    return {std::get<0>(GetParam()).model, setup,
             memory_of({MNEME_BINARY_DIR "/tests/abi_plugins"}, "[[memory.tier]]\nplugin = \"" +
                                                                    memory().plugin + "\"\n" +
                                                                    memory().options + "\n")};
@@ -64,7 +71,7 @@ TEST_P(Memories, GradientsWithinASegmentAgreeWithDifferences) {
 INSTANTIATE_TEST_SUITE_P(
     All, Memories,
     testing::Combine(
-        testing::Values(config::Norm::kPost, config::Norm::kPre),
+        testing::ValuesIn(models_of_memories()),
         testing::Values(
             MemoriesCase{"knn", "test_knn", "rows = 9\nneighbours = 3", {}},
             MemoriesCase{"infini", "test_infini", "", {"0.beta", "1.beta"}},
@@ -76,8 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                          {"0.start", "1.start", "model.shared"}},
             MemoriesCase{"riders", "test_riders", "rows = 4", {}})),
     [](const auto& made) {
-      const bool is_post = std::get<0>(made.param) == config::Norm::kPost;
-      return std::get<1>(made.param).name + (is_post ? "_post" : "_pre");
+      return std::get<1>(made.param).name + "_" + std::get<0>(made.param).name;
     });
 
 // Infini-attention keeps its graph over bptt_segments segments: differences over both at once.

@@ -119,6 +119,40 @@ TEST(Model, GradientsAgreeWithFiniteDifferences) {
   }
 }
 
+TEST(Model, GradientsOfDecodersAgreeWithFiniteDifferences) {
+  for (const NamedConfig& one : small_decoders()) {
+    SCOPED_TRACE(one.name);
+    config::ModelConfig c = one.model;
+    c.tie_embedding = c.scale_by_layer;
+    const auto model = make_model(c, small_setup());
+    const Batch batch = batch_of(2, 5, 11);
+    const auto loss = [&] { return run_plain(*model, c, small_setup(), batch).nll.mean(); };
+    for (const Parameter& p : model->parameters()) expect_gradient(p.name, p.tensor, loss, 2);
+  }
+}
+
+TEST(Model, Gpt2InitialisationHasItsMoments) {
+  config::ModelConfig c = small_decoders()[1].model;
+  c.init = config::Init::kGpt2;
+  c.layers = 8;
+  c.width = c.embedding = 96;
+  c.qkv_bias = c.output_bias = true;
+  const auto model = make_model(c, small_setup());
+  const auto spread = [&](const std::string& name) {
+    for (const Parameter& p : model->parameters()) {
+      if (p.name == name) return p.tensor.pow(2).mean().sqrt().item<double>();
+    }
+    ADD_FAILURE() << name;
+    return 0.0;
+  };
+  EXPECT_NEAR(spread("layers.0.attention.qkv.weight"), 0.02, 1e-3);
+  EXPECT_NEAR(spread("layers.3.attention.output.weight"), 0.02 / 4.0, 3e-4);
+  EXPECT_NEAR(spread("layers.3.ff.out.weight"), 0.02 / 4.0, 3e-4);
+  EXPECT_EQ(spread("layers.0.attention.qkv.bias"), 0.0);
+  EXPECT_EQ(spread("layers.0.attention.norm.weight"), 1.0);
+  EXPECT_EQ(spread("final_norm.weight"), 1.0);
+}
+
 TEST(Model, TokensDoNotSeeTheFuture) {
   const auto model = make_model(small_config(), small_setup());
   Batch batch = batch_of(2, 6, 11);
@@ -340,8 +374,9 @@ TEST(Model, RefusesSettingsThatDoNotGoTogether) {
   const auto expect = [](const std::string& message, const std::string& part) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
-  expect(refused([](auto& c, auto&) { c.backbone = config::Backbone::kGpt2; }),
-         "model.backbone = \"gpt2\": this backbone is not available yet: expected \"xl\"");
+  expect(refused([](auto& c, auto&) { c.memory_position = config::MemoryPosition::kFixed; }),
+         "model.memory_position = \"fixed\": rows have no turn to fix with model.position = "
+         "\"relative\": expected position = \"rotary\"");
   expect(refused([](auto& c, auto&) { c.width = c.embedding = 13; }),
          "model.width: relative positions pair sines and cosines; width is 13: expected an even "
          "width");

@@ -39,6 +39,22 @@ double position_dot(const at::Tensor& q, const at::Tensor& weight, const at::Ten
   return sum;
 }
 
+double turned_dot(const at::Tensor& q, const at::Tensor& k, double base, int64_t h, int64_t b,
+                  int64_t i, int64_t j, int64_t distance) {
+  const auto qa = q.accessor<double, 4>();
+  const auto ka = k.accessor<double, 4>();
+  const int64_t d = q.size(3), half = d / 2, of = h / (q.size(2) / k.size(2));
+  double sum = 0.0;
+  for (int64_t c = 0; c < half; ++c) {
+    const double angle = static_cast<double>(distance) *
+                         std::pow(base, -2.0 * static_cast<double>(c) / static_cast<double>(d));
+    const double q1 = qa[b][i][h][c], q2 = qa[b][i][h][c + half];
+    const double k1 = ka[b][j][of][c], k2 = ka[b][j][of][c + half];
+    sum += (q1 * k1 + q2 * k2) * std::cos(angle) + (q1 * k2 - q2 * k1) * std::sin(angle);
+  }
+  return sum;
+}
+
 Result attend(const at::Tensor& q, const at::Tensor& v, const Score& score) {
   const int64_t lanes = q.size(0), queries = q.size(1), heads = q.size(2), width = q.size(3);
   const int64_t keys = v.size(1);

@@ -29,4 +29,9 @@ double dot(const at::Tensor& q, const at::Tensor& k, const at::Tensor& bias, int
 double position_dot(const at::Tensor& q, const at::Tensor& weight, const at::Tensor& bias,
                     int64_t h, int64_t b, int64_t i, int64_t distance, int64_t width);
 
+// q_i . k_j with the two turned to places `distance` apart: the pair of numbers c and c + d/2 by
+// distance * base^(-2c/d) [Su et al. 2021, eq. 34]. Keys of fewer heads are shared.
+double turned_dot(const at::Tensor& q, const at::Tensor& k, double base, int64_t h, int64_t b,
+                  int64_t i, int64_t j, int64_t distance);
+
 }  // namespace mneme::backbone::naive

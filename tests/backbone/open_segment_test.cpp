@@ -132,6 +132,19 @@ TEST_P(OpenSegments, EqualWholeOnes) {
   }
 }
 
+TEST_P(OpenSegments, EqualWholeOnesInDecodersOfEveryFamily) {
+  if (GetParam().is_disentangled_only) GTEST_SKIP() << "relative positions only";
+  for (const NamedConfig& one : small_decoders()) {
+    MemorySession session(one.model, small_setup(), memory_with(GetParam().tiers));
+    expect_same(session, one.name);
+    if (one.model.position != PositionScheme::kRotary) continue;
+    config::ModelConfig fixed = one.model;
+    fixed.memory_position = config::MemoryPosition::kFixed;
+    MemorySession at_one_place(fixed, small_setup(), memory_with(GetParam().tiers));
+    expect_same(at_one_place, one.name + " with memory at one place");
+  }
+}
+
 TEST_P(OpenSegments, EqualWholeOnesWithClampedDistancesAndAWindow) {
   for (const PositionScheme position :
        positions({PositionScheme::kRelative, PositionScheme::kAlibi})) {
@@ -187,6 +200,7 @@ std::vector<OpenSegmentCase> cases() {
       {"none", ""},
       {"riders", tier("test_riders", "rows = 4")},
       {"knn", tier("test_knn", "rows = 9\nneighbours = 3")},
+      {"knn_of_shared_keys", tier("test_knn", "rows = 9\nneighbours = 3\ngrouped = true")},
       {"infini", tier("test_infini")},
       {"everything", tier("test_everything")},
       {"sinks", tier("test_sinks", "rows = 9")},

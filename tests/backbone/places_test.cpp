@@ -18,7 +18,7 @@ using config::PositionScheme;
 using memory::ContextBlock;
 using memory::PositionKind;
 
-constexpr int64_t kPlacesHeads = 2, kHeadWidth = 3;
+constexpr int64_t kPlacesHeads = 2, kHeadWidth = 4;
 
 // One random case of attention over blocks, riders and tokens.
 struct Places {
@@ -186,6 +186,10 @@ naive::Result expected(const LayerCase& c, const Places& p) {
     double s =
         naive::dot(p.q, k, is_relative ? w.content_bias.detach() : at::Tensor(), h, b, i, j) /
         std::sqrt(static_cast<double>(kHeadWidth));
+    if ((column.has_place || is_explicit) && c.settings.is_rotary()) {
+      s = naive::turned_dot(p.q, k, kRotaryBase, h, b, i, j, distance) /
+          std::sqrt(static_cast<double>(kHeadWidth));
+    }
     if (column.has_place || is_explicit) {
       if (c.settings.clamp_distance > 0) distance = std::min(distance, c.settings.clamp_distance);
       if (is_relative)
@@ -315,8 +319,8 @@ TEST_P(PlacesOfRows, HaveTheGradientsOfTheirOwnPlaces) {
 
 INSTANTIATE_TEST_SUITE_P(Schemes, PlacesOfRows,
                          testing::Values(PositionScheme::kRelative, PositionScheme::kDisentangled,
-                                         PositionScheme::kAlibi, PositionScheme::kLearned,
-                                         PositionScheme::kNone),
+                                         PositionScheme::kRotary, PositionScheme::kAlibi,
+                                         PositionScheme::kLearned, PositionScheme::kNone),
                          [](const auto& name) { return std::string(config::to_word(name.param)); });
 
 }  // namespace

@@ -34,6 +34,16 @@ config::ModelConfig model_config(config::Norm norm) {
   return c;
 }
 
+std::vector<NamedConfig> cached_models() {
+  std::vector<NamedConfig> out = {{"post", model_config(config::Norm::kPost)},
+                                  {"pre", model_config(config::Norm::kPre)}};
+  for (const NamedConfig& one : small_decoders()) {
+    // Learned positions begin anew in every segment, so cuts matter.
+    if (one.model.position != config::PositionScheme::kLearned) out.push_back(one);
+  }
+  return out;
+}
+
 // A model, its memory and one run.
 struct CachedRun {
   config::ModelConfig config;
@@ -66,13 +76,13 @@ struct CachedRun {
   }
 };
 
-class SegmentCache : public testing::TestWithParam<config::Norm> {};
+class SegmentCache : public testing::TestWithParam<NamedConfig> {};
 
 TEST_P(SegmentCache, KeptProjectionsGiveTheLossesOfFreshOnes) {
   const at::Tensor ids = random_ids(1, 3, 31, 11);
   for (const std::vector<int64_t>& lengths :
        {std::vector<int64_t>{6, 6, 6, 6, 6}, std::vector<int64_t>{4, 6, 1, 1, 5, 6, 2, 5}}) {
-    CachedRun kept(model_config(GetParam()), 9, 3), fresh(model_config(GetParam()), 9, 3);
+    CachedRun kept(GetParam().model, 9, 3), fresh(GetParam().model, 9, 3);
     const at::Tensor expected = fresh.losses(ids, lengths, true);
     EXPECT_LT(largest_difference(kept.losses(ids, lengths), expected), 1e-12);
     EXPECT_GT(kept.state.cached_projection_bytes(), 0);
@@ -82,7 +92,7 @@ TEST_P(SegmentCache, KeptProjectionsGiveTheLossesOfFreshOnes) {
 
 TEST_P(SegmentCache, ProjectionsOfOldWeightsAreMadeAgain) {
   const at::Tensor ids = random_ids(2, 2, 13, 11);
-  CachedRun kept(model_config(GetParam()), 9, 2), fresh(model_config(GetParam()), 9, 2);
+  CachedRun kept(GetParam().model, 9, 2), fresh(GetParam().model, 9, 2);
   for (CachedRun* session : {&kept, &fresh}) {
     session->losses(ids.narrow(1, 0, 7), {6}, session == &fresh);
     const at::NoGradGuard no_grad;
@@ -98,7 +108,7 @@ TEST_P(SegmentCache, ProjectionsOfOldWeightsAreMadeAgain) {
 TEST_P(SegmentCache, CutsDoNotMatterWhileNothingIsDropped) {
   const at::Tensor ids = random_ids(3, 2, 13, 11);
   const auto losses = [&](const std::vector<int64_t>& lengths, bool has_grad) {
-    return CachedRun(model_config(GetParam()), 32, 2).losses(ids, lengths, has_grad);
+    return CachedRun(GetParam().model, 32, 2).losses(ids, lengths, has_grad);
   };
   const at::Tensor whole = losses({6, 6}, false);
   EXPECT_LT(largest_difference(losses(std::vector<int64_t>(12, 1), false), whole), 1e-12);
@@ -108,24 +118,24 @@ TEST_P(SegmentCache, CutsDoNotMatterWhileNothingIsDropped) {
 
 TEST_P(SegmentCache, LanesDoNotInfluenceEachOther) {
   const at::Tensor ids = random_ids(4, 3, 19, 11);
-  const at::Tensor all = CachedRun(model_config(GetParam()), 9, 3).losses(ids, {6, 6, 6});
+  const at::Tensor all = CachedRun(GetParam().model, 9, 3).losses(ids, {6, 6, 6});
   for (int64_t lane = 0; lane < 3; ++lane) {
     const at::Tensor alone =
-        CachedRun(model_config(GetParam()), 9, 1).losses(ids.narrow(0, lane, 1), {6, 6, 6});
+        CachedRun(GetParam().model, 9, 1).losses(ids.narrow(0, lane, 1), {6, 6, 6});
     EXPECT_LT(largest_difference(alone, all.narrow(0, lane, 1)), 1e-12);
   }
 }
 
 TEST_P(SegmentCache, ResetLaneEqualsAFreshOneAndLeavesTheOthers) {
   const at::Tensor ids = random_ids(5, 2, 19, 11);
-  CachedRun session(model_config(GetParam()), 9, 2);
+  CachedRun session(GetParam().model, 9, 2);
   session.losses(ids.narrow(1, 0, 7), {6});
   session.state.reset({0, 1});
   const at::Tensor after = session.losses(ids.narrow(1, 6, 13), {6, 6});
   const at::Tensor undisturbed =
-      CachedRun(model_config(GetParam()), 9, 2).losses(ids, {6, 6, 6}).narrow(1, 6, 12);
-  const at::Tensor fresh = CachedRun(model_config(GetParam()), 9, 1)
-                               .losses(ids.narrow(0, 1, 1).narrow(1, 6, 13), {6, 6});
+      CachedRun(GetParam().model, 9, 2).losses(ids, {6, 6, 6}).narrow(1, 6, 12);
+  const at::Tensor fresh =
+      CachedRun(GetParam().model, 9, 1).losses(ids.narrow(0, 1, 1).narrow(1, 6, 13), {6, 6});
   EXPECT_LT(largest_difference(after[0], undisturbed[0]), 1e-12);
   EXPECT_LT(largest_difference(after[1], fresh[0]), 1e-12);
   EXPECT_GT(largest_difference(after[1], undisturbed[1]), 1e-6);
@@ -133,7 +143,7 @@ TEST_P(SegmentCache, ResetLaneEqualsAFreshOneAndLeavesTheOthers) {
 
 TEST_P(SegmentCache, PaddedSegmentBeforeAResetIsForgotten) {
   const at::Tensor ids = random_ids(6, 2, 13, 11);
-  CachedRun session(model_config(GetParam()), 9, 2);
+  CachedRun session(GetParam().model, 9, 2);
   const at::NoGradGuard no_grad;
   at::Tensor target = ids.narrow(1, 1, 6).clone();
   target[1].narrow(0, 2, 4).fill_(-1);
@@ -142,8 +152,8 @@ TEST_P(SegmentCache, PaddedSegmentBeforeAResetIsForgotten) {
       eval::run_segment(*session.model, session.stack, session.state, batch).nll;
   session.state.reset({0, 1});
   const at::Tensor second = session.losses(ids.narrow(1, 6, 7), {6});
-  CachedRun whole(model_config(GetParam()), 9, 1), fresh(model_config(GetParam()), 9, 1),
-      start(model_config(GetParam()), 9, 1);
+  CachedRun whole(GetParam().model, 9, 1), fresh(GetParam().model, 9, 1),
+      start(GetParam().model, 9, 1);
   const at::Tensor lane0 = whole.losses(ids.narrow(0, 0, 1), {6, 6});
   EXPECT_LT(largest_difference(first[0], lane0[0].narrow(0, 0, 6)), 1e-12);
   EXPECT_LT(largest_difference(second[0], lane0[0].narrow(0, 6, 6)), 1e-12);
@@ -183,7 +193,7 @@ TEST_P(SegmentCache, PlacesCountOnlyRowsThatTheLaneHas) {
   const at::Tensor ids = random_ids(8, 2, 25, 11);
   config::MemoryConfig memory = cache_of(4);
   memory.tiers.push_back(cache_of(9).tiers[0]);
-  const config::ModelConfig c = model_config(GetParam());
+  const config::ModelConfig c = GetParam().model;
   MemorySession session(c, small_setup(), memory);
   memory::StackState state = session.fresh(2, memory::Phase::kEvaluation);
   session.nll(state, ids, {6, 6, 6});
@@ -202,11 +212,8 @@ TEST_P(SegmentCache, PlacesCountOnlyRowsThatTheLaneHas) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Norms, SegmentCache,
-                         testing::Values(config::Norm::kPost, config::Norm::kPre),
-                         [](const auto& name) {
-                           return name.param == config::Norm::kPost ? "post" : "pre";
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, SegmentCache, testing::ValuesIn(cached_models()),
+                         [](const auto& made) { return made.param.name; });
 
 TEST(SegmentCacheSetup, MemoryLeavesInitialWeightsAlone) {
   const auto without = make_model(small_config(), small_setup());

@@ -20,9 +20,9 @@ using memory::LayerWeight;
 
 AttentionCall call_of(int64_t queries, int64_t keys) {
   AttentionCall call;
-  call.q = random_tensor(1, {2, queries, 2, 3}).set_requires_grad(true);
-  call.k = random_tensor(2, {2, keys, 2, 3}).set_requires_grad(true);
-  call.v = random_tensor(3, {2, keys, 2, 3}).set_requires_grad(true);
+  call.q = random_tensor(1, {2, queries, 2, 4}).set_requires_grad(true);
+  call.k = random_tensor(2, {2, keys, 2, 4}).set_requires_grad(true);
+  call.v = random_tensor(3, {2, keys, 2, 4}).set_requires_grad(true);
   call.last_key = keys - 1;
   return call;
 }
@@ -42,13 +42,15 @@ naive::Result expected(const LayerCase& c, const AttentionCall& call) {
                        : has_positions || call.with_content_bias ? w.content_bias
                                                                  : at::Tensor();
   const at::Tensor r = call.position_bias.defined() ? call.position_bias : w.position_bias;
-  const double scale = call.scale == 0.0 ? 1.0 / std::sqrt(3.0) : call.scale;
+  const double scale = call.scale == 0.0 ? 1.0 / std::sqrt(4.0) : call.scale;
   const at::Tensor q = call.q.detach(), k = call.k.detach();
   return naive::attend(q, call.v.detach(), [&](int64_t h, int64_t b, int64_t i, int64_t j) {
     if (!is_seen(call, i, j) || (call.key_valid.defined() && !call.key_valid[b][j].item<bool>()))
       return -kInf;
     double s = naive::dot(q, k, u.defined() ? u.detach() : u, h, b, i, j);
     const int64_t distance = std::abs(call.query_offset + i - j);
+    if (call.positions && c.settings.is_rotary())
+      s = naive::turned_dot(q, k, kRotaryBase, h, b, i, j, call.query_offset + i - j);
     if (has_positions)
       s += naive::position_dot(q, w.position.detach(), r.detach(), h, b, i, distance, 8);
     s *= scale;
@@ -61,7 +63,7 @@ naive::Result expected(const LayerCase& c, const AttentionCall& call) {
 }
 
 void expect_agreement(LayerCase& c, const AttentionCall& call) {
-  XlLayerServices services(*c.layer, *c.scope);
+  DecoderServices services(*c.layer, *c.scope);
   const memory::AttentionResult out = services.attention(call);
   const naive::Result naive = expected(c, call);
   EXPECT_LT(largest_difference(out.z, naive.z), 1e-12);
@@ -69,8 +71,8 @@ void expect_agreement(LayerCase& c, const AttentionCall& call) {
 }
 
 TEST(LayerServices, AttentionAgreesWithDoubleLoopsForEveryMask) {
-  for (const PositionScheme scheme :
-       {PositionScheme::kRelative, PositionScheme::kAlibi, PositionScheme::kNone}) {
+  for (const PositionScheme scheme : {PositionScheme::kRelative, PositionScheme::kRotary,
+                                      PositionScheme::kAlibi, PositionScheme::kNone}) {
     LayerCase c(scheme, 2, 4);
     for (const bool positions : {false, true}) {
       for (const int64_t offset : {0, 2, 5}) {
@@ -99,8 +101,8 @@ TEST(LayerServices, AttentionTakesOwnBiasesValidityScoresAndScale) {
   AttentionCall call = call_of(4, 5);
   call.positions = true;
   call.mask = AttentionMask::kFull;
-  call.content_bias = random_tensor(5, {2, 3});
-  call.position_bias = random_tensor(6, {2, 3});
+  call.content_bias = random_tensor(5, {2, 4});
+  call.position_bias = random_tensor(6, {2, 4});
   call.bias = random_tensor(7, {1, 2, 1, 5});
   call.key_valid = at::tensor({1, 0, 1, 1, 1, 0, 0, 0, 0, 0}, at::kLong).to(at::kBool).view({2, 5});
   call.scale = 0.4;
@@ -118,12 +120,12 @@ TEST(LayerServices, WindowWithoutAnyKeyGivesTheVirtualKeyOrZero) {
   call.mask = AttentionMask::kWindow;
   call.query_offset = 20;
   call.window_before = 3;
-  XlLayerServices services(*c.layer, *c.scope);
+  DecoderServices services(*c.layer, *c.scope);
   const memory::AttentionResult empty = services.attention(call);
   EXPECT_EQ(empty.z.abs().sum().item<double>(), 0.0);
   EXPECT_TRUE(empty.lse.eq(-kInf).all().item<bool>());
   call.virtual_logit = random_tensor(8, {2, 2, 2});
-  call.virtual_value = random_tensor(9, {2, 2, 2, 3});
+  call.virtual_value = random_tensor(9, {2, 2, 2, 4});
   const memory::AttentionResult out = services.attention(call);
   EXPECT_EQ(largest_difference(out.z, call.virtual_value), 0.0);
   EXPECT_EQ(largest_difference(out.lse, call.virtual_logit), 0.0);
@@ -137,10 +139,10 @@ TEST(LayerServices, AttentionGradientsAgreeWithFiniteDifferences) {
   call.query_offset = 2;
   call.window_before = -1;  // look-ahead: later keys only
   call.window_after = 2;
-  call.position_bias = random_tensor(6, {2, 3}).set_requires_grad(true);
+  call.position_bias = random_tensor(6, {2, 4}).set_requires_grad(true);
   call.virtual_logit = random_tensor(8, {2, 2, 3});
-  call.virtual_value = random_tensor(9, {2, 3, 2, 3});
-  XlLayerServices services(*c.layer, *c.scope);
+  call.virtual_value = random_tensor(9, {2, 3, 2, 4});
+  DecoderServices services(*c.layer, *c.scope);
   const at::Tensor to_z = random_tensor(10, call.q.sizes());
   const auto loss = [&] {
     c.layer->weights_changed();  // differences are taken without gradients, where tables are kept
@@ -157,7 +159,7 @@ TEST(LayerServices, AttentionGradientsAgreeWithFiniteDifferences) {
 
 TEST(LayerServices, ProjectsAndNormsAsTheLayerDoes) {
   LayerCase c(PositionScheme::kRelative, 2, 4, 0, true);
-  XlLayerServices services(*c.layer, *c.scope);
+  DecoderServices services(*c.layer, *c.scope);
   const at::Tensor rows = random_tensor(1, {2, 5, 8}).set_requires_grad(true);
   using memory::Projector;
   const std::vector<std::pair<Projector, LayerWeight>> pairs = {
@@ -167,13 +169,13 @@ TEST(LayerServices, ProjectsAndNormsAsTheLayerDoes) {
   for (const auto& [projector, weight] : pairs) {
     const at::Tensor out = services.project(projector, rows, true);
     EXPECT_LT(
-        largest_difference(out, at::matmul(rows, services.weight(weight).t()).view({2, 5, 2, 3})),
+        largest_difference(out, at::matmul(rows, services.weight(weight).t()).view({2, 5, 2, 4})),
         1e-13);
   }
-  const at::Tensor heads = random_tensor(2, {2, 5, 2, 3});
+  const at::Tensor heads = random_tensor(2, {2, 5, 2, 4});
   EXPECT_LT(largest_difference(
                 services.project(Projector::kOutput, heads, true),
-                at::matmul(heads.view({2, 5, 6}), services.weight(LayerWeight::kOutput).t())),
+                at::matmul(heads.view({2, 5, 8}), services.weight(LayerWeight::kOutput).t())),
             1e-13);
   const at::Tensor normed = services.norm(rows, true);
   EXPECT_LT(
@@ -188,16 +190,16 @@ TEST(LayerServices, ProjectsAndNormsAsTheLayerDoes) {
 // The projection of one distance's sinusoids, head h, [d].
 at::Tensor projected(const LayerCase& c, int64_t distance, int64_t h) {
   const at::Tensor row = sinusoids(torch::tensor({distance}, at::kLong), 8, at::kDouble)[0];
-  return c.layer->weights().position.detach().narrow(0, 3 * h, 3).mv(row);
+  return c.layer->weights().position.detach().narrow(0, 4 * h, 4).mv(row);
 }
 
 TEST(LayerServices, PositionsAreProjectedByDistanceOrBySignedOffset) {
   for (const int64_t clamp : {int64_t{0}, int64_t{3}}) {
     LayerCase c(PositionScheme::kDisentangled, 2, 4, clamp);
-    XlLayerServices services(*c.layer, *c.scope);
+    DecoderServices services(*c.layer, *c.scope);
     const at::Tensor distances = services.positions(-2, 8, false);
     const at::Tensor offsets = services.positions(-2, 8, true);
-    ASSERT_EQ(distances.sizes(), at::IntArrayRef({2, 8, 3}));
+    ASSERT_EQ(distances.sizes(), at::IntArrayRef({2, 8, 4}));
     for (int64_t h = 0; h < 2; ++h) {
       for (int64_t r = 0; r < 8; ++r) {
         const int64_t offset = r - 2;
@@ -224,7 +226,7 @@ TEST(LayerServices, OneSegmentHasOneTableOfPositions) {
   c.settings.dropout = 0.5;
   c.scope->is_training = true;
   c.tables->begin_segment(0.5);
-  XlLayerServices services(*c.layer, *c.scope);
+  DecoderServices services(*c.layer, *c.scope);
   const at::Tensor longer = services.positions(0, 9, false);
   EXPECT_TRUE(at::equal(services.positions(2, 4, false), longer.narrow(1, 2, 4)));
   const at::Tensor both = services.positions(-3, 6, true);
@@ -237,7 +239,7 @@ TEST(LayerServices, OneSegmentHasOneTableOfPositions) {
 
 TEST(LayerServices, HasPositionsAndTheirBiasesInRelativeSchemesOnly) {
   LayerCase c(PositionScheme::kDisentangled, 2, 4), none(PositionScheme::kNone, 2, 4);
-  XlLayerServices services(*c.layer, *c.scope), plain(*none.layer, *none.scope);
+  DecoderServices services(*c.layer, *c.scope), plain(*none.layer, *none.scope);
   EXPECT_TRUE(services.weight(LayerWeight::kContentBias).is_same(c.layer->weights().content_bias));
   EXPECT_TRUE(
       services.weight(LayerWeight::kPositionBias).is_same(c.layer->weights().position_bias));
@@ -249,7 +251,7 @@ TEST(LayerServices, HasPositionsAndTheirBiasesInRelativeSchemesOnly) {
 TEST(LayerServices, RefusesCallsThatMakeNoSense) {
   LayerCase relative(PositionScheme::kRelative, 2, 4);
   LayerCase none(PositionScheme::kNone, 2, 4);
-  XlLayerServices services(*relative.layer, *relative.scope), plain(*none.layer, *none.scope);
+  DecoderServices services(*relative.layer, *relative.scope), plain(*none.layer, *none.scope);
   AttentionCall call = call_of(2, 3);
   call.k = call.k.detach().to(at::kFloat);
   EXPECT_NE(error_of([&] {
@@ -257,7 +259,7 @@ TEST(LayerServices, RefusesCallsThatMakeNoSense) {
             }).find("unequal dtype: expected Double, got Float keys"),
             std::string::npos);
   call = call_of(2, 3);
-  call.content_bias = random_tensor(1, {2, 3});
+  call.content_bias = random_tensor(1, {2, 4});
   EXPECT_NE(
       error_of([&] { plain.attention(call); }).find("position biases without relative positions"),
       std::string::npos);

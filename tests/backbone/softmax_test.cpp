@@ -27,8 +27,8 @@ struct Head {
   Head(const config::ModelConfig& c, int64_t vocabulary)
       : config(c),
         plan(plan_clusters(c, vocabulary)),
-        embedding(c, plan, InitScheme{true}, store),
-        softmax(c, plan, embedding, InitScheme{true}, store) {}
+        embedding(c, plan, InitScheme{config::Init::kArticle}, store),
+        softmax(c, plan, embedding, InitScheme{config::Init::kArticle}, store) {}
 
   at::Tensor parameter(const std::string& name) const {
     const Parameter* found = store.find(name);

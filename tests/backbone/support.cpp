@@ -24,6 +24,36 @@ config::ModelConfig small_config() {
   return c;
 }
 
+std::vector<NamedConfig> small_decoders() {
+  config::ModelConfig c = small_config();
+  c.norm = config::Norm::kPre;
+  c.embedding_scale = config::EmbeddingScale::kNone;
+  c.init = config::Init::kArticle;
+  c.final_norm = true;
+  c.softmax_bias = false;
+  config::ModelConfig gpt2 = c;
+  gpt2.backbone = config::Backbone::kGpt2;
+  gpt2.position = config::PositionScheme::kLearned;
+  gpt2.feed_forward = config::FeedForward::kGeluTanh;
+  gpt2.qkv_bias = gpt2.output_bias = gpt2.scale_by_layer = true;
+  config::ModelConfig llama = c;
+  llama.backbone = config::Backbone::kDecoder;
+  llama.position = config::PositionScheme::kRotary;
+  llama.rotary.base = 20.0;
+  llama.heads = 4;
+  llama.kv_heads = 2;
+  llama.head_width = 6;
+  llama.norm_kind = config::NormKind::kRms;
+  llama.feed_forward = config::FeedForward::kSwiglu;
+  llama.ff_bias = false;
+  config::ModelConfig qwen2 = llama;
+  qwen2.qkv_bias = true;
+  config::ModelConfig qwen3 = llama;
+  qwen3.qk_norm = true;
+  qwen3.kv_heads = 1;
+  return {{"gpt2", gpt2}, {"llama", llama}, {"qwen2", qwen2}, {"qwen3", qwen3}};
+}
+
 ModelSetup small_setup() {
   ModelSetup s;
   s.vocabulary = 11;

@@ -18,6 +18,14 @@ inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // A small model's settings: 2 layers, width 12, 3 heads of 5, no dropout.
 config::ModelConfig small_config();
+// Decoders as pretrained models are, by family: learned positions with biases everywhere; rotary
+// ones with shared keys, RMS norms and a gated feed-forward part, without biases, with those of
+// queries, keys and values, or with norms of heads. 2 layers, width 12, no dropout.
+struct NamedConfig {
+  std::string name;
+  config::ModelConfig model;
+};
+std::vector<NamedConfig> small_decoders();
 // f64, vocabulary 11, segments of 6, seed 3.
 ModelSetup small_setup();
 

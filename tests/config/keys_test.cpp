@@ -29,7 +29,7 @@ const KeyInfo& key(const std::string& table_name, const std::string& name) {
 }
 
 TEST(Keys, EveryKeyHasItsTypeDefaultAndMeaning) {
-  EXPECT_EQ(experiment_keys().size(), 10u);
+  EXPECT_EQ(experiment_keys().size(), 11u);
   for (const TableInfo& each : experiment_keys()) {
     EXPECT_THAT(each.keys, Not(IsEmpty())) << each.name;
     for (const KeyInfo& one : each.keys) {
@@ -66,8 +66,10 @@ TEST(Keys, SayRangesDefaultsAndWords) {
   EXPECT_EQ(key("[model]", "head_width").fallback, "width / heads");
   EXPECT_EQ(key("[model]", "dropout").type, "a real number in [0, 1)");
   EXPECT_EQ(key("[model]", "norm").type, "\"post\" | \"pre\"");
-  EXPECT_EQ(key("[model]", "norm").fallback, "\"post\"");
-  EXPECT_EQ(key("[model]", "backbone").type, "\"xl\"") << "words of later builds are not offered";
+  EXPECT_EQ(key("[model]", "norm").fallback, "post; decoder, gpt2: pre");
+  EXPECT_EQ(key("[model]", "tie_embedding").fallback, "true");
+  EXPECT_EQ(key("[data]", "vocabulary").type.find("gpt2"), std::string::npos)
+      << "words of later builds are not offered";
   EXPECT_EQ(key("[data]", "task").fallback, "required");
   EXPECT_EQ(key("[[memory.tier]]", "plugin").fallback, "required");
   EXPECT_EQ(key("[[train.group]]", "parameters").fallback, "required");

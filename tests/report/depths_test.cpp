@@ -93,13 +93,13 @@ TEST_F(DepthsTest, SumTheSequencesOfADepth) {
 }
 
 TEST_F(DepthsTest, AreLeftOutWhenTheEvaluationIsDamaged) {
-  for (const auto& [groups, words] :
+  for (const auto& one :
        {std::pair(Groups{{"depth", "deep"}, {"length", "46"}}, "got deep and 46"),
         std::pair(Groups{{"depth", "0.2-0.3"}, {"length", "-4"}}, "got 0.2-0.3 and -4"),
         std::pair(Groups{{"depth", "0.2-0.3"}}, "got 0.2-0.3 and none")}) {
-    const Comparison comparison = load({write_run([&](std::int64_t) { return groups; })});
+    const Comparison comparison = load({write_run([&](std::int64_t) { return one.first; })});
     EXPECT_THAT(depth_cells(comparison), IsEmpty());
-    EXPECT_THAT(comparison.notes, Contains(HasSubstr(words)));
+    EXPECT_THAT(comparison.notes, Contains(HasSubstr(one.second)));
   }
 }
 

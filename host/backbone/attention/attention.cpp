@@ -15,7 +15,29 @@ using torch::autograd::variable_list;
 
 struct Sizes {
   int64_t heads, lanes, queries, keys, width, placed;
+  int64_t key_heads;
+
+  int64_t shared() const { return heads / key_heads; }    // heads that use one head of keys
+  int64_t products() const { return key_heads * lanes; }  // with keys or values
 };
+
+// Rows [H,B,n,m] of all heads that use one head of keys, in one matrix: [G*B, H/G*n, m].
+at::Tensor grouped(const at::Tensor& t, const Sizes& s) {
+  const int64_t n = t.size(2), m = t.size(3);
+  if (s.shared() == 1) return t.view({s.products(), n, m});
+  return t.view({s.key_heads, s.shared(), s.lanes, n, m})
+      .transpose(1, 2)
+      .reshape({s.products(), s.shared() * n, m});
+}
+
+// The inverse: [G*B, H/G*n, m] to [H,B,n,m], contiguous.
+at::Tensor ungrouped(const at::Tensor& t, const Sizes& s) {
+  const int64_t n = t.size(1) / s.shared(), m = t.size(2);
+  if (s.shared() == 1) return t.view({s.heads, s.lanes, n, m});
+  return t.view({s.key_heads, s.lanes, s.shared(), n, m})
+      .transpose(1, 2)
+      .reshape({s.heads, s.lanes, n, m});
+}
 
 // The part [H*B,T,placed] of position scores [H,B*T,W]: entry (i, j) is column T-1-i+j of row i.
 // In row-major memory this is offset T-1 + i*(W-1) + j: a view whose rows are one element shorter.
@@ -95,9 +117,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     at::Tensor noise;
     if (args->dropout > 0.0) noise = args->noise->mask(p.sizes(), p.options(), args->dropout);
     const at::Tensor used = noise.defined() ? p * noise : p;
-    at::Tensor z = at::bmm(used.view({s.heads * s.lanes, s.queries, s.keys}),
-                           v.view({s.heads * s.lanes, s.keys, s.width}))
-                       .view({s.heads, s.lanes, s.queries, s.width});
+    at::Tensor z = ungrouped(at::bmm(grouped(used, s), v.view({s.products(), s.keys, s.width})), s);
     if (virtual_p.defined()) {
       const at::ScalarType type = virtual_value.scalar_type();
       z = at::addcmul(z.to(type), virtual_p.unsqueeze(-1).to(type), virtual_value);
@@ -120,7 +140,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list grads);
 
   static Sizes sizes_of(const at::Tensor& q, const at::Tensor& k, int64_t first_placed) {
-    return {q.size(2), q.size(0), q.size(1), k.size(2), q.size(3), k.size(2) - first_placed};
+    return {q.size(2), q.size(0), q.size(1), k.size(2), q.size(3), k.size(2) - first_placed,
+            k.size(0)};
   }
 
  private:
@@ -128,11 +149,10 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static at::Tensor scores(const at::Tensor& qu, const at::Tensor& qw, const at::Tensor& k,
                            const at::Tensor& table, const AttentionArgs& args, const Sizes& s) {
     const at::ScalarType type = score_dtype(qu.scalar_type());
-    const int64_t batch = s.heads * s.lanes;
-    const at::Tensor query = qu.view({batch, s.queries, s.width});
-    const at::Tensor keys = k.view({batch, s.keys, s.width}).transpose(1, 2);
+    const at::Tensor query = grouped(qu, s);
+    const at::Tensor keys = k.view({s.products(), s.keys, s.width}).transpose(1, 2);
     if (!table.defined()) {
-      at::Tensor out = at::bmm(query, keys).to(type).view({s.heads, s.lanes, s.queries, s.keys});
+      at::Tensor out = ungrouped(at::bmm(query, keys), s).to(type);
       if (args.mask.defined()) out.add_(args.mask);
       return out;
     }
@@ -150,11 +170,10 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
       placed.copy_(moved);
       if (args.first_placed > 0) free.zero_();
     }
-    at::Tensor flat = out.view({batch, s.queries, s.keys});
-    if (type == qu.scalar_type()) {
-      flat.baddbmm_(query, keys);
+    if (type == qu.scalar_type() && s.shared() == 1) {
+      out.view({s.products(), s.queries, s.keys}).baddbmm_(query, keys);
     } else {
-      flat.add_(at::bmm(query, keys));
+      out.add_(ungrouped(at::bmm(query, keys), s));
     }
     return out;
   }
@@ -201,9 +220,8 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
   const int64_t needed = ctx->saved_data["needs"].toInt();
   const auto needs = [&](Input input) { return ((needed >> input) & 1) != 0; };
   const int64_t first_placed = ctx->saved_data["first_placed"].toInt();
-  const Sizes s{qu.size(0), qu.size(1), qu.size(2),
-                k.size(2),  qu.size(3), k.size(2) - first_placed};
-  const int64_t batch = s.heads * s.lanes;
+  const Sizes s{qu.size(0), qu.size(1), qu.size(2), k.size(2), qu.size(3), k.size(2) - first_placed,
+                k.size(0)};
   const at::ScalarType type = score_dtype(qu.scalar_type());
   variable_list out(11);
 
@@ -215,29 +233,27 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
   }
   const at::Tensor grad_z =
       grads[0].defined() ? grads[0].permute({2, 0, 1, 3}).contiguous() : at::zeros_like(z);
-  const at::Tensor grad_z3 = grad_z.view({batch, s.queries, s.width}).to(qu.scalar_type());
+  const at::Tensor grad_z3 = grouped(grad_z, s).to(qu.scalar_type());
   // d lse and -z . dz are added to every score of the row.
   at::Tensor row = at::mul(grad_z, z).sum(-1, false, type).neg_();
   if (grad_lse.defined()) row.add_(grad_lse);
 
   if (needs(kV)) {
     const at::Tensor used = noise.defined() ? p * noise : p;
-    out[kV] =
-        at::bmm(used.view({batch, s.queries, s.keys}).transpose(1, 2), grad_z3).view(v.sizes());
+    out[kV] = at::bmm(grouped(used, s).transpose(1, 2), grad_z3).view(v.sizes());
   }
-  const at::Tensor values = v.view({batch, s.keys, s.width}).transpose(1, 2);
-  const at::Tensor row3 = row.view({batch, s.queries, 1});
-  at::Tensor grad_s;  // [H*B,T,K], score dtype
-  if (noise.defined() || type != p.scalar_type()) {
-    grad_s = at::bmm(grad_z3, values).to(type);
-    if (noise.defined()) grad_s.mul_(noise.view_as(grad_s));
-    grad_s.add_(row3);
+  const at::Tensor values = v.view({s.products(), s.keys, s.width}).transpose(1, 2);
+  at::Tensor grad_s;  // [H,B,T,K], score dtype
+  if (noise.defined() || type != p.scalar_type() || s.shared() > 1) {
+    grad_s = ungrouped(at::bmm(grad_z3, values), s).to(type);
+    if (noise.defined()) grad_s.mul_(noise);
+    grad_s.add_(row.unsqueeze(3));
   } else {
-    grad_s = at::baddbmm(row3, grad_z3, values);
+    const at::Tensor row3 = row.view({s.products(), s.queries, 1});
+    grad_s = ungrouped(at::baddbmm(row3, grad_z3, values), s);
   }
-  grad_s.mul_(p.view_as(grad_s));
-  const at::Tensor grad_s4 = grad_s.view({s.heads, s.lanes, s.queries, s.keys});
-  if (bias.defined() && needs(kBias)) out[kBias] = sum_to(grad_s4, bias);
+  grad_s.mul_(p);
+  if (bias.defined() && needs(kBias)) out[kBias] = sum_to(grad_s, bias);
   if (virtual_p.defined()) {
     if (needs(kVirtualLogit)) {
       out[kVirtualLogit] = ((grad_z * virtual_value).sum(-1, false, type) + row) * virtual_p;
@@ -247,17 +263,19 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
     }
   }
   const at::Tensor grad_low = grad_s.to(qu.scalar_type());
+  const at::Tensor grad_keys = grouped(grad_low, s);
   if (needs(kK)) {
-    out[kK] =
-        at::bmm(grad_low.transpose(1, 2), qu.view({batch, s.queries, s.width})).view(k.sizes());
+    out[kK] = at::bmm(grad_keys.transpose(1, 2), grouped(qu, s)).view(k.sizes());
   }
-  at::Tensor grad_q = at::bmm(grad_low, k.view({batch, s.keys, s.width})).mul_(scale);
+  at::Tensor grad_q =
+      ungrouped(at::bmm(grad_keys, k.view({s.products(), s.keys, s.width})), s).mul_(scale);
   if (content.defined() && needs(kContent)) {
     out[kContent] =
         grad_q.view({s.heads, s.lanes * s.queries, s.width}).sum(1).to(content.scalar_type());
   }
   if (table.defined()) {
-    const at::Tensor raw = unshifted(grad_low.narrow(2, first_placed, s.placed), table.size(1), s);
+    const at::Tensor scores = grad_low.view({s.heads * s.lanes, s.queries, s.keys});
+    const at::Tensor raw = unshifted(scores.narrow(2, first_placed, s.placed), table.size(1), s);
     const at::Tensor grad_qw = at::bmm(raw, table).mul_(scale);  // [H,B*T,d]
     if (position.defined() && needs(kPosition)) {
       out[kPosition] = grad_qw.sum(1).to(position.scalar_type());
@@ -267,7 +285,7 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
     }
     grad_q.add_(grad_qw.view_as(grad_q));
   }
-  out[kQ] = grad_q.view({s.heads, s.lanes, s.queries, s.width}).permute({1, 2, 0, 3});
+  out[kQ] = grad_q.permute({1, 2, 0, 3});
   return out;
 }
 

@@ -19,9 +19,10 @@ inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity(
 // bias_ij with j' = j - first_placed; the second term exists for j >= first_placed only: there,
 // memory rows by place, riders and tokens stand in this order, one place apart
 // [Transformer-XL, appendix B: the shift is index arithmetic here]. `Scores` below is [H,B,T,K].
+// Keys and values may have fewer heads, G: head h then uses those of h / (H / G).
 struct AttentionArgs {
   at::Tensor q;              // [B,T,H,d], any strides; compute dtype (f64, f32, bf16)
-  at::Tensor k, v;           // [H,B,K,d] contiguous; compute dtype
+  at::Tensor k, v;           // [G,B,K,d] contiguous, G divides H; compute dtype
   at::Tensor table;          // [H,W,d], W > K - first_placed; undefined = no position term
   int64_t first_placed = 0;  // columns before it have no position term
   at::Tensor content_bias;   // u [H,d]; undefined = 0

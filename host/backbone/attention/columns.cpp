@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "host/backbone/attention/attention.hpp"
+#include "host/backbone/attention/rotary_columns.hpp"
 #include "host/backbone/layer_services.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
@@ -15,18 +16,10 @@ namespace {
 
 using Block = ContextColumns::Block;
 
-// [B,m,D] -> keys and values [B,m,H,d] each.
-std::pair<at::Tensor, at::Tensor> project(const at::Tensor& rows, bool is_normed,
-                                          const Layer& layer) {
-  const LayerSettings& s = layer.settings();
-  const int64_t inner = s.heads * s.head_width;
-  const at::Tensor input =
-      is_normed ? rows : layer.norm_before(rows.to(layer.weights().norm_weight.scalar_type()));
-  const at::Tensor kv =
-      linear(input, layer.weights().qkv.narrow(0, inner, 2 * inner), {}, s.compute)
-          .view({rows.size(0), rows.size(1), 2, s.heads, s.head_width});
-  const std::vector<at::Tensor> parts = kv.unbind(2);
-  return {parts[0], parts[1]};
+// Keys and values of rows [B,m,D].
+Projections project(const at::Tensor& rows, bool is_normed, const Layer& layer) {
+  return layer.project_keys(
+      is_normed ? rows : layer.norm_before(rows.to(layer.weights().norm.weight.scalar_type())));
 }
 
 void check_given(const Block& block, int64_t layer, at::ScalarType compute) {
@@ -45,13 +38,13 @@ void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Lay
   std::vector<at::Tensor> rows;
   for (size_t i = from; i < to; ++i) rows.push_back(blocks[i].source->rows.hidden);
   const bool is_normed = blocks[from].source->rows.kind == memory::RowsKind::kNormed;
-  const auto [k, v] = project(rows.size() == 1 ? rows[0] : at::cat(rows, 1), is_normed, layer);
+  const Projections all = project(rows.size() == 1 ? rows[0] : at::cat(rows, 1), is_normed, layer);
   const bool keeps = hooks.caches_projections();
   int64_t begin = 0;
   for (size_t i = from; i < to; ++i) {
     const int64_t n = blocks[i].rows();
-    blocks[i].k = k.narrow(1, begin, n);
-    blocks[i].v = v.narrow(1, begin, n);
+    blocks[i].k = all.k.narrow(1, begin, n);
+    blocks[i].v = all.v.narrow(1, begin, n);
     begin += n;
     if (!keeps || blocks[i].source->block == nullptr) continue;
     blocks[i].k = blocks[i].k.contiguous();
@@ -92,6 +85,11 @@ bool ContextColumns::is_reordered() const {
     if (blocks[i].index < blocks[i - 1].index) return true;
   }
   return false;
+}
+
+at::Tensor ContextColumns::of_all_heads(const at::Tensor& rows) const {
+  const int64_t heads = rows.size(2);
+  return heads >= key_heads ? rows : rows.repeat_interleave(key_heads / heads, 2);
 }
 
 at::Tensor ContextColumns::in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const {
@@ -145,6 +143,12 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
     }
     from = to;
   }
+  out.key_heads = layer.settings().kv_heads;
+  for (const Block& block : out.blocks) out.key_heads = std::max(out.key_heads, block.k.size(2));
+  for (Block& block : out.blocks) {
+    block.k = out.of_all_heads(block.k);
+    block.v = out.of_all_heads(block.v);
+  }
   out.lane_order = order_in_lanes(out.blocks, scope);
   return out;
 }
@@ -190,7 +194,7 @@ at::Tensor distance_scores(const memory::ContextBlock& block, const at::Tensor& 
   const at::Tensor from_first = block.distance + scope.past;  // to the first query
   if (s.is_relative()) {
     const at::Tensor& bias = layer.weights().position_bias;
-    const at::Tensor query = (q + bias.to(s.compute)).permute({2, 0, 1, 3}) * s.scale();
+    const at::Tensor query = (q + bias.to(s.compute)).permute({2, 0, 1, 3}) * layer.scale();
     return explicit_scores(query, layer.weights().position.to(s.compute), from_first, scope.tables)
         .to(score_dtype(s.compute));
   }
@@ -227,6 +231,9 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
   };
   for (const ContextColumns::Block& block : context.blocks) {
     at::Tensor part = distance_scores(*block.source, q, layer, scope);
+    if (layer.settings().is_rotary() && block.source->position == memory::PositionKind::kNone) {
+      part = unplaced_scores(q, block.k, layer.scale()).to(type);
+    }
     if (block.source->bias.defined()) {
       const at::Tensor own = given_bias(block.source->bias, type);
       part = part.defined() ? part + own : own;

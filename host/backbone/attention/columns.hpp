@@ -18,13 +18,15 @@ struct ContextColumns {
   struct Block {
     const memory::ContextBlock* source = nullptr;
     int64_t index = 0;  // among the blocks of LayerContext::blocks that have rows
-    at::Tensor k, v;    // [B,m,H,d]
+    at::Tensor k, v;    // [B,m,key_heads,d], without positions
     int64_t rows() const { return source->rows.count; }
     bool is_placed() const { return source->position == memory::PositionKind::kPlace; }
   };
   std::vector<Block> blocks;
   int64_t free = 0;    // rows without places
   int64_t placed = 0;  // rows by place, without riders and tokens
+  // Heads of all keys and values: the layer's G, or H when a hook has given keys of every head.
+  int64_t key_heads = 0;
   // When in some lane a placed column or rider is invalid to the right of a valid one: a
   // permutation of the columns for each lane, [B,placed+M] i64, with the invalid ones first, so
   // that the lane's rows have the distances of that lane run alone. Undefined = the same order in
@@ -32,6 +34,8 @@ struct ContextColumns {
   at::Tensor lane_order;
 
   bool is_reordered() const;
+  // Keys or values [B,n,G,d] as key_heads heads; themselves when they have so many.
+  at::Tensor of_all_heads(const at::Tensor& rows) const;
   // Applies that order to t, whose columns [free; placed; riders; rest] lie along `dim` and lanes
   // (or 1) along `lane_dim`.
   at::Tensor in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const;
@@ -56,8 +60,8 @@ struct ColumnMask {
 ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
                         const LayerSettings& settings, SegmentScope& scope);
 
-// Differentiable score terms [1|H,1|B,1|T,K] of blocks, tokens and explicit distances; undefined =
-// none.
+// Differentiable score terms [1|H,1|B,1|T,K] of blocks, tokens, explicit distances and, under
+// rotary positions, the whole scores of rows without positions; undefined = none.
 //   q [B,T,H,d]: the tokens' queries
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
                         const at::Tensor& q, const Layer& layer, SegmentScope& scope);

@@ -1,11 +1,9 @@
-// The fields of [model], [memory] and [[memory.tier]], and what must hold between these tables.
+// The fields of [model].
 #include <algorithm>
 #include <functional>
-#include <tuple>
 #include <utility>
 
 #include "host/base/text.hpp"
-#include "host/config/options.hpp"
 #include "host/config/sections/sections.hpp"
 
 namespace mneme::config {
@@ -82,6 +80,23 @@ void list_adaptive(Fields& at, Fields& model_at, ModelConfig& model) {
   model.adaptive = std::move(adaptive);
 }
 
+// The defaults that a backbone's name stands for.
+void apply_preset(ModelConfig& model) {
+  if (model.backbone == Backbone::kXl) return;
+  const bool is_gpt2 = model.backbone == Backbone::kGpt2;
+  model.dropout = is_gpt2 ? 0.1 : 0.0;
+  model.attention_dropout = is_gpt2 ? 0.1 : 0.0;
+  model.position = is_gpt2 ? PositionScheme::kLearned : PositionScheme::kRotary;
+  model.norm = Norm::kPre;
+  model.norm_kind = is_gpt2 ? NormKind::kLayer : NormKind::kRms;
+  model.final_norm = true;
+  model.feed_forward = is_gpt2 ? FeedForward::kGeluTanh : FeedForward::kSwiglu;
+  model.qkv_bias = model.output_bias = model.ff_bias = is_gpt2;
+  model.softmax_bias = false;
+  model.embedding_scale = EmbeddingScale::kNone;
+  model.init = Init::kGpt2;
+}
+
 // The defaults of the other sizes, which follow from width and heads.
 void derive_sizes(Reader& reader, ModelConfig& model) {
   const bool divides = model.width % model.heads == 0;
@@ -91,14 +106,148 @@ void derive_sizes(Reader& reader, ModelConfig& model) {
                                                   " is not a multiple of heads ", model.heads)});
   }
   model.head_width = divides ? model.width / model.heads : 1;
-  model.ff = 4 * model.width;
   model.embedding = model.width;
+}
+
+std::int64_t default_ff(const ModelConfig& model) {
+  constexpr std::int64_t kMultiple = 32;
+  if (model.feed_forward != FeedForward::kSwiglu) return 4 * model.width;
+  return (8 * model.width + 3 * kMultiple - 1) / (3 * kMultiple) * kMultiple;
+}
+
+void check_rotary(Reader& reader, const RotaryConfig& rotary) {
+  const bool is_plain = rotary.scaling == RotaryScaling::kNone;
+  if (is_plain && rotary.factor != 1.0) {
+    reader.problem("factor", {.failed = "nothing is stretched with scaling = \"none\"",
+                              .got = format_exact(rotary.factor),
+                              .hint = "name a scaling, or remove the key"});
+  }
+  const bool has_context =
+      rotary.scaling == RotaryScaling::kLlama3 || rotary.scaling == RotaryScaling::kYarn;
+  if (has_context && rotary.original_positions == 0) {
+    reader.problem("original_positions",
+                   {.failed = "missing",
+                    .expected = str("the longest context before the scaling, which scaling = \"",
+                                    to_word(rotary.scaling), "\" needs")});
+  }
+  if (rotary.scaling == RotaryScaling::kLlama3 && rotary.high_factor <= rotary.low_factor) {
+    reader.problem("high_factor", {.expected = str("more than low_factor, ", rotary.low_factor),
+                                   .got = format_exact(rotary.high_factor)});
+  }
+}
+
+void list_rotary(Fields& at, RotaryConfig& rotary) {
+  at.field({"base", "pair i of a head's numbers turns by base^(-2i / head_width) a token"},
+           rotary.base, kAboveZero);
+  at.field({"scaling",
+            "how frequencies are lowered for contexts longer than those of the training: as the "
+            "models that use it do"},
+           rotary.scaling, kRotaryScalingChoices);
+  at.field({"factor", "how many times longer the context is"}, rotary.factor, kFromOne);
+  at.field({"original_positions", "the longest context before the scaling; llama3 and yarn"},
+           rotary.original_positions, kCountOrZero);
+  at.field({"low_factor",
+            "llama3: periods longer than original_positions / low_factor are stretched by factor"},
+           rotary.low_factor, kAboveZero);
+  at.field({"high_factor", "llama3: those shorter than original_positions / high_factor stay"},
+           rotary.high_factor, kAboveZero);
+  at.field({"beta_fast", "yarn: pairs with more turns in the original context stay"},
+           rotary.beta_fast, kAboveZero);
+  at.field({"beta_slow", "yarn: pairs with fewer turns are stretched by factor"}, rotary.beta_slow,
+           kAboveZero);
+  at.field({"attention_factor", "yarn: factor of queries and keys; 0 = 0.1 ln(factor) + 1"},
+           rotary.attention_factor, kFromZero);
+  if (at.is_reading()) check_rotary(at.reader(), rotary);
+  at.finish();
+}
+
+// What Transformer-XL's backbone has no choice about. Checkpoints hold hashes of the written text,
+// so these keys are not written where they say what programs without them did.
+void list_parts(Fields& at, ModelConfig& model) {
+  at.field({"kv_heads",
+            "heads of keys and values, each for heads / kv_heads heads of queries; 0 = as many as "
+            "heads"},
+           model.kv_heads, kCountOrZero);
+  at.field({"positions", "learned: rows of the table; 0 = the longest segment"}, model.positions,
+           kCountOrZero);
+  at.field({"memory_position",
+            "rotary: where rows of memories by place stand: previous = in order before the "
+            "segment; fixed = all at the place before its first token"},
+           model.memory_position, kMemoryPositionChoices);
+  at.field({"norm_kind", "layer norm, or RMS norm without biases", "layer; decoder: rms"},
+           model.norm_kind, kNormKindChoices);
+  at.field({"norm_epsilon", "added to a norm's variance"}, model.norm_epsilon, kAboveZero);
+  at.field({"final_norm", "a norm after the last layer", "false; decoder, gpt2: true"},
+           model.final_norm);
+  at.field({"qk_norm", "an RMS norm of the queries and keys of every head"}, model.qk_norm);
+  at.field({"scale_by_layer", "scores are divided by the number of the layer too, counted from 1"},
+           model.scale_by_layer);
+  at.field({"qkv_bias", "biases of queries, keys and values", "false; gpt2: true"}, model.qkv_bias);
+  at.field({"output_bias", "a bias of the attention's output projection", "false; gpt2: true"},
+           model.output_bias);
+  at.field({"ff_bias", "biases of the feed-forward part", "true; decoder: false"}, model.ff_bias);
+  at.field({"softmax_bias", "a bias of the output layer", "true; decoder, gpt2: false"},
+           model.softmax_bias);
+  const bool is_rotary = model.position == PositionScheme::kRotary;
+  if (at.lists(is_rotary)) {
+    at.table({"rotary", "frequencies of rotary positions"},
+             [&](Fields& table) { list_rotary(table, model.rotary); });
+  }
+}
+
+bool has_parts_of_xl(const ModelConfig& model) {
+  ModelConfig xl = model;
+  const ModelConfig none;
+  xl.backbone = Backbone::kXl;
+  xl.kv_heads = 0;
+  xl.positions = 0;
+  xl.memory_position = none.memory_position;
+  xl.norm_kind = none.norm_kind;
+  xl.norm_epsilon = none.norm_epsilon;
+  xl.final_norm = xl.qk_norm = xl.scale_by_layer = xl.qkv_bias = xl.output_bias = false;
+  xl.ff_bias = xl.softmax_bias = true;
+  xl.feed_forward = none.feed_forward;
+  xl.rotary = none.rotary;
+  return model == xl && model.position != PositionScheme::kRotary;
+}
+
+void check_model(Reader& reader, const ModelConfig& model) {
+  if (is_relative(model.position) && model.width % 2 != 0) {
+    reader.problem("width", {.expected = "an even number with position = \"relative\" (half "
+                                         "sines, half cosines)",
+                             .got = str(model.width)});
+  }
+  if (model.position == PositionScheme::kRotary && model.head_width % 2 != 0) {
+    reader.problem("head_width", {.expected = "an even number with position = \"rotary\" (pairs "
+                                              "of numbers turn)",
+                                  .got = str(model.head_width)});
+  }
+  if (model.heads % model.key_heads() != 0) {
+    reader.problem("kv_heads", {.expected = str("a divisor of heads, ", model.heads),
+                                .got = str(model.kv_heads)});
+  }
+  if (model.position != PositionScheme::kRotary && reader.has("rotary")) {
+    reader.problem("rotary", {.failed = "there are no rotary positions",
+                              .expected = "position = \"rotary\"",
+                              .got = str("position = \"", to_word(model.position), '"'),
+                              .hint = reader.removal("rotary")});
+  }
+  if (model.position != PositionScheme::kLearned && model.positions != 0) {
+    reader.problem("positions", {.failed = "there is no table of positions",
+                                 .expected = "position = \"learned\"",
+                                 .got = str("position = \"", to_word(model.position), '"'),
+                                 .hint = reader.removal("positions")});
+  }
 }
 
 }  // namespace
 
 void list_model(Fields& at, ModelConfig& model) {
-  at.field({"backbone", "the architecture: Transformer-XL"}, model.backbone, kBackboneChoices);
+  at.field({"backbone",
+            "which defaults hold: xl = Transformer-XL; decoder = rotary positions, RMS norm, "
+            "SwiGLU, no biases; gpt2 = GPT-2"},
+           model.backbone, kBackboneChoices);
+  if (at.is_reading()) apply_preset(model);
   at.field({"layers", "layers"}, model.layers, kLayers);
   at.field({"heads", "heads of attention"}, model.heads, kLayers);
   at.field({"width", "width of a layer, D; must be even with relative positions"}, model.width,
@@ -107,23 +256,39 @@ void list_model(Fields& at, ModelConfig& model) {
   at.field(
       {"head_width", "width of a head; heads * head_width need not equal width", "width / heads"},
       model.head_width, kExtent);
-  at.field({"ff", "inner width of the feed-forward part", "4 * width"}, model.ff, kExtent);
+  const bool writes_parts = at.is_reading() || !has_parts_of_xl(model);
+  if (at.lists(writes_parts)) {
+    at.field({"feed_forward",
+              "activation of the feed-forward part; gelu_tanh = GELU by its tanh approximation; "
+              "swiglu = SiLU(gate) * up",
+              "relu; decoder: swiglu; gpt2: gelu_tanh"},
+             model.feed_forward, kFeedForwardChoices);
+  }
+  if (at.is_reading()) model.ff = default_ff(model);
+  at.field({"ff", "inner width of the feed-forward part",
+            "4 * width; swiglu: 8/3 * width, rounded up to a multiple of 32"},
+           model.ff, kExtent);
   at.field({"embedding", "width of the embedding table; narrower than width: a projection follows",
             "width"},
            model.embedding, kExtent);
-  at.field({"dropout", "dropout of embeddings, projections and the feed-forward part"},
+  at.field({"dropout", "dropout of embeddings, projections and the feed-forward part",
+            "0.1; decoder: 0.0"},
            model.dropout, kProbability);
-  at.field({"attention_dropout", "dropout of attention probabilities"}, model.attention_dropout,
-           kProbability);
+  at.field({"attention_dropout", "dropout of attention probabilities", "0.0; gpt2: 0.1"},
+           model.attention_dropout, kProbability);
   at.field(
       {"position",
        "how attention knows distances: relative = Transformer-XL; disentangled = LaMemo, which "
-       "tells left from right; alibi = a slope a head; learned = a table; none"},
+       "tells left from right; rotary = queries and keys turn by their places; alibi = a slope a "
+       "head; learned = a table; none",
+       "relative; decoder: rotary; gpt2: learned"},
       model.position, kPositionChoices);
-  at.field({"norm", "layer norm after the residual sum (post) or before each part (pre)"},
+  at.field({"norm", "norms after the residual sum (post) or before each part (pre)",
+            "post; decoder, gpt2: pre"},
            model.norm, kNormChoices);
   at.field({"tie_embedding", "the softmax uses the embedding table"}, model.tie_embedding);
-  at.field({"embedding_scale", "factor of embeddings: sqrt = the root of width"},
+  at.field({"embedding_scale", "factor of embeddings: sqrt = the root of width",
+            "sqrt; decoder, gpt2: none"},
            model.embedding_scale, kEmbeddingScaleChoices);
   at.field({"clamp_distance", "distances above it count as it; 0 = off"}, model.clamp_distance,
            kCountOrZero);
@@ -133,180 +298,20 @@ void list_model(Fields& at, ModelConfig& model) {
            model.same_length);
   at.field({"untie_position_bias", "position biases of each layer instead of one pair for all"},
            model.untie_position_bias);
-  at.field(
-      {"init",
-       "initial weights: official = Transformer-XL's code; article = the digit-sorting article"},
-      model.init, kInitChoices);
-  if (at.is_reading() && is_relative(model.position) && model.width % 2 != 0) {
-    at.reader().problem("width", {.expected = "an even number with position = \"relative\" (half "
-                                              "sines, half cosines)",
-                                  .got = str(model.width)});
-  }
+  at.field({"init",
+            "initial weights: official = Transformer-XL's code; article = the digit-sorting "
+            "article; gpt2 = GPT-2: 0.02, of projections into the residual sum 0.02 / "
+            "sqrt(2 layers)",
+            "official; decoder, gpt2: gpt2"},
+           model.init, kInitChoices);
+  if (at.lists(writes_parts)) list_parts(at, model);
+  if (at.is_reading()) check_model(at.reader(), model);
   if (at.lists(model.adaptive.has_value())) {
     at.table({"adaptive", "adaptive embedding and softmax; absent = plain ones"},
              [&](Fields& table) { list_adaptive(table, at, model); });
   }
   at.finish();
   if (!at.is_reading()) at.put_before("head_width", "width");
-}
-
-namespace {
-
-constexpr std::string_view kEvalPrefix = "eval_";
-
-void check_layers(Reader& reader, std::vector<std::int64_t>& layers) {
-  std::ranges::sort(layers);
-  if (layers.empty()) {
-    reader.problem("layers", {.expected = "at least one layer",
-                              .got = "an empty list",
-                              .hint = reader.removal("layers") + " to serve every layer"});
-  }
-  const auto twin = std::ranges::adjacent_find(layers);
-  if (twin != layers.end()) {
-    reader.problem("layers", {.failed = str("layer ", *twin, " is listed twice")});
-  }
-}
-
-// Writes it as lower-case digits.
-void check_sha256(Reader& reader, std::string& sha256) {
-  for (char& c : sha256) {
-    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-  }
-  const bool is_hex = sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (reader.has("sha256") && (sha256.size() != 64 || !is_hex)) {
-    reader.problem("sha256",
-                   {.expected = "64 hexadecimal digits",
-                    .got = str(toml_string(sha256), " (", sha256.size(), " characters)")});
-  }
-}
-
-void list_weights(Fields& at, TierConfig& tier) {
-  if (!at.is_reading()) {
-    for (const auto& [name, weight] : tier.weights) {
-      at.write("weight." + toml_key(name), format_exact(weight));
-    }
-    return;
-  }
-  at.table({"weight",
-            "weight.<loss>: factor of an auxiliary loss of the plugin; mneme plugins describe NAME "
-            "names them",
-            "1 each"},
-           [&](Fields& table) {
-             Reader& weights = table.reader();
-             tier.weight_table = weights.self();
-             for (const Member& member : tier.weight_table.members()) {
-               tier.weights[member.key] = weights.real(member.key, 1.0, {});
-             }
-           });
-}
-
-// Everything that is not the host's is an option of the plugin.
-void read_options(Reader& reader, TierConfig& tier) {
-  const Value& self = reader.self();
-  tier.options = Value::table(self.position(), self.path());
-  tier.eval_options = Value::table(self.position(), self.path());
-  for (Member& member : reader.take_rest()) {
-    if (member.key.starts_with(kEvalPrefix)) {
-      tier.eval_options.set(member.key.substr(kEvalPrefix.size()), member.key_position,
-                            std::move(member.value));
-    } else {
-      tier.options.set(member.key, member.key_position, std::move(member.value));
-    }
-  }
-}
-
-void write_options(Fields& at, const TierConfig& tier) {
-  for (const Member& member : tier.options.members()) {
-    at.write(toml_key(member.key), member.value.toml());
-  }
-  for (const Member& member : tier.eval_options.members()) {
-    at.write(toml_key(std::string(kEvalPrefix) + member.key), member.value.toml());
-  }
-}
-
-void list_tier(Fields& at, TierConfig& tier) {
-  if (at.require("plugin", "the name of a plugin, such as plugin = \"name\"")) {
-    at.field({"plugin", "file name or id of the plugin"}, tier.plugin);
-    if (at.is_reading() && at.reader().value("plugin")->kind() == Kind::kString &&
-        tier.plugin.empty()) {
-      at.reader().problem("plugin", {.expected = "the name of a plugin", .got = "an empty string"});
-    }
-  }
-  std::vector<std::int64_t> layers = tier.layers.value_or(std::vector<std::int64_t>{});
-  if (at.field({"layers", "indices of the layers that it serves", "all"}, layers, kNotNegative)) {
-    check_layers(at.reader(), layers);
-    tier.layers = std::move(layers);
-  }
-  at.field({"feed",
-            "what it absorbs: released = what the nearest earlier tier lets go, the segment's rows "
-            "if none does; segment = always the segment's rows"},
-           tier.feed, kFeedChoices);
-  at.field({"sha256", "checksum that the plugin's file must have", "not pinned"}, tier.sha256);
-  if (at.is_reading()) check_sha256(at.reader(), tier.sha256);
-  at.field({"lr", "learning rate of its parameters", "train.lr"}, tier.lr, kFromZero);
-  at.field({"weight_decay", "of its parameters", "train.weight_decay"}, tier.weight_decay,
-           kFromZero);
-  list_weights(at, tier);
-  if (at.is_reading()) {
-    tier.position = at.reader().self().position();
-    read_options(at.reader(), tier);
-  } else {
-    write_options(at, tier);
-  }
-}
-
-}  // namespace
-
-void list_memory(Fields& at, MemoryConfig& memory) {
-  at.field({"plugins", "folders that are searched for plugins, in order", "those of the program"},
-           memory.plugins);
-  at.field({"carry",
-            "at a swap, state and parameters that do not fit: refuse, or reset to initial values"},
-           memory.carry, kCarryChoices);
-  at.tables({"tier", "the memories, nearest first"}, memory.tiers, list_tier);
-  if (!at.is_reading()) return;
-  Reader& reader = at.reader();
-  const Value* folders = reader.value("plugins");
-  const bool is_list = folders != nullptr && folders->kind() == Kind::kArray;
-  if (!memory.tiers.empty() && is_list && folders->items().empty()) {
-    reader.problem("plugins",
-                   {.expected = "at least one folder",
-                    .got = "an empty list",
-                    .hint = reader.removal("plugins") + " for the plugins of the program itself"});
-  }
-  reader.finish();
-}
-
-void check_together(const ModelConfig& model, const MemoryConfig& memory,
-                    const Position& model_position, Problems& problems) {
-  if (model.same_length && memory.tiers.empty()) {
-    problems.add(model_position, "model.same_length",
-                 {.failed = "the window would be empty: there is no memory tier",
-                  .expected = "a [[memory.tier]] that declares a context capacity",
-                  .got = "none",
-                  .hint = "add a tier, or set same_length = false"});
-  }
-  for (std::size_t i = 0; i < memory.tiers.size(); ++i) {
-    const TierConfig& tier = memory.tiers[i];
-    if (!tier.layers || tier.layers->empty() || tier.layers->back() < model.layers) continue;
-    problems.add(
-        tier.position, str("memory.tier.", i, ".layers"),
-        {.expected = str("layers from 0 to ", model.layers - 1), .got = str(tier.layers->back())});
-  }
-}
-
-bool operator==(const TierConfig& a, const TierConfig& b) {
-  const auto fields = [](const TierConfig& tier) {
-    return std::tie(tier.plugin, tier.layers, tier.feed, tier.sha256, tier.lr, tier.weight_decay,
-                    tier.weights, tier.options, tier.eval_options);
-  };
-  return fields(a) == fields(b);
-}
-
-const std::vector<std::string>& host_tier_keys() {
-  static const std::vector<std::string> keys = {"plugin", "layers",       "feed",  "sha256",
-                                                "lr",     "weight_decay", "weight"};
-  return keys;
 }
 
 }  // namespace mneme::config

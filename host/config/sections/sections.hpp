@@ -18,19 +18,30 @@
 namespace mneme::config {
 
 // The spelling of every choice in an experiment file; other folders use to_word of experiment.hpp.
-inline constexpr Choice<Backbone> kBackboneChoices[] = {{"xl", Backbone::kXl},
-                                                        {"gpt2", Backbone::kGpt2, false}};
+inline constexpr Choice<Backbone> kBackboneChoices[] = {
+    {"xl", Backbone::kXl}, {"decoder", Backbone::kDecoder}, {"gpt2", Backbone::kGpt2}};
 inline constexpr Choice<PositionScheme> kPositionChoices[] = {
-    {"relative", PositionScheme::kRelative},
-    {"disentangled", PositionScheme::kDisentangled},
-    {"alibi", PositionScheme::kAlibi},
-    {"learned", PositionScheme::kLearned},
-    {"none", PositionScheme::kNone}};
+    {"relative", PositionScheme::kRelative}, {"disentangled", PositionScheme::kDisentangled},
+    {"rotary", PositionScheme::kRotary},     {"alibi", PositionScheme::kAlibi},
+    {"learned", PositionScheme::kLearned},   {"none", PositionScheme::kNone}};
 inline constexpr Choice<Norm> kNormChoices[] = {{"post", Norm::kPost}, {"pre", Norm::kPre}};
+inline constexpr Choice<NormKind> kNormKindChoices[] = {{"layer", NormKind::kLayer},
+                                                        {"rms", NormKind::kRms}};
+inline constexpr Choice<FeedForward> kFeedForwardChoices[] = {{"relu", FeedForward::kRelu},
+                                                              {"gelu", FeedForward::kGelu},
+                                                              {"gelu_tanh", FeedForward::kGeluTanh},
+                                                              {"swiglu", FeedForward::kSwiglu}};
+inline constexpr Choice<RotaryScaling> kRotaryScalingChoices[] = {
+    {"none", RotaryScaling::kNone},
+    {"linear", RotaryScaling::kLinear},
+    {"llama3", RotaryScaling::kLlama3},
+    {"yarn", RotaryScaling::kYarn}};
+inline constexpr Choice<MemoryPosition> kMemoryPositionChoices[] = {
+    {"previous", MemoryPosition::kPrevious}, {"fixed", MemoryPosition::kFixed}};
 inline constexpr Choice<EmbeddingScale> kEmbeddingScaleChoices[] = {
     {"sqrt", EmbeddingScale::kSqrt}, {"none", EmbeddingScale::kNone}};
-inline constexpr Choice<Init> kInitChoices[] = {{"official", Init::kOfficial},
-                                                {"article", Init::kArticle}};
+inline constexpr Choice<Init> kInitChoices[] = {
+    {"official", Init::kOfficial}, {"article", Init::kArticle}, {"gpt2", Init::kGpt2}};
 inline constexpr Choice<Carry> kCarryChoices[] = {{"refuse", Carry::kRefuse},
                                                   {"reset", Carry::kReset}};
 inline constexpr Choice<Feed> kFeedChoices[] = {{"released", Feed::kReleased},
@@ -67,6 +78,7 @@ inline constexpr Choice<Precision> kPrecisionChoices[] = {
 inline constexpr RealRange kProbability{.min = 0.0, .max = 1.0, .is_open_max = true};
 inline constexpr RealRange kAboveZero{.min = 0.0, .is_open_min = true};
 inline constexpr RealRange kFromZero{.min = 0.0};
+inline constexpr RealRange kFromOne{.min = 1.0};
 inline constexpr IntegerRange kCount{1, 1'000'000'000};  // steps and the like
 inline constexpr IntegerRange kCountOrZero{0, 1'000'000'000};
 inline constexpr IntegerRange kExtent{1, 1'048'576};  // one extent of a tensor

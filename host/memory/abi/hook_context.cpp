@@ -172,8 +172,8 @@ Rows mneme_ctx::rows_in(const mneme_rows& in) const {
   out.count = out.main().size(1);
   const int64_t lanes = shared->lanes;
   if (out.kind == RowsKind::kKeyValue) {
-    check_shape("k", out.k, {lanes, out.count, backbone.heads, backbone.head_width});
-    check_shape("v", out.v, {lanes, out.count, backbone.heads, backbone.head_width});
+    check_shape("k", out.k, {lanes, out.count, instance->key_heads(), backbone.head_width});
+    check_shape("v", out.v, {lanes, out.count, instance->key_heads(), backbone.head_width});
   } else {
     check_shape("hidden", out.hidden, {lanes, out.count, backbone.width});
   }

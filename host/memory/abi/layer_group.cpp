@@ -133,9 +133,11 @@ mneme_status project(mneme_ctx* opaque, uint32_t which, mneme_tensor rows, uint3
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("project: expected one of MNEME_PROJECT_*, got ", which));
     check_flags("project", flags, MNEME_NO_WEIGHT_GRADIENT, "MNEME_NO_WEIGHT_GRADIENT");
-    *out = ctx->handles.give(
+    at::Tensor result =
         ctx->layer_services().project(static_cast<Projector>(which), ctx->handles.get(rows),
-                                      (flags & MNEME_NO_WEIGHT_GRADIENT) == 0));
+                                      (flags & MNEME_NO_WEIGHT_GRADIENT) == 0);
+    const bool is_key = which == MNEME_PROJECT_K || which == MNEME_PROJECT_V;
+    *out = ctx->handles.give(is_key ? ctx->instance->seen_keys(result) : std::move(result));
   });
 }
 
@@ -156,6 +158,10 @@ mneme_status weight(mneme_ctx* opaque, uint32_t which, uint32_t flags, mneme_ten
     at::Tensor value = ctx->layer_services().weight(static_cast<LayerWeight>(which));
     if (!value.defined() && which >= MNEME_WEIGHT_CONTENT_BIAS)
       throw CallError(MNEME_E_UNSUPPORTED, no_relative_positions(ctx, "weight"));
+    if (!value.defined())
+      throw CallError(MNEME_E_UNSUPPORTED, "weight: an RMS norm has no bias: model.norm_kind");
+    if (which == MNEME_WEIGHT_K || which == MNEME_WEIGHT_V)
+      value = ctx->instance->seen_key_weight(value, ctx->shared->stack->backbone().head_width);
     *out = ctx->handles.borrow((flags & MNEME_NO_WEIGHT_GRADIENT) != 0 ? value.detach() : value);
   });
 }
@@ -176,7 +182,8 @@ mneme_status positions(mneme_ctx* opaque, int64_t least, int64_t count, uint32_t
   });
 }
 
-void check_attention(const AttentionCall& call, const BackboneInfo& backbone, int64_t lanes) {
+void check_attention(const AttentionCall& call, const BackboneInfo& backbone, int64_t key_heads,
+                     int64_t lanes) {
   const auto check = [&](const char* what, const at::Tensor& t,
                          const std::vector<int64_t>& expected) {
     if (t.defined() && t.sizes() != at::IntArrayRef(expected))
@@ -191,8 +198,8 @@ void check_attention(const AttentionCall& call, const BackboneInfo& backbone, in
   const int64_t queries = call.q.size(1);
   const int64_t keys = call.k.size(1);
   check("q", call.q, {lanes, queries, backbone.heads, backbone.head_width});
-  check("k", call.k, {lanes, keys, backbone.heads, backbone.head_width});
-  check("v", call.v, {lanes, keys, backbone.heads, backbone.head_width});
+  check("k", call.k, {lanes, keys, key_heads, backbone.head_width});
+  check("v", call.v, {lanes, keys, key_heads, backbone.head_width});
   check("key_valid", call.key_valid, {lanes, keys});
   check("content_bias", call.content_bias, {backbone.heads, backbone.head_width});
   check("position_bias", call.position_bias, {backbone.heads, backbone.head_width});
@@ -241,7 +248,8 @@ mneme_status attention(mneme_ctx* opaque, const mneme_attention* given, mneme_te
     call.virtual_logit = handles.get_optional(in.virtual_logit);
     call.virtual_value = handles.get_optional(in.virtual_value);
     call.scale = in.scale;
-    check_attention(call, ctx->shared->stack->backbone(), ctx->shared->lanes);
+    check_attention(call, ctx->shared->stack->backbone(), ctx->instance->key_heads(),
+                    ctx->shared->lanes);
     AttentionResult result = ctx->layer_services().attention(call);
     *z = ctx->handles.give(std::move(result.z));
     *lse = ctx->handles.give(std::move(result.lse));

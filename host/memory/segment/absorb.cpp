@@ -77,14 +77,15 @@ void SegmentHooks::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, 
       if (wants(MNEME_WANT_ABSORB_Z)) in.z = ctx.handles.borrow(local->z);
       if (wants(MNEME_WANT_ABSORB_LSE)) in.lse = ctx.handles.borrow(local->lse);
       if (wants(MNEME_WANT_ABSORB_Q)) in.q = ctx.handles.borrow(local->q);
-      if (wants(MNEME_WANT_ABSORB_K)) in.k = ctx.handles.borrow(local->k);
-      if (wants(MNEME_WANT_ABSORB_V)) in.v = ctx.handles.borrow(local->v);
+      if (wants(MNEME_WANT_ABSORB_K)) in.k = ctx.handles.borrow(ctx.instance->seen_keys(local->k));
+      if (wants(MNEME_WANT_ABSORB_V)) in.v = ctx.handles.borrow(ctx.instance->seen_keys(local->v));
       if (wants(MNEME_WANT_ABSORB_MASS) && local->mass.defined())
         in.mass = ctx.handles.borrow(mass_of(i, layer, local->mass.detach(), in.mass_rows));
       const ColumnRange range = columns_of(i, layer);
       if (wants(MNEME_WANT_ABSORB_CONTEXT_KV) && range.rows > 0) {
-        in.context_k = ctx.handles.borrow(joined(local->context_k, range));
-        in.context_v = ctx.handles.borrow(joined(local->context_v, range));
+        const Instance& seeing = *ctx.instance;
+        in.context_k = ctx.handles.borrow(seeing.seen_keys(joined(local->context_k, range)));
+        in.context_v = ctx.handles.borrow(seeing.seen_keys(joined(local->context_v, range)));
       }
     }
     return hook_status(table.absorb, self, &in);

@@ -96,8 +96,8 @@ at::Tensor SegmentHooks::ride(int64_t layer, const at::Tensor& hidden, const at:
     in.layer = layer;
     in.riders = impl.riders.count;
     in.q_riders = impl.ctx.handles.borrow(q_riders);
-    in.k = impl.ctx.handles.borrow(k);
-    in.v = impl.ctx.handles.borrow(v);
+    in.k = impl.ctx.handles.borrow(impl.ctx.instance->seen_keys(k));
+    in.v = impl.ctx.handles.borrow(impl.ctx.instance->seen_keys(v));
     in.hidden = impl.ctx.handles.borrow(hidden);
     in.is_last = is_last ? 1 : 0;
     in.valid = impl.ctx.handles.borrow(impl.rider_validity(k.device()));

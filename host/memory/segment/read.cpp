@@ -136,8 +136,8 @@ ReadResult SegmentHooks::Impl::read(std::size_t i, int64_t layer, uint32_t site,
     in.site = site;
     const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
     if (wants(MNEME_WANT_READ_Q)) in.q = ctx.handles.borrow(local.q);
-    if (wants(MNEME_WANT_READ_K)) in.k = ctx.handles.borrow(local.k);
-    if (wants(MNEME_WANT_READ_V)) in.v = ctx.handles.borrow(local.v);
+    if (wants(MNEME_WANT_READ_K)) in.k = ctx.handles.borrow(ctx.instance->seen_keys(local.k));
+    if (wants(MNEME_WANT_READ_V)) in.v = ctx.handles.borrow(ctx.instance->seen_keys(local.v));
     if (wants(MNEME_WANT_READ_Z)) in.z = ctx.handles.borrow(local.z);
     if (wants(MNEME_WANT_READ_LSE)) in.lse = ctx.handles.borrow(local.lse);
     if (wants(MNEME_WANT_READ_PROJECTED) && site == MNEME_SITE_OUT)

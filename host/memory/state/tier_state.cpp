@@ -28,7 +28,7 @@ Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const Backbo
   // Rows come in the layers' compute dtype, so the start rows of a queue have it too.
   const auto options = at::TensorOptions().device(backbone.device).dtype(backbone.compute_dtype);
   if (decl.kind == RowsKind::kKeyValue) {
-    rows.k = torch::zeros({lanes, count, backbone.heads, backbone.head_width}, options);
+    rows.k = torch::zeros({lanes, count, decl.key_heads, backbone.head_width}, options);
     rows.v = torch::zeros_like(rows.k);
   } else {
     rows.hidden = torch::zeros({lanes, count, backbone.width}, options);

@@ -83,7 +83,7 @@ std::string slot_misfit(const SlotDecl& decl, const at::Tensor& ours, const at::
 std::string queue_misfit(const QueueDecl& decl, const RowsQueue& saved, int64_t lanes,
                          const BackboneInfo& backbone) {
   const std::vector<int64_t> row = decl.kind == RowsKind::kKeyValue
-                                       ? std::vector<int64_t>{backbone.heads, backbone.head_width}
+                                       ? std::vector<int64_t>{decl.key_heads, backbone.head_width}
                                        : std::vector<int64_t>{backbone.width};
   for (const BlockPtr& block : saved.blocks()) {
     const Rows& rows = block->rows;
@@ -123,7 +123,7 @@ std::string projection_name(const std::string& queue, std::size_t block, int64_t
 void check_projection(const std::string& name, const at::Tensor& saved, const RowsBlock& block,
                       const BackboneInfo& backbone) {
   const std::vector<int64_t> expected = {block.rows.main().size(0), block.rows.count,
-                                         backbone.heads, backbone.head_width};
+                                         backbone.key_heads(), backbone.head_width};
   if (saved.defined() && saved.sizes() == at::IntArrayRef(expected)) return;
   throw_usage(ErrorText{.where = name,
                         .failed = "the saved keys and values do not fit their rows",

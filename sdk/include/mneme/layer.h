@@ -58,7 +58,7 @@ enum {
   MNEME_WEIGHT_V = 3,
   MNEME_WEIGHT_O = 4,            /* [D, H*d] */
   MNEME_WEIGHT_NORM = 5,         /* [D], the norm before (pre) or after (post) attention */
-  MNEME_WEIGHT_NORM_BIAS = 6,    /* [D] */
+  MNEME_WEIGHT_NORM_BIAS = 6,    /* [D]; an RMS norm has none */
   MNEME_WEIGHT_CONTENT_BIAS = 7, /* [H,d], u of the relative schemes: model.position "relative" or
                                     "disentangled" */
   MNEME_WEIGHT_POSITION_BIAS = 8 /* [H,d], their v */
@@ -81,7 +81,7 @@ enum {
 };
 
 /* The layer's whole position scheme, on distances |query - key|: in the relative schemes u, v and
- * the projected table. */
+ * the projected table; under rotary positions queries and keys turn by their places. */
 #define MNEME_ATTENTION_POSITIONS 1u
 /* The content bias u of the relative schemes alone: (q + u).k. */
 #define MNEME_ATTENTION_CONTENT_BIAS 2u
@@ -111,7 +111,7 @@ typedef struct mneme_attention {
    * [B,Tq,H,d]. Both or neither; 0 = none. */
   mneme_tensor virtual_logit;
   mneme_tensor virtual_value;
-  double scale; /* 0 = 1/sqrt(d) */
+  double scale; /* 0 = the layer's: 1/sqrt(d), or less with model.scale_by_layer */
 } mneme_attention;
 
 /* ---- functions ----------------------------------------------------------------------------- */
@@ -142,7 +142,8 @@ typedef struct mneme_layer_api {
                        mneme_error* error);
 
   /* [layer hook] One of the layer's projections. Q, K, V: normed rows [B,m,D] -> [B,m,H,d]; O:
-   * [B,m,H,d] -> [B,m,D]; in the compute dtype. *out carries one reference.
+   * [B,m,H,d] -> [B,m,D]; in the compute dtype. With the layer's biases and, where it has them, its
+   * norms of queries and keys; positions are not in them. *out carries one reference.
    * which: MNEME_PROJECT_*. flags: MNEME_NO_WEIGHT_GRADIENT.
    * Errors: MNEME_E_INVALID_ARGUMENT for another `which`, or rows that do not fit. */
   mneme_status (*project)(mneme_ctx* ctx, uint32_t which, mneme_tensor rows, uint32_t flags,
@@ -151,7 +152,7 @@ typedef struct mneme_layer_api {
   /* [layer hook] A weight itself, with gradient in training. Borrowed.
    * which: MNEME_WEIGHT_*. flags: MNEME_NO_WEIGHT_GRADIENT.
    * Errors: MNEME_E_INVALID_ARGUMENT for another `which`; MNEME_E_UNSUPPORTED for the biases under
-   * a position scheme without them. */
+   * a position scheme without them, and for the bias of a norm that has none. */
   mneme_status (*weight)(mneme_ctx* ctx, uint32_t which, uint32_t flags, mneme_tensor* out,
                          mneme_error* error);
 

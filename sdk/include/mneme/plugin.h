@@ -96,10 +96,11 @@ typedef struct mneme_model_info {
   int64_t served_count;
   int64_t segment;        /* T of the run (of evaluation when MNEME_MODEL_EVALUATION) */
   int64_t bptt_segments;  /* segments that a THROUGH slot keeps its graph */
-  const char* position;   /* model.position: "relative", "disentangled", "alibi", "learned", ... */
+  const char* position;   /* model.position: "relative", "disentangled", "rotary", "alibi", ... */
   uint32_t compute_dtype; /* MNEME_F64, MNEME_F32 or MNEME_BF16 */
   uint32_t reserved;
   double attention_dropout; /* of the backbone's attention, in training */
+  int64_t kv_heads; /* G, heads of keys and values; divides H. See MNEME_TIER_GROUPED_KEYS */
 } mneme_model_info;
 
 /* When `absorb` runs. */
@@ -139,6 +140,11 @@ enum {
 #define MNEME_TIER_TOKEN_BIAS 4u /* `context` may emit a bias on token columns */
 /* The same losses however a text is cut into segments, as long as no row is dropped. */
 #define MNEME_TIER_CUT_INVARIANT 8u
+/* The tier takes keys and values with the heads that the layer has of them,
+ * mneme_model_info.kv_heads, G: wherever this header and layer.h say H of keys, values and their
+ * weights, it gets and gives G, and head h of the queries goes with head h / (H / G). Without the
+ * flag it gets those of every head of the queries, in copies where heads share them. */
+#define MNEME_TIER_GROUPED_KEYS 16u
 
 /* What an instance is, filled by `create`. */
 typedef struct mneme_tier_traits {

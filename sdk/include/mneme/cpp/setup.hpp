@@ -21,6 +21,7 @@ class Setup {
   // The backbone, as mneme_model_info describes it.
   int64_t width() const noexcept { return model_->width; }            // D
   int64_t heads() const noexcept { return model_->heads; }            // H
+  int64_t kv_heads() const noexcept { return model_->kv_heads; }      // G; divides H
   int64_t head_width() const noexcept { return model_->head_width; }  // d
   int64_t layers() const noexcept { return model_->layers; }          // L
   // Indices of the layers that this tier serves, ascending.
@@ -186,6 +187,10 @@ class Setup {
   void has_no_riders() noexcept { rides_ = false; }
   // Losses do not depend on how a text is cut into segments, as long as no row is dropped.
   void is_cut_invariant() noexcept { traits_.flags |= MNEME_TIER_CUT_INVARIANT; }
+
+  // Keys and values come and go with kv_heads() heads; without it with heads(), in copies where
+  // heads share them (MNEME_TIER_GROUPED_KEYS).
+  void takes_grouped_keys() noexcept { traits_.flags |= MNEME_TIER_GROUPED_KEYS; }
 
   const mneme_tier_traits& traits() const noexcept { return traits_; }
   bool rides() const noexcept { return rides_; }

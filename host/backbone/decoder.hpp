@@ -1,23 +1,25 @@
-// Backbone `xl`: Transformer-XL's decoder around a stack of memories; without tiers a plain
-// decoder.
+// The backbone: a decoder around a stack of memories, Transformer-XL's, GPT-2's or one with rotary
+// positions as the settings say; without tiers a plain decoder.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/attention/rotary.hpp"
 #include "host/backbone/dropout.hpp"
 #include "host/backbone/embedding.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/backbone/model.hpp"
+#include "host/backbone/norm.hpp"
 #include "host/backbone/parameters.hpp"
 
 namespace mneme::backbone {
 
-class Xl final : public Model {
+class Decoder final : public Model {
  public:
   // Settings have been checked (see make_model).
-  Xl(const config::ModelConfig& config, const ModelSetup& setup);
+  Decoder(const config::ModelConfig& config, const ModelSetup& setup);
 
   const std::vector<Parameter>& parameters() const override { return store_.all(); }
   memory::BackboneInfo info() const override { return info_; }
@@ -39,7 +41,7 @@ class Xl final : public Model {
   const Softmax& softmax() const { return *softmax_; }
 
  private:
-  friend class XlOpenSegment;
+  friend class DecoderSegment;
   // ids [B,n], the first with place `offset` in its segment -> [B,n,D].
   at::Tensor embed(const at::Tensor& ids, int64_t offset, double dropout);
   // Errors: Error(kUsage) when the model cannot take a segment of so many tokens.
@@ -58,7 +60,9 @@ class Xl final : public Model {
   PositionTables tables_;
   MaskCache masks_;
   std::unique_ptr<Embedding> embedding_;
-  at::Tensor learned_positions_;  // [longest segment, D]; scheme learned only
+  std::unique_ptr<RotaryTables> rotary_;  // scheme rotary only
+  at::Tensor learned_positions_;          // [longest segment, D]; scheme learned only
+  Norm final_norm_;                       // with model.final_norm
   std::vector<Layer> layers_;
   std::unique_ptr<Softmax> softmax_;
   bool is_training_ = true;

@@ -1,4 +1,4 @@
-#include "host/backbone/xl.hpp"
+#include "host/backbone/decoder.hpp"
 
 #include <algorithm>
 
@@ -14,9 +14,19 @@ LayerSettings layer_settings(const config::ModelConfig& config, at::ScalarType c
   s.layers = config.layers;
   s.width = config.width;
   s.heads = config.heads;
+  s.kv_heads = config.key_heads();
   s.head_width = config.head_width;
   s.ff = config.ff;
   s.is_pre_norm = config.norm == config::Norm::kPre;
+  s.norm_kind = config.norm_kind;
+  s.norm_epsilon = config.norm_epsilon;
+  s.feed_forward = config.feed_forward;
+  s.qk_norm = config.qk_norm;
+  s.scale_by_layer = config.scale_by_layer;
+  s.qkv_bias = config.qkv_bias;
+  s.output_bias = config.output_bias;
+  s.ff_bias = config.ff_bias;
+  s.has_fixed_memory = config.memory_position == config::MemoryPosition::kFixed;
   s.position = config.position;
   s.clamp_distance = config.clamp_distance;
   s.dropout = config.dropout;
@@ -24,6 +34,11 @@ LayerSettings layer_settings(const config::ModelConfig& config, at::ScalarType c
   s.compute = compute;
   if (config.position == config::PositionScheme::kAlibi) s.slopes = alibi_slopes(config.heads);
   return s;
+}
+
+int64_t learned_positions(const config::ModelConfig& config, const ModelSetup& setup) {
+  return config.positions > 0 ? config.positions
+                              : std::max(setup.train_segment, setup.eval_segment);
 }
 
 at::Tensor valid_mask(const Batch& batch) {
@@ -36,7 +51,7 @@ at::Tensor valid_mask(const Batch& batch) {
 
 }  // namespace
 
-Xl::Xl(const config::ModelConfig& config, const ModelSetup& setup)
+Decoder::Decoder(const config::ModelConfig& config, const ModelSetup& setup)
     : config_(config),
       info_(backbone_info(config, setup)),
       vocabulary_(setup.vocabulary),
@@ -45,13 +60,15 @@ Xl::Xl(const config::ModelConfig& config, const ModelSetup& setup)
       noise_(setup.seed, setup.device),
       tables_(config.width, config.clamp_distance,
               at::TensorOptions().dtype(setup.dtype).device(setup.device), &noise_) {
-  const InitScheme init{config.init == config::Init::kArticle};
+  const InitScheme init{config.init, config.layers};
+  if (settings_.is_rotary()) {
+    rotary_ = std::make_unique<RotaryTables>(config.rotary, config.head_width, setup.device);
+  }
   const ClusterPlan plan = plan_clusters(config, vocabulary_);
   embedding_ = std::make_unique<Embedding>(config, plan, init, store_);
   if (config.position == config::PositionScheme::kLearned) {
     learned_positions_ = store_.make(
-        "position.embedding", {std::max(setup.train_segment, setup.eval_segment), config.width},
-        init.table());
+        "position.embedding", {learned_positions(config, setup), config.width}, init.table());
   }
   at::Tensor content, position;
   if (settings_.is_relative() && !config.untie_position_bias) {
@@ -62,14 +79,18 @@ Xl::Xl(const config::ModelConfig& config, const ModelSetup& setup)
   for (int64_t l = 0; l < config.layers; ++l) {
     layers_.emplace_back(l, settings_, init, content, position, store_);
   }
+  if (config.final_norm) {
+    final_norm_ =
+        make_norm("final_norm", config.width, config.norm_kind, config.norm_epsilon, init, store_);
+  }
   softmax_ = std::make_unique<Softmax>(config, plan, *embedding_, init, store_);
 }
 
-void Xl::weights_changed() {
+void Decoder::weights_changed() {
   for (Layer& layer : layers_) layer.weights_changed();
 }
 
-void Xl::set_window(int64_t rows) {
+void Decoder::set_window(int64_t rows) {
   if (config_.same_length && rows < 1) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "there is no window to keep",
@@ -80,7 +101,7 @@ void Xl::set_window(int64_t rows) {
   window_ = rows;
 }
 
-void Xl::check_segment(int64_t tokens) const {
+void Decoder::check_segment(int64_t tokens) const {
   if (config_.same_length && window_ == 0) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "the window is not known",
@@ -95,18 +116,19 @@ void Xl::check_segment(int64_t tokens) const {
   }
 }
 
-int64_t Xl::longest_segment() const {
+int64_t Decoder::longest_segment() const {
   return learned_positions_.defined() ? learned_positions_.size(0) : 0;
 }
 
-at::Tensor Xl::embed(const at::Tensor& ids, int64_t offset, double dropout) {
+at::Tensor Decoder::embed(const at::Tensor& ids, int64_t offset, double dropout) {
   at::Tensor x = embedding_->forward(ids, settings_.compute);
   if (learned_positions_.defined()) x = x + learned_positions_.narrow(0, offset, ids.size(1));
   return noise_.apply(x, dropout);
 }
 
-SegmentScope Xl::scope_of(memory::SegmentHooks& hooks) {
-  SegmentScope scope{.hooks = hooks, .tables = tables_, .masks = masks_, .noise = noise_};
+SegmentScope Decoder::scope_of(memory::SegmentHooks& hooks) {
+  SegmentScope scope{
+      .hooks = hooks, .tables = tables_, .rotary = rotary_.get(), .masks = masks_, .noise = noise_};
   scope.is_training = is_training_;
   scope.window = config_.same_length ? window_ : 0;
   const memory::Riders& riders = hooks.riders();
@@ -117,26 +139,27 @@ SegmentScope Xl::scope_of(memory::SegmentHooks& hooks) {
   return scope;
 }
 
-at::Tensor Xl::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs) {
+at::Tensor Decoder::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs) {
   const int64_t tokens = h.size(1);
   if (scope.riding() > 0) h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
   for (Layer& layer : layers_) {
     h = layer.forward(h, scope);
     if (outputs != nullptr) outputs->push_back(h.narrow(1, h.size(1) - tokens, tokens));
   }
-  return h;
+  return config_.final_norm ? final_norm_(h) : h;
 }
 
-std::unique_ptr<OpenSegment> Xl::open(memory::SegmentHooks& hooks) {
-  return std::make_unique<XlOpenSegment>(*this, hooks);
+std::unique_ptr<OpenSegment> Decoder::open(memory::SegmentHooks& hooks) {
+  return std::make_unique<DecoderSegment>(*this, hooks);
 }
 
-at::Tensor Xl::log_probabilities(const at::Tensor& top) const {
+at::Tensor Decoder::log_probabilities(const at::Tensor& top) const {
   const at::NoGradGuard no_grad;
   return softmax_->log_probabilities(top, settings_.compute);
 }
 
-Output Xl::forward(const Batch& batch, memory::SegmentHooks& hooks, const ForwardOptions& options) {
+Output Decoder::forward(const Batch& batch, memory::SegmentHooks& hooks,
+                        const ForwardOptions& options) {
   const int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
   check_segment(tokens);
   const double dropout = is_training_ ? config_.dropout : 0.0;

@@ -1,0 +1,51 @@
+// Rotary positions [Su et al. 2021]: numbers i and i + d/2 of a head are a point of a plane that
+// turns by place * f_i, so a product of a query and a key depends on the difference of their places
+// alone. Places are counted from the segment's first token; keys are kept without their turn.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host/config/experiment.hpp"
+
+namespace mneme::backbone {
+
+// f_i of a head of `width` numbers, [width/2] in f64: base^(-2i/width), lowered as the scaling
+// says: linear by the factor; llama3 by wavelength (Llama 3.1); yarn by turns in the original
+// context [Peng et al. 2023, section 3.2].
+std::vector<double> rotary_frequencies(const config::RotaryConfig& config, int64_t width);
+
+// What queries and keys are multiplied by: 1, or yarn's factor.
+double rotary_factor(const config::RotaryConfig& config);
+
+// Cosines and sines of places, times rotary_factor.
+struct Turn {
+  at::Tensor cos, sin;  // [n,d/2] or [B,n,d/2]
+
+  // The same for rows of heads, [n,1,d/2]: to turn [B,n,H,d].
+  Turn of_rows() const;
+};
+
+// x [.., n, d] turned; `turn` broadcasts to [.., n, d/2]. In x's dtype.
+at::Tensor turned(const at::Tensor& x, const Turn& turn);
+
+// Tables of one model. Angles are computed in f64.
+class RotaryTables {
+ public:
+  RotaryTables(const config::RotaryConfig& config, int64_t head_width, at::Device device);
+
+  // Places first, first + 1, .. [count,d/2] in `dtype`; kept for the next call.
+  Turn range(int64_t first, int64_t count, at::ScalarType dtype);
+  // Places i64 [..] -> [..,d/2].
+  Turn at(const at::Tensor& places, at::ScalarType dtype) const;
+
+ private:
+  at::Tensor frequencies_;  // [d/2] f64
+  double factor_;
+  Turn kept_;  // of places first_ ..
+  int64_t first_ = 0;
+};
+
+}  // namespace mneme::backbone

@@ -1,0 +1,25 @@
+// Keys of the attention's columns under rotary positions, turned to their places.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "host/backbone/attention/columns.hpp"
+#include "host/backbone/layer.hpp"
+
+namespace mneme::backbone {
+
+// Keys [G,B,free+placed,d] of the context. Rows by place stand in order before the riders and the
+// segment's first token, whose place is 0, or with memory_position = "fixed" all at place -1; rows
+// with explicit distances at minus those. Keys of rows without positions are 0: unplaced_scores is
+// their whole score. Undefined without context.
+at::Tensor turned_context(const ContextColumns& columns, const LayerSettings& settings,
+                          const SegmentScope& scope);
+
+// Keys [G,B,n,d] of a step's k [B,n,G,d]: riders, when they pass with it, then tokens.
+at::Tensor turned_rows(const ContextColumns& columns, const at::Tensor& k,
+                       const SegmentScope& scope);
+
+// Scaled scores [H,B,T,m] of queries [B,T,H,d] and keys [B,m,G,d], both without positions.
+at::Tensor unplaced_scores(const at::Tensor& q, const at::Tensor& k, double scale);
+
+}  // namespace mneme::backbone

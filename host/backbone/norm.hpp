@@ -1,0 +1,32 @@
+// Layer norm and RMS norm.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "host/backbone/parameters.hpp"
+#include "host/config/experiment.hpp"
+
+namespace mneme::backbone {
+
+// A norm over the last dimension: (x - mean) / sqrt(variance + epsilon) * weight + bias, or
+// x / sqrt(mean of squares + epsilon) * weight [Zhang and Sennrich 2019].
+struct Norm {
+  at::Tensor weight{};
+  at::Tensor bias{};  // undefined in an RMS norm
+  config::NormKind kind = config::NormKind::kLayer;
+  double epsilon = 1e-5;
+
+  // x [.., width] in the parameters' dtype.
+  at::Tensor operator()(const at::Tensor& x) const;
+  // The same with the parameters as constants.
+  Norm constant() const;
+};
+
+// Makes a norm's parameters `name`.weight and, for a layer norm, `name`.bias.
+Norm make_norm(const std::string& name, int64_t width, config::NormKind kind, double epsilon,
+               const InitScheme& init, ParameterStore& store);
+
+}  // namespace mneme::backbone

@@ -1,0 +1,125 @@
+// The keys of [model] that describe a decoder: what a backbone's name stands for, what is written,
+// and what does not go together.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "host/config/experiment.hpp"
+#include "tests/base/wordings.hpp"
+#include "tests/config/experiment_texts.hpp"
+
+namespace mneme::config {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ModelConfig model_of(const std::string& keys) { return parse("[model]\n" + keys + kMotif).model; }
+
+TEST(ModelKeys, ABackboneStandsForDefaults) {
+  EXPECT_EQ(model_of("backbone = \"xl\"\n"), ModelConfig{});
+  const ModelConfig gpt2 = model_of("backbone = \"gpt2\"\nwidth = 96\n");
+  EXPECT_EQ(gpt2.position, PositionScheme::kLearned);
+  EXPECT_EQ(gpt2.norm, Norm::kPre);
+  EXPECT_EQ(gpt2.norm_kind, NormKind::kLayer);
+  EXPECT_EQ(gpt2.feed_forward, FeedForward::kGeluTanh);
+  EXPECT_EQ(gpt2.ff, 384);
+  EXPECT_TRUE(gpt2.qkv_bias && gpt2.output_bias && gpt2.ff_bias && gpt2.final_norm);
+  EXPECT_TRUE(gpt2.tie_embedding);
+  EXPECT_FALSE(gpt2.softmax_bias);
+  EXPECT_EQ(gpt2.embedding_scale, EmbeddingScale::kNone);
+  EXPECT_EQ(gpt2.init, Init::kGpt2);
+  EXPECT_EQ(gpt2.dropout, 0.1);
+  EXPECT_EQ(gpt2.attention_dropout, 0.1);
+  const ModelConfig decoder = model_of("backbone = \"decoder\"\nwidth = 96\n");
+  EXPECT_EQ(decoder.position, PositionScheme::kRotary);
+  EXPECT_EQ(decoder.norm_kind, NormKind::kRms);
+  EXPECT_EQ(decoder.feed_forward, FeedForward::kSwiglu);
+  EXPECT_EQ(decoder.ff, 256);
+  EXPECT_FALSE(decoder.qkv_bias || decoder.output_bias || decoder.ff_bias || decoder.softmax_bias);
+  EXPECT_TRUE(decoder.final_norm);
+  EXPECT_EQ(decoder.dropout, 0.0);
+  EXPECT_EQ(decoder.key_heads(), decoder.heads);
+  // 8/3 of 100 is 266.7.
+  EXPECT_EQ(model_of("backbone = \"decoder\"\nwidth = 100\n").ff, 288);
+}
+
+TEST(ModelKeys, EveryOneIsReadAndWritten) {
+  const ModelConfig m = model_of(
+      "backbone = \"decoder\"\nheads = 6\nkv_heads = 2\nwidth = 48\nhead_width = 10\n"
+      "feed_forward = \"gelu\"\nposition = \"rotary\"\nmemory_position = \"fixed\"\n"
+      "norm_kind = \"layer\"\nnorm_epsilon = 1e-6\nfinal_norm = false\nqk_norm = true\n"
+      "scale_by_layer = true\nqkv_bias = true\noutput_bias = true\nff_bias = true\n"
+      "softmax_bias = true\ninit = \"article\"\n[model.rotary]\nbase = 500.0\n"
+      "scaling = \"yarn\"\nfactor = 4.0\noriginal_positions = 64\nlow_factor = 2.0\n"
+      "high_factor = 8.0\nbeta_fast = 16.0\nbeta_slow = 2.0\nattention_factor = 1.5\n");
+  EXPECT_EQ(m.key_heads(), 2);
+  EXPECT_EQ(m.head_width, 10);
+  EXPECT_EQ(m.feed_forward, FeedForward::kGelu);
+  EXPECT_EQ(m.ff, 192);
+  EXPECT_EQ(m.memory_position, MemoryPosition::kFixed);
+  EXPECT_EQ(m.norm_kind, NormKind::kLayer);
+  EXPECT_EQ(m.norm_epsilon, 1e-6);
+  EXPECT_FALSE(m.final_norm);
+  EXPECT_TRUE(m.qk_norm && m.scale_by_layer && m.qkv_bias && m.output_bias && m.ff_bias);
+  EXPECT_TRUE(m.softmax_bias);
+  EXPECT_EQ(m.init, Init::kArticle);
+  const RotaryConfig rotary{.base = 500.0,
+                            .scaling = RotaryScaling::kYarn,
+                            .factor = 4.0,
+                            .original_positions = 64,
+                            .low_factor = 2.0,
+                            .high_factor = 8.0,
+                            .beta_fast = 16.0,
+                            .beta_slow = 2.0,
+                            .attention_factor = 1.5};
+  EXPECT_EQ(m.rotary, rotary);
+  Experiment experiment = parse(kMotif);
+  experiment.model = m;
+  EXPECT_EQ(parse(to_toml(experiment)).model, m);
+  experiment.model = model_of("backbone = \"gpt2\"\npositions = 40\n");
+  EXPECT_EQ(experiment.model.positions, 40);
+  EXPECT_EQ(parse(to_toml(experiment)).model, experiment.model);
+}
+
+// Checkpoints hold hashes of the written text: one of a model that has none of the parts must stay
+// what earlier programs wrote.
+TEST(ModelKeys, AreNotWrittenForTransformerXl) {
+  const std::string text = to_toml(parse(kMotif));
+  for (const char* key : {"kv_heads", "norm_kind", "feed_forward", "rotary", "softmax_bias"}) {
+    EXPECT_THAT(text, Not(HasSubstr(key)));
+  }
+  EXPECT_THAT(to_toml(parse(std::string("[model]\nfinal_norm = true\n") + kMotif)),
+              HasSubstr("norm_kind = \"layer\""));
+}
+
+TEST(ModelKeys, ThatDoNotGoTogetherAreRefused) {
+  test::expect_problems(model_error, "e.toml", R"(
+heads = 6; width = 12; kv_heads = 4
+  => 4:12: model.kv_heads: expected a divisor of heads, 6, got 4
+position = "rotary"; width = 30; heads = 2
+  => 1:1: model.head_width: expected an even number with position = "rotary" (pairs of numbers
+     turn), got 15
+rotary = {base = 100.0}
+  => 2:10: model.rotary: there are no rotary positions: expected position = "rotary", got position =
+     "relative"; remove the key (--unset model.rotary)
+positions = 8
+  => 2:13: model.positions: there is no table of positions: expected position = "learned", got
+     position = "relative"; remove the key (--unset model.positions)
+position = "rotary"; rotary = {factor = 2.0}
+  => 3:20: model.rotary.factor: nothing is stretched with scaling = "none": got 2.0; name a scaling,
+     or remove the key
+position = "rotary"; rotary = {scaling = "llama3", factor = 8.0}
+  => 3:10: model.rotary.original_positions: missing: expected the longest context before the
+     scaling, which scaling = "llama3" needs
+position = "rotary"; rotary = {scaling = "llama3", original_positions = 8, high_factor = 1.0}
+  => 3:69: model.rotary.high_factor: expected more than low_factor, 1, got 1.0
+position = "rotary"; rotary = {scaling = "dynamic"}
+  => 3:21: model.rotary.scaling: expected "none" | "linear" | "llama3" | "yarn", got "dynamic"
+feed_forward = "silu"
+  => 2:16: model.feed_forward: expected "relu" | "gelu" | "gelu_tanh" | "swiglu", got "silu"
+)");
+}
+
+}  // namespace
+}  // namespace mneme::config
