@@ -1,9 +1,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -18,7 +21,7 @@ class ScoreRun : public CliTest {
   }
   ProgramResult score() const {
     return run_mneme({"eval", file("run"), "--tokens", file("ids.safetensors"), "--dump",
-                      file("nll.safetensors"), "--quiet"});
+                      file("nll.safetensors"), "--quiet", "--json", file("scored.json")});
   }
   std::vector<double> nll(const std::vector<std::int64_t>& shape) const {
     const SafetensorsFile out = SafetensorsFile::open(folder_ / "nll.safetensors");
@@ -45,6 +48,10 @@ TEST_F(ScoreRun, WritesTheLossOfEveryNextToken) {
     sum += value;
   }
   EXPECT_LT(sum / 60, 2 * std::log(8.0));
+  const Json json = Json::parse(read_file(folder_ / "scored.json"));
+  EXPECT_EQ(json.at("targets"), 60);
+  EXPECT_NEAR(json.at("nll").get<double>(), sum, 1e-9);
+  EXPECT_GT(json.at("seconds").get<double>(), 0.0);
 }
 
 TEST_F(ScoreRun, TakesTargets) {

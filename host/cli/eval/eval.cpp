@@ -11,6 +11,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
+#include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
@@ -329,9 +330,11 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams) {
   options.on_progress = [&](std::int64_t rows, std::int64_t tokens) {
     display.update(rows, tokens);
   };
+  const double start = steady_clock().seconds();
   const eval::ScoredFile scored = read_input([&] {
     return eval::score_file(runtime.model(), runtime.stack(), arguments.tokens, options);
   });
+  const double seconds = steady_clock().seconds() - start;
   display.end();
   const double mean = scored.targets == 0 ? 0.0 : scored.sum / static_cast<double>(scored.targets);
   const bool is_for_people = !arguments.json.is_stdout();
@@ -348,6 +351,7 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams) {
   json["rows"] = scored.rows;
   json["targets"] = scored.targets;
   json["nll"] = scored.sum;
+  json["seconds"] = seconds;  // the reading of the ids included
   Outputs outputs;
   outputs.add([&] {
     eval::write_nll(scored, arguments.dump);
