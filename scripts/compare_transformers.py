@@ -17,7 +17,8 @@ Both sides keep keys and values:
 
 Before anything is timed the results are compared: the loss of every token, and the greedy continuation. The losses
 must agree within the tolerance of the precision; of the continuation the agreeing tokens are counted, because where
-two tokens are equally likely rounding decides. Times exclude loading. Needs a built mneme (default build/release/bin/mneme).
+two tokens are equally likely rounding decides. Times exclude loading. Needs a built mneme (default
+build/release/bin/mneme).
 """
 import argparse
 import json
