@@ -6,6 +6,7 @@
 //   metrics.jsonl     see record/metrics.hpp
 //   log.txt           every line of the log, and what people were shown beside it
 //   vocabulary.json   of text; absent for ids and generated tasks
+//   pretrained.json   of weights from a Hugging Face model folder: what the folder was
 //   checkpoints/      see checkpoint/
 //   evaluations/      see host/scores/stored_evaluation.hpp
 //   tensorboard/      event files; absent with train.tensorboard = false
@@ -41,18 +42,17 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path experiment_file() const { return path_ / "experiment.toml"; }
   [[nodiscard]] std::filesystem::path info_file() const { return path_ / "run.json"; }
   [[nodiscard]] std::filesystem::path vocabulary_file() const { return path_ / "vocabulary.json"; }
+  [[nodiscard]] std::filesystem::path pretrained_file() const { return path_ / "pretrained.json"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path log() const { return path_ / "log.txt"; }
   [[nodiscard]] std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
-  // The four files above that are rewritten as wholes.
-  [[nodiscard]] std::vector<std::filesystem::path> files() const {
-    return {experiment_file(), info_file(), vocabulary_file(), metrics()};
+  [[nodiscard]] std::vector<std::filesystem::path> files() const {  // rewritten as wholes
+    return {experiment_file(), info_file(), vocabulary_file(), pretrained_file(), metrics()};
   }
   [[nodiscard]] CheckpointFiles checkpoints() const {
     return CheckpointFiles(path_ / "checkpoints");
   }
-  // The stored experiment.
-  [[nodiscard]] config::Experiment experiment() const;
+  [[nodiscard]] config::Experiment experiment() const;  // as it is stored
   // The stored vocabulary; none for ids and generated tasks. Errors: as check_vocabulary
   // (run_description.hpp), as Vocabulary::load.
   [[nodiscard]] std::optional<data::Vocabulary> vocabulary() const;

@@ -60,6 +60,7 @@ struct MemorySwap {
 struct WeightsSource {
   std::filesystem::path file;  // absolute
   std::string sha256;
+  std::string pretrained = {};  // the text of the run's pretrained.json; "" = it gets none
 };
 
 // What the backbone needs to know of an experiment besides [model].

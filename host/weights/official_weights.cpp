@@ -15,6 +15,7 @@
 #include "host/run/run_folder.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/pretrained/folder_record.hpp"
 
 namespace mneme::weights {
 namespace {
@@ -343,7 +344,9 @@ InitialWeights load_initial_weights(run::Runtime& runtime, const fs::path& sourc
                 "their first values: ", join(report.fresh, ", "));
   }
   if (fs::is_directory(source)) compare_vocabularies(runtime, source);
-  runtime.set_weights_source({fs::absolute(path).lexically_normal(), sha256_file(path)});
+  runtime.set_weights_source({.file = fs::absolute(path).lexically_normal(),
+                              .sha256 = sha256_file(path),
+                              .pretrained = is_ours ? find_record_text(source) : ""});
   return report;
 }
 

@@ -1,7 +1,5 @@
 #include "host/weights/weight_files.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +15,7 @@
 #include "host/run/record/run_writer.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/folder_in_making.hpp"
 #include "host/weights/names.hpp"
 #include "host/weights/official_weights.hpp"
 
@@ -24,49 +23,6 @@ namespace mneme::weights {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Builds the run's folder under another name beside its final path; deleted unless kept.
-class FolderInMaking {
- public:
-  explicit FolderInMaking(const fs::path& target) : target_(fs::absolute(target)) {
-    if (!target_.has_filename()) target_ = target_.parent_path();  // "runs/x/"
-    std::error_code error;
-    const fs::file_status status = fs::symlink_status(target_, error);
-    const bool is_free =
-        !fs::exists(status) || (fs::is_directory(status) && fs::is_empty(target_, error));
-    if (status.type() == fs::file_type::not_found) error.clear();
-    if (!is_free || error) {
-      throw_usage({.where = target.string(),
-                   .failed = "the run's folder is taken",
-                   .expected = "a path where nothing is, or an empty folder",
-                   .got = error                    ? error.message()
-                          : fs::is_symlink(status) ? "a link"  // rename(2) would not follow it
-                                                   : "something else",
-                   .hint = "name another folder with --run"});
-    }
-    path_ = target_.parent_path() / str(target_.filename().string(), ".importing.", ::getpid());
-  }
-  ~FolderInMaking() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  FolderInMaking(const FolderInMaking&) = delete;
-  FolderInMaking& operator=(const FolderInMaking&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-  void keep() const {
-    std::error_code error;
-    fs::rename(path_, target_, error);
-    if (!error) return;
-    throw_run({.where = target_.string(),
-               .failed = "the run's folder cannot be put there",
-               .got = error.message()});
-  }
-
- private:
-  fs::path target_;
-  fs::path path_;
-};
 
 std::shared_ptr<const data::Dataset> vocabulary_alone(const config::DataConfig& config,
                                                       const ImportOptions& options) {
@@ -100,7 +56,7 @@ std::map<std::string, at::Tensor> kept_tensors(const SafetensorsFile& file,
 ImportReport import_official(const fs::path& weights, const config::Experiment& experiment,
                              const ImportOptions& options) {
   LogFile log;
-  const FolderInMaking folder(options.folder);
+  const FolderInMaking folder(options.folder, "the run's folder", "--run");
   run::RuntimeOptions with_data;
   with_data.dataset = vocabulary_alone(experiment.data, options);
   with_data.weights_follow = true;

@@ -41,6 +41,9 @@ void write_start(const RunFolder& folder, const Runtime& runtime,
   if (const data::Vocabulary* vocabulary = runtime.dataset()->vocabulary()) {
     vocabulary->save(folder.vocabulary_file());
   }
+  if (const auto& source = runtime.weights_source(); source && !source->pretrained.empty()) {
+    write_file_atomic(folder.pretrained_file(), source->pretrained);
+  }
   Json info = describe_run(runtime);
   info["started"] = utc_now();
   info["initial_backbone_sha256"] = digest(fingerprint(runtime.model()));

@@ -1,0 +1,361 @@
+#include "host/weights/pretrained/family_config.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "host/base/error.hpp"
+#include "host/config/toml/schema.hpp"
+#include "host/weights/pretrained/rotary_keys.hpp"
+
+namespace mneme::weights {
+namespace {
+
+constexpr const char* kVocabularySize = "data.vocabulary_size";
+constexpr std::int64_t kMaxValue = 1'048'576;  // of sizes, as an experiment file has it
+
+std::string toml_text(const Json& value) {
+  if (value.is_string()) return config::toml_string(value.get<std::string>());
+  return value.is_number_float() ? format_exact(value.get<double>()) : value.dump();
+}
+
+// The model that keys of [model] describe, with our defaults for the others.
+config::ModelConfig model_of(const Settings& settings) {
+  std::vector<config::Override> overrides;
+  for (const auto& [key, value] : settings) overrides.push_back({.key = key, .value = value});
+  // A task without files stands in for the data, which do not matter here.
+  return config::parse_experiment_text("[data]\ntask = \"motif\"\n[train]\nsteps = 1\n", "model",
+                                       ".", overrides)
+      .model;
+}
+
+// True when a value of config.json is of the kind of a rule's.
+bool is_of_kind(const KeyRule& rule, const Json& value) {
+  const std::string_view kind = rule.kind();
+  if (kind == "a list") return value.is_array();
+  if (kind == "a string") return value.is_string();
+  if (kind == "a boolean") return value.is_boolean();
+  if (kind == "a number") return value.is_number();
+  return value.is_number_integer();
+}
+
+std::string expected_text(const KeyRule& rule) {
+  std::vector<std::string> options;
+  if (!rule.words.empty()) {
+    for (const auto& [word, ours] : rule.words) options.push_back(Json(word).dump());
+  } else if (rule.only) {
+    for (const Json& value : *rule.only) options.push_back(value.dump());
+  } else if (!rule.each.empty()) {
+    options.push_back(str("a list of \"", rule.each, "\" alone"));
+  } else {
+    options.emplace_back(rule.kind());
+  }
+  if (rule.may_be_null) options.emplace_back("null");
+  return join(options, " or ");
+}
+
+class ConfigReader {
+ public:
+  ConfigReader(const Family& family, const Json& config) : family_(family), config_(config) {}
+
+  FolderModel read(const std::string& source) {
+    for (const auto& [key, value] : family_.model) set("model." + key, value);
+    for (const KeyRule& rule : family_.keys) read_key(rule);
+    if (family_.is_rotary) read_positions();
+    refuse_unknown_keys();
+    if (problems_.empty()) make_model();
+    if (problems_.empty()) return std::move(out_);
+    throw_run({.where = source,
+               .failed = str("the model cannot be read:\n  ", join(problems_, "\n  "), "\n"),
+               .hint = "docs/weights.md, \"Hugging Face folders\", lists what can"});
+  }
+
+ private:
+  void problem(const std::string& key, const std::string& got, const std::string& expected) {
+    problems_.push_back(str(key, ": expected ", expected, ", got ", got));
+  }
+
+  void set(const std::string& key, const Json& value) {
+    std::erase_if(settings_, [&](const auto& one) { return one.first == key; });
+    settings_.emplace_back(key, toml_text(value));
+  }
+
+  // The value under any of the key's spellings; several must agree.
+  const Json* find(const KeyRule& rule) {
+    const auto first = config_.find(rule.key);
+    const Json* found = first == config_.end() ? nullptr : &*first;
+    for (const std::string& key : rule.also) {
+      const auto other = config_.find(key);
+      if (other == config_.end()) continue;
+      if (found != nullptr && *found != *other) {
+        problem(key, other->dump(), str(found->dump(), " as in ", rule.key));
+      }
+      if (found == nullptr) found = &*other;
+    }
+    return found;
+  }
+
+  void read_key(const KeyRule& rule) {
+    const Json* const given = find(rule);
+    const bool is_absent = given == nullptr;
+    const bool is_null = !is_absent && (given->is_null() || (rule.may_be_empty && given->empty()));
+    if (is_null && rule.may_be_null) return;
+    if (is_absent && rule.fallback.is_null()) {
+      if (!rule.may_be_null && !rule.may_be_absent) {
+        problems_.push_back(str(rule.key, ": missing: expected ", expected_text(rule)));
+      }
+      return;
+    }
+    take(rule, is_absent ? rule.fallback : *given, is_absent);
+  }
+
+  void take(const KeyRule& rule, const Json& value, bool is_absent) {
+    const std::string got =
+        is_absent ? str("no such key, which means ", value.dump()) : value.dump();
+    if (!is_supported(rule, value)) return problem(rule.key, got, expected_text(rule));
+    Json ours = value;
+    for (const auto& [word, our_word] : rule.words) {
+      if (value == Json(word)) ours = our_word;
+    }
+    if (rule.kind() == "an integer" && !rule.sets.empty() &&
+        (value.get<std::int64_t>() < 1 || value.get<std::int64_t>() > kMaxValue)) {
+      return problem(rule.key, got, str("an integer in [1, ", kMaxValue, "]"));
+    }
+    if (rule.kind() == "a number") ours = value.get<double>();
+    for (const std::string& key : rule.sets) {
+      if (key == kVocabularySize) {
+        out_.vocabulary = value.get<std::int64_t>();
+      } else {
+        set(key, ours);
+      }
+    }
+    if (!rule.same_as.empty()) compare(rule, value);
+  }
+
+  static bool is_supported(const KeyRule& rule, const Json& value) {
+    if (!rule.each.empty()) {
+      return value.is_array() &&
+             std::ranges::all_of(value, [&](const Json& one) { return one == Json(rule.each); });
+    }
+    if (rule.only) {
+      return std::ranges::any_of(*rule.only, [&](const Json& one) { return one == value; });
+    }
+    if (!rule.words.empty()) {
+      return std::ranges::any_of(rule.words,
+                                 [&](const auto& one) { return value == Json(one.first); });
+    }
+    return is_of_kind(rule, value);
+  }
+
+  void compare(const KeyRule& rule, const Json& value) {
+    const KeyRule* const other = family_.find_key(rule.same_as);
+    const Json* const theirs = other == nullptr ? nullptr : find(*other);
+    const Json& expected = theirs != nullptr ? *theirs : other->fallback;
+    if (value == expected) return;
+    out_.warnings.push_back(str(rule.key, " = ", value.dump(), " is not used: training takes ",
+                                rule.same_as, " = ", expected.dump()));
+  }
+
+  void read_positions() {
+    const config::RotaryConfig rotary = read_rotary(config_, problems_);
+    const auto real = [&](const char* key, double value) {
+      set(str("model.rotary.", key), Json(value));
+    };
+    set("model.position", "rotary");
+    set("model.rotary.scaling", std::string(config::to_word(rotary.scaling)));
+    real("base", rotary.base);
+    real("factor", rotary.factor);
+    set("model.rotary.original_positions", rotary.original_positions);
+    real("low_factor", rotary.low_factor);
+    real("high_factor", rotary.high_factor);
+    real("beta_fast", rotary.beta_fast);
+    real("beta_slow", rotary.beta_slow);
+    real("attention_factor", rotary.attention_factor);
+  }
+
+  void refuse_unknown_keys() {
+    std::vector<std::string> known(family_.unused.begin(), family_.unused.end());
+    for (const KeyRule& rule : family_.keys) known.push_back(rule.key);
+    for (const auto& [key, value] : config_.items()) {
+      if (family_.unused.contains(key) || family_.find_key(key) != nullptr) continue;
+      if (family_.is_rotary && is_rotary_key(key)) continue;
+      problems_.push_back(str(key, ": ", value.dump(), ": no key of the family \"",
+                              family_.model_type, "\" that is understood",
+                              did_you_mean(key, known)));
+    }
+  }
+
+  // Settings that do not go together, such as heads that do not divide the width.
+  void make_model() {
+    try {
+      out_.model = model_of(settings_);
+    } catch (const Error& error) {
+      problems_.push_back(error.what());
+    }
+  }
+
+  const Family& family_;
+  const Json& config_;
+  Settings settings_;
+  FolderModel out_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+FolderModel read_config(const Family& family, const Json& config, const std::string& source) {
+  return ConfigReader(family, config).read(source);
+}
+
+const Family& family_of(const Json& config, const std::string& source) {
+  const auto found = config.find("model_type");
+  if (found == config.end() || !found->is_string()) {
+    throw_run({.where = str(source, ": model_type"),
+               .failed = "the family is not known",
+               .expected = family_list(),
+               .got = found == config.end() ? "no such key" : found->dump()});
+  }
+  const Family* const family = find_family(found->get<std::string>());
+  if (family == nullptr) {
+    throw_run({.where = str(source, ": model_type"),
+               .failed = "the family is not known",
+               .expected = family_list(),
+               .got = found->dump()});
+  }
+  const auto named = config.find("architectures");
+  if (named == config.end() || named->is_null()) return *family;
+  const bool fits =
+      named->is_array() && std::ranges::all_of(*named, [&](const Json& one) {
+        return std::ranges::any_of(family->architectures,
+                                   [&](const std::string& word) { return one == Json(word); });
+      });
+  if (!fits) {
+    throw_run({.where = str(source, ": architectures"),
+               .failed = "only language models are read",
+               .expected = join(family->architectures, " or "),
+               .got = named->dump()});
+  }
+  return *family;
+}
+
+// --- The way back ---
+
+namespace {
+
+// A TOML text as JSON.
+Json setting_value(const std::string& text) {
+  const config::Value root = config::parse_toml("value = " + text, "setting");
+  const config::Value& value = *root.find("value");
+  switch (value.kind()) {
+    case config::Kind::kString:
+      return value.as_string();
+    case config::Kind::kInteger:
+      return value.as_integer();
+    case config::Kind::kReal:
+      return value.as_real();
+    case config::Kind::kBoolean:
+      return value.as_boolean();
+    default:
+      return text;
+  }
+}
+
+// The leaves of a table, by their keys.
+void add_settings(const config::Value& table, const std::string& prefix, Settings& out) {
+  for (const config::Member& member : table.members()) {
+    const std::string key = str(prefix, '.', member.key);
+    if (member.value.is_table()) {
+      add_settings(member.value, key, out);
+    } else {
+      out.emplace_back(key, member.value.toml());
+    }
+  }
+}
+
+constexpr const char* kNothing = "nothing";
+
+std::string setting_text(const Settings& settings, const std::string& key) {
+  const auto found = std::ranges::find(settings, key, &std::pair<std::string, std::string>::first);
+  return found == settings.end() ? kNothing : found->second;
+}
+
+// A key that no setting decides: where the absent key would mean what is not supported, and where
+// another key's value stands for it.
+void write_fixed(const KeyRule& rule, Json& out) {
+  if (!rule.same_as.empty() && out.contains(rule.same_as)) out[rule.key] = out.at(rule.same_as);
+  if (!rule.only || rule.fallback.is_null()) return;
+  const bool is_supported = std::ranges::find(*rule.only, rule.fallback) != rule.only->end();
+  if (!is_supported) out[rule.key] = nullptr;
+}
+
+}  // namespace
+
+Settings settings_of(const config::ModelConfig& model) {
+  config::Experiment experiment;
+  experiment.model = model;
+  experiment.data.task = config::Task::kMotif;
+  experiment.train.steps = 1;
+  const config::Value root = config::parse_toml(config::to_toml(experiment), "experiment");
+  Settings out;
+  if (const config::Value* const table = root.find("model")) add_settings(*table, "model", out);
+  return out;
+}
+
+bool is_free_setting(const std::string& key) {
+  constexpr std::array kFree = {"model.dropout",        "model.attention_dropout",
+                                "model.init",           "model.memory_position",
+                                "model.clamp_distance", "model.same_length"};
+  return std::ranges::any_of(kFree, [&](const char* free) { return key == free; });
+}
+
+std::vector<std::string> differing_settings(const config::ModelConfig& expected,
+                                            const config::ModelConfig& got) {
+  const Settings theirs = settings_of(expected), ours = settings_of(got);
+  std::vector<std::string> lines;
+  const auto compare = [&](const std::string& key) {
+    const std::string a = setting_text(theirs, key), b = setting_text(ours, key);
+    // The backbone's name only says which defaults held.
+    if (a == b || is_free_setting(key) || key == "model.backbone") return;
+    lines.push_back(str(key, ": expected ", a, ", got ", b));
+  };
+  for (const auto& [key, value] : theirs) compare(key);
+  for (const auto& [key, value] : ours) {
+    if (setting_text(theirs, key) == kNothing) compare(key);
+  }
+  return lines;
+}
+
+Json write_config(const Family& family, const config::ModelConfig& model, std::int64_t vocabulary) {
+  Settings ours = settings_of(model);
+  ours.emplace_back(kVocabularySize, str(vocabulary));
+  Json out;
+  out["architectures"] = Json::array({family.architectures.front()});
+  out["model_type"] = family.model_type;
+  for (const KeyRule& rule : family.keys) {
+    if (rule.sets.empty()) {
+      write_fixed(rule, out);
+      continue;
+    }
+    const std::string text = setting_text(ours, rule.sets.front());
+    if (text == kNothing) continue;  // differing_settings says so
+    Json value = setting_value(text);
+    const auto word = std::ranges::find_if(
+        rule.words, [&](const auto& one) { return value == Json(one.second); });
+    if (word != rule.words.end()) {
+      value = word->first;
+    } else if (!rule.words.empty()) {
+      value = rule.words.front().first;
+    }
+    out[rule.key] = value;
+  }
+  if (family.is_rotary) write_rotary(model.rotary, out);
+  const std::vector<std::string> problems =
+      differing_settings(read_config(family, out, "config.json").model, model);
+  if (problems.empty()) return out;
+  throw_usage({.where = "--family " + family.model_type,
+               .failed = str("the family has no such model:\n  ", join(problems, "\n  "), "\n"),
+               .hint = "name another family: " + family_list()});
+}
+
+}  // namespace mneme::weights

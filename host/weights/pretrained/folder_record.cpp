@@ -1,0 +1,215 @@
+#include "host/weights/pretrained/folder_record.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
+#include "host/run/run_folder.hpp"
+
+namespace mneme::weights {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRecordFormat = "mneme.pretrained";
+constexpr int kRecordRevision = 1;
+constexpr const char* kGenerationName = "generation_config.json";
+
+std::string hex_of(const TensorView& view) {
+  std::string out;
+  for (std::size_t i = 0; i < view.bytes; ++i) {
+    const auto byte = std::to_integer<unsigned>(view.data[i]);
+    out += "0123456789abcdef"[byte >> 4];
+    out += "0123456789abcdef"[byte & 15];
+  }
+  return out;
+}
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// Reads typed members of pretrained.json.
+class RecordReader {
+ public:
+  RecordReader(const std::string& text, const std::string& source)
+      : json_(Json::parse(text, nullptr, /*allow_exceptions=*/false)), source_(source) {
+    const bool is_ours = json_.is_object() && json_.value("format", Json()) == kRecordFormat;
+    if (!is_ours) fail("format", str("a file of ", kRecordFormat));
+    if (json_.value("revision", Json()) != kRecordRevision) {
+      fail("revision", str(kRecordRevision, ", what this version of mneme reads"));
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& key, const std::string& expected) const {
+    throw_run({.where = str(source_, ": ", key),
+               .failed = "the record of the imported folder cannot be read",
+               .expected = expected,
+               .hint = "import the folder again, or export with --family"});
+  }
+  std::string string(const Json& object, const char* key) const {
+    const auto found = object.find(key);
+    if (found == object.end() || !found->is_string()) fail(key, "a string");
+    return found->get<std::string>();
+  }
+  const Json& json() const { return json_; }
+  const Json& at(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) fail(key, "such a key");
+    return *found;
+  }
+  std::string bytes(const std::string& hex) const {
+    std::string out;
+    for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+      const int high = digit(hex[i]), low = digit(hex[i + 1]);
+      if (high < 0 || low < 0) fail("kept", "hexadecimal digits");
+      out += static_cast<char>(high * 16 + low);
+    }
+    return out;
+  }
+
+ private:
+  Json json_;
+  const std::string& source_;
+};
+
+}  // namespace
+
+FolderRecord FolderRecord::of(const ModelFolder& folder, const FolderNames& names) {
+  FolderRecord record{.family = names.family.model_type,
+                      .has_prefix = names.has_prefix,
+                      .config = folder.config_text(),
+                      .index = folder.index_text()};
+  std::error_code ignored;
+  if (const fs::path path = folder.path() / kGenerationName; fs::exists(path, ignored)) {
+    std::string text = read_file(path, kMaxConfigBytes);
+    // The record is JSON, which holds no other bytes.
+    if (!Json::parse(text, nullptr, false).is_discarded()) {
+      record.generation_config = std::move(text);
+    }
+  }
+  for (const SafetensorsFile& file : folder.files()) {
+    record.files.push_back({file.path().filename().string(), raw_header(file.path())});
+  }
+  for (const std::string& name : folder.names()) {
+    if (names.constant_kind(name) != "kept") continue;
+    const TensorView& view = *folder.find(name);
+    record.kept[name] = std::string(reinterpret_cast<const char*>(view.data), view.bytes);
+  }
+  return record;
+}
+
+std::string FolderRecord::text() const {
+  Json json;
+  json["format"] = kRecordFormat;
+  json["revision"] = kRecordRevision;
+  json["family"] = family;
+  json["has_prefix"] = has_prefix;
+  json["config"] = config;
+  json["generation_config"] = generation_config;
+  json["index"] = index;
+  json["files"] = Json::array();
+  for (const RecordedFile& file : files) {
+    json["files"].push_back({{"name", file.name}, {"header", file.header}});
+  }
+  json["kept"] = Json::object();
+  for (const auto& [name, bytes] : kept) {
+    const TensorView view{.data = reinterpret_cast<const std::byte*>(bytes.data()),
+                          .bytes = bytes.size()};
+    json["kept"][name] = hex_of(view);
+  }
+  return json.dump(2) + "\n";
+}
+
+FolderRecord FolderRecord::parse(const std::string& text, const std::string& source) {
+  const RecordReader reader(text, source);
+  FolderRecord record;
+  record.family = reader.string(reader.json(), "family");
+  const Json& prefix = reader.at("has_prefix");
+  if (!prefix.is_boolean()) reader.fail("has_prefix", "a boolean");
+  record.has_prefix = prefix.get<bool>();
+  record.config = reader.string(reader.json(), "config");
+  record.generation_config = reader.string(reader.json(), "generation_config");
+  record.index = reader.string(reader.json(), "index");
+  const Json& files = reader.at("files");
+  if (!files.is_array() || files.empty()) reader.fail("files", "a list of files");
+  for (const Json& file : files) {
+    if (!file.is_object()) reader.fail("files", "objects with name and header");
+    record.files.push_back({reader.string(file, "name"), reader.string(file, "header")});
+    if (record.files.back().name.find('/') != std::string::npos) {
+      reader.fail("files", "names without folders");
+    }
+  }
+  const Json& kept = reader.at("kept");
+  if (!kept.is_object()) reader.fail("kept", "an object");
+  for (const auto& [name, hex] : kept.items()) {
+    if (!hex.is_string()) reader.fail("kept", "strings");
+    record.kept[name] = reader.bytes(hex.get<std::string>());
+  }
+  return record;
+}
+
+std::string find_record_text(const fs::path& source) {
+  std::error_code ignored;
+  const fs::path absolute = fs::absolute(source, ignored);
+  const fs::path run =
+      fs::is_directory(absolute, ignored) ? absolute : absolute.parent_path().parent_path();
+  const fs::path path = run::RunFolder::at(run).pretrained_file();
+  return fs::exists(path, ignored) ? read_file(path) : "";
+}
+
+std::optional<FolderRecord> FolderRecord::find(const fs::path& source) {
+  const std::string text = find_record_text(source);
+  if (text.empty()) return std::nullopt;
+  return parse(text, str(source.string(), ": pretrained.json"));
+}
+
+std::vector<RecordedTensor> tensors_of(const RecordedFile& file, const std::string& source) {
+  const auto fail = [&](const std::string& name) {
+    throw_run({.where = str(source, ": ", file.name, ": ", name),
+               .failed = "the recorded header cannot be read",
+               .hint = "import the folder again, or export with --family"});
+  };
+  const Json json = Json::parse(file.header, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) fail("header");
+  std::vector<RecordedTensor> out;
+  for (const auto& [name, entry] : json.items()) {
+    if (name == safetensors::kMetadataKey) continue;
+    RecordedTensor tensor{.name = name};
+    const Json dtype = entry.is_object() ? entry.value("dtype", Json()) : Json();
+    const Json shape = entry.is_object() ? entry.value("shape", Json()) : Json();
+    const Json offsets = entry.is_object() ? entry.value("data_offsets", Json()) : Json();
+    const auto are_counts = [](const Json& list) {
+      return list.is_array() && std::ranges::all_of(list, [](const Json& one) {
+               return one.is_number_integer() && one.get<std::int64_t>() >= 0;
+             });
+    };
+    if (!dtype.is_string() || !parse_dtype(dtype.get<std::string>(), tensor.dtype) ||
+        !are_counts(shape) || !are_counts(offsets) || offsets.size() != 2) {
+      fail(name);
+    }
+    tensor.shape = shape.get<std::vector<std::int64_t>>();
+    tensor.begin = offsets[0].get<std::uint64_t>();
+    tensor.end = offsets[1].get<std::uint64_t>();
+    out.push_back(std::move(tensor));
+  }
+  std::ranges::sort(out, [](const RecordedTensor& a, const RecordedTensor& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  });
+  std::uint64_t end = 0;
+  for (const RecordedTensor& tensor : out) {
+    std::size_t bytes = 0;
+    if (tensor.begin != end || tensor.end < tensor.begin ||
+        !safetensors::checked_bytes(tensor.shape, dtype_size(tensor.dtype), bytes) ||
+        bytes != tensor.end - tensor.begin) {
+      fail(tensor.name);
+    }
+    end = tensor.end;
+  }
+  return out;
+}
+
+}  // namespace mneme::weights

@@ -1,0 +1,60 @@
+// pretrained.json in a run's folder: what the model folder was whose weights the run began with, so
+// that an export has its form. docs/runs.md describes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/base/file/safetensors.hpp"
+#include "host/weights/pretrained/folder_tensors.hpp"
+#include "host/weights/pretrained/model_folder.hpp"
+
+namespace mneme::weights {
+
+// A tensor of a weights file by its header.
+struct RecordedTensor {
+  std::string name = {};
+  DType dtype = DType::F32;
+  std::vector<std::int64_t> shape = {};
+  std::uint64_t begin = 0;  // bytes, behind the header
+  std::uint64_t end = 0;
+};
+
+struct RecordedFile {
+  std::string name = {};
+  std::string header = {};  // as it stood, padding included
+};
+
+struct FolderRecord {
+  std::string family = {};             // model_type
+  bool has_prefix = true;              // FolderNames
+  std::string config = {};             // the text of config.json
+  std::string generation_config = {};  // of generation_config.json; "" = there was none
+  std::string index = {};              // of model.safetensors.index.json; "" = one file
+  std::vector<RecordedFile> files = {};
+  std::map<std::string, std::string> kept = {};  // bytes of the constants that are kept, by name
+
+  // Of an opened folder.
+  [[nodiscard]] static FolderRecord of(const ModelFolder& folder, const FolderNames& names);
+  // pretrained.json's text, and back. Error (kRun) naming `source` and the key for a text of
+  // another program or of a newer version.
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] static FolderRecord parse(const std::string& text, const std::string& source);
+  // That of the run to which a checkpoint or the folder at `source` belongs; absent when the run
+  // did not begin with a model folder. Errors as parse.
+  [[nodiscard]] static std::optional<FolderRecord> find(const std::filesystem::path& source);
+};
+
+// The text of the pretrained.json that find would read; "" when there is none.
+[[nodiscard]] std::string find_record_text(const std::filesystem::path& source);
+
+// A file's tensors in the order of their bytes. Error (kRun) naming `source` for a damaged header.
+[[nodiscard]] std::vector<RecordedTensor> tensors_of(const RecordedFile& file,
+                                                     const std::string& source);
+
+}  // namespace mneme::weights

@@ -1,0 +1,231 @@
+#include "host/weights/pretrained/folder_tensors.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+
+#include "host/base/error.hpp"
+#include "host/tensor/dtypes.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::weights {
+namespace {
+
+constexpr const char* kTable = "embedding.0.weight";
+constexpr const char* kHead = "softmax.0.weight";
+constexpr std::uint64_t kMaxKeptBytes = 65536;
+
+std::int64_t rows_of(const std::string& word, const config::ModelConfig& model, std::int64_t all) {
+  if (word == "query") return model.heads * model.head_width;
+  if (word == "key") return model.kv_heads * model.head_width;
+  if (word == "ff") return model.ff;
+  return all;
+}
+
+// A view's numbers as a tensor that shares its memory where that is aligned, else a copy.
+at::Tensor tensor_over(const TensorView& view) {
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(view.data) % dtype_size(view.dtype) == 0;
+  if (!is_aligned || view.bytes == 0) return tensor::to_tensor(view);
+  // LibTorch has no constant tensors; nothing writes into this one.
+  return at::from_blob(const_cast<std::byte*>(view.data), view.shape,
+                       at::TensorOptions().dtype(tensor::scalar_type_of(view.dtype).value()));
+}
+
+bool holds_reals(DType dtype) {
+  return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
+}
+
+bool are_equal(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.shape == b.shape &&
+         (a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0);
+}
+
+// What is wrong with a constant; "" when nothing is.
+std::string problem_of_constant(const TensorView& view, const std::string& kind) {
+  if (kind == "kept") {
+    if (view.bytes <= kMaxKeptBytes) return "";
+    return str("a constant: expected at most ", kMaxKeptBytes, " bytes, got ", view.bytes);
+  }
+  const std::optional<at::ScalarType> type = tensor::scalar_type_of(view.dtype);
+  const bool has_shape = type && view.shape.size() == 4 && view.shape[0] == 1 &&
+                         view.shape[1] == 1 && view.shape[2] == view.shape[3];
+  if (has_shape && at::equal(tensor_over(view), causal_mask(view.shape[2], *type))) return "";
+  return str(
+      "expected the mask of a causal model, the lower triangle of ones, [1, 1, n, n]; got "
+      "other values, ",
+      list_text(view.shape));
+}
+
+// Compares a folder's tensors with the parameters.
+class TensorChecker {
+ public:
+  TensorChecker(const ModelFolder& folder, const FolderNames& names,
+                const config::ModelConfig& model, const std::vector<ParameterShape>& parameters)
+      : folder_(folder),
+        names_(names),
+        is_tied_(model.tie_embedding),
+        tensors_(folder_tensors(names, model, parameters, &unnamed_)) {
+    for (const FolderTensor& tensor : tensors_) {
+      for (const std::string& name : tensor.names) by_name_.emplace(name, &tensor);
+    }
+  }
+
+  std::vector<std::string> problems() {
+    for (const FolderTensor& tensor : tensors_) check_present(tensor);
+    for (const std::string& name : folder_.names()) check_given(name, *folder_.find(name));
+    for (const std::string& name : unnamed_) {
+      problems_.push_back(str(name, ": models of the family \"", names_.family.model_type,
+                              "\" have no such parameter"));
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  void check_present(const FolderTensor& tensor) {
+    std::vector<const TensorView*> found;
+    for (const std::string& name : tensor.names) {
+      if (const TensorView* const view = folder_.find(name)) found.push_back(view);
+    }
+    if (found.empty()) {
+      const bool is_head = !is_tied_ && tensor.parameter == kHead;
+      problems_.push_back(str(tensor.names.front(), ": missing: expected ", list_text(tensor.shape),
+                              is_head ? ", because tie_word_embeddings is false" : ""));
+    }
+    for (std::size_t i = 1; i < found.size(); ++i) {
+      if (are_equal(*found[0], *found[i])) continue;
+      problems_.push_back(str(found[i]->name, ": differs from ", found[0]->name,
+                              ", to which tie_word_embeddings ties it"));
+    }
+    if (found.size() < 2) return;
+    for (const TensorView* const view : found) release(*view);
+  }
+
+  void check_given(const std::string& name, const TensorView& view) {
+    const auto add = [&](const std::string& text) { problems_.push_back(str(name, ": ", text)); };
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) {
+      const std::string kind = names_.constant_kind(name);
+      if (kind.empty()) {
+        add(str("unexpected: the model has no such parameter: ", list_text(view.shape)));
+      } else if (const std::string problem = problem_of_constant(view, kind); !problem.empty()) {
+        add(problem);
+      }
+    } else if (view.shape != found->second->shape) {
+      add(str("wrong shape: expected ", list_text(found->second->shape), ", got ",
+              list_text(view.shape)));
+    } else if (!holds_reals(view.dtype)) {
+      add(str("wrong dtype: expected F32, BF16, F16 or F64, got ", dtype_name(view.dtype)));
+    }
+  }
+
+  const ModelFolder& folder_;
+  const FolderNames& names_;
+  bool is_tied_;
+  std::vector<std::string> unnamed_;
+  std::vector<FolderTensor> tensors_;
+  std::map<std::string, const FolderTensor*> by_name_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+FolderNames FolderNames::of(const Family& family, const std::vector<std::string>& names) {
+  const bool has_prefix = std::ranges::any_of(
+      names, [&](const std::string& name) { return name.starts_with(family.prefix); });
+  return {.family = family, .has_prefix = has_prefix};
+}
+
+std::string FolderNames::name(const std::string& of_family) const {
+  const bool is_cut = !has_prefix && of_family.starts_with(family.prefix);
+  return is_cut ? of_family.substr(family.prefix.size()) : of_family;
+}
+
+std::string FolderNames::constant_kind(const std::string& name) const {
+  return family.constant_kind(has_prefix ? name : family.prefix + name);
+}
+
+std::vector<FolderTensor> folder_tensors(const FolderNames& names, const config::ModelConfig& model,
+                                         const std::vector<ParameterShape>& parameters,
+                                         std::vector<std::string>* unnamed) {
+  std::vector<FolderTensor> out;
+  for (const ParameterShape& parameter : parameters) {
+    const std::vector<FamilyPart> parts = names.family.parts_of(parameter.name);
+    if (parts.empty() && unnamed != nullptr) unnamed->push_back(parameter.name);
+    std::int64_t first = 0;
+    for (const FamilyPart& part : parts) {
+      FolderTensor tensor{.names = {names.name(part.name)},
+                          .parameter = parameter.name,
+                          .first = first,
+                          .rows = rows_of(part.rows, model, parameter.shape.at(0)),
+                          .is_transposed = part.is_transposed,
+                          .shape = parameter.shape};
+      first += tensor.rows;
+      tensor.shape.at(0) = tensor.rows;
+      if (part.is_transposed) std::ranges::reverse(tensor.shape);
+      if (parameter.name == kTable && model.tie_embedding) {
+        for (const FamilyPart& head : names.family.parts_of(kHead)) {
+          tensor.names.push_back(names.name(head.name));
+        }
+      }
+      out.push_back(std::move(tensor));
+    }
+    if (!parts.empty() && first != parameter.shape.at(0)) {
+      throw std::logic_error("the family's parts do not fill " + parameter.name);
+    }
+  }
+  return out;
+}
+
+std::vector<ParameterShape> shapes_of(const backbone::Model& model) {
+  std::vector<ParameterShape> out;
+  for (const backbone::Parameter& parameter : model.parameters()) {
+    out.push_back({parameter.name, parameter.tensor.sizes().vec()});
+  }
+  return out;
+}
+
+std::vector<std::string> check_tensors(const ModelFolder& folder, const FolderNames& names,
+                                       const config::ModelConfig& model,
+                                       const std::vector<ParameterShape>& parameters) {
+  return TensorChecker(folder, names, model, parameters).problems();
+}
+
+void load_tensors(const ModelFolder& folder, const FolderNames& names,
+                  const config::ModelConfig& config, backbone::Model& model) {
+  const std::vector<ParameterShape> shapes = shapes_of(model);
+  const std::vector<std::string> problems = check_tensors(folder, names, config, shapes);
+  if (!problems.empty()) {
+    throw_run({.where = folder.path().string(),
+               .failed = str("the tensors are not those of the model that ", kConfigName,
+                             " describes:\n  ", join(problems, "\n  "), "\n"),
+               .hint = "files of different models are mixed, or one is not complete"});
+  }
+  std::map<std::string, at::Tensor> values;
+  for (const backbone::Parameter& parameter : model.parameters()) {
+    values.emplace(parameter.name, parameter.tensor.detach());
+  }
+  const at::NoGradGuard no_grad;
+  for (const FolderTensor& tensor : folder_tensors(names, config, shapes)) {
+    const auto own = std::ranges::find_if(
+        tensor.names, [&](const std::string& name) { return folder.find(name) != nullptr; });
+    const TensorView& view = *folder.find(*own);
+    const at::Tensor source = tensor_over(view);
+    values.at(tensor.parameter)
+        .narrow(0, tensor.first, tensor.rows)
+        .copy_(tensor.is_transposed ? source.t() : source);
+    release(view);
+  }
+}
+
+at::Tensor value_for_folder(const FolderTensor& tensor, const TensorView& parameter,
+                            at::ScalarType dtype) {
+  const at::Tensor rows = tensor_over(parameter).narrow(0, tensor.first, tensor.rows);
+  return (tensor.is_transposed ? rows.t() : rows).to(dtype).contiguous();
+}
+
+at::Tensor causal_mask(std::int64_t n, at::ScalarType dtype) {
+  return at::ones({n, n}, dtype).tril().view({1, 1, n, n});
+}
+
+}  // namespace mneme::weights

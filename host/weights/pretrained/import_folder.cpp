@@ -1,0 +1,179 @@
+#include "host/weights/pretrained/import_folder.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/base/text.hpp"
+#include "host/config/toml/toml.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/record/run_writer.hpp"
+#include "host/run/runtime.hpp"
+#include "host/weights/folder_in_making.hpp"
+#include "host/weights/pretrained/folder_record.hpp"
+#include "host/weights/pretrained/folder_tensors.hpp"
+#include "host/weights/pretrained/model_folder.hpp"
+
+namespace mneme::weights {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The experiment file with the overrides, unchecked.
+config::Value experiment_tree(const FolderImportOptions& options) {
+  config::Value tree = options.experiment.empty() ? config::parse_toml("", "no experiment")
+                                                  : config::parse_toml_file(options.experiment);
+  config::apply_overrides(tree, options.overrides);
+  return tree;
+}
+
+const config::Value* find_setting(const config::Value& tree, const std::string& key) {
+  const config::Value* found = &tree;
+  for (const std::string& part : config::split_key(key)) {
+    found = found != nullptr && found->is_table() ? found->find(part) : nullptr;
+  }
+  return found;
+}
+
+// Integers are numbers too: 10000 is 10000.0.
+bool are_equal_settings(const config::Value& given, const std::string& decided) {
+  const config::Value root = config::parse_toml("value = " + decided, "setting");
+  const config::Value& expected = *root.find("value");
+  const auto is_number = [](const config::Value& value) {
+    return value.kind() == config::Kind::kInteger || value.kind() == config::Kind::kReal;
+  };
+  if (is_number(given) && is_number(expected)) return given.as_real() == expected.as_real();
+  return given == expected;
+}
+
+void refuse_contradictions(const config::Value& tree, const Settings& decided,
+                           const fs::path& folder) {
+  std::vector<std::string> lines;
+  for (const auto& [key, value] : decided) {
+    const config::Value* const given = find_setting(tree, key);
+    if (given == nullptr || is_free_setting(key) || are_equal_settings(*given, value)) continue;
+    lines.push_back(
+        str(given->position().text(), ": ", key, ": expected ", value, ", got ", given->toml()));
+  }
+  if (const config::Value* const given = find_setting(tree, "model.adaptive")) {
+    lines.push_back(str(given->position().text(), ": model.adaptive: expected no such table"));
+  }
+  if (lines.empty()) return;
+  throw_usage({.where = (folder / kConfigName).string(),
+               .failed = str("it decides settings that the experiment gives otherwise:\n  ",
+                             join(lines, "\n  "), "\n"),
+               .hint = "leave these keys out of [model]"});
+}
+
+// Data for a run without an experiment: ids in files that --set data.test names later.
+void add_data(const FolderModel& model, const fs::path& folder, const config::Value& tree,
+              std::vector<config::Override>& overrides) {
+  const auto add = [&](const char* key, const std::string& value) {
+    if (find_setting(tree, key) == nullptr) overrides.push_back({.key = key, .value = value});
+  };
+  if (find_setting(tree, "data") == nullptr) {
+    add("data.task", "\"tokens\"");
+    add("data.train", config::toml_string((fs::absolute(folder) / "train.safetensors").string()));
+  }
+  const config::Value* const task = find_setting(tree, "data.task");
+  const bool has_ids =
+      task == nullptr || (task->kind() == config::Kind::kString && task->as_string() == "tokens");
+  if (has_ids) add("data.vocabulary_size", str(model.vocabulary));
+  if (find_setting(tree, "train") == nullptr) {
+    constexpr std::int64_t kSegment = 128;
+    const std::int64_t positions = model.model.positions;
+    add("train.steps", "1");
+    add("train.segment", str(positions > 0 ? std::min(positions, kSegment) : kSegment));
+  }
+}
+
+void check_vocabulary(const FolderModel& model, const data::Dataset& dataset,
+                      const fs::path& folder) {
+  if (dataset.vocabulary_size() == model.vocabulary) return;
+  throw_usage({.where = str((folder / kConfigName).string(), ": vocab_size"),
+               .failed = "the data's vocabulary does not fit the model",
+               .expected = str(model.vocabulary, " ids"),
+               .got = str(dataset.vocabulary_size(), " ids by [data]"),
+               .hint = "name the data's vocabulary with which the model was trained"});
+}
+
+bool has_wide_numbers(const ModelFolder& folder) {
+  return std::ranges::any_of(folder.names(), [&](const std::string& name) {
+    return folder.find(name)->dtype == DType::F64;
+  });
+}
+
+// The folder's numbers into the backbone; the memory gets its initial values.
+void fill(run::Runtime& runtime, const ModelFolder& folder, const FolderNames& names,
+          FolderImportReport& report) {
+  load_tensors(folder, names, runtime.experiment().model, runtime.model());
+  const std::vector<optim::TrainableParameter>& all = runtime.parameters();
+  for (std::size_t i = runtime.model().parameters().size(); i < all.size(); ++i) {
+    report.fresh.push_back(all[i].name);
+  }
+  runtime.draw_parameters(report.fresh);
+  runtime.weights_changed();
+  runtime.set_weights_source({.file = fs::absolute(folder.main_file()).lexically_normal(),
+                              .sha256 = digest_of(folder),
+                              .pretrained = FolderRecord::of(folder, names).text()});
+  report.is_rounded = has_wide_numbers(folder) && runtime.precision() != config::Precision::kF64;
+  report.backbone_parameters = runtime.backbone_parameter_count();
+  report.memory_parameters = runtime.memory_parameter_count();
+}
+
+}  // namespace
+
+config::Experiment experiment_for(const FolderModel& model, const fs::path& folder,
+                                  const FolderImportOptions& options) {
+  const config::Value tree = experiment_tree(options);
+  const Settings decided = settings_of(model.model);
+  refuse_contradictions(tree, decided, folder);
+  std::vector<config::Override> overrides = options.overrides;
+  for (const auto& [key, value] : decided) {
+    if (is_free_setting(key) && find_setting(tree, key) != nullptr) continue;
+    overrides.push_back({.key = key, .value = value});
+  }
+  add_data(model, folder, tree, overrides);
+  if (!options.experiment.empty()) {
+    return config::parse_experiment(options.experiment, overrides, options.memory);
+  }
+  const config::Experiment experiment =
+      config::parse_experiment_text("", "the experiment", ".", overrides);
+  if (!options.memory) return experiment;
+  return config::with_memory(experiment, config::parse_memory_file(*options.memory));
+}
+
+FolderImportReport import_folder(const fs::path& path, const FolderImportOptions& options) {
+  LogFile log;
+  const FolderInMaking making(options.run, "the run's folder", "--run");
+  const ModelFolder folder = ModelFolder::open(path);
+  const std::string source = (path / kConfigName).string();
+  const Family& family = family_of(folder.config(), source);
+  const FolderModel model = read_config(family, folder.config(), source);
+  for (const std::string& warning : model.warnings) log_warning(source, ": ", warning);
+  const config::Experiment experiment = experiment_for(model, path, options);
+  data::DatasetOptions data;
+  data.splits.clear();
+  data.vocabulary = options.vocabulary;
+  run::RuntimeOptions with_data;
+  with_data.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
+  with_data.weights_follow = true;
+  check_vocabulary(model, *with_data.dataset, path);
+  run::Runtime runtime(experiment, with_data);
+  FolderImportReport report{.family = family.model_type};
+  fill(runtime, folder, FolderNames::of(family, folder.names()), report);
+  if (report.is_rounded) {
+    log_warning(path.string(), ": its F64 numbers are rounded: train.precision is \"",
+                config::to_word(runtime.precision()), '"');
+  }
+  {
+    const auto writer = run::RunWriter::create(making.path(), runtime);
+    log.open(writer->folder().log());
+    run::write_weights(writer->prepare_checkpoint(0), runtime, {});
+  }
+  making.keep();
+  return report;
+}
+
+}  // namespace mneme::weights

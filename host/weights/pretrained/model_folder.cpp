@@ -1,0 +1,227 @@
+#include "host/weights/pretrained/model_folder.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <span>
+
+#include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/base/file/file.hpp"
+
+namespace mneme::weights {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json read_json(const fs::path& path, std::string& text) {
+  text = read_file(path, kMaxConfigBytes);
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) return json;
+  throw_run({.where = path.string(),
+             .failed = json.is_discarded() ? "this is no JSON, or only a part of it"
+                                           : "this holds no JSON object",
+             .hint = "copy the file again"});
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+[[noreturn]] void refuse_without_weights(const fs::path& folder) {
+  std::vector<std::string> pickles;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("pytorch_model") && name.ends_with(".bin")) pickles.push_back(name);
+  }
+  std::ranges::sort(pickles);
+  if (!pickles.empty()) {
+    throw_run({.where = folder.string(),
+               .failed = "the weights are pickles, which can run any code",
+               .expected = str(kSingleName, ", or ", kIndexName, " with its shards"),
+               .got = join(pickles, ", "),
+               .hint = str("scripts/pytorch_to_safetensors.py ", pickles.front(), ' ', kSingleName,
+                           " converts them")});
+  }
+  throw_run({.where = folder.string(),
+             .failed = "there are no weights",
+             .expected = str(kSingleName, ", or ", kIndexName, " with its shards"),
+             .got = "neither"});
+}
+
+// The index's map of tensors to files.
+std::map<std::string, std::string> weight_map(const Json& index, const fs::path& path) {
+  const auto found = index.find("weight_map");
+  if (found == index.end() || !found->is_object() || found->empty()) {
+    throw_run({.where = path.string(),
+               .failed = "this is no index",
+               .expected = "an object weight_map of tensors and their files",
+               .got = found == index.end() ? "no such key" : found->dump().substr(0, 60)});
+  }
+  std::map<std::string, std::string> out;
+  for (const auto& [tensor, file] : found->items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..") {
+      throw_run({.where = str(path.string(), ": weight_map: ", tensor),
+                 .expected = "the name of a file of the folder",
+                 .got = file.dump()});
+    }
+    out[tensor] = name;
+  }
+  return out;
+}
+
+void check_total(const Json& index, std::uint64_t bytes, const fs::path& path) {
+  const auto metadata = index.find("metadata");
+  if (metadata == index.end() || !metadata->is_object()) return;
+  const auto total = metadata->find("total_size");
+  if (total == metadata->end() || total->is_null()) return;
+  if (total->is_number() && total->get<double>() == static_cast<double>(bytes)) return;
+  throw_run({.where = str(path.string(), ": metadata.total_size"),
+             .failed = "it is not the size of the shards' tensors",
+             .expected = str(bytes),
+             .got = total->dump(),
+             .hint = "index and shards belong to different models, or a shard was changed"});
+}
+
+}  // namespace
+
+ModelFolder ModelFolder::open(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    throw_usage({.where = path.string(),
+                 .failed = "this is no model folder",
+                 .expected = str("a folder with ", kConfigName, " and ", kSingleName),
+                 .got = fs::exists(path, error) ? "a file" : "nothing"});
+  }
+  ModelFolder folder;
+  folder.path_ = path;
+  if (!is_there(path / kConfigName)) {
+    throw_usage({.where = path.string(),
+                 .failed = "this is no model folder",
+                 .expected = str("a folder with ", kConfigName),
+                 .got = "a folder without"});
+  }
+  folder.config_ = read_json(path / kConfigName, folder.config_text_);
+  if (is_there(path / kSingleName)) {
+    folder.files_.push_back(SafetensorsFile::open(path / kSingleName));
+  } else if (is_there(path / kIndexName)) {
+    folder.open_shards();
+  } else {
+    refuse_without_weights(path);
+  }
+  for (const SafetensorsFile& file : folder.files_) {
+    for (const std::string& name : file.names()) folder.tensors_[name] = file.find(name);
+  }
+  return folder;
+}
+
+void ModelFolder::open_shards() {
+  const fs::path index_path = path_ / kIndexName;
+  const Json index = read_json(index_path, index_text_);
+  const std::map<std::string, std::string> map = weight_map(index, index_path);
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : map) {
+    if (!names.insert(file).second || is_there(path_ / file)) continue;
+    throw_run({.where = (path_ / file).string(),
+               .failed = str("the shard is missing; ", kIndexName, " names it for ", tensor),
+               .hint = "copy the file"});
+  }
+  for (const std::string& name : names) files_.push_back(SafetensorsFile::open(path_ / name));
+  std::uint64_t bytes = 0;
+  std::map<std::string, std::string> seen;
+  for (const SafetensorsFile& file : files_) {
+    const std::string shard = file.path().filename().string();
+    for (const std::string& tensor : file.names()) {
+      bytes += file.at(tensor).bytes;
+      const auto [first, is_new] = seen.emplace(tensor, shard);
+      const auto expected = map.find(tensor);
+      if (is_new && expected != map.end() && expected->second == shard) continue;
+      throw_run({.where = file.path().string(),
+                 .failed = str("tensor \"", tensor, '"'),
+                 .expected = expected == map.end() ? str("a tensor that ", kIndexName, " names")
+                                                   : str("it in ", expected->second, " alone"),
+                 .got = is_new ? "it here" : str("it here and in ", first->second)});
+    }
+  }
+  for (const auto& [tensor, file] : map) {
+    if (seen.contains(tensor)) continue;
+    throw_run({.where = (path_ / file).string(),
+               .failed = str("tensor \"", tensor, "\" is missing, which ", kIndexName,
+                             " names for this file"),
+               .hint = "index and shards belong to different models, or a shard was changed"});
+  }
+  check_total(index, bytes, index_path);
+}
+
+fs::path ModelFolder::main_file() const {
+  return path_ / (index_text_.empty() ? kSingleName : kIndexName);
+}
+
+std::vector<std::string> ModelFolder::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, view] : tensors_) out.push_back(name);
+  return out;
+}
+
+const TensorView* ModelFolder::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : found->second;
+}
+
+std::string raw_header(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, safetensors::kLengthBytes> length_bytes{};
+  file.read(length_bytes.data(), length_bytes.size());
+  std::uint64_t length = 0;
+  for (std::size_t i = length_bytes.size(); i-- > 0;) {
+    length = length << 8 | static_cast<unsigned char>(length_bytes[i]);
+  }
+  std::string header;
+  if (file && length <= safetensors::kMaxHeaderBytes) {
+    header.resize(length);
+    file.read(header.data(), static_cast<std::streamsize>(length));
+  }
+  if (file && !header.empty()) return header;
+  throw_run({.where = path.string(),
+             .failed = "the header cannot be read again",
+             .hint = "the file was changed while it was read"});
+}
+
+std::string digest_of(const ModelFolder& folder) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  std::string buffer(kPiece, '\0');
+  Sha256 all;
+  const auto digest_one = [&](const fs::path& path) {
+    Sha256 one;
+    std::ifstream file(path, std::ios::binary);
+    while (file.read(buffer.data(), static_cast<std::streamsize>(kPiece)) || file.gcount() > 0) {
+      one.update(std::string_view(buffer.data(), static_cast<std::size_t>(file.gcount())));
+    }
+    return one.hex();
+  };
+  if (folder.index_text().empty()) return digest_one(folder.main_file());
+  for (const SafetensorsFile& file : folder.files()) {
+    all.update(str(file.path().filename().string(), ' ', digest_one(file.path()), '\n'));
+  }
+  return all.hex();
+}
+
+void release(const TensorView& view) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(view.data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(view.data) + view.bytes) / page * page;
+  if (begin >= end) return;
+  // A hint: pages that stay are only memory that is used a while longer.
+  static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
+}
+
+}  // namespace mneme::weights

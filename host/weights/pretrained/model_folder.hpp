@@ -1,0 +1,67 @@
+// The weights of a Hugging Face model folder: model.safetensors, or the shards that
+// model.safetensors.index.json lists.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
+
+namespace mneme::weights {
+
+// A fully checked folder; its files are mapped, not read.
+class ModelFolder {
+ public:
+  // Error (kRun | kUsage) naming the file, and the tensor where there is one: no folder, no or a
+  // broken config.json, no weights (or only as pickles, with the script that converts them), a
+  // missing or damaged file, an index that is no index, and a shard that lacks a tensor of the
+  // index, has one that the index does not give to it, or that another shard has too; total_size
+  // that is not the tensors' size.
+  [[nodiscard]] static ModelFolder open(const std::filesystem::path& path);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] const Json& config() const { return config_; }
+  [[nodiscard]] const std::string& config_text() const { return config_text_; }
+  // The index as it stands; "" for a single file.
+  [[nodiscard]] const std::string& index_text() const { return index_text_; }
+  // The file that says where weights lie: the index, or the only weights file.
+  [[nodiscard]] std::filesystem::path main_file() const;
+  // By name.
+  [[nodiscard]] const std::vector<SafetensorsFile>& files() const { return files_; }
+  // Names of all tensors, sorted.
+  [[nodiscard]] std::vector<std::string> names() const;
+  // The tensor, or nullptr.
+  [[nodiscard]] const TensorView* find(const std::string& name) const;
+
+ private:
+  void open_shards();
+
+  std::filesystem::path path_;
+  Json config_;
+  std::string config_text_;
+  std::string index_text_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, const TensorView*> tensors_;  // of files_
+};
+
+inline constexpr const char* kConfigName = "config.json";
+inline constexpr const char* kSingleName = "model.safetensors";
+inline constexpr const char* kIndexName = "model.safetensors.index.json";
+
+// The header of a safetensors file as it stands, padding included. The file was checked.
+[[nodiscard]] std::string raw_header(const std::filesystem::path& path);
+
+// SHA-256 of the only weights file; of several, that of lines "<name> <digest>\n". Reads in pieces,
+// so that the files do not become resident.
+[[nodiscard]] std::string digest_of(const ModelFolder& folder);
+
+// Gives the memory of a mapped tensor back to the system; its bytes are read from the file again
+// when they are used again.
+void release(const TensorView& view);
+
+}  // namespace mneme::weights

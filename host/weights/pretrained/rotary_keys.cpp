@@ -1,0 +1,256 @@
+#include "host/weights/pretrained/rotary_keys.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+namespace mneme::weights {
+namespace {
+
+using config::RotaryConfig;
+using config::RotaryScaling;
+
+constexpr double kDefaultTheta = 10000.0;
+
+struct ScalingKind {
+  std::string_view word;
+  RotaryScaling scaling;
+  std::vector<std::string_view> keys;  // that it reads
+};
+
+const std::vector<ScalingKind>& scaling_kinds() {
+  static const std::vector<ScalingKind> kKinds = {
+      {"default", RotaryScaling::kNone, {}},
+      {"linear", RotaryScaling::kLinear, {"factor"}},
+      {"llama3", RotaryScaling::kLlama3, {"factor", "low_freq_factor", "high_freq_factor"}},
+      {"yarn",
+       RotaryScaling::kYarn,
+       {"factor", "beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim",
+        "truncate"}}};
+  return kKinds;
+}
+
+std::string scaling_words() {
+  std::vector<std::string> words;
+  for (const ScalingKind& kind : scaling_kinds()) words.emplace_back(kind.word);
+  return quoted_list(words);
+}
+
+// yarn's factor of the scores' two sides [Peng et al. 2023, eq. 22], with a weight for its growth.
+double magnitude(double factor, double weight) {
+  return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
+
+// One of the objects, or the settings of the top level alone.
+class RotaryReader {
+ public:
+  // `name` of the object in messages; `object` may be null.
+  RotaryReader(const Json& config, std::string name, const Json* object,
+               std::vector<std::string>& problems)
+      : config_(config), name_(std::move(name)), object_(object), problems_(problems) {}
+
+  RotaryConfig read() {
+    out_.base = theta();
+    if (object_ == nullptr) return out_;
+    for (const auto& [key, value] : object_->items()) {
+      if (!value.is_object()) continue;
+      problem(key, value, "one set of parameters for all layers");
+      return out_;
+    }
+    if (const ScalingKind* const kind = find_kind()) read_kind(*kind);
+    return out_;
+  }
+
+ private:
+  void problem(std::string_view key, const Json& value, const std::string& expected) {
+    problems_.push_back(str(name_, '.', key, ": expected ", expected, ", got ", value.dump()));
+  }
+
+  const Json* find(std::string_view key) const {
+    if (object_ == nullptr) return nullptr;
+    const auto found = object_->find(key);
+    return found == object_->end() || found->is_null() ? nullptr : &*found;
+  }
+
+  // A number above 0; absent keys are not reported.
+  std::optional<double> positive(std::string_view key) {
+    const Json* const value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (value->is_number() && value->get<double>() > 0.0) return value->get<double>();
+    problem(key, *value, "a number above 0");
+    return std::nullopt;
+  }
+
+  double required(std::string_view key, double fallback) {
+    if (find(key) == nullptr) {
+      problems_.push_back(str(name_, '.', key, ": missing: ", name_, ".rope_type needs it"));
+      return fallback;
+    }
+    return positive(key).value_or(fallback);
+  }
+
+  double theta() {
+    const auto found = config_.find("rope_theta");
+    std::optional<double> outer;
+    if (found != config_.end() && !found->is_null()) {
+      if (found->is_number() && found->get<double>() > 0.0) {
+        outer = found->get<double>();
+      } else {
+        problems_.push_back(str("rope_theta: expected a number above 0, got ", found->dump()));
+      }
+    }
+    const std::optional<double> inner = positive("rope_theta");
+    if (inner && outer && *inner != *outer) {
+      problem("rope_theta", *inner, str(format_exact(*outer), " as in rope_theta"));
+    }
+    return inner.value_or(outer.value_or(kDefaultTheta));
+  }
+
+  const ScalingKind* find_kind() {
+    const Json* const now = find("rope_type");
+    const Json* const old = find("type");
+    if (now != nullptr && old != nullptr && *now != *old) {
+      problem("type", *old, str(now->dump(), " as in ", name_, ".rope_type"));
+    }
+    const Json word = now != nullptr ? *now : old != nullptr ? *old : Json("default");
+    for (const ScalingKind& kind : scaling_kinds()) {
+      if (word == Json(std::string(kind.word))) return &kind;
+    }
+    problem(now != nullptr ? "rope_type" : "type", word, scaling_words());
+    return nullptr;
+  }
+
+  // Keys that this kind does not read: nothing shows what they should do.
+  void check_keys(const ScalingKind& kind) {
+    for (const auto& [key, value] : object_->items()) {
+      const bool is_known = key == "rope_type" || key == "type" || key == "rope_theta" ||
+                            key == "original_max_position_embeddings" ||
+                            std::ranges::find(kind.keys, key) != kind.keys.end();
+      if (is_known || value.is_null()) continue;
+      if (key == "partial_rotary_factor") {
+        if (value != Json(1.0) && value != Json(1)) problem(key, value, "1.0");
+        continue;
+      }
+      problems_.push_back(
+          str(name_, '.', key, ": ", value.dump(), ": not a key of rope_type \"", kind.word, '"'));
+    }
+  }
+
+  // The context before the scaling. Versions of the library disagree which of two different
+  // values counts.
+  std::int64_t original_positions() {
+    const auto at = [&](const Json& object, const char* key) -> const Json* {
+      const auto found = object.find(key);
+      return found == object.end() || found->is_null() ? nullptr : &*found;
+    };
+    constexpr const char* kOriginal = "original_max_position_embeddings";
+    const Json* inner = at(*object_, kOriginal);
+    const Json* const outer = at(config_, kOriginal);
+    if (inner != nullptr && outer != nullptr && *inner != *outer) {
+      problem(kOriginal, *inner, str(outer->dump(), " as in ", kOriginal));
+    }
+    if (inner == nullptr) inner = outer;
+    if (inner == nullptr) inner = at(config_, "max_position_embeddings");
+    if (inner != nullptr && inner->is_number_integer() && inner->get<std::int64_t>() > 0) {
+      return inner->get<std::int64_t>();
+    }
+    problem(kOriginal, inner == nullptr ? Json() : *inner, "an integer of at least 1");
+    return 1;
+  }
+
+  void read_kind(const ScalingKind& kind) {
+    check_keys(kind);
+    out_.scaling = kind.scaling;
+    if (kind.scaling == RotaryScaling::kNone) return;
+    out_.factor = required("factor", 1.0);
+    if (out_.factor < 1.0) problem("factor", out_.factor, "a number of at least 1");
+    if (kind.scaling == RotaryScaling::kLlama3) {
+      out_.original_positions = original_positions();
+      out_.low_factor = required("low_freq_factor", out_.low_factor);
+      out_.high_factor = required("high_freq_factor", out_.high_factor);
+    } else if (kind.scaling == RotaryScaling::kYarn) {
+      out_.original_positions = original_positions();
+      read_yarn();
+    }
+  }
+
+  // 0 means the default, as null does.
+  double beta(std::string_view key, double fallback) {
+    const Json* const value = find(key);
+    if (value != nullptr && value->is_number() && value->get<double>() == 0.0) return fallback;
+    return positive(key).value_or(fallback);
+  }
+
+  void read_yarn() {
+    out_.beta_fast = beta("beta_fast", out_.beta_fast);
+    out_.beta_slow = beta("beta_slow", out_.beta_slow);
+    if (const Json* const value = find("truncate"); value != nullptr && *value != Json(true)) {
+      problem("truncate", *value, "true");
+    }
+    const double all = beta("mscale_all_dim", 0.0), own = beta("mscale", 0.0);
+    if (const std::optional<double> given = positive("attention_factor")) {
+      out_.attention_factor = *given;
+    } else if (all > 0.0 && own > 0.0) {
+      out_.attention_factor = magnitude(out_.factor, own) / magnitude(out_.factor, all);
+    }
+  }
+
+  const Json& config_;
+  std::string name_;
+  const Json* object_;
+  std::vector<std::string>& problems_;
+  RotaryConfig out_;
+};
+
+}  // namespace
+
+bool is_rotary_key(const std::string& key) {
+  return key == "rope_theta" || key == "rope_scaling" || key == "rope_parameters" ||
+         key == "original_max_position_embeddings";
+}
+
+RotaryConfig read_rotary(const Json& config, std::vector<std::string>& problems) {
+  const auto object = [&](const char* key) -> const Json* {
+    const auto found = config.find(key);
+    if (found == config.end() || found->is_null()) return nullptr;
+    if (found->is_object()) return found->empty() ? nullptr : &*found;
+    problems.push_back(str(key, ": expected an object, got ", found->dump()));
+    return nullptr;
+  };
+  const Json* const scaling = object("rope_scaling");
+  const Json* const parameters = object("rope_parameters");
+  if (parameters == nullptr) return RotaryReader(config, "rope_scaling", scaling, problems).read();
+  RotaryConfig out = RotaryReader(config, "rope_parameters", parameters, problems).read();
+  if (scaling != nullptr && problems.empty() &&
+      RotaryReader(config, "rope_scaling", scaling, problems).read() != out) {
+    problems.push_back(str("rope_scaling: ", scaling->dump(),
+                           ": differs from rope_parameters: expected one of the two keys"));
+  }
+  return out;
+}
+
+void write_rotary(const RotaryConfig& rotary, Json& config) {
+  config["rope_theta"] = rotary.base;
+  config["rope_scaling"] = nullptr;
+  if (rotary.scaling == RotaryScaling::kNone) return;
+  Json scaling;
+  for (const ScalingKind& kind : scaling_kinds()) {
+    if (kind.scaling == rotary.scaling) scaling["rope_type"] = std::string(kind.word);
+  }
+  scaling["factor"] = rotary.factor;
+  if (rotary.scaling != RotaryScaling::kLinear) {
+    scaling["original_max_position_embeddings"] = rotary.original_positions;
+  }
+  if (rotary.scaling == RotaryScaling::kLlama3) {
+    scaling["low_freq_factor"] = rotary.low_factor;
+    scaling["high_freq_factor"] = rotary.high_factor;
+  } else if (rotary.scaling == RotaryScaling::kYarn) {
+    scaling["beta_fast"] = rotary.beta_fast;
+    scaling["beta_slow"] = rotary.beta_slow;
+    if (rotary.attention_factor > 0.0) scaling["attention_factor"] = rotary.attention_factor;
+  }
+  config["rope_scaling"] = std::move(scaling);
+}
+
+}  // namespace mneme::weights

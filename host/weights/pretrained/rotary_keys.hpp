@@ -1,0 +1,26 @@
+// The keys of config.json that say how rotary positions turn, in both of their spellings.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/base/text.hpp"
+#include "host/config/experiment.hpp"
+
+namespace mneme::weights {
+
+// True for the keys that read_rotary reads.
+[[nodiscard]] bool is_rotary_key(const std::string& key);
+
+// The frequencies that config.json asks for: rope_theta and rope_scaling (until transformers 4), or
+// rope_parameters (from transformers 5 on). What is not supported goes to `problems`, a line each;
+// the affected members keep their defaults.
+[[nodiscard]] config::RotaryConfig read_rotary(const Json& config,
+                                               std::vector<std::string>& problems);
+
+// Adds rope_theta and rope_scaling.
+void write_rotary(const config::RotaryConfig& rotary, Json& config);
+
+}  // namespace mneme::weights

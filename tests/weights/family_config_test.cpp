@@ -1,0 +1,283 @@
+// config.json of each family: defaults, both spellings of rotary positions, and what is refused.
+#include "host/weights/pretrained/family_config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/base/temporary_folder.hpp"
+#include "tests/weights/folder_support.hpp"
+
+namespace mneme::weights {
+namespace {
+
+using config::RotaryScaling;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+FolderModel read(const Json& config) {
+  return read_config(family_of(config, "config.json"), config, "config.json");
+}
+
+// The message of reading small_<family>'s config with these members; null removes a member.
+std::string refusal(const test::SmallModel& model, const Json& changes) {
+  Json config = model.config;
+  for (const auto& [key, value] : changes.items()) config[key] = value;
+  return test::error_of([&] { static_cast<void>(read(config)); });
+}
+
+config::RotaryConfig rotary_of(const Json& changes) {
+  Json config = test::small_llama().config;
+  config.erase("rope_theta");
+  for (const auto& [key, value] : changes.items()) config[key] = value;
+  return read(config).model.rotary;
+}
+
+TEST(FamilyConfig, ReadsLlama) {
+  const FolderModel read_model = read(test::small_llama().config);
+  const config::ModelConfig& model = read_model.model;
+  EXPECT_EQ(read_model.vocabulary, 10);
+  EXPECT_EQ(model.layers, 2);
+  EXPECT_EQ(model.heads, 2);
+  EXPECT_EQ(model.kv_heads, 1);
+  EXPECT_EQ(model.head_width, 4);
+  EXPECT_EQ(model.width, 8);
+  EXPECT_EQ(model.ff, 12);
+  EXPECT_EQ(model.position, config::PositionScheme::kRotary);
+  EXPECT_EQ(model.norm, config::Norm::kPre);
+  EXPECT_EQ(model.norm_kind, config::NormKind::kRms);
+  EXPECT_EQ(model.norm_epsilon, 1e-5);
+  EXPECT_EQ(model.feed_forward, config::FeedForward::kSwiglu);
+  EXPECT_TRUE(model.final_norm);
+  EXPECT_FALSE(model.qkv_bias || model.output_bias || model.ff_bias || model.softmax_bias);
+  EXPECT_FALSE(model.tie_embedding);
+  EXPECT_EQ(model.embedding_scale, config::EmbeddingScale::kNone);
+  EXPECT_EQ(model.dropout, 0.0);
+}
+
+TEST(FamilyConfig, ReadsLlamasBiases) {
+  Json config = test::small_llama().config;
+  config["attention_bias"] = true;
+  EXPECT_TRUE(read(config).model.qkv_bias && read(config).model.output_bias);
+  EXPECT_FALSE(read(config).model.ff_bias);
+  config["mlp_bias"] = true;
+  EXPECT_TRUE(read(config).model.ff_bias);
+}
+
+TEST(FamilyConfig, ReadsGpt2) {
+  const config::ModelConfig model = read(test::small_gpt2().config).model;
+  EXPECT_EQ(model.positions, 6);
+  EXPECT_EQ(model.ff, 32);
+  EXPECT_EQ(model.position, config::PositionScheme::kLearned);
+  EXPECT_EQ(model.feed_forward, config::FeedForward::kGeluTanh);
+  EXPECT_TRUE(model.qkv_bias && model.output_bias && model.ff_bias && model.tie_embedding);
+  EXPECT_EQ(model.dropout, 0.1);
+  Json config = test::small_gpt2().config;
+  config["n_inner"] = 20;
+  config["activation_function"] = "gelu";
+  config["resid_pdrop"] = 0.0;
+  const FolderModel other = read(config);
+  EXPECT_EQ(other.model.ff, 20);
+  EXPECT_EQ(other.model.feed_forward, config::FeedForward::kGelu);
+  ASSERT_EQ(other.warnings.size(), 1U);
+  EXPECT_THAT(other.warnings[0], HasSubstr("embd_pdrop = 0.1 is not used"));
+}
+
+TEST(FamilyConfig, AbsentKeysMeanWhatTheFamilySays) {
+  const FolderModel gpt2 = read({{"model_type", "gpt2"}});
+  EXPECT_EQ(gpt2.vocabulary, 50257);
+  EXPECT_EQ(gpt2.model.width, 768);
+  EXPECT_EQ(gpt2.model.positions, 1024);
+  Json config = test::small_qwen3().config;
+  config.erase("head_dim");
+  EXPECT_EQ(read(config).model.head_width, 128);
+  config = test::small_llama().config;
+  config.erase("num_key_value_heads");
+  EXPECT_EQ(read(config).model.kv_heads, 2);
+  config["model_type"] = "mistral";
+  config["architectures"] = nullptr;
+  config["sliding_window"] = nullptr;
+  config["num_attention_heads"] = 16;
+  config["head_dim"] = 2;
+  EXPECT_EQ(read(config).model.kv_heads, 8);
+  config["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(read(config).model.kv_heads, 16);
+  config.erase("sliding_window");
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),
+              HasSubstr("sliding_window: expected null, got no such key, which means 4096"));
+}
+
+TEST(FamilyConfig, ReadsTheQwens) {
+  const config::ModelConfig qwen2 = read(test::small_qwen2().config).model;
+  EXPECT_TRUE(qwen2.qkv_bias && qwen2.tie_embedding);
+  EXPECT_FALSE(qwen2.output_bias || qwen2.qk_norm);
+  const config::ModelConfig qwen3 = read(test::small_qwen3().config).model;
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_EQ(qwen3.head_width, 6);
+  EXPECT_FALSE(qwen3.qkv_bias);
+  Json config = test::small_qwen2().config;
+  config["layer_types"] = {"full_attention", "full_attention"};
+  EXPECT_EQ(read(config).model, qwen2);
+}
+
+TEST(FamilyConfig, BothSpellingsOfRotaryPositionsMeanTheSame) {
+  EXPECT_EQ(rotary_of(Json::object()).base, 10000.0);
+  EXPECT_EQ(rotary_of({{"rope_theta", 500}}).base, 500.0);
+  EXPECT_EQ(rotary_of({{"rope_parameters", {{"rope_theta", 500.0}, {"rope_type", "default"}}}}),
+            rotary_of({{"rope_theta", 500.0}}));
+  const Json linear = {{"type", "linear"}, {"factor", 2.5}};
+  const config::RotaryConfig old = rotary_of({{"rope_theta", 500.0}, {"rope_scaling", linear}});
+  EXPECT_EQ(old.scaling, RotaryScaling::kLinear);
+  EXPECT_EQ(old.factor, 2.5);
+  EXPECT_EQ(rotary_of({{"rope_parameters",
+                        {{"rope_type", "linear"}, {"factor", 2.5}, {"rope_theta", 500.0}}}}),
+            old);
+}
+
+TEST(FamilyConfig, ReadsLlama3AndYarn) {
+  const config::RotaryConfig llama3 = rotary_of({{"rope_scaling",
+                                                  {{"rope_type", "llama3"},
+                                                   {"factor", 8.0},
+                                                   {"low_freq_factor", 1.0},
+                                                   {"high_freq_factor", 4.0},
+                                                   {"original_max_position_embeddings", 8192}}}});
+  EXPECT_EQ(llama3.scaling, RotaryScaling::kLlama3);
+  EXPECT_EQ(llama3.original_positions, 8192);
+  EXPECT_EQ(llama3.high_factor, 4.0);
+  const Json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  EXPECT_EQ(rotary_of({{"rope_scaling", yarn}}).original_positions, 64);  // max_position_embeddings
+  EXPECT_EQ(rotary_of({{"rope_scaling", yarn}}).attention_factor, 0.0);
+  EXPECT_EQ(rotary_of({{"rope_scaling", yarn}}).beta_fast, 32.0);
+  Json scaled = yarn;
+  scaled["mscale"] = 2.0;
+  scaled["mscale_all_dim"] = 1.0;
+  EXPECT_DOUBLE_EQ(rotary_of({{"rope_scaling", scaled}}).attention_factor,
+                   (0.2 * std::log(4.0) + 1.0) / (0.1 * std::log(4.0) + 1.0));
+  scaled["attention_factor"] = 1.25;
+  EXPECT_EQ(rotary_of({{"rope_scaling", scaled}}).attention_factor, 1.25);
+}
+
+TEST(FamilyConfig, RefusesOtherRotaryPositions) {
+  const auto refused = [](const Json& changes) { return refusal(test::small_llama(), changes); };
+  EXPECT_THAT(refused({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
+              HasSubstr("rope_scaling.type: expected \"default\" | \"linear\" | \"llama3\" | "
+                        "\"yarn\", got \"dynamic\""));
+  EXPECT_THAT(refused({{"rope_parameters", {{"rope_type", "longrope"}}}}),
+              HasSubstr("rope_parameters.rope_type: expected"));
+  EXPECT_THAT(refused({{"rope_scaling", {{"type", "yarn"}, {"rope_type", "linear"}}}}),
+              HasSubstr("rope_scaling.type: expected \"linear\" as in rope_scaling.rope_type"));
+  EXPECT_THAT(refused({{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 0.5}}}}),
+              AllOf(HasSubstr("rope_scaling.factor: expected a number of at least 1, got 0.5"),
+                    HasSubstr("rope_scaling.low_freq_factor: missing"),
+                    HasSubstr("rope_scaling.high_freq_factor: missing")));
+  EXPECT_THAT(refused({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2}, {"spin", 3}}}}),
+              HasSubstr("rope_scaling.spin: 3: not a key of rope_type \"linear\""));
+  EXPECT_THAT(
+      refused({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2}, {"truncate", false}}}}),
+      HasSubstr("rope_scaling.truncate: expected true, got false"));
+  EXPECT_THAT(refused({{"rope_parameters", {{"full_attention", {{"rope_theta", 1.0}}}}}}),
+              HasSubstr("rope_parameters.full_attention: expected one set of parameters"));
+  EXPECT_THAT(refused({{"rope_parameters", {{"rope_theta", 5.0}}}}),
+              HasSubstr("rope_parameters.rope_theta: expected 10000.0 as in rope_theta, got 5.0"));
+  EXPECT_THAT(refused({{"rope_theta", "big"}}),
+              HasSubstr("rope_theta: expected a number above 0, got \"big\""));
+  EXPECT_THAT(refused({{"rope_scaling", 3}}), HasSubstr("rope_scaling: expected an object, got 3"));
+  EXPECT_THAT(refused({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2}}},
+                       {"rope_parameters", {{"rope_type", "linear"}, {"factor", 3}}}}),
+              HasSubstr("differs from rope_parameters"));
+  EXPECT_THAT(
+      refused({{"original_max_position_embeddings", 32},
+               {"rope_scaling",
+                {{"rope_type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 16}}}}),
+      HasSubstr("expected 32 as in original_max_position_embeddings, got 16"));
+}
+
+TEST(FamilyConfig, ListsEverythingThatIsNotUnderstood) {
+  const std::string error = refusal(test::small_llama(), {{"hidden_act", "relu"},
+                                                          {"num_attention_heads", "two"},
+                                                          {"mlp_bias", 1},
+                                                          {"partial_rotary_factor", 0.5},
+                                                          {"quantization_config", {{"bits", 4}}},
+                                                          {"hiden_size", 9},
+                                                          {"layer_types", {"sliding_attention"}},
+                                                          {"add_cross_attention", true},
+                                                          {"num_hidden_layers", 0}});
+  for (const char* line : {"config.json: the model cannot be read:\n",
+                           "hidden_act: expected \"silu\" or \"swish\", got \"relu\"",
+                           "num_attention_heads: expected an integer, got \"two\"",
+                           "mlp_bias: expected a boolean, got 1",
+                           "partial_rotary_factor: expected 1.0 or null, got 0.5",
+                           "quantization_config: expected null, got {\"bits\":4}",
+                           "hiden_size: 9: no key of the family \"llama\" that is understood (did "
+                           "you mean \"hidden_size\"?)",
+                           "layer_types: expected a list of \"full_attention\" alone or null, got",
+                           "add_cross_attention: expected false, got true",
+                           "num_hidden_layers: expected an integer in [1, 1048576], got 0"}) {
+    EXPECT_THAT(error, HasSubstr(line));
+  }
+}
+
+TEST(FamilyConfig, RefusesByFamily) {
+  EXPECT_THAT(refusal(test::small_gpt2(), {{"scale_attn_weights", false},
+                                           {"scale_attn_by_inverse_layer_idx", true},
+                                           {"activation_function", "silu"},
+                                           {"hidden_size", 9}}),
+              AllOf(HasSubstr("scale_attn_weights: expected true, got false"),
+                    HasSubstr("scale_attn_by_inverse_layer_idx: expected false, got true"),
+                    HasSubstr("activation_function: expected \"gelu_new\" or"),
+                    HasSubstr("hidden_size: expected 8 as in n_embd, got 9")));
+  EXPECT_THAT(refusal(test::small_qwen2(), {{"use_sliding_window", true}}),
+              HasSubstr("use_sliding_window: expected false or null, got true"));
+  EXPECT_THAT(refusal(test::small_qwen3(), {{"head_dim", nullptr}}),
+              HasSubstr("head_dim: expected an integer, got null"));
+  EXPECT_THAT(refusal(test::small_llama(), {{"num_key_value_heads", 3}}), HasSubstr("kv_heads"));
+  Json config = test::small_llama().config;
+  config.erase("intermediate_size");
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),
+              HasSubstr("intermediate_size: missing: expected an integer"));
+}
+
+TEST(FamilyConfig, RefusesUnknownFamiliesAndOtherModels) {
+  EXPECT_THAT(refusal(test::small_llama(), {{"model_type", "mamba"}}),
+              HasSubstr("config.json: model_type: the family is not known: expected gpt2, llama, "
+                        "mistral, qwen2, qwen3, got \"mamba\""));
+  EXPECT_THAT(test::error_of([] { static_cast<void>(read(Json::object())); }),
+              HasSubstr("got no such key"));
+  EXPECT_THAT(refusal(test::small_llama(), {{"architectures", {"LlamaForTokenClassification"}}}),
+              HasSubstr("only language models are read: expected LlamaForCausalLM or LlamaModel"));
+}
+
+TEST(FamilyConfig, WritesAConfigThatMeansTheSameModel) {
+  for (const test::SmallModel& small :
+       {test::small_llama(), test::small_qwen2(), test::small_qwen3(), test::small_gpt2()}) {
+    const FolderModel model = read(small.config);
+    const Family& family = family_of(small.config, "config.json");
+    const Json written = write_config(family, model.model, model.vocabulary);
+    EXPECT_EQ(read(written).model, model.model) << written.dump(2);
+    EXPECT_EQ(read(written).vocabulary, 10);
+  }
+  Json config = test::small_llama().config;
+  config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}, {"beta_fast", 16.0}};
+  const FolderModel yarn = read(config);
+  EXPECT_EQ(read(write_config(*find_family("llama"), yarn.model, 10)).model, yarn.model);
+  const Json mistral =
+      write_config(*find_family("mistral"), read(test::small_llama().config).model, 10);
+  EXPECT_TRUE(mistral.at("sliding_window").is_null());
+}
+
+TEST(FamilyConfig, ListsWhatAFamilyCannotExpress) {
+  const std::string error = test::error_of([] {
+    static_cast<void>(
+        write_config(*find_family("llama"), read(test::small_gpt2().config).model, 10));
+  });
+  EXPECT_THAT(error, HasSubstr("--family llama: the family has no such model:"));
+  EXPECT_THAT(error, HasSubstr("model.position: expected \"rotary\", got \"learned\""));
+  EXPECT_THAT(error, HasSubstr("model.norm_kind: expected \"rms\", got \"layer\""));
+  EXPECT_THAT(error, HasSubstr("model.feed_forward: expected \"swiglu\", got \"gelu_tanh\""));
+  EXPECT_THAT(error, Not(HasSubstr("model.width")));
+}
+
+}  // namespace
+}  // namespace mneme::weights

@@ -1,0 +1,139 @@
+// The files of a model folder: what is missing, damaged, or does not fit together.
+#include "host/weights/pretrained/model_folder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "host/base/file/checksum.hpp"
+#include "host/base/file/file.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/weights/folder_support.hpp"
+
+namespace mneme::weights {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class ModelFolderTest : public testing::Test {
+ protected:
+  std::string error() const {
+    return test::error_of([&] { static_cast<void>(ModelFolder::open(path_)); });
+  }
+  // The index with changes made by `change`.
+  template <typename Change>
+  void change_index(const Change& change) const {
+    Json index = Json::parse(read_file(path_ / kIndexName));
+    change(index);
+    test::write_bytes(path_ / kIndexName, index.dump());
+  }
+
+  test::TemporaryFolder folder_;
+  fs::path path_ = folder_ / "model";
+};
+
+TEST_F(ModelFolderTest, ReadsOneFileAndShards) {
+  const test::SmallModel model = test::small_llama();
+  test::write_folder(path_, model);
+  const ModelFolder single = ModelFolder::open(path_);
+  EXPECT_EQ(single.names().size(), model.tensors.size());
+  EXPECT_EQ(single.main_file(), path_ / "model.safetensors");
+  EXPECT_EQ(digest_of(single), sha256_file(path_ / "model.safetensors"));
+  const fs::path sharded_path = folder_ / "sharded";
+  test::write_sharded(sharded_path, model, 5);
+  const ModelFolder sharded = ModelFolder::open(sharded_path);
+  EXPECT_EQ(sharded.names(), single.names());
+  EXPECT_EQ(sharded.files().size(), 5U);
+  EXPECT_EQ(sharded.main_file(), sharded_path / kIndexName);
+  EXPECT_EQ(sharded.find("model.norm.weight")->shape, std::vector<std::int64_t>{8});
+  EXPECT_EQ(sharded.find("nothing"), nullptr);
+  EXPECT_EQ(digest_of(sharded).size(), 64U);
+}
+
+TEST_F(ModelFolderTest, ReleasedPagesAreReadAgain) {
+  test::SmallModel model = test::small_llama();
+  model.tensors = {test::numbered("big", {64, 1024})};
+  test::write_folder(path_, model);
+  const ModelFolder folder = ModelFolder::open(path_);
+  const TensorView& view = *folder.find("big");
+  release(view);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(view.data), view.bytes),
+            model.tensors[0].bytes);
+}
+
+TEST_F(ModelFolderTest, RefusesWhatIsNoModelFolder) {
+  EXPECT_THAT(error(), HasSubstr("this is no model folder: expected a folder with config.json"));
+  test::write_bytes(path_, "");
+  EXPECT_THAT(error(), HasSubstr("got a file"));
+  fs::remove(path_);
+  fs::create_directory(path_);
+  EXPECT_THAT(error(), HasSubstr("got a folder without"));
+  test::write_bytes(path_ / "config.json", "{\"model_type\": ");
+  EXPECT_THAT(error(), HasSubstr("config.json: this is no JSON, or only a part of it"));
+  test::write_bytes(path_ / "config.json", "[1]");
+  EXPECT_THAT(error(), HasSubstr("this holds no JSON object"));
+  test::write_bytes(path_ / "config.json", "{}");
+  EXPECT_THAT(error(), HasSubstr("there are no weights: expected model.safetensors, or"));
+  test::write_bytes(path_ / "pytorch_model.bin", "");
+  EXPECT_THAT(error(), HasSubstr("got pytorch_model.bin; scripts/pytorch_to_safetensors.py "
+                                 "pytorch_model.bin model.safetensors converts them"));
+}
+
+TEST_F(ModelFolderTest, NamesADamagedFile) {
+  test::write_folder(path_, test::small_llama());
+  fs::resize_file(path_ / "model.safetensors", fs::file_size(path_ / "model.safetensors") - 4);
+  EXPECT_THAT(error(), HasSubstr((path_ / "model.safetensors").string()));
+}
+
+TEST_F(ModelFolderTest, NamesAMissingOrDamagedShard) {
+  test::write_sharded(path_, test::small_llama(), 8);
+  const fs::path second = path_ / "model-00002-of-00003.safetensors";
+  const std::string bytes = read_file(second);
+  test::write_bytes(second, bytes.substr(0, bytes.size() - 10));
+  EXPECT_THAT(error(), HasSubstr(second.string()));
+  fs::remove(second);
+  EXPECT_THAT(error(), HasSubstr(second.string() + ": the shard is missing; "
+                                                   "model.safetensors.index.json names it for "));
+}
+
+TEST_F(ModelFolderTest, ComparesTheIndexWithTheShards) {
+  test::write_sharded(path_, test::small_llama(), 8);
+  const std::string first = "model-00001-of-00003.safetensors";
+  change_index([&](Json& index) { index["weight_map"]["extra"] = first; });
+  EXPECT_THAT(error(), AllOf(HasSubstr(first), HasSubstr("tensor \"extra\" is missing, which")));
+  change_index([&](Json& index) { index["weight_map"].erase("extra"); });
+  change_index([&](Json& index) { index["metadata"]["total_size"] = 12; });
+  EXPECT_THAT(error(), AllOf(HasSubstr("metadata.total_size"), HasSubstr("got 12")));
+  change_index([&](Json& index) { index["metadata"].erase("total_size"); });
+  EXPECT_EQ(error(), "no error");
+  change_index([&](Json& index) { index["weight_map"].erase("model.norm.weight"); });
+  EXPECT_THAT(error(), HasSubstr("tensor \"model.norm.weight\": expected a tensor that "
+                                 "model.safetensors.index.json names, got it here"));
+}
+
+TEST_F(ModelFolderTest, RefusesATensorInTwoShards) {
+  test::SmallModel model = test::small_llama();
+  test::write_sharded(path_, model, 8);
+  const fs::path last = path_ / "model-00003-of-00003.safetensors";
+  test::write_bytes(last, test::file_bytes({model.tensors.end() - 6, model.tensors.end()}));
+  EXPECT_THAT(error(), AllOf(HasSubstr(last.string()), HasSubstr("alone, got it here and in ")));
+}
+
+TEST_F(ModelFolderTest, RefusesABrokenIndex) {
+  test::write_sharded(path_, test::small_llama(), 8);
+  const std::string text = read_file(path_ / kIndexName);
+  test::write_bytes(path_ / kIndexName, text.substr(0, text.size() / 2));
+  EXPECT_THAT(error(), HasSubstr("model.safetensors.index.json: this is no JSON, or only a part"));
+  test::write_bytes(path_ / kIndexName, "{\"weight_map\": []}");
+  EXPECT_THAT(error(), HasSubstr("this is no index: expected an object weight_map"));
+  test::write_bytes(path_ / kIndexName, "{}");
+  EXPECT_THAT(error(), HasSubstr("got no such key"));
+  test::write_bytes(path_ / kIndexName, R"({"weight_map": {"a": "../x.safetensors"}})");
+  EXPECT_THAT(error(), HasSubstr("weight_map: a: expected the name of a file of the folder"));
+}
+
+}  // namespace
+}  // namespace mneme::weights
