@@ -1,4 +1,4 @@
-// mneme import WEIGHTS EXP
+// mneme import WEIGHTS EXP, mneme import --from DIR [EXP]
 
 #include <memory>
 
@@ -10,6 +10,9 @@
 #include "host/cli/streams.hpp"
 #include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/weights/pretrained/export_folder.hpp"
+#include "host/weights/pretrained/family.hpp"
+#include "host/weights/pretrained/import_folder.hpp"
 #include "host/weights/weight_files.hpp"
 
 namespace mneme::cli {
@@ -20,6 +23,7 @@ namespace fs = std::filesystem;
 struct ImportArguments {
   fs::path weights;
   fs::path experiment;
+  fs::path from;
   fs::path run;
   fs::path vocabulary;
   fs::path names;
@@ -29,17 +33,62 @@ struct ImportArguments {
   JsonArgument json;
 };
 
-config::Experiment read_experiment(const ImportArguments& arguments) {
+std::optional<fs::path> memory_file(const ImportArguments& arguments) {
   if (arguments.memory.size() > 1) {
     throw_usage("import --memory: expected one file, got ", arguments.memory.size());
   }
-  std::optional<fs::path> memory;
-  if (!arguments.memory.empty()) memory = arguments.memory.front();
-  return config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
+  if (arguments.memory.empty()) return std::nullopt;
+  return arguments.memory.front();
+}
+
+config::Experiment read_experiment(const ImportArguments& arguments) {
+  return config::parse_experiment(arguments.experiment, arguments.set.overrides(),
+                                  memory_file(arguments));
+}
+
+// With --from the only word without an option is the experiment.
+void check_words(const ImportArguments& arguments) {
+  const bool is_folder = !arguments.from.empty();
+  if (is_folder && !arguments.experiment.empty()) {
+    throw_usage("import --from: expected at most one experiment, got ", arguments.weights.string(),
+                " and ", arguments.experiment.string());
+  }
+  if (is_folder || !arguments.experiment.empty()) return;
+  throw_usage(arguments.weights.empty() ? "import: WEIGHTS is required" : "import: EXP is required",
+              ": mneme import WEIGHTS EXP --run DIR, or mneme import --from DIR [EXP] --run DIR");
+}
+
+int run_folder(const ImportArguments& arguments, const Streams& streams) {
+  const weights::FolderImportReport report = read_input([&] {
+    weights::FolderImportOptions options{.run = arguments.run,
+                                         .experiment = arguments.weights,
+                                         .overrides = arguments.set.overrides(),
+                                         .memory = memory_file(arguments)};
+    if (!arguments.vocabulary.empty()) {
+      options.vocabulary = data::Vocabulary::load(arguments.vocabulary);
+    }
+    return weights::import_folder(arguments.from, options);
+  });
+  if (!arguments.json.is_stdout()) {
+    streams.out << "imported " << report.backbone_parameters << " parameters of the family "
+                << report.family << ": " << arguments.run.string() << '\n';
+  }
+  arguments.json.write({{"format", "mneme-import"},
+                        {"run", arguments.run.string()},
+                        {"weights", arguments.from.string()},
+                        {"names", report.family},
+                        {"backbone_parameters", report.backbone_parameters},
+                        {"memory_parameters", report.memory_parameters},
+                        {"rounded", report.is_rounded},
+                        {"initial", report.fresh}},
+                       streams);
+  return 0;
 }
 
 int run(const ImportArguments& arguments, const Streams& streams) {
   arguments.json.check();
+  check_words(arguments);
+  if (!arguments.from.empty()) return run_folder(arguments, streams);
   const weights::ImportReport report = read_input([&] {
     weights::ImportOptions options{
         .folder = arguments.run, .prefix = arguments.prefix, .names = arguments.names};
@@ -68,29 +117,39 @@ int run(const ImportArguments& arguments, const Streams& streams) {
 }  // namespace
 
 void add_import(const Command& app) {
-  const Command command = app.subcommand("import", "Make a run of official weights");
+  const Command command =
+      app.subcommand("import", "Make a run of official weights or of a model folder");
   const auto arguments = std::make_shared<ImportArguments>();
-  command
-      .option("WEIGHTS", arguments->weights, "",
-              "The safetensors file, with the names of the official state dict "
-              "(scripts/pytorch_to_safetensors.py makes one of a PyTorch checkpoint)")
-      .required();
-  command.option("EXP", arguments->experiment, "", "The experiment file with the model's settings")
-      .required();
+  command.option("WEIGHTS", arguments->weights, "",
+                 "The safetensors file, with the names of the official state dict "
+                 "(scripts/pytorch_to_safetensors.py makes one of a PyTorch checkpoint); left out "
+                 "with --from");
+  command.option("EXP", arguments->experiment, "",
+                 "The experiment file with the model's settings; with --from, which has them, it "
+                 "gives the rest and may be left out");
+  const Option from =
+      command.option("--from", arguments->from, "DIR",
+                     "A Hugging Face model folder (config.json and safetensors files) in place of "
+                     "WEIGHTS");
   command.option("--run", arguments->run, "DIR", "Folder to make for the run").required();
   command.option("--vocabulary", arguments->vocabulary, "FILE",
                  "The vocabulary.json that the weights were trained with; default: as [data] says");
-  command.option("--prefix", arguments->prefix, "TEXT",
-                 "Read only the tensors whose names begin so, without it (\"module.\")");
-  command.option("--names", arguments->names, "FILE",
-                 "The name map of the weights' program; default: beside the library of the "
-                 "memory, else the official Transformer-XL's names");
+  command
+      .option("--prefix", arguments->prefix, "TEXT",
+              "Read only the tensors whose names begin so, without it (\"module.\")")
+      .excludes(from);
+  command
+      .option("--names", arguments->names, "FILE",
+              "The name map of the weights' program; default: beside the library of the "
+              "memory, else the official Transformer-XL's names")
+      .excludes(from);
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
   arguments->set.add(command);
   arguments->json.add(command);
   command.examples({"mneme import wt103.safetensors configs/wt103_base.toml --run runs/official",
-                    "mneme import model.safetensors my.toml --run runs/mine --prefix module."});
+                    "mneme import model.safetensors my.toml --run runs/mine --prefix module.",
+                    "mneme import --from models/smollm my.toml --run runs/smollm"});
   command.runs(arguments, &run);
 }
 
@@ -101,6 +160,8 @@ namespace {
 struct ExportArguments {
   fs::path run;
   fs::path out;
+  fs::path to;
+  std::string family;
   std::string format;
   fs::path names;
   std::string checkpoint = "last";
@@ -121,6 +182,10 @@ std::vector<run::RunDifference> differences_of(const run::Checkpoint& checkpoint
   return run::plugin_differences(trained, used);
 }
 
+const fs::path& target_of(const ExportArguments& arguments) {
+  return arguments.to.empty() ? arguments.out : arguments.to;
+}
+
 run::Checkpoint open_source(const ExportArguments& arguments) {
   std::error_code ignored;
   if (!fs::is_directory(arguments.run, ignored)) {
@@ -132,15 +197,54 @@ run::Checkpoint open_source(const ExportArguments& arguments) {
   }
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   static_cast<void>(folder.vocabulary());  // throws when the vocabulary was changed
-  return folder.open_checkpoint(arguments.checkpoint,
-                                str("mneme export ", shell_word(arguments.run.string()), ' ',
-                                    shell_word(arguments.out.string())));
+  return folder.open_checkpoint(
+      arguments.checkpoint,
+      str("mneme export ", shell_word(arguments.run.string()), ' ',
+          arguments.to.empty() ? "" : "--to ", shell_word(target_of(arguments).string())));
+}
+
+void check_target(const ExportArguments& arguments) {
+  if (arguments.out.empty() == arguments.to.empty()) {
+    throw_usage("export: expected either OUT, the file to write, or --to DIR, the folder; got ",
+                arguments.out.empty() ? "neither" : "both");
+  }
+}
+
+int run_folder(const ExportArguments& arguments, const run::Checkpoint& checkpoint,
+               const Streams& streams) {
+  const weights::FolderExportReport report =
+      weights::export_folder(checkpoint, arguments.to, {.family = arguments.family});
+  if (!arguments.json.is_stdout()) {
+    streams.out << "exported step " << checkpoint.progress().step << ": " << report.tensors
+                << " tensors, " << human_bytes(report.bytes) << ", "
+                << (report.is_as_imported ? "in the form of the imported folder"
+                                          : "family " + report.family)
+                << ": " << arguments.to.string() << '\n';
+    if (!report.memory.empty()) {
+      streams.out << "the memory's " << report.memory.size()
+                  << " parameters are in memory.safetensors, which other programs do not read\n";
+    }
+  }
+  arguments.json.write({{"format", "mneme-export"},
+                        {"folder", arguments.to.string()},
+                        {"checkpoint", checkpoint.path().string()},
+                        {"names", report.family},
+                        {"step", checkpoint.progress().step},
+                        {"files", report.files},
+                        {"tensors", report.tensors},
+                        {"bytes", report.bytes},
+                        {"as_imported", report.is_as_imported},
+                        {"memory", report.memory}},
+                       streams);
+  return 0;
 }
 
 int run(const ExportArguments& arguments, const Streams& streams) {
   arguments.json.check();
-  check_output_file("export", arguments.out);
+  check_target(arguments);
+  if (arguments.to.empty()) check_output_file("export", arguments.out);
   const run::Checkpoint checkpoint = read_input([&] { return open_source(arguments); });
+  if (!arguments.to.empty()) return run_folder(arguments, checkpoint, streams);
   const weights::ExportReport report = weights::export_official(
       checkpoint, arguments.out, {.format = arguments.format, .names = arguments.names});
   const std::vector<run::RunDifference> differences = differences_of(checkpoint);
@@ -174,19 +278,33 @@ void add_export(const Command& app) {
       app.subcommand("export", "Write a run's weights in another program's format");
   const auto arguments = std::make_shared<ExportArguments>();
   command.option("RUN", arguments->run, "", "The run's folder, or a checkpoint").required();
-  command.option("OUT", arguments->out, "", "The safetensors file to write").required();
-  command.option("--format", arguments->format, "FORMAT",
-                 "transformer_xl (the state dict of the official PyTorch code), or the format of "
-                 "the memory's name map; default: the name map's when there is one");
-  command.option("--names", arguments->names, "FILE",
-                 "The name map to write by; default: beside the library of the memory");
+  command.option("OUT", arguments->out, "", "The safetensors file to write; left out with --to");
+  const Option to = command.option(
+      "--to", arguments->to, "DIR",
+      "The Hugging Face model folder to make in place of OUT: in the form of the folder that the "
+      "run was imported from, or of --family");
+  command
+      .option("--family", arguments->family, "NAME",
+              "With --to: the family to write for (" + weights::family_list() +
+                  "); default: the imported folder's")
+      .needs(to);
+  command
+      .option("--format", arguments->format, "FORMAT",
+              "transformer_xl (the state dict of the official PyTorch code), or the format of "
+              "the memory's name map; default: the name map's when there is one")
+      .excludes(to);
+  command
+      .option("--names", arguments->names, "FILE",
+              "The name map to write by; default: beside the library of the memory")
+      .excludes(to);
   command
       .option("--checkpoint", arguments->checkpoint, "WHICH",
               "Which of the run's checkpoints: last, best or its number of steps")
       .shown();
   arguments->json.add(command);
   command.examples({"mneme export runs/first --format transformer_xl first.safetensors",
-                    "mneme export runs/first best.safetensors --checkpoint best"});
+                    "mneme export runs/first best.safetensors --checkpoint best",
+                    "mneme export runs/smollm --to models/tuned"});
   command.runs(arguments, &run);
 }
 
