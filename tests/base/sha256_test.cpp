@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "host/base/file/checksum.hpp"
+#include "host/base/file/sha256_blocks.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {
@@ -43,6 +46,19 @@ TEST(Sha256, ReadsFiles) {
   const auto missing = folder / "missing";
   EXPECT_EQ(test::error_of([&] { static_cast<void>(sha256_file(missing)); }),
             "1: " + missing.string() + ": cannot open: No such file or directory; check the path");
+}
+
+// Both ways to compute a block give the same state, over several blocks from unaligned bytes.
+TEST(Sha256, TheProcessorsInstructionsAgreeWithThePortableCode) {
+  if (!sha256::has_extension()) GTEST_SKIP() << "this processor has no SHA instructions";
+  constexpr std::size_t kBlocks = 5;
+  std::vector<std::uint8_t> bytes(kBlocks * sha256::kBlockBytes + 1);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::uint8_t>(i * 37 + i / 7);
+  sha256::State portable = {1, 2, 3, 0x80000000, 5, 6, 7, 0xffffffff}, extended = portable;
+  sha256::compress_portable(portable, bytes.data() + 1, kBlocks);
+  sha256::compress_extended(extended, bytes.data() + 1, kBlocks);
+  EXPECT_EQ(portable, extended);
 }
 
 }  // namespace
