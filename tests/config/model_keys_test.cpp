@@ -41,7 +41,7 @@ TEST(ModelKeys, ABackboneStandsForDefaults) {
   EXPECT_EQ(decoder.dropout, 0.0);
   EXPECT_EQ(decoder.key_heads(), decoder.heads);
   // 8/3 of 100 is 266.7.
-  EXPECT_EQ(model_of("backbone = \"decoder\"\nwidth = 100\n").ff, 288);
+  EXPECT_EQ(model_of("backbone = \"decoder\"\nwidth = 100\nheads = 5\n").ff, 288);
 }
 
 TEST(ModelKeys, EveryOneIsReadAndWritten) {

@@ -67,12 +67,6 @@ void expect_round_trip(const fs::path& source, const fs::path& config) {
   expect_same_files(model, folder / "out");
 }
 
-// The library's scores divided by the layer's number, which no setting of ours does.
-bool is_supported(const fs::path& config) {
-  const Json json = Json::parse(read_file(config));
-  return json.value("scale_attn_by_inverse_layer_idx", Json(false)) == Json(false);
-}
-
 TEST(GoldenModelFolder, AnExportEqualsTheImportedFolder) {
   const std::vector<fs::path> folders = decoder_folders();
   if (folders.empty()) GTEST_SKIP() << "no folders in tests/golden/decoder";
@@ -80,11 +74,7 @@ TEST(GoldenModelFolder, AnExportEqualsTheImportedFolder) {
     for (const char* config : {"config.json", "config_v4.json"}) {
       if (!fs::exists(source / config)) continue;
       SCOPED_TRACE((source / config).string());
-      if (is_supported(source / config)) {
-        expect_round_trip(source, source / config);
-      } else {
-        EXPECT_THROW(expect_round_trip(source, source / config), Error);
-      }
+      expect_round_trip(source, source / config);
     }
   }
 }

@@ -221,11 +221,9 @@ TEST(FamilyConfig, ListsEverythingThatIsNotUnderstood) {
 
 TEST(FamilyConfig, RefusesByFamily) {
   EXPECT_THAT(refusal(test::small_gpt2(), {{"scale_attn_weights", false},
-                                           {"scale_attn_by_inverse_layer_idx", true},
                                            {"activation_function", "silu"},
                                            {"hidden_size", 9}}),
               AllOf(HasSubstr("scale_attn_weights: expected true, got false"),
-                    HasSubstr("scale_attn_by_inverse_layer_idx: expected false, got true"),
                     HasSubstr("activation_function: expected \"gelu_new\" or"),
                     HasSubstr("hidden_size: expected 8 as in n_embd, got 9")));
   EXPECT_THAT(refusal(test::small_qwen2(), {{"use_sliding_window", true}}),
