@@ -1,0 +1,122 @@
+// Dialogues as sequences of tokens: marks, types, what is predicted, pieces of a fixed length.
+// [infinity-former, document-grounded dialogue]; docs/dialogue.md, "The sequence".
+//
+//   <doc> document <eos> <speaker2> turn 0 <speaker1> turn 1 <speaker2> turn 2 ...
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/data/dialogue/dialogue.hpp"
+
+namespace mneme::data {
+
+// The marks in the order in which they get ids.
+inline constexpr std::array<std::string_view, 6> kDialogueMarks = {
+    "<bos>", "<eos>", "<pad>", "<speaker1>", "<speaker2>", "<doc>"};
+
+// Ids of the marks.
+struct DialogueIds {
+  std::int32_t bos = 0;
+  std::int32_t eos = 0;
+  std::int32_t pad = 0;
+  std::int32_t speaker1 = 0;
+  std::int32_t speaker2 = 0;
+  std::int32_t doc = 0;
+  std::int64_t vocabulary_size = 0;  // with the marks
+
+  // The mark of turn `index`, counted from 0: speaker2 for even ones.
+  [[nodiscard]] std::int32_t speaker_of(std::int64_t index) const {
+    return index % 2 == 0 ? speaker2 : speaker1;
+  }
+};
+
+// Marks that the vocabulary has keep their ids; the others get the ids after its last one, in the
+// order of kDialogueMarks. With GPT-2's 50,257 ids, of which none is a mark, they are 50257 to
+// 50262. Error (kUsage) when `find` gives an id that is not below `vocabulary_size` or one id
+// for two marks, and when the ids do not fit into 31 bits.
+[[nodiscard]] DialogueIds dialogue_ids(
+    std::int64_t vocabulary_size,
+    const std::function<std::optional<std::int32_t>(std::string_view)>& find);
+
+// The ids of a text. It is called once for the document and once for each turn.
+using TextEncoder = std::function<std::vector<std::int32_t>(std::string_view)>;
+
+// Tokens [begin, end) of a sequence.
+struct TokenRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] std::int64_t size() const { return end - begin; }
+  friend bool operator==(const TokenRange&, const TokenRange&) = default;
+};
+
+enum class DialogueTargets {
+  kAll,         // training: every token, also the document and the marks
+  kUtterances,  // validation and test: the turns' texts; not <doc>, document, <eos> and speakers
+};
+
+struct SequenceOptions {
+  DialogueTargets targets = DialogueTargets::kAll;
+  bool has_document = true;  // false: the sequence begins with the first turn
+};
+
+// Three lists of equal length n, and where the parts lie in them.
+struct DialogueSequence {
+  std::vector<std::int32_t> tokens;
+  // The mark that a token stands under: doc for <doc>, document and <eos>; for a turn's mark and
+  // text the id of the mark.
+  std::vector<std::int32_t> types;
+  // 1 where the token is predicted and counted. The first token of a sequence has no token before
+  // it; whoever makes inputs and targets leaves it out.
+  std::vector<std::uint8_t> is_target;
+  TokenRange document;            // its text, without <doc> and <eos>; empty without a document
+  std::vector<TokenRange> turns;  // with their marks
+
+  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+};
+
+// Error (kUsage), naming the dialogue's place, when the encoder gives no id for a text, an id that
+// is not of the vocabulary, or the id of <speaker1>, <speaker2> or <doc>, which would stand for a
+// turn or document that is not there.
+[[nodiscard]] DialogueSequence make_sequence(const Dialogue& dialogue, const DialogueIds& ids,
+                                             const TextEncoder& encode,
+                                             const SequenceOptions& options = {});
+
+// Cuts n tokens into pieces of `length`, counted from the end, in order: only the first piece may
+// be shorter. `room` tokens at the end of the last piece stay free for what will be generated
+// there, so the last piece has at most `length` - `room` tokens. No pieces for n = 0. Error
+// (kUsage) unless length >= 1 and 0 <= room < length.
+[[nodiscard]] std::vector<TokenRange> cut_from_end(std::int64_t tokens, std::int64_t length = 512,
+                                                   std::int64_t room = 0);
+
+// Which turns are generated and scored.
+enum class ScoredSpeakers {
+  kBoth,
+  kFirst,   // the one who speaks first: turns 0, 2, ...
+  kSecond,  // turns 1, 3, ...
+};
+
+struct ScoredTurns {
+  ScoredSpeakers speakers = ScoredSpeakers::kBoth;
+  std::int64_t turns_before = 0;  // at least so many turns stand before a scored one
+};
+
+// A turn to generate: what the model reads, and what it is compared with. Both are ranges of the
+// dialogue's sequence; the answer is never in the context.
+struct GenerationInstance {
+  std::int64_t turn = 0;
+  TokenRange context;    // from the sequence's start up to and with the turn's own mark
+  TokenRange reference;  // the turn's text; dialogue.turns[turn].text is the same as text
+};
+
+// The instances of a dialogue in order. Error (kUsage) for a negative number of turns.
+[[nodiscard]] std::vector<GenerationInstance> generation_instances(const DialogueSequence& sequence,
+                                                                   const ScoredTurns& scored = {});
+
+}  // namespace mneme::data
