@@ -1,4 +1,4 @@
-// mneme data prepare | describe | sets
+// mneme data prepare | describe | dialogues | sets
 
 #include "host/cli/data/data.hpp"
 
@@ -86,6 +86,29 @@ void add_describe(const Command& data) {
   command.runs(arguments, &describe_data);
 }
 
+void add_dialogues(const Command& data) {
+  const Command command = data.subcommand(
+      "dialogues", "Write dialogues about documents as JSON lines (docs/dialogue.md)");
+  const auto arguments = std::make_shared<DataDialoguesArguments>();
+  command
+      .option("SOURCE", arguments->source, "",
+              "A file of dialogues as JSON lines, ours or CMU_DoG's, or a folder of CMU_DoG's "
+              "release: Conversations/train")
+      .required();
+  command.option("--out", arguments->out, "FILE", "The file to write").required();
+  command.option("--except", arguments->except, "FILE...",
+                 "Leave out dialogues whose ids these files or folders have");
+  command.flag("--keep-turns", arguments->keeps_turns,
+               "Do not join turns of one speaker that follow each other");
+  command.flag("--leave-out-blank", arguments->leaves_out_blank_turns,
+               "Leave out turns without text, which are errors otherwise");
+  arguments->json.add(command);
+  command.examples({"mneme data dialogues cmu-dog/train.jsonl --leave-out-blank --out train.jsonl",
+                    "mneme data dialogues cmu-dog/test.jsonl --except cmu-dog/train.jsonl --out "
+                    "test.jsonl"});
+  command.runs(arguments, &convert_dialogues);
+}
+
 void add_sets(const Command& data) {
   const Command command = data.subcommand(
       "sets", "List where the standard data sets are found, where to put them and their counts");
@@ -104,6 +127,7 @@ void add_data(const Command& app) {
       {"mneme data prepare --vocabulary word --train my.txt --out data/mine", "mneme data sets"});
   add_prepare(data);
   add_describe(data);
+  add_dialogues(data);
   add_sets(data);
 }
 

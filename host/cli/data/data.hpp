@@ -1,4 +1,4 @@
-// The three commands about data.
+// The commands about data.
 #pragma once
 
 #include <filesystem>
@@ -40,6 +40,15 @@ struct DataSetsArguments {
   JsonArgument json;
 };
 
+struct DataDialoguesArguments {
+  std::filesystem::path source;
+  std::filesystem::path out;
+  std::vector<std::filesystem::path> except;
+  bool keeps_turns = false;
+  bool leaves_out_blank_turns = false;
+  JsonArgument json;
+};
+
 // Encodes text files into a folder and prints its counts. Errors as data::prepare, and Error
 // (kUsage) for options that contradict each other.
 int prepare_data(const DataPrepareArguments& arguments, const Streams& streams);
@@ -47,6 +56,11 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams);
 // Prints what a prepared folder or an experiment's data hold, and how lanes cut them. Reads all of
 // it: a damaged file is an Error (kUsage).
 int describe_data(const DataDescribeArguments& arguments, const Streams& streams);
+
+// Writes dialogues of any form that data::read_dialogues knows as our own JSON lines and prints
+// their counts. Error (kUsage) for what read_dialogues refuses, for an output that is also read and
+// when no dialogue is left.
+int convert_dialogues(const DataDialoguesArguments& arguments, const Streams& streams);
 
 // Prints where the standard data sets are found, where to put them and the counts that they must
 // give.
