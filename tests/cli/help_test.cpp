@@ -23,6 +23,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"data"},
     {"data", "prepare"},
     {"data", "describe"},
+    {"data", "dialogues"},
     {"data", "sets"},
     {"plugins"},
     {"plugins", "list"},

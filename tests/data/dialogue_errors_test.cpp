@@ -73,6 +73,15 @@ TEST(DialogueErrors, NameThePlaceWhereALineIsNoJson) {
   expect_refused("plain text", {"mine.jsonl:2:1", "no JSON"});
 }
 
+TEST(DialogueErrors, NameTheLineThatIsNestedTooDeep) {
+  const std::string deep(100'000, '[');
+  expect_refused(R"({"document": )" + deep, {"at most 100 deep", "got 100001"});
+  expect_refused(R"({"document": )" + deep + std::string(deep.size(), ']') + "}",
+                 {"at most 100 deep"});
+  // Brackets in texts are none.
+  expect_refused(R"({"document": "\"[{\\)" + deep + R"(", "turns": 3})", {"a list of turns"});
+}
+
 TEST(DialogueErrors, NameBytesThatAreNoUtf8) {
   expect_refused("{\"document\": \"d\xff\"}", {"mine.jsonl:2:16", "not UTF-8", "\\xff", "iconv"});
 }
