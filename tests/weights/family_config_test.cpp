@@ -230,7 +230,9 @@ TEST(FamilyConfig, RefusesByFamily) {
               HasSubstr("use_sliding_window: expected false or null, got true"));
   EXPECT_THAT(refusal(test::small_qwen3(), {{"head_dim", nullptr}}),
               HasSubstr("head_dim: expected an integer, got null"));
-  EXPECT_THAT(refusal(test::small_llama(), {{"num_key_value_heads", 3}}), HasSubstr("kv_heads"));
+  EXPECT_THAT(
+      refusal(test::small_llama(), {{"num_key_value_heads", 3}}),
+      HasSubstr("cannot be read:\n  model.kv_heads: expected a divisor of heads, 2, got 3"));
   Json config = test::small_llama().config;
   config.erase("intermediate_size");
   EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),

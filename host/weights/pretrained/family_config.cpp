@@ -30,6 +30,16 @@ config::ModelConfig model_of(const Settings& settings) {
       .model;
 }
 
+// The lines of an error of model_of, which name options that no user gave: "--set model.width:
+// ...".
+std::string without_options(std::string text) {
+  constexpr std::string_view kOption = "--set ";
+  for (std::size_t at = text.find(kOption); at != std::string::npos; at = text.find(kOption)) {
+    text.erase(at, kOption.size());
+  }
+  return text;
+}
+
 // True when a value of config.json is of the kind of a rule's.
 bool is_of_kind(const KeyRule& rule, const Json& value) {
   const std::string_view kind = rule.kind();
@@ -191,7 +201,7 @@ class ConfigReader {
     try {
       out_.model = model_of(settings_);
     } catch (const Error& error) {
-      problems_.push_back(error.what());
+      problems_.push_back(without_options(error.what()));
     }
   }
 

@@ -47,17 +47,22 @@ bool are_equal_settings(const config::Value& given, const std::string& decided) 
   return given == expected;
 }
 
+// "file:line:column: key", or the option that gives the key.
+std::string place_of(const config::Value& given, const std::string& key) {
+  const std::string text = given.position().text();
+  return given.position().line == 0 ? text : str(text, ": ", key);
+}
+
 void refuse_contradictions(const config::Value& tree, const Settings& decided,
                            const fs::path& folder) {
   std::vector<std::string> lines;
   for (const auto& [key, value] : decided) {
     const config::Value* const given = find_setting(tree, key);
     if (given == nullptr || is_free_setting(key) || are_equal_settings(*given, value)) continue;
-    lines.push_back(
-        str(given->position().text(), ": ", key, ": expected ", value, ", got ", given->toml()));
+    lines.push_back(str(place_of(*given, key), ": expected ", value, ", got ", given->toml()));
   }
   if (const config::Value* const given = find_setting(tree, "model.adaptive")) {
-    lines.push_back(str(given->position().text(), ": model.adaptive: expected no such table"));
+    lines.push_back(str(place_of(*given, "model.adaptive"), ": expected no such table"));
   }
   if (lines.empty()) return;
   throw_usage({.where = (folder / kConfigName).string(),
@@ -66,26 +71,27 @@ void refuse_contradictions(const config::Value& tree, const Settings& decided,
                .hint = "leave these keys out of [model]"});
 }
 
-// Data for a run without an experiment: ids in files that --set data.test names later.
-void add_data(const FolderModel& model, const fs::path& folder, const config::Value& tree,
-              std::vector<config::Override>& overrides) {
+// Adds what an experiment leaves open that the folder tells; without an experiment also its data,
+// ids in files that --set data.test names later, and the training's required keys.
+void complete(const FolderModel& model, const fs::path& folder, const config::Value& tree,
+              bool has_experiment, std::vector<config::Override>& overrides) {
   const auto add = [&](const char* key, const std::string& value) {
     if (find_setting(tree, key) == nullptr) overrides.push_back({.key = key, .value = value});
   };
-  if (find_setting(tree, "data") == nullptr) {
-    add("data.task", "\"tokens\"");
+  const config::Value* const task = find_setting(tree, "data.task");
+  const bool has_ids = task == nullptr
+                           ? !has_experiment
+                           : task->kind() == config::Kind::kString && task->as_string() == "tokens";
+  if (has_ids) add("data.vocabulary_size", str(model.vocabulary));
+  if (has_experiment) return;
+  add("data.task", "\"tokens\"");
+  if (has_ids) {
     add("data.train", config::toml_string((fs::absolute(folder) / "train.safetensors").string()));
   }
-  const config::Value* const task = find_setting(tree, "data.task");
-  const bool has_ids =
-      task == nullptr || (task->kind() == config::Kind::kString && task->as_string() == "tokens");
-  if (has_ids) add("data.vocabulary_size", str(model.vocabulary));
-  if (find_setting(tree, "train") == nullptr) {
-    constexpr std::int64_t kSegment = 128;
-    const std::int64_t positions = model.model.positions;
-    add("train.steps", "1");
-    add("train.segment", str(positions > 0 ? std::min(positions, kSegment) : kSegment));
-  }
+  if (find_setting(tree, "train.epochs") == nullptr) add("train.steps", "1");
+  constexpr std::int64_t kSegment = 128;
+  const std::int64_t positions = model.model.positions;
+  add("train.segment", str(positions > 0 ? std::min(positions, kSegment) : kSegment));
 }
 
 void check_vocabulary(const FolderModel& model, const data::Dataset& dataset,
@@ -134,7 +140,7 @@ config::Experiment experiment_for(const FolderModel& model, const fs::path& fold
     if (is_free_setting(key) && find_setting(tree, key) != nullptr) continue;
     overrides.push_back({.key = key, .value = value});
   }
-  add_data(model, folder, tree, overrides);
+  complete(model, folder, tree, !options.experiment.empty(), overrides);
   if (!options.experiment.empty()) {
     return config::parse_experiment(options.experiment, overrides, options.memory);
   }

@@ -1,0 +1,140 @@
+// import --from and export --to through the binary. Every message about folders is tested in
+// tests/weights.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "host/base/file/file.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
+#include "tests/cli/program.hpp"
+#include "tests/weights/folder_support.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kRest = R"([data]
+task = "tokens"
+train = "ids.safetensors"
+
+[train]
+segment = 4
+lanes = 1
+steps = 2
+lr = 0.01
+)";
+
+class ImportFolder : public CliTest {
+ protected:
+  void SetUp() override { write_folder(folder_ / "model", small_llama(DType::BF16)); }
+  // Ids for the training.
+  void write_ids() const {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t i = 0; i < 64; ++i) ids.push_back(i * 7 % 10);
+    SafetensorsWriter writer;
+    writer.add("tokens", DType::I64, {64}, ids.data());
+    writer.write(folder_ / "ids.safetensors");
+  }
+  ProgramResult import(std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"import", "--from", file("model"), "--run", file("run")});
+    return run_mneme(more);
+  }
+  ProgramResult export_run(const std::string& run, std::vector<std::string> more) const {
+    more.insert(more.begin(), {"export", file(run)});
+    return run_mneme(more);
+  }
+};
+
+TEST_F(ImportFolder, GivesTheFolderBack) {
+  const ProgramResult imported = import();
+  expect_done(imported);
+  EXPECT_THAT(imported.out, HasSubstr("parameters of the family llama: " + file("run")));
+  const ProgramResult exported = export_run("run", {"--to", file("out"), "--json", "-"});
+  expect_done(exported);
+  const Json json = Json::parse(exported.out);
+  EXPECT_EQ(json.at("names"), "llama");
+  EXPECT_EQ(json.at("as_imported"), true);
+  EXPECT_EQ(json.at("memory"), Json::array());
+  EXPECT_EQ(files_of(folder_ / "out"), files_of(folder_ / "model"));
+  EXPECT_THAT(run_mneme({"inspect", file("run")}).out,
+              HasSubstr("weights from  " + file("model/model.safetensors")));
+}
+
+TEST_F(ImportFolder, ATrainedRunKeepsTheForm) {
+  write_ids();
+  expect_done(import({experiment(kRest), "--json", "-"}));
+  expect_done(run_mneme({"train", file("run/experiment.toml"), "--init", file("run"), "--run",
+                         file("tuned"), "--quiet"}));
+  EXPECT_EQ(read_file(folder_ / "tuned/pretrained.json"),
+            read_file(folder_ / "run/pretrained.json"));
+  const ProgramResult exported = export_run("tuned", {"--to", file("out")});
+  expect_done(exported);
+  EXPECT_THAT(exported.out, HasSubstr("exported step 2: 21 tensors, "));
+  EXPECT_THAT(exported.out, HasSubstr("in the form of the imported folder"));
+  EXPECT_EQ(read_file(folder_ / "out/config.json"), read_file(folder_ / "model/config.json"));
+  const SafetensorsFile before = SafetensorsFile::open(folder_ / "model/model.safetensors");
+  const SafetensorsFile after = SafetensorsFile::open(folder_ / "out/model.safetensors");
+  EXPECT_EQ(before.names(), after.names());
+  std::size_t changed = 0;
+  for (const std::string& name : before.names()) {
+    const TensorView& theirs = before.at(name);
+    const TensorView& ours = after.at(name, theirs.dtype, theirs.shape);
+    const std::string a(reinterpret_cast<const char*>(theirs.data), theirs.bytes);
+    changed += a != std::string(reinterpret_cast<const char*>(ours.data), ours.bytes) ? 1 : 0;
+  }
+  EXPECT_GT(changed, 15U);
+}
+
+TEST_F(ImportFolder, RefusesWrongWords) {
+  expect_refusal(run_mneme({"import", "--run", file("run")}), 2, {"WEIGHTS is required"});
+  expect_refusal(run_mneme({"import", "w.safetensors", "--run", file("run")}), 2,
+                 {"EXP is required", "--from DIR"});
+  expect_refusal(import({"a.toml", "b.toml"}), 2, {"at most one experiment", "b.toml"});
+  expect_refusal(import({"--prefix", "x."}), 2, {"--prefix", "--from"});
+  expect_refusal(import({"--set", "model.width=9"}), 2, {"model.width: expected 8, got 9"});
+  expect_done(import());
+  expect_refusal(export_run("run", {}), 2, {"either OUT", "--to DIR", "got neither"});
+  expect_refusal(export_run("run", {file("x"), "--to", file("y")}), 2, {"got both"});
+  expect_refusal(export_run("run", {file("x"), "--family", "llama"}), 2, {"--family", "--to"});
+  expect_refusal(export_run("run", {"--to", file("model")}), 2, {"the folder is taken", "--to"});
+}
+
+TEST_F(ImportFolder, ARunOfItsOwnNeedsAFamily) {
+  expect_done(run_mneme({"train", experiment(tiny()), "--run", file("mine"), "--quiet"}));
+  expect_refusal(export_run("mine", {"--to", file("out")}), 2,
+                 {"its weights are not from a Hugging Face model folder", "--family"});
+  expect_refusal(export_run("mine", {"--to", file("out"), "--family", "gpt2"}), 2,
+                 {"the family has no such model",
+                  "model.position: expected \"learned\", got "
+                  "\"relative\""});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+}
+
+TEST_F(ImportFolder, RefusesADamagedFolderAndMakesNothing) {
+  std::filesystem::resize_file(folder_ / "model/model.safetensors", 900);
+  expect_refusal(import(), 2, {file("model/model.safetensors")});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+#ifdef MNEME_HAS_CONTINUOUS_LTM
+TEST_F(ImportFolder, WritesTheMemoryBesideTheModel) {
+  const std::string memory = memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8\n");
+  const ProgramResult imported = import({experiment(memory + kRest), "--json", "-"});
+  expect_done(imported);
+  EXPECT_GT(Json::parse(imported.out).at("memory_parameters").get<int>(), 0);
+  const ProgramResult exported = export_run("run", {"--to", file("out")});
+  expect_done(exported);
+  EXPECT_THAT(exported.out, HasSubstr("parameters are in memory.safetensors"));
+  const SafetensorsFile file = SafetensorsFile::open(folder_ / "out/memory.safetensors");
+  EXPECT_EQ(file.metadata_at("format"), "mneme.memory");
+  EXPECT_THAT(file.names().front(), HasSubstr("memory.0.org.mneme.continuous_ltm"));
+  EXPECT_EQ(read_file(folder_ / "out/model.safetensors"),
+            read_file(folder_ / "model/model.safetensors"));
+}
+#endif
+
+}  // namespace
+}  // namespace mneme::test
