@@ -1,0 +1,264 @@
+#include "host/data/tokenizer/bpe.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <utility>
+
+#include "host/base/text.hpp"
+#include "host/data/text/text.hpp"
+
+namespace mneme::data {
+namespace {
+
+constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kNoPair = std::numeric_limits<std::uint64_t>::max();
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
+constexpr char32_t kSpaceMarkValue = 0x2581;
+constexpr std::size_t kKeptWordBytes = 64;
+constexpr std::size_t kKeptWords = std::size_t{1} << 16;
+constexpr std::size_t kShortWord =
+    32;  // symbols up to which the least rank is looked for one by one
+
+std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
+  return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
+         static_cast<std::uint32_t>(right);
+}
+
+std::size_t mixed(std::uint64_t pair) {
+  pair *= 0x9E3779B97F4A7C15ULL;
+  return static_cast<std::size_t>(pair ^ (pair >> 32));
+}
+
+std::string byte_token(int byte) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return str("<0x", kDigits[static_cast<std::size_t>(byte / 16)],
+             kDigits[static_cast<std::size_t>(byte % 16)], ">");
+}
+
+std::size_t start_of_last_character(std::string_view text) {
+  std::size_t i = text.size() - 1;
+  while (i > 0 && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
+  return i;
+}
+
+}  // namespace
+
+Bpe::Bpe(std::vector<std::string> tokens, const std::vector<Merge>& merges,
+         const BpeSettings& settings)
+    : tokens_(std::move(tokens)), settings_(settings) {
+  character_ids_.fill(-1);
+  ids_.reserve(tokens_.size());
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    ids_.emplace(tokens_[i], id);
+    if (tokens_[i].empty()) continue;
+    const CodePoint point = decode_utf8(tokens_[i], 0);
+    const bool is_character = point.bytes == tokens_[i].size();
+    if (is_character && point.value < character_ids_.size()) character_ids_[point.value] = id;
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    byte_ids_[static_cast<std::size_t>(byte)] = find(byte_token(byte)).value_or(-1);
+  }
+  slots_.assign(std::bit_ceil(2 * merges.size() + 2), Slot{kNoPair, kNoRank});
+  for (const Merge& merge : merges) {
+    const std::uint64_t pair = pair_of(merge.left, merge.right);
+    std::size_t i = mixed(pair) & (slots_.size() - 1);
+    while (slots_[i].pair != kNoPair && slots_[i].pair != pair) i = (i + 1) & (slots_.size() - 1);
+    slots_[i] = {pair, static_cast<std::uint32_t>(results_.size())};
+    results_.push_back(merge.result);
+  }
+  find_cuts(merges);
+}
+
+void Bpe::find_cuts(const std::vector<Merge>& merges) {
+  has_cuts_ = find(kSpaceMark).has_value();
+  // A merge of what stands for unknown characters could reach over any place.
+  std::unordered_set<std::int32_t> stand_ins(byte_ids_.begin(), byte_ids_.end());
+  if (settings_.unknown) stand_ins.insert(*settings_.unknown);
+  for (const Merge& merge : merges) {
+    if (stand_ins.contains(merge.left) || stand_ins.contains(merge.right)) has_cuts_ = false;
+  }
+  if (!has_cuts_) return;
+  for (const std::string& token : tokens_) {
+    for (std::size_t i = token.find(kSpaceMark, 1); i < token.size();
+         i = token.find(kSpaceMark, i + 1)) {
+      before_space_.insert(
+          decode_utf8(token, start_of_last_character(std::string_view(token).substr(0, i))).value);
+    }
+  }
+}
+
+std::optional<std::int32_t> Bpe::find(std::string_view token) const {
+  const auto found = ids_.find(token);
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::int32_t Bpe::find_character(std::string_view character, char32_t value) const {
+  if (value < character_ids_.size()) return character_ids_[value];
+  return find(character).value_or(-1);
+}
+
+std::uint32_t Bpe::rank(std::int32_t left, std::int32_t right) const {
+  const std::uint64_t pair = pair_of(left, right);
+  std::size_t i = mixed(pair) & (slots_.size() - 1);
+  while (slots_[i].pair != pair) {
+    if (slots_[i].pair == kNoPair) return kNoRank;
+    i = (i + 1) & (slots_.size() - 1);
+  }
+  return slots_[i].rank;
+}
+
+std::int64_t Bpe::encode(std::string_view word, std::vector<std::int32_t>& ids) {
+  if (!has_cuts_ || settings_.ignores_merges) return encode_part(word, ids);
+  std::int64_t unknown = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = word.find(kSpaceMark, 1); i < word.size();
+       i = word.find(kSpaceMark, i + 1)) {
+    const std::size_t before = start_of_last_character(word.substr(0, i));
+    if (before_space_.contains(decode_utf8(word, before).value)) continue;
+    unknown += encode_part(word.substr(begin, i - begin), ids);
+    begin = i;
+  }
+  return unknown + encode_part(word.substr(begin), ids);
+}
+
+std::int64_t Bpe::encode_part(std::string_view word, std::vector<std::int32_t>& ids) {
+  if (word.empty()) return 0;
+  if (settings_.ignores_merges) {
+    if (const auto id = find(word)) {
+      ids.push_back(*id);
+      return 0;
+    }
+  }
+  if (word.size() > kKeptWordBytes) return merge_word(word, ids);
+  if (const auto found = kept_.find(word); found != kept_.end()) {
+    const auto begin = kept_ids_.begin() + found->second.begin;
+    ids.insert(ids.end(), begin, begin + found->second.count);
+    return found->second.unknown;
+  }
+  if (kept_.size() >= kKeptWords) {
+    kept_.clear();
+    kept_ids_.clear();
+  }
+  const std::size_t before = ids.size();
+  const std::int64_t unknown = merge_word(word, ids);
+  kept_.emplace(word, Kept{static_cast<std::uint32_t>(kept_ids_.size()),
+                           static_cast<std::uint32_t>(ids.size() - before), unknown});
+  kept_ids_.insert(kept_ids_.end(), ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
+  return unknown;
+}
+
+std::int64_t Bpe::merge_word(std::string_view word, std::vector<std::int32_t>& ids) {
+  symbols_.clear();
+  const std::int64_t unknown = append_symbols(word, symbols_);
+  if (symbols_.size() > 1) {
+    if (symbols_.size() <= kShortWord) {
+      merge_short(symbols_);
+    } else {
+      merge_long(symbols_);
+    }
+  }
+  ids.insert(ids.end(), symbols_.begin(), symbols_.end());
+  return unknown;
+}
+
+std::int64_t Bpe::append_symbols(std::string_view word, std::vector<std::int32_t>& symbols) const {
+  std::int64_t unknown = 0;
+  // One unknown token waits until the next character of the vocabulary: tokens of bytes pass it, as
+  // they do in PyPI tokenizers.
+  bool is_waiting = false;
+  const auto flush = [&] {
+    if (is_waiting) symbols.push_back(*settings_.unknown);
+    is_waiting = false;
+  };
+  for (std::size_t i = 0; i < word.size();) {
+    const CodePoint point = decode_utf8(word, i);
+    const std::string_view character = word.substr(i, point.bytes);
+    i += point.bytes;
+    const std::int32_t id = find_character(character, point.value);
+    if (id >= 0) {
+      flush();
+      symbols.push_back(id);
+      continue;
+    }
+    const auto byte_id = [&](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
+    const bool has_bytes =
+        settings_.falls_back_to_bytes &&
+        std::all_of(character.begin(), character.end(), [&](char c) { return byte_id(c) >= 0; });
+    if (has_bytes) {
+      for (const char byte : character) symbols.push_back(byte_id(byte));
+      continue;
+    }
+    ++unknown;
+    if (!settings_.unknown) continue;
+    if (!settings_.fuses_unknown) flush();
+    is_waiting = true;
+  }
+  flush();
+  return unknown;
+}
+
+void Bpe::merge_short(std::vector<std::int32_t>& symbols) const {
+  std::array<std::uint32_t, kShortWord> ranks{};  // of the pair that begins at each symbol
+  std::size_t size = symbols.size();
+  for (std::size_t i = 0; i + 1 < size; ++i) ranks[i] = rank(symbols[i], symbols[i + 1]);
+  while (size > 1) {
+    const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(size - 1);
+    const auto least = std::min_element(ranks.begin(), end);
+    if (*least == kNoRank) break;
+    const auto at = static_cast<std::size_t>(least - ranks.begin());
+    symbols[at] = results_[*least];
+    for (std::size_t i = at + 1; i + 1 < size; ++i) symbols[i] = symbols[i + 1];
+    for (std::size_t i = at; i + 2 < size; ++i) ranks[i] = ranks[i + 1];
+    --size;
+    if (at + 1 < size) ranks[at] = rank(symbols[at], symbols[at + 1]);
+    if (at > 0) ranks[at - 1] = rank(symbols[at - 1], symbols[at]);
+  }
+  symbols.resize(size);
+}
+
+// Least rank first, leftmost of equals, as merge_short; entries of pairs that have changed since
+// are skipped.
+void Bpe::merge_long(std::vector<std::int32_t>& symbols) const {
+  constexpr std::uint32_t kEnd = std::numeric_limits<std::uint32_t>::max();
+  const std::size_t size = symbols.size();
+  std::vector<std::uint32_t> next(size);
+  std::vector<std::uint32_t> previous(size);
+  std::vector<std::uint32_t> ranks(size, kNoRank);  // kNoRank too where a symbol is gone
+  std::vector<std::uint64_t> entries;
+  for (std::size_t i = 0; i < size; ++i) {
+    next[i] = i + 1 < size ? static_cast<std::uint32_t>(i + 1) : kEnd;
+    previous[i] = i > 0 ? static_cast<std::uint32_t>(i - 1) : kEnd;
+    if (i + 1 < size) ranks[i] = rank(symbols[i], symbols[i + 1]);
+    if (ranks[i] != kNoRank) entries.push_back((static_cast<std::uint64_t>(ranks[i]) << 32) | i);
+  }
+  std::priority_queue<std::uint64_t, std::vector<std::uint64_t>, std::greater<>> queue(
+      std::greater<>(), std::move(entries));
+  const auto rank_again = [&](std::uint32_t at) {
+    ranks[at] = next[at] == kEnd ? kNoRank : rank(symbols[at], symbols[next[at]]);
+    if (ranks[at] != kNoRank) queue.push((static_cast<std::uint64_t>(ranks[at]) << 32) | at);
+  };
+  while (!queue.empty()) {
+    const std::uint64_t entry = queue.top();
+    queue.pop();
+    const auto at = static_cast<std::uint32_t>(entry & 0xFFFF'FFFFU);
+    const auto entry_rank = static_cast<std::uint32_t>(entry >> 32);
+    if (ranks[at] != entry_rank) continue;
+    const std::uint32_t right = next[at];
+    symbols[at] = results_[entry_rank];
+    ranks[right] = kNoRank;
+    next[at] = next[right];
+    if (next[at] != kEnd) previous[next[at]] = at;
+    rank_again(at);
+    if (previous[at] != kEnd) rank_again(previous[at]);
+  }
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i != kEnd; i = next[i]) symbols[count++] = symbols[i];
+  symbols.resize(count);
+}
+
+}  // namespace mneme::data

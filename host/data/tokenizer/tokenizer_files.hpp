@@ -1,0 +1,28 @@
+// The files that a tokenizer is read from.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace mneme::data {
+
+// The text of each file by its name: "tokenizer.json", or "vocab.json" and "merges.txt", and, where
+// there are any, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json" and
+// "generation_config.json".
+struct TokenizerFiles {
+  std::string folder;  // that messages name in front of a file; "" = none
+  std::map<std::string, std::string> texts;
+
+  [[nodiscard]] bool has(const std::string& name) const { return texts.contains(name); }
+  // The file as messages call it.
+  [[nodiscard]] std::string place(const std::string& name) const;
+};
+
+// Reads the files from a folder, or from the folder of a file named tokenizer.json or vocab.json. A
+// file of another name is read alone, as a tokenizer.json. Where there is a tokenizer.json,
+// vocab.json and merges.txt are not read. Error (kUsage) for a path that is neither and a folder
+// that holds neither; Error (kRun) for a file that cannot be read.
+[[nodiscard]] TokenizerFiles read_tokenizer_files(const std::filesystem::path& path);
+
+}  // namespace mneme::data

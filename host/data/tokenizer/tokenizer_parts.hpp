@@ -1,0 +1,54 @@
+// What a tokenizer is made of, as read from its files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "host/data/tokenizer/added_tokens.hpp"
+#include "host/data/tokenizer/bpe.hpp"
+#include "host/data/tokenizer/decoder.hpp"
+#include "host/data/tokenizer/tokenizer.hpp"
+#include "host/data/tokenizer/tokenizer_files.hpp"
+#include "host/data/tokenizer/words/normalizer.hpp"
+#include "host/data/tokenizer/words/pre_tokenizer.hpp"
+
+namespace mneme::data {
+
+struct TokenizerParts {
+  std::unique_ptr<Bpe> model;
+  std::vector<AddedToken> added;  // in the order of the file; ids of the model, or behind them
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  Decoder decoder;
+  std::vector<std::int32_t> prefix;  // of the post-processor
+  std::vector<std::int32_t> suffix;
+  SpecialIds special;
+  std::string sha256;
+
+  // The id of a token of the model, or an added one.
+  [[nodiscard]] std::optional<std::int32_t> find(std::string_view token) const;
+  [[nodiscard]] std::int32_t size() const;
+};
+
+// The member "model" of tokenizer.json, or the files vocab.json and merges.txt (model.cpp).
+struct ModelFields {
+  std::vector<std::string> tokens;
+  std::vector<Merge> merges;
+  BpeSettings settings;
+};
+[[nodiscard]] ModelFields read_model(const Field& field);
+[[nodiscard]] ModelFields read_vocabulary_and_merges(const TokenizerFiles& files);
+
+// Sets bos, eos, unk and pad as tokenizer_config.json, special_tokens_map.json and
+// generation_config.json name them, the first that does. Error (kUsage) for a token or id that the
+// tokenizer lacks.
+void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts);
+
+// Reads everything.
+[[nodiscard]] TokenizerParts read_parts(const TokenizerFiles& files);
+
+}  // namespace mneme::data
