@@ -1,0 +1,360 @@
+#include "host/data/tokenizer/tokenizer.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/data/tokenizer/streaming_decoder.hpp"
+#include "tests/data/data_files.hpp"
+#include "tests/data/tokenizer_files.hpp"
+
+namespace mneme::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using TokenizerJson = nlohmann::json;
+
+// Expects the file to be refused with a message that has every part.
+void expect_refused(const TokenizerJson& json, const std::vector<std::string>& parts) {
+  expect_error(ErrorKind::kUsage, parts, [&] { static_cast<void>(tokenizer_of(json)); });
+}
+
+TEST(Tokenizer, MergesByRankAndTellsUnknownCharacters) {
+  const Tokenizer tokenizer = tokenizer_of(small_tokenizer_json());
+  EXPECT_EQ(tokenizer.size(), 8);
+  EXPECT_THAT(tokenizer.encode("abcab a"), ElementsAre(5, 4, 6, 1));
+  EXPECT_THAT(tokenizer.encode("xya<s>"), ElementsAre(0, 0, 1, 7));
+  EXPECT_THAT(tokenizer.encode("<s>", {.finds_special = false}), ElementsAre(0, 0, 0));
+  EXPECT_THAT(tokenizer.encode(""), IsEmpty());
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("abc a")), "abc a");
+  EXPECT_EQ(tokenizer.decode(std::vector<std::int32_t>{7, 1, 0}, true), "a");
+  EXPECT_EQ(tokenizer.id_of("abc"), 5);
+  EXPECT_EQ(tokenizer.id_of("<s>"), 7);
+  EXPECT_FALSE(tokenizer.id_of("abcd"));
+  EXPECT_EQ(tokenizer.token(7), "<s>");
+  EXPECT_TRUE(tokenizer.is_special(7));
+  EXPECT_FALSE(tokenizer.is_special(1));
+  EXPECT_EQ(tokenizer.special_ids().unknown, 0);
+}
+
+TEST(Tokenizer, CountsTheCharactersThatItGivesUp) {
+  std::vector<std::int32_t> ids;
+  const auto count = [&](const Tokenizer& tokenizer) {
+    ids.clear();
+    return tokenizer.encode({"x.txt", "xéa"}, {}, [&](std::span<const std::int32_t> part) {
+      ids.insert(ids.end(), part.begin(), part.end());
+    });
+  };
+  EXPECT_EQ(count(tokenizer_of(small_tokenizer_json())), 2);
+  EXPECT_THAT(ids, ElementsAre(0, 0, 1));
+  TokenizerJson json = small_tokenizer_json();
+  json["model"]["fuse_unk"] = true;
+  EXPECT_EQ(count(tokenizer_of(json)), 2);
+  EXPECT_THAT(ids, ElementsAre(0, 1));
+  json["model"]["unk_token"] = nullptr;
+  EXPECT_EQ(count(tokenizer_of(json)), 2);
+  EXPECT_THAT(ids, ElementsAre(1));
+}
+
+TEST(Tokenizer, TakesMergesAsStringsAndAsPairs) {
+  TokenizerJson json = small_tokenizer_json();
+  const Tokenizer pairs = tokenizer_of(json);
+  json["model"]["merges"] = {"#version: 0.2", "a b", "ab c"};
+  const Tokenizer strings = tokenizer_of(json);
+  EXPECT_EQ(strings.encode("abc"), pairs.encode("abc"));
+  EXPECT_EQ(strings.sha256(), pairs.sha256());
+}
+
+TEST(Tokenizer, ChecksumIsThatOfWhatDecidesTheIds) {
+  const TokenizerJson json = small_tokenizer_json();
+  const std::string digest = tokenizer_of(json).sha256();
+  EXPECT_EQ(digest.size(), 64U);
+  TokenizerJson other = json;
+  other["decoder"] = {{"type", "ByteFallback"}};
+  EXPECT_EQ(tokenizer_of(other).sha256(), digest);
+  other = json;
+  other["model"]["merges"] = TokenizerJson::parse(R"([["ab", "c"], ["a", "b"]])");
+  EXPECT_NE(tokenizer_of(other).sha256(), digest);
+  other = json;
+  other["normalizer"] = {{"type", "NFC"}};
+  EXPECT_NE(tokenizer_of(other).sha256(), digest);
+  other = json;
+  other["added_tokens"][1]["special"] = false;
+  EXPECT_NE(tokenizer_of(other).sha256(), digest);
+}
+
+TEST(Tokenizer, LongWordsEqualTheSameWordInPieces) {
+  // Above 32 symbols the merges are found by a queue, and words before U+2581 are merged apart.
+  TokenizerJson json = small_tokenizer_json();
+  json["model"]["vocab"]["ca"] = 7;
+  json["added_tokens"][1]["id"] = 8;
+  json["model"]["merges"] = TokenizerJson::parse(R"([["c", "a"], ["a", "b"], ["ab", "c"]])");
+  const Tokenizer tokenizer = tokenizer_of(json);
+  std::string text;
+  std::vector<std::int32_t> expected = {4};  // "ab", then "ca" "b" again and again
+  for (int i = 0; i < 400; ++i) text += "abc";
+  for (int i = 0; i < 399; ++i) expected.insert(expected.end(), {7, 2});
+  expected.push_back(3);
+  EXPECT_EQ(tokenizer.encode(text), expected);
+}
+
+TEST(Tokenizer, SpecialIdsComeFromTheFilesBesideIt) {
+  TokenizerFiles files;
+  files.texts["tokenizer.json"] = small_tokenizer_json().dump();
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "pad_token": null})";
+  files.texts["special_tokens_map.json"] = R"({"bos_token": "a", "pad_token": {"content": "b"}})";
+  files.texts["generation_config.json"] = R"({"bos_token_id": 2, "eos_token_id": [3, 4]})";
+  const Tokenizer tokenizer(files);
+  EXPECT_EQ(tokenizer.special_ids().beginning, 7);
+  EXPECT_EQ(tokenizer.special_ids().padding, 2);
+  EXPECT_EQ(tokenizer.special_ids().end, 3);
+  files.texts["tokenizer_config.json"] = R"({"eos_token": "</s>"})";
+  expect_error(ErrorKind::kUsage, {"tokenizer_config.json: eos_token", "\"</s>\""},
+               [&] { static_cast<void>(Tokenizer(files)); });
+  files.texts.erase("tokenizer_config.json");
+  files.texts["generation_config.json"] = R"({"eos_token_id": 8})";
+  expect_error(ErrorKind::kUsage, {"generation_config.json: eos_token_id", "0 to 7", "got 8"},
+               [&] { static_cast<void>(Tokenizer(files)); });
+}
+
+TEST(Tokenizer, TextThatIsNotUtf8IsAnErrorWithItsPlace) {
+  const Tokenizer tokenizer = tokenizer_of(small_tokenizer_json());
+  expect_error(ErrorKind::kUsage, {"text:2:2", "byte 0xff at byte offset 3", "valid UTF-8"},
+               [&] { static_cast<void>(tokenizer.encode("a\nb\xFF")); });
+  expect_error(ErrorKind::kUsage, {"token id 8", "0 to 7"},
+               [&] { static_cast<void>(tokenizer.token(8)); });
+  expect_error(ErrorKind::kUsage, {"token id -1"},
+               [&] { static_cast<void>(tokenizer.decode(std::vector<std::int32_t>{-1})); });
+}
+
+// --- Files that are refused ---
+
+TEST(BadTokenizer, VocabularyWithTwiceAnIdAHoleOrNoInteger) {
+  TokenizerJson json = small_tokenizer_json();
+  json["model"]["vocab"]["c"] = 2;
+  expect_refused(json,
+                 {"tokenizer.json: model.vocab: two tokens have the id 2", "\"b\" and \"c\""});
+  json["model"]["vocab"]["c"] = 30;
+  expect_refused(json, {"model.vocab", "\"c\"", "without holes", "0 to 6", "got 30"});
+  json["model"]["vocab"]["c"] = "3";
+  expect_refused(json, {"model.vocab", "\"c\"", "got \"3\""});
+  json["model"]["vocab"] = TokenizerJson::object();
+  expect_refused(json, {"model.vocab", "ids by token"});
+}
+
+TEST(BadTokenizer, MergesOfAnotherTokenizer) {
+  TokenizerJson json = small_tokenizer_json();
+  json["model"]["merges"].push_back({"b", "q"});
+  expect_refused(json, {"tokenizer.json: model.merges[2]", "another tokenizer", "\"q\""});
+  json["model"]["merges"][2] = {"b", "c"};
+  expect_refused(json, {"model.merges[2]", "\"bc\" in the vocabulary"});
+  json["model"]["merges"][2] = "b c d";
+  expect_refused(json, {"model.merges[2]", "two tokens", "b c d"});
+  json["model"]["merges"][2] = {"b"};
+  expect_refused(json, {"model.merges[2]", "two tokens"});
+}
+
+TEST(BadTokenizer, AddedTokensThatContradictTheirIds) {
+  TokenizerJson json = small_tokenizer_json();
+  json["added_tokens"][1]["id"] = 9;
+  expect_refused(json, {"added_tokens[1]", "\"<s>\"", "expected 7", "got 9", "no holes"});
+  json["added_tokens"][1]["id"] = 7;
+  json["added_tokens"][0]["id"] = 1;
+  expect_refused(json, {"added_tokens[0]", "its id in model.vocab", "got 1"});
+  json["added_tokens"][0] = json["added_tokens"][1];
+  expect_refused(json, {"added_tokens[1]", "added twice", "<s>"});
+}
+
+TEST(BadTokenizer, FieldsThatAreNotUnderstoodAreNamedWithTheirValue) {
+  struct Case {
+    const char* place;
+    const char* value;
+    std::vector<std::string> parts;
+  };
+  const std::vector<Case> cases = {
+      {"/model/type", R"("WordPiece")", {"model.type", "\"BPE\"", "\"WordPiece\""}},
+      {"/model/dropout", "0.1", {"model.dropout", "0.1"}},
+      {"/model/unk_token", R"("?")", {"model.unk_token", "\"?\""}},
+      {"/model/end_of_word_suffix", R"("</w>")", {"model.end_of_word_suffix", "</w>"}},
+      {"/model/continuing_subword_prefix", R"("##")", {"model.continuing_subword_prefix", "##"}},
+      {"/model/fuse_unk", "1", {"model.fuse_unk", "true or false", "got 1"}},
+      {"/model/speed", "1", {"model.speed", "no such member"}},
+      {"/truncation", R"({"max_length": 4})", {"truncation", "expected null", "max_length"}},
+      {"/padding", "{}", {"padding", "expected null"}},
+      {"/version", R"("2.0")", {"version", "\"1.0\"", "\"2.0\""}},
+      {"/normalizer", R"({"type": "Lowercase"})", {"normalizer.type", "\"Lowercase\""}},
+      {"/normalizer",
+       R"({"type": "Sequence", "normalizers": [{"type": "Nmt"}]})",
+       {"normalizer.normalizers[0].type", "\"Nmt\""}},
+      {"/pre_tokenizer",
+       R"({"type": "BertPreTokenizer"})",
+       {"pre_tokenizer.type", "\"BertPreTokenizer\""}},
+      {"/pre_tokenizer",
+       R"({"type": "Split", "pattern": {"Regex": "a(?m)b"}, "behavior": "Isolated", "invert": false})",
+       {"pre_tokenizer.pattern.Regex", "this kind of group", "at byte 1"}},
+      {"/pre_tokenizer",
+       R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Gone", "invert": false})",
+       {"pre_tokenizer.behavior", "\"Gone\""}},
+      {"/pre_tokenizer",
+       R"({"type": "Metaspace", "replacement": "ab"})",
+       {"pre_tokenizer.replacement", "one character"}},
+      {"/pre_tokenizer",
+       R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+       {"pre_tokenizer.prepend_scheme", "\"last\""}},
+      {"/post_processor",
+       R"({"type": "BertProcessing"})",
+       {"post_processor.type", "\"BertProcessing\""}},
+      {"/decoder", R"({"type": "WordPiece"})", {"decoder.type", "\"WordPiece\""}},
+      {"/decoder",
+       R"({"type": "Strip", "content": " ", "start": -1, "stop": 0})",
+       {"decoder.start", "at least 0"}},
+      {"/decoder", R"({"start": 1})", {"decoder.type", "no such member"}},
+      {"/model", "null", {"tokenizer.json: model", "got null"}},
+  };
+  for (const Case& each : cases) {
+    TokenizerJson json = small_tokenizer_json();
+    json[TokenizerJson::json_pointer(each.place)] = TokenizerJson::parse(each.value);
+    SCOPED_TRACE(each.place);
+    expect_refused(json, each.parts);
+  }
+}
+
+TEST(BadTokenizer, TemplatesThatLackTheTextOrNameUnknownIds) {
+  TokenizerJson json = small_tokenizer_json();
+  json["post_processor"] = TokenizerJson::parse(R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [7], "tokens": ["<s>"]}}})");
+  const Tokenizer tokenizer = tokenizer_of(json);
+  EXPECT_THAT(tokenizer.encode("a", {.adds_special = true}), ElementsAre(7, 1));
+  EXPECT_THAT(tokenizer.encode("a"), ElementsAre(1));
+  json["post_processor"]["special_tokens"]["<s>"]["ids"] = {77};
+  expect_refused(json, {"post_processor.special_tokens.<s>.ids[0]", "0 to 7", "got 77"});
+  json["post_processor"]["single"].erase(1);
+  json["post_processor"]["special_tokens"]["<s>"]["ids"] = {7};
+  expect_refused(json, {"post_processor.single", "the text \"A\""});
+}
+
+TEST(BadTokenizer, FilesThatAreMissingOrCutOff) {
+  const TestFolder folder;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    static_cast<void>(folder.write(name, text));
+  };
+  expect_error(ErrorKind::kUsage, {folder.path().string(), "neither"},
+               [&] { static_cast<void>(Tokenizer::load(folder.path())); });
+  expect_error(ErrorKind::kUsage, {"absent", "no such file or folder"},
+               [&] { static_cast<void>(Tokenizer::load(folder.path() / "absent")); });
+  const auto file = folder.write("tokenizer.json", "{\"version\": \"1.0\", \"mod");
+  expect_error(ErrorKind::kUsage, {file.string(), "no JSON", "at byte"},
+               [&] { static_cast<void>(Tokenizer::load(folder.path())); });
+  std::filesystem::remove(file);
+  write("vocab.json", R"({"a": 0, "b": 1})");
+  expect_error(ErrorKind::kUsage, {"vocab.json without merges.txt"},
+               [&] { static_cast<void>(Tokenizer::load(folder.path())); });
+  write("merges.txt", "#version: 0.2\na b\n");
+  expect_error(ErrorKind::kUsage, {"merges.txt:2", "another tokenizer", "\"ab\""},
+               [&] { static_cast<void>(Tokenizer::load(folder.path())); });
+  write("merges.txt", "a\n");
+  expect_error(ErrorKind::kUsage, {"merges.txt:1", "no merge"},
+               [&] { static_cast<void>(Tokenizer::load(folder.path())); });
+  write("merges.txt", "");
+  write("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
+  expect_error(ErrorKind::kUsage, {"tokenizer_config.json: tokenizer_class", "Qwen2Tokenizer"},
+               [&] { static_cast<void>(Tokenizer::load(folder.path())); });
+}
+
+TEST(Tokenizer, VocabJsonTakesItsTokensFromTheFilesBeside) {
+  TokenizerFiles files;
+  files.texts["vocab.json"] = R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})";
+  files.texts["merges.txt"] = "#version: 0.2\r\na b\r\n";
+  EXPECT_THAT(Tokenizer(files).encode("ab<|endoftext|>"), ElementsAre(2, 3));
+  EXPECT_TRUE(Tokenizer(files).is_special(3));
+  files.texts["added_tokens.json"] = R"({"<x>": 4, "<y>": 5})";
+  files.texts["special_tokens_map.json"] = R"({"eos_token": "<y>"})";
+  const Tokenizer tokenizer(files);
+  EXPECT_THAT(tokenizer.encode("<y>a<x>"), ElementsAre(5, 0, 4));
+  EXPECT_EQ(tokenizer.special_ids().end, 5);
+  EXPECT_TRUE(tokenizer.is_special(5));
+  EXPECT_FALSE(tokenizer.is_special(4));
+  files.texts["added_tokens.json"] = R"({"<x>": 4, "<y>": 6})";
+  expect_error(ErrorKind::kUsage, {"added_tokens.json: <y>", "expected 5", "got 6"},
+               [&] { static_cast<void>(Tokenizer(files)); });
+}
+
+// --- Streaming ---
+
+TEST(StreamingDecoder, NeverGivesAPartOfACharacter) {
+  for (const char* kind : {"gpt2", "llama2"}) {
+    const auto tokenizer =
+        std::make_shared<const Tokenizer>(Tokenizer::load(trained_tokenizer(kind)));
+    StreamingDecoder stream(tokenizer);
+    const std::string text = "a \xF0\x9F\x98\x80 \xE2\x82\xAC!";  // U+1F600, U+20AC
+    std::string whole;
+    std::size_t empty = 0;
+    for (const std::int32_t id : tokenizer->encode(text)) {
+      const std::string part = stream.push(id);
+      EXPECT_NO_THROW(check_utf8({"part", part})) << kind;
+      if (part.empty()) ++empty;
+      whole += part;
+    }
+    whole += stream.finish();
+    EXPECT_EQ(whole, text) << kind;
+    EXPECT_GE(empty, 3U) << kind << ": the emoji comes in several tokens";
+  }
+}
+
+TEST(StreamingDecoder, IncompleteCharactersAreReplacedAtTheEnd) {
+  for (const char* kind : {"gpt2", "llama2"}) {
+    const auto tokenizer =
+        std::make_shared<const Tokenizer>(Tokenizer::load(trained_tokenizer(kind)));
+    std::vector<std::int32_t> ids = tokenizer->encode("x\xF0\x9F\x98\x80");
+    ids.pop_back();
+    StreamingDecoder stream(tokenizer);
+    std::string streamed;
+    for (const std::int32_t id : ids) streamed += stream.push(id);
+    EXPECT_EQ(streamed, "x") << kind;
+    streamed += stream.finish();
+    EXPECT_TRUE(streamed.starts_with("x\xEF\xBF\xBD")) << kind;
+    // finish() begins a new text: the space that sentencepiece puts before it goes again.
+    const std::int32_t first = tokenizer->encode("x").front();
+    streamed = stream.push(first);
+    EXPECT_EQ(streamed + stream.finish(), tokenizer->decode(std::vector{first})) << kind;
+  }
+}
+
+TEST(StreamingDecoder, LeavesSpecialTokensOut) {
+  const auto tokenizer =
+      std::make_shared<const Tokenizer>(Tokenizer::load(trained_tokenizer("llama2")));
+  const std::vector<std::int32_t> ids = tokenizer->encode("a</s>");
+  StreamingDecoder silent(tokenizer);
+  StreamingDecoder loud(tokenizer, false);
+  std::string without;
+  std::string with;
+  for (const std::int32_t id : ids) {
+    without += silent.push(id);
+    with += loud.push(id);
+  }
+  EXPECT_EQ(without + silent.finish(), "a");
+  EXPECT_EQ(with + loud.finish(), "a</s>");
+  expect_error(ErrorKind::kUsage, {"token id 99999"},
+               [&] { static_cast<void>(silent.push(99999)); });
+}
+
+TEST(StreamingDecoder, WaitsForTheEndWhereALaterTokenCouldChangeTheText) {
+  TokenizerJson json = small_tokenizer_json();
+  json["decoder"] = TokenizerJson::parse(R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
+    {"type": "Replace", "pattern": {"String": "ab"}, "content": "x"}]})");
+  const auto tokenizer = std::make_shared<const Tokenizer>(tokenizer_of(json));
+  StreamingDecoder stream(tokenizer);
+  EXPECT_EQ(stream.push(1), "");
+  EXPECT_EQ(stream.push(2), "");
+  EXPECT_EQ(stream.finish(), "x");
+  json["decoder"] = nullptr;
+  StreamingDecoder joined(std::make_shared<const Tokenizer>(tokenizer_of(json)));
+  EXPECT_EQ(joined.push(1), "a");
+  EXPECT_EQ(joined.push(2), " b");
+}
+
+}  // namespace
+}  // namespace mneme::data
