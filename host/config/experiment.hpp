@@ -53,7 +53,7 @@ enum class Task {
   kMqar,
   kDocumentRecall
 };
-enum class Vocabulary { kByte, kChar, kWord, kGpt2 };
+enum class Vocabulary { kByte, kChar, kWord, kTokenizer };
 enum class Reset { kDocument, kSegment, kNever };
 enum class Documents { kFile, kHeading, kMark, kLine };
 enum class Optimizer { kAdam, kAdamW };
@@ -230,10 +230,11 @@ struct DataConfig {
   std::filesystem::path test = {};
   // Shares of data.train that become train, valid and test, in this order; empty = all is train.
   std::vector<double> split = {};
-  Vocabulary vocabulary = Vocabulary::kByte;   // of text
-  std::filesystem::path vocabulary_file = {};  // a saved vocabulary; "" = built from data.train
-  std::int64_t min_count = 1;                  // word: rarer words become <unk>
-  bool add_eos = true;                         // word: one <eos> at each line's end
+  Vocabulary vocabulary = Vocabulary::kByte;  // of text
+  // A saved vocabulary, or the files of a tokenizer; "" = built from data.train.
+  std::filesystem::path vocabulary_file = {};
+  std::int64_t min_count = 1;  // word: rarer words become <unk>
+  bool add_eos = true;         // word: one <eos> at each line's end
   // What begins a document of a text: the file; a heading line " = Title = " as WikiText's; a line
   // equal to document_mark, which is left out; every line.
   Documents documents = Documents::kFile;

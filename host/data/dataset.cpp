@@ -204,23 +204,6 @@ class SplitTexts {
   std::vector<NamedText> texts_;
 };
 
-VocabularyKind kind_of(config::Vocabulary vocabulary) {
-  switch (vocabulary) {
-    case config::Vocabulary::kByte:
-      return VocabularyKind::kByte;
-    case config::Vocabulary::kChar:
-      return VocabularyKind::kChar;
-    case config::Vocabulary::kWord:
-      return VocabularyKind::kWord;
-    case config::Vocabulary::kGpt2:
-      break;
-  }
-  throw_usage({.where = "data.vocabulary",
-               .failed = "this vocabulary is not available",
-               .expected = quoted_list({"byte", "char", "word"}),
-               .got = str("\"", config::to_word(vocabulary), "\"")});
-}
-
 // `owner` says whose vocabulary it is.
 void check_kind(const config::DataConfig& config, const Vocabulary& vocabulary,
                 const std::string& owner) {
@@ -240,8 +223,8 @@ void check_kind(const config::DataConfig& config, const Vocabulary& vocabulary,
 
 Vocabulary build_vocabulary(const config::DataConfig& config, SplitTexts& texts) {
   if (!config.vocabulary_file.empty()) {
-    check_data_file(config.vocabulary_file, "data.vocabulary_file", "a vocabulary.json");
-    Vocabulary vocabulary = Vocabulary::load(config.vocabulary_file);
+    Vocabulary vocabulary =
+        load_vocabulary(config.vocabulary_file, kind_of(config.vocabulary), "data.vocabulary_file");
     check_kind(config, vocabulary, str("data.vocabulary_file, ", config.vocabulary_file.string()));
     return vocabulary;
   }
@@ -254,6 +237,11 @@ Vocabulary build_vocabulary(const config::DataConfig& config, SplitTexts& texts)
       return Vocabulary::words(texts.open(Split::kTrain), {.add_eos = config.add_eos,
                                                            .min_count = config.min_count,
                                                            .max_size = config.vocabulary_size});
+    case VocabularyKind::kTokenizer:
+      throw_usage({.where = "data.vocabulary_file",
+                   .failed = "a tokenizer is not built from a text",
+                   .expected = "the path of a tokenizer.json or of its folder",
+                   .got = "none"});
   }
   return Vocabulary::bytes();
 }

@@ -30,7 +30,7 @@ class Dataset {
   // needed for the vocabulary of words and characters unless one is given or data.vocabulary_file
   // names one; the training ids for vocabulary_size unless data.vocabulary_size is set. Error
   // (kUsage) as corpus.hpp, vocabulary.hpp and prepared.hpp say, for a vocabulary of another kind
-  // or other settings than the data's, and for a task or vocabulary that is not available.
+  // or other settings than the data's, and for a task that is not available.
   explicit Dataset(const config::DataConfig& config, const DatasetOptions& options = {});
 
   // Number of token ids, V.

@@ -18,7 +18,7 @@ namespace mneme::eval {
 // are of the whole split, whatever part of it was evaluated; 0 = not known (ids and generated tasks
 // have no text).
 struct Protocol {
-  std::string unit;                        // of text, what a token is: "byte", "char", "word"
+  std::string unit;                        // what a token is: to_word(VocabularyKind)
   std::string reset;                       // data.reset: "document", "segment", "never"; "" = task
   std::int64_t segment = 0;                // T, tokens
   std::int64_t lanes = 0;                  // B; each starts with an empty memory

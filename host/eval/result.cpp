@@ -97,6 +97,8 @@ std::string normalisation(const Result& result) {
     }
   } else if (unit == "char") {
     text += "a character";
+  } else if (unit == "tokenizer") {
+    text += "a token of the model's tokenizer";
   } else {
     text += unit.empty() ? std::string("an id of the task or file") : "a " + unit;
   }

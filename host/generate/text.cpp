@@ -66,6 +66,10 @@ void check_symbols(const data::Vocabulary& vocabulary, const data::NamedText& te
 Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& text,
                      bool keeps_eos) {
   Prompt prompt;
+  if (vocabulary.kind() == data::VocabularyKind::kTokenizer) {
+    prompt.unknown = vocabulary.encode(text, prompt.ids).unknown;
+    return prompt;
+  }
   if (vocabulary.kind() != data::VocabularyKind::kWord) {
     check_symbols(vocabulary, text);
     vocabulary.encode(text, prompt.ids);
@@ -161,6 +165,16 @@ bool is_closing(std::string_view word) {
 
 }  // namespace
 
+TokenWriter::TokenWriter(const data::Vocabulary* vocabulary, bool detokenises)
+    : vocabulary_(vocabulary), detokenises_(detokenises) {
+  // Special tokens are shown: a text that ends the generation may name them.
+  if (vocabulary != nullptr && vocabulary->tokenizer()) {
+    decoder_.emplace(vocabulary->tokenizer(), false);
+  }
+}
+
+std::string TokenWriter::end() { return decoder_ ? decoder_->finish() : ""; }
+
 void TokenWriter::follow(const std::vector<std::int32_t>& ids) {
   for (const std::int32_t id : ids) static_cast<void>(add(id));
   needs_blank_ = false;
@@ -168,6 +182,7 @@ void TokenWriter::follow(const std::vector<std::int32_t>& ids) {
 
 std::string TokenWriter::add(std::int32_t id) {
   if (vocabulary_ == nullptr) return add_word(str(id));
+  if (decoder_) return decoder_->push(id);
   const std::string& symbol = vocabulary_->symbol(id);
   if (vocabulary_->kind() != data::VocabularyKind::kWord) return symbol;
   if (vocabulary_->adds_eos() && symbol == data::kEndOfLine) {

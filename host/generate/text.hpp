@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,12 +10,13 @@
 
 #include "host/data/text/text.hpp"
 #include "host/data/text/vocabulary.hpp"
+#include "host/data/tokenizer/streaming_decoder.hpp"
 
 namespace mneme::generate {
 
 struct Prompt {
   std::vector<std::int32_t> ids;
-  std::int64_t unknown = 0;  // words that became <unk>
+  std::int64_t unknown = 0;  // words, of a tokenizer characters, that became <unk>
   // The first different ones, and how many more there are: "\"zyx\" at 1:5, \"yx\" at 1:9".
   std::string unknown_list;
 };
@@ -54,7 +56,8 @@ class StopText {
 // --- Generated tokens as text, token by token ---
 
 // What follows the text so far, for one text. Bytes and characters as they are; words separated by
-// blanks, <eos> as a newline; without a vocabulary the ids themselves, separated by blanks.
+// blanks, <eos> as a newline; tokens of a tokenizer as whole characters, special ones too; without
+// a vocabulary the ids themselves, separated by blanks.
 //
 // Detokenised, words are joined as they were before the Moses tokeniser and WikiText took them
 // apart: "@-@", "@,@" and "@.@" become "-", "," and "." without blanks, closing punctuation, "'s"
@@ -64,13 +67,14 @@ class StopText {
 class TokenWriter {
  public:
   // vocabulary: outlives the writer; null = ids.
-  TokenWriter(const data::Vocabulary* vocabulary, bool detokenises)
-      : vocabulary_(vocabulary), detokenises_(detokenises) {}
+  TokenWriter(const data::Vocabulary* vocabulary, bool detokenises);
 
   // Tokens before the text, which are not written themselves: a quotation that they open is closed
   // in the text, which begins without a blank.
   void follow(const std::vector<std::int32_t>& ids);
   [[nodiscard]] std::string add(std::int32_t id);
+  // What was held back of a character that is not complete, as U+FFFD.
+  [[nodiscard]] std::string end();
 
  private:
   std::string add_word(std::string_view word);
@@ -78,8 +82,9 @@ class TokenWriter {
 
   const data::Vocabulary* vocabulary_;
   bool detokenises_;
-  bool needs_blank_ = false;      // before the next word
-  bool is_in_quotation_ = false;  // of straight double quotes
+  std::optional<data::StreamingDecoder> decoder_;  // of a tokenizer
+  bool needs_blank_ = false;                       // before the next word
+  bool is_in_quotation_ = false;                   // of straight double quotes
 };
 
 // --- One generated text while it grows ---
@@ -98,7 +103,7 @@ class SampleText {
     return keep(stop_.add(writer_.add(id)));
   }
   // What may be shown now that no token follows.
-  std::string end() { return keep(stop_.rest()); }
+  std::string end() { return keep(stop_.add(writer_.end()) + stop_.rest()); }
 
   [[nodiscard]] bool is_stopped() const { return stop_.is_found(); }
   [[nodiscard]] const std::vector<std::int32_t>& ids() const { return ids_; }

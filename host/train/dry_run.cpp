@@ -53,7 +53,9 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
     plan.vocabulary = data.vocabulary_size;
     plan.vocabulary_source = "data.vocabulary_size";
   } else if (!data.vocabulary_file.empty() && fs::exists(data.vocabulary_file)) {
-    plan.vocabulary = data::Vocabulary::load(data.vocabulary_file).size();
+    plan.vocabulary = data::load_vocabulary(data.vocabulary_file, data::kind_of(data.vocabulary),
+                                            "data.vocabulary_file")
+                          .size();
     plan.vocabulary_source = "data.vocabulary_file";
   } else if (data.task == config::Task::kText && data.vocabulary == config::Vocabulary::kByte &&
              data.vocabulary_file.empty()) {
@@ -321,6 +323,15 @@ void check_data(const config::DataConfig& data, config::Problems& problems) {
       {"data.vocabulary_file", &data.vocabulary_file}};
   for (const auto& file : files) {
     if (file.second->empty()) continue;
+    const bool is_tokenizer =
+        file.second == &data.vocabulary_file && data.vocabulary == config::Vocabulary::kTokenizer;
+    if (is_tokenizer) {  // may be a folder
+      collect(problems, [&] {
+        static_cast<void>(data::load_vocabulary(
+            data.vocabulary_file, data::VocabularyKind::kTokenizer, "data.vocabulary_file"));
+      });
+      continue;
+    }
     collect(problems, [&] { data::check_data_file(*file.second, file.first, "a file"); });
   }
 }

@@ -40,13 +40,6 @@ TEST(Experiment, EveryProblemIsReportedAtOnce) {
             "e.toml:9:1: train.step: unknown key (did you mean \"steps\"?)");
 }
 
-TEST(Experiment, WordsOfLaterBuildsAreRefusedByName) {
-  EXPECT_EQ(parse_error("[train]\nsteps = 1\n[data]\ntask = \"text\"\ntrain = \"x\"\n"
-                        "vocabulary = \"gpt2\"\n"),
-            "2: e.toml:6:14: data.vocabulary: \"gpt2\" is not available in this build: expected "
-            "\"byte\" | \"char\" | \"word\"");
-}
-
 TEST(Experiment, HeadWidthMustBeGivenWhereItDoesNotFollow) {
   test::expect_problems(model_error, "e.toml", R"(
 width = 50; heads = 4
@@ -159,6 +152,11 @@ train = "x"; document_mark = "x"
      data.document_mark)
 train = "x"; add_eos = false
   => 6:11: data.add_eos: used with vocabulary = "word"; remove the key (--unset data.add_eos)
+train = "x"; vocabulary = "tokenizer"
+  => 3:1: data.vocabulary_file: missing: expected with vocabulary = "tokenizer" the path of a
+     tokenizer.json or of its folder
+train = "x"; vocabulary = "tokenizer"; vocabulary_file = "v"; min_count = 2
+  => 8:13: data.min_count: used with vocabulary = "word"; remove the key (--unset data.min_count)
 train = "x"; vocabulary = "word"; vocabulary_file = "v"; min_count = 2
   => 8:13: data.min_count: fixed by data.vocabulary_file; remove the key (--unset data.min_count)
 )");

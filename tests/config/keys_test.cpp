@@ -68,8 +68,6 @@ TEST(Keys, SayRangesDefaultsAndWords) {
   EXPECT_EQ(key("[model]", "norm").type, "\"post\" | \"pre\"");
   EXPECT_EQ(key("[model]", "norm").fallback, "post; decoder, gpt2: pre");
   EXPECT_EQ(key("[model]", "tie_embedding").fallback, "true");
-  EXPECT_EQ(key("[data]", "vocabulary").type.find("gpt2"), std::string::npos)
-      << "words of later builds are not offered";
   EXPECT_EQ(key("[data]", "task").fallback, "required");
   EXPECT_EQ(key("[[memory.tier]]", "plugin").fallback, "required");
   EXPECT_EQ(key("[[train.group]]", "parameters").fallback, "required");

@@ -235,9 +235,9 @@ TEST(Dataset, SaysWhatIsNotAvailable) {
   config.train = folder.write("train.txt", "abc");
   expect_error(ErrorKind::kUsage, {"data.test", "there is no test data", "set data.test"},
                [&] { static_cast<void>(Dataset(config).make_stream(Split::kTest, {})); });
-  config.vocabulary = config::Vocabulary::kGpt2;
+  config.vocabulary = config::Vocabulary::kTokenizer;
   expect_error(ErrorKind::kUsage,
-               {"data.vocabulary", "not available", "\"byte\" | \"char\" | \"word\"", "\"gpt2\""},
+               {"data.vocabulary_file", "not built from a text", "tokenizer.json", "got none"},
                [&] { Dataset{config}; });
   DataConfig none;
   none.vocabulary = config::Vocabulary::kWord;

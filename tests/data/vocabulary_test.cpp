@@ -248,7 +248,8 @@ TEST(VocabularyFile, SaysWhatIsWrong) {
   refuse("{}", {": format", "no such key"});
   refuse(R"({"format":"other"})", {": format", "got \"other\""});
   refuse(R"({"format":"mneme.vocabulary","revision":2})", {": revision", "expected 1, got 2"});
-  refuse(head + R"("kind":"gpt9"})", {": kind", "\"byte\", \"char\" or \"word\"", "\"gpt9\""});
+  refuse(head + R"("kind":"gpt9"})",
+         {": kind", "\"byte\", \"char\", \"word\" or \"tokenizer\"", "\"gpt9\""});
   refuse(head + R"("kind":"word","symbols":["a"]})", {": add_eos", "no such key"});
   refuse(head + R"("kind":"word","add_eos":1,"symbols":["a"]})", {": add_eos", "true or false"});
   refuse(head + R"("kind":"char"})", {": symbols", "no such key"});

@@ -3,6 +3,7 @@
 #include "host/data/text/text.hpp"
 #include "host/data/text/vocabulary.hpp"
 #include "host/generate/text.hpp"
+#include "tests/data/tokenizer_files.hpp"
 
 namespace mneme::generate {
 namespace {
@@ -52,6 +53,54 @@ TEST(TokenWriter, ClosesQuotationsOfThePrompt) {
   EXPECT_EQ(written("\" one \" two \" three\n", true, 4), "\"three\n");
   EXPECT_EQ(written("one \"\n\" two \"\n", true, 3), "\"two\"\n");  // of a line before
   EXPECT_EQ(written("one two three\n", false, 1), "two three\n");
+}
+
+data::Vocabulary pretrained(const std::string& kind) {
+  return data::load_vocabulary(data::trained_tokenizer(kind), data::VocabularyKind::kTokenizer,
+                               "test");
+}
+
+TEST(TokenWriter, WritesWholeCharactersOfATokenizer) {
+  const data::Vocabulary bytes = pretrained("gpt2");
+  const std::string text = "the \U0001F600<|endoftext|> house";
+  std::vector<std::int32_t> ids;
+  bytes.encode({.source = "text", .text = text}, ids);
+  TokenWriter writer(&bytes, true);
+  std::string out;
+  for (const std::int32_t id : ids) {
+    const std::string piece = writer.add(id);
+    EXPECT_NO_THROW(data::check_utf8({.source = "piece", .text = piece}));
+    out += piece;
+  }
+  EXPECT_EQ(out + writer.end(), text);
+}
+
+TEST(TokenWriter, GoesOnBehindThePromptOfATokenizer) {
+  const data::Vocabulary pieces = pretrained("llama2");
+  const Prompt prompt = encode_prompt(pieces, {.source = "prompt", .text = "the house \u4e8c"});
+  EXPECT_EQ(prompt.unknown, 0);
+  TokenWriter writer(&pieces, false);
+  writer.follow({prompt.ids.begin(), prompt.ids.end() - 1});  // all but a byte of U+4E8C
+  EXPECT_EQ(writer.add(prompt.ids.back()), "\u4e8c");
+  const std::int32_t blank = *pieces.find("\u2581");
+  EXPECT_EQ(writer.add(blank), " ");
+  TokenWriter fresh(&pieces, false);
+  EXPECT_EQ(fresh.add(blank), "");  // sentencepiece puts it before a text
+}
+
+TEST(SampleText, EndsATokenizersTextAtASpecialTokenAndReplacesAnOpenCharacter) {
+  const data::Vocabulary bytes = pretrained("gpt2");
+  std::vector<std::int32_t> ids;
+  bytes.encode({.source = "text", .text = "the house<|endoftext|>model"}, ids);
+  SampleText sample(&bytes, false, "<|endoftext|>");
+  for (const std::int32_t id : ids) static_cast<void>(sample.add(id));
+  static_cast<void>(sample.end());
+  EXPECT_TRUE(sample.is_stopped());
+  EXPECT_EQ(sample.text(), "the house");
+  SampleText open(&bytes, false, "");
+  static_cast<void>(open.add(*bytes.find("\u00e2")));  // the byte 0xE2
+  EXPECT_EQ(open.text(), "");
+  EXPECT_EQ(open.end(), "\uFFFD");
 }
 
 TEST(TokenWriter, WritesBytesCharactersAndIdsAsTheyAre) {

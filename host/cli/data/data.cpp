@@ -40,10 +40,13 @@ void add_prepare(const Command& data) {
       .option("--preparation", arguments->preparation, "NAME",
               "Prepare as published: wikitext-103, enwik8 or text8 (docs/data.md)")
       .one_of({"wikitext-103", "enwik8", "text8"});
-  command.option("--vocabulary", arguments->vocabulary, "KIND", "byte (default), char or word")
-      .one_of({"byte", "char", "word"});
+  command
+      .option("--vocabulary", arguments->vocabulary, "KIND",
+              "byte (default), char, word or tokenizer")
+      .one_of({"byte", "char", "word", "tokenizer"});
   command.option("--vocabulary-file", arguments->vocabulary_file, "FILE",
-                 "A saved vocabulary.json in place of one built from --train");
+                 "A saved vocabulary.json in place of one built from --train; with --vocabulary "
+                 "tokenizer, a tokenizer.json or its folder");
   command
       .option("--min-count", arguments->min_count, "N", "Words seen less often become <unk> (word)")
       .in(1, kMaxCount);

@@ -81,7 +81,8 @@ data::PrepareOptions options_of(const DataPrepareArguments& arguments) {
     if (arguments.preparation == data::to_word(each)) options.preparation = each;
   }
   for (const data::VocabularyKind each :
-       {data::VocabularyKind::kByte, data::VocabularyKind::kChar, data::VocabularyKind::kWord}) {
+       {data::VocabularyKind::kByte, data::VocabularyKind::kChar, data::VocabularyKind::kWord,
+        data::VocabularyKind::kTokenizer}) {
     if (arguments.vocabulary == data::to_word(each)) options.vocabulary = each;
   }
   options.vocabulary_file = arguments.vocabulary_file;

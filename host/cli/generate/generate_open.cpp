@@ -226,7 +226,10 @@ generate::Prompt encode(const data::NamedText& text, const OpenGeneration& opene
                         Display& display) {
   generate::Prompt prompt =
       generate::encode_prompt(*opened.vocabulary(), text, opened.settings.keeps_eos);
-  if (prompt.unknown > 0) {
+  if (prompt.unknown > 0 && prompt.unknown_list.empty()) {
+    display.note(str("the tokenizer lacks ", prompt.unknown,
+                     " of the prompt's characters: they are <unk>, or left out if it has none"));
+  } else if (prompt.unknown > 0) {
     display.note(str("the vocabulary lacks ", prompt.unknown,
                      " of the prompt's words, <unk> stands for them: ", prompt.unknown_list));
   }

@@ -188,8 +188,13 @@ void check_documents(Reader& reader, const DataConfig& data) {
   }
 }
 
-// Keys that have no effect with the vocabulary that is named.
-void refuse_word_keys(Reader& reader, const DataConfig& data) {
+// A vocabulary without its files, and keys that have no effect with the one that is named.
+void check_vocabulary(Reader& reader, const DataConfig& data) {
+  if (data.vocabulary == Vocabulary::kTokenizer && !reader.has("vocabulary_file")) {
+    reader.problem("vocabulary_file", {.failed = "missing",
+                                       .expected = "with vocabulary = \"tokenizer\" the path of a "
+                                                   "tokenizer.json or of its folder"});
+  }
   const bool is_word = data.vocabulary == Vocabulary::kWord;
   for (const char* key : {"add_eos", "min_count", "vocabulary_size"}) {
     if (!is_word) refuse_key(reader, key, "used with vocabulary = \"word\"");
@@ -225,8 +230,11 @@ void list_text(Fields& at, DataConfig& data) {
     check_split(at.reader(), data.split);
   }
   at.field({"vocabulary", "what a token of a text is"}, data.vocabulary, kVocabularyChoices);
-  at.field({"vocabulary_file", "a saved vocabulary.json in place of one built from train"},
-           data.vocabulary_file);
+  at.field(
+      {"vocabulary_file",
+       "a saved vocabulary.json in place of one built from train; with vocabulary = "
+       "\"tokenizer\": a tokenizer.json, or a folder that holds one or vocab.json and merges.txt"},
+      data.vocabulary_file);
   at.field({"documents",
             "what begins a document: file = each file; heading = a line ' = Title = ' after a "
             "blank line; mark = a line equal to document_mark; line = every line"},
@@ -246,7 +254,7 @@ void list_text(Fields& at, DataConfig& data) {
     }
   }
   if (at.is_reading()) {
-    refuse_word_keys(at.reader(), data);
+    check_vocabulary(at.reader(), data);
   } else {
     for (const char* key : {"vocabulary_size", "min_count", "add_eos"}) {
       at.put_before(key, "documents");

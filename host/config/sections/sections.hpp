@@ -59,7 +59,7 @@ inline constexpr Choice<Task> kTaskChoices[] = {{"text", Task::kText},
 inline constexpr Choice<Vocabulary> kVocabularyChoices[] = {{"byte", Vocabulary::kByte},
                                                             {"char", Vocabulary::kChar},
                                                             {"word", Vocabulary::kWord},
-                                                            {"gpt2", Vocabulary::kGpt2, false}};
+                                                            {"tokenizer", Vocabulary::kTokenizer}};
 inline constexpr Choice<Reset> kResetChoices[] = {
     {"document", Reset::kDocument}, {"segment", Reset::kSegment}, {"never", Reset::kNever}};
 inline constexpr Choice<Documents> kDocumentsChoices[] = {{"file", Documents::kFile},

@@ -157,6 +157,12 @@ class Preparer {
 
   [[nodiscard]] Vocabulary make_vocabulary() const {
     if (!options_.vocabulary_file.empty()) return load_vocabulary();
+    if (options_.vocabulary == VocabularyKind::kTokenizer) {
+      throw_usage({.where = "--vocabulary-file",
+                   .failed = "a tokenizer is not built from a text",
+                   .expected = "the path of a tokenizer.json or of its folder",
+                   .got = "none"});
+    }
     begin("build the vocabulary");
     if (options_.preparation == Preparation::kEnwik8) {
       return Vocabulary::bytes_without_newline(all_texts(), options_.on_tokens);
@@ -175,8 +181,8 @@ class Preparer {
   }
 
   [[nodiscard]] Vocabulary load_vocabulary() const {
-    check_data_file(options_.vocabulary_file, "--vocabulary-file", "a vocabulary.json");
-    Vocabulary vocabulary = Vocabulary::load(options_.vocabulary_file);
+    Vocabulary vocabulary =
+        data::load_vocabulary(options_.vocabulary_file, options_.vocabulary, "--vocabulary-file");
     if (vocabulary.kind() != options_.vocabulary) {
       throw_usage({.where = str("--vocabulary-file: ", options_.vocabulary_file.string()),
                    .failed = "a vocabulary of another kind",

@@ -8,6 +8,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/data/text/text.hpp"
+#include "host/data/tokenizer/tokenizer.hpp"
 
 namespace mneme::data {
 
@@ -19,6 +20,8 @@ std::string_view to_word(VocabularyKind kind) {
       return "char";
     case VocabularyKind::kWord:
       return "word";
+    case VocabularyKind::kTokenizer:
+      return "tokenizer";
   }
   return "?";
 }
@@ -47,13 +50,14 @@ void Vocabulary::index_symbols() {
 }
 
 std::optional<std::int32_t> Vocabulary::find(std::string_view symbol) const {
+  if (tokenizer_) return tokenizer_->id_of(symbol);
   const auto found = ids_.find(symbol);
   if (found == ids_.end()) return std::nullopt;
   return found->second;
 }
 
 std::optional<std::int32_t> Vocabulary::unknown_id() const {
-  return kind_ == VocabularyKind::kWord ? find(kUnknown) : std::nullopt;
+  return kind_ == VocabularyKind::kWord || tokenizer_ ? find(kUnknown) : std::nullopt;
 }
 
 const std::string& Vocabulary::symbol(std::int64_t id) const {
@@ -68,6 +72,7 @@ const std::string& Vocabulary::symbol(std::int64_t id) const {
 }
 
 std::string Vocabulary::sha256() const {
+  if (tokenizer_) return tokenizer_->sha256();
   Sha256 digest;
   digest.update(
       str(to_word(kind_), adds_eos_ ? " eos" : "", drops_newlines_ ? " no newline" : "", "\n"));
@@ -114,6 +119,8 @@ EncodeCounts Vocabulary::encode(const NamedText& text, TokenSink& sink) const {
       return encode_bytes(text, sink);
     case VocabularyKind::kChar:
       return encode_characters(text, sink);
+    case VocabularyKind::kTokenizer:
+      return encode_pretrained(text, sink);
     case VocabularyKind::kWord:
       break;
   }
@@ -205,6 +212,7 @@ EncodeCounts Vocabulary::encode_words(const NamedText& text, TokenSink& sink) co
 }
 
 std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
+  if (tokenizer_) return tokenizer_->decode(ids);
   std::string text;
   bool is_line_start = true;
   for (const std::int32_t id : ids) {
@@ -250,12 +258,13 @@ const Json& member(const Json& json, const std::string& source, const char* key,
 }
 
 VocabularyKind kind_of(const Json& json, const std::string& source) {
-  const Json& kind = member(json, source, "kind", "\"byte\", \"char\" or \"word\"");
-  for (const VocabularyKind each :
-       {VocabularyKind::kByte, VocabularyKind::kChar, VocabularyKind::kWord}) {
+  const std::string expected = "\"byte\", \"char\", \"word\" or \"tokenizer\"";
+  const Json& kind = member(json, source, "kind", expected);
+  for (const VocabularyKind each : {VocabularyKind::kByte, VocabularyKind::kChar,
+                                    VocabularyKind::kWord, VocabularyKind::kTokenizer}) {
     if (kind == to_word(each)) return each;
   }
-  refuse_vocabulary(source, "kind", "\"byte\", \"char\" or \"word\"", kind.dump());
+  refuse_vocabulary(source, "kind", expected, kind.dump());
 }
 
 // One symbol, checked for its kind.
@@ -303,6 +312,10 @@ Json Vocabulary::to_json() const {
       json["bytes"].push_back(static_cast<int>(static_cast<unsigned char>(symbol[0])));
     }
   }
+  if (tokenizer_) {
+    for (const auto& [name, text] : tokenizer_->files().texts) json["files"][name] = text;
+    return json;
+  }
   if (kind_ != VocabularyKind::kByte) json["symbols"] = symbols_;
   if (!counts_.empty()) json["counts"] = counts_;
   return json;
@@ -329,6 +342,10 @@ Vocabulary Vocabulary::from_json(const Json& json, const std::string& source) {
 
   const VocabularyKind kind = kind_of(json, source);
   if (kind == VocabularyKind::kByte) return read_bytes(json, source);
+  if (kind == VocabularyKind::kTokenizer) {
+    return read_tokenizer(member(json, source, "files", "texts of a tokenizer's files by name"),
+                          source);
+  }
   bool adds_eos = false;
   if (kind == VocabularyKind::kWord) {
     const Json& flag = member(json, source, "add_eos", "true or false");

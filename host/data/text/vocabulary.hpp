@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,10 +14,13 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/config/experiment.hpp"
 #include "host/data/stream.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::data {
+
+class Tokenizer;
 
 inline constexpr std::string_view kEndOfLine = "<eos>";
 inline constexpr std::string_view kUnknown = "<unk>";
@@ -25,9 +29,9 @@ inline constexpr std::string_view kUnknown = "<unk>";
 // exception that it throws ends the reading.
 using OnSymbols = std::function<void(std::int64_t symbols)>;
 
-enum class VocabularyKind { kByte, kChar, kWord };
+enum class VocabularyKind { kByte, kChar, kWord, kTokenizer };
 
-// "byte", "char", "word".
+// "byte", "char", "word", "tokenizer".
 [[nodiscard]] std::string_view to_word(VocabularyKind kind);
 
 // How a word vocabulary is built.
@@ -47,8 +51,10 @@ enum class CharacterOrder {
 struct EncodeCounts {
   std::int64_t tokens = 0;
   std::int64_t lines = 0;
-  std::int64_t words = 0;       // whitespace-separated; <eos> is none
-  std::int64_t unknown = 0;     // words that became <unk> because the vocabulary lacks them
+  std::int64_t words = 0;  // whitespace-separated; <eos> is none
+  // Words that became <unk> because the vocabulary lacks them; of a tokenizer: characters that
+  // became <unk> or, where it has none, were left out.
+  std::int64_t unknown = 0;
   std::int64_t bytes = 0;       // that the tokens stand for
   std::int64_t characters = 0;  // likewise: code points, or bytes for a byte vocabulary
 
@@ -66,6 +72,9 @@ struct EncodeCounts {
 //   lines end in one), then words by falling count, equal counts by first occurrence. <unk> keeps
 //   the place its count gives it when the training text contains it; otherwise it is added as the
 //   last id, so that any other text can be encoded.
+// tokenizer: that of a pretrained model (tokenizer.hpp). Special tokens that a text has written out
+//   become their ids; none is added. A symbol is the bytes that an id stands for inside a text,
+//   which may be a part of a character.
 class Vocabulary {
  public:
   [[nodiscard]] static Vocabulary bytes();
@@ -82,7 +91,14 @@ class Vocabulary {
                                         const WordOptions& options = {},
                                         const OnSymbols& on_symbols = nullptr);
 
+  // Of the tokenizer's files; messages of from_json() name them behind the source.
+  [[nodiscard]] static Vocabulary pretrained(std::shared_ptr<const Tokenizer> tokenizer);
+
   [[nodiscard]] VocabularyKind kind() const noexcept { return kind_; }
+  // The tokenizer; null for other kinds.
+  [[nodiscard]] const std::shared_ptr<const Tokenizer>& tokenizer() const noexcept {
+    return tokenizer_;
+  }
   [[nodiscard]] std::int64_t size() const noexcept {
     return static_cast<std::int64_t>(symbols_.size());
   }
@@ -93,19 +109,21 @@ class Vocabulary {
   // How often each id stands in the text that the vocabulary was built from; empty when that is not
   // known: for bytes(), and for files of older programs.
   [[nodiscard]] const std::vector<std::int64_t>& counts() const noexcept { return counts_; }
-  // The id of a symbol (a byte, a character or a word), if it has one.
+  // The id of a symbol (a byte, a character or a word; a token as the tokenizer's vocabulary writes
+  // it), if it has one.
   [[nodiscard]] std::optional<std::int32_t> find(std::string_view symbol) const;
-  // The id of <unk>; only word vocabularies have one.
+  // The id of <unk>; word vocabularies have one, and tokenizers with a token of this name.
   [[nodiscard]] std::optional<std::int32_t> unknown_id() const;
   // The text of an id; Error (kUsage) when the id is out of range.
   [[nodiscard]] const std::string& symbol(std::int64_t id) const;
 
   // Passes the ids of a text to `sink`, without a flush. Error (kUsage) with file:line:column for
-  // text that is not UTF-8 (char, word) and for symbols that the vocabulary lacks (byte, char).
+  // text that is not UTF-8 (all but byte) and for symbols that the vocabulary lacks (byte, char).
   EncodeCounts encode(const NamedText& text, TokenSink& sink) const;
   // Appends the ids to `ids`.
   EncodeCounts encode(const NamedText& text, std::vector<std::int32_t>& ids) const;
-  // The text of ids: bytes and characters joined, words separated by spaces and <eos> as a newline.
+  // The text of ids: bytes and characters joined, words separated by spaces and <eos> as a newline,
+  // tokens as the tokenizer decodes them, special ones included.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const;
 
   // SHA-256 of kind, settings and symbols, which decide the ids; the counts do not matter.
@@ -113,7 +131,7 @@ class Vocabulary {
   // "word vocabulary of 267735 symbols, sha256 0123456789ab...", for messages.
   [[nodiscard]] std::string summary() const;
   // JSON with keys format, revision, kind, add_eos (word), bytes (byte without newline), symbols
-  // (char, word) and, when they are known, counts.
+  // (char, word), files (tokenizer: their texts by name) and, when they are known, counts.
   [[nodiscard]] Json to_json() const;
   void save(const std::filesystem::path& path) const;
   // Reads what save() wrote. Error (kUsage) naming the file and what is wrong with it; Error (kRun)
@@ -124,7 +142,8 @@ class Vocabulary {
   // Equal ids for every text; the counts do not matter.
   friend bool operator==(const Vocabulary& a, const Vocabulary& b) {
     return a.kind_ == b.kind_ && a.adds_eos_ == b.adds_eos_ &&
-           a.drops_newlines_ == b.drops_newlines_ && a.symbols_ == b.symbols_;
+           a.drops_newlines_ == b.drops_newlines_ && a.symbols_ == b.symbols_ &&
+           (a.kind_ != VocabularyKind::kTokenizer || a.sha256() == b.sha256());
   }
 
  private:
@@ -151,15 +170,27 @@ class Vocabulary {
   EncodeCounts encode_bytes(const NamedText& text, TokenSink& sink) const;
   EncodeCounts encode_characters(const NamedText& text, TokenSink& sink) const;
   EncodeCounts encode_words(const NamedText& text, TokenSink& sink) const;
+  EncodeCounts encode_pretrained(const NamedText& text, TokenSink& sink) const;
+  static Vocabulary read_tokenizer(const Json& files, const std::string& source);
 
   VocabularyKind kind_;
   bool adds_eos_ = false;
   bool drops_newlines_ = false;
   std::vector<std::string> symbols_;
   std::vector<std::int64_t> counts_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   // Ids of one-byte symbols, -1 = none: most characters of most texts.
   std::array<std::int32_t, 256> byte_ids_{};
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> ids_;
 };
+
+// The kind of data.vocabulary.
+[[nodiscard]] VocabularyKind kind_of(config::Vocabulary vocabulary);
+
+// Reads data.vocabulary_file: what save() wrote, or, for the kind kTokenizer, also the files of a
+// tokenizer (read_tokenizer_files). `key` names the path in messages. Error (kUsage) when there is
+// no such file, or as Vocabulary::load and Tokenizer say; the kind is not compared.
+[[nodiscard]] Vocabulary load_vocabulary(const std::filesystem::path& path, VocabularyKind kind,
+                                         const std::string& key);
 
 }  // namespace mneme::data

@@ -16,7 +16,6 @@ namespace {
 constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kNoPair = std::numeric_limits<std::uint64_t>::max();
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
-constexpr char32_t kSpaceMarkValue = 0x2581;
 constexpr std::size_t kKeptWordBytes = 64;
 constexpr std::size_t kKeptWords = std::size_t{1} << 16;
 constexpr std::size_t kShortWord =

@@ -213,6 +213,24 @@ void Decoder::add(const Field& field) {
   }
 }
 
+std::string Decoder::bytes_inside(std::string token) const {
+  for (const DecoderStep& step : steps_) {
+    if (std::holds_alternative<ByteLevelStep>(step)) return bytes_of_token(token);
+    if (std::holds_alternative<FuseStep>(step)) return token;
+    if (std::holds_alternative<ByteFallbackStep>(step)) {
+      const int byte = byte_of_token(token);
+      if (byte >= 0) return {static_cast<char>(byte)};
+    }
+    if (const auto* replace = std::get_if<ReplaceStep>(&step)) {
+      token = replace->pattern.replace(token, replace->content);
+    }
+    if (const auto* spaces = std::get_if<MetaspaceStep>(&step)) {
+      token = without_metaspace(token, *spaces, false);
+    }
+  }
+  return token;
+}
+
 std::string Decoder::decode(std::vector<std::string> tokens) const {
   if (is_empty_) return join(tokens, " ");
   for (const DecoderStep& step : steps_) tokens = apply_step(step, std::move(tokens));

@@ -48,6 +48,8 @@ class Decoder {
   [[nodiscard]] const std::vector<DecoderStep>& steps() const { return steps_; }
   // The text of tokens. Bytes that are no UTF-8 become U+FFFD.
   [[nodiscard]] std::string decode(std::vector<std::string> tokens) const;
+  // The bytes that one token stands for between others: without what is done at the ends of a text.
+  [[nodiscard]] std::string bytes_inside(std::string token) const;
 
  private:
   void add(const Field& field);

@@ -71,6 +71,10 @@ const std::string& Tokenizer::token(std::int64_t id) const {
   return added != parts_->added_texts.end() ? added->second : parts_->model->token(place);
 }
 
+std::string Tokenizer::bytes_of(std::int64_t id) const {
+  return parts_->decoder.bytes_inside(token(id));
+}
+
 bool Tokenizer::is_special(std::int64_t id) const {
   static_cast<void>(token(id));
   return parts_->special_tokens[static_cast<std::size_t>(id)];

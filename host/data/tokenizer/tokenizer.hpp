@@ -59,6 +59,9 @@ class Tokenizer {
   // The token as the vocabulary writes it ("Ġthe", "<0x0A>"); Error (kUsage) for an id out of
   // range.
   [[nodiscard]] const std::string& token(std::int64_t id) const;
+  // The bytes that the token stands for inside a text (" the", "\n"), which may be a part of a
+  // character; Error (kUsage) for an id out of range.
+  [[nodiscard]] std::string bytes_of(std::int64_t id) const;
   // Whether decode(skips_special) leaves it out; Error (kUsage) for an id out of range.
   [[nodiscard]] bool is_special(std::int64_t id) const;
   [[nodiscard]] const SpecialIds& special_ids() const;
