@@ -59,6 +59,8 @@ enum class Documents { kFile, kHeading, kMark, kLine };
 enum class Optimizer { kAdam, kAdamW };
 enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt };
 enum class Precision { kF64, kF32, kBf16 };
+// Which parameters keep their values in training.
+enum class Freeze { kNothing, kBackbone };
 
 // The value as the file spells it.
 [[nodiscard]] std::string_view to_word(Backbone value);
@@ -79,6 +81,7 @@ enum class Precision { kF64, kF32, kBf16 };
 [[nodiscard]] std::string_view to_word(Optimizer value);
 [[nodiscard]] std::string_view to_word(Schedule value);
 [[nodiscard]] std::string_view to_word(Precision value);
+[[nodiscard]] std::string_view to_word(Freeze value);
 
 // [model.adaptive]: adaptive embedding and softmax.
 struct AdaptiveConfig {
@@ -310,6 +313,7 @@ struct TrainConfig {
   // unless a group names them.
   double weight_decay = 0.0;
   std::vector<ParameterGroup> groups = {};  // [[train.group]]
+  Freeze freeze = Freeze::kNothing;         // backbone: only the memory's parameters are trained
   // Ends the training after so many evaluations of the valid split without a lower loss; 0 = off.
   std::int64_t early_stop = 0;
   std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1

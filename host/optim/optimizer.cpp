@@ -25,6 +25,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<TrainableParameter>& para
 
 Adam::Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
+  std::erase_if(parameters_, [](const TrainableParameter& one) { return one.is_frozen; });
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const TrainableParameter& parameter = parameters_[i];
@@ -171,6 +172,11 @@ std::vector<TrainableParameter> group_parameters(const config::TrainConfig& trai
     const double decay = parameter.decays ? train.weight_decay : 0.0;
     out.push_back({"model." + parameter.name, parameter.tensor, train.lr, decay});
     apply_group(train, 1.0, out.back());
+    if (train.freeze == config::Freeze::kBackbone) {
+      out.back().lr = out.back().weight_decay = 0.0;
+      out.back().rate = "frozen";
+      out.back().is_frozen = true;
+    }
   }
   for (const memory::TierParameter& parameter : tiers) {
     const double lr = parameter.lr.value_or(train.lr) * parameter.lr_factor;
@@ -201,6 +207,16 @@ void check_groups(const config::TrainConfig& train,
                    .hint = "mneme train EXP --dry-run --json FILE lists the parameters"});
     }
   }
+}
+
+void check_frozen(const std::vector<TrainableParameter>& parameters) {
+  const auto is_frozen = [](const TrainableParameter& one) { return one.is_frozen; };
+  if (!std::all_of(parameters.begin(), parameters.end(), is_frozen)) return;
+  throw_usage({.where = "train.freeze = \"backbone\"",
+               .failed = "nothing is trained: the memory has no parameters",
+               .expected = "a memory with parameters, such as continuous_ltm",
+               .got = str(parameters.size(), " parameters of the backbone"),
+               .hint = "remove the key (--unset train.freeze), or take another memory"});
 }
 
 std::vector<std::string> untrained_lines(const Adam& optimizer, const memory::Stack& stack,

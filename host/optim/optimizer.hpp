@@ -25,6 +25,8 @@ struct TrainableParameter {
   // What set the learning rate, for reports: "model", "memory.<tier>" or "group.<index>", with
   // " x <factor>" where the plugin scales it. Equal names have equal rates.
   std::string rate = "model";
+  // train.freeze: it has no gradient and no moments.
+  bool is_frozen = false;
 };
 
 // The parameters of a backbone and its memory, the backbone's first. In order of precedence:
@@ -35,7 +37,8 @@ struct TrainableParameter {
 //                  plugin's group "none"; the tier's own `weight_decay`; 0 for biases, norms and
 //                  other vectors; train.weight_decay.
 //
-// Only the first group that names a parameter counts for it, whichever of the two it sets.
+// Only the first group that names a parameter counts for it, whichever of the two it sets. With
+// train.freeze = "backbone" the backbone's are frozen, whatever groups say.
 [[nodiscard]] std::vector<TrainableParameter> group_parameters(
     const config::TrainConfig& train, const std::vector<backbone::Parameter>& backbone,
     const std::vector<memory::TierParameter>& tiers);
@@ -46,6 +49,9 @@ void check_groups(const config::TrainConfig& train,
 
 // True when `name` fits `pattern`, in which "*" stands for any characters.
 [[nodiscard]] bool matches(std::string_view pattern, std::string_view name);
+
+// Error (kUsage) when train.freeze leaves no parameter to train.
+void check_frozen(const std::vector<TrainableParameter>& parameters);
 
 struct AdamOptions {
   config::Optimizer kind = config::Optimizer::kAdam;
@@ -64,6 +70,7 @@ struct AdamOptions {
 // operation.
 class Adam {
  public:
+  // Frozen parameters are left out.
   Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options);
 
   // Sets all gradients to undefined.

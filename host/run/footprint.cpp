@@ -84,8 +84,14 @@ void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& si
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
   const std::string numbers = str(count_text(count), " numbers of ", size, " bytes");
   out.uses.push_back({"parameters", count * size, numbers, kModelKeys});
-  out.uses.push_back({"gradients", count * size, numbers, kModelKeys});
-  out.uses.push_back({"optimiser moments", 2 * count * size, "two for each parameter", kModelKeys});
+  const bool is_frozen = e.train.freeze == config::Freeze::kBackbone;
+  const std::int64_t trained = is_frozen ? sizes.memory_parameters : count;
+  const std::string of_trained =
+      is_frozen ? str(count_text(trained), " numbers of the memory, ", size, " bytes each")
+                : numbers;
+  out.uses.push_back({"gradients", trained * size, of_trained, kModelKeys});
+  out.uses.push_back(
+      {"optimiser moments", 2 * trained * size, "two for each parameter", kModelKeys});
 }
 
 void add_activations(Footprint& out, const config::Experiment& e, const ModelSizes& sizes) {

@@ -66,6 +66,9 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
 void Runtime::collect_parameters() {
   parameters_ =
       optim::group_parameters(experiment_.train, model_->parameters(), stack_->parameters());
+  for (const optim::TrainableParameter& parameter : parameters_) {
+    if (parameter.is_frozen) at::Tensor(parameter.tensor).set_requires_grad(false);
+  }
 }
 
 std::int64_t Runtime::backbone_parameter_count() const {

@@ -134,6 +134,7 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   plan.parameters =
       optim::group_parameters(experiment.train, model->parameters(), stack->parameters());
   optim::check_groups(experiment.train, plan.parameters);
+  optim::check_frozen(plan.parameters);
   for (const optim::TrainableParameter& parameter : plan.parameters) {
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }

@@ -79,6 +79,7 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
       stream_(std::move(options.stream)) {
   const config::TrainConfig& train = experiment.train;
   optim::check_groups(train, runtime_->parameters());
+  optim::check_frozen(runtime_->parameters());
   if (!stream_) {
     stream_ = runtime_->dataset()->make_stream(data::Split::kTrain, run::training_options(train));
     run::check_valid_split(experiment, *runtime_->dataset());

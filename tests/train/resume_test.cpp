@@ -53,6 +53,10 @@ TEST(Resume, EqualsNeverHavingStoppedWithACache) {
   }
 }
 
+TEST(Resume, EqualsNeverHavingStoppedWithAFrozenBackbone) {
+  expect_resumes(small_experiment(infini(), {"train.freeze=\"backbone\""}));
+}
+
 #ifdef MNEME_HAS_CONTINUOUS_LTM
 // Sticky samples are drawn anew from the keys of seed, lane and segment, which resume with the run.
 TEST(Resume, EqualsNeverHavingStoppedWithAStickyContinuousMemory) {

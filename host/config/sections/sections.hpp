@@ -72,6 +72,8 @@ inline constexpr Choice<Schedule> kScheduleChoices[] = {{"cosine", Schedule::kCo
                                                         {"linear", Schedule::kLinear},
                                                         {"constant", Schedule::kConstant},
                                                         {"inverse_sqrt", Schedule::kInverseSqrt}};
+inline constexpr Choice<Freeze> kFreezeChoices[] = {{"nothing", Freeze::kNothing},
+                                                    {"backbone", Freeze::kBackbone}};
 inline constexpr Choice<Precision> kPrecisionChoices[] = {
     {"f64", Precision::kF64}, {"f32", Precision::kF32}, {"bf16", Precision::kBf16}};
 

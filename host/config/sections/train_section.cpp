@@ -148,6 +148,13 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
   at.field({"weight_decay", "of matrices; vectors have none unless a group names them"},
            train.weight_decay, kFromZero);
   at.tables({"group", "parameters with settings of their own"}, train.groups, list_group);
+  // Checkpoints hold hashes of the written text: without it a file is what it was.
+  if (at.lists(train.freeze != Freeze::kNothing)) {
+    at.field(
+        {"freeze",
+         "parameters that keep their values: nothing; backbone = only the memory's are trained"},
+        train.freeze, kFreezeChoices);
+  }
   at.field({"log_every", "steps between lines of metrics.jsonl; 0 = never"}, train.log_every,
            kCountOrZero);
   at.field({"eval_every", "steps between evaluations of the valid split; 0 = at the end only"},
