@@ -236,6 +236,22 @@ TEST(BadTokenizer, TemplatesThatLackTheTextOrNameUnknownIds) {
   expect_refused(json, {"post_processor.single", "the text \"A\""});
 }
 
+TEST(BadTokenizer, FilesNestedTooDeeplyAndNone) {
+  TokenizerFiles files;
+  std::string open;
+  std::string closed;
+  for (int i = 0; i < 100'000; ++i) {
+    open += R"({"type": "Sequence", "decoders": [)";
+    closed += "]}";
+  }
+  files.texts["tokenizer.json"] = "{\"decoder\": " + open + closed + "}";
+  expect_error(ErrorKind::kUsage, {"tokenizer.json", "too deep", "got 200001"},
+               [&] { static_cast<void>(Tokenizer(files)); });
+  files.texts = {{"notes.txt", "x"}};
+  expect_error(ErrorKind::kUsage, {"there is no tokenizer", "texts of 1 other files"},
+               [&] { static_cast<void>(Tokenizer(files)); });
+}
+
 TEST(BadTokenizer, FilesThatAreMissingOrCutOff) {
   const TestFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {

@@ -94,6 +94,11 @@ TEST(TokenizerVocabulary, RefusesAFileWithoutItsTexts) {
     expect_error(ErrorKind::kUsage, {"v.json: files", "texts of a tokenizer's files", "number"},
                  [&] { static_cast<void>(Vocabulary::load(file)); });
   }
+  for (const char* files : {"{}", "[]", "{\"notes.txt\": \"x\"}"}) {
+    file = folder.write("v.json", head + ", \"files\": " + files + "}");
+    expect_error(ErrorKind::kUsage, {"v.json", "there is no tokenizer"},
+                 [&] { static_cast<void>(Vocabulary::load(file)); });
+  }
   file = folder.write("v.json", head + R"(, "files": {"tokenizer.json": "{\"model\": 3}"}})");
   expect_error(ErrorKind::kUsage, {"v.json/tokenizer.json: model"},
                [&] { static_cast<void>(Vocabulary::load(file)); });

@@ -46,9 +46,8 @@ Vocabulary Vocabulary::pretrained(std::shared_ptr<const Tokenizer> tokenizer) {
 Vocabulary Vocabulary::read_tokenizer(const Json& files, const std::string& source) {
   TokenizerFiles texts;
   texts.folder = source;
-  const bool is_object = files.is_object() && !files.empty();
   for (const auto& [name, text] : files.items()) {
-    if (!is_object || !text.is_string()) {
+    if (!files.is_object() || !text.is_string()) {
       throw_usage({.where = str(source, ": files"),
                    .failed = "not a vocabulary of this program",
                    .expected = "the texts of a tokenizer's files by name",

@@ -286,6 +286,12 @@ void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts) {
 }
 
 TokenizerParts read_parts(const TokenizerFiles& files) {
+  if (!files.has("tokenizer.json") && !(files.has("vocab.json") && files.has("merges.txt"))) {
+    throw_usage({.where = files.folder.empty() ? std::string("tokenizer") : files.folder,
+                 .failed = "there is no tokenizer",
+                 .expected = "the text of tokenizer.json, or of vocab.json and merges.txt",
+                 .got = str("texts of ", files.texts.size(), " other files")});
+  }
   TokenizerParts parts =
       files.has("tokenizer.json") ? read_tokenizer_json(files) : read_vocab_json(files);
   read_special_ids(files, parts);
