@@ -40,23 +40,118 @@ QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 
 # --- Strings ---
 
-BLANKS = [" ", "  ", "    ", "\t", "\n", "\r\n", "\r", "\n\n", " \n", "\u00a0", "\u3000", "\u2003",
-          "\u2028", "\u2029", "\u0085", "\u200b", "\u202f", "\u1680", "\u180e", "\v", "\f", "\ufeff"]
+BLANKS = [
+    " ",
+    "  ",
+    "    ",
+    "\t",
+    "\n",
+    "\r\n",
+    "\r",
+    "\n\n",
+    " \n",
+    "\u00a0",
+    "\u3000",
+    "\u2003",
+    "\u2028",
+    "\u2029",
+    "\u0085",
+    "\u200b",
+    "\u202f",
+    "\u1680",
+    "\u180e",
+    "\v",
+    "\f",
+    "\ufeff",
+]
 CONTROLS = [chr(c) for c in range(32)] + ["\x7f", "\x80", "\x9f", "\u200d", "\u200e", "\u2066"]
-EMOJI = ["😀", "👍🏽", "👩‍👩‍👧‍👦", "🏳️‍🌈", "❤️", "🇩🇪", "1️⃣", "🧑🏿‍🚀", "☺", "👨‍💻", "🤷‍♀️", "\U0001fae8"]
-CONTRACTIONS = ["I'm", "DON'T", "we'll", "YOU'RE", "they'Ve", "he's", "she'd", "it'S", "can\u2019t",
-                "'ſ", "o'clock", "'''", "l'eau", "'Tis", "D'accord", "'LL"]
-WORDS = ("the and of to in memory attention model segment token transformer compressed long text "
-         "Language house HOUSE House running quickly once upon a time there was 's not").split()
-SCRIPTS = [(0x41, 0x5B), (0x61, 0x7B), (0xC0, 0x250), (0x370, 0x400), (0x400, 0x500), (0x5D0, 0x5EB),
-           (0x620, 0x64B), (0x900, 0x980), (0xE01, 0xE3B), (0x10A0, 0x1100), (0x1100, 0x1200),
-           (0x1E00, 0x1F00), (0x3041, 0x3097), (0x30A1, 0x30FB), (0x4E00, 0x4F00), (0xAC00, 0xAD00),
-           (0xF900, 0xFA00), (0x10330, 0x1034B), (0x1D400, 0x1D500), (0x20000, 0x20050),
-           (0x2160, 0x2190), (0x24B6, 0x24EA), (0xFF21, 0xFF5B), (0x31350, 0x31360)]
+EMOJI = [
+    "😀",
+    "👍🏽",
+    "👩‍👩‍👧‍👦",
+    "🏳️‍🌈",
+    "❤️",
+    "🇩🇪",
+    "1️⃣",
+    "🧑🏿‍🚀",
+    "☺",
+    "👨‍💻",
+    "🤷‍♀️",
+    "\U0001fae8",
+]
+CONTRACTIONS = [
+    "I'm",
+    "DON'T",
+    "we'll",
+    "YOU'RE",
+    "they'Ve",
+    "he's",
+    "she'd",
+    "it'S",
+    "can\u2019t",
+    "'ſ",
+    "o'clock",
+    "'''",
+    "l'eau",
+    "'Tis",
+    "D'accord",
+    "'LL",
+]
+WORDS = (
+    "the and of to in memory attention model segment token transformer compressed long text "
+    "Language house HOUSE House running quickly once upon a time there was 's not"
+).split()
+SCRIPTS = [
+    (0x41, 0x5B),
+    (0x61, 0x7B),
+    (0xC0, 0x250),
+    (0x370, 0x400),
+    (0x400, 0x500),
+    (0x5D0, 0x5EB),
+    (0x620, 0x64B),
+    (0x900, 0x980),
+    (0xE01, 0xE3B),
+    (0x10A0, 0x1100),
+    (0x1100, 0x1200),
+    (0x1E00, 0x1F00),
+    (0x3041, 0x3097),
+    (0x30A1, 0x30FB),
+    (0x4E00, 0x4F00),
+    (0xAC00, 0xAD00),
+    (0xF900, 0xFA00),
+    (0x10330, 0x1034B),
+    (0x1D400, 0x1D500),
+    (0x20000, 0x20050),
+    (0x2160, 0x2190),
+    (0x24B6, 0x24EA),
+    (0xFF21, 0xFF5B),
+    (0x31350, 0x31360),
+]
 DIGITS = ["0123456789", "٠١٢٣٤٥٦٧٨٩", "०१२३४५६७८९", "０１２３", "²³¹⁴", "½¾⅓", "ⅣⅧ", "𝟘𝟙𝟚", "〇一"]
-MARKS = [(0x300, 0x345), (0x5B0, 0x5BC), (0x64B, 0x656), (0x93C, 0x94E), (0x1AB0, 0x1AC1),
-         (0x20D0, 0x20F1), (0xFE00, 0xFE10), (0x1F3FB, 0x1F400)]
-PUNCTUATION = list(string.punctuation) + ["…", "—", "“", "”", "¿", "。", "、", "«", "€", "™", "•", "▁"]
+MARKS = [
+    (0x300, 0x345),
+    (0x5B0, 0x5BC),
+    (0x64B, 0x656),
+    (0x93C, 0x94E),
+    (0x1AB0, 0x1AC1),
+    (0x20D0, 0x20F1),
+    (0xFE00, 0xFE10),
+    (0x1F3FB, 0x1F400),
+]
+PUNCTUATION = list(string.punctuation) + [
+    "…",
+    "—",
+    "“",
+    "”",
+    "¿",
+    "。",
+    "、",
+    "«",
+    "€",
+    "™",
+    "•",
+    "▁",
+]
 
 
 def of_ranges(rng, ranges):
@@ -103,10 +198,34 @@ def piece(rng, special):
 
 def make_strings(special):
     rng = random.Random(SEED)
-    fixed = ["", " ", "\n", "  ", "a", " a", "a ", "\u0301", "<", "<|endoftext|", "<0x0A>", "▁", "é",
-             " " * 300, "a" * 300, "ab" * 150, "\n" * 100, "é" * 120, "e\u0301" * 60, "。" * 90,
-             "1234567890" * 20, "\u00a0" * 60, "x" + " " * 120 + "y", "\r\n" * 40, "😀" * 40,
-             "the " * 80]
+    fixed = [
+        "",
+        " ",
+        "\n",
+        "  ",
+        "a",
+        " a",
+        "a ",
+        "\u0301",
+        "<",
+        "<|endoftext|",
+        "<0x0A>",
+        "▁",
+        "é",
+        " " * 300,
+        "a" * 300,
+        "ab" * 150,
+        "\n" * 100,
+        "é" * 120,
+        "e\u0301" * 60,
+        "。" * 90,
+        "1234567890" * 20,
+        "\u00a0" * 60,
+        "x" + " " * 120 + "y",
+        "\r\n" * 40,
+        "😀" * 40,
+        "the " * 80,
+    ]
     fixed += special + [f"a{s}b" for s in special] + [f" {s} " for s in special]
     fixed += [s + s for s in special] + [f"\n{s}\n the{s}" for s in special]
     texts = list(fixed)
@@ -119,20 +238,28 @@ def make_strings(special):
 
 
 def corpus():
-    """Text to train on: words with their inflections, in several scripts, with all kinds of blanks."""
+    """Text to train on: words with their inflections, several scripts, all kinds of blanks."""
     rng = random.Random(SEED + 1)
-    stems = ("run walk read write think remember forget compress attend transform segment token "
-             "model memory house river mountain sleep winter summer question answer").split()
+    stems = (
+        "run walk read write think remember forget compress attend transform segment token "
+        "model memory house river mountain sleep winter summer question answer"
+    ).split()
     ends = ["", "s", "ed", "ing", "er", "ers", "ly", "'s", "n't", "'ll", "able", "ness"]
-    other = ("straße über façade naïve été señor привет мир память москва слово Ελλάδα λόγος 日本 "
-             "東京 記憶 言語 こんにちは カタカナ 한국 언어 नमस्ते भाषा สวัสดี مرحبا كتاب").split()
+    other = (
+        "straße über façade naïve été señor привет мир память москва слово Ελλάδα λόγος 日本 "
+        "東京 記憶 言語 こんにちは カタカナ 한국 언어 नमस्ते भाषा สวัสดี مرحبا كتاب"
+    ).split()
     for _ in range(3000):
         words = []
         for _ in range(rng.randint(3, 14)):
             word = rng.choice(stems) + rng.choice(ends)
             word = rng.choice([word] * 6 + [word.capitalize(), word.upper(), rng.choice(other)])
-            words.append(rng.choice([word] * 8 + [str(rng.randrange(3000)), word + rng.choice(",.;:!?")]))
-        yield rng.choice([" "] * 12 + ["  ", "\n", "\t", "    "]).join(words) + rng.choice(["\n", " ", ""])
+            words.append(
+                rng.choice([word] * 8 + [str(rng.randrange(3000)), word + rng.choice(",.;:!?")])
+            )
+        yield rng.choice([" "] * 12 + ["  ", "\n", "\t", "    "]).join(words) + rng.choice(
+            ["\n", " ", ""]
+        )
 
 
 def byte_level(pre_tokenizer, size, special, normalizer=None, **settings):
@@ -141,17 +268,23 @@ def byte_level(pre_tokenizer, size, special, normalizer=None, **settings):
         tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False,
-                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=special,
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
     tokenizer.train_from_iterator(corpus(), trainer)
     return tokenizer
 
 
 def split_and_bytes(pattern):
-    return pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(pattern), behavior="isolated", invert=False),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ])
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), behavior="isolated", invert=False),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
 
 
 def gpt2():
@@ -164,49 +297,72 @@ def llama3():
     tokenizer = byte_level(split_and_bytes(LLAMA3), 800, [], ignore_merges=True)
     tokenizer.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"])
     begin = tokenizer.token_to_id("<|begin_of_text|>")
-    tokenizer.post_processor = processors.Sequence([
-        processors.ByteLevel(trim_offsets=False),
-        processors.TemplateProcessing(single="<|begin_of_text|> $A", pair="<|begin_of_text|> $A $B:1",
-                                      special_tokens=[("<|begin_of_text|>", begin)]),
-    ])
+    tokenizer.post_processor = processors.Sequence(
+        [
+            processors.ByteLevel(trim_offsets=False),
+            processors.TemplateProcessing(
+                single="<|begin_of_text|> $A",
+                pair="<|begin_of_text|> $A $B:1",
+                special_tokens=[("<|begin_of_text|>", begin)],
+            ),
+        ]
+    )
     return tokenizer
 
 
 def qwen2():
     tokenizer = byte_level(split_and_bytes(QWEN2), 750, [], normalizer=normalizers.NFC())
     tokenizer.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
-    tokenizer.add_tokens([AddedToken("<think>", normalized=False), AddedToken("é!", normalized=True)])
+    tokenizer.add_tokens(
+        [AddedToken("<think>", normalized=False), AddedToken("é!", normalized=True)]
+    )
     return tokenizer
 
 
 def smollm():
-    cut = pre_tokenizers.Sequence([
-        pre_tokenizers.Digits(individual_digits=True),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-    ])
+    cut = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
     tokenizer = byte_level(cut, 700, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
-    tokenizer.add_special_tokens([AddedToken("<file_sep>", lstrip=True), AddedToken("<mark>", rstrip=True)])
+    tokenizer.add_special_tokens(
+        [AddedToken("<file_sep>", lstrip=True), AddedToken("<mark>", rstrip=True)]
+    )
     return tokenizer
 
 
 def llama2():
     special = ["<unk>", "<s>", "</s>"]
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
     # Trained on words, as sentencepiece does; a text is then one word for the model.
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
     trainer = trainers.BpeTrainer(
-        vocab_size=950, show_progress=False, limit_alphabet=120,
-        special_tokens=special + [f"<0x{byte:02X}>" for byte in range(256)])
+        vocab_size=950,
+        show_progress=False,
+        limit_alphabet=120,
+        special_tokens=special + [f"<0x{byte:02X}>" for byte in range(256)],
+    )
     tokenizer.train_from_iterator(corpus(), trainer)
     fields = json.loads(tokenizer.to_str())
     fields["pre_tokenizer"] = None
     fields["added_tokens"] = [each for each in fields["added_tokens"] if each["content"] in special]
     tokenizer = Tokenizer.from_str(json.dumps(fields))
-    tokenizer.decoder = decoders.Sequence([
-        decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)]
+    )
     return tokenizer
 
 
@@ -215,8 +371,12 @@ def metaspace():
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=False))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=True)
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="first", split=True)
-    trainer = trainers.BpeTrainer(vocab_size=600, show_progress=False, limit_alphabet=150,
-                                  special_tokens=["<unk>", "<s>", "</s>"])
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        show_progress=False,
+        limit_alphabet=150,
+        special_tokens=["<unk>", "<s>", "</s>"],
+    )
     tokenizer.train_from_iterator(corpus(), trainer)
     return tokenizer
 
@@ -232,8 +392,13 @@ def without_special(tokenizer, text):
 
 
 def write_golden(kind, tokenizer, path, texts):
-    golden = {"kind": kind, "made_with": f"tokenizers {tokenizers.__version__}", "tokenizer": path,
-              "strings": "strings.json", "ids": []}
+    golden = {
+        "kind": kind,
+        "made_with": f"tokenizers {tokenizers.__version__}",
+        "tokenizer": path,
+        "strings": "strings.json",
+        "ids": [],
+    }
     for name in ("special", "plain", "decoded", "skipped"):
         golden[name] = {}
     for place, text in enumerate(texts):
@@ -261,18 +426,35 @@ def write_golden(kind, tokenizer, path, texts):
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     (FOLDER / "tokenizers").mkdir(parents=True)
-    special = ["<|endoftext|>", "<|begin_of_text|>", "<|eot_id|>", "<|im_start|>", "<think>", "<s>", "</s>",
-               "<unk>", "<file_sep>", "<mark>", "[once]", "upon a time", "é!", "e\u0301!"]
+    special = [
+        "<|endoftext|>",
+        "<|begin_of_text|>",
+        "<|eot_id|>",
+        "<|im_start|>",
+        "<think>",
+        "<s>",
+        "</s>",
+        "<unk>",
+        "<file_sep>",
+        "<mark>",
+        "[once]",
+        "upon a time",
+        "é!",
+        "e\u0301!",
+    ]
     texts = make_strings(special)
     (FOLDER / "strings.json").write_text(
-        json.dumps(texts, ensure_ascii=True, separators=(",\n", ":")) + "\n", encoding="utf-8")
+        json.dumps(texts, ensure_ascii=True, separators=(",\n", ":")) + "\n", encoding="utf-8"
+    )
     for make in (gpt2, llama3, qwen2, smollm, llama2, metaspace):
         kind = make.__name__
         tokenizer = make()
         path = FOLDER / "tokenizers" / kind
         path.mkdir()
         tokenizer.save(str(path / "tokenizer.json"), pretty=False)
-        write_golden(kind, Tokenizer.from_file(str(path / "tokenizer.json")), f"tokenizers/{kind}", texts)
+        write_golden(
+            kind, Tokenizer.from_file(str(path / "tokenizer.json")), f"tokenizers/{kind}", texts
+        )
     # The older form of GPT-2's files, of a vocabulary of its own.
     path = FOLDER / "tokenizers" / "vocab_and_merges"
     path.mkdir()
