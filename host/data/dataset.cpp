@@ -266,10 +266,25 @@ void Dataset::open_prepared(const DatasetOptions& options) {
                              " --vocabulary-file RUN/vocabulary.json --out DIR")});
   }
   vocabulary_ = folder.vocabulary();
-  vocabulary_size_ = vocabulary_->size();
+  size_vocabulary();
   for (const Split split : options.splits) {
     if (folder.has(split)) slot(split) = std::make_shared<const Corpus>(folder.corpus(split));
   }
+}
+
+void Dataset::size_vocabulary() {
+  vocabulary_size_ = vocabulary_->size();
+  const bool is_padded =
+      vocabulary_->kind() == VocabularyKind::kTokenizer && config_.vocabulary_size > 0;
+  if (!is_padded) return;
+  if (config_.vocabulary_size < vocabulary_size_) {
+    throw_usage({.where = "data.vocabulary_size",
+                 .failed = "the tokenizer has ids beyond it",
+                 .expected = str("at least ", vocabulary_size_),
+                 .got = str(config_.vocabulary_size),
+                 .hint = "take the tokenizer of this model, or remove the key"});
+  }
+  vocabulary_size_ = config_.vocabulary_size;
 }
 
 void Dataset::open_text(const DatasetOptions& options) {
@@ -281,7 +296,7 @@ void Dataset::open_text(const DatasetOptions& options) {
   } else {
     vocabulary_ = build_vocabulary(config_, texts);
   }
-  vocabulary_size_ = vocabulary_->size();
+  size_vocabulary();
   for (const Split split : options.splits) {
     if (!texts.has(split)) continue;
     slot(split) = std::make_shared<const Corpus>(encode_corpus(

@@ -67,6 +67,8 @@ class Dataset {
  private:
   void open_text(const DatasetOptions& options);
   void open_prepared(const DatasetOptions& options);
+  // Of vocabulary_; a tokenizer may have fewer ids than its model (data.vocabulary_size).
+  void size_vocabulary();
   void open_ids(const DatasetOptions& options);
   [[nodiscard]] const std::filesystem::path& path(Split split) const;
   std::shared_ptr<const Corpus>& slot(Split split);

@@ -241,7 +241,8 @@ void Generator::generate(std::int64_t count, const OnToken& on_token) {
   for (std::int64_t i = 0; i < count; ++i) {
     const at::Tensor top = feeder_->feed(pending_, options_.segment);
     pending_.reset();  // it is part of the text that was fed
-    const at::Tensor ids = drawn(model_.log_probabilities(top));
+    const at::Tensor logp = model_.log_probabilities(top);
+    const at::Tensor ids = drawn(options_.ids > 0 ? logp.narrow(1, 0, options_.ids) : logp);
     pending_ = ids.to(stack_.backbone().device);
     for (std::size_t s = 0; s < runs.size(); ++s) {
       if (runs[s] == 0) continue;

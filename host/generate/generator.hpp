@@ -97,6 +97,8 @@ struct Options {
   std::int64_t prompt_segment = 0;  // the same while a prompt is fed; 0 = segment
   Sampling sampling = {};
   std::uint64_t seed = 1;
+  // Only ids below it are drawn: a pretrained model may have more than its vocabulary; 0 = all.
+  std::int64_t ids = 0;
   // Feeds prompts whose beginning has no effect, because there is no memory and they are longer
   // than a segment; otherwise such a prompt is an error.
   bool takes_forgotten_prompts = false;

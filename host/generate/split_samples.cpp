@@ -153,6 +153,7 @@ scores::Generated continue_split(run::Runtime& runtime, data::Split split,
       {.count = options.count, .prompt = prompt, .continuation = continuation_of(vocabulary)});
   Options drawing{.segment = segment, .takes_forgotten_prompts = true};
   drawing.sampling.top_p = kTopP;
+  if (vocabulary != nullptr) drawing.ids = vocabulary->size();
   scores::Generated out{
       .name = name,
       .samples_wanted = options.count,

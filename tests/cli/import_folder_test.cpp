@@ -136,5 +136,51 @@ TEST_F(ImportFolder, WritesTheMemoryBesideTheModel) {
 }
 #endif
 
+// A byte-level tokenizer of seven tokens; models have ten ids.
+constexpr const char* kTokenizer = R"({"version": "1.0", "added_tokens": [], "normalizer": null,
+"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+                  "use_regex": true},
+"post_processor": null, "decoder": {"type": "ByteLevel"},
+"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4, "ab": 5, "cd": 6},
+          "merges": ["a b", "c d"]}})";
+
+TEST_F(ImportFolder, TheFoldersTokenizerIsTheVocabularyOfATextWithoutOne) {
+  write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+  expect_done(import());
+  const std::string experiment = read_file(folder_ / "run/experiment.toml");
+  EXPECT_THAT(experiment, HasSubstr("vocabulary = \"tokenizer\""));
+  EXPECT_THAT(experiment, HasSubstr("vocabulary_size = 10"));
+  // The folder is not needed any more, and ids beyond the tokenizer are never drawn.
+  std::filesystem::remove_all(folder_ / "model");
+  const ProgramResult text = run_mneme({"generate", file("run"), "--prompt", "abcde", "--tokens",
+                                        "200", "--temperature", "5", "--seed", "3"});
+  expect_done(text);
+  EXPECT_GE(text.out.size(), 200U);
+  EXPECT_EQ(text.out.find_first_not_of("abcde\n"), std::string::npos) << text.out;
+}
+
+TEST_F(ImportFolder, ATextIsEvaluatedWithTheFoldersTokenizer) {
+  write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+  write_bytes(folder_ / "text.txt", "abcdeabcdabceabdabcdeeedcba");
+  expect_done(
+      import({this->experiment("[data]\ntask = \"text\"\ntrain = \"text.txt\"\n"
+                               "[train]\nsteps = 1\nsegment = 4\nlanes = 1\n")}));
+  const ProgramResult scored =
+      run_mneme({"eval", file("run"), "--split", "train", "--json", "-", "--quiet"});
+  expect_done(scored);
+  EXPECT_THAT(scored.out, HasSubstr("tokenizer"));
+}
+
+TEST_F(ImportFolder, RefusesATokenizerOfAnotherModel) {
+  std::string tokenizer = kTokenizer;
+  tokenizer.replace(tokenizer.find("\"cd\": 6"), 7, R"("cd": 6, "f": 7, "g": 8, "h": 9, "i": 10)");
+  write_bytes(folder_ / "model/tokenizer.json", tokenizer);
+  const ProgramResult refused = import();
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("data.vocabulary_size: the tokenizer has ids beyond it: "
+                                     "expected at least 11, got 10"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
 }  // namespace
 }  // namespace mneme::test

@@ -182,6 +182,9 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   options.dataset = std::make_shared<const data::Dataset>(
       experiment.data, data::DatasetOptions{.splits = {}, .vocabulary = folder.vocabulary()});
   options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  if (const data::Vocabulary* const vocabulary = options.dataset->vocabulary()) {
+    opened.settings.options.ids = vocabulary->size();
+  }
   const config::MemoryConfig memory = experiment.memory;
   opened.sweep = std::make_unique<run::Sweep>(*opened.checkpoint, experiment, options,
                                               extents_of(arguments, opened.settings.options));

@@ -157,7 +157,8 @@ void list_files(Fields& at, DataConfig& data, std::string_view train_default) {
 void list_vocabulary_size(Fields& at, DataConfig& data) {
   at.field(
       {"vocabulary_size",
-       "word: at most so many words; tokens: ids lie below it; 0 = what the training data hold"},
+       "word: at most so many words; tokenizer: ids of the model, at least the tokenizer's; tokens: "
+       "ids lie below it; 0 = what the training data or the tokenizer hold"},
       data.vocabulary_size, kCountOrZero);
 }
 
@@ -196,8 +197,11 @@ void check_vocabulary(Reader& reader, const DataConfig& data) {
                                                    "tokenizer.json or of its folder"});
   }
   const bool is_word = data.vocabulary == Vocabulary::kWord;
-  for (const char* key : {"add_eos", "min_count", "vocabulary_size"}) {
+  for (const char* key : {"add_eos", "min_count"}) {
     if (!is_word) refuse_key(reader, key, "used with vocabulary = \"word\"");
+  }
+  if (!is_word && data.vocabulary != Vocabulary::kTokenizer) {
+    refuse_key(reader, "vocabulary_size", "used with vocabulary = \"word\" or \"tokenizer\"");
   }
   for (const char* key : {"min_count", "vocabulary_size"}) {
     if (is_word && reader.has("vocabulary_file")) {
@@ -253,6 +257,7 @@ void list_text(Fields& at, DataConfig& data) {
       list_vocabulary_size(at, data);
     }
   }
+  if (data.vocabulary == Vocabulary::kTokenizer) list_vocabulary_size(at, data);
   if (at.is_reading()) {
     check_vocabulary(at.reader(), data);
   } else {

@@ -71,22 +71,45 @@ void refuse_contradictions(const config::Value& tree, const Settings& decided,
                .hint = "leave these keys out of [model]"});
 }
 
-// Adds what an experiment leaves open that the folder tells; without an experiment also its data,
-// ids in files that --set data.test names later, and the training's required keys.
+bool has_tokenizer(const fs::path& folder) {
+  return fs::exists(folder / "tokenizer.json") ||
+         (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"));
+}
+
+bool is_word_of(const config::Value* value, const char* word) {
+  return value != nullptr && value->kind() == config::Kind::kString && value->as_string() == word;
+}
+
+// Adds what an experiment leaves open that the folder tells: the folder's tokenizer for a text
+// without a vocabulary, and the number of ids, of which a tokenizer may have fewer. Without an
+// experiment also its data, texts or ids in files that --set data.test names later, and the
+// training's required keys.
 void complete(const FolderModel& model, const fs::path& folder, const config::Value& tree,
               bool has_experiment, std::vector<config::Override>& overrides) {
   const auto add = [&](const char* key, const std::string& value) {
     if (find_setting(tree, key) == nullptr) overrides.push_back({.key = key, .value = value});
   };
   const config::Value* const task = find_setting(tree, "data.task");
-  const bool has_ids = task == nullptr
-                           ? !has_experiment
-                           : task->kind() == config::Kind::kString && task->as_string() == "tokens";
-  if (has_ids) add("data.vocabulary_size", str(model.vocabulary));
+  const bool is_open = task == nullptr && !has_experiment;
+  const bool has_text =
+      is_open ? has_tokenizer(folder) : task == nullptr || is_word_of(task, "text");
+  const bool has_ids = is_open ? !has_text : is_word_of(task, "tokens");
+  const config::Value* const vocabulary = find_setting(tree, "data.vocabulary");
+  const bool takes_tokenizer = has_text && vocabulary == nullptr && has_tokenizer(folder) &&
+                               find_setting(tree, "data.prepared") == nullptr &&
+                               find_setting(tree, "data.vocabulary_file") == nullptr;
+  if (takes_tokenizer) {
+    add("data.vocabulary", "\"tokenizer\"");
+    add("data.vocabulary_file", config::toml_string(fs::absolute(folder).string()));
+  }
+  if (has_ids || takes_tokenizer || is_word_of(vocabulary, "tokenizer")) {
+    add("data.vocabulary_size", str(model.vocabulary));
+  }
   if (has_experiment) return;
-  add("data.task", "\"tokens\"");
-  if (has_ids) {
-    add("data.train", config::toml_string((fs::absolute(folder) / "train.safetensors").string()));
+  add("data.task", has_ids ? "\"tokens\"" : "\"text\"");
+  if (has_ids || has_text) {
+    const char* const file = has_ids ? "train.safetensors" : "train.txt";
+    add("data.train", config::toml_string((fs::absolute(folder) / file).string()));
   }
   if (find_setting(tree, "train.epochs") == nullptr) add("train.steps", "1");
   constexpr std::int64_t kSegment = 128;
