@@ -214,7 +214,7 @@ void check_frozen(const std::vector<TrainableParameter>& parameters) {
   if (!std::all_of(parameters.begin(), parameters.end(), is_frozen)) return;
   throw_usage({.where = "train.freeze = \"backbone\"",
                .failed = "nothing is trained: the memory has no parameters",
-               .expected = "a memory with parameters, such as continuous_ltm",
+               .expected = "a memory with parameters",
                .got = str(parameters.size(), " parameters of the backbone"),
                .hint = "remove the key (--unset train.freeze), or take another memory"});
 }

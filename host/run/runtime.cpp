@@ -8,7 +8,7 @@
 #include "host/base/log.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/optim/optimizer.hpp"
-#include "host/run/footprint.hpp"
+#include "host/run/cost/footprint.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
 

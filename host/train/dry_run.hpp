@@ -18,8 +18,8 @@
 #include "host/memory/stack.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
-#include "host/run/flops.hpp"
-#include "host/run/footprint.hpp"
+#include "host/run/cost/flops.hpp"
+#include "host/run/cost/footprint.hpp"
 #include "host/run/runtime.hpp"
 
 namespace mneme::train {

@@ -21,7 +21,7 @@
 #include "host/memory/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
-#include "host/run/footprint.hpp"
+#include "host/run/cost/footprint.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/record/run_writer.hpp"

@@ -151,7 +151,7 @@ const Bits kBits[] = {
     {"mneme_plugin_answer.flags", "its flags", 0, negotiate_with},
     {"mneme_plugin.flags", "its flags", 0, negotiate_with},
     {"mneme_option.flags", "option \"rows\", flags", 15, negotiate_with},
-    {"mneme_tier_traits.flags", "traits.flags", 15},
+    {"mneme_tier_traits.flags", "traits.flags", 31},
     {"mneme_tier_traits.wants", "traits.wants", kWantBits, run_with, 64},
     {"mneme_tier_traits.sites", "traits.sites", 3},
     {"mneme_parameter_decl.flags", "mneme_parameter_decl \"parameter\": flags", 0},

@@ -138,7 +138,8 @@ TEST_F(BashCompletion, OffersKeysOfAnExperimentAndTheirWords) {
   EXPECT_THAT(offers("mneme train --set train.lr"), ElementsAre("train.lr=", "train.lr_min="));
   EXPECT_THAT(offers("mneme train --unset train.lr_"), ElementsAre("train.lr_min"));
   EXPECT_THAT(offers("mneme train --set memory.tier.2.pl"), ElementsAre("memory.tier.2.plugin="));
-  EXPECT_THAT(offers("mneme train --set data.vocabulary="), ElementsAre("byte", "char", "word"));
+  EXPECT_THAT(offers("mneme train --set data.vocabulary="),
+              ElementsAre("byte", "char", "word", "tokenizer"));
   EXPECT_THAT(offers("mneme train --set data.train=no"), ElementsAre("notes.txt"));
   EXPECT_THAT(offers("mneme config keys model train.g"), ElementsAre("train.group"));
 }
@@ -222,7 +223,7 @@ TEST_F(ZshCompletion, OffersKeysOfAnExperimentAndTheirWords) {
   EXPECT_THAT(offers("mneme train --set train.lr"),
               UnorderedElementsAre("train.lr", "train.lr_min"));
   EXPECT_THAT(offers("mneme train --set data.vocabulary="),
-              UnorderedElementsAre("byte", "char", "word"));
+              UnorderedElementsAre("byte", "char", "word", "tokenizer"));
 }
 
 TEST_F(ZshCompletion, OffersPlugins) {

@@ -164,9 +164,10 @@ TEST_F(ImportFolder, ATextIsEvaluatedWithTheFoldersTokenizer) {
   write_bytes(folder_ / "text.txt", "abcdeabcdabceabdabcdeeedcba");
   expect_done(
       import({this->experiment("[data]\ntask = \"text\"\ntrain = \"text.txt\"\n"
+                                       "test = \"text.txt\"\n"
                                "[train]\nsteps = 1\nsegment = 4\nlanes = 1\n")}));
   const ProgramResult scored =
-      run_mneme({"eval", file("run"), "--split", "train", "--json", "-", "--quiet"});
+      run_mneme({"eval", file("run"), "--split", "test", "--json", "-", "--quiet"});
   expect_done(scored);
   EXPECT_THAT(scored.out, HasSubstr("tokenizer"));
 }

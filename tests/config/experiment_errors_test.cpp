@@ -113,7 +113,7 @@ task = "motif"; train = "x"; vocabulary = "byte"
 task = "text"; train = "x"; alphabet = 4
   => 6:12: data.alphabet: not used by the task "text"; remove the key (--unset data.alphabet)
 task = "text"; train = "x"; vocabulary_size = 4
-  => 6:19: data.vocabulary_size: used with vocabulary = "word"; remove the key (--unset
+  => 6:19: data.vocabulary_size: used with vocabulary = "word" or "tokenizer"; remove the key (--unset
      data.vocabulary_size)
 task = "motif"; period_min = 9; period_max = 8
   => 6:14: data.period_max: expected period_min <= period_max, got period_min = 9, period_max = 8

@@ -1,4 +1,4 @@
-#include "host/run/flops.hpp"
+#include "host/run/cost/flops.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "host/base/file/safetensors.hpp"
-#include "host/run/footprint.hpp"
+#include "host/run/cost/footprint.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -25,8 +25,8 @@ const std::vector<std::string> kFrozen = {"train.freeze=\"backbone\"", "train.we
 TEST(Freeze, TrainsTheMemoryAlone) {
   Trainer trainer(small_experiment(infini(), kFrozen));
   const std::vector<at::Tensor> before = test::weights_of(trainer.runtime());
-  const run::StepReport first = trainer.train_step();
-  for (int i = 0; i < 5; ++i) trainer.train_step();
+  double norm = 0.0;  // 0 in the first step, where the memory is empty
+  for (int i = 0; i < 6; ++i) norm = trainer.train_step().grad_norm;
   const auto& parameters = trainer.runtime().parameters();
   std::size_t trained = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -36,7 +36,7 @@ TEST(Freeze, TrainsTheMemoryAlone) {
     trained += is_memory ? 1 : 0;
   }
   EXPECT_GT(trained, 0U);
-  EXPECT_GT(first.grad_norm, 0.0);
+  EXPECT_GT(norm, 0.0);
 }
 
 TEST(Freeze, KeepsMomentsOfTheMemoryAlone) {

@@ -41,7 +41,7 @@ TEST(FamilyConfig, ReadsLlama) {
   EXPECT_EQ(read_model.vocabulary, 10);
   EXPECT_EQ(model.layers, 2);
   EXPECT_EQ(model.heads, 2);
-  EXPECT_EQ(model.kv_heads, 1);
+  EXPECT_EQ(model.key_heads(), 1);
   EXPECT_EQ(model.head_width, 4);
   EXPECT_EQ(model.width, 8);
   EXPECT_EQ(model.ff, 12);
@@ -95,15 +95,15 @@ TEST(FamilyConfig, AbsentKeysMeanWhatTheFamilySays) {
   EXPECT_EQ(read(config).model.head_width, 128);
   config = test::small_llama().config;
   config.erase("num_key_value_heads");
-  EXPECT_EQ(read(config).model.kv_heads, 2);
+  EXPECT_EQ(read(config).model.key_heads(), 2);
   config["model_type"] = "mistral";
   config["architectures"] = nullptr;
   config["sliding_window"] = nullptr;
   config["num_attention_heads"] = 16;
   config["head_dim"] = 2;
-  EXPECT_EQ(read(config).model.kv_heads, 8);
+  EXPECT_EQ(read(config).model.key_heads(), 8);
   config["num_key_value_heads"] = nullptr;
-  EXPECT_EQ(read(config).model.kv_heads, 16);
+  EXPECT_EQ(read(config).model.key_heads(), 16);
   config.erase("sliding_window");
   EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),
               HasSubstr("sliding_window: expected null, got no such key, which means 4096"));

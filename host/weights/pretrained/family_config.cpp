@@ -304,6 +304,7 @@ void write_fixed(const KeyRule& rule, Json& out) {
 Settings settings_of(const config::ModelConfig& model) {
   config::Experiment experiment;
   experiment.model = model;
+  experiment.model.kv_heads = model.key_heads();
   experiment.data.task = config::Task::kMotif;
   experiment.train.steps = 1;
   const config::Value root = config::parse_toml(config::to_toml(experiment), "experiment");

@@ -18,7 +18,7 @@ constexpr std::uint64_t kMaxKeptBytes = 65536;
 
 std::int64_t rows_of(const std::string& word, const config::ModelConfig& model, std::int64_t all) {
   if (word == "query") return model.heads * model.head_width;
-  if (word == "key") return model.kv_heads * model.head_width;
+  if (word == "key") return model.key_heads() * model.head_width;
   if (word == "ff") return model.ff;
   return all;
 }

@@ -107,7 +107,7 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
   }
   if (has_experiment) return;
   add("data.task", has_ids ? "\"tokens\"" : "\"text\"");
-  if (has_ids || has_text) {
+  if (has_ids || takes_tokenizer) {
     const char* const file = has_ids ? "train.safetensors" : "train.txt";
     add("data.train", config::toml_string((fs::absolute(folder) / file).string()));
   }

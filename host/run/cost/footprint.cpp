@@ -1,4 +1,4 @@
-#include "host/run/footprint.hpp"
+#include "host/run/cost/footprint.hpp"
 
 #include <algorithm>
 #include <exception>

@@ -1,4 +1,4 @@
-#include "host/run/flops.hpp"
+#include "host/run/cost/flops.hpp"
 
 #include <ATen/record_function.h>
 
