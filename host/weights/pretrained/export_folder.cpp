@@ -93,7 +93,12 @@ class FolderWriter {
     report_.family = family.model_type;
     const std::int64_t vocabulary =
         checkpoint_.file().at(str(kOurModel, "embedding.0.weight")).shape.at(0);
-    Json config = write_config(family, model_, vocabulary);
+    config::ModelConfig model = model_;
+    const std::string table = str(kOurModel, "position.embedding");
+    if (checkpoint_.file().contains(table)) {
+      model.positions = checkpoint_.file().at(table).shape.at(0);
+    }
+    Json config = write_config(family, model, vocabulary);
     const FolderNames names{.family = family};
     SafetensorsWriter writer;
     std::vector<at::Tensor> values;

@@ -304,12 +304,15 @@ void write_fixed(const KeyRule& rule, Json& out) {
 Settings settings_of(const config::ModelConfig& model) {
   config::Experiment experiment;
   experiment.model = model;
-  experiment.model.kv_heads = model.key_heads();
   experiment.data.task = config::Task::kMotif;
   experiment.train.steps = 1;
   const config::Value root = config::parse_toml(config::to_toml(experiment), "experiment");
   Settings out;
   if (const config::Value* const table = root.find("model")) add_settings(*table, "model", out);
+  // As many as heads is 0 for us; families say the number.
+  for (auto& [key, value] : out) {
+    if (key == "model.kv_heads") value = str(model.key_heads());
+  }
   return out;
 }
 
