@@ -14,7 +14,8 @@ namespace mneme::analyze {
 MemoryAnalysis::MemoryAnalysis(const AnalysisOptions& options)
     : attention_(options.bins),
       space_(options.stretch),
-      words_(options.first_write, options.updates) {}
+      words_(options.first_write, options.updates),
+      stretch_(options.stretch) {}
 
 const std::set<std::string, std::less<>>& MemoryAnalysis::wanted_probes() {
   static const std::set<std::string, std::less<>> names = [] {
@@ -30,10 +31,15 @@ void MemoryAnalysis::compare_with(const TargetLosses& other, std::size_t count, 
   better_.emplace(other, count, threshold);
 }
 
+void MemoryAnalysis::follow_dialogues(const data::DialogueIds& marks) {
+  documents_.emplace(marks, stretch_);
+}
+
 void MemoryAnalysis::add(const data::TokenSegment& segment, const std::vector<double>& nll,
                          const std::map<std::string, at::Tensor>& probes) {
   losses_.add(segment, nll);
   if (better_) better_->begin(segment, nll);
+  if (documents_) documents_->begin(segment);
   alpha_.add(probes);
   regions_.add(probes);
   trace_.follow(segment, probes, [&](const LaneView& view) {
@@ -43,6 +49,7 @@ void MemoryAnalysis::add(const data::TokenSegment& segment, const std::vector<do
     space_.add(view);
     words_.add(view);
     if (better_) better_->add(view);
+    if (documents_) documents_->add(view);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "host/analyze/measures/cell_share.hpp"
 #include "host/analyze/measures/prediction_gains.hpp"
 #include "host/analyze/measures/token_cells.hpp"
+#include "host/analyze/measures/utterances.hpp"
 #include "host/analyze/trace.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/text/vocabulary.hpp"
@@ -37,6 +38,10 @@ class MemoryAnalysis {
   // than another one (PredictionGains). `other` must outlive this object.
   void compare_with(const TargetLosses& other, std::size_t count, double threshold);
 
+  // Call before the first segment of dialogues: also follows which parts of its document each
+  // utterance attends to.
+  void follow_dialogues(const data::DialogueIds& marks);
+
   // The probes that the analysis reads.
   [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
   // eval::Options::on_probes.
@@ -50,6 +55,7 @@ class MemoryAnalysis {
   [[nodiscard]] const ShareByAge& space() const { return space_; }
   [[nodiscard]] const ShareAfterUpdates& words() const { return words_; }
   [[nodiscard]] const std::optional<PredictionGains>& better() const { return better_; }
+  [[nodiscard]] const std::optional<DocumentAttention>& documents() const { return documents_; }
   [[nodiscard]] const AlphaByPlace& alpha() const { return alpha_; }
   [[nodiscard]] const MassByRegion& regions() const { return regions_; }
   // True when a memory that is a signal wrote or was read.
@@ -67,6 +73,8 @@ class MemoryAnalysis {
   ShareByAge space_;
   ShareAfterUpdates words_;
   std::optional<PredictionGains> better_;
+  std::int64_t stretch_;
+  std::optional<DocumentAttention> documents_;
   AlphaByPlace alpha_;
   MassByRegion regions_;
   bool has_signal_ = false;

@@ -23,6 +23,9 @@ LayerSettings layer_settings(const config::ModelConfig& config, at::ScalarType c
   s.feed_forward = config.feed_forward;
   s.qk_norm = config.qk_norm;
   s.scale_by_layer = config.scale_by_layer;
+  s.lora_rank = config.lora_rank;
+  if (config.lora_rank > 0)
+    s.lora_factor = config.lora_alpha / static_cast<double>(config.lora_rank);
   s.qkv_bias = config.qkv_bias;
   s.output_bias = config.output_bias;
   s.ff_bias = config.ff_bias;
@@ -120,8 +123,10 @@ int64_t Decoder::longest_segment() const {
   return learned_positions_.defined() ? learned_positions_.size(0) : 0;
 }
 
-at::Tensor Decoder::embed(const at::Tensor& ids, int64_t offset, double dropout) {
+at::Tensor Decoder::embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset,
+                          double dropout) {
   at::Tensor x = embedding_->forward(ids, settings_.compute);
+  if (types.defined()) x = x + embedding_->forward(types, settings_.compute);
   if (learned_positions_.defined()) x = x + learned_positions_.narrow(0, offset, ids.size(1));
   return noise_.apply(x, dropout);
 }
@@ -165,7 +170,7 @@ Output Decoder::forward(const Batch& batch, memory::SegmentHooks& hooks,
   const double dropout = is_training_ ? config_.dropout : 0.0;
   if (is_training_) noise_.next_segment();
   tables_.begin_segment(dropout);
-  at::Tensor h = embed(batch.input, 0, dropout);
+  at::Tensor h = embed(batch.input, batch.types, 0, dropout);
   if (options.tap != nullptr) options.tap->embedded = h.detach();
   SegmentScope scope = scope_of(hooks);
   scope.token_valid = valid_mask(batch);

@@ -8,7 +8,7 @@
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/attention/rotary.hpp"
 #include "host/backbone/dropout.hpp"
-#include "host/backbone/embedding.hpp"
+#include "host/backbone/embedding/embedding.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/backbone/model.hpp"
 #include "host/backbone/norm.hpp"
@@ -42,8 +42,8 @@ class Decoder final : public Model {
 
  private:
   friend class DecoderSegment;
-  // ids [B,n], the first with place `offset` in its segment -> [B,n,D].
-  at::Tensor embed(const at::Tensor& ids, int64_t offset, double dropout);
+  // ids and types [B,n] (Batch), the first with place `offset` in its segment -> [B,n,D].
+  at::Tensor embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset, double dropout);
   // Errors: Error(kUsage) when the model cannot take a segment of so many tokens.
   void check_segment(int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);

@@ -52,6 +52,14 @@ Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& ini
     return make_norm(prefix + name, size, kind, settings.norm_epsilon, init, store);
   };
   weights_.qkv = make("attention.qkv.weight", {projected, width}, init.linear(width), true);
+  const auto update_of = [&](const char* name, int64_t outputs, int64_t inputs) -> LowRank {
+    if (settings.lora_rank == 0) return {};
+    const std::string at = str(prefix, "attention.", name, ".update.");
+    const InitRule rule = InitRule::uniform(1.0 / std::sqrt(static_cast<double>(inputs)));
+    return {store.make_drawn(at + "a", {settings.lora_rank, inputs}, rule),
+            store.make_drawn(at + "b", {outputs, settings.lora_rank}, InitRule::constant(0.0))};
+  };
+  weights_.qkv_update = update_of("qkv", projected, width);
   if (settings.qkv_bias) {
     weights_.qkv_bias = make("attention.qkv.bias", {projected}, init.linear_bias(width), false);
   }
@@ -71,6 +79,7 @@ Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& ini
                                                               init.position_bias(), false);
   }
   weights_.output = make("attention.output.weight", {width, inner}, init.residual(inner), true);
+  weights_.output_update = update_of("output", width, inner);
   if (settings.output_bias) {
     weights_.output_bias = make("attention.output.bias", {width}, init.linear_bias(inner), false);
   }
@@ -86,6 +95,23 @@ Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& ini
   weights_.ff_norm = norm_of("ff.norm", width, settings.norm_kind);
 }
 
+const at::Tensor& Layer::updated(const at::Tensor& weight, const LowRank& update,
+                                 Updated& kept) const {
+  if (!update.a.defined()) return weight;
+  const bool wants_graph = at::GradMode::is_enabled();
+  if (!kept.sum.defined() || (wants_graph && !kept.has_graph)) {
+    kept = {weight + settings_->lora_factor * at::mm(update.b, update.a), wants_graph};
+  }
+  return kept.sum;
+}
+
+void Layer::end_pass() {
+  pass_positions_ = at::Tensor();
+  for (Updated* kept : {&kept_qkv_, &kept_output_}) {
+    if (kept->has_graph) *kept = Updated();
+  }
+}
+
 at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) const {
   if (!settings_->is_pre_norm) return rows;
   const Norm norm = weight_gradient ? weights_.norm : weights_.norm.constant();
@@ -94,7 +120,7 @@ at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) cons
 
 Projections Layer::project(const at::Tensor& rows) const {
   const LayerSettings& s = *settings_;
-  const at::Tensor all = linear(rows, weights_.qkv, weights_.qkv_bias, s.compute);
+  const at::Tensor all = linear(rows, qkv(), weights_.qkv_bias, s.compute);
   const auto part = [&](int64_t first, int64_t heads) {
     return all.narrow(2, first, heads * s.head_width)
         .view({rows.size(0), rows.size(1), heads, s.head_width});
@@ -116,7 +142,7 @@ Projections Layer::project_keys(const at::Tensor& rows) const {
   const at::Tensor bias =
       s.qkv_bias ? weights_.qkv_bias.narrow(0, first, count) : weights_.qkv_bias;
   const std::vector<at::Tensor> parts =
-      linear(rows, weights_.qkv.narrow(0, first, count), bias, s.compute)
+      linear(rows, qkv().narrow(0, first, count), bias, s.compute)
           .view({rows.size(0), rows.size(1), 2, s.kv_heads, s.head_width})
           .unbind(2);
   return {.q = {},
@@ -137,8 +163,7 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
     return weight_gradient ? own : own.detach();
   };
   const at::Tensor out =
-      linear(rows, part(weights_.qkv), s.qkv_bias ? part(weights_.qkv_bias) : at::Tensor(),
-             s.compute)
+      linear(rows, part(qkv()), s.qkv_bias ? part(weights_.qkv_bias) : at::Tensor(), s.compute)
           .view({rows.size(0), rows.size(1), count / s.head_width, s.head_width});
   if (!s.qk_norm || which == memory::Projector::kValue) return out;
   const Norm& norm = is_query ? weights_.query_norm : weights_.key_norm;
@@ -195,8 +220,8 @@ std::pair<at::Tensor, at::Tensor> Layer::all_columns(const ContextColumns& colum
   }
   std::vector<at::Tensor> keys, values;
   for (const ContextColumns::Block& block : columns.blocks) {
-    keys.push_back(block.k);
-    values.push_back(block.v);
+    keys.push_back(columns.of_all_heads(block.k));
+    values.push_back(columns.of_all_heads(block.v));
   }
   keys.push_back(columns.of_all_heads(k));
   values.push_back(columns.of_all_heads(v));
@@ -287,7 +312,7 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   at::Tensor z = scope.hooks.read_heads(index_, local, services);
   const bool has_riders = riders > 0 && !is_last();
   if (has_riders) z = at::cat({ridden, z}, 1);
-  const at::Tensor projected = linear(z.reshape({lanes, z.size(1), inner}), weights_.output,
+  const at::Tensor projected = linear(z.reshape({lanes, z.size(1), inner}), output(),
                                       weights_.output_bias, settings_->compute);
   const at::Tensor own = has_riders ? projected.narrow(1, riders, tokens) : projected;
   at::Tensor out = scope.hooks.read_out(index_, own, local, services);
@@ -324,7 +349,7 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
   const int64_t riders = scope.riding(), tokens = h.size(1) - riders;
   const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
   const at::Tensor x = rows.to(settings_->compute);
-  pass_positions_ = at::Tensor();
+  end_pass();  // of a pass that failed
   DecoderServices services(*this, scope);
   memory::LocalAttention local;
   const at::Tensor attended = scope.noise.apply(attention_block(h, x, scope, services, local),
@@ -348,7 +373,7 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
                                  scope.hooks.wants_local(index_)};
     (*scope.open)[static_cast<size_t>(index_)].keep(x, local, wants, index_);
   }
-  pass_positions_ = at::Tensor();
+  end_pass();
   return out;
 }
 

@@ -44,6 +44,8 @@ struct LayerSettings {
   at::ScalarType compute = at::kFloat;  // of matrix products
   std::vector<double> slopes;           // alibi; else empty
   bool scale_by_layer = false;
+  int64_t lora_rank = 0;     // r of low-rank updates; 0 = none
+  double lora_factor = 0.0;  // alpha / r
 
   // Context blocks by place stand at the place before the segment's first token.
   bool has_fixed_memory = false;
@@ -76,9 +78,15 @@ struct SegmentScope {
   int64_t riding() const { return past == 0 ? riders : 0; }
 };
 
+// A low-rank update of a projection [Hu et al. 2021]: W + factor B A.
+struct LowRank {
+  at::Tensor a, b;  // [r, inputs], [outputs, r]; undefined = none
+};
+
 // The layer's parameters; position biases may be shared with other layers.
 struct LayerWeights {
   at::Tensor qkv, qkv_bias;                // [(H+2G)*d, D], [(H+2G)*d]: queries, keys, values
+  LowRank qkv_update, output_update;       // with lora_rank only
   Norm query_norm, key_norm;               // [d]; with qk_norm only
   at::Tensor position;                     // [H*d, D]; relative only
   at::Tensor output, output_bias;          // [D, H*d], [D]
@@ -108,6 +116,12 @@ class Layer {
   void close(int64_t tokens, SegmentScope& scope);
 
   const LayerWeights& weights() const { return weights_; }
+  // weights().qkv and output with their updates. The sums are kept during a forward pass; without
+  // gradient, until weights_changed().
+  const at::Tensor& qkv() const { return updated(weights_.qkv, weights_.qkv_update, kept_qkv_); }
+  const at::Tensor& output() const {
+    return updated(weights_.output, weights_.output_update, kept_output_);
+  }
   const LayerSettings& settings() const { return *settings_; }
   // Factor of scores.
   double scale() const;
@@ -132,7 +146,10 @@ class Layer {
   memory::LocalAttention attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
                                        const at::Tensor& k, const at::Tensor& v, Wants wants,
                                        SegmentScope& scope);
-  void weights_changed() { kept_positions_ = pass_positions_ = at::Tensor(); }
+  void weights_changed() {
+    kept_positions_ = pass_positions_ = at::Tensor();
+    kept_qkv_ = kept_output_ = Updated();
+  }
 
  private:
   void keep_positions(int64_t distances, PositionTables& tables);
@@ -145,11 +162,21 @@ class Layer {
   at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
                              memory::LayerServices& services, memory::LocalAttention& local);
 
+  // A projection with its update; with its graph, or without one.
+  struct Updated {
+    at::Tensor sum;
+    bool has_graph = false;
+  };
+  const at::Tensor& updated(const at::Tensor& weight, const LowRank& update, Updated& kept) const;
+  // Forgets sums that belong to the graph of one pass.
+  void end_pass();
+
   int64_t index_;
   const LayerSettings* settings_;  // outlives the layer
   LayerWeights weights_;
   at::Tensor kept_positions_;
   at::Tensor pass_positions_;  // of one forward pass, with its graph
+  mutable Updated kept_qkv_, kept_output_;
 };
 
 }  // namespace mneme::backbone

@@ -121,8 +121,7 @@ at::Tensor DecoderServices::project(Projector which, const at::Tensor& rows, boo
     return weight_gradient || !w.defined() ? w : w.detach();
   };
   return linear(rows.reshape({rows.size(0), rows.size(1), s.query_width()}),
-                constant(layer_.weights().output), constant(layer_.weights().output_bias),
-                s.compute);
+                constant(layer_.output()), constant(layer_.weights().output_bias), s.compute);
 }
 
 at::Tensor DecoderServices::weight(LayerWeight which) {
@@ -130,13 +129,13 @@ at::Tensor DecoderServices::weight(LayerWeight which) {
   const int64_t queries = layer_.settings().query_width(), keys = layer_.settings().key_width();
   switch (which) {
     case LayerWeight::kQuery:
-      return w.qkv.narrow(0, 0, queries);
+      return layer_.qkv().narrow(0, 0, queries);
     case LayerWeight::kKey:
-      return w.qkv.narrow(0, queries, keys);
+      return layer_.qkv().narrow(0, queries, keys);
     case LayerWeight::kValue:
-      return w.qkv.narrow(0, queries + keys, keys);
+      return layer_.qkv().narrow(0, queries + keys, keys);
     case LayerWeight::kOutput:
-      return w.output;
+      return layer_.output();
     case LayerWeight::kNorm:
       return w.norm.weight;
     case LayerWeight::kNormBias:

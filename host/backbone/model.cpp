@@ -61,9 +61,20 @@ void check(const config::ModelConfig& c, const ModelSetup& setup) {
     refuse("model.position = \"learned\"", "the longest segment is not known",
            "train.segment or eval.segment of at least 1", "set train.segment");
   }
+  const auto check_length = [&](const char* key, int64_t segment) {
+    if (c.position != PositionScheme::kLearned || c.positions < 1 || segment <= c.positions) return;
+    refuse(str(key, " = ", segment), "the segment is longer than the table of learned positions",
+           str("at most model.positions, ", c.positions), "shorten the segments");
+  };
+  check_length("train.segment", setup.train_segment);
+  check_length("eval.segment", setup.eval_segment);
 }
 
 }  // namespace
+
+bool is_low_rank_update(std::string_view parameter) {
+  return parameter.find(".update.") != parameter.npos;
+}
 
 memory::BackboneInfo backbone_info(const config::ModelConfig& config, const ModelSetup& setup) {
   memory::BackboneInfo info;

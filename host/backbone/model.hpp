@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/backbone/attention/positions.hpp"
@@ -22,12 +23,17 @@ struct Parameter {
   bool decays = true;  // false for biases and norms
 };
 
+// True for the names of low-rank updates [Hu et al. 2021], with or without "model.": an update of a
+// projection has A [r, inputs] and B [outputs, r], of which B begins as 0.
+bool is_low_rank_update(std::string_view parameter);
+
 // A segment's input. Ids are int64 [B,T]; target -1 = no loss at that place (padding, or not asked
 // for).
 struct Batch {
   at::Tensor input;                  // [B,T]
   at::Tensor target;                 // [B,T]; undefined = no loss
   std::vector<int64_t> valid_count;  // [B]; empty = T each
+  at::Tensor types{};                // [B,T] ids whose embeddings are added; undefined = none
 };
 
 // The results of a segment.
@@ -62,12 +68,13 @@ struct ForwardOptions {
 class OpenSegment {
  public:
   virtual ~OpenSegment() = default;
-  // New tokens, i64 [B,n]: runs stages 3, 4 and 6, in the first step 2 and 5 too. The last
+  // New tokens, i64 [B,n], and their types (Batch): runs stages 3, 4 and 6, in the first step 2
+  // and 5 too. The last
   // layer's output for them, [B,n,D]. The first step has the length that the
   // hooks were begun with. Errors: Error(kRun |
   // kPlugin), Error(kUsage) when the segment grows beyond the learned positions or what a tier
   // serves.
-  virtual at::Tensor step(const at::Tensor& ids) = 0;
+  virtual at::Tensor step(const at::Tensor& ids, const at::Tensor& types = {}) = 0;
   // Stages 7 and 8; the caller commits the hooks.
   virtual void close() = 0;
   // Between steps: keeps `lanes`, in that order (repeats allowed), of segment, hooks and state.

@@ -52,8 +52,11 @@ void OpenLayer::set_context(const ContextColumns& context, const TurnedKeys& use
     values.push_back(block.v);
   }
   const int64_t rows = context.free + context.placed;
-  if (rows == context_ && are_same(keys, context_keys_) && are_same(values, context_values_))
+  ContextPlaces places = used.context ? context.places() : ContextPlaces();
+  if (rows == context_ && are_same(keys, context_keys_) && are_same(values, context_values_) &&
+      places == context_places_) {
     return;
+  }
   const auto replace = [&](Buffer& buffer, const at::Tensor& before) {
     std::vector<at::Tensor> parts;
     if (before.defined()) parts.push_back(before);
@@ -62,14 +65,19 @@ void OpenLayer::set_context(const ContextColumns& context, const TurnedKeys& use
   };
   at::Tensor before_k, before_v;
   if (!keys.empty()) {
-    before_k = used.context ? used.context() : heads_first(joined(keys, 1));
-    before_v = heads_first(joined(values, 1));
+    const auto in_one = [&](std::vector<at::Tensor> parts) {
+      for (at::Tensor& part : parts) part = context.of_all_heads(part);
+      return heads_first(joined(parts, 1));
+    };
+    before_k = used.context ? used.context() : in_one(keys);
+    before_v = in_one(values);
   }
   replace(k_, before_k);
   replace(v_, before_v);
   context_ = rows;
   context_keys_ = std::move(keys);
   context_values_ = std::move(values);
+  context_places_ = std::move(places);
 }
 
 void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v,
@@ -158,7 +166,7 @@ SegmentScope DecoderSegment::scope(int64_t past) {
   return scope;
 }
 
-at::Tensor DecoderSegment::step(const at::Tensor& ids) {
+at::Tensor DecoderSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   const at::NoGradGuard no_grad;
   const int64_t n = ids.size(1);
   model_.check_segment(tokens_ + n);
@@ -166,8 +174,8 @@ at::Tensor DecoderSegment::step(const at::Tensor& ids) {
   model_.tables_.begin_segment(0.0);
   SegmentScope step = scope(tokens_);
   std::vector<at::Tensor> outputs;
-  const at::Tensor top =
-      model_.pass(model_.embed(ids, tokens_, 0.0), step, outputs_.empty() ? nullptr : &outputs);
+  const at::Tensor top = model_.pass(model_.embed(ids, types, tokens_, 0.0), step,
+                                     outputs_.empty() ? nullptr : &outputs);
   for (size_t layer = 0; layer < outputs.size(); ++layer) outputs_[layer].push_back(outputs[layer]);
   tops_.push_back(top);
   tokens_ += n;

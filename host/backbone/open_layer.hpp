@@ -69,8 +69,9 @@ class OpenLayer {
   Buffer plain_k_, plain_v_;  // appended rows as they were given, where those differ
   int64_t context_ = 0;       // rows of the context
   int64_t rows_ = 0;          // rows appended
-  // The context as it was gathered: keys and values of its blocks.
+  // The context as it was gathered: keys and values of its blocks, and where turned keys stand.
   std::vector<at::Tensor> context_keys_, context_values_;
+  ContextPlaces context_places_;
   std::vector<at::Tensor> x_, q_, z_, lse_;
   at::Tensor mass_;           // [B,K], summed over steps
   int64_t mass_context_ = 0;  // context rows in it
@@ -84,7 +85,7 @@ class DecoderSegment final : public OpenSegment {
   // Both outlive the segment.
   DecoderSegment(Decoder& model, memory::SegmentHooks& hooks);
 
-  at::Tensor step(const at::Tensor& ids) override;
+  at::Tensor step(const at::Tensor& ids, const at::Tensor& types) override;
   void close() override;
   void select(const std::vector<int64_t>& lanes) override;
 

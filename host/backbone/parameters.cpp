@@ -36,11 +36,21 @@ void fill(double* values, int64_t count, const InitRule& rule, Random random) {
 
 at::Tensor ParameterStore::make(const std::string& name, at::IntArrayRef shape,
                                 const InitRule& rule, bool decays) {
+  return add(name, shape, rule, decays, draws_);
+}
+
+at::Tensor ParameterStore::make_drawn(const std::string& name, at::IntArrayRef shape,
+                                      const InitRule& rule) {
+  return add(name, shape, rule, /*decays=*/true, /*draws=*/true);
+}
+
+at::Tensor ParameterStore::add(const std::string& name, at::IntArrayRef shape, const InitRule& rule,
+                               bool decays, bool draws) {
   if (find(name) != nullptr) throw std::logic_error("parameter declared twice: " + name);
   at::Tensor leaf;
   if (device_.is_meta()) {  // an outline: nothing is stored, so nothing is drawn
     leaf = at::empty(shape, at::TensorOptions().dtype(dtype_).device(device_));
-  } else if (!draws_) {
+  } else if (!draws) {
     leaf = at::full(shape, std::numeric_limits<double>::quiet_NaN(),
                     at::TensorOptions().dtype(dtype_).device(device_));
   } else {

@@ -34,11 +34,16 @@ class ParameterStore {
   // A new leaf that requires grad. Names are given once.
   at::Tensor make(const std::string& name, at::IntArrayRef shape, const InitRule& rule,
                   bool decays = true);
+  // The same, drawn even where other parameters follow: files of weights may lack it.
+  at::Tensor make_drawn(const std::string& name, at::IntArrayRef shape, const InitRule& rule);
   const std::vector<Parameter>& all() const { return parameters_; }
   // The parameter of that name, or nullptr.
   const Parameter* find(const std::string& name) const;
 
  private:
+  at::Tensor add(const std::string& name, at::IntArrayRef shape, const InitRule& rule, bool decays,
+                 bool draws);
+
   uint64_t seed_;
   at::ScalarType dtype_;
   at::Device device_;

@@ -8,9 +8,9 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/compare/runs.hpp"
-#include "host/run/fingerprint.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/footprint.hpp"
+#include "host/run/fingerprint.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/scores/generated.hpp"
@@ -97,9 +97,15 @@ bool has_equal_plugins(const Json& info, const std::vector<memory::TierIdentity>
                             &memory::TierIdentity::sha256);
 }
 
+// Whether a run began with the weights that the comparison begins with.
+bool has_equal_start(const Json& info, const std::string& sha256) {
+  const Json source = info.value("initial_weights", Json());
+  return source.is_object() ? source.value("sha256", "") == sha256 : sha256.empty();
+}
+
 // Whether the run in a folder is one of this experiment, by the same program on the same data.
 bool is_run_of(const fs::path& folder, const config::Experiment& experiment, const ArmRecord& arm,
-               const Record& record) {
+               const Record& record, const std::string& initial_sha256) {
   try {
     const run::RunFolder run = run::RunFolder::open(folder);
     if (read_file(run.experiment_file()) != config::to_toml(experiment)) return false;
@@ -109,6 +115,7 @@ bool is_run_of(const fs::path& folder, const config::Experiment& experiment, con
                                  info.at("threads") == record.machine.at("threads") &&
                                  info.at("device") == record.machine.at("device");
     if (!is_same_program || !has_equal_plugins(info, arm.plugins)) return false;
+    if (!has_equal_start(info, initial_sha256)) return false;
     run::check_data(info, record.data);
     return true;
   } catch (const std::exception&) {
@@ -124,16 +131,17 @@ bool is_unfinished_start(const fs::path& folder) {
 }
 
 // The folder of a run: that of an equal one, or the first name that is free.
-std::string choose_folder(const fs::path& root, const config::Experiment& experiment,
+std::string choose_folder(const Options& options, const config::Experiment& experiment,
                           const ArmRecord& arm, const Record& record,
                           const std::set<std::string>& taken) {
+  const fs::path& root = options.folder;
   const std::string base = str(folder_name(arm.setup.name), "-seed", experiment.train.seed);
   for (int i = 1;; ++i) {
     std::string name = i == 1 ? base : str(base, '-', i);
     if (taken.contains(name)) continue;
     const fs::path folder = root / name;
     if (root.empty() || !fs::exists(folder) || is_unfinished_start(folder) ||
-        is_run_of(folder, experiment, arm, record)) {
+        is_run_of(folder, experiment, arm, record, options.initial_weights_sha256)) {
       return name;
     }
   }
@@ -172,7 +180,7 @@ Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
     for (std::int64_t i = 0; i < options.seeds; ++i) {
       one.train.seed = arm.setup.experiment.train.seed + static_cast<std::uint64_t>(i);
       RunRecord run{.arm = arm.setup.name, .seed = one.train.seed};
-      run.folder = choose_folder(options.folder, one, arm, record, taken);
+      run.folder = choose_folder(options, one, arm, record, taken);
       taken.insert(run.folder);
       arm.runs.push_back(std::move(run));
     }

@@ -119,7 +119,11 @@ class RunTask {
     const fs::path file = options_.folder / "experiments" / (record_.folder + ".toml");
     fs::create_directories(file.parent_path());
     write_file_atomic(file, config::to_toml(experiment_));
-    begin("train", {"train", file.string(), "--run", folder().string()});
+    std::vector<std::string> arguments = {"train", file.string(), "--run", folder().string()};
+    if (!options_.initial_weights.empty()) {
+      arguments.insert(arguments.end(), {"--init", options_.initial_weights.string()});
+    }
+    begin("train", arguments);
   }
 
   // Begins the next evaluation that is missing; without one the run is done.

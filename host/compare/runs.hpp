@@ -79,7 +79,11 @@ struct Options {
   std::int64_t threads = 1;      // of each
   c10::Device device = c10::kCPU;
   std::string device_name = "cpu";
-  bool is_forced = false;                  // --force of the processes
+  bool is_forced = false;  // --force of the processes
+  // Where every arm's first weights come from (`mneme train --init`), and the checksum of that file
+  // of weights; "" = they are drawn.
+  std::filesystem::path initial_weights = {};
+  std::string initial_weights_sha256 = {};
   FreeMemorySource free_memory = nullptr;  // see run::RuntimeOptions
   std::filesystem::path experiment = {};   // the experiment's file, for the record
   std::string command = {};                // for the record
@@ -116,10 +120,11 @@ class Observer {
 
 // Prepares a comparison: the data are read, every plugin is loaded, every arm is made once and its
 // initial backbone weights are compared with the first arm's, and the first free or equal run
-// folder is chosen for each run: one whose experiment, data, plugins, program, device and threads
-// are the arm's is continued, or taken as it is when it is finished. Nothing is written. Errors:
-// Error (kUsage) when there is nothing to evaluate on; Error (kRun) naming the first parameter in
-// which two arms' initial weights differ; what making an arm throws, with its name in front.
+// folder is chosen for each run: one whose experiment, data, plugins, program, device, threads and
+// source of first weights are the arm's is continued, or taken as it is when it is finished.
+// Nothing is written. Errors: Error (kUsage) when there is nothing to evaluate on; Error (kRun)
+// naming the first parameter in which two arms' initial weights differ; what making an arm throws,
+// with its name in front.
 [[nodiscard]] Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
                              plugin::PluginLoader& loader);
 

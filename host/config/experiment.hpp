@@ -51,7 +51,8 @@ enum class Task {
   kSelectiveCopy,
   kNeedle,
   kMqar,
-  kDocumentRecall
+  kDocumentRecall,
+  kDialogue
 };
 enum class Vocabulary { kByte, kChar, kWord, kTokenizer };
 enum class Reset { kDocument, kSegment, kNever };
@@ -146,6 +147,9 @@ struct ModelConfig {
   bool same_length = false;
   bool untie_position_bias = false;
   Init init = Init::kOfficial;
+  // Low-rank updates of the attention's projections: W + lora_alpha / lora_rank B A; rank 0 = off.
+  std::int64_t lora_rank = 0;
+  double lora_alpha = 16.0;
   RotaryConfig rotary = {};                     // position rotary only
   std::optional<AdaptiveConfig> adaptive = {};  // absent = plain softmax
 
@@ -223,12 +227,21 @@ struct RecallConfig {
   friend bool operator==(const RecallConfig&, const RecallConfig&) = default;
 };
 
+// Dialogues about a document [infinity-former, 4.3].
+struct DialogueConfig {
+  bool has_document = true;     // key with_document: the document is read before the turns
+  bool has_token_types = true;  // key token_types: embeddings of <doc> or the speaker are added
+
+  friend bool operator==(const DialogueConfig&, const DialogueConfig&) = default;
+};
+
 // [data]
 struct DataConfig {
   Task task = Task::kText;
   // text: a folder that `mneme data prepare` wrote, in place of files and vocabulary; "" = none.
   std::filesystem::path prepared = {};
-  std::filesystem::path train = {};  // required by text (unless prepared) and tokens
+  // Required by text (unless prepared), tokens and dialogue.
+  std::filesystem::path train = {};
   std::filesystem::path valid = {};  // "" = none
   std::filesystem::path test = {};
   // Shares of data.train that become train, valid and test, in this order; empty = all is train.
@@ -248,6 +261,7 @@ struct DataConfig {
   MotifConfig motif = {};         // keys alphabet, period_min, period_max
   SequenceConfig sequences = {};  // keys length, alphabet, <split>_sequences
   RecallConfig recall = {};       // keys of the recall tasks
+  DialogueConfig dialogue = {};   // keys with_document, token_types
   std::uint64_t seed = 1;         // of generated tasks
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
@@ -313,7 +327,8 @@ struct TrainConfig {
   // unless a group names them.
   double weight_decay = 0.0;
   std::vector<ParameterGroup> groups = {};  // [[train.group]]
-  Freeze freeze = Freeze::kNothing;         // backbone: only the memory's parameters are trained
+  // backbone: only the memory's parameters and the backbone's low-rank updates are trained.
+  Freeze freeze = Freeze::kNothing;
   // Ends the training after so many evaluations of the valid split without a lower loss; 0 = off.
   std::int64_t early_stop = 0;
   std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1

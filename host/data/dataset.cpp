@@ -1,6 +1,7 @@
 #include "host/data/dataset.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -44,6 +45,9 @@ Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options
     case config::Task::kMotif:
       vocabulary_size_ = config_.motif.alphabet;
       break;
+    case config::Task::kDialogue:
+      open_dialogues(options);
+      break;
     default:
       answers_ = make_answer_task(config_);
       vocabulary_size_ = answers_->vocabulary_size();
@@ -69,6 +73,12 @@ std::shared_ptr<const Corpus> Dataset::corpus(Split split) const {
   return corpora_[static_cast<std::size_t>(split)];
 }
 
+std::vector<std::int64_t> Dataset::type_marks() const {
+  if (config_.task != config::Task::kDialogue || !config_.dialogue.has_token_types) return {};
+  const DialogueIds ids = dialogue_ids(*vocabulary_);
+  return {ids.doc, ids.speaker1, ids.speaker2};
+}
+
 std::unique_ptr<Stream> Dataset::make_stream(Split split, const StreamOptions& options) const {
   if (config_.task == config::Task::kMotif) {
     return std::make_unique<MotifStream>(config_.motif, config_.seed, std::string(to_word(split)),
@@ -83,6 +93,9 @@ std::unique_ptr<Stream> Dataset::make_stream(Split split, const StreamOptions& o
                  .expected = "the path of a file",
                  .got = "none that was read",
                  .hint = str("set ", key_of(split))});
+  }
+  if (const auto& dialogues = dialogues_[static_cast<std::size_t>(split)]) {
+    return std::make_unique<DialogueStream>(dialogues, config_, options);
   }
   return std::make_unique<LaneStream>(corpus(split), config_.reset, options);
 }
@@ -118,7 +131,12 @@ Json Dataset::describe() const {
     json["vocabulary_sha256"] = vocabulary_->sha256();
   }
   if (!config_.prepared.empty()) json["prepared"] = config_.prepared.string();
-  json["reset"] = config::to_word(config_.reset);
+  if (config_.task == config::Task::kDialogue) {
+    json["with_document"] = config_.dialogue.has_document;
+    json["token_types"] = config_.dialogue.has_token_types;
+  } else {
+    json["reset"] = config::to_word(config_.reset);
+  }
   for (const Split split : kSplits) {
     if (has(split)) json[std::string(to_word(split))] = describe_corpus(*corpus(split));
   }
@@ -221,7 +239,9 @@ void check_kind(const config::DataConfig& config, const Vocabulary& vocabulary,
   }
 }
 
-Vocabulary build_vocabulary(const config::DataConfig& config, SplitTexts& texts) {
+// `training` gives the texts of data.train.
+Vocabulary build_vocabulary(const config::DataConfig& config,
+                            const std::function<std::vector<NamedText>()>& training) {
   if (!config.vocabulary_file.empty()) {
     Vocabulary vocabulary =
         load_vocabulary(config.vocabulary_file, kind_of(config.vocabulary), "data.vocabulary_file");
@@ -232,11 +252,11 @@ Vocabulary build_vocabulary(const config::DataConfig& config, SplitTexts& texts)
     case VocabularyKind::kByte:
       break;
     case VocabularyKind::kChar:
-      return Vocabulary::characters(texts.open(Split::kTrain));
+      return Vocabulary::characters(training());
     case VocabularyKind::kWord:
-      return Vocabulary::words(texts.open(Split::kTrain), {.add_eos = config.add_eos,
-                                                           .min_count = config.min_count,
-                                                           .max_size = config.vocabulary_size});
+      return Vocabulary::words(training(), {.add_eos = config.add_eos,
+                                            .min_count = config.min_count,
+                                            .max_size = config.vocabulary_size});
     case VocabularyKind::kTokenizer:
       throw_usage({.where = "data.vocabulary_file",
                    .failed = "a tokenizer is not built from a text",
@@ -277,14 +297,16 @@ void Dataset::size_vocabulary() {
   const bool is_padded =
       vocabulary_->kind() == VocabularyKind::kTokenizer && config_.vocabulary_size > 0;
   if (!is_padded) return;
-  if (config_.vocabulary_size < vocabulary_size_) {
+  // Marks take ids that a padded model has spare, or further ones.
+  const std::int64_t own = vocabulary_->size() - vocabulary_->marks();
+  if (config_.vocabulary_size < own) {
     throw_usage({.where = "data.vocabulary_size",
                  .failed = "the tokenizer has ids beyond it",
-                 .expected = str("at least ", vocabulary_size_),
+                 .expected = str("at least ", own),
                  .got = str(config_.vocabulary_size),
                  .hint = "take the tokenizer of this model, or remove the key"});
   }
-  vocabulary_size_ = config_.vocabulary_size;
+  vocabulary_size_ = std::max(config_.vocabulary_size, vocabulary_->size());
 }
 
 void Dataset::open_text(const DatasetOptions& options) {
@@ -294,13 +316,40 @@ void Dataset::open_text(const DatasetOptions& options) {
     vocabulary_ = options.vocabulary;
     check_kind(config_, *vocabulary_, "the run's stored vocabulary");
   } else {
-    vocabulary_ = build_vocabulary(config_, texts);
+    vocabulary_ = build_vocabulary(config_, [&] { return texts.open(Split::kTrain); });
   }
   size_vocabulary();
   for (const Split split : options.splits) {
     if (!texts.has(split)) continue;
     slot(split) = std::make_shared<const Corpus>(encode_corpus(
         {texts.path(split)}, key_of(split), texts.open(split), *vocabulary_, texts.documents()));
+  }
+}
+
+// --- [data] task = "dialogue" ---
+
+void Dataset::open_dialogues(const DatasetOptions& options) {
+  std::array<std::optional<DialogueSet>, kSplits.size()> read;
+  const auto set_of = [&](Split split) -> DialogueSet& {
+    std::optional<DialogueSet>& set = read[static_cast<std::size_t>(split)];
+    if (!set) set = read_dialogues(path(split));
+    return *set;
+  };
+  if (options.vocabulary) {
+    vocabulary_ = options.vocabulary;
+    check_kind(config_, *vocabulary_, "the run's stored vocabulary");
+  } else {
+    vocabulary_ =
+        build_vocabulary(config_, [&] { return texts_of(set_of(Split::kTrain).dialogues); });
+  }
+  vocabulary_ = vocabulary_->with_marks(kDialogueMarks);
+  size_vocabulary();
+  for (const Split split : options.splits) {
+    if (path(split).empty()) continue;
+    auto data = encode_dialogues(std::move(set_of(split).dialogues), path(split), key_of(split),
+                                 *vocabulary_, config_.dialogue.has_document);
+    slot(split) = data->corpus;
+    dialogues_[static_cast<std::size_t>(split)] = std::move(data);
   }
 }
 

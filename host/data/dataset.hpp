@@ -11,6 +11,7 @@
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/corpus.hpp"
+#include "host/data/dialogue/dialogue_data.hpp"
 #include "host/data/stream.hpp"
 #include "host/data/tasks/answer_task.hpp"
 #include "host/data/text/vocabulary.hpp"
@@ -55,6 +56,20 @@ class Dataset {
   // The split's tokens; nullptr when it has no file. Valid while the dataset or a stream lives.
   [[nodiscard]] std::shared_ptr<const Corpus> corpus(Split split) const;
 
+  // True when the task is dialogues.
+  [[nodiscard]] bool has_dialogues() const noexcept {
+    return config_.task == config::Task::kDialogue;
+  }
+  // The split's dialogues; nullptr for other tasks and when it has no file. Its `corpus` is
+  // corpus(split).
+  [[nodiscard]] std::shared_ptr<const DialogueData> dialogues(Split split) const {
+    return dialogues_[static_cast<std::size_t>(split)];
+  }
+
+  // The marks whose embeddings are the types of tokens (TokenSegment::types), <doc> first; empty
+  // where tokens have no types.
+  [[nodiscard]] std::vector<std::int64_t> type_marks() const;
+
   // A stream over the split. Error (kUsage) when has(split) is false, and as LaneStream,
   // MotifStream and AnswerStream say.
   [[nodiscard]] std::unique_ptr<Stream> make_stream(Split split,
@@ -70,6 +85,7 @@ class Dataset {
   // Of vocabulary_; a tokenizer may have fewer ids than its model (data.vocabulary_size).
   void size_vocabulary();
   void open_ids(const DatasetOptions& options);
+  void open_dialogues(const DatasetOptions& options);
   [[nodiscard]] const std::filesystem::path& path(Split split) const;
   std::shared_ptr<const Corpus>& slot(Split split);
 
@@ -78,6 +94,7 @@ class Dataset {
   std::optional<Vocabulary> vocabulary_;
   std::shared_ptr<const AnswerTask> answers_;
   std::array<std::shared_ptr<const Corpus>, kSplits.size()> corpora_;
+  std::array<std::shared_ptr<const DialogueData>, kSplits.size()> dialogues_;
 };
 
 }  // namespace mneme::data

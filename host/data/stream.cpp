@@ -25,6 +25,7 @@ void TokenSegment::prepare(std::int64_t lane_count, std::int64_t tokens, bool ha
   reset.assign(rows, 0);
   document.assign(rows, -1);
   offset.assign(rows, -1);
+  types.clear();
   source.assign(has_source ? cells : 0, static_cast<std::uint8_t>(Source::kNone));
 }
 

@@ -39,8 +39,10 @@ struct TokenSegment {
   // start, even where a lane begins inside it; -1 when valid is 0.
   std::vector<std::int64_t> offset;
   std::vector<std::uint8_t> source;  // [B, T] of Source, or empty when the task knows none
-  std::int64_t epoch = 0;            // from 0
-  std::int64_t index = 0;            // segments before this one since the stream began
+  // [B, T]: ids whose embeddings are added to those of the inputs; empty = none.
+  std::vector<std::int64_t> types;
+  std::int64_t epoch = 0;  // from 0
+  std::int64_t index = 0;  // segments before this one since the stream began
 
   // Positions that have a target.
   [[nodiscard]] std::int64_t target_count() const;

@@ -118,6 +118,8 @@ class Evaluation {
 
  private:
   void add_scores(const data::TokenSegment& segment, const backbone::Output& out);
+  // The lane's segment as a block of Result::perplexity_per_block.
+  void add_block(const data::TokenSegment& segment, std::int64_t lane);
   void add_target(std::int64_t id, const Score& one);
   void add_reported(const data::TokenSegment& segment, const memory::SegmentHooks& hooks,
                     std::int64_t tokens);
@@ -172,6 +174,7 @@ void Evaluation::add_scores(const data::TokenSegment& segment, const backbone::O
   scores_.position.assign(segment.targets.size(), -1);
   if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
   for (std::int64_t lane = 0; lane < segment.lanes; ++lane) {
+    add_block(segment, lane);
     TargetPlace text_place(segment, lane, options_.corpus.get());
     for (std::int64_t position = 0; position < segment.length; ++position) {
       const auto i = static_cast<std::size_t>(lane * segment.length + position);
@@ -192,6 +195,20 @@ void Evaluation::add_scores(const data::TokenSegment& segment, const backbone::O
       if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(one);
     }
   }
+}
+
+void Evaluation::add_block(const data::TokenSegment& segment, std::int64_t lane) {
+  const std::int64_t length = options_.protocol.segment;
+  const bool is_text = !options_.protocol.unit.empty();
+  if (!is_text || length < 2 || segment.valid[static_cast<std::size_t>(lane)] != length) return;
+  double sum = 0.0;
+  for (std::int64_t t = 0; t + 1 < length; ++t) {
+    const auto i = static_cast<std::size_t>(lane * segment.length + t);
+    if (segment.targets[i] == data::kNoTarget) return;
+    sum += scores_.nll[i];
+  }
+  ++result_.blocks;
+  result_.block_loss += sum / static_cast<double>(length - 1);
 }
 
 void Evaluation::add_reported(const data::TokenSegment& segment, const memory::SegmentHooks& hooks,

@@ -26,7 +26,11 @@ Protocol protocol_of(const data::Dataset& dataset, data::Split split,
   if (!corpus) return out;
   out.reset = config::to_word(experiment.data.reset);
   out.tokens = corpus->size();
-  out.dropped = out.tokens % out.lanes;
+  if (dataset.dialogues(split) == nullptr) {
+    out.dropped = out.tokens % out.lanes;
+  } else {
+    out.reset = config::to_word(config::Reset::kDocument);  // at each dialogue, always
+  }
   out.words = corpus->words;
   out.bytes = corpus->bytes;
   out.characters = corpus->characters;

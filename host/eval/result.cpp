@@ -30,6 +30,11 @@ std::optional<double> Result::perplexity_per_byte() const {
   return tokens == 0.0 ? std::nullopt : std::optional(std::exp(loss() * tokens));
 }
 
+std::optional<double> Result::perplexity_per_block() const {
+  if (blocks == 0) return std::nullopt;
+  return std::exp(block_loss / static_cast<double>(blocks));
+}
+
 std::optional<double> Result::bits_per_byte() const {
   const double tokens = protocol.tokens_per_byte();
   return tokens == 0.0 ? std::nullopt : std::optional(loss() * tokens / std::numbers::ln2);
@@ -56,6 +61,7 @@ Json to_json(const Result& result) {
   };
   add("perplexity_per_word", result.perplexity_per_word());
   add("perplexity_per_byte", result.perplexity_per_byte());
+  add("perplexity_per_block", result.perplexity_per_block());
   add("bits_per_byte", result.bits_per_byte());
   add("bits_per_character", result.bits_per_character());
   if (result.end_of_line) json["end_of_line"] = to_json(*result.end_of_line);

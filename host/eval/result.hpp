@@ -92,6 +92,10 @@ struct Result {
   Breakdown breakdown;
   // By data::Source: kNone, kInside, kOutside; absent when the task knows no sources.
   std::optional<std::array<Score, 3>> by_source;
+  // Segments of full length in which every token but the last predicts one; of them the sum of
+  // their mean losses over these tokens.
+  std::int64_t blocks = 0;
+  double block_loss = 0.0;
   std::map<std::string, double> metrics;  // "<tier>.<name>": mean over segments by target count
   std::map<std::string, double> losses;   // auxiliary losses likewise, before their weight
   std::int64_t segments = 0;
@@ -109,6 +113,10 @@ struct Result {
   // characters are not known.
   [[nodiscard]] std::optional<double> perplexity_per_word() const;
   [[nodiscard]] std::optional<double> perplexity_per_byte() const;
+  // exp(mean loss of a block), as the infinity-former's released trainer computes it: a block of T
+  // tokens predicts T - 1, the first token of a block is never predicted, and a shorter rest is
+  // dropped. Of texts with whole blocks only.
+  [[nodiscard]] std::optional<double> perplexity_per_block() const;
   [[nodiscard]] std::optional<double> bits_per_byte() const;
   [[nodiscard]] std::optional<double> bits_per_character() const;
   [[nodiscard]] double tokens_per_second() const;  // targets; 0 when no time was measured

@@ -41,6 +41,10 @@ backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocab
   backbone::Batch batch;
   batch.input = to_tensor(segment.inputs, segment, device);
   batch.target = to_tensor(segment.targets, segment, device);
+  if (!segment.types.empty()) {
+    check_ids(segment, segment.types, "type", 0, vocabulary);
+    batch.types = to_tensor(segment.types, segment, device);
+  }
   const bool is_padded = std::any_of(segment.valid.begin(), segment.valid.end(),
                                      [&](std::int64_t n) { return n != segment.length; });
   if (is_padded) batch.valid_count = segment.valid;

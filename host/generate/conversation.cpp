@@ -127,6 +127,7 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
       {"steps", lengths.dump()},
       {"lanes", str(saved.text.lanes)},
       {"tokens", str(saved.text.tokens)},
+      {"types", Json(saved.text.types).dump()},
       {"pending", saved.pending ? str(*saved.pending) : "-1"},
       {"seed", str(saved.seed)}};
   for (const auto& [key, value] : identity) metadata[kIdentityPrefix + key] = value;
@@ -157,6 +158,9 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
     saved.text.state.metadata =
         Json::parse(file.metadata_at("state")).get<std::map<std::string, std::string>>();
     saved.text.steps = steps_of(file, open);
+    if (const auto types = file.metadata().find("types"); types != file.metadata().end()) {
+      saved.text.types = Json::parse(types->second).get<std::vector<std::int64_t>>();
+    }
   } catch (const Json::exception& error) {
     throw_damaged(path, error.what());
   }
@@ -171,6 +175,12 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
   if (saved.text.tokens < open.size(1)) {
     throw_damaged(
         path, str("a text of ", saved.text.tokens, " tokens, an open segment of ", open.size(1)));
+  }
+  for (const std::int64_t type : saved.text.types) {
+    if (type < 0 || type >= vocabulary || saved.text.types.size() > 1) {
+      throw_damaged(path, str("types are ", list_text(saved.text.types),
+                              ", not at most one id from 0 to ", vocabulary - 1));
+    }
   }
   const auto pending = number_at<std::int32_t>(file, "pending");
   if (pending < -1 || pending >= vocabulary) {

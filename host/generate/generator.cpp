@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <stdexcept>
 #include <system_error>
 #include <vector>
 
@@ -29,13 +30,20 @@ void prepare(backbone::Model& model, const memory::Stack& stack) {
 
 }  // namespace
 
-TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack)
-    : model_(model), stack_(stack), state_(stack.new_state(kPhase, 1)) {
+TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, TypeMarks marks)
+    : model_(model), stack_(stack), state_(stack.new_state(kPhase, 1)), marks_(std::move(marks)) {
+  if (!marks_.empty()) types_ = {marks_.front()};
   prepare(model, stack);
 }
 
-TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, const FedText& saved)
-    : model_(model), stack_(stack), state_(stack.restore(kPhase, saved.lanes, saved.state)) {
+TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, const FedText& saved,
+                         TypeMarks marks)
+    : model_(model),
+      stack_(stack),
+      state_(stack.restore(kPhase, saved.lanes, saved.state)),
+      marks_(std::move(marks)) {
+  if (!marks_.empty()) types_.assign(static_cast<std::size_t>(saved.lanes), marks_.front());
+  if (!marks_.empty() && saved.types.size() == types_.size()) types_ = saved.types;
   prepare(model, stack);
   stack.restore_projections(state_, saved.state);
   const at::NoGradGuard no_grad;
@@ -50,15 +58,31 @@ std::int64_t TokenFeeder::held() const {
                          [](std::int64_t sum, const at::Tensor& ids) { return sum + ids.size(1); });
 }
 
+at::Tensor TokenFeeder::types_of(const at::Tensor& ids) {
+  if (marks_.empty()) return {};
+  const at::Tensor given = ids.to(at::kCPU).contiguous();
+  at::Tensor out = at::empty_like(given);
+  const std::int64_t* const id = given.const_data_ptr<std::int64_t>();
+  std::int64_t* const type = out.mutable_data_ptr<std::int64_t>();
+  const std::int64_t columns = given.size(1);
+  for (std::int64_t i = 0; i < given.numel(); ++i) {
+    std::int64_t& current = types_[static_cast<std::size_t>(i / columns)];
+    if (std::ranges::find(marks_, id[i]) != marks_.end()) current = id[i];
+    type[i] = current;
+  }
+  return out.to(ids.device());
+}
+
 at::Tensor TokenFeeder::step(const at::Tensor& ids) {
   if (!open_) {
+    open_types_ = types_;
     memory::SegmentInput input;
     input.length = ids.size(1);
     input.is_open = true;
     run_ = std::make_unique<memory::SegmentHooks>(stack_, state_, input);
     open_ = model_.open(*run_);
   }
-  const at::Tensor top = open_->step(ids);
+  const at::Tensor top = open_->step(ids, types_of(ids));
   steps_.push_back(ids);
   tokens_ += ids.size(1);
   return top.select(1, ids.size(1) - 1);
@@ -93,10 +117,17 @@ void TokenFeeder::multiply(std::int64_t lanes) {
   std::iota(streams.begin(), streams.end(), std::uint64_t{0});
   state_.set_streams(std::move(streams));
   for (at::Tensor& ids : steps_) ids = ids.expand({lanes, ids.size(1)});
+  for (std::vector<std::int64_t>* types : {&types_, &open_types_}) {
+    if (!types->empty()) types->assign(all.size(), types->front());
+  }
 }
 
 FedText TokenFeeder::save() const {
-  FedText saved{.state = state_.save(), .steps = steps_, .lanes = lanes(), .tokens = tokens_};
+  FedText saved{.state = state_.save(),
+                .steps = steps_,
+                .lanes = lanes(),
+                .tokens = tokens_,
+                .types = open_ ? open_types_ : types_};
   const auto projections = stack_.save_projections(state_);
   saved.state.tensors.insert(saved.state.tensors.end(), projections.begin(), projections.end());
   return saved;
@@ -137,7 +168,7 @@ Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options
     check_segment(key, segment, stack.longest_segment(memory::Phase::kEvaluation),
                   "the memory can serve");
   }
-  feeder_ = std::make_unique<TokenFeeder>(model_, stack_);
+  feeder_ = std::make_unique<TokenFeeder>(model_, stack_, options_.type_marks);
 }
 
 void Generator::check_one_sample(const char* what) const {
@@ -201,6 +232,21 @@ void Generator::prompt(const std::vector<std::int32_t>& ids) {
   pending_ = all.narrow(1, fed, 1);
 }
 
+void Generator::prompt_pieces(const std::vector<std::vector<std::int32_t>>& pieces) {
+  check_one_sample("prompt");
+  for (const std::vector<std::int32_t>& piece : pieces) {
+    check_ids(piece);
+    if (pending_.defined() || feeder_->held() > 0) {
+      throw std::logic_error("pieces of a prompt begin a text");
+    }
+    const at::Tensor ids = row_of(piece).to(stack_.backbone().device);
+    const bool is_last = &piece == &pieces.back();
+    const std::int64_t fed = ids.size(1) - (is_last ? 1 : 0);
+    if (fed > 0) feeder_->feed(ids.narrow(1, 0, fed), is_last ? options_.segment : fed);
+    if (is_last) pending_ = ids.narrow(1, fed, 1);
+  }
+}
+
 void Generator::multiply(std::int64_t samples) {
   if (samples < 1) {
     throw_usage({.where = "--samples",
@@ -261,7 +307,7 @@ Generator::Saved Generator::save() const {
 }
 
 void Generator::restore(const Saved& saved) {
-  feeder_ = std::make_unique<TokenFeeder>(model_, stack_, saved.text);
+  feeder_ = std::make_unique<TokenFeeder>(model_, stack_, saved.text, options_.type_marks);
   pending_ = saved.pending ? row_of({*saved.pending}).to(stack_.backbone().device) : at::Tensor();
 }
 

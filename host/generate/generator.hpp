@@ -39,6 +39,10 @@ void check(const Sampling& sampling);
 //   constant
 [[nodiscard]] std::int32_t draw(const at::Tensor& logp, const Sampling& sampling, double uniform);
 
+// Token types [infinity-former's dialogues]: a token's type is the newest of some marks at or
+// before it, before any of them the first one. The model adds the type's embedding to the token's.
+using TypeMarks = std::vector<std::int64_t>;
+
 // A text that was fed to a model, as it is saved: the committed state, and the open segment's
 // tokens, split into the steps in which they were fed. Feeding them in the same steps gives the
 // same bits on the CPU.
@@ -47,6 +51,7 @@ struct FedText {
   std::vector<at::Tensor> steps;    // i64 [B,n]
   std::int64_t lanes = 1;
   std::int64_t tokens = 0;
+  std::vector<std::int64_t> types = {};  // of each lane, before `steps`; empty = there are none
 };
 
 // --- Feeding a text to a model and its memory, token by token or in chunks ---
@@ -55,10 +60,12 @@ struct FedText {
 // segment refers to the state. One thread at a time. Cannot be used after an error.
 class TokenFeeder {
  public:
-  // An empty text in one lane. Both outlive the object. Puts the model into evaluation mode.
-  TokenFeeder(backbone::Model& model, memory::Stack& stack);
+  // An empty text in one lane. Both outlive the object; no marks = no types. Puts the model into
+  // evaluation mode.
+  TokenFeeder(backbone::Model& model, memory::Stack& stack, TypeMarks marks = {});
   // Errors: Error (kUsage) as Stack::restore.
-  TokenFeeder(backbone::Model& model, memory::Stack& stack, const FedText& saved);
+  TokenFeeder(backbone::Model& model, memory::Stack& stack, const FedText& saved,
+              TypeMarks marks = {});
   ~TokenFeeder();
   TokenFeeder(const TokenFeeder&) = delete;
   TokenFeeder& operator=(const TokenFeeder&) = delete;
@@ -82,6 +89,8 @@ class TokenFeeder {
  private:
   at::Tensor step(const at::Tensor& ids);
   void close();
+  // Of the next ids [B,n]; undefined without marks. Goes on to the types behind them.
+  [[nodiscard]] at::Tensor types_of(const at::Tensor& ids);
 
   backbone::Model& model_;
   memory::Stack& stack_;
@@ -90,6 +99,9 @@ class TokenFeeder {
   std::unique_ptr<backbone::OpenSegment> open_;
   std::vector<at::Tensor> steps_;
   std::int64_t tokens_ = 0;
+  TypeMarks marks_;
+  std::vector<std::int64_t> types_;       // of each lane's newest token; empty without marks
+  std::vector<std::int64_t> open_types_;  // the same where the open segment begins
 };
 
 struct Options {
@@ -99,6 +111,7 @@ struct Options {
   std::uint64_t seed = 1;
   // Only ids below it are drawn: a pretrained model may have more than its vocabulary; 0 = all.
   std::int64_t ids = 0;
+  TypeMarks type_marks = {};
   // Feeds prompts whose beginning has no effect, because there is no memory and they are longer
   // than a segment; otherwise such a prompt is an error.
   bool takes_forgotten_prompts = false;
@@ -137,6 +150,11 @@ class Generator {
   // first prompt, ids that the vocabulary lacks, and, without a memory, a prompt that does not fit
   // into one segment: its beginning would have no effect.
   void prompt(const std::vector<std::int32_t>& ids);
+  // Begins a text with pieces that are segments of their own; the last one, which must be shorter
+  // than a segment, stays open. Errors as prompt().
+  void prompt_pieces(const std::vector<std::vector<std::int32_t>>& pieces);
+  // Takes the newest token back, which no step has read yet: a mark that ended an answer.
+  void take_back() { pending_ = at::Tensor(); }
   // Continues as `samples` texts with the same beginning. One sample only, after a prompt.
   void multiply(std::int64_t samples);
   // Draws at most `count` tokens a sample. Errors: Error (kUsage) before any prompt; Error (kRun)

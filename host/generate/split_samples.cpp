@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
+#include "host/generate/dialogue_answers.hpp"
 #include "host/generate/generator.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/tensor/device.hpp"
@@ -144,6 +145,12 @@ scores::Generated continue_split(run::Runtime& runtime, data::Split split,
                  .got = str("data.task = ", dataset.describe().at("task").dump()),
                  .hint = "stored evaluations of generated tasks have what was predicted"});
   }
+  if (dataset.dialogues(split) != nullptr) {
+    return answer_turns(runtime, split, name,
+                        {.count = options.count,
+                         .prompt_tokens = options.prompt_tokens,
+                         .on_progress = options.on_progress});
+  }
   const std::int64_t segment = runtime.experiment().eval.segment;
   const std::int64_t prompt =
       options.prompt_tokens == 0 ? scores::default_prompt_tokens(segment) : options.prompt_tokens;
@@ -154,6 +161,7 @@ scores::Generated continue_split(run::Runtime& runtime, data::Split split,
   Options drawing{.segment = segment, .takes_forgotten_prompts = true};
   drawing.sampling.top_p = kTopP;
   if (vocabulary != nullptr) drawing.ids = vocabulary->size();
+  drawing.type_marks = dataset.type_marks();
   scores::Generated out{
       .name = name,
       .samples_wanted = options.count,

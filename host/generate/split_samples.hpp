@@ -49,8 +49,9 @@ struct SampleOptions {
 // Continues windows of a split, each from an empty memory in segments of eval.segment tokens: 64
 // words or ids, or 256 bytes or characters. Tokens are drawn from the likeliest ones that together
 // exceed 0.95 [Holtzman et al. 2020], with a fixed seed: equal weights give equal samples, on a CPU
-// bit for bit. `name` is that of an evaluation of the weights. Errors: Error (kUsage) for a split
-// that has no tokens of its own (generated tasks); as choose_windows; as Generator.
+// bit for bit. Of dialogues it answers turns (answer_turns). `name` is that of an evaluation of the
+// weights. Errors: Error (kUsage) for a split that has no tokens of its own (generated tasks); as
+// choose_windows; as Generator.
 [[nodiscard]] scores::Generated continue_split(run::Runtime& runtime, data::Split split,
                                                const scores::EvaluationName& name,
                                                const SampleOptions& options);

@@ -182,7 +182,10 @@ void TokenWriter::follow(const std::vector<std::int32_t>& ids) {
 
 std::string TokenWriter::add(std::int32_t id) {
   if (vocabulary_ == nullptr) return add_word(str(id));
-  if (decoder_) return decoder_->push(id);
+  if (decoder_) {
+    return vocabulary_->is_mark(id) ? decoder_->finish() + vocabulary_->symbol(id)
+                                    : decoder_->push(id);
+  }
   const std::string& symbol = vocabulary_->symbol(id);
   if (vocabulary_->kind() != data::VocabularyKind::kWord) return symbol;
   if (vocabulary_->adds_eos() && symbol == data::kEndOfLine) {

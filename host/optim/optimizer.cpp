@@ -172,7 +172,8 @@ std::vector<TrainableParameter> group_parameters(const config::TrainConfig& trai
     const double decay = parameter.decays ? train.weight_decay : 0.0;
     out.push_back({"model." + parameter.name, parameter.tensor, train.lr, decay});
     apply_group(train, 1.0, out.back());
-    if (train.freeze == config::Freeze::kBackbone) {
+    const bool is_update = backbone::is_low_rank_update(parameter.name);
+    if (train.freeze == config::Freeze::kBackbone && !is_update) {
       out.back().lr = out.back().weight_decay = 0.0;
       out.back().rate = "frozen";
       out.back().is_frozen = true;
@@ -214,7 +215,7 @@ void check_frozen(const std::vector<TrainableParameter>& parameters) {
   if (!std::all_of(parameters.begin(), parameters.end(), is_frozen)) return;
   throw_usage({.where = "train.freeze = \"backbone\"",
                .failed = "nothing is trained: the memory has no parameters",
-               .expected = "a memory with parameters",
+               .expected = "a memory with parameters, or model.lora_rank",
                .got = str(parameters.size(), " parameters of the backbone"),
                .hint = "remove the key (--unset train.freeze), or take another memory"});
 }

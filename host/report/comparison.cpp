@@ -24,6 +24,15 @@ double number_at(const Json& json, const std::string& key) {
 
 }  // namespace
 
+double Evaluation::answer_score(std::size_t score) const {
+  double sum = 0.0, count = 0.0;
+  for (const DialogueScores& dialogue : answers) {
+    sum += dialogue.sums.at(score);
+    count += static_cast<double>(dialogue.answers);
+  }
+  return count > 0.0 ? sum / count : kUnknown;
+}
+
 double Evaluation::result(const std::string& key) const {
   const auto found = record.find("result");
   return found == record.end() ? kUnknown : number_at(*found, key);
@@ -123,6 +132,12 @@ void MetricList::add_split(const std::string& split) {
        [](const Evaluation& e) { return accuracy_from(e, "inside"); });
   line("accuracy_outside", "accuracy, source outside the segment", 4,
        [](const Evaluation& e) { return accuracy_from(e, "outside"); });
+  for (std::size_t score = 0; score < kAnswerScores.size(); ++score) {
+    const std::string key(kAnswerScores[score]);
+    const std::string name = "answers, " + key;
+    line(key.c_str(), name.c_str(), 4,
+         [score](const Evaluation& e) { return e.answer_score(score); });
+  }
 }
 
 // What a number about the evaluation is taken from: the first split that the run has.
@@ -241,7 +256,7 @@ std::string task_of(const Comparison& comparison) {
 
 bool is_text(const Comparison& comparison) {
   const std::string task = task_of(comparison);
-  return task == "text" || task == "tokens";
+  return task == "text" || task == "tokens" || task == "dialogue";
 }
 
 bool is_generated(const Comparison& comparison) {

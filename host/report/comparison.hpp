@@ -2,12 +2,14 @@
 // curves and stored evaluations. Everything that a report shows is computed from this.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -64,6 +66,17 @@ struct Shown {
   }
 };
 
+// The scores of generated answers that tables have, by their names in scores/overlap/overlap.hpp.
+inline constexpr std::array<std::string_view, 6> kAnswerScores = {
+    "token_f1", "rouge1_recall", "rouge1_f", "rougeL_recall", "rougeL_f", "meteor_exact_stem"};
+
+// Sums over the generated answers of one dialogue.
+struct DialogueScores {
+  std::string id = {};  // "test/12", without the turn
+  std::int64_t answers = 0;
+  std::array<double, kAnswerScores.size()> sums = {};
+};
+
 // One stored evaluation, summed up.
 struct Evaluation {
   std::string name = {};  // its folder's
@@ -87,12 +100,15 @@ struct Evaluation {
   std::vector<LaneLosses> lanes = {};  // unit "lane" only: in the order of the samples
   std::vector<GroupSums> groups = {};  // by rising names of the groups; empty: the task has none
   std::vector<Shown> shown = {};       // few; empty when none are stored
+  std::vector<DialogueScores> answers = {};  // in the order of the file; empty: not dialogues
   std::optional<scores::Diagnostics> diagnostics = {};
 
   [[nodiscard]] double loss() const { return nll / static_cast<double>(targets); }
   [[nodiscard]] double accuracy() const {
     return static_cast<double>(correct) / static_cast<double>(targets);
   }
+  // Mean of one of kAnswerScores over the answers; NaN = there are none.
+  [[nodiscard]] double answer_score(std::size_t score) const;
   // A number of evaluation.json's result, such as "perplexity_per_word"; NaN = not known.
   [[nodiscard]] double result(const std::string& key) const;
 };

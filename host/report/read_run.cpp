@@ -15,12 +15,15 @@
 #include "host/report/summarize.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
+#include "host/scores/overlap/overlap.hpp"
 
 namespace mneme::report {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr std::size_t kMaxAnswersShown = 5;  // to turns of dialogues
 
 double number_or_nan(const Json& json, const char* key) {
   const auto found = json.find(key);
@@ -144,7 +147,9 @@ bool has_equal(const config::Value& a, const config::Value& b, const char* key) 
 // The texts that a run generated with the weights of an evaluation.
 std::vector<Shown> continuations_of(const scores::Generated& stored) {
   std::vector<Shown> out;
+  const bool are_answers = stored.info.value("task", "") == "dialogue";
   for (const scores::GeneratedSample& sample : stored.samples) {
+    if (are_answers && out.size() == kMaxAnswersShown) break;
     out.push_back({.id = sample.id,
                    .prompt = sample.prompt,
                    .expected = sample.expected,
@@ -156,12 +161,34 @@ std::vector<Shown> continuations_of(const scores::Generated& stored) {
   return out;
 }
 
+// The scores of the answers that a run generated to turns of dialogues, by dialogue.
+std::vector<DialogueScores> scores_of(const scores::Generated& stored) {
+  std::vector<DialogueScores> out;
+  if (stored.info.value("task", "") != "dialogue") return out;
+  for (const scores::GeneratedSample& sample : stored.samples) {
+    const std::string id = sample.id.substr(0, sample.id.rfind('@'));
+    if (out.empty() || out.back().id != id) out.push_back({.id = id});
+    ++out.back().answers;
+    for (const scores::NamedScore& one : scores::overlap_scores(
+             sample.generated_text.value_or(""), sample.expected_text.value_or(""))) {
+      const auto found = std::ranges::find(kAnswerScores, one.name);
+      if (found == kAnswerScores.end()) continue;
+      out.back().sums[static_cast<std::size_t>(found - kAnswerScores.begin())] += one.value;
+    }
+  }
+  return out;
+}
+
 // The samples and diagnostics that stand beside a run's evaluation.
 void add_samples_and_diagnostics(const fs::path& folder, Evaluation& evaluation,
                                  std::vector<std::string>& notes) {
   const fs::path file = scores::generated_file(folder, evaluation.name);
   try {
-    if (fs::exists(file)) evaluation.shown = continuations_of(scores::read_generated(file));
+    if (fs::exists(file)) {
+      const scores::Generated stored = scores::read_generated(file);
+      evaluation.shown = continuations_of(stored);
+      evaluation.answers = scores_of(stored);
+    }
   } catch (const std::exception& error) {
     notes.push_back(str("generated samples were left out: ", error.what()));
   }

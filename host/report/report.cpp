@@ -46,7 +46,9 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
       group.push_back(&differences[end]);
     }
     Statement& statement = out.emplace_back(Statement{summary(comparison, group)});
+    // Six scores of answers would be too many sentences; the table has them.
     for (const Difference* const one : group) {
+      if (is_answer_score(one->measure)) break;
       statement.sentences.push_back(sentence(comparison, *one));
     }
     begin = end;

@@ -28,7 +28,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool reads_files(const config::DataConfig& data) {
-  return data.task == config::Task::kText || data.task == config::Task::kTokens;
+  return data.task == config::Task::kText || data.task == config::Task::kTokens ||
+         data.task == config::Task::kDialogue;
 }
 
 // True when there is something to train on. What else is missing then is an error, as in a
@@ -57,7 +58,7 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
                                             "data.vocabulary_file")
                           .size();
     plan.vocabulary_source = "data.vocabulary_file";
-  } else if (data.task == config::Task::kText && data.vocabulary == config::Vocabulary::kByte &&
+  } else if (data.task != config::Task::kTokens && data.vocabulary == config::Vocabulary::kByte &&
              data.vocabulary_file.empty()) {
     plan.vocabulary = 256;
     plan.vocabulary_source = "bytes";
@@ -73,6 +74,9 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
                  .got = "neither",
                  .hint = str("give --set ", key, takes_size ? "=N" : "=FILE, a saved vocabulary,",
                              " for the outline of a model")});
+  }
+  if (data.task == config::Task::kDialogue) {
+    plan.vocabulary += static_cast<std::int64_t>(data::kDialogueMarks.size());
   }
 }
 
@@ -349,9 +353,9 @@ std::vector<std::string> checked_lines(const config::Experiment& experiment) {
                         " weights of losses"));
   }
   const config::DataConfig& data = experiment.data;
-  const bool has_files = data.task == config::Task::kText || data.task == config::Task::kTokens;
-  lines.push_back(has_files ? "data: the files are there; they were not read"
-                            : str("data: \"", config::to_word(data.task), "\" is generated"));
+  lines.push_back(reads_files(data)
+                      ? "data: the files are there; they were not read"
+                      : str("data: \"", config::to_word(data.task), "\" is generated"));
   return lines;
 }
 

@@ -287,7 +287,7 @@ Trainer::StepSums Trainer::run_passes() {
     });
     const double weight = 1.0 / static_cast<double>(asked * count);
     for (const data::TokenSegment& segment : window) run_segment(sums, segment, weight);
-    sums.graph.backward();
+    if (sums.graph.requires_grad()) sums.graph.backward();
     sums.graph = at::Tensor();
     state_.cut_graph();
   }

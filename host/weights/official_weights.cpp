@@ -340,7 +340,7 @@ InitialWeights load_initial_weights(run::Runtime& runtime, const fs::path& sourc
                 config::to_word(runtime.precision()), '"');
   }
   if (!report.fresh.empty()) {
-    log_warning(path.string(), ": it has no values for these parameters of the memory, which keep ",
+    log_warning(path.string(), ": it has no values for these parameters, which keep ",
                 "their first values: ", join(report.fresh, ", "));
   }
   if (fs::is_directory(source)) compare_vocabularies(runtime, source);

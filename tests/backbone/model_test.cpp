@@ -14,11 +14,6 @@ namespace {
 
 using config::PositionScheme;
 
-Batch batch_of(int64_t lanes, int64_t tokens, int64_t vocabulary, uint64_t seed = 1) {
-  const at::Tensor ids = random_ids(seed, lanes, tokens + 1, vocabulary);
-  return {ids.narrow(1, 0, tokens).contiguous(), ids.narrow(1, 1, tokens).contiguous(), {}};
-}
-
 std::map<std::string, at::Tensor> weights_of(const Model& model) {
   std::map<std::string, at::Tensor> out;
   for (const Parameter& p : model.parameters()) out[p.name] = p.tensor.detach().clone();
@@ -400,6 +395,13 @@ TEST(Model, RefusesSettingsThatDoNotGoTogether) {
            s.train_segment = s.eval_segment = 0;
          }),
          "model.position = \"learned\": the longest segment is not known");
+  expect(
+      refused([](auto& c, auto&) {
+        c.position = PositionScheme::kLearned;
+        c.positions = 5;
+      }),
+      "train.segment = 6: the segment is longer than the table of learned positions: expected at "
+      "most model.positions, 5");
 }
 
 TEST(Model, RefusesSegmentsBeyondLearnedPositions) {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "host/backbone/embedding.hpp"
+#include "host/backbone/embedding/embedding.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"

@@ -63,6 +63,11 @@ ModelSetup small_setup() {
   return s;
 }
 
+Batch batch_of(int64_t lanes, int64_t tokens, int64_t vocabulary, uint64_t seed) {
+  const at::Tensor ids = random_ids(seed, lanes, tokens + 1, vocabulary);
+  return {ids.narrow(1, 0, tokens).contiguous(), ids.narrow(1, 1, tokens).contiguous(), {}};
+}
+
 Output run_plain(Model& model, const config::ModelConfig& config, const ModelSetup& setup,
                  const Batch& batch, const ForwardOptions& options) {
   plugin::PluginLoader loader{memory::find_group};

@@ -29,6 +29,9 @@ std::vector<NamedConfig> small_decoders();
 // f64, vocabulary 11, segments of 6, seed 3.
 ModelSetup small_setup();
 
+// Random ids [lanes,tokens] below `vocabulary`, each with the next one as its target.
+Batch batch_of(int64_t lanes, int64_t tokens, int64_t vocabulary, uint64_t seed = 1);
+
 // Runs one segment without memory. ids [B,T], targets [B,T] or undefined.
 Output run_plain(Model& model, const config::ModelConfig& config, const ModelSetup& setup,
                  const Batch& batch, const ForwardOptions& options = {});

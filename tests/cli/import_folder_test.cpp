@@ -1,5 +1,6 @@
 // import --from and export --to through the binary. Every message about folders is tested in
 // tests/weights.
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -88,6 +89,31 @@ TEST_F(ImportFolder, ATrainedRunKeepsTheForm) {
   EXPECT_GT(changed, 15U);
 }
 
+// The exported model, which has no place for the updates, gives the run's losses.
+TEST_F(ImportFolder, AddsLowRankUpdatesWhenItIsExported) {
+  write_folder(folder_ / "model", small_llama());
+  write_ids();
+  const std::vector<std::string> data = {"--set", "data.valid=\"" + file("ids.safetensors") + "\""};
+  const auto with_data = [&](std::vector<std::string> words) {
+    words.insert(words.end(), data.begin(), data.end());
+    return words;
+  };
+  expect_done(import(with_data({experiment(kRest)})));
+  expect_done(run_mneme({"train", file("run/experiment.toml"), "--init", file("run"), "--run",
+                         file("tuned"), "--set", "model.lora_rank=2", "--set",
+                         "train.freeze=\"backbone\"", "--quiet"}));
+  expect_done(export_run("tuned", {"--to", file("out")}));
+  expect_done(run_mneme(
+      with_data({"import", "--from", file("out"), "--run", file("again"), experiment(kRest)})));
+  const auto loss_of = [&](const std::string& run) {
+    const ProgramResult result = run_mneme({"eval", file(run), "--split", "valid", "--json", "-"});
+    expect_done(result);
+    return Json::parse(result.out).at("memories").at(0).at("result").at("loss").get<double>();
+  };
+  EXPECT_NEAR(loss_of("again"), loss_of("tuned"), 1e-5);
+  EXPECT_GT(std::abs(loss_of("again") - loss_of("run")), 1e-4);
+}
+
 TEST_F(ImportFolder, RefusesWrongWords) {
   expect_refusal(run_mneme({"import", "--run", file("run")}), 2, {"WEIGHTS is required"});
   expect_refusal(run_mneme({"import", "w.safetensors", "--run", file("run")}), 2,
@@ -164,7 +190,7 @@ TEST_F(ImportFolder, ATextIsEvaluatedWithTheFoldersTokenizer) {
   write_bytes(folder_ / "text.txt", "abcdeabcdabceabdabcdeeedcba");
   expect_done(
       import({this->experiment("[data]\ntask = \"text\"\ntrain = \"text.txt\"\n"
-                                       "test = \"text.txt\"\n"
+                               "test = \"text.txt\"\n"
                                "[train]\nsteps = 1\nsegment = 4\nlanes = 1\n")}));
   const ProgramResult scored =
       run_mneme({"eval", file("run"), "--split", "test", "--json", "-", "--quiet"});

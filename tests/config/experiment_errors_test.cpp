@@ -102,7 +102,13 @@ TEST(Experiment, DataKeysAreChecked) {
   test::expect_problems(data, "e.toml", R"(
 (empty)
   => 3:1: data.task: missing: expected "text" | "tokens" | "motif" | "sorting" | "digit_sorting" |
-     "copy" | "selective_copy" | "needle" | "mqar" | "document_recall"
+     "copy" | "selective_copy" | "needle" | "mqar" | "document_recall" | "dialogue"
+task = "dialogue"
+  => 3:1: data.train: missing: expected the path of a file of dialogues
+task = "dialogue"; train = "t"; documents = "line"
+  => 6:13: data.documents: not used by the task "dialogue"; remove the key (--unset data.documents)
+task = "text"; train = "t"; token_types = true
+  => 6:15: data.token_types: not used by the task "text"; remove the key (--unset data.token_types)
 task = "text"
   => 3:1: data.train: missing: expected the path of the training data, or data.prepared, a folder
      that `mneme data prepare` wrote

@@ -114,6 +114,13 @@ position = "rotary"; rotary = {scaling = "llama3", factor = 8.0}
      scaling, which scaling = "llama3" needs
 position = "rotary"; rotary = {scaling = "llama3", original_positions = 8, high_factor = 1.0}
   => 3:69: model.rotary.high_factor: expected more than low_factor, 1, got 1.0
+position = "rotary"; rotary = {scaling = "yarn", original_positions = 8, beta_fast = 1.0, beta_slow = 1.0}
+  => 3:65: model.rotary.beta_fast: expected more than beta_slow, 1, got 1.0
+position = "rotary"; rotary = {scaling = "yarn", original_positions = 8, base = 1.0}
+  => 3:60: model.rotary.base: expected more than 1 with scaling = "yarn", got 1.0
+lora_alpha = 4.0
+  => 2:14: model.lora_alpha: there are no low-rank updates: expected lora_rank of at least 1, got 0;
+     remove the key (--unset model.lora_alpha)
 position = "rotary"; rotary = {scaling = "dynamic"}
   => 3:21: model.rotary.scaling: expected "none" | "linear" | "llama3" | "yarn", got "dynamic"
 feed_forward = "silu"

@@ -9,7 +9,7 @@
 #include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
-#include "host/weights/pretrained/family_config.hpp"
+#include "host/weights/pretrained/family/family_config.hpp"
 #include "host/weights/pretrained/folder_tensors.hpp"
 #include "tests/golden/official_settings.hpp"
 

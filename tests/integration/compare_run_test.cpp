@@ -199,6 +199,30 @@ TEST_F(CompareRun, ComparesRunsThatAreThere) {
                  {"expected one experiment file, or run folders"});
 }
 
+TEST_F(CompareRun, BeginsEveryArmWithGivenWeights) {
+  expect_done(run_mneme({"train", experiment(tiny()), "--memory", none_, "--run", file("base"),
+                         "--threads", "1", "--quiet"}));
+  const std::vector<std::string> with_init = {"--init", file("base"), "--quiet"};
+  expect_done(compare(with_init));
+  const auto source_of = [&](const std::string& run) {
+    const Json info = Json::parse(read_file(folder_ / "comparison" / run / "run.json"));
+    return info.value("initial_weights", Json());
+  };
+  for (const char* run : {"none-seed1", "cache-seed1"}) {
+    ASSERT_TRUE(source_of(run).is_object()) << run;
+    EXPECT_THAT(source_of(run).at("file").get<std::string>(), HasSubstr("/base/checkpoints/"));
+  }
+  // The same command takes what is there; one without the weights does not.
+  const auto written = fs::last_write_time(folder_ / "comparison/none-seed1/metrics.jsonl");
+  expect_done(compare(with_init));
+  EXPECT_EQ(fs::last_write_time(folder_ / "comparison/none-seed1/metrics.jsonl"), written);
+  expect_done(compare({"--quiet"}));
+  EXPECT_TRUE(source_of("none-seed1-2").is_null());
+  expect_refusal(compare({"--init", file("nowhere")}), 2, {"nowhere"});
+  expect_refusal(run_mneme({"compare", file("base"), "--init", file("base")}), 2,
+                 {"run folders are compared as they are", "--init"});
+}
+
 TEST_F(CompareRun, RunsASuite) {
   folder_.write("motif.toml", tiny());
   folder_.write("suite.toml", R"(seeds = 2

@@ -39,6 +39,16 @@ TEST(Freeze, TrainsTheMemoryAlone) {
   EXPECT_GT(norm, 0.0);
 }
 
+// Its first segment reads nothing, so that no loss depends on what is trained.
+TEST(Freeze, PassesStepsWithoutAGradient) {
+  Trainer trainer(small_experiment(
+      "[[memory.tier]]\nplugin = \"continuous_ltm\"\nbasis = 4\nfeed = \"segment\"\n", kFrozen));
+  EXPECT_EQ(trainer.train_step().grad_norm, 0.0);
+  double norm = 0.0;
+  for (int i = 0; i < 4; ++i) norm = trainer.train_step().grad_norm;
+  EXPECT_GT(norm, 0.0);
+}
+
 TEST(Freeze, KeepsMomentsOfTheMemoryAlone) {
   const test::TemporaryFolder folder;
   Trainer trainer(small_experiment(infini(), kFrozen));
@@ -69,6 +79,23 @@ TEST(Freeze, NeedsLessMemoryByTheEstimate) {
     EXPECT_LT(bytes_of(kFrozen, part) * 10, bytes_of({}, part)) << part;
   }
   EXPECT_EQ(bytes_of(kFrozen, "parameters"), bytes_of({}, "parameters"));
+}
+
+// The projections' low-rank updates are trained in place of the backbone, without any memory.
+TEST(Freeze, TrainsLowRankUpdates) {
+  std::vector<std::string> settings = kFrozen;
+  settings.emplace_back("model.lora_rank=3");
+  Trainer trainer(small_experiment("", settings));
+  const std::vector<at::Tensor> before = test::weights_of(trainer.runtime());
+  for (int i = 0; i < 3; ++i) trainer.train_step();
+  const auto& parameters = trainer.runtime().parameters();
+  std::size_t trained = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const bool is_update = backbone::is_low_rank_update(parameters[i].name);
+    EXPECT_EQ(parameters[i].tensor.equal(before[i]), !is_update) << parameters[i].name;
+    trained += is_update ? 1 : 0;
+  }
+  EXPECT_EQ(trained, 8U);
 }
 
 TEST(Freeze, RefusesAMemoryWithoutParameters) {

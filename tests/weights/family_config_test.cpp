@@ -1,5 +1,5 @@
 // config.json of each family: defaults, both spellings of rotary positions, and what is refused.
-#include "host/weights/pretrained/family_config.hpp"
+#include "host/weights/pretrained/family/family_config.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -220,12 +220,12 @@ TEST(FamilyConfig, ListsEverythingThatIsNotUnderstood) {
 }
 
 TEST(FamilyConfig, RefusesByFamily) {
-  EXPECT_THAT(refusal(test::small_gpt2(), {{"scale_attn_weights", false},
-                                           {"activation_function", "silu"},
-                                           {"hidden_size", 9}}),
-              AllOf(HasSubstr("scale_attn_weights: expected true, got false"),
-                    HasSubstr("activation_function: expected \"gelu_new\" or"),
-                    HasSubstr("hidden_size: expected 8 as in n_embd, got 9")));
+  EXPECT_THAT(
+      refusal(test::small_gpt2(),
+              {{"scale_attn_weights", false}, {"activation_function", "silu"}, {"hidden_size", 9}}),
+      AllOf(HasSubstr("scale_attn_weights: expected true, got false"),
+            HasSubstr("activation_function: expected \"gelu_new\" or"),
+            HasSubstr("hidden_size: expected 8 as in n_embd, got 9")));
   EXPECT_THAT(refusal(test::small_qwen2(), {{"use_sliding_window", true}}),
               HasSubstr("use_sliding_window: expected false or null, got true"));
   EXPECT_THAT(refusal(test::small_qwen3(), {{"head_dim", nullptr}}),

@@ -1,5 +1,5 @@
 // The files of families: what they must hold, and what is wrong with others.
-#include "host/weights/pretrained/family.hpp"
+#include "host/weights/pretrained/family/family.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

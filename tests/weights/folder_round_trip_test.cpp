@@ -8,7 +8,7 @@
 #include "host/base/file/file.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/weights/pretrained/export_folder.hpp"
-#include "host/weights/pretrained/family_config.hpp"
+#include "host/weights/pretrained/family/family_config.hpp"
 #include "host/weights/pretrained/import_folder.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/weights/folder_support.hpp"
@@ -134,6 +134,14 @@ TEST_F(FolderRoundTrip, PutsNumbersWhereTheyBelong) {
   const Json info = Json::parse(read_file(run_ / "run.json"));
   EXPECT_EQ(info.at("initial_weights").at("file"), (source_ / "model.safetensors").string());
   EXPECT_EQ(run::RunFolder::open(run_).experiment().model.positions, 6);
+}
+
+// Updates that were not trained leave the folder's bytes.
+TEST_F(FolderRoundTrip, LowRankUpdatesThatWereNotTrained) {
+  test::write_folder(source_, test::small_llama());
+  static_cast<void>(import("", {{.key = "model.lora_rank", .value = "2"}}));
+  static_cast<void>(export_to(out_));
+  EXPECT_EQ(test::files_of(out_), test::files_of(source_));
 }
 
 TEST_F(FolderRoundTrip, StacksQueriesKeysAndValues) {

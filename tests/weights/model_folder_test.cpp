@@ -73,6 +73,9 @@ TEST_F(ModelFolderTest, RefusesWhatIsNoModelFolder) {
   EXPECT_THAT(error(), HasSubstr("got a folder without"));
   test::write_bytes(path_ / "config.json", "{\"model_type\": ");
   EXPECT_THAT(error(), HasSubstr("config.json: this is no JSON, or only a part of it"));
+  test::write_bytes(path_ / "config.json",  // deeper than what prints and destroys it can go
+                    "{\"a\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}");
+  EXPECT_THAT(error(), HasSubstr("config.json: this is no JSON, or only a part of it"));
   test::write_bytes(path_ / "config.json", "[1]");
   EXPECT_THAT(error(), HasSubstr("this holds no JSON object"));
   test::write_bytes(path_ / "config.json", "{}");

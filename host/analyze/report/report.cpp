@@ -297,6 +297,39 @@ void AnalysisReport::write_better() {
         .spec = figure::ranking(chart, "name")});
 }
 
+std::string tokens_text(const MemoryAnalysis& analysis, const TokenText& text, std::int64_t lane,
+                        std::int64_t from, std::int64_t to) {
+  std::vector<std::string> tokens;
+  for (std::int64_t i = from; i < to; ++i) {
+    tokens.push_back(text.of(analysis.trace().history(lane).at(static_cast<std::size_t>(i))));
+  }
+  return join(tokens, " ");
+}
+
+void AnalysisReport::write_utterances(std::size_t count) {
+  Csv csv({"memory", "dialogue", "turn", "utterance", "rank", "from", "to", "mass", "share",
+           "passage"});
+  bool has_any = false;
+  for (const Subject& subject : subjects_) {
+    const MemoryAnalysis& analysis = *subject.analysis;
+    if (!analysis.documents()) continue;
+    for (const Utterance& one : analysis.documents()->utterances(count)) {
+      const std::string utterance = tokens_text(analysis, text_, one.lane, one.begin, one.end);
+      std::int64_t rank = 0;
+      for (const Passage& passage : one.passages) {
+        csv.add(subject.name, one.dialogue, one.turn, utterance, ++rank, passage.from, passage.to,
+                passage.mass, passage.share,
+                tokens_text(analysis, text_, one.lane, one.document + passage.from,
+                            one.document + passage.to));
+        has_any = true;
+      }
+    }
+  }
+  if (!has_any) return;
+  csv.save(folder_ / "utterances.csv");
+  files_.emplace_back("utterances.csv");
+}
+
 void AnalysisReport::write_alpha() {
   Csv csv({"memory", "tier", "layer", "place", "alpha", "segments"});
   figure::Chart chart{

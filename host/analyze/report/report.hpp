@@ -43,6 +43,10 @@ class AnalysisReport {
   // nll, other_nll, gain, tier, layer, word_position, word, mass; a line for each memory word.
   void write_better();
 
+  // utterances.csv, when dialogues were followed: memory, dialogue, turn, utterance, rank, from, to
+  // (tokens of the document), mass, share, passage; the `count` first passages of each utterance.
+  void write_utterances(std::size_t count);
+
   // alpha.csv, .vl.json, when a memory published it: memory, tier, layer, place, alpha, segments; a
   // curve a layer.
   void write_alpha();
@@ -69,6 +73,10 @@ class AnalysisReport {
   std::vector<std::string> files_;
   std::vector<figure::Figure> figures_;
 };
+
+// Tokens [from, to) of a lane, separated by blanks.
+[[nodiscard]] std::string tokens_text(const MemoryAnalysis& analysis, const TokenText& text,
+                                      std::int64_t lane, std::int64_t from, std::int64_t to);
 
 // Adds a name that is not among them yet: names in the order of their first appearance. Returns it.
 const std::string& add_once(std::vector<std::string>& names, const std::string& name);

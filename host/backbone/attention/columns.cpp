@@ -110,12 +110,31 @@ at::Tensor ContextColumns::original_order(const at::Tensor& given) const {
   return at::cat(parts, 1);
 }
 
+bool ContextPlaces::operator==(const ContextPlaces& other) const {
+  const auto same = [](const at::Tensor& a, const at::Tensor& b) {
+    if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+    // Values are compared on the CPU only: elsewhere that would wait for the device.
+    return a.is_same(b) || (a.is_cpu() && b.is_cpu() && at::equal(a, b));
+  };
+  return kinds == other.kinds && same(lane_order, other.lane_order) &&
+         std::ranges::equal(distances, other.distances, same);
+}
+
+ContextPlaces ContextColumns::places() const {
+  ContextPlaces out{.lane_order = lane_order};
+  for (const Block& block : blocks) {
+    out.kinds.push_back(block.source->position);
+    out.distances.push_back(block.source->distance);
+  }
+  return out;
+}
+
 void ContextColumns::projections(std::vector<at::Tensor>& k, std::vector<at::Tensor>& v) const {
   k.resize(blocks.size());
   v.resize(blocks.size());
   for (const Block& block : blocks) {
-    k[static_cast<size_t>(block.index)] = block.k;
-    v[static_cast<size_t>(block.index)] = block.v;
+    k[static_cast<size_t>(block.index)] = of_all_heads(block.k);
+    v[static_cast<size_t>(block.index)] = of_all_heads(block.v);
   }
 }
 
@@ -145,10 +164,6 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
   }
   out.key_heads = layer.settings().kv_heads;
   for (const Block& block : out.blocks) out.key_heads = std::max(out.key_heads, block.k.size(2));
-  for (Block& block : out.blocks) {
-    block.k = out.of_all_heads(block.k);
-    block.v = out.of_all_heads(block.v);
-  }
   out.lane_order = order_in_lanes(out.blocks, scope);
   return out;
 }
@@ -232,7 +247,7 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
   for (const ContextColumns::Block& block : context.blocks) {
     at::Tensor part = distance_scores(*block.source, q, layer, scope);
     if (layer.settings().is_rotary() && block.source->position == memory::PositionKind::kNone) {
-      part = unplaced_scores(q, block.k, layer.scale()).to(type);
+      part = unplaced_scores(q, block.k, layer.scale() * scope.rotary->score_factor()).to(type);
     }
     if (block.source->bias.defined()) {
       const at::Tensor own = given_bias(block.source->bias, type);

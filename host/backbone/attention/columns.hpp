@@ -11,6 +11,16 @@
 
 namespace mneme::backbone {
 
+// Where the rows of a context stand, block by block.
+struct ContextPlaces {
+  std::vector<memory::PositionKind> kinds = {};
+  std::vector<at::Tensor> distances = {};  // ContextBlock::distance
+  at::Tensor lane_order = {};              // ContextColumns::lane_order
+
+  // False where that cannot be told without waiting for a device.
+  bool operator==(const ContextPlaces& other) const;
+};
+
 // Keys and values of the context in the order that attention uses: blocks without places first,
 // then blocks by place. Block::index is the index among the blocks of LayerContext that have rows;
 // "the order of LayerContext::blocks" below is that of these indices.
@@ -18,7 +28,7 @@ struct ContextColumns {
   struct Block {
     const memory::ContextBlock* source = nullptr;
     int64_t index = 0;  // among the blocks of LayerContext::blocks that have rows
-    at::Tensor k, v;    // [B,m,key_heads,d], without positions
+    at::Tensor k, v;    // [B,m,G|H,d], without positions
     int64_t rows() const { return source->rows.count; }
     bool is_placed() const { return source->position == memory::PositionKind::kPlace; }
   };
@@ -34,14 +44,15 @@ struct ContextColumns {
   at::Tensor lane_order;
 
   bool is_reordered() const;
-  // Keys or values [B,n,G,d] as key_heads heads; themselves when they have so many.
+  ContextPlaces places() const;
+  // Keys or values [B,n,G|H,d] as key_heads heads; themselves when they have so many.
   at::Tensor of_all_heads(const at::Tensor& rows) const;
   // Applies that order to t, whose columns [free; placed; riders; rest] lie along `dim` and lanes
   // (or 1) along `lane_dim`.
   at::Tensor in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const;
   // Columns [B, free + placed + riders + rest] back in the order of LayerContext::blocks.
   at::Tensor original_order(const at::Tensor& columns) const;
-  // Keys and values of the blocks in the order of LayerContext::blocks.
+  // Keys and values of the blocks in the order of LayerContext::blocks, of key_heads heads.
   void projections(std::vector<at::Tensor>& k, std::vector<at::Tensor>& v) const;
 };
 

@@ -39,7 +39,7 @@ at::Tensor turned_context(const ContextColumns& columns, const LayerSettings& se
   std::vector<at::Tensor> parts;
   int64_t placed = 0;
   for (const ContextColumns::Block& block : columns.blocks) {
-    const at::Tensor k = heads_outside(block.k);
+    const at::Tensor k = heads_outside(columns.of_all_heads(block.k));
     switch (block.source->position) {
       case memory::PositionKind::kPlace:
         parts.push_back(turned(k, turn_of_placed(columns, placed, block.k, settings, scope)));

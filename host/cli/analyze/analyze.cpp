@@ -85,6 +85,10 @@ class Analyses {
       AnalysedMemory& one = analyses[i];
       one.memory = run_.memories[i];
       one.analysis = std::make_unique<MemoryAnalysis>(arguments_.analysis);
+      const data::Dataset& dataset = *run_.options.dataset;
+      if (dataset.has_dialogues()) {
+        one.analysis->follow_dialogues(data::dialogue_ids(*dataset.vocabulary()));
+      }
       if (i == 0 && other == nullptr && analyses.size() > 1 && analyses[1].analysis != nullptr) {
         other = &analyses[1].analysis->losses();
       }
@@ -212,6 +216,7 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
     report.write_tokens(static_cast<std::size_t>(arguments.top));
     report.write_words();
     report.write_better();
+    report.write_utterances(static_cast<std::size_t>(arguments.top));
   }
   report.write_alpha();
   report.write_regions();

@@ -213,6 +213,34 @@ std::string better_text(const AnalysedMemory& first, const analyze::TokenText& t
              " nats\n", table.text(width));
 }
 
+// Of the first utterances the passage of their document that got most attention.
+std::string utterances_text(const std::vector<AnalysedMemory>& analyses,
+                            const analyze::TokenText& text, std::size_t width) {
+  constexpr std::size_t kUtterances = 6;
+  Table table({"memory", "dialogue", "turn", "share", "utterance", "passage of the document"});
+  bool has_any = false;
+  for (const AnalysedMemory& one : analyses) {
+    if (!one.analysis->documents()) continue;
+    std::vector<analyze::Utterance> all = one.analysis->documents()->utterances(1);
+    if (all.size() > kUtterances) all.resize(kUtterances);
+    for (const analyze::Utterance& utterance : all) {
+      const analyze::Passage& first = utterance.passages.front();
+      const auto words = [&](std::int64_t from, std::int64_t to) {
+        const std::int64_t most = std::min<std::int64_t>(to, from + kShownWords);
+        return analyze::tokens_text(*one.analysis, text, utterance.lane, from, most) +
+               (most < to ? " ..." : "");
+      };
+      table.add_row({one.memory.name, str(utterance.dialogue), str(utterance.turn),
+                     format_number(first.share, 3), words(utterance.begin, utterance.end),
+                     words(utterance.document + first.from, utterance.document + first.to)});
+      has_any = true;
+    }
+  }
+  return has_any ? "\nwhere utterances look in their document (utterances.csv has all):\n" +
+                       table.text(width)
+                 : "";
+}
+
 }  // namespace
 
 Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
@@ -244,7 +272,8 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
 std::string analysis_text(const std::vector<AnalysedMemory>& analyses,
                           const analyze::TokenText& text, std::size_t width) {
   return attention_text(analyses, width) + alpha_text(analyses, width) +
-         regions_text(analyses, width) + better_text(analyses.front(), text, width);
+         regions_text(analyses, width) + better_text(analyses.front(), text, width) +
+         utterances_text(analyses, text, width);
 }
 
 }  // namespace mneme::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "host/base/file/checksum.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
@@ -13,6 +14,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {
@@ -44,25 +46,26 @@ void check_nothing_runs(const CompareArguments& arguments) {
 void check_use(const CompareArguments& arguments) {
   if (!arguments.suite.empty()) {
     if (arguments.paths.empty() && arguments.memory.empty() && arguments.sweeps.empty() &&
-        arguments.equal.empty()) {
+        arguments.equal.empty() && arguments.init.empty()) {
       return;
     }
     throw_usage(
         "compare --suite: the suite names experiments and memories: expected no EXP, --memory, "
-        "--sweep or --equal beside ",
+        "--sweep, --equal or --init beside ",
         arguments.suite.string());
   }
   if (arguments.paths.empty()) throw_usage("compare: EXP is required; see mneme compare --help");
   if (are_runs(arguments)) {
     check_nothing_runs(arguments);
     if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
-        arguments.equal.empty() && arguments.set.overrides().empty() && !arguments.has_seeds &&
-        arguments.samples == kDefaultSamples && arguments.diagnostics == kDefaultDiagnostics) {
+        arguments.equal.empty() && arguments.init.empty() && arguments.set.overrides().empty() &&
+        !arguments.has_seeds && arguments.samples == kDefaultSamples &&
+        arguments.diagnostics == kDefaultDiagnostics) {
       return;
     }
     throw_usage(
         "compare: run folders are compared as they are: expected no --memory, --sweep, "
-        "--equal, --set, --seeds, --samples, --diagnostics or --run beside ",
+        "--equal, --init, --set, --seeds, --samples, --diagnostics or --run beside ",
         arguments.paths.front().string());
   }
   if (arguments.paths.size() > 1) {
@@ -164,6 +167,7 @@ std::string command_text(const CompareArguments& arguments) {
   for (const std::string& memory : arguments.memory) text += " --memory " + shell_word(memory);
   for (const std::string& sweep : arguments.sweeps) text += " --sweep " + shell_word(sweep);
   if (!arguments.equal.empty()) text += " --equal " + arguments.equal;
+  if (!arguments.init.empty()) text += " --init " + shell_word(arguments.init.string());
   text += arguments.set.typed();
   if (!arguments.suite.empty()) text += " --suite " + shell_word(arguments.suite.string());
   if (arguments.has_seeds) text += str(" --seeds ", arguments.seeds);
@@ -193,6 +197,15 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   options.device = tensor::open_device(arguments.machine.device);
   options.device_name = arguments.machine.device;
   options.is_forced = arguments.machine.is_forced;
+  if (!arguments.init.empty()) {
+    // A folder's newest checkpoint now, whatever is trained there later.
+    read_input([&] {
+      options.initial_weights = fs::is_directory(arguments.init)
+                                    ? run::RunFolder::open(arguments.init).checkpoint()
+                                    : fs::absolute(arguments.init);
+      options.initial_weights_sha256 = sha256_file(options.initial_weights);
+    });
+  }
   options.free_memory = arguments.machine.free_memory();
   options.experiment = experiment;
   options.command = command_text(arguments);
@@ -253,7 +266,7 @@ void add_compare(const Command& app) {
   command
       .option("--samples", arguments->samples, "N",
               "Prompts that every run continues, for the report; 0 = none")
-      .in(0, 100)
+      .in(0, 100'000)
       .shown();
   command
       .option("--diagnostics", arguments->diagnostics, "N",
@@ -266,6 +279,9 @@ void add_compare(const Command& app) {
           "Choose sizes so that arms have equal parameters (by model.ff), bytes of state, or rows "
           "that a token may attend to (by the memories' sizes)")
       .one_of(compare::budget_words());
+  command.option("--init", arguments->init, "SOURCE",
+                 "Begin every arm with the weights of this run, checkpoint or official safetensors "
+                 "file; memories that it lacks are drawn");
   command.option("--run", arguments->run, "DIR",
                  "Folder of the comparison; what it holds of these arms is continued; default "
                  "runs/compare-<experiment>");

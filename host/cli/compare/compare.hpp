@@ -30,7 +30,8 @@ struct CompareArguments {
   std::int64_t jobs = 1;
   std::int64_t samples = kDefaultSamples;
   std::int64_t diagnostics = kDefaultDiagnostics;
-  std::string equal;  // a budget; "" = as the files say
+  std::string equal;           // a budget; "" = as the files say
+  std::filesystem::path init;  // first weights of every arm; "" = drawn
   std::filesystem::path run;
   MachineArguments machine;
   JsonArgument json;

@@ -42,6 +42,11 @@ void check_use(const GenerateArguments& arguments) {
         "generate --chat reads its prompts from standard input: --prompt, --prompt-file, "
         "--prompt-ids, --samples, --protocol and --json are for single texts; leave them out");
   }
+  if (!arguments.document.empty() && (!arguments.is_chat || !arguments.state.empty())) {
+    throw_usage(
+        "generate --document begins a dialogue of --chat: expected --chat without --state, which "
+        "goes on with one");
+  }
   if (!arguments.is_chat && arguments.has_trial_seconds) {
     throw_usage("generate: --trial-seconds is a setting of --chat; add --chat");
   }
@@ -255,6 +260,10 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
   command.flag("--chat", arguments.is_chat,
                "Read prompts from standard input, one a line, and answer each in one conversation; "
                "a plugin that was rebuilt is swapped in between two prompts");
+  command.option(
+      "--document", arguments.document, "FILE",
+      "With --chat and a run of dialogues: the document that they are about, read before "
+      "the first turn");
   add_trial_seconds(command, arguments.trial_seconds);
   command.option("--tokens", arguments.tokens, "N", "Tokens to generate, a sample (default 256)")
       .in(0, kMaxCount);

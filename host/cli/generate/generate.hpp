@@ -34,6 +34,7 @@ struct GenerateArguments {
   std::optional<std::int64_t> seed;
   std::int64_t samples = 1;
   bool is_chat = false;
+  std::filesystem::path document;  // of --chat
   std::int64_t trial_seconds = kTrialSeconds;
   bool has_trial_seconds = false;  // it was given
   std::optional<std::int64_t> segment;
@@ -112,6 +113,9 @@ int run_chat(const GenerateArguments& arguments, const Streams& streams);
 // The prompt's tokens, with notes on words that the vocabulary lacks. Error (kUsage).
 [[nodiscard]] generate::Prompt read_prompt(const GenerateArguments& arguments,
                                            const OpenGeneration& opened, Display& display);
+// The text of --document as tokens, likewise.
+[[nodiscard]] generate::Prompt read_document_prompt(const GenerateArguments& arguments,
+                                                    const OpenGeneration& opened, Display& display);
 // The same for a line of standard input, counted from 1: a text, or ids where the run has no text
 // vocabulary.
 [[nodiscard]] generate::Prompt read_line_prompt(const std::string& line, std::int64_t number,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/generate/chat_turns.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -104,9 +106,11 @@ class Chat {
         streams_(streams),
         folder_(run::RunFolder::open(arguments.run)),
         memory_(opened.runtime().experiment().memory),
-        fingerprint_(fingerprint_of(memory_)) {
+        fingerprint_(fingerprint_of(memory_)),
+        turns_(*opened.runtime().dataset()) {
     make_generator();
     if (!arguments_.state.empty()) continue_saved(arguments_, opened_, *generator_);
+    if (!arguments_.document.empty()) read_document();
   }
 
   // The exit status: of the first turn that failed, or that of a run that failed when a signal cut
@@ -161,6 +165,26 @@ class Chat {
   void continue_with(const generate::Generator::Saved& text) {
     make_generator();
     generator_->restore(text);
+  }
+
+  // The document of a dialogue, before its first turn.
+  void read_document() {
+    if (!turns_.is_dialogue()) {
+      throw_usage(
+          {.where = "--document",
+           .failed = "the run was not trained on dialogues about documents",
+           .expected = "a run with data.task = \"dialogue\"",
+           .got = str("data.task = ", opened_.runtime().dataset()->describe().at("task").dump()),
+           .hint = "give the text as the first prompt"});
+    }
+    const generate::Prompt document = read_document_prompt(arguments_, opened_, display_);
+    generator_->prompt(turns_.document(document.ids));
+    display_.note(str("document: ", document.ids.size(), " tokens; ", state_text()));
+  }
+  // What the conversation takes, however long it is.
+  std::string state_text() const {
+    return str("text of ", generator_->tokens(), " tokens, memory ",
+               human_bytes(static_cast<std::uint64_t>(generator_->state().bytes())));
   }
 
   // --- The memory ---
@@ -278,20 +302,25 @@ class Chat {
                    .got = "none"});
     }
     const double start = steady_clock().seconds();
-    generator_->prompt(prompt.ids);
+    generator_->prompt(turns_.turn(prompt.ids));
     for (const std::string& note : forgetting_notes(opened_, *generator_)) {
       if (said_.insert(note).second) display_.note(note);
     }
     generate::SampleText sample(opened_.vocabulary(), opened_.settings.detokenises,
                                 arguments_.stop);
     sample.follow(prompt.ids);
+    bool is_ended = false;  // by a mark
     generator_->generate(opened_.settings.tokens, [&](std::int64_t, std::int32_t id) {
+      is_ended = turns_.ends_answer(id);
+      if (is_ended) return false;
       streams_.out << sample.add(id) << std::flush;
       return !sample.is_stopped() && InterruptGuard::signal() == 0;
     });
+    if (is_ended) generator_->take_back();
     streams_.out << sample.end() << '\n' << std::flush;
     display_.note(str("prompt: ", prompt.ids.size(), " tokens; ", sample.ids().size(),
-                      " tokens in ", format_number(steady_clock().seconds() - start, 2), " s"));
+                      " tokens in ", format_number(steady_clock().seconds() - start, 2), " s; ",
+                      state_text()));
   }
 
   // Whether there was something to save, and a file for it.
@@ -319,6 +348,7 @@ class Chat {
   std::string fingerprint_;      // of the last memory that was read, loaded or refused
   std::string unreadable_;       // the last message about the memory's file
   std::unique_ptr<generate::Generator> generator_;
+  generate::ChatTurns turns_;
   std::optional<Replaced> replaced_;
   PromptLines lines_;
   std::set<std::string> said_;  // notes

@@ -185,6 +185,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   if (const data::Vocabulary* const vocabulary = options.dataset->vocabulary()) {
     opened.settings.options.ids = vocabulary->size();
   }
+  opened.settings.options.type_marks = options.dataset->type_marks();
   const config::MemoryConfig memory = experiment.memory;
   opened.sweep = std::make_unique<run::Sweep>(*opened.checkpoint, experiment, options,
                                               extents_of(arguments, opened.settings.options));
@@ -263,6 +264,12 @@ generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGener
     display.note(str(source, ": the byte order mark at its start was skipped"));
   }
   return encode(named, opened, display);
+}
+
+generate::Prompt read_document_prompt(const GenerateArguments& arguments,
+                                      const OpenGeneration& opened, Display& display) {
+  const std::string text = read_input([&] { return read_file(arguments.document); });
+  return encode(data::text_of_file(arguments.document.string(), text), opened, display);
 }
 
 generate::Prompt read_line_prompt(const std::string& line, std::int64_t number,

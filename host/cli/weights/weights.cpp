@@ -11,7 +11,7 @@
 #include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/weights/pretrained/export_folder.hpp"
-#include "host/weights/pretrained/family.hpp"
+#include "host/weights/pretrained/family/family.hpp"
 #include "host/weights/pretrained/import_folder.hpp"
 #include "host/weights/weight_files.hpp"
 
@@ -72,6 +72,9 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
   if (!arguments.json.is_stdout()) {
     streams.out << "imported " << report.backbone_parameters << " parameters of the family "
                 << report.family << ": " << arguments.run.string() << '\n';
+    if (report.marks > 0) {
+      streams.out << report.marks << " marks of dialogues have new rows in the embedding\n";
+    }
   }
   arguments.json.write({{"format", "mneme-import"},
                         {"run", arguments.run.string()},
@@ -80,6 +83,7 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
                         {"backbone_parameters", report.backbone_parameters},
                         {"memory_parameters", report.memory_parameters},
                         {"rounded", report.is_rounded},
+                        {"marks", report.marks},
                         {"initial", report.fresh}},
                        streams);
   return 0;

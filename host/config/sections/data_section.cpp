@@ -20,133 +20,6 @@ void refuse_key(Reader& reader, const std::string& key, const std::string& reaso
   }
 }
 
-void list_motif(Fields& at, MotifConfig& motif) {
-  at.field({"alphabet", "different symbols"}, motif.alphabet, IntegerRange{2, 65536});
-  at.field({"period_min", "shortest motif of a lane, in tokens"}, motif.period_min, kExtent);
-  at.field({"period_max", "longest motif"}, motif.period_max, kExtent);
-  if (at.is_reading() && motif.period_min > motif.period_max) {
-    const char* key = at.reader().has("period_max") ? "period_max" : "period_min";
-    at.reader().problem(
-        key, {.expected = "period_min <= period_max",
-              .got = str("period_min = ", motif.period_min, ", period_max = ", motif.period_max)});
-  }
-}
-
-// The defaults of sorting and digit_sorting are those of their papers.
-SequenceConfig default_sequences(Task task) {
-  constexpr std::int64_t kTrain = 100'000, kHeldOut = 1000;
-  switch (task) {
-    case Task::kDigitSorting:
-      return {20, 10, 50000, 5000, 5000};
-    case Task::kCopy:
-      return {8, 16, kTrain, kHeldOut, kHeldOut};
-    case Task::kSelectiveCopy:
-      return {64, 16, kTrain, kHeldOut, kHeldOut};
-    case Task::kNeedle:
-      return {96, 32, kTrain, kHeldOut, kHeldOut};
-    case Task::kMqar:
-      return {64, 0, kTrain, kHeldOut, kHeldOut};
-    case Task::kDocumentRecall:
-      return {0, 0, kTrain, kHeldOut, kHeldOut};
-    default:
-      return {4000, 20, 8000, 800, 800};
-  }
-}
-
-RecallConfig default_recall(Task task) {
-  switch (task) {
-    case Task::kCopy:
-      return {.gap = 32};
-    case Task::kSelectiveCopy:
-      return {.answer = 8};
-    case Task::kNeedle:
-      return {.answer = 2};
-    case Task::kMqar:
-      return {.pairs = 8, .questions = 8, .keys = 32, .values = 32};
-    case Task::kDocumentRecall:
-      return {.document_count = 4, .facts = 3, .questions = 3, .keys = 8, .values = 16};
-    default:
-      return {};
-  }
-}
-
-std::string_view meaning_of_length(Task task) {
-  switch (task) {
-    case Task::kCopy:
-      return "symbols to copy";
-    case Task::kSelectiveCopy:
-      return "tokens among which the symbols lie";
-    case Task::kNeedle:
-      return "tokens among which the needle lies, with it";
-    case Task::kMqar:
-      return "tokens of a sequence; even";
-    default:
-      return "tokens to sort";
-  }
-}
-
-constexpr IntegerRange kSymbols{2, 65536};
-
-void list_key_values(Fields& at, RecallConfig& recall) {
-  at.field({"keys", "different keys"}, recall.keys, kSymbols);
-  at.field({"values", "different values"}, recall.values, kSymbols);
-}
-
-void list_recall(Fields& at, RecallConfig& recall, Task task) {
-  switch (task) {
-    case Task::kCopy:
-      at.field({"gap", "most blanks between the symbols and the question"}, recall.gap,
-               IntegerRange{0, kExtent.max});
-      break;
-    case Task::kSelectiveCopy:
-      at.field({"answer", "symbols to copy"}, recall.answer, kExtent);
-      break;
-    case Task::kNeedle:
-      at.field({"answer", "symbols of the needle, all asked for"}, recall.answer, kExtent);
-      at.field({"depth_min", "least depth of the needle: 0 = the prompt's beginning"},
-               recall.depth_min, RealRange{.min = 0.0, .max = 1.0});
-      at.field({"depth_max", "greatest depth: 1 = just before the question"}, recall.depth_max,
-               RealRange{.min = 0.0, .max = 1.0});
-      break;
-    case Task::kMqar:
-      at.field({"pairs", "pairs of a key and a value at the beginning"}, recall.pairs, kExtent);
-      at.field({"questions", "pairs that are asked for"}, recall.questions, kExtent);
-      list_key_values(at, recall);
-      break;
-    case Task::kDocumentRecall:
-      at.field({"document_count", "documents of a sequence"}, recall.document_count, kSymbols);
-      at.field({"facts", "pairs of a key and a value in each document"}, recall.facts, kExtent);
-      at.field({"questions", "at the end of each document"}, recall.questions, kExtent);
-      list_key_values(at, recall);
-      break;
-    default:
-      break;
-  }
-}
-
-void list_sequences(Fields& at, DataConfig& data) {
-  SequenceConfig& sequences = data.sequences;
-  if (at.is_reading()) {
-    sequences = default_sequences(data.task);
-    data.recall = default_recall(data.task);
-  }
-  if (data.task != Task::kDocumentRecall) {
-    at.field({"length", meaning_of_length(data.task)}, sequences.length,
-             IntegerRange{2, 16'777'216});
-  }
-  if (data.task != Task::kMqar && data.task != Task::kDocumentRecall) {
-    at.field({"alphabet", "different symbols"}, sequences.alphabet, kSymbols);
-  }
-  list_recall(at, data.recall, data.task);
-  at.field({"train_sequences", "sequences of the train split"}, sequences.train_sequences, kCount);
-  at.field({"valid_sequences", "sequences of the valid split"}, sequences.valid_sequences, kCount);
-  at.field({"test_sequences", "sequences of the test split"}, sequences.test_sequences, kCount);
-  if (!at.is_reading()) return;
-  if (const auto problem = find_size_problem(data)) {
-    at.reader().problem(problem->key, {.expected = problem->expected, .got = problem->got});
-  }
-}
-
 void list_files(Fields& at, DataConfig& data, std::string_view train_default) {
   at.field({"train", "training data: a text, or ids [n] in a safetensors file", train_default},
            data.train);
@@ -155,11 +28,25 @@ void list_files(Fields& at, DataConfig& data, std::string_view train_default) {
 }
 
 void list_vocabulary_size(Fields& at, DataConfig& data) {
+  at.field({"vocabulary_size",
+            "word: at most so many words; tokenizer: ids of the model, at least the tokenizer's; "
+            "tokens: "
+            "ids lie below it; 0 = what the training data or the tokenizer hold"},
+           data.vocabulary_size, kCountOrZero);
+}
+
+void list_vocabulary(Fields& at, DataConfig& data) {
+  at.field({"vocabulary", "what a token of a text is"}, data.vocabulary, kVocabularyChoices);
   at.field(
-      {"vocabulary_size",
-       "word: at most so many words; tokenizer: ids of the model, at least the tokenizer's; tokens: "
-       "ids lie below it; 0 = what the training data or the tokenizer hold"},
-      data.vocabulary_size, kCountOrZero);
+      {"vocabulary_file",
+       "a saved vocabulary.json in place of one built from train; with vocabulary = "
+       "\"tokenizer\": a tokenizer.json, or a folder that holds one or vocab.json and merges.txt"},
+      data.vocabulary_file);
+}
+
+void list_min_count(Fields& at, DataConfig& data) {
+  at.field({"min_count", "with vocabulary = \"word\": rarer words become <unk>"}, data.min_count,
+           kCount);
 }
 
 void check_split(Reader& reader, const std::vector<double>& split) {
@@ -233,12 +120,7 @@ void list_text(Fields& at, DataConfig& data) {
                data.split, RealRange{.min = 0.0, .max = 1.0})) {
     check_split(at.reader(), data.split);
   }
-  at.field({"vocabulary", "what a token of a text is"}, data.vocabulary, kVocabularyChoices);
-  at.field(
-      {"vocabulary_file",
-       "a saved vocabulary.json in place of one built from train; with vocabulary = "
-       "\"tokenizer\": a tokenizer.json, or a folder that holds one or vocab.json and merges.txt"},
-      data.vocabulary_file);
+  list_vocabulary(at, data);
   at.field({"documents",
             "what begins a document: file = each file; heading = a line ' = Title = ' after a "
             "blank line; mark = a line equal to document_mark; line = every line"},
@@ -252,8 +134,7 @@ void list_text(Fields& at, DataConfig& data) {
   if (data.vocabulary == Vocabulary::kWord) {
     at.field({"add_eos", "with vocabulary = \"word\": an <eos> at each line's end"}, data.add_eos);
     if (at.lists(data.vocabulary_file.empty())) {
-      at.field({"min_count", "with vocabulary = \"word\": rarer words become <unk>"},
-               data.min_count, kCount);
+      list_min_count(at, data);
       list_vocabulary_size(at, data);
     }
   }
@@ -267,13 +148,41 @@ void list_text(Fields& at, DataConfig& data) {
   }
 }
 
+// Dialogues are encoded as texts are, but a line end is no token.
+void list_dialogues(Fields& at, DataConfig& data) {
+  at.require("train", "the path of a file of dialogues");
+  at.field({"train", "dialogues: a file or folder of one of the forms of docs/dialogue.md"},
+           data.train);
+  at.field({"valid", "dialogues that training evaluates on"}, data.valid);
+  at.field({"test", "dialogues of eval --split test"}, data.test);
+  if (at.is_reading()) {
+    data.add_eos = false;
+    data.vocabulary = Vocabulary::kWord;
+  }
+  list_vocabulary(at, data);
+  if (data.vocabulary == Vocabulary::kWord && at.lists(data.vocabulary_file.empty())) {
+    list_min_count(at, data);
+  }
+  if (data.vocabulary != Vocabulary::kByte && data.vocabulary != Vocabulary::kChar &&
+      at.lists(data.vocabulary_size > 0)) {
+    list_vocabulary_size(at, data);
+  }
+  at.field({"with_document", "the document is read before the turns"}, data.dialogue.has_document);
+  at.field(
+      {"token_types", "to each token's embedding that of <doc> or of its speaker's mark is added"},
+      data.dialogue.has_token_types);
+  if (!at.is_reading()) return;
+  check_vocabulary(at.reader(), data);
+}
+
 // Keys that belong to other tasks.
 void refuse_other_keys(Reader& reader, Task task) {
   struct Key {
     const char* name;
     std::vector<Task> tasks;
   };
-  const std::vector<Task> files = {Task::kText, Task::kTokens};
+  const std::vector<Task> texts = {Task::kText, Task::kDialogue};
+  const std::vector<Task> files = {Task::kText, Task::kTokens, Task::kDialogue};
   const std::vector<Task> sequences = {Task::kSorting,       Task::kDigitSorting, Task::kCopy,
                                        Task::kSelectiveCopy, Task::kNeedle,       Task::kMqar,
                                        Task::kDocumentRecall};
@@ -284,12 +193,14 @@ void refuse_other_keys(Reader& reader, Task task) {
       {"valid", files},
       {"test", files},
       {"split", {Task::kText}},
-      {"vocabulary", {Task::kText}},
-      {"vocabulary_file", {Task::kText}},
+      {"vocabulary", texts},
+      {"vocabulary_file", texts},
       {"vocabulary_size", files},
-      {"min_count", {Task::kText}},
+      {"min_count", texts},
       {"add_eos", {Task::kText}},
       {"document_mark", {Task::kText}},
+      {"with_document", {Task::kDialogue}},
+      {"token_types", {Task::kDialogue}},
       {"alphabet",
        {Task::kMotif, Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy,
         Task::kNeedle}},
@@ -329,60 +240,6 @@ std::vector<std::string> task_words() {
 
 }  // namespace
 
-bool is_recall(Task task) {
-  return task == Task::kCopy || task == Task::kSelectiveCopy || task == Task::kNeedle ||
-         task == Task::kMqar || task == Task::kDocumentRecall;
-}
-
-std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
-  const std::int64_t length = data.sequences.length;
-  const RecallConfig& recall = data.recall;
-  const auto at_most = [](std::string_view key, std::int64_t most, std::string_view what,
-                          std::int64_t got) -> std::optional<SizeProblem> {
-    if (got <= most) return std::nullopt;
-    return SizeProblem{key, str("at most ", most, ", ", what), std::to_string(got)};
-  };
-  switch (data.task) {
-    case Task::kSelectiveCopy:
-      return at_most("answer", length, "data.length", recall.answer);
-    case Task::kNeedle: {
-      if (auto problem = at_most("answer", length - 1, "data.length without the needle's mark",
-                                 recall.answer)) {
-        return problem;
-      }
-      const auto [first, last] = needle_places(data);
-      if (first <= last) return std::nullopt;
-      return SizeProblem{
-          "depth_max",
-          str("a place for the needle at depth_min = ", recall.depth_min, " or deeper"),
-          str(recall.depth_max)};
-    }
-    case Task::kMqar: {
-      if (length % 2 != 0) return SizeProblem{"length", "an even number", std::to_string(length)};
-      if (auto problem = at_most("pairs", recall.keys, "data.keys", recall.pairs)) return problem;
-      if (auto problem = at_most("questions", recall.pairs, "data.pairs", recall.questions)) {
-        return problem;
-      }
-      const std::int64_t needed = 2 * (recall.pairs + recall.questions);
-      if (length >= needed) return std::nullopt;
-      return SizeProblem{"length",
-                         str("at least ", needed, ", two tokens for each pair and each question"),
-                         std::to_string(length)};
-    }
-    case Task::kDocumentRecall:
-      return at_most("facts", recall.keys, "data.keys", recall.facts);
-    default:
-      return std::nullopt;
-  }
-}
-
-std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data) {
-  const auto span = static_cast<double>(data.sequences.length - data.recall.answer - 1);
-  constexpr double kRounding = 1e-9;  // 0.07 * 100 is above 7, 0.29 * 100 below 29
-  return {static_cast<std::int64_t>(std::ceil(data.recall.depth_min * span - kRounding)),
-          static_cast<std::int64_t>(std::floor(data.recall.depth_max * span + kRounding))};
-}
-
 void list_data(Fields& at, DataConfig& data) {
   const bool has_task = at.require("task", quoted_list(task_words()));
   at.field({"task", "what is read or generated"}, data.task, kTaskChoices);
@@ -398,6 +255,9 @@ void list_data(Fields& at, DataConfig& data) {
       break;
     case Task::kMotif:
       list_motif(at, data.motif);
+      break;
+    case Task::kDialogue:
+      list_dialogues(at, data);
       break;
     default:
       list_sequences(at, data);

@@ -134,6 +134,15 @@ void check_rotary(Reader& reader, const RotaryConfig& rotary) {
     reader.problem("high_factor", {.expected = str("more than low_factor, ", rotary.low_factor),
                                    .got = format_exact(rotary.high_factor)});
   }
+  if (rotary.scaling != RotaryScaling::kYarn) return;
+  if (rotary.base <= 1.0) {
+    reader.problem("base", {.expected = "more than 1 with scaling = \"yarn\"",
+                            .got = format_exact(rotary.base)});
+  }
+  if (rotary.beta_fast <= rotary.beta_slow) {
+    reader.problem("beta_fast", {.expected = str("more than beta_slow, ", rotary.beta_slow),
+                                 .got = format_exact(rotary.beta_fast)});
+  }
 }
 
 void list_rotary(Fields& at, RotaryConfig& rotary) {
@@ -208,6 +217,8 @@ bool has_parts_of_xl(const ModelConfig& model) {
   xl.ff_bias = xl.softmax_bias = true;
   xl.feed_forward = none.feed_forward;
   xl.rotary = none.rotary;
+  xl.lora_rank = none.lora_rank;
+  xl.lora_alpha = none.lora_alpha;
   return model == xl && model.position != PositionScheme::kRotary;
 }
 
@@ -221,6 +232,12 @@ void check_model(Reader& reader, const ModelConfig& model) {
     reader.problem("head_width", {.expected = "an even number with position = \"rotary\" (pairs "
                                               "of numbers turn)",
                                   .got = str(model.head_width)});
+  }
+  if (model.lora_rank == 0 && reader.has("lora_alpha")) {
+    reader.problem("lora_alpha", {.failed = "there are no low-rank updates",
+                                  .expected = "lora_rank of at least 1",
+                                  .got = "0",
+                                  .hint = reader.removal("lora_alpha")});
   }
   if (model.heads % model.key_heads() != 0) {
     reader.problem("kv_heads", {.expected = str("a divisor of heads, ", model.heads),
@@ -305,6 +322,14 @@ void list_model(Fields& at, ModelConfig& model) {
             "official; decoder, gpt2: gpt2"},
            model.init, kInitChoices);
   if (at.lists(writes_parts)) list_parts(at, model);
+  if (at.lists(model.lora_rank > 0)) {
+    at.field({"lora_rank",
+              "rank r of the updates B A of the attention's four projections, trained beside them "
+              "or, with train.freeze = \"backbone\", in place of them; 0 = none"},
+             model.lora_rank, kCountOrZero);
+    at.field({"lora_alpha", "updates are multiplied by lora_alpha / lora_rank"}, model.lora_alpha,
+             kAboveZero);
+  }
   if (at.is_reading()) check_model(at.reader(), model);
   if (at.lists(model.adaptive.has_value())) {
     at.table({"adaptive", "adaptive embedding and softmax; absent = plain ones"},

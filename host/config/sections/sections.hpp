@@ -55,7 +55,8 @@ inline constexpr Choice<Task> kTaskChoices[] = {{"text", Task::kText},
                                                 {"selective_copy", Task::kSelectiveCopy},
                                                 {"needle", Task::kNeedle},
                                                 {"mqar", Task::kMqar},
-                                                {"document_recall", Task::kDocumentRecall}};
+                                                {"document_recall", Task::kDocumentRecall},
+                                                {"dialogue", Task::kDialogue}};
 inline constexpr Choice<Vocabulary> kVocabularyChoices[] = {{"byte", Vocabulary::kByte},
                                                             {"char", Vocabulary::kChar},
                                                             {"word", Vocabulary::kWord},
@@ -201,6 +202,9 @@ class Fields {
 void list_model(Fields& at, ModelConfig& model);
 void list_memory(Fields& at, MemoryConfig& memory);
 void list_data(Fields& at, DataConfig& data);
+// Of list_data, for generated tasks.
+void list_motif(Fields& at, MotifConfig& motif);
+void list_sequences(Fields& at, DataConfig& data);
 void list_train(Fields& at, TrainConfig& train, const DataConfig& data);
 void list_eval(Fields& at, EvalConfig& eval, const DataConfig& data, const TrainConfig& train);
 void list_generate(Fields& at, GenerateConfig& generate, const EvalConfig& eval);

@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/data/text/printable.hpp"
 #include "host/data/text/text.hpp"
 
@@ -17,8 +18,6 @@ constexpr std::string_view kXzMagic(
     "7zXZ\0",
     6);
 constexpr std::size_t kShownWidth = 60;
-// Objects and lists in each other. Printing a value in a message recurses as deep as it is nested.
-constexpr int kDeepestNesting = 100;
 
 void check_utf8_of(const NamedText& text) {
   for (std::size_t i = 0; i < text.text.size();) {
@@ -30,24 +29,6 @@ void check_utf8_of(const NamedText& text) {
     }
     i += bytes;
   }
-}
-
-// How deep objects and lists of a JSON text lie in each other; what stands in quotes is none.
-int nesting_of(std::string_view json) {
-  int depth = 0;
-  int deepest = 0;
-  bool is_in_quotes = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (c == '"') is_in_quotes = !is_in_quotes;
-    if (is_in_quotes) {
-      if (c == '\\') ++i;  // the next letter is escaped
-      continue;
-    }
-    if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
-    if (c == '}' || c == ']') --depth;
-  }
-  return deepest;
 }
 
 std::string unpack_hint(const std::filesystem::path& packed) {
@@ -113,9 +94,9 @@ std::string read_utf8_file(const std::filesystem::path& path) {
 }
 
 Json parse_object(const std::string& file, std::size_t first_line, std::string_view text) {
-  if (const int nesting = nesting_of(text); nesting > kDeepestNesting) {
+  if (const std::size_t depth = json_depth(text); depth > kMaxJsonDepth) {
     refuse_record(str(file, ":", first_line), "objects and lists in each other",
-                  str("at most ", kDeepestNesting, " deep"), str(nesting));
+                  str("at most ", kMaxJsonDepth, " deep"), str(depth));
   }
   try {
     Json json = Json::parse(text);

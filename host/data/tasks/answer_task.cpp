@@ -66,6 +66,7 @@ std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data) {
     case config::Task::kText:
     case config::Task::kTokens:
     case config::Task::kMotif:
+    case config::Task::kDialogue:
       break;
   }
   return nullptr;

@@ -50,7 +50,9 @@ void Vocabulary::index_symbols() {
 }
 
 std::optional<std::int32_t> Vocabulary::find(std::string_view symbol) const {
-  if (tokenizer_) return tokenizer_->id_of(symbol);
+  if (tokenizer_) {
+    if (const auto id = tokenizer_->id_of(symbol)) return id;
+  }
   const auto found = ids_.find(symbol);
   if (found == ids_.end()) return std::nullopt;
   return found->second;
@@ -72,8 +74,9 @@ const std::string& Vocabulary::symbol(std::int64_t id) const {
 }
 
 std::string Vocabulary::sha256() const {
-  if (tokenizer_) return tokenizer_->sha256();
+  if (tokenizer_ && marks_ == 0) return tokenizer_->sha256();
   Sha256 digest;
+  if (tokenizer_) digest.update(tokenizer_->sha256());
   digest.update(
       str(to_word(kind_), adds_eos_ ? " eos" : "", drops_newlines_ ? " no newline" : "", "\n"));
   for (const std::string& symbol : symbols_) digest.update(str(symbol.size(), ":", symbol));
@@ -212,7 +215,7 @@ EncodeCounts Vocabulary::encode_words(const NamedText& text, TokenSink& sink) co
 }
 
 std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {
-  if (tokenizer_) return tokenizer_->decode(ids);
+  if (tokenizer_) return marks_ == 0 ? tokenizer_->decode(ids) : decode_with_marks(ids);
   std::string text;
   bool is_line_start = true;
   for (const std::int32_t id : ids) {
@@ -307,17 +310,24 @@ Json Vocabulary::to_json() const {
   json["revision"] = kRevision;
   json["kind"] = to_word(kind_);
   if (kind_ == VocabularyKind::kWord) json["add_eos"] = adds_eos_;
+  const auto own = std::span(symbols_).first(symbols_.size() - static_cast<std::size_t>(marks_));
   if (drops_newlines_) {
-    for (const std::string& symbol : symbols_) {
+    for (const std::string& symbol : own) {
       json["bytes"].push_back(static_cast<int>(static_cast<unsigned char>(symbol[0])));
     }
+  }
+  for (const std::string& mark : std::span(symbols_).subspan(own.size())) {
+    json["marks"].push_back(mark);
   }
   if (tokenizer_) {
     for (const auto& [name, text] : tokenizer_->files().texts) json["files"][name] = text;
     return json;
   }
-  if (kind_ != VocabularyKind::kByte) json["symbols"] = symbols_;
-  if (!counts_.empty()) json["counts"] = counts_;
+  if (kind_ != VocabularyKind::kByte) json["symbols"] = std::vector(own.begin(), own.end());
+  if (!counts_.empty()) {
+    json["counts"] =
+        std::vector(counts_.begin(), counts_.begin() + static_cast<std::ptrdiff_t>(own.size()));
+  }
   return json;
 }
 
@@ -339,7 +349,10 @@ Vocabulary Vocabulary::from_json(const Json& json, const std::string& source) {
     refuse_vocabulary(source, "format", str("\"", kFormat, "\""), format.dump());
   const Json& revision = member(json, source, "revision", str(kRevision));
   if (revision != kRevision) refuse_vocabulary(source, "revision", str(kRevision), revision.dump());
+  return read_marks(read_symbols(json, source), json, source);
+}
 
+Vocabulary Vocabulary::read_symbols(const Json& json, const std::string& source) {
   const VocabularyKind kind = kind_of(json, source);
   if (kind == VocabularyKind::kByte) return read_bytes(json, source);
   if (kind == VocabularyKind::kTokenizer) {

@@ -94,6 +94,11 @@ class Vocabulary {
   // Of the tokenizer's files; messages of from_json() name them behind the source.
   [[nodiscard]] static Vocabulary pretrained(std::shared_ptr<const Tokenizer> tokenizer);
 
+  // The same with further symbols behind the last one, of those that it lacks: marks, which stand
+  // between texts. Of an encoded text a word vocabulary finds a mark that is written out; the
+  // others never give one.
+  [[nodiscard]] Vocabulary with_marks(std::span<const std::string_view> marks) const;
+
   [[nodiscard]] VocabularyKind kind() const noexcept { return kind_; }
   // The tokenizer; null for other kinds.
   [[nodiscard]] const std::shared_ptr<const Tokenizer>& tokenizer() const noexcept {
@@ -109,6 +114,11 @@ class Vocabulary {
   // How often each id stands in the text that the vocabulary was built from; empty when that is not
   // known: for bytes(), and for files of older programs.
   [[nodiscard]] const std::vector<std::int64_t>& counts() const noexcept { return counts_; }
+  [[nodiscard]] std::int64_t marks() const noexcept { return marks_; }
+  // True for the ids of marks, the last ones.
+  [[nodiscard]] bool is_mark(std::int64_t id) const noexcept {
+    return id >= size() - marks_ && id < size();
+  }
   // The id of a symbol (a byte, a character or a word; a token as the tokenizer's vocabulary writes
   // it), if it has one.
   [[nodiscard]] std::optional<std::int32_t> find(std::string_view symbol) const;
@@ -131,7 +141,7 @@ class Vocabulary {
   // "word vocabulary of 267735 symbols, sha256 0123456789ab...", for messages.
   [[nodiscard]] std::string summary() const;
   // JSON with keys format, revision, kind, add_eos (word), bytes (byte without newline), symbols
-  // (char, word), files (tokenizer: their texts by name) and, when they are known, counts.
+  // (char, word), files (tokenizer: their texts by name) and, when there are any, counts and marks.
   [[nodiscard]] Json to_json() const;
   void save(const std::filesystem::path& path) const;
   // Reads what save() wrote. Error (kUsage) naming the file and what is wrong with it; Error (kRun)
@@ -172,11 +182,16 @@ class Vocabulary {
   EncodeCounts encode_words(const NamedText& text, TokenSink& sink) const;
   EncodeCounts encode_pretrained(const NamedText& text, TokenSink& sink) const;
   static Vocabulary read_tokenizer(const Json& files, const std::string& source);
+  static Vocabulary read_symbols(const Json& json, const std::string& source);
+  static Vocabulary read_marks(Vocabulary vocabulary, const Json& json, const std::string& source);
+  // Of a tokenizer with marks.
+  [[nodiscard]] std::string decode_with_marks(std::span<const std::int32_t> ids) const;
 
   VocabularyKind kind_;
   bool adds_eos_ = false;
   bool drops_newlines_ = false;
-  std::vector<std::string> symbols_;
+  std::int64_t marks_ = 0;
+  std::vector<std::string> symbols_;  // then the marks
   std::vector<std::int64_t> counts_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   // Ids of one-byte symbols, -1 = none: most characters of most texts.

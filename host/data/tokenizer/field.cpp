@@ -1,36 +1,18 @@
 #include "host/data/tokenizer/field.hpp"
 
-#include <algorithm>
-
 #include "host/base/error.hpp"
+#include "host/base/json_text.hpp"
 
 namespace mneme::data {
 namespace {
 
 constexpr std::size_t kLongestShown = 120;  // bytes of a value in a message
-constexpr std::size_t kDeepest = 64;        // objects and arrays inside each other
 
 std::string shown(const FileJson& json) {
   if (json.is_object() && json.size() > 8) return str("an object of ", json.size(), " members");
   if (json.is_array() && json.size() > 8) return str("an array of ", json.size(), " elements");
   const std::string text = json.dump(-1, ' ', true, FileJson::error_handler_t::replace);
   return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown) + "...";
-}
-
-// How deep objects and arrays lie in each other.
-std::size_t depth_of(const std::string& text) {
-  std::size_t depth = 0;
-  std::size_t deepest = 0;
-  bool is_in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_in_string && c == '\\') ++i;
-    if (c == '"') is_in_string = !is_in_string;
-    if (is_in_string) continue;
-    if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
-    if ((c == ']' || c == '}') && depth > 0) --depth;
-  }
-  return deepest;
 }
 
 }  // namespace
@@ -119,11 +101,10 @@ void Field::fail(const std::string& what, const std::string& expected, const std
 }
 
 FileJson parse_file_json(const std::string& text, const std::string& file) {
-  // What reads and prints values calls itself for each level.
-  if (const std::size_t depth = depth_of(text); depth > kDeepest) {
+  if (const std::size_t depth = json_depth(text); depth > kMaxJsonDepth) {
     throw_usage({.where = file,
                  .failed = "objects and arrays lie too deep in each other",
-                 .expected = str("at most ", kDeepest, " levels"),
+                 .expected = str("at most ", kMaxJsonDepth, " levels"),
                  .got = str(depth)});
   }
   try {

@@ -47,6 +47,44 @@ struct Units {
   std::vector<std::string> warnings = {};
 };
 
+// The place of a score in kAnswerScores.
+std::size_t place_of(Measure measure) {
+  return static_cast<std::size_t>(measure) - static_cast<std::size_t>(Measure::kTokenF1);
+}
+
+// The dialogues of which all evaluations have generated equally many answers.
+Units answer_units(const std::vector<Pair>& pairs, Measure measure) {
+  using ById = std::map<std::string, const DialogueScores*>;
+  std::vector<ById> all;  // first and other of each pair in turn
+  std::set<std::string> ids;
+  for (const Pair& pair : pairs) {
+    for (const Evaluation* const one : {pair.first, pair.other}) {
+      ById& dialogues = all.emplace_back();
+      for (const DialogueScores& dialogue : one->answers) {
+        dialogues.emplace(dialogue.id, &dialogue);
+        ids.insert(dialogue.id);
+      }
+    }
+  }
+  Units out;
+  out.first.resize(pairs.size());
+  out.other.resize(pairs.size());
+  for (const DialogueScores& dialogue : pairs.front().first->answers) {
+    const bool is_common = std::ranges::all_of(all, [&](const ById& one) {
+      const auto found = one.find(dialogue.id);
+      return found != one.end() && found->second->answers == dialogue.answers;
+    });
+    if (!is_common) continue;
+    out.targets.push_back(static_cast<double>(dialogue.answers));
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      out.first[i].push_back(all[2 * i].at(dialogue.id)->sums[place_of(measure)]);
+      out.other[i].push_back(all[2 * i + 1].at(dialogue.id)->sums[place_of(measure)]);
+    }
+  }
+  out.left_out = static_cast<std::int64_t>(ids.size() - out.targets.size());
+  return out;
+}
+
 double value_of(const Sample& sample, Measure measure) {
   return measure == Measure::kLoss ? sample.nll : static_cast<double>(sample.correct);
 }
@@ -193,8 +231,8 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   out.arms = arms;
   out.effect = result.effect_size;
   out.detectable = result.smallest_detectable;
-  // No accuracies differ by more than 1.
-  if (out.measure == Measure::kAccuracy && out.detectable > 1.0) {
+  // No accuracies or scores differ by more than 1.
+  if (out.measure != Measure::kLoss && out.detectable > 1.0) {
     out.detectable = std::numeric_limits<double>::infinity();
   }
   out.statistics = result;
@@ -226,6 +264,16 @@ Difference prepare_arm(const Comparison& comparison, std::size_t arm, const std:
   const std::vector<Pair> pairs = pairs_of(comparison, arm, split);
   if (pairs.empty()) {
     return unknown(arm, split, measure, "no seed of which both arms have stored losses");
+  }
+  if (is_answer_score(measure)) {
+    Difference out = unknown(arm, split, measure, "");
+    for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
+    out.unit = "dialogue";
+    units = answer_units(pairs, measure);
+    if (units.targets.empty()) {
+      out.reason = "the arms have no dialogue in common with equally many generated answers";
+    }
+    return out;
   }
   const std::string unit = pairs.front().first->unit;
   const bool are_equal = std::ranges::all_of(pairs, [&](const Pair& pair) {
@@ -287,13 +335,23 @@ std::vector<Difference> compare_arms(const Comparison& comparison, const std::st
   return out;
 }
 
+bool has_answers(const Comparison& comparison, const std::string& split) {
+  return std::ranges::any_of(comparison.arms.front().runs, [&](const Run& run) {
+    const Evaluation* const found = run.find(split);
+    return found != nullptr && !found->answers.empty();
+  });
+}
+
 }  // namespace
 
 std::vector<Difference> differences(const Comparison& comparison) {
   std::vector<Difference> out;
   for (const std::string& split : comparison.splits) {
-    for (const Measure measure : {Measure::kLoss, Measure::kAccuracy}) {
+    for (const Measure measure :
+         {Measure::kLoss, Measure::kAccuracy, Measure::kTokenF1, Measure::kRouge1Recall,
+          Measure::kRouge1F, Measure::kRougeLRecall, Measure::kRougeLF, Measure::kMeteor}) {
       if (measure == Measure::kAccuracy && !is_generated(comparison)) continue;
+      if (is_answer_score(measure) && !has_answers(comparison, split)) continue;
       for (Difference& one : compare_arms(comparison, split, measure))
         out.push_back(std::move(one));
     }

@@ -14,7 +14,18 @@ namespace mneme::report {
 enum class Measure {
   kLoss,      // nats a target; lower is better
   kAccuracy,  // share of correct targets, of generated tasks; higher is better
+  // Of generated answers to turns of dialogues, kAnswerScores in their order; higher is better.
+  kTokenF1,
+  kRouge1Recall,
+  kRouge1F,
+  kRougeLRecall,
+  kRougeLF,
+  kMeteor,
 };
+
+[[nodiscard]] constexpr bool is_answer_score(Measure measure) {
+  return measure >= Measure::kTokenF1;
+}
 
 enum class Verdict {
   kBetter,  // than the first arm
@@ -53,10 +64,11 @@ struct Difference {
 };
 
 // By split, measure and arm. Losses are compared on every split; accuracies where the data are a
-// generated task. Deterministic.
+// generated task; scores of answers, by dialogue, where the first arm has generated some.
+// Deterministic.
 [[nodiscard]] std::vector<Difference> differences(const Comparison& comparison);
 
-// "loss" | "accuracy".
+// "loss" | "accuracy" | a name of kAnswerScores.
 [[nodiscard]] std::string name_of(Measure measure);
 // "better" | "worse" | "no difference shown" | "unknown".
 [[nodiscard]] std::string to_word(Verdict verdict);

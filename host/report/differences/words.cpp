@@ -7,7 +7,12 @@
 
 namespace mneme::report {
 
-std::string name_of(Measure measure) { return measure == Measure::kLoss ? "loss" : "accuracy"; }
+std::string name_of(Measure measure) {
+  if (measure == Measure::kLoss) return "loss";
+  if (measure == Measure::kAccuracy) return "accuracy";
+  return std::string(kAnswerScores[static_cast<std::size_t>(measure) -
+                                   static_cast<std::size_t>(Measure::kTokenF1)]);
+}
 
 std::string to_word(Verdict verdict) {
   switch (verdict) {
@@ -89,9 +94,11 @@ std::string no_difference(const Comparison& comparison, const Difference& one) {
   const std::string& first = comparison.arms.front().name;
   const std::string what = name_of(one.measure);
   if (std::isnan(one.detectable)) {
-    return str(arm, " and ", first, " have equal ",
-               one.measure == Measure::kLoss ? "losses" : "accuracies", " on ", one.split,
-               ", in every ", one.unit, ": ", extent_words(one), '.');
+    const std::string equal = one.measure == Measure::kLoss       ? "losses"
+                              : one.measure == Measure::kAccuracy ? "accuracies"
+                                                                  : what;
+    return str(arm, " and ", first, " have equal ", equal, " on ", one.split, ", in every ",
+               one.unit, ": ", extent_words(one), '.');
   }
   return str("No difference in ", what, " is shown between ", arm, " and ", first, " on ",
              one.split, ": ", signed_number(one.mean),

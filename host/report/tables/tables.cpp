@@ -194,7 +194,8 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
     if (!one.reason.empty()) out.notes.push_back(row_name(comparison, one) + ": " + one.reason);
   }
   out.notes.emplace_back(
-      "Losses in nats a token, accuracies as shares; arm minus first arm, on equal targets. " +
+      "Losses in nats a token, accuracies and scores as shares; arm minus first arm, on equal "
+      "targets. " +
       method_note(all));
   if (has_lanes) {
     out.notes.emplace_back(

@@ -149,6 +149,12 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
       reset.push_back(parameter.name);
       continue;
     }
+    // Weights from before the updates: these begin as they are.
+    if (i < backbone && backbone::is_low_rank_update(parameter.name) &&
+        !file_.contains(parameter.name)) {
+      reset.push_back(parameter.name);
+      continue;
+    }
     std::string found = difference(file_, parameter.name, parameter.tensor);
     if (found.empty()) continue;
     const bool may_reset = i >= backbone && carry == config::Carry::kReset;
@@ -172,7 +178,9 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
     target.copy_(tensor::to_tensor(file_.at(parameter.name)));
   }
   runtime.weights_changed();
-  runtime.draw_parameters(reset);
+  std::vector<std::string> of_memory = reset;
+  std::erase_if(of_memory, [](const std::string& name) { return name.starts_with("model."); });
+  runtime.draw_parameters(of_memory);
   return reset;
 }
 

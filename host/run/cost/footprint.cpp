@@ -9,7 +9,7 @@
 #include <numeric>
 #include <optional>
 
-#include "host/backbone/embedding.hpp"
+#include "host/backbone/embedding/embedding.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/tensor/torch.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,11 +12,12 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/file/write_file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/folder_in_making.hpp"
-#include "host/weights/pretrained/family_config.hpp"
+#include "host/weights/pretrained/family/family_config.hpp"
 #include "host/weights/pretrained/folder_record.hpp"
 #include "host/weights/pretrained/folder_tensors.hpp"
 
@@ -83,7 +83,7 @@ class FolderWriter {
     if (!record.generation_config.empty()) {
       write_text("generation_config.json", record.generation_config);
     }
-    for (const RecordedFile& file : record.files) write_file(file, record, by_name);
+    for (const RecordedFile& file : record.files) write_file(file, record, names, by_name);
     if (!record.index.empty()) write_text(kIndexName, record.index);
     write_memory();
     return std::move(report_);
@@ -93,12 +93,7 @@ class FolderWriter {
     report_.family = family.model_type;
     const std::int64_t vocabulary =
         checkpoint_.file().at(str(kOurModel, "embedding.0.weight")).shape.at(0);
-    config::ModelConfig model = model_;
-    const std::string table = str(kOurModel, "position.embedding");
-    if (checkpoint_.file().contains(table)) {
-      model.positions = checkpoint_.file().at(table).shape.at(0);
-    }
-    Json config = write_config(family, model, vocabulary);
+    Json config = write_config(family, model_, vocabulary);
     const FolderNames names{.family = family};
     SafetensorsWriter writer;
     std::vector<at::Tensor> values;
@@ -106,7 +101,7 @@ class FolderWriter {
       const TensorView& view = checkpoint_.file().at(str(kOurModel, tensor.parameter));
       const at::ScalarType type = tensor::scalar_type_of(view.dtype).value();
       config["torch_dtype"] = type == at::kDouble ? "float64" : "float32";
-      values.push_back(value_for_folder(tensor, view, type));
+      values.push_back(value_for_folder(tensor, merged(tensor.parameter), type));
       writer.add(tensor.names.front(), view.dtype, tensor.shape, values.back().const_data_ptr());
       ++report_.tensors;
       report_.bytes += values.back().nbytes();
@@ -120,6 +115,21 @@ class FolderWriter {
   }
 
  private:
+  // A parameter with its low-rank update, which the folder has no place for.
+  at::Tensor merged(const std::string& parameter) const {
+    constexpr std::string_view kWeight = ".weight";
+    const at::Tensor own = tensor_over(checkpoint_.file().at(str(kOurModel, parameter)));
+    if (!parameter.ends_with(kWeight)) return own;
+    const std::string update =
+        str(kOurModel, parameter.substr(0, parameter.size() - kWeight.size()), ".update.");
+    if (!checkpoint_.file().contains(update + "a")) return own;
+    const at::Tensor a = tensor_over(checkpoint_.file().at(update + "a")).to(at::kDouble);
+    const at::Tensor b = tensor_over(checkpoint_.file().at(update + "b")).to(at::kDouble);
+    if (!b.any().item<bool>()) return own;  // not trained: the folder's bits stay
+    const double factor = model_.lora_alpha / static_cast<double>(model_.lora_rank);
+    return (own.to(at::kDouble) + factor * at::mm(b, a)).to(own.scalar_type());
+  }
+
   void write_text(const std::string& name, const std::string& text) {
     write_file_atomic(folder_ / name, text);
     report_.files.push_back(name);
@@ -127,7 +137,7 @@ class FolderWriter {
 
   // A run may have begun with the folder's weights under other settings.
   void check_settings(const FolderRecord& record, const Family& family) const {
-    const Json config = Json::parse(record.config, nullptr, /*allow_exceptions=*/false);
+    const Json config = parse_json(record.config);
     const FolderModel source =
         read_config(family, config.is_object() ? config : Json::object(), kConfigName);
     const std::vector<std::string> lines = differing_settings(source.model, model_);
@@ -138,14 +148,22 @@ class FolderWriter {
                  .hint = "write it anew with --family " + record.family});
   }
 
-  // A tensor of the source: of a parameter, a mask, or kept.
+  [[noreturn]] void fail_record(const std::string& name, const std::string& failed) const {
+    throw_run({.where = str(checkpoint_.path().string(), ": pretrained.json: ", name),
+               .failed = failed,
+               .hint = "import the folder again, or export with --family"});
+  }
+
+  // A tensor of the source that a parameter or a mask gives.
   at::Tensor value_of(const RecordedTensor& tensor, const FolderRecord& record,
+                      const FolderNames& names,
                       const std::map<std::string, const FolderTensor*>& by_name) const {
-    const at::ScalarType type = tensor::scalar_type_of(tensor.dtype).value();
+    const std::optional<at::ScalarType> type_of_tensor = tensor::scalar_type_of(tensor.dtype);
+    if (!type_of_tensor) fail_record(tensor.name, "no parameter can have its dtype");
+    const at::ScalarType type = *type_of_tensor;
     if (const auto found = by_name.find(tensor.name); found != by_name.end()) {
       const FolderTensor& ours = *found->second;
-      const at::Tensor value =
-          value_for_folder(ours, checkpoint_.file().at(str(kOurModel, ours.parameter)), type);
+      const at::Tensor value = value_for_folder(ours, merged(ours.parameter), type);
       if (value.sizes() == at::IntArrayRef(tensor.shape)) return value;
       throw_usage({.where = checkpoint_.path().string(),
                    .failed = str(tensor.name, " has another shape than in the imported folder"),
@@ -153,21 +171,13 @@ class FolderWriter {
                    .got = list_text(value.sizes().vec()),
                    .hint = "write it anew with --family " + record.family});
     }
-    if (const auto kept = record.kept.find(tensor.name); kept != record.kept.end()) {
-      const at::Tensor value = at::empty(tensor.shape, type);
-      if (value.nbytes() == kept->second.size()) {
-        std::memcpy(value.mutable_data_ptr(), kept->second.data(), kept->second.size());
-        return value;
-      }
-    } else if (tensor.shape.size() == 4) {
+    if (names.constant_kind(tensor.name) == "causal_mask" && tensor.shape.size() == 4) {
       return causal_mask(tensor.shape.back(), type);
     }
-    throw_run({.where = str(checkpoint_.path().string(), ": pretrained.json: ", tensor.name),
-               .failed = "the record has no values for it",
-               .hint = "import the folder again, or export with --family"});
+    fail_record(tensor.name, "the record has no values for it");
   }
 
-  void write_file(const RecordedFile& file, const FolderRecord& record,
+  void write_file(const RecordedFile& file, const FolderRecord& record, const FolderNames& names,
                   const std::map<std::string, const FolderTensor*>& by_name) {
     AppendFile out(folder_ / file.name);
     std::array<std::byte, safetensors::kLengthBytes> length{};
@@ -177,12 +187,20 @@ class FolderWriter {
     out.append(length);
     out.append(file.header);
     for (const RecordedTensor& tensor : tensors_of(file, checkpoint_.path().string())) {
-      const at::Tensor value = value_of(tensor, record, by_name);
+      ++report_.tensors;
+      if (const auto kept = record.kept.find(tensor.name); kept != record.kept.end()) {
+        if (kept->second.size() != tensor.end - tensor.begin) {
+          fail_record(tensor.name, "the record has more or fewer bytes than its shape");
+        }
+        out.append(kept->second);
+        report_.bytes += kept->second.size();
+        continue;
+      }
+      const at::Tensor value = value_of(tensor, record, names, by_name);
       out.append(bytes_of(value));
       if (const auto found = by_name.find(tensor.name); found != by_name.end()) {
         release(checkpoint_.file().at(str(kOurModel, found->second->parameter)));
       }
-      ++report_.tensors;
       report_.bytes += value.nbytes();
     }
     out.sync();

@@ -5,6 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/run/run_folder.hpp"
 
@@ -36,7 +37,7 @@ int digit(char c) {
 class RecordReader {
  public:
   RecordReader(const std::string& text, const std::string& source)
-      : json_(Json::parse(text, nullptr, /*allow_exceptions=*/false)), source_(source) {
+      : json_(parse_json(text)), source_(source) {
     const bool is_ours = json_.is_object() && json_.value("format", Json()) == kRecordFormat;
     if (!is_ours) fail("format", str("a file of ", kRecordFormat));
     if (json_.value("revision", Json()) != kRecordRevision) {
@@ -87,7 +88,7 @@ FolderRecord FolderRecord::of(const ModelFolder& folder, const FolderNames& name
   if (const fs::path path = folder.path() / kGenerationName; fs::exists(path, ignored)) {
     std::string text = read_file(path, kMaxConfigBytes);
     // The record is JSON, which holds no other bytes.
-    if (!Json::parse(text, nullptr, false).is_discarded()) {
+    if (!parse_json(text).is_discarded()) {
       record.generation_config = std::move(text);
     }
   }
@@ -173,7 +174,7 @@ std::vector<RecordedTensor> tensors_of(const RecordedFile& file, const std::stri
                .failed = "the recorded header cannot be read",
                .hint = "import the folder again, or export with --family"});
   };
-  const Json json = Json::parse(file.header, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(file.header);
   if (!json.is_object()) fail("header");
   std::vector<RecordedTensor> out;
   for (const auto& [name, entry] : json.items()) {

@@ -23,7 +23,8 @@ std::int64_t rows_of(const std::string& word, const config::ModelConfig& model, 
   return all;
 }
 
-// A view's numbers as a tensor that shares its memory where that is aligned, else a copy.
+}  // namespace
+
 at::Tensor tensor_over(const TensorView& view) {
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(view.data) % dtype_size(view.dtype) == 0;
   if (!is_aligned || view.bytes == 0) return tensor::to_tensor(view);
@@ -31,6 +32,8 @@ at::Tensor tensor_over(const TensorView& view) {
   return at::from_blob(const_cast<std::byte*>(view.data), view.shape,
                        at::TensorOptions().dtype(tensor::scalar_type_of(view.dtype).value()));
 }
+
+namespace {
 
 bool holds_reals(DType dtype) {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
@@ -151,6 +154,7 @@ std::vector<FolderTensor> folder_tensors(const FolderNames& names, const config:
   std::vector<FolderTensor> out;
   for (const ParameterShape& parameter : parameters) {
     const std::vector<FamilyPart> parts = names.family.parts_of(parameter.name);
+    if (backbone::is_low_rank_update(parameter.name)) continue;  // no part of the folder
     if (parts.empty() && unnamed != nullptr) unnamed->push_back(parameter.name);
     std::int64_t first = 0;
     for (const FamilyPart& part : parts) {
@@ -191,9 +195,19 @@ std::vector<std::string> check_tensors(const ModelFolder& folder, const FolderNa
   return TensorChecker(folder, names, model, parameters).problems();
 }
 
+bool has_row_for_each_id(std::string_view parameter) {
+  return parameter == kTable || parameter == kHead;
+}
+
 void load_tensors(const ModelFolder& folder, const FolderNames& names,
-                  const config::ModelConfig& config, backbone::Model& model) {
-  const std::vector<ParameterShape> shapes = shapes_of(model);
+                  const config::ModelConfig& config, backbone::Model& model,
+                  std::int64_t vocabulary) {
+  std::vector<ParameterShape> shapes = shapes_of(model);
+  for (ParameterShape& parameter : shapes) {
+    if (vocabulary > 0 && has_row_for_each_id(parameter.name)) {
+      parameter.shape.front() = vocabulary;
+    }
+  }
   const std::vector<std::string> problems = check_tensors(folder, names, config, shapes);
   if (!problems.empty()) {
     throw_run({.where = folder.path().string(),
@@ -218,9 +232,9 @@ void load_tensors(const ModelFolder& folder, const FolderNames& names,
   }
 }
 
-at::Tensor value_for_folder(const FolderTensor& tensor, const TensorView& parameter,
+at::Tensor value_for_folder(const FolderTensor& tensor, const at::Tensor& parameter,
                             at::ScalarType dtype) {
-  const at::Tensor rows = tensor_over(parameter).narrow(0, tensor.first, tensor.rows);
+  const at::Tensor rows = parameter.narrow(0, tensor.first, tensor.rows);
   return (tensor.is_transposed ? rows.t() : rows).to(dtype).contiguous();
 }
 

@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/backbone/model.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/config/experiment.hpp"
-#include "host/weights/pretrained/family.hpp"
+#include "host/weights/pretrained/family/family.hpp"
 #include "host/weights/pretrained/model_folder.hpp"
 
 namespace mneme::weights {
@@ -63,14 +64,21 @@ struct FolderNames {
                                                      const std::vector<ParameterShape>& parameters);
 
 // Copies the folder's numbers into the model, converted to its dtype; mapped pages are given back
-// tensor by tensor. Error (kRun) with all lines of check_tensors; nothing has been copied then.
+// tensor by tensor. `vocabulary`: ids of the folder, where the model has more, whose rows keep
+// their values; 0 = as many. Error (kRun) with all lines of check_tensors; nothing has been copied
+// then.
 void load_tensors(const ModelFolder& folder, const FolderNames& names,
-                  const config::ModelConfig& config, backbone::Model& model);
+                  const config::ModelConfig& config, backbone::Model& model,
+                  std::int64_t vocabulary = 0);
+// True for the embedding and the output layer.
+[[nodiscard]] bool has_row_for_each_id(std::string_view parameter);
 
 // The numbers of a folder's tensor from our parameter, in the folder's shape and in `dtype`,
 // contiguous.
-[[nodiscard]] at::Tensor value_for_folder(const FolderTensor& tensor, const TensorView& parameter,
+[[nodiscard]] at::Tensor value_for_folder(const FolderTensor& tensor, const at::Tensor& parameter,
                                           at::ScalarType dtype);
+// A stored tensor's numbers: its own bytes, which outlive it, where they are aligned, else a copy.
+[[nodiscard]] at::Tensor tensor_over(const TensorView& view);
 
 // The mask that a causal_mask is, [1, 1, n, n].
 [[nodiscard]] at::Tensor causal_mask(std::int64_t n, at::ScalarType dtype);

@@ -5,11 +5,13 @@
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
+#include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/run/runtime.hpp"
+#include "host/tensor/torch.hpp"
 #include "host/weights/folder_in_making.hpp"
 #include "host/weights/pretrained/folder_record.hpp"
 #include "host/weights/pretrained/folder_tensors.hpp"
@@ -85,17 +87,20 @@ bool is_word_of(const config::Value* value, const char* word) {
 // experiment also its data, texts or ids in files that --set data.test names later, and the
 // training's required keys.
 void complete(const FolderModel& model, const fs::path& folder, const config::Value& tree,
-              bool has_experiment, std::vector<config::Override>& overrides) {
+              const FolderImportOptions& options, std::vector<config::Override>& overrides) {
+  const bool has_experiment = !options.experiment.empty();
   const auto add = [&](const char* key, const std::string& value) {
     if (find_setting(tree, key) == nullptr) overrides.push_back({.key = key, .value = value});
   };
   const config::Value* const task = find_setting(tree, "data.task");
   const bool is_open = task == nullptr && !has_experiment;
   const bool has_text =
-      is_open ? has_tokenizer(folder) : task == nullptr || is_word_of(task, "text");
+      is_open ? has_tokenizer(folder)
+              : task == nullptr || is_word_of(task, "text") || is_word_of(task, "dialogue");
   const bool has_ids = is_open ? !has_text : is_word_of(task, "tokens");
   const config::Value* const vocabulary = find_setting(tree, "data.vocabulary");
   const bool takes_tokenizer = has_text && vocabulary == nullptr && has_tokenizer(folder) &&
+                               !options.vocabulary.has_value() &&
                                find_setting(tree, "data.prepared") == nullptr &&
                                find_setting(tree, "data.vocabulary_file") == nullptr;
   if (takes_tokenizer) {
@@ -119,7 +124,9 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
 
 void check_vocabulary(const FolderModel& model, const data::Dataset& dataset,
                       const fs::path& folder) {
-  if (dataset.vocabulary_size() == model.vocabulary) return;
+  const std::int64_t marks = dataset.vocabulary() == nullptr ? 0 : dataset.vocabulary()->marks();
+  const std::int64_t more = dataset.vocabulary_size() - model.vocabulary;
+  if (more >= 0 && more <= marks) return;
   throw_usage({.where = str((folder / kConfigName).string(), ": vocab_size"),
                .failed = "the data's vocabulary does not fit the model",
                .expected = str(model.vocabulary, " ids"),
@@ -133,10 +140,28 @@ bool has_wide_numbers(const ModelFolder& folder) {
   });
 }
 
+// Rows of ids that the folder does not have: marks of dialogues. N(0, 0.02), as GPT-2's table.
+void draw_rows_from(std::int64_t vocabulary, run::Runtime& runtime) {
+  constexpr double kDeviation = 0.02;
+  const at::NoGradGuard no_grad;
+  for (const backbone::Parameter& parameter : runtime.model().parameters()) {
+    const std::int64_t more =
+        has_row_for_each_id(parameter.name) ? parameter.tensor.size(0) - vocabulary : 0;
+    if (more == 0) continue;
+    Random random(runtime.experiment().train.seed, {"rows of marks", parameter.name});
+    at::Tensor rows = at::empty({more, parameter.tensor.size(1)}, at::kDouble);
+    double* const data = rows.mutable_data_ptr<double>();
+    for (std::int64_t i = 0; i < rows.numel(); ++i) data[i] = kDeviation * random.normal();
+    parameter.tensor.detach().narrow(0, vocabulary, more).copy_(rows);
+  }
+}
+
 // The folder's numbers into the backbone; the memory gets its initial values.
 void fill(run::Runtime& runtime, const ModelFolder& folder, const FolderNames& names,
-          FolderImportReport& report) {
-  load_tensors(folder, names, runtime.experiment().model, runtime.model());
+          std::int64_t vocabulary, FolderImportReport& report) {
+  load_tensors(folder, names, runtime.experiment().model, runtime.model(), vocabulary);
+  draw_rows_from(vocabulary, runtime);
+  report.marks = runtime.model().vocabulary() - vocabulary;
   const std::vector<optim::TrainableParameter>& all = runtime.parameters();
   for (std::size_t i = runtime.model().parameters().size(); i < all.size(); ++i) {
     report.fresh.push_back(all[i].name);
@@ -163,7 +188,7 @@ config::Experiment experiment_for(const FolderModel& model, const fs::path& fold
     if (is_free_setting(key) && find_setting(tree, key) != nullptr) continue;
     overrides.push_back({.key = key, .value = value});
   }
-  complete(model, folder, tree, !options.experiment.empty(), overrides);
+  complete(model, folder, tree, options, overrides);
   if (!options.experiment.empty()) {
     return config::parse_experiment(options.experiment, overrides, options.memory);
   }
@@ -191,7 +216,7 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   check_vocabulary(model, *with_data.dataset, path);
   run::Runtime runtime(experiment, with_data);
   FolderImportReport report{.family = family.model_type};
-  fill(runtime, folder, FolderNames::of(family, folder.names()), report);
+  fill(runtime, folder, FolderNames::of(family, folder.names()), model.vocabulary, report);
   if (report.is_rounded) {
     log_warning(path.string(), ": its F64 numbers are rounded: train.precision is \"",
                 config::to_word(runtime.precision()), '"');

@@ -9,7 +9,7 @@
 
 #include "host/config/experiment.hpp"
 #include "host/data/text/vocabulary.hpp"
-#include "host/weights/pretrained/family_config.hpp"
+#include "host/weights/pretrained/family/family_config.hpp"
 
 namespace mneme::weights {
 
@@ -27,6 +27,7 @@ struct FolderImportReport {
   std::int64_t memory_parameters = 0;
   std::vector<std::string> fresh = {};  // parameters of the memory, with their initial values
   bool is_rounded = false;              // the folder's numbers are wider than the run's
+  std::int64_t marks = 0;  // ids of marks that the folder lacks: rows of their own, N(0, 0.02)
 };
 
 // The experiment of a run with the folder's model: [model] is config.json's, but for the settings

@@ -14,6 +14,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 
 namespace mneme::weights {
 namespace {
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 Json read_json(const fs::path& path, std::string& text) {
   text = read_file(path, kMaxConfigBytes);
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = parse_json(text);
   if (json.is_object()) return json;
   throw_run({.where = path.string(),
              .failed = json.is_discarded() ? "this is no JSON, or only a part of it"

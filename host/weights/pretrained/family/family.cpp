@@ -1,4 +1,4 @@
-#include "host/weights/pretrained/family.hpp"
+#include "host/weights/pretrained/family/family.hpp"
 
 #include <algorithm>
 #include <map>

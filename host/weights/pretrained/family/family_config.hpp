@@ -9,7 +9,7 @@
 
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/weights/pretrained/family.hpp"
+#include "host/weights/pretrained/family/family.hpp"
 
 namespace mneme::weights {
 

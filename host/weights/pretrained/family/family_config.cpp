@@ -1,4 +1,4 @@
-#include "host/weights/pretrained/family_config.hpp"
+#include "host/weights/pretrained/family/family_config.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/config/toml/schema.hpp"
-#include "host/weights/pretrained/rotary_keys.hpp"
+#include "host/weights/pretrained/family/rotary_keys.hpp"
 
 namespace mneme::weights {
 namespace {
@@ -317,9 +317,9 @@ Settings settings_of(const config::ModelConfig& model) {
 }
 
 bool is_free_setting(const std::string& key) {
-  constexpr std::array kFree = {"model.dropout",        "model.attention_dropout",
-                                "model.init",           "model.memory_position",
-                                "model.clamp_distance", "model.same_length"};
+  constexpr std::array kFree = {
+      "model.dropout",        "model.attention_dropout", "model.init",      "model.memory_position",
+      "model.clamp_distance", "model.same_length",       "model.lora_rank", "model.lora_alpha"};
   return std::ranges::any_of(kFree, [&](const char* free) { return key == free; });
 }
 

@@ -1,4 +1,4 @@
-#include "host/backbone/embedding.hpp"
+#include "host/backbone/embedding/embedding.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -175,25 +175,30 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       const at::Tensor low = p.to(x.scalar_type());
       const at::Tensor to_x = ctx->needs_input_grad(0) ? at::mm(low, weight) : at::Tensor();
       const bool is_only = rows <= block;
+      const at::Tensor to_weight =
+          ctx->needs_input_grad(1) ? at::mm(low.t(), x_part) : at::Tensor();
       if (is_only) {
         grad_x = to_x;
-        grad_weight = at::mm(low.t(), x_part);
+        grad_weight = to_weight;
         grad_bias = sum;
         break;
       }
       if (from == 0) {
         grad_x = at::empty_like(x);
-        grad_weight = at::zeros(weight.sizes(), weight.options().dtype(p.scalar_type()));
+        if (to_weight.defined()) {
+          grad_weight = at::zeros(weight.sizes(), weight.options().dtype(p.scalar_type()));
+        }
         grad_bias = at::zeros_like(sum);
       }
       if (to_x.defined()) grad_x.narrow(0, from, n).copy_(to_x);
-      grad_weight.add_(at::mm(low.t(), x_part));
+      if (to_weight.defined()) grad_weight.add_(to_weight);
       grad_bias.add_(sum);
     }
-    if (!grad_weight.defined())
+    if (rows == 0) {
       return {at::zeros_like(x), at::zeros_like(weight), at::zeros_like(bias), {}, {}, {}};
-    return {grad_x, grad_weight.to(weight.scalar_type()), grad_bias.to(bias.scalar_type()), {}, {},
-            {}};
+    }
+    if (grad_weight.defined()) grad_weight = grad_weight.to(weight.scalar_type());
+    return {grad_x, grad_weight, grad_bias.to(bias.scalar_type()), {}, {}, {}};
   }
 
  private:

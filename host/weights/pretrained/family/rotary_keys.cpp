@@ -1,4 +1,4 @@
-#include "host/weights/pretrained/rotary_keys.hpp"
+#include "host/weights/pretrained/family/rotary_keys.hpp"
 
 #include <algorithm>
 #include <cmath>

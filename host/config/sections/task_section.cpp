@@ -1,0 +1,198 @@
+// The fields of [data] of generated tasks.
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "host/base/text.hpp"
+#include "host/config/sections/sections.hpp"
+
+namespace mneme::config {
+
+void list_motif(Fields& at, MotifConfig& motif) {
+  at.field({"alphabet", "different symbols"}, motif.alphabet, IntegerRange{2, 65536});
+  at.field({"period_min", "shortest motif of a lane, in tokens"}, motif.period_min, kExtent);
+  at.field({"period_max", "longest motif"}, motif.period_max, kExtent);
+  if (at.is_reading() && motif.period_min > motif.period_max) {
+    const char* key = at.reader().has("period_max") ? "period_max" : "period_min";
+    at.reader().problem(
+        key, {.expected = "period_min <= period_max",
+              .got = str("period_min = ", motif.period_min, ", period_max = ", motif.period_max)});
+  }
+}
+
+namespace {
+
+// The defaults of sorting and digit_sorting are those of their papers.
+SequenceConfig default_sequences(Task task) {
+  constexpr std::int64_t kTrain = 100'000, kHeldOut = 1000;
+  switch (task) {
+    case Task::kDigitSorting:
+      return {20, 10, 50000, 5000, 5000};
+    case Task::kCopy:
+      return {8, 16, kTrain, kHeldOut, kHeldOut};
+    case Task::kSelectiveCopy:
+      return {64, 16, kTrain, kHeldOut, kHeldOut};
+    case Task::kNeedle:
+      return {96, 32, kTrain, kHeldOut, kHeldOut};
+    case Task::kMqar:
+      return {64, 0, kTrain, kHeldOut, kHeldOut};
+    case Task::kDocumentRecall:
+      return {0, 0, kTrain, kHeldOut, kHeldOut};
+    default:
+      return {4000, 20, 8000, 800, 800};
+  }
+}
+
+RecallConfig default_recall(Task task) {
+  switch (task) {
+    case Task::kCopy:
+      return {.gap = 32};
+    case Task::kSelectiveCopy:
+      return {.answer = 8};
+    case Task::kNeedle:
+      return {.answer = 2};
+    case Task::kMqar:
+      return {.pairs = 8, .questions = 8, .keys = 32, .values = 32};
+    case Task::kDocumentRecall:
+      return {.document_count = 4, .facts = 3, .questions = 3, .keys = 8, .values = 16};
+    default:
+      return {};
+  }
+}
+
+std::string_view meaning_of_length(Task task) {
+  switch (task) {
+    case Task::kCopy:
+      return "symbols to copy";
+    case Task::kSelectiveCopy:
+      return "tokens among which the symbols lie";
+    case Task::kNeedle:
+      return "tokens among which the needle lies, with it";
+    case Task::kMqar:
+      return "tokens of a sequence; even";
+    default:
+      return "tokens to sort";
+  }
+}
+
+constexpr IntegerRange kSymbols{2, 65536};
+
+void list_key_values(Fields& at, RecallConfig& recall) {
+  at.field({"keys", "different keys"}, recall.keys, kSymbols);
+  at.field({"values", "different values"}, recall.values, kSymbols);
+}
+
+void list_recall(Fields& at, RecallConfig& recall, Task task) {
+  switch (task) {
+    case Task::kCopy:
+      at.field({"gap", "most blanks between the symbols and the question"}, recall.gap,
+               IntegerRange{0, kExtent.max});
+      break;
+    case Task::kSelectiveCopy:
+      at.field({"answer", "symbols to copy"}, recall.answer, kExtent);
+      break;
+    case Task::kNeedle:
+      at.field({"answer", "symbols of the needle, all asked for"}, recall.answer, kExtent);
+      at.field({"depth_min", "least depth of the needle: 0 = the prompt's beginning"},
+               recall.depth_min, RealRange{.min = 0.0, .max = 1.0});
+      at.field({"depth_max", "greatest depth: 1 = just before the question"}, recall.depth_max,
+               RealRange{.min = 0.0, .max = 1.0});
+      break;
+    case Task::kMqar:
+      at.field({"pairs", "pairs of a key and a value at the beginning"}, recall.pairs, kExtent);
+      at.field({"questions", "pairs that are asked for"}, recall.questions, kExtent);
+      list_key_values(at, recall);
+      break;
+    case Task::kDocumentRecall:
+      at.field({"document_count", "documents of a sequence"}, recall.document_count, kSymbols);
+      at.field({"facts", "pairs of a key and a value in each document"}, recall.facts, kExtent);
+      at.field({"questions", "at the end of each document"}, recall.questions, kExtent);
+      list_key_values(at, recall);
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace
+
+void list_sequences(Fields& at, DataConfig& data) {
+  SequenceConfig& sequences = data.sequences;
+  if (at.is_reading()) {
+    sequences = default_sequences(data.task);
+    data.recall = default_recall(data.task);
+  }
+  if (data.task != Task::kDocumentRecall) {
+    at.field({"length", meaning_of_length(data.task)}, sequences.length,
+             IntegerRange{2, 16'777'216});
+  }
+  if (data.task != Task::kMqar && data.task != Task::kDocumentRecall) {
+    at.field({"alphabet", "different symbols"}, sequences.alphabet, kSymbols);
+  }
+  list_recall(at, data.recall, data.task);
+  at.field({"train_sequences", "sequences of the train split"}, sequences.train_sequences, kCount);
+  at.field({"valid_sequences", "sequences of the valid split"}, sequences.valid_sequences, kCount);
+  at.field({"test_sequences", "sequences of the test split"}, sequences.test_sequences, kCount);
+  if (!at.is_reading()) return;
+  if (const auto problem = find_size_problem(data)) {
+    at.reader().problem(problem->key, {.expected = problem->expected, .got = problem->got});
+  }
+}
+
+bool is_recall(Task task) {
+  return task == Task::kCopy || task == Task::kSelectiveCopy || task == Task::kNeedle ||
+         task == Task::kMqar || task == Task::kDocumentRecall;
+}
+
+std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
+  const std::int64_t length = data.sequences.length;
+  const RecallConfig& recall = data.recall;
+  const auto at_most = [](std::string_view key, std::int64_t most, std::string_view what,
+                          std::int64_t got) -> std::optional<SizeProblem> {
+    if (got <= most) return std::nullopt;
+    return SizeProblem{key, str("at most ", most, ", ", what), std::to_string(got)};
+  };
+  switch (data.task) {
+    case Task::kSelectiveCopy:
+      return at_most("answer", length, "data.length", recall.answer);
+    case Task::kNeedle: {
+      if (auto problem = at_most("answer", length - 1, "data.length without the needle's mark",
+                                 recall.answer)) {
+        return problem;
+      }
+      const auto [first, last] = needle_places(data);
+      if (first <= last) return std::nullopt;
+      return SizeProblem{
+          "depth_max",
+          str("a place for the needle at depth_min = ", recall.depth_min, " or deeper"),
+          str(recall.depth_max)};
+    }
+    case Task::kMqar: {
+      if (length % 2 != 0) return SizeProblem{"length", "an even number", std::to_string(length)};
+      if (auto problem = at_most("pairs", recall.keys, "data.keys", recall.pairs)) return problem;
+      if (auto problem = at_most("questions", recall.pairs, "data.pairs", recall.questions)) {
+        return problem;
+      }
+      const std::int64_t needed = 2 * (recall.pairs + recall.questions);
+      if (length >= needed) return std::nullopt;
+      return SizeProblem{"length",
+                         str("at least ", needed, ", two tokens for each pair and each question"),
+                         std::to_string(length)};
+    }
+    case Task::kDocumentRecall:
+      return at_most("facts", recall.keys, "data.keys", recall.facts);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data) {
+  const auto span = static_cast<double>(data.sequences.length - data.recall.answer - 1);
+  constexpr double kRounding = 1e-9;  // 0.07 * 100 is above 7, 0.29 * 100 below 29
+  return {static_cast<std::int64_t>(std::ceil(data.recall.depth_min * span - kRounding)),
+          static_cast<std::int64_t>(std::floor(data.recall.depth_max * span + kRounding))};
+}
+
+}  // namespace mneme::config
