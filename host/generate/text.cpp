@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <set>
+#include <span>
 #include <system_error>
 
 #include "host/base/error.hpp"
@@ -173,18 +174,27 @@ TokenWriter::TokenWriter(const data::Vocabulary* vocabulary, bool detokenises)
   }
 }
 
-std::string TokenWriter::end() { return decoder_ ? decoder_->finish() : ""; }
+std::string TokenWriter::end() {
+  if (!decoder_) return "";
+  std::string text = decoder_->finish();
+  if (text.starts_with(followed_)) text.erase(0, followed_.size());
+  followed_.clear();
+  return text;
+}
 
 void TokenWriter::follow(const std::vector<std::int32_t>& ids) {
   for (const std::int32_t id : ids) static_cast<void>(add(id));
   needs_blank_ = false;
+  if (!decoder_ || !decoder_->waits_for_end()) return;
+  const auto mark = std::find_if(ids.rbegin(), ids.rend(),
+                                 [&](std::int32_t id) { return vocabulary_->is_mark(id); });
+  followed_ = vocabulary_->decode(std::span(mark.base(), ids.end()));
 }
 
 std::string TokenWriter::add(std::int32_t id) {
   if (vocabulary_ == nullptr) return add_word(str(id));
   if (decoder_) {
-    return vocabulary_->is_mark(id) ? decoder_->finish() + vocabulary_->symbol(id)
-                                    : decoder_->push(id);
+    return vocabulary_->is_mark(id) ? end() + vocabulary_->symbol(id) : decoder_->push(id);
   }
   const std::string& symbol = vocabulary_->symbol(id);
   if (vocabulary_->kind() != data::VocabularyKind::kWord) return symbol;

@@ -83,8 +83,9 @@ class TokenWriter {
   const data::Vocabulary* vocabulary_;
   bool detokenises_;
   std::optional<data::StreamingDecoder> decoder_;  // of a tokenizer
-  bool needs_blank_ = false;                       // before the next word
-  bool is_in_quotation_ = false;                   // of straight double quotes
+  std::string followed_;          // text of follow() that the decoder gives back at its end
+  bool needs_blank_ = false;      // before the next word
+  bool is_in_quotation_ = false;  // of straight double quotes
 };
 
 // --- One generated text while it grows ---

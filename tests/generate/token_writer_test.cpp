@@ -88,6 +88,27 @@ TEST(TokenWriter, GoesOnBehindThePromptOfATokenizer) {
   EXPECT_EQ(fresh.add(blank), "");  // sentencepiece puts it before a text
 }
 
+// All text comes at the end, without the prompt's.
+TEST(TokenWriter, LeavesThePromptOutWhereTheTextWaitsForItsEnd) {
+  nlohmann::json json = data::small_tokenizer_json();
+  json["decoder"] = nlohmann::json::parse(R"({"type": "Sequence", "decoders": [{"type": "Fuse"},
+    {"type": "Replace", "pattern": {"String": "ab"}, "content": "x"}]})");
+  const std::string_view marks[] = {"<turn>"};
+  const data::Vocabulary waiting =
+      data::Vocabulary::pretrained(
+          std::make_shared<const data::Tokenizer>(data::tokenizer_of(json)))
+          .with_marks(marks);
+  TokenWriter writer(&waiting, false);
+  writer.follow({3, 8, 1, 2});  // "c", the mark, "ab"
+  EXPECT_EQ(writer.add(3), "");
+  EXPECT_EQ(writer.end(), "c");
+  // A mark ends the text before it.
+  EXPECT_EQ(writer.add(3), "");
+  EXPECT_EQ(writer.add(8), "c<turn>");
+  EXPECT_EQ(writer.add(1), "");
+  EXPECT_EQ(writer.end(), "a");
+}
+
 TEST(SampleText, EndsATokenizersTextAtASpecialTokenAndReplacesAnOpenCharacter) {
   const data::Vocabulary bytes = pretrained("gpt2");
   std::vector<std::int32_t> ids;

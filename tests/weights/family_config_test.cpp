@@ -261,7 +261,11 @@ TEST(FamilyConfig, WritesAConfigThatMeansTheSameModel) {
   Json config = test::small_llama().config;
   config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}, {"beta_fast", 16.0}};
   const FolderModel yarn = read(config);
-  EXPECT_EQ(read(write_config(*find_family("llama"), yarn.model, 10)).model, yarn.model);
+  const Json with_yarn = write_config(*find_family("llama"), yarn.model, 10);
+  EXPECT_EQ(read(with_yarn).model, yarn.model);
+  EXPECT_EQ(with_yarn.at("max_position_embeddings"),
+            std::llround(yarn.model.rotary.factor *
+                         static_cast<double>(yarn.model.rotary.original_positions)));
   const Json mistral =
       write_config(*find_family("mistral"), read(test::small_llama().config).model, 10);
   EXPECT_TRUE(mistral.at("sliding_window").is_null());

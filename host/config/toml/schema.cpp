@@ -199,7 +199,7 @@ std::string Reader::choice(std::string_view key, const std::vector<std::string>&
       std::ranges::find(choices, found->as_string()) != choices.end()) {
     return found->as_string();
   }
-  refuse_choice(*found, choices, {});
+  refuse_choice(*found, choices);
   return "";
 }
 
@@ -343,22 +343,15 @@ std::string removal_of(const Value& value) {
   return str("remove the key (--unset ", value.path(), ')');
 }
 
-void Reader::refuse_choice(const Value& value, const std::vector<std::string>& available,
-                           const std::vector<std::string>& later) {
+void Reader::refuse_choice(const Value& value, const std::vector<std::string>& words) {
   if (value.kind() != Kind::kString) {
-    refuse(value, quoted_list(available));
+    refuse(value, quoted_list(words));
     return;
   }
   const std::string& word = value.as_string();
-  if (std::find(later.begin(), later.end(), word) != later.end()) {
-    problems_->add(value.position(), value.path(),
-                   {.failed = str('"', word, "\" is not available in this build"),
-                    .expected = quoted_list(available)});
-    return;
-  }
-  problems_->add(value.position(), value.path(),
-                 {.expected = quoted_list(available),
-                  .got = toml_string(word) + did_you_mean(word, available)});
+  problems_->add(
+      value.position(), value.path(),
+      {.expected = quoted_list(words), .got = toml_string(word) + did_you_mean(word, words)});
 }
 
 std::vector<Member> Reader::take_rest() {

@@ -61,13 +61,11 @@ inline constexpr IntegerRange kNotNegative{0, std::numeric_limits<std::int64_t>:
 // A value as messages show it: "\"abc\" (a string)", "1.5", "a table".
 [[nodiscard]] std::string describe(const Value& value);
 
-// An allowed value of a choice. One that is planned but not built has `is_available = false`: it is
-// refused with a message that says so.
+// An allowed value of a choice.
 template <typename E>
 struct Choice {
   std::string_view text;
   E value;
-  bool is_available = true;
 };
 
 // The text of an enum value in its table.
@@ -146,20 +144,15 @@ class Reader {
 
   template <typename E, std::size_t n>
   E choice(const Key& key, E fallback, const Choice<E> (&choices)[n]) {
-    std::vector<std::string> available;
-    std::vector<std::string> later;
-    for (const Choice<E>& each : choices) {
-      if (each.is_available) available.emplace_back(each.text);
-    }
-    record(key, quoted_list(available), toml_string(choice_text(fallback, choices)));
+    std::vector<std::string> words;
+    for (const Choice<E>& each : choices) words.emplace_back(each.text);
+    record(key, quoted_list(words), toml_string(choice_text(fallback, choices)));
     const Value* found = value(key.name);
     if (found == nullptr) return fallback;
     for (const Choice<E>& each : choices) {
-      const bool is_it = found->kind() == Kind::kString && found->as_string() == each.text;
-      if (is_it && each.is_available) return each.value;
-      if (!each.is_available) later.emplace_back(each.text);
+      if (found->kind() == Kind::kString && found->as_string() == each.text) return each.value;
     }
-    refuse_choice(*found, available, later);
+    refuse_choice(*found, words);
     return fallback;
   }
 
@@ -180,8 +173,7 @@ class Reader {
   void record(const Key& key, const std::string& type, const std::string& fallback);
   const Value* typed(std::string_view key, Kind kind, const std::string& expected);
   void refuse(const Value& value, const std::string& expected);
-  void refuse_choice(const Value& value, const std::vector<std::string>& available,
-                     const std::vector<std::string>& later);
+  void refuse_choice(const Value& value, const std::vector<std::string>& words);
   std::optional<std::int64_t> integer_of(const Value& value, IntegerRange range);
   std::optional<double> real_of(const Value& value, RealRange range);
   const std::vector<Value>* list(std::string_view key, const std::string& expected);

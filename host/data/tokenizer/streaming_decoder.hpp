@@ -25,6 +25,8 @@ class StreamingDecoder {
   StreamingDecoder(StreamingDecoder&&) noexcept;
   StreamingDecoder& operator=(StreamingDecoder&&) noexcept;
 
+  // True where all text comes with finish().
+  [[nodiscard]] bool waits_for_end() const { return waits_for_end_; }
   // The text that this id completes. Error (kUsage) for an id out of range.
   [[nodiscard]] std::string push(std::int32_t id);
   // What is left, an incomplete character as U+FFFD; the next push() begins a new text.

@@ -207,6 +207,9 @@ std::string digest_of(const ModelFolder& folder) {
     while (file.read(buffer.data(), static_cast<std::streamsize>(kPiece)) || file.gcount() > 0) {
       one.update(std::string_view(buffer.data(), static_cast<std::size_t>(file.gcount())));
     }
+    if (!file.eof()) {
+      throw_run({.where = path.string(), .failed = "the file cannot be read to its end"});
+    }
     return one.hex();
   };
   if (folder.index_text().empty()) return digest_one(folder.main_file());

@@ -241,6 +241,9 @@ void write_rotary(const RotaryConfig& rotary, Json& config) {
   scaling["factor"] = rotary.factor;
   if (rotary.scaling != RotaryScaling::kLinear) {
     scaling["original_max_position_embeddings"] = rotary.original_positions;
+    // Some versions of the library take the factor from these two.
+    config["max_position_embeddings"] =
+        std::llround(rotary.factor * static_cast<double>(rotary.original_positions));
   }
   if (rotary.scaling == RotaryScaling::kLlama3) {
     scaling["low_freq_factor"] = rotary.low_factor;
