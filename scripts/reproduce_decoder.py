@@ -117,7 +117,7 @@ def data_settings(options, task):
 def make_runs(options, task):
     """The first training, and {(memory, seed): run} in the order of training."""
     data = data_settings(options, task)
-    base = experiment.Run(options.runs, "base", task.experiment, experiment.Arm("base", NONE), BASE_SEED,
+    base = experiment.Run(options.runs, f"base-seed{BASE_SEED}", task.experiment, experiment.Arm("base", NONE), BASE_SEED,
                           (*data, *options.set))
     tuning = (*data, f"train.steps={task.steps}", "train.lr=3e-4", "train.warmup=20", *options.set)
     runs = {(name, seed): Tuned(options.runs, f"{arm.file_name}-seed{seed}", task.experiment, arm, seed, tuning, base,

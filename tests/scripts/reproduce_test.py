@@ -1,6 +1,7 @@
-"""Tests of scripts/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py and what they share, with a program that
+"""Tests of scripts/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py, reproduce_decoder.py and what they share, with a program that
 plays mneme; and that the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
 import contextlib
+import functools
 import io
 import json
 import os
@@ -20,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 import experiment_runs
 import experiment_verdicts
 import figures
+import reproduce_decoder
 import reproduce_lamemo
 import reproduce_sorting
 import reproduce_text
@@ -51,6 +53,8 @@ if arguments[0] == "train":
         sys.exit("out of luck")
     if folder.name.startswith(os.environ.get("DIVERGES", "?")):
         sys.exit("mneme: error: step 7: the training reached numbers that are not finite: got the loss is nan")
+elif arguments[0] == "eval" and "--samples" in arguments:
+    (pathlib.Path(arguments[1]) / "generated").mkdir(exist_ok=True)
 elif arguments[0] == "eval":
     seed = int(arguments[1].split("-seed")[1])
     gain = 0.05 * ("xl_cache" in arguments[1])
@@ -74,7 +78,7 @@ elif arguments[0] == "report":
         return {{one["seed"] for one in arm["runs"] if len(one["evaluations"]) == 2}}
     differences = []
     for arm in arms[1:]:
-        for measure, sign in (("loss", 1), ("accuracy", -1)):
+        for measure, sign in (("loss", 1), ("accuracy", -1), ("token_f1", -1), ("rouge1_recall", -1)):
             common = sorted(seeds(arms[0]) & seeds(arm))
             d = sign * 0.05 * (("xl_cache" in arms[0]["name"]) - ("xl_cache" in arm["name"]))
             known = {{"first": 5, "other": 5 + d, "difference": d, "low": d - 0.01, "high": d + 0.01, "p": 0.001,
@@ -294,14 +298,81 @@ class Documents(Case):
         self.assertEqual(page.read_text(), "nothing here\n")
 
     def test_the_committed_numbers_are_those_of_the_results(self):
-        for name, script in (("sorting", reproduce_sorting), ("text", reproduce_text), ("lamemo", reproduce_lamemo)):
+        sections = {"sorting": reproduce_sorting.docs_section, "text": reproduce_text.docs_section,
+                    "lamemo": reproduce_lamemo.docs_section,
+                    **{task.section: functools.partial(reproduce_decoder.docs_section, task)
+                       for task in reproduce_decoder.TASKS.values()}}
+        for name, docs_section in sections.items():
             _, section, _ = experiment_runs.split_section(experiment_runs.PAGE, name)
             results = ROOT / "docs/figures" / f"{name}.csv"
             differences = experiment_verdicts.read(results.with_name(f"{name}_differences.csv"))
             if results.exists():
-                self.assertEqual(section, script.docs_section(experiment_runs.read_rows(results), differences).strip())
+                self.assertEqual(section, docs_section(experiment_runs.read_rows(results), differences).strip())
             else:
                 self.assertEqual(section, "Not measured yet.")
+
+
+class Decoder(Case):
+    def setUp(self):
+        super().setUp()
+        self.books, self.dialogues = self.folder / "books", self.folder / "dog"
+        self.books.mkdir()
+        (self.books / "data.json").write_text(json.dumps({"splits": {s: {"tokens": 7} for s in ("train", "valid", "test")}}))
+        self.dialogues.mkdir()
+        for name in ("train", "valid", "test", "documents"):
+            (self.dialogues / f"{name}.jsonl").touch()
+
+    def decoder(self, task, *arguments, status=0):
+        given = ("--books", self.books) if task == "text" else ("--dialogues", self.dialogues)
+        return self.call(reproduce_decoder, task, "--runs", self.runs, *given, *arguments, status=status)
+
+    def test_fine_tunes_every_memory_from_one_model(self):
+        got = self.decoder("text", "--seeds", 2)
+        trained = [call for call in self.calls() if call[0] == "train"]
+        self.assertEqual(len(trained), 1 + 5 * 2)
+        self.assertNotIn("--init", trained[0])
+        base = trained[0][trained[0].index("--run") + 1]
+        for call in trained[1:]:
+            self.assertEqual(call[call.index("--init") + 1], base)
+            self.assertIn("train.steps=400", call)
+        self.assertEqual({call[call.index("--memory") + 1].rsplit("/", 1)[1] for call in trained[1:]},
+                         {"none.toml", "xl_cache.toml", "compressive.toml", "continuous_ltm.toml",
+                          "continuous_ltm_sticky.toml"})
+        self.assertIn("| xl_cache | 128 | 100 | 150.00 +- 70.71 (2) |", got)
+        self.assertIn("**Better than none:** xl_cache.", got)
+        self.decoder("text", "--seeds", 2)
+        self.assertEqual(self.calls(), [])
+
+    def test_answers_turns_of_dialogues(self):
+        got = self.decoder("dialogues", "--seeds", 1)
+        calls = self.calls()
+        prepared = [call for call in calls if call[:2] == ["data", "dialogues"]]
+        self.assertEqual([("--except" in call) for call in prepared], [False, True, True])
+        answered = [call for call in calls if "--samples" in call]
+        self.assertEqual(len(answered), 6)
+        self.assertEqual(answered[0][answered[0].index("--samples") + 1], "300")
+        without = next(call for call in calls if call[0] == "train" and "none_nodocument-seed1" in call[call.index("--run") + 1])
+        self.assertIn("data.with_document=false", without)
+        self.assertIn("| xl_cache | **505.00** | **505.00** |  |  |  |  |", got)
+        self.assertIn("| none | 500.00 | 500.00 |  |  |  |  |", got)
+        self.assertIn("| compressive | 500.00 | 500.00 |  |  |  |  |", got)
+
+    def test_says_what_is_missing(self):
+        self.assertIn("usage: scripts/reproduce_decoder.py {text,dialogues}",
+                      self.call(reproduce_decoder, "texts", status=1))
+        (self.dialogues / "test.jsonl").unlink()
+        self.assertIn("test.jsonl not there; docs/dialogue.md", self.decoder("dialogues", status=1))
+
+    def test_the_page_is_made_of_the_csv_files_alone(self):
+        page = self.folder / "docs" / "page.md"
+        page.parent.mkdir()
+        page.write_text("<!-- begin decoder_dialogues -->\nold\n<!-- end decoder_dialogues -->\n")
+        self.decoder("dialogues", "--write-docs", page)
+        files = [page.parent / "figures" / f"decoder_dialogues{end}.csv" for end in ("", "_differences")]
+        rows, differences = experiment_runs.read_rows(files[0]), experiment_verdicts.read(files[1])
+        task = reproduce_decoder.TASKS["dialogues"]
+        self.assertEqual(page.read_text(), "<!-- begin decoder_dialogues -->\n" +
+                         reproduce_decoder.docs_section(task, rows, differences) + "\n<!-- end decoder_dialogues -->\n")
 
 
 class Text(Case):
