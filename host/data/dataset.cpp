@@ -332,7 +332,10 @@ void Dataset::open_dialogues(const DatasetOptions& options) {
   std::array<std::optional<DialogueSet>, kSplits.size()> read;
   const auto set_of = [&](Split split) -> DialogueSet& {
     std::optional<DialogueSet>& set = read[static_cast<std::size_t>(split)];
-    if (!set) set = read_dialogues(path(split));
+    if (!set) {
+      check_dialogue_path(path(split), key_of(split));
+      set = read_dialogues(path(split));
+    }
     return *set;
   };
   if (options.vocabulary) {

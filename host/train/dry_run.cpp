@@ -337,7 +337,13 @@ void check_data(const config::DataConfig& data, config::Problems& problems) {
       });
       continue;
     }
-    collect(problems, [&] { data::check_data_file(*file.second, file.first, "a file"); });
+    collect(problems, [&] {
+      if (data.task == config::Task::kDialogue && file.second != &data.vocabulary_file) {
+        data::check_dialogue_path(*file.second, file.first);
+      } else {
+        data::check_data_file(*file.second, file.first, "a file");
+      }
+    });
   }
 }
 

@@ -313,6 +313,17 @@ TEST(DialogueDataset, ReadsSplitsWithOneVocabulary) {
   EXPECT_EQ(again.dialogues(Split::kTrain), nullptr);
 }
 
+TEST(DialogueDataset, NamesTheKeyOfAFileThatIsNotThere) {
+  const TestFolder folder;
+  expect_error(ErrorKind::kUsage,
+               {"data.train: ", "nowhere.jsonl", "expected a file or folder of dialogues",
+                "got no such file"},
+               [&] { Dataset(dialogue_config(folder.path() / "nowhere.jsonl")); });
+  static_cast<void>(folder.write("packed.jsonl.xz", "packed"));
+  expect_error(ErrorKind::kUsage, {"packed.jsonl", "unpack it: xz -dk"},
+               [&] { Dataset(dialogue_config(folder.path() / "packed.jsonl")); });
+}
+
 TEST(DialogueDataset, LeavesOutDocumentsAndTypes) {
   const TestFolder folder;
   auto config = dialogue_config(folder.write("train.jsonl", kLines));

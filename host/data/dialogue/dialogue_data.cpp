@@ -29,6 +29,16 @@ DialogueIds dialogue_ids(const Vocabulary& vocabulary) {
                .hint = "take the vocabulary of a run with data.task = \"dialogue\""});
 }
 
+void check_dialogue_path(const std::filesystem::path& path, const std::string& key) {
+  std::error_code ignored;
+  std::filesystem::path packed = path;
+  packed += ".xz";
+  // Reading says what to do with a packed file.
+  const bool is_there = std::filesystem::is_directory(path, ignored) ||
+                        (!path.empty() && std::filesystem::exists(packed, ignored));
+  if (!is_there) check_data_file(path, key, "a file or folder of dialogues");
+}
+
 std::shared_ptr<const DialogueData> encode_dialogues(std::vector<Dialogue> dialogues,
                                                      const std::filesystem::path& file,
                                                      const std::string& key,

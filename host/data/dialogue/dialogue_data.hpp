@@ -35,6 +35,9 @@ struct DialogueData {
 // one that lacks a mark.
 [[nodiscard]] DialogueIds dialogue_ids(const Vocabulary& vocabulary);
 
+// Error (kUsage) naming the key and the path unless there is a file, a folder or a packed file.
+void check_dialogue_path(const std::filesystem::path& path, const std::string& key);
+
 // `key` is the key of the experiment file that names the file; `vocabulary` has the marks. Errors
 // as make_sequence and Vocabulary::encode.
 [[nodiscard]] std::shared_ptr<const DialogueData> encode_dialogues(
