@@ -27,6 +27,7 @@ namespace mneme::cli {
 // A subcommand whose arguments were read. Returns the exit code; throws Error.
 using Action = std::function<int(const Streams&)>;
 
+inline constexpr std::int64_t kMaxSamples = 100'000;      // generated texts of a run
 inline constexpr std::int64_t kMaxExtent = 1'048'576;     // of a tensor, as in an experiment
 inline constexpr std::int64_t kMaxCount = 1'000'000'000;  // of steps and the like
 

@@ -16,6 +16,7 @@
 #include "host/scores/generated.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/weights/official_weights.hpp"
 #include "mneme/abi.h"
 
 namespace mneme::compare {
@@ -57,13 +58,17 @@ Json flops_of(const run::Runtime& runtime) {
 
 // Makes every arm once, so that an error in the last one is found before the first is trained.
 std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
-                                 const run::RuntimeOptions& options) {
+                                 const run::RuntimeOptions& options,
+                                 const fs::path& initial_weights) {
   std::vector<ArmRecord> arms;
   run::Fingerprint first;
   for (const ArmSetup& setup : setups) {
     try {
       run::check_training_fits(setup.experiment, options);
-      const run::Runtime runtime(setup.experiment, options);
+      run::Runtime runtime(setup.experiment, options);
+      if (!initial_weights.empty()) {
+        static_cast<void>(weights::load_initial_weights(runtime, initial_weights));
+      }
       const run::Fingerprint start = run::fingerprint(runtime.model());
       if (first.empty()) first = start;
       // Layers of other sizes (--equal parameters) cannot start from the same weights.
@@ -126,8 +131,9 @@ bool is_run_of(const fs::path& folder, const config::Experiment& experiment, con
 // What a process that was killed while it made the folder leaves: no run.
 bool is_unfinished_start(const fs::path& folder) {
   const run::RunFolder run = run::RunFolder::at(folder);
+  const std::vector<std::int64_t> steps = run.checkpoints().steps();
   return fs::is_directory(folder) && !fs::exists(run.experiment_file()) &&
-         run.checkpoints().steps().empty();
+         (steps.empty() || steps == std::vector<std::int64_t>{0});
 }
 
 // The folder of a run: that of an equal one, or the first name that is free.
@@ -163,11 +169,19 @@ Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
                 .splits = splits_of(experiment, *dataset),
                 .seeds = {},
                 .arms = {}};
-  record.arms = make_arms(arms, {.device = options.device,
-                                 .precision = std::nullopt,
-                                 .dataset = dataset,
-                                 .loader = {std::shared_ptr<void>(), &loader},
-                                 .free_memory = options.free_memory});
+  record.arms = make_arms(arms,
+                          {.device = options.device,
+                           .precision = std::nullopt,
+                           .dataset = dataset,
+                           .loader = {std::shared_ptr<void>(), &loader},
+                           .weights_follow = !options.initial_weights.empty(),
+                           .free_memory = options.free_memory},
+                          options.initial_weights);
+  if (!options.initial_weights.empty()) {
+    record.initial_weights = {{"given", options.given_weights.string()},
+                              {"file", options.initial_weights.string()},
+                              {"sha256", options.initial_weights_sha256}};
+  }
   for (std::int64_t i = 0; i < options.seeds; ++i)
     record.seeds.push_back(experiment.train.seed + static_cast<std::uint64_t>(i));
   if (dataset->corpus(record.splits.front()) != nullptr) record.samples = options.samples;

@@ -77,6 +77,7 @@ Json to_json(const Record& record) {
           {"experiment", record.experiment},
           {"machine", record.machine},
           {"data", record.data},
+          {"initial_weights", record.initial_weights},
           {"splits", std::move(splits)},
           {"seeds", record.seeds},
           {"arms", std::move(arms)}};

@@ -13,6 +13,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
 #include "host/compare/finished_parts.hpp"
+#include "host/compare/initial_weights.hpp"
 #include "host/compare/run_checks.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/scores/diagnostics.hpp"
@@ -121,7 +122,7 @@ class RunTask {
     write_file_atomic(file, config::to_toml(experiment_));
     std::vector<std::string> arguments = {"train", file.string(), "--run", folder().string()};
     if (!options_.initial_weights.empty()) {
-      arguments.insert(arguments.end(), {"--init", options_.initial_weights.string()});
+      arguments.insert(arguments.end(), {"--init", kept_weights(options_.folder).string()});
     }
     begin("train", arguments);
   }
@@ -414,6 +415,7 @@ bool run_all(Record& record, const Options& options, Observer& observer) {
                  .hint = "name another place with --run DIR"});
   }
   const run::RunLock lock(options.folder);
+  if (!options.initial_weights.empty()) keep_initial_weights(options);
   return Runs(record, options, observer).run();
 }
 

@@ -59,6 +59,7 @@ struct Record {
   std::vector<data::Split> splits;  // that every run is evaluated on
   std::vector<std::uint64_t> seeds;
   std::vector<ArmRecord> arms;
+  Json initial_weights = nullptr;  // given, file, sha256; null = they are drawn
   // Not in comparison.json: the samples that every run makes of the first split, the tokens of
   // their prompts, and the segments of the split on which its memory is measured.
   std::int64_t samples = 0;
@@ -80,8 +81,9 @@ struct Options {
   c10::Device device = c10::kCPU;
   std::string device_name = "cpu";
   bool is_forced = false;  // --force of the processes
-  // Where every arm's first weights come from (`mneme train --init`), and the checksum of that file
-  // of weights; "" = they are drawn.
+  // Where every arm's first weights come from (`mneme train --init`): what was given, the file of
+  // weights, and its checksum; "" = they are drawn. See find_initial_weights.
+  std::filesystem::path given_weights = {};
   std::filesystem::path initial_weights = {};
   std::string initial_weights_sha256 = {};
   FreeMemorySource free_memory = nullptr;  // see run::RuntimeOptions
@@ -90,6 +92,11 @@ struct Options {
   std::filesystem::path program = {};      // that trains and evaluates: `mneme`
   sigset_t signal_mask = {};               // of the processes
 };
+
+// Fills in the options' initial weights: the newest checkpoint of the run `given`, or that file. A
+// comparison in options.folder that began with the same `given` goes on with the weights that it
+// has kept, whatever was trained there since. Error (kRun) when the weights cannot be read.
+void find_initial_weights(const std::filesystem::path& given, Options& options);
 
 // What a process does at present.
 struct Activity {

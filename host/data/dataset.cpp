@@ -231,6 +231,13 @@ void check_kind(const config::DataConfig& config, const Vocabulary& vocabulary,
                  .expected = str("\"", to_word(vocabulary.kind()), "\""),
                  .got = str("\"", config::to_word(config.vocabulary), "\"")});
   }
+  if (config.task == config::Task::kDialogue && vocabulary.adds_eos()) {
+    throw_usage({.where = "data.vocabulary_file",
+                 .failed = "a line end of dialogues is no token",
+                 .expected = "a vocabulary of words without <eos>",
+                 .got = vocabulary.summary(),
+                 .hint = "build one with add_eos = false, or of the dialogues themselves"});
+  }
   if (vocabulary.kind() == VocabularyKind::kWord && vocabulary.adds_eos() != config.add_eos) {
     throw_usage({.where = "data.add_eos",
                  .failed = str("it differs from ", owner),

@@ -198,9 +198,12 @@ void Evaluation::add_scores(const data::TokenSegment& segment, const backbone::O
 }
 
 void Evaluation::add_block(const data::TokenSegment& segment, std::int64_t lane) {
+  // A lane's or document's last token predicts nothing and may not be among the inputs.
   const std::int64_t length = options_.protocol.segment;
-  const bool is_text = !options_.protocol.unit.empty();
-  if (!is_text || length < 2 || segment.valid[static_cast<std::size_t>(lane)] != length) return;
+  if (!options_.protocol.has_blocks || length < 2 ||
+      segment.valid[static_cast<std::size_t>(lane)] < length - 1) {
+    return;
+  }
   double sum = 0.0;
   for (std::int64_t t = 0; t + 1 < length; ++t) {
     const auto i = static_cast<std::size_t>(lane * segment.length + t);

@@ -28,6 +28,7 @@ Protocol protocol_of(const data::Dataset& dataset, data::Split split,
   out.tokens = corpus->size();
   if (dataset.dialogues(split) == nullptr) {
     out.dropped = out.tokens % out.lanes;
+    out.has_blocks = true;
   } else {
     out.reset = config::to_word(config::Reset::kDocument);  // at each dialogue, always
   }

@@ -21,6 +21,7 @@ struct Protocol {
   std::string unit;                        // what a token is: to_word(VocabularyKind)
   std::string reset;                       // data.reset: "document", "segment", "never"; "" = task
   std::int64_t segment = 0;                // T, tokens
+  bool has_blocks = false;                 // segments are pieces of a text
   std::int64_t lanes = 0;                  // B; each starts with an empty memory
   std::int64_t context_rows = 0;           // memory rows that a token may attend to besides its own
                                            // segment, at most

@@ -28,18 +28,18 @@ struct Asked {
   std::uint64_t number = 0;  // among all scored turns of the split
 };
 
-std::vector<Asked> asked_turns(const data::DialogueData& data, const AnswerOptions& options) {
+// Lowers `turns_before` where no dialogue has so many turns.
+std::vector<Asked> asked_turns(const data::DialogueData& data, AnswerOptions& options) {
+  std::int64_t longest = 1;
+  for (const data::DialogueSequence& sequence : data.sequences) {
+    longest = std::max(longest, static_cast<std::int64_t>(sequence.turns.size()));
+  }
+  options.scored.turns_before = std::min(options.scored.turns_before, longest - 1);
   std::vector<Asked> all;
   for (std::size_t i = 0; i < data.sequences.size(); ++i) {
     for (const auto& instance : data::generation_instances(data.sequences[i], options.scored)) {
       all.push_back({i, instance, all.size()});
     }
-  }
-  if (all.empty()) {
-    throw_usage({.where = data.corpus->key,
-                 .failed = "no turn can be generated",
-                 .expected = str("a dialogue of more than ", options.scored.turns_before, " turns"),
-                 .got = str(data.sequences.size(), " shorter ones")});
   }
   const auto wanted = static_cast<std::size_t>(options.count);
   if (wanted == 0 || wanted >= all.size()) return all;
@@ -112,7 +112,7 @@ class Answers {
 }  // namespace
 
 scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
-                               const scores::EvaluationName& name, const AnswerOptions& options) {
+                               const scores::EvaluationName& name, AnswerOptions options) {
   const auto data = runtime.dataset()->dialogues(split);
   if (data == nullptr) {
     throw_usage({.where = data::key_of(split),
@@ -126,6 +126,7 @@ scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                  .expected = "at least 1",
                  .got = str(options.count < 0 ? options.count : options.tokens)});
   }
+  const std::vector<Asked> all = asked_turns(*data, options);
   Answers answers(runtime, *data, options);
   const std::int64_t segment = runtime.experiment().eval.segment;
   const std::int64_t kept =
@@ -146,7 +147,7 @@ scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                                  {"mneme", MNEME_SDK_VERSION},
                                  {"commit", run::host_commit()}},
                         .samples = {}};
-  for (const Asked& asked : asked_turns(*data, options)) {
+  for (const Asked& asked : all) {
     const data::DialogueSequence& sequence = data->sequences[asked.dialogue];
     const data::Dialogue& dialogue = data->dialogues[asked.dialogue];
     const std::int64_t end = asked.instance.context.end;

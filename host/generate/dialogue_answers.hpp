@@ -26,10 +26,11 @@ struct AnswerOptions {
 // answer. Tokens are drawn from the likeliest ones that together exceed 0.9, with seed 11 plus the
 // turn's number among the scored ones; an answer ends before a mark. Where only `count` turns are
 // wanted they are drawn evenly, the same for all runs on the same data. The samples' ids are
-// "<split>/<dialogue>@<turn>"; `expected_text` is the turn as the file has it. Error (kUsage) for a
-// split without dialogues or without scored turns, and for a segment of one token; as Generator.
+// "<split>/<dialogue>@<turn>"; `expected_text` is the turn as the file has it. Where no dialogue
+// has more turns than options.scored.turns_before, that is lowered. Error (kUsage) for a split
+// without dialogues; as Generator.
 [[nodiscard]] scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                                              const scores::EvaluationName& name,
-                                             const AnswerOptions& options = {});
+                                             AnswerOptions options = {});
 
 }  // namespace mneme::generate

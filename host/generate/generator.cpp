@@ -181,6 +181,13 @@ void Generator::check_one_sample(const char* what) const {
 }
 
 void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
+  if (ids.empty() && !pending_.defined() && tokens() > 0) {
+    throw_usage({.where = "prompt",
+                 .failed = "it is empty, and the last answer has ended",
+                 .expected = "the next turn",
+                 .got = "none",
+                 .hint = "give a text with --prompt, or a line with --chat"});
+  }
   if (ids.empty() && !pending_.defined()) {
     throw_usage(
         {.where = "prompt",

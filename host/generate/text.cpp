@@ -197,6 +197,7 @@ std::string TokenWriter::add(std::int32_t id) {
     return vocabulary_->is_mark(id) ? end() + vocabulary_->symbol(id) : decoder_->push(id);
   }
   const std::string& symbol = vocabulary_->symbol(id);
+  if (vocabulary_->is_mark(id)) is_in_quotation_ = false;
   if (vocabulary_->kind() != data::VocabularyKind::kWord) return symbol;
   if (vocabulary_->adds_eos() && symbol == data::kEndOfLine) {
     needs_blank_ = is_in_quotation_ = false;

@@ -50,17 +50,28 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
          .got = "no such folder",
          .hint = "make it with mneme data prepare --train FILE --out DIR, or correct the path"});
   }
-  if (data.vocabulary_size > 0) {
+  // Of words and bytes dialogues' marks are further ids; a tokenizer may have them.
+  const std::int64_t marks = data.task == config::Task::kDialogue
+                                 ? static_cast<std::int64_t>(data::kDialogueMarks.size())
+                                 : 0;
+  const bool is_tokenizer = data.vocabulary == config::Vocabulary::kTokenizer;
+  if (data.vocabulary_size > 0 && !is_tokenizer) {
+    plan.vocabulary = data.vocabulary_size + marks;
+    plan.vocabulary_source = "data.vocabulary_size";
+  } else if (data.vocabulary_size > 0 && !fs::exists(data.vocabulary_file)) {
     plan.vocabulary = data.vocabulary_size;
     plan.vocabulary_source = "data.vocabulary_size";
   } else if (!data.vocabulary_file.empty() && fs::exists(data.vocabulary_file)) {
-    plan.vocabulary = data::load_vocabulary(data.vocabulary_file, data::kind_of(data.vocabulary),
-                                            "data.vocabulary_file")
-                          .size();
+    data::Vocabulary vocabulary = data::load_vocabulary(
+        data.vocabulary_file, data::kind_of(data.vocabulary), "data.vocabulary_file");
+    if (data.task == config::Task::kDialogue) {
+      vocabulary = vocabulary.with_marks(data::kDialogueMarks);
+    }
+    plan.vocabulary = std::max(vocabulary.size(), data.vocabulary_size);
     plan.vocabulary_source = "data.vocabulary_file";
   } else if (data.task != config::Task::kTokens && data.vocabulary == config::Vocabulary::kByte &&
              data.vocabulary_file.empty()) {
-    plan.vocabulary = 256;
+    plan.vocabulary = 256 + marks;
     plan.vocabulary_source = "bytes";
   } else {
     const bool takes_size =
@@ -74,9 +85,6 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
                  .got = "neither",
                  .hint = str("give --set ", key, takes_size ? "=N" : "=FILE, a saved vocabulary,",
                              " for the outline of a model")});
-  }
-  if (data.task == config::Task::kDialogue) {
-    plan.vocabulary += static_cast<std::int64_t>(data::kDialogueMarks.size());
   }
 }
 

@@ -165,7 +165,7 @@ class Checker {
       problems.push_back(str(prefix_, tensor.names.front(), ": missing in the file"));
     }
     for (const backbone::Parameter& parameter : target_.model.parameters()) {
-      if (named.contains(parameter.name)) continue;
+      if (named.contains(parameter.name) || backbone::is_low_rank_update(parameter.name)) continue;
       problems.push_back(str(parameter.name, ": official models have no such parameter"));
     }
     return problems;
@@ -297,6 +297,9 @@ InitialWeights load_official_file(run::Runtime& runtime, const SafetensorsFile& 
     if (!loaded.contains(all[i].name)) report.fresh.push_back(all[i].name);
   }
   runtime.draw_parameters(report.fresh);
+  for (const backbone::Parameter& one : runtime.model().parameters()) {
+    if (backbone::is_low_rank_update(one.name)) report.fresh.push_back("model." + one.name);
+  }
   const bool is_wide =
       std::any_of(file.names().begin(), file.names().end(), [&](const std::string& name) {
         return name.starts_with(prefix) && file.at(name).dtype == DType::F64;
@@ -308,7 +311,7 @@ InitialWeights load_official_file(run::Runtime& runtime, const SafetensorsFile& 
 // Weights of another vocabulary of equal size have the right shapes; the log has a warning.
 void compare_vocabularies(const run::Runtime& runtime, const fs::path& run) {
   const data::Vocabulary* const ours = runtime.dataset()->vocabulary();
-  const Json info = run::RunFolder::open(run).raw_info();
+  const Json info = run::RunFolder::at(run).raw_info();
   const Json data = info.is_object() ? info.value("data", Json()) : Json();
   const Json theirs = data.is_object() ? data.value("vocabulary_sha256", Json()) : Json();
   if (ours == nullptr || theirs.is_null() || theirs == ours->sha256()) return;
@@ -343,7 +346,9 @@ InitialWeights load_initial_weights(run::Runtime& runtime, const fs::path& sourc
     log_warning(path.string(), ": it has no values for these parameters, which keep ",
                 "their first values: ", join(report.fresh, ", "));
   }
-  if (fs::is_directory(source)) compare_vocabularies(runtime, source);
+  const fs::path run =
+      fs::is_directory(source) ? source : fs::absolute(path).parent_path().parent_path();
+  if (fs::exists(run::RunFolder::at(run).info_file())) compare_vocabularies(runtime, run);
   runtime.set_weights_source({.file = fs::absolute(path).lexically_normal(),
                               .sha256 = sha256_file(path),
                               .pretrained = is_ours ? find_record_text(source) : ""});

@@ -16,6 +16,7 @@
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/folder_in_making.hpp"
+#include "host/weights/low_rank.hpp"
 #include "host/weights/names.hpp"
 #include "host/weights/official_weights.hpp"
 
@@ -222,13 +223,15 @@ class Export {
 
   void add_parameter(const std::string& name, const TensorView& view) {
     const std::string ours = name.substr(kModelPrefix.size());
+    values_.push_back(merged_parameter(checkpoint_, name));  // low-rank updates have no names
+    const auto* const data = static_cast<const std::byte*>(values_.back().const_data_ptr());
     for (const OfficialPart& part : official_parts(ours, view.shape, model(), names_)) {
       std::vector<std::int64_t> shape = view.shape;
       const std::uint64_t row =
           view.bytes / static_cast<std::uint64_t>(std::max<std::int64_t>(1, shape.at(0)));
       shape.at(0) = part.rows;
       for (const std::string& official : part.names) {
-        add(official, view.dtype, shape, view.data + static_cast<std::uint64_t>(part.first) * row,
+        add(official, view.dtype, shape, data + static_cast<std::uint64_t>(part.first) * row,
             static_cast<std::uint64_t>(part.rows) * row);
       }
     }
@@ -283,6 +286,7 @@ class Export {
 
   const run::Checkpoint& checkpoint_;
   const NameMap* names_;
+  std::vector<at::Tensor> values_;  // what the writer refers to
   SafetensorsWriter writer_;
   ExportReport report_;
 };

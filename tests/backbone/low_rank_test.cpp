@@ -127,5 +127,37 @@ TEST(LowRank, FollowTheirWeights) {
   EXPECT_FALSE(run_plain(*model, config, small_setup(), batch).nll.equal(before));
 }
 
+// A sum without a graph is not used where one is wanted, nor one with a graph after its pass.
+TEST(LowRank, AreMadeAnewForAGraphAndAfterIt) {
+  const config::ModelConfig config = updated(small_decoders()[1].model);
+  const auto model = make_model(config, small_setup());
+  const Batch batch = batch_of(1, 5, 11);
+  const auto nll = [&] { return run_plain(*model, config, small_setup(), batch).nll; };
+  const at::Tensor update = by_name(*model).at("layers.0.attention.qkv.update.b");
+  at::Tensor before;
+  {
+    const at::NoGradGuard no_grad;
+    draw_updates(*model);
+    before = nll();
+  }
+  const at::Tensor loss = nll();
+  EXPECT_TRUE(loss.detach().equal(before));
+  loss.sum().backward();
+  for (const Parameter& one : model->parameters()) {
+    if (!is_low_rank_update(one.name)) continue;
+    EXPECT_TRUE(one.tensor.grad().defined()) << one.name;
+  }
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor values = update;
+    values.mul_(2.0);
+    model->weights_changed();
+    EXPECT_FALSE(nll().equal(before));
+    values.div_(2.0);
+    model->weights_changed();
+    EXPECT_TRUE(nll().equal(before));
+  }
+}
+
 }  // namespace
 }  // namespace mneme::backbone

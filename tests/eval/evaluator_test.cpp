@@ -38,6 +38,33 @@ std::vector<data::TokenSegment> random_segments(std::int64_t count, std::int64_t
   return segments;
 }
 
+// A block of T tokens predicts T - 1: the first one of a block is not counted, a shorter rest is
+// left out, and a text's last block counts though its last token predicts nothing.
+TEST(Evaluate, BlocksArePredictedAsTheReleasedTrainerDoes) {
+  run::Runtime runtime(small_experiment(), run::RuntimeOptions{});
+  std::vector<data::TokenSegment> segments = {
+      random_segment(1, 6, 8, 1), random_segment(1, 5, 8, 2), random_segment(1, 3, 8, 3)};
+  Options options{.lanes = 1};
+  options.protocol.segment = 6;
+  std::vector<std::vector<double>> losses;
+  options.on_segment = [&](const data::TokenSegment&, const SegmentScores& scores) {
+    losses.push_back(scores.nll);
+  };
+  ListStream plain(segments);
+  EXPECT_FALSE(evaluate(runtime.model(), runtime.stack(), plain, options).perplexity_per_block());
+  options.protocol.has_blocks = true;
+  losses.clear();
+  ListStream stream(segments);
+  const Result result = evaluate(runtime.model(), runtime.stack(), stream, options);
+  double mean = 0.0;
+  for (std::size_t block = 0; block < 2; ++block) {
+    for (std::size_t t = 0; t < 5; ++t) mean += losses[block][t] / 5.0 / 2.0;
+  }
+  EXPECT_EQ(result.blocks, 2);
+  ASSERT_TRUE(result.perplexity_per_block());
+  EXPECT_NEAR(*result.perplexity_per_block(), std::exp(mean), 1e-12 * std::exp(mean));
+}
+
 // nll of every token: [segment][lane * length + position].
 std::vector<std::vector<double>> nll_of(run::Runtime& runtime,
                                         const std::vector<data::TokenSegment>& segments,

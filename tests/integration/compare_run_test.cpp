@@ -210,8 +210,12 @@ TEST_F(CompareRun, BeginsEveryArmWithGivenWeights) {
   };
   for (const char* run : {"none-seed1", "cache-seed1"}) {
     ASSERT_TRUE(source_of(run).is_object()) << run;
-    EXPECT_THAT(source_of(run).at("file").get<std::string>(), HasSubstr("/base/checkpoints/"));
+    EXPECT_THAT(source_of(run).at("file").get<std::string>(), HasSubstr("/comparison/initial/"));
   }
+  // The comparison goes on with the weights that it began with, also when the run is gone.
+  fs::remove_all(folder_ / "base");
+  const Json weights = record().at("initial_weights");
+  EXPECT_EQ(weights.at("given"), file("base"));
   // The same command takes what is there; one without the weights does not.
   const auto written = fs::last_write_time(folder_ / "comparison/none-seed1/metrics.jsonl");
   expect_done(compare(with_init));
@@ -219,8 +223,15 @@ TEST_F(CompareRun, BeginsEveryArmWithGivenWeights) {
   expect_done(compare({"--quiet"}));
   EXPECT_TRUE(source_of("none-seed1-2").is_null());
   expect_refusal(compare({"--init", file("nowhere")}), 2, {"nowhere"});
-  expect_refusal(run_mneme({"compare", file("base"), "--init", file("base")}), 2,
+  expect_refusal(run_mneme({"compare", file("comparison/none-seed1"), "--init", none_}), 2,
                  {"run folders are compared as they are", "--init"});
+  expect_refusal(compare({"--init", none_, "--equal", "parameters"}), 2,
+                 {"compare --init", "feed-forward layers of other sizes"});
+  // An arm that cannot begin with them is found before anything is trained.
+  const ProgramResult misfit = compare(
+      {"--init", file("comparison/none-seed1"), "--set", "model.width=32", "--quiet"}, "other");
+  expect_refusal(misfit, 2, {"none", "the checkpoint belongs to another model"});
+  EXPECT_FALSE(fs::exists(folder_ / "other/none-seed1"));
 }
 
 TEST_F(CompareRun, RunsASuite) {

@@ -101,6 +101,28 @@ TEST_F(DialogueRun, AnswersAreGeneratedScoredAndCompared) {
   }
 }
 
+// What is read before the turns may differ: their losses are paired all the same.
+TEST_F(DialogueRun, RunsWithAndWithoutTheDocumentAreCompared) {
+  for (const char* has_document : {"true", "false"}) {
+    expect_done(run_mneme({"train", experiment(text()), "--memory", none_, "--run",
+                           file(has_document), "--set", str("data.with_document=", has_document),
+                           "--quiet", "--threads", "1"}));
+    expect_done(run_mneme({"eval", file(has_document), "--split", "valid", "--samples", "12",
+                           "--threads", "1", "--quiet"}));
+  }
+  expect_done(run_mneme({"report", file("true"), file("false"), "--out", file("pages"), "--json",
+                         file("report.json"), "--quiet"}));
+  const nlohmann::json report = nlohmann::json::parse(read_file(folder_ / "report.json"));
+  std::vector<std::string> measures;
+  for (const nlohmann::json& one : report.at("differences")) {
+    measures.push_back(one.at("measure").get<std::string>());
+    EXPECT_NE(one.at("verdict"), "unknown") << one.dump();
+    EXPECT_GT(one.at("units").get<int>(), 3);
+  }
+  EXPECT_THAT(measures, testing::ElementsAre("loss", "token_f1", "rouge1_recall", "rouge1_f",
+                                             "rougeL_recall", "rougeL_f", "meteor_exact_stem"));
+}
+
 TEST_F(DialogueRun, ChatsInTurnsAndKeepsItsState) {
   const std::string run = train();
   folder_.write("film.txt", "film f1 was made by m1 in y1");

@@ -55,6 +55,8 @@ TEST(Resume, EqualsNeverHavingStoppedWithACache) {
 
 TEST(Resume, EqualsNeverHavingStoppedWithAFrozenBackbone) {
   expect_resumes(small_experiment(infini(), {"train.freeze=\"backbone\""}));
+  expect_resumes(small_experiment("", {"train.freeze=\"backbone\"", "model.lora_rank=2"}));
+  expect_resumes(small_experiment(infini(), {"model.lora_rank=2"}));
 }
 
 #ifdef MNEME_HAS_CONTINUOUS_LTM

@@ -64,16 +64,24 @@ void DocumentAttention::add(const LaneView& view) {
   if (view.space.is_empty()) return;
   const Lane& lane = lanes_.at(static_cast<std::size_t>(view.lane));
   for (const std::vector<Density>& head : view.heads) {
-    for (std::size_t t = 0; t < head.size(); ++t) {
-      if (lane.reading.at(t) < 0) continue;
-      Reading& reading = utterances_[static_cast<std::size_t>(lane.reading[t])];
-      ++reading.densities;
-      for (const auto& [token, mass] : token_masses({&head[t], 1}, view.space)) {
-        const bool is_of_document =
-            token >= reading.utterance.document && token < reading.document_end;
-        if (is_of_document) reading.mass[(token - reading.utterance.document) / stretch_] += mass;
+    for (std::size_t from = 0; from < head.size();) {
+      std::size_t to = from + 1;
+      while (to < head.size() && lane.reading.at(to) == lane.reading.at(from)) ++to;
+      if (lane.reading.at(from) >= 0) {
+        add_to(utterances_[static_cast<std::size_t>(lane.reading[from])],
+               std::span(head).subspan(from, to - from), view.space);
       }
+      from = to;
     }
+  }
+}
+
+void DocumentAttention::add_to(Reading& reading, std::span<const Density> densities,
+                               const TokenCells& space) const {
+  reading.densities += static_cast<std::int64_t>(densities.size());
+  for (const auto& [token, mass] : token_masses(densities, space)) {
+    const bool is_of_document = token >= reading.utterance.document && token < reading.document_end;
+    if (is_of_document) reading.mass[(token - reading.utterance.document) / stretch_] += mass;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "host/analyze/trace.hpp"
@@ -61,6 +62,8 @@ class DocumentAttention {
     // Of each token of this segment the place of its reading in utterances_; -1 = no turn's text.
     std::vector<std::int64_t> reading;
   };
+  // Densities of one utterance's tokens.
+  void add_to(Reading& reading, std::span<const Density> densities, const TokenCells& space) const;
   void read(Lane& lane, std::int64_t id, std::int64_t number, std::int64_t dialogue);
 
   data::DialogueIds marks_;

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "host/base/file/checksum.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
@@ -14,7 +13,6 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
-#include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {
@@ -78,6 +76,11 @@ void check_use(const CompareArguments& arguments) {
   }
   if (arguments.memory.empty()) {
     throw_usage("compare: --memory is required; see mneme compare --help");
+  }
+  if (!arguments.init.empty() && arguments.equal == "parameters") {
+    throw_usage(
+        "compare --init: arms of --equal parameters have feed-forward layers of other sizes, which "
+        "cannot begin with the same weights: expected --equal state or attention");
   }
 }
 
@@ -198,13 +201,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   options.device_name = arguments.machine.device;
   options.is_forced = arguments.machine.is_forced;
   if (!arguments.init.empty()) {
-    // A folder's newest checkpoint now, whatever is trained there later.
-    read_input([&] {
-      options.initial_weights = fs::is_directory(arguments.init)
-                                    ? run::RunFolder::open(arguments.init).checkpoint()
-                                    : fs::absolute(arguments.init);
-      options.initial_weights_sha256 = sha256_file(options.initial_weights);
-    });
+    read_input([&] { compare::find_initial_weights(arguments.init, options); });
   }
   options.free_memory = arguments.machine.free_memory();
   options.experiment = experiment;
@@ -266,7 +263,7 @@ void add_compare(const Command& app) {
   command
       .option("--samples", arguments->samples, "N",
               "Prompts that every run continues, for the report; 0 = none")
-      .in(0, 100'000)
+      .in(0, kMaxSamples)
       .shown();
   command
       .option("--diagnostics", arguments->diagnostics, "N",

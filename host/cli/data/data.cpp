@@ -202,7 +202,7 @@ Json cut_json(const data::Dataset& dataset, data::Split split, const data::Strea
   Json json;
   json["lanes"] = options.lanes;
   json["segment"] = options.segment;
-  if (const auto corpus = dataset.corpus(split)) {
+  if (const auto corpus = dataset.corpus(split); corpus && !dataset.has_dialogues()) {
     json["tokens_per_lane"] = corpus->size() / options.lanes;
     json["dropped_tokens"] = corpus->size() % options.lanes;
   }

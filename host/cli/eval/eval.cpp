@@ -259,7 +259,7 @@ void add_eval(const Command& app) {
   command
       .option("--samples", arguments->samples, "N",
               "Instead: continue N prompts from the split, and keep them in the run for reports")
-      .in(1, 1000);
+      .in(1, kMaxSamples);
   command
       .option("--prompt-tokens", arguments->prompt_tokens, "P",
               "Tokens of each prompt (default three and a half segments)")

@@ -46,8 +46,8 @@ class ForReports {
   // What was made and where it is.
   Json make(const std::string& memory) {
     Json json = {{"name", memory}};
-    if (arguments_.samples != 0) make_samples(memory, json);
     if (arguments_.diagnostics != 0) measure(memory, json);
+    if (arguments_.samples != 0) make_samples(memory, json);
     return json;
   }
 

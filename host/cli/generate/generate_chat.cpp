@@ -178,6 +178,11 @@ class Chat {
            .hint = "give the text as the first prompt"});
     }
     const generate::Prompt document = read_document_prompt(arguments_, opened_, display_);
+    if (document.ids.empty()) {
+      throw_usage({.where = str("--document: ", arguments_.document.string()),
+                   .failed = "it is empty",
+                   .expected = "a text"});
+    }
     generator_->prompt(turns_.document(document.ids));
     display_.note(str("document: ", document.ids.size(), " tokens; ", state_text()));
   }
@@ -302,13 +307,15 @@ class Chat {
                    .got = "none"});
     }
     const double start = steady_clock().seconds();
-    generator_->prompt(turns_.turn(prompt.ids));
+    // An empty line lets an answer go on that --tokens has cut.
+    const std::vector<std::int32_t> ids = prompt.ids.empty() ? prompt.ids : turns_.turn(prompt.ids);
+    generator_->prompt(ids);
     for (const std::string& note : forgetting_notes(opened_, *generator_)) {
       if (said_.insert(note).second) display_.note(note);
     }
     generate::SampleText sample(opened_.vocabulary(), opened_.settings.detokenises,
                                 arguments_.stop);
-    sample.follow(prompt.ids);
+    sample.follow(ids);
     bool is_ended = false;  // by a mark
     generator_->generate(opened_.settings.tokens, [&](std::int64_t, std::int32_t id) {
       is_ended = turns_.ends_answer(id);

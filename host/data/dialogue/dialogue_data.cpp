@@ -59,7 +59,7 @@ std::shared_ptr<const DialogueData> encode_dialogues(std::vector<Dialogue> dialo
   for (const Dialogue& dialogue : data->dialogues) {
     const TextEncoder encode = [&](std::string_view text) {
       std::vector<std::int32_t> ids;
-      vocabulary.encode({dialogue.where, text}, ids);
+      corpus->unknown += vocabulary.encode({dialogue.where, text}, ids).unknown;
       return ids;
     };
     data->sequences.push_back(
@@ -121,7 +121,6 @@ void DialogueStream::deal() {
 void DialogueStream::order(std::int64_t epoch) {
   if (epoch_ == epoch) return;
   pieces_.assign(at(options_.lanes), {});
-  std::vector<std::uint8_t> asks(at(segments_), 0);
   for (std::int64_t b = 0; b < options_.lanes; ++b) {
     std::vector<std::int64_t> order = dialogues_[at(b)];
     if (options_.is_training) {
@@ -132,14 +131,10 @@ void DialogueStream::order(std::int64_t epoch) {
     for (const std::int64_t dialogue : order) {
       const DialogueSequence& sequence = data_->sequences[at(dialogue)];
       for (const TokenRange& tokens : cut(sequence.size())) {
-        for (std::int64_t t = tokens.begin; t < tokens.end; ++t) {
-          if (has_target(sequence, t)) asks[pieces_[at(b)].size()] = 1;
-        }
         pieces_[at(b)].push_back({dialogue, tokens});
       }
     }
   }
-  asking_ = std::ranges::count(asks, 1);
   epoch_ = epoch;
 }
 

@@ -24,7 +24,8 @@ struct DialogueData {
   std::vector<Dialogue> dialogues;
   // By dialogue; is_target is 1 for what an evaluation counts, the turns' texts.
   std::vector<DialogueSequence> sequences;
-  // The sequences one after another, a document for each. Their texts are not counted.
+  // The sequences one after another, a document for each. Of their texts unknown words alone are
+  // counted.
   std::shared_ptr<const Corpus> corpus;
 };
 
@@ -70,7 +71,6 @@ class DialogueStream final : public Stream {
   void seek(const std::vector<std::int64_t>& position) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override { return segments_; }
   [[nodiscard]] std::int64_t targets_per_epoch() const override { return targets_; }
-  [[nodiscard]] std::int64_t target_segments_per_epoch() const override { return asking_; }
 
  private:
   // A piece of a dialogue.
@@ -96,7 +96,6 @@ class DialogueStream final : public Stream {
   std::int64_t epoch_ = -1;                           // of pieces_
   std::int64_t segments_ = 0;
   std::int64_t targets_ = 0;
-  std::int64_t asking_ = 0;  // segments of an epoch that have a target
   std::int64_t index_ = 0;
 };
 

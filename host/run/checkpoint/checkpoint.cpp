@@ -141,6 +141,14 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
   }
   std::vector<std::string> differences, reset;
   std::set<std::string> ours;
+  const bool has_updates = std::ranges::any_of(file_.names(), [](const std::string& name) {
+    return name.starts_with("model.") && backbone::is_low_rank_update(name);
+  });
+  const config::ModelConfig& model = runtime.experiment().model;
+  if (has_updates && model.lora_rank > 0 && model.lora_alpha != experiment_.model.lora_alpha) {
+    differences.push_back(str("model.lora_alpha: expected ", format_exact(model.lora_alpha),
+                              ", got ", format_exact(experiment_.model.lora_alpha)));
+  }
   for (std::size_t i = 0; i < runtime.parameters().size(); ++i) {
     const optim::TrainableParameter& parameter = runtime.parameters()[i];
     ours.insert(parameter.name);
@@ -150,8 +158,7 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
       continue;
     }
     // Weights from before the updates: these begin as they are.
-    if (i < backbone && backbone::is_low_rank_update(parameter.name) &&
-        !file_.contains(parameter.name)) {
+    if (i < backbone && !has_updates && backbone::is_low_rank_update(parameter.name)) {
       reset.push_back(parameter.name);
       continue;
     }

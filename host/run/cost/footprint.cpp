@@ -77,6 +77,13 @@ std::int64_t softmax_bytes(const config::Experiment& e, const Extents& x, std::i
   return 2 * logits * x.score_bytes;
 }
 
+// Projections of the attention with their low-rank updates, beside those without.
+std::int64_t updated_bytes(const config::Experiment& e, const Extents& x) {
+  if (e.model.lora_rank == 0) return 0;
+  const std::int64_t keys = e.model.key_heads() * e.model.head_width;
+  return x.layers * x.width * (2 * x.inner + 2 * keys) * x.value_bytes;
+}
+
 std::string count_text(std::int64_t count) { return format_count(static_cast<double>(count)); }
 
 void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& sizes) {
@@ -85,9 +92,12 @@ void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& si
   const std::string numbers = str(count_text(count), " numbers of ", size, " bytes");
   out.uses.push_back({"parameters", count * size, numbers, kModelKeys});
   const bool is_frozen = e.train.freeze == config::Freeze::kBackbone;
-  const std::int64_t trained = is_frozen ? sizes.memory_parameters : count;
+  const std::int64_t trained =
+      is_frozen ? sizes.memory_parameters + sizes.update_parameters : count;
   const std::string of_trained =
-      is_frozen ? str(count_text(trained), " numbers of the memory, ", size, " bytes each")
+      is_frozen ? str(count_text(trained), " numbers of the memory",
+                      sizes.update_parameters > 0 ? " and of low-rank updates, " : ", ", size,
+                      " bytes each")
                 : numbers;
   out.uses.push_back({"gradients", trained * size, of_trained, kModelKeys});
   out.uses.push_back(
@@ -103,6 +113,10 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
            " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "", " that see ",
            x.columns, " columns"),
        "train.lanes, train.segment, train.bptt_segments or the memory's rows"});
+  if (const std::int64_t bytes = updated_bytes(e, x); bytes > 0) {
+    out.uses.push_back({"projections with low-rank updates", segments * bytes,
+                        str(segments, " segments x ", x.layers, " layers"), "train.bptt_segments"});
+  }
   out.uses.push_back({"logits of the softmax", segments * softmax_bytes(e, x, sizes.vocabulary),
                       str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
                       "train.lanes, train.segment, or use [model.adaptive]"});
@@ -156,6 +170,9 @@ Footprint training_footprint(const Runtime& runtime) {
   sizes.backbone_parameters = runtime.backbone_parameter_count();
   sizes.memory_parameters = runtime.memory_parameter_count();
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {
+    if (parameter.name.starts_with("model.") && backbone::is_low_rank_update(parameter.name)) {
+      sizes.update_parameters += parameter.tensor.numel();
+    }
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   sizes.context_rows = runtime.stack().context_rows(memory::Phase::kTraining);
@@ -170,6 +187,9 @@ Footprint training_footprint(const config::Experiment& experiment, std::int64_t 
   sizes.vocabulary = vocabulary;
   for (const backbone::Parameter& parameter : backbone_outline(experiment, vocabulary)) {
     sizes.backbone_parameters += parameter.tensor.numel();
+    if (backbone::is_low_rank_update(parameter.name)) {
+      sizes.update_parameters += parameter.tensor.numel();
+    }
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   return training_footprint(experiment, sizes);
@@ -198,6 +218,10 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
       {"logits of the softmax", softmax_bytes(e, x, sizes.vocabulary),
        str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
        "eval.lanes or eval.segment"}};
+  if (const std::int64_t bytes = updated_bytes(e, x); bytes > 0) {
+    out.uses.push_back(
+        {"projections with low-rank updates", bytes, str(x.layers, " layers"), "model.lora_rank"});
+  }
   return out;
 }
 

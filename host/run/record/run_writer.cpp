@@ -93,7 +93,9 @@ std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime
   const bool is_new = make_folder(path) || is_claimed;
   const RunFolder folder = RunFolder::at(path);
   std::unique_ptr<RunLock> lock = lock_folder(folder.path(), is_new);
-  if (fs::exists(folder.experiment_file()) || !folder.checkpoints().steps().empty()) {
+  const std::vector<std::int64_t> steps = folder.checkpoints().steps();
+  const bool has_first_alone = steps == std::vector<std::int64_t>{0};  // of a start that was killed
+  if (fs::exists(folder.experiment_file()) || !(steps.empty() || has_first_alone)) {
     throw_usage({.where = path.string(),
                  .failed = "the folder already holds a run",
                  .expected = "an empty or a new folder",

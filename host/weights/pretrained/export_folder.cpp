@@ -17,6 +17,7 @@
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/folder_in_making.hpp"
+#include "host/weights/low_rank.hpp"
 #include "host/weights/pretrained/family/family_config.hpp"
 #include "host/weights/pretrained/folder_record.hpp"
 #include "host/weights/pretrained/folder_tensors.hpp"
@@ -115,19 +116,9 @@ class FolderWriter {
   }
 
  private:
-  // A parameter with its low-rank update, which the folder has no place for.
+  // A parameter with its low-rank update.
   at::Tensor merged(const std::string& parameter) const {
-    constexpr std::string_view kWeight = ".weight";
-    const at::Tensor own = tensor_over(checkpoint_.file().at(str(kOurModel, parameter)));
-    if (!parameter.ends_with(kWeight)) return own;
-    const std::string update =
-        str(kOurModel, parameter.substr(0, parameter.size() - kWeight.size()), ".update.");
-    if (!checkpoint_.file().contains(update + "a")) return own;
-    const at::Tensor a = tensor_over(checkpoint_.file().at(update + "a")).to(at::kDouble);
-    const at::Tensor b = tensor_over(checkpoint_.file().at(update + "b")).to(at::kDouble);
-    if (!b.any().item<bool>()) return own;  // not trained: the folder's bits stay
-    const double factor = model_.lora_alpha / static_cast<double>(model_.lora_rank);
-    return (own.to(at::kDouble) + factor * at::mm(b, a)).to(own.scalar_type());
+    return merged_parameter(checkpoint_, str(kOurModel, parameter));
   }
 
   void write_text(const std::string& name, const std::string& text) {
