@@ -34,10 +34,11 @@ std::vector<Asked> asked_turns(const data::DialogueData& data, AnswerOptions& op
   for (const data::DialogueSequence& sequence : data.sequences) {
     longest = std::max(longest, static_cast<std::int64_t>(sequence.turns.size()));
   }
-  options.scored.turns_before = std::min(options.scored.turns_before, longest - 1);
+  options.turns_before = std::min(options.turns_before, longest - 1);
   std::vector<Asked> all;
   for (std::size_t i = 0; i < data.sequences.size(); ++i) {
-    for (const auto& instance : data::generation_instances(data.sequences[i], options.scored)) {
+    for (const auto& instance :
+         data::generation_instances(data.sequences[i], options.turns_before)) {
       all.push_back({i, instance, all.size()});
     }
   }
@@ -138,7 +139,7 @@ scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                                  {"segment", segment},
                                  {"room", answers.room()},
                                  {"answer_tokens", options.tokens},
-                                 {"turns_before", options.scored.turns_before},
+                                 {"turns_before", options.turns_before},
                                  {"top_p", kAnswerTopP},
                                  {"temperature", 1.0},
                                  {"seed", kAnswerSeed},

@@ -13,8 +13,8 @@
 namespace mneme::generate {
 
 struct AnswerOptions {
-  std::int64_t count = 0;  // turns; 0 = all that are scored
-  data::ScoredTurns scored = {.turns_before = 3};
+  std::int64_t count = 0;          // turns; 0 = all that are scored
+  std::int64_t turns_before = 3;   // at least so many turns stand before a scored one
   std::int64_t tokens = 50;        // of an answer, at most
   std::int64_t prompt_tokens = 0;  // of the context that is kept for reports;
                                    // 0 = scores::default_prompt_tokens(eval.segment)
@@ -27,7 +27,7 @@ struct AnswerOptions {
 // turn's number among the scored ones; an answer ends before a mark. Where only `count` turns are
 // wanted they are drawn evenly, the same for all runs on the same data. The samples' ids are
 // "<split>/<dialogue>@<turn>"; `expected_text` is the turn as the file has it. Where no dialogue
-// has more turns than options.scored.turns_before, that is lowered. Error (kUsage) for a split
+// has more turns than options.turns_before, that is lowered. Error (kUsage) for a split
 // without dialogues; as Generator.
 [[nodiscard]] scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                                              const scores::EvaluationName& name,

@@ -223,7 +223,7 @@ TEST(DialogueErrors, OfPiecesNameLengthAndRoom) {
   expect_error(ErrorKind::kUsage, {"room 4"}, [] { static_cast<void>(cut_from_end(5, 4, 4)); });
   expect_error(ErrorKind::kUsage, {"room -1"}, [] { static_cast<void>(cut_from_end(5, 4, -1)); });
   expect_error(ErrorKind::kUsage, {"turns before", "got -1"},
-               [] { static_cast<void>(generation_instances({}, {.turns_before = -1})); });
+               [] { static_cast<void>(generation_instances({}, -1)); });
 }
 
 }  // namespace

@@ -78,32 +78,23 @@ TEST(DialogueIds, AreThoseOfTheVocabularyWhereItHasMarks) {
 }
 
 // With 10 ids of texts: bos 10, eos 11, pad 12, speaker1 13, speaker2 14, doc 15.
-TEST(DialogueSequences, HaveMarksTypesAndTargets) {
+TEST(DialogueSequences, HaveMarksTypesAndUtterances) {
   const DialogueIds ids = dialogue_ids(10, &no_mark);
   const DialogueSequence got = make_sequence(kSmallDialogue, ids, &letter_ids);
   EXPECT_THAT(got.tokens, ElementsAre(15, 0, 1, 2, 11, 14, 3, 4, 13, 5, 14, 6, 7));
   EXPECT_THAT(got.types, ElementsAre(15, 15, 15, 15, 15, 14, 14, 14, 13, 13, 14, 14, 14));
-  EXPECT_THAT(got.is_target, ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
+  EXPECT_THAT(got.is_utterance, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 1, 1));
   EXPECT_EQ(got.document, (TokenRange{1, 4}));
   EXPECT_THAT(got.turns, ElementsAre(TokenRange{5, 8}, TokenRange{8, 10}, TokenRange{10, 13}));
-}
-
-TEST(DialogueSequences, OfEvaluationCountTheTextsOfTurnsOnly) {
-  const DialogueIds ids = dialogue_ids(10, &no_mark);
-  const DialogueSequence got =
-      make_sequence(kSmallDialogue, ids, &letter_ids, {.targets = DialogueTargets::kUtterances});
-  EXPECT_EQ(got.tokens, make_sequence(kSmallDialogue, ids, &letter_ids).tokens);
-  EXPECT_THAT(got.is_target, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 1, 1));
 }
 
 TEST(DialogueSequences, MayLeaveOutTheDocument) {
   const DialogueIds ids = dialogue_ids(10, &no_mark);
   const DialogueSequence got =
-      make_sequence(kSmallDialogue, ids, &letter_ids,
-                    {.targets = DialogueTargets::kUtterances, .has_document = false});
+      make_sequence(kSmallDialogue, ids, &letter_ids, /*has_document=*/false);
   EXPECT_THAT(got.tokens, ElementsAre(14, 3, 4, 13, 5, 14, 6, 7));
   EXPECT_THAT(got.types, ElementsAre(14, 14, 14, 13, 13, 14, 14, 14));
-  EXPECT_THAT(got.is_target, ElementsAre(0, 1, 1, 0, 1, 0, 1, 1));
+  EXPECT_THAT(got.is_utterance, ElementsAre(0, 1, 1, 0, 1, 0, 1, 1));
   EXPECT_EQ(got.document.size(), 0);
   EXPECT_EQ(got.turns.front(), (TokenRange{0, 3}));
 }
@@ -137,45 +128,39 @@ TEST(GenerationInstances, EndInTheOwnMarkAndNeverHoldTheAnswer) {
   EXPECT_EQ(got[2].reference, (TokenRange{11, 13}));
 }
 
-TEST(GenerationInstances, MayBeThoseOfOneSpeakerOrOfLaterTurns) {
+TEST(GenerationInstances, MayBeThoseOfLaterTurns) {
   const DialogueIds ids = dialogue_ids(10, &no_mark);
   const DialogueSequence sequence = make_sequence(kSmallDialogue, ids, &letter_ids);
-  const auto turns = [&](const ScoredTurns& scored) {
+  const auto turns = [&](std::int64_t turns_before) {
     std::vector<std::int64_t> out;
-    for (const GenerationInstance& each : generation_instances(sequence, scored)) {
+    for (const GenerationInstance& each : generation_instances(sequence, turns_before)) {
       out.push_back(each.turn);
     }
     return out;
   };
-  EXPECT_THAT(turns({.speakers = ScoredSpeakers::kFirst}), ElementsAre(0, 2));
-  EXPECT_THAT(turns({.speakers = ScoredSpeakers::kSecond}), ElementsAre(1));
-  EXPECT_THAT(turns({.turns_before = 1}), ElementsAre(1, 2));
-  EXPECT_THAT(turns({.speakers = ScoredSpeakers::kFirst, .turns_before = 1}), ElementsAre(2));
-  EXPECT_THAT(turns({.turns_before = 3}), IsEmpty());
+  EXPECT_THAT(turns(1), ElementsAre(1, 2));
+  EXPECT_THAT(turns(2), ElementsAre(2));
+  EXPECT_THAT(turns(3), IsEmpty());
 }
 
 // What every sequence, its pieces and its instances have to keep.
 void expect_sound(const Dialogue& dialogue, const DialogueIds& ids, const TextEncoder& encode,
                   std::int64_t length, std::int64_t room) {
   const DialogueSequence all = make_sequence(dialogue, ids, encode);
-  const DialogueSequence scored =
-      make_sequence(dialogue, ids, encode, {.targets = DialogueTargets::kUtterances});
   TokenIds joined = {ids.doc};
   const TokenIds document = encode(dialogue.document);
   joined.insert(joined.end(), document.begin(), document.end());
   joined.push_back(ids.eos);
-  std::int64_t targets = 0;
+  std::int64_t of_turns = 0;
   for (std::size_t i = 0; i < dialogue.turns.size(); ++i) {
     joined.push_back(i % 2 == 0 ? ids.speaker2 : ids.speaker1);
     const TokenIds turn = encode(dialogue.turns[i].text);
     joined.insert(joined.end(), turn.begin(), turn.end());
-    targets += static_cast<std::int64_t>(turn.size());
+    of_turns += static_cast<std::int64_t>(turn.size());
   }
   ASSERT_EQ(all.tokens, joined);
-  ASSERT_EQ(scored.tokens, joined);
   ASSERT_EQ(all.types.size(), joined.size());
-  EXPECT_EQ(std::count(all.is_target.begin(), all.is_target.end(), 1), all.size());
-  EXPECT_EQ(std::count(scored.is_target.begin(), scored.is_target.end(), 1), targets);
+  EXPECT_EQ(std::count(all.is_utterance.begin(), all.is_utterance.end(), 1), of_turns);
 
   TokenIds rejoined;
   const std::vector<TokenRange> pieces = cut_from_end(all.size(), length, room);
@@ -202,7 +187,7 @@ void expect_sound(const Dialogue& dialogue, const DialogueIds& ids, const TextEn
                           all.tokens.begin() + instance.reference.end);
     EXPECT_EQ(answer, encode(dialogue.turns[static_cast<std::size_t>(instance.turn)].text));
     for (std::int64_t i = instance.reference.begin; i < instance.reference.end; ++i) {
-      EXPECT_EQ(scored.is_target[static_cast<std::size_t>(i)], 1);
+      EXPECT_EQ(all.is_utterance[static_cast<std::size_t>(i)], 1);
       EXPECT_EQ(all.types[static_cast<std::size_t>(i)], ids.speaker_of(instance.turn));
     }
     ++marks;
@@ -251,10 +236,9 @@ TEST(DialogueSequences, OfNamedFilesAreSound) {
     std::int64_t pieces = 0;
     for (const Dialogue& dialogue : set.dialogues) {
       expect_sound(dialogue, ids, encode, 512, 0);
-      const DialogueSequence sequence =
-          make_sequence(dialogue, ids, encode, {.targets = DialogueTargets::kUtterances});
+      const DialogueSequence sequence = make_sequence(dialogue, ids, encode);
       tokens += sequence.size();
-      targets += std::count(sequence.is_target.begin(), sequence.is_target.end(), 1);
+      targets += std::count(sequence.is_utterance.begin(), sequence.is_utterance.end(), 1);
       pieces += static_cast<std::int64_t>(cut_from_end(sequence.size()).size());
     }
     std::cout << path << ": " << set.dialogues.size() << " dialogues, " << set.turns << " turns, "

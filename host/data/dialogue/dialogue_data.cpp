@@ -62,9 +62,7 @@ std::shared_ptr<const DialogueData> encode_dialogues(std::vector<Dialogue> dialo
       corpus->unknown += vocabulary.encode({dialogue.where, text}, ids).unknown;
       return ids;
     };
-    data->sequences.push_back(
-        make_sequence(dialogue, data->ids, encode,
-                      {.targets = DialogueTargets::kUtterances, .has_document = has_document}));
+    data->sequences.push_back(make_sequence(dialogue, data->ids, encode, has_document));
     corpus->documents.push_back(buffer.count());
     for (const std::int32_t id : data->sequences.back().tokens) buffer.push(id);
   }
@@ -93,7 +91,7 @@ DialogueStream::DialogueStream(std::shared_ptr<const DialogueData> data,
 
 bool DialogueStream::has_target(const DialogueSequence& sequence, std::int64_t token) const {
   const std::int64_t next = token + 1;
-  return next < sequence.size() && (options_.is_training || sequence.is_target[at(next)] != 0);
+  return next < sequence.size() && (options_.is_training || sequence.is_utterance[at(next)] != 0);
 }
 
 std::vector<TokenRange> DialogueStream::cut(std::int64_t tokens) const {

@@ -22,7 +22,7 @@ namespace mneme::data {
 struct DialogueData {
   DialogueIds ids;
   std::vector<Dialogue> dialogues;
-  // By dialogue; is_target is 1 for what an evaluation counts, the turns' texts.
+  // By dialogue.
   std::vector<DialogueSequence> sequences;
   // The sequences one after another, a document for each. Of their texts unknown words alone are
   // counted.

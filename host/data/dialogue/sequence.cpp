@@ -12,26 +12,25 @@ namespace {
 // Puts a sequence together, token by token.
 class SequenceWriter {
  public:
-  SequenceWriter(DialogueSequence& out, bool counts_all) : out_(out), counts_all_(counts_all) {}
+  explicit SequenceWriter(DialogueSequence& out) : out_(out) {}
 
   void set_type(std::int32_t type) { type_ = type; }
   // <doc>, <eos> or a speaker.
-  void mark(std::int32_t id) { add(id, counts_all_); }
+  void mark(std::int32_t id) { add(id, false); }
   TokenRange text(const std::vector<std::int32_t>& ids, bool is_utterance) {
     const std::int64_t begin = out_.size();
-    for (const std::int32_t id : ids) add(id, counts_all_ || is_utterance);
+    for (const std::int32_t id : ids) add(id, is_utterance);
     return {begin, out_.size()};
   }
 
  private:
-  void add(std::int32_t id, bool is_target) {
+  void add(std::int32_t id, bool is_utterance) {
     out_.tokens.push_back(id);
     out_.types.push_back(type_);
-    out_.is_target.push_back(is_target ? 1 : 0);
+    out_.is_utterance.push_back(is_utterance ? 1 : 0);
   }
 
   DialogueSequence& out_;
-  bool counts_all_;
   std::int32_t type_ = 0;
 };
 
@@ -96,10 +95,10 @@ DialogueIds dialogue_ids(std::int64_t vocabulary_size,
 }
 
 DialogueSequence make_sequence(const Dialogue& dialogue, const DialogueIds& ids,
-                               const TextEncoder& encode, const SequenceOptions& options) {
+                               const TextEncoder& encode, bool has_document) {
   DialogueSequence out;
-  SequenceWriter writer(out, options.targets == DialogueTargets::kAll);
-  if (options.has_document) {
+  SequenceWriter writer(out);
+  if (has_document) {
     writer.set_type(ids.doc);
     writer.mark(ids.doc);
     out.document =
@@ -138,16 +137,13 @@ std::vector<TokenRange> cut_from_end(std::int64_t tokens, std::int64_t length, s
 }
 
 std::vector<GenerationInstance> generation_instances(const DialogueSequence& sequence,
-                                                     const ScoredTurns& scored) {
-  if (scored.turns_before < 0) {
-    throw_usage("scored turns: expected at least 0 turns before them, got ", scored.turns_before);
+                                                     std::int64_t turns_before) {
+  if (turns_before < 0) {
+    throw_usage("scored turns: expected at least 0 turns before them, got ", turns_before);
   }
   std::vector<GenerationInstance> instances;
   const auto turns = static_cast<std::int64_t>(sequence.turns.size());
-  for (std::int64_t turn = scored.turns_before; turn < turns; ++turn) {
-    const bool is_first_speaker = turn % 2 == 0;
-    if (scored.speakers == ScoredSpeakers::kFirst && !is_first_speaker) continue;
-    if (scored.speakers == ScoredSpeakers::kSecond && is_first_speaker) continue;
+  for (std::int64_t turn = turns_before; turn < turns; ++turn) {
     const TokenRange& place = sequence.turns[static_cast<std::size_t>(turn)];
     instances.push_back({turn, {0, place.begin + 1}, {place.begin + 1, place.end}});
   }

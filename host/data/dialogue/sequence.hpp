@@ -56,37 +56,27 @@ struct TokenRange {
   friend bool operator==(const TokenRange&, const TokenRange&) = default;
 };
 
-enum class DialogueTargets {
-  kAll,         // training: every token, also the document and the marks
-  kUtterances,  // validation and test: the turns' texts; not <doc>, document, <eos> and speakers
-};
-
-struct SequenceOptions {
-  DialogueTargets targets = DialogueTargets::kAll;
-  bool has_document = true;  // false: the sequence begins with the first turn
-};
-
 // Three lists of equal length n, and where the parts lie in them.
 struct DialogueSequence {
   std::vector<std::int32_t> tokens;
   // The mark that a token stands under: doc for <doc>, document and <eos>; for a turn's mark and
   // text the id of the mark.
   std::vector<std::int32_t> types;
-  // 1 where the token is predicted and counted. The first token of a sequence has no token before
-  // it; whoever makes inputs and targets leaves it out.
-  std::vector<std::uint8_t> is_target;
+  // 1 for the turns' texts, which an evaluation counts; 0 for the document and the marks. Training
+  // predicts every token but the first.
+  std::vector<std::uint8_t> is_utterance;
   TokenRange document;            // its text, without <doc> and <eos>; empty without a document
   std::vector<TokenRange> turns;  // with their marks
 
   [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
 };
 
+// Without has_document the sequence begins with the first turn.
 // Error (kUsage), naming the dialogue's place, when the encoder gives no id for a text, an id that
 // is not of the vocabulary, or the id of <speaker1>, <speaker2> or <doc>, which would stand for a
 // turn or document that is not there.
 [[nodiscard]] DialogueSequence make_sequence(const Dialogue& dialogue, const DialogueIds& ids,
-                                             const TextEncoder& encode,
-                                             const SequenceOptions& options = {});
+                                             const TextEncoder& encode, bool has_document = true);
 
 // Cuts n tokens into pieces of `length`, counted from the end, in order: only the first piece may
 // be shorter. `room` tokens at the end of the last piece stay free for what will be generated
@@ -94,18 +84,6 @@ struct DialogueSequence {
 // (kUsage) unless length >= 1 and 0 <= room < length.
 [[nodiscard]] std::vector<TokenRange> cut_from_end(std::int64_t tokens, std::int64_t length = 512,
                                                    std::int64_t room = 0);
-
-// Which turns are generated and scored.
-enum class ScoredSpeakers {
-  kBoth,
-  kFirst,   // the one who speaks first: turns 0, 2, ...
-  kSecond,  // turns 1, 3, ...
-};
-
-struct ScoredTurns {
-  ScoredSpeakers speakers = ScoredSpeakers::kBoth;
-  std::int64_t turns_before = 0;  // at least so many turns stand before a scored one
-};
 
 // A turn to generate: what the model reads, and what it is compared with. Both are ranges of the
 // dialogue's sequence; the answer is never in the context.
@@ -115,8 +93,9 @@ struct GenerationInstance {
   TokenRange reference;  // the turn's text; dialogue.turns[turn].text is the same as text
 };
 
-// The instances of a dialogue in order. Error (kUsage) for a negative number of turns.
+// The instances of a dialogue in order: the turns before which at least `turns_before` others
+// stand. Error (kUsage) for a negative number of turns.
 [[nodiscard]] std::vector<GenerationInstance> generation_instances(const DialogueSequence& sequence,
-                                                                   const ScoredTurns& scored = {});
+                                                                   std::int64_t turns_before = 0);
 
 }  // namespace mneme::data
