@@ -176,7 +176,8 @@ struct Comparison {
   std::string commit = {};
   Json machine = {};
   Json data = {};
-  std::vector<Arm> arms = {};             // the first is the baseline
+  Json initial_weights = {};   // given, file, sha256 of --init; null = the seeds draw them
+  std::vector<Arm> arms = {};  // the first is the baseline
   std::vector<std::uint64_t> seeds = {};  // of all arms, rising
   std::vector<std::string> splits = {};   // that some run has losses of: valid, test, others
   // What was left out and why, a sentence each: folders that could not be read, seeds that only

@@ -237,6 +237,7 @@ Comparison load_comparison(const fs::path& folder) {
     out.commit = string_of(json, "commit");
     out.machine = json.value("machine", Json::object());
     out.data = json.value("data", Json::object());
+    out.initial_weights = json.value("initial_weights", Json());
     for (const Json& arm : json.at("arms")) out.arms.push_back(planned_arm(folder, arm, out));
   } catch (const Json::exception& error) {
     throw_run({.where = file.string(),

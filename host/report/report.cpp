@@ -209,6 +209,7 @@ Json Report::json() const {
           {"commit", comparison.commit},
           {"machine", comparison.machine},
           {"data", comparison.data},
+          {"initial_weights", comparison.initial_weights},
           {"interrupted", comparison.is_interrupted},
           {"seeds", comparison.seeds},
           {"verdict", sentences_of(verdict)},

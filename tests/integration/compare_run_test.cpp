@@ -216,6 +216,10 @@ TEST_F(CompareRun, BeginsEveryArmWithGivenWeights) {
   fs::remove_all(folder_ / "base");
   const Json weights = record().at("initial_weights");
   EXPECT_EQ(weights.at("given"), file("base"));
+  expect_done(run_mneme({"report", file("comparison"), "--json", file("report.json")}));
+  EXPECT_EQ(Json::parse(read_file(folder_ / "report.json")).at("initial_weights"), weights);
+  EXPECT_THAT(read_file(folder_ / "comparison/report/index.html"),
+              HasSubstr(weights.at("sha256").get<std::string>()));
   // The same command takes what is there; one without the weights does not.
   const auto written = fs::last_write_time(folder_ / "comparison/none-seed1/metrics.jsonl");
   expect_done(compare(with_init));

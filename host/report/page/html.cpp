@@ -104,6 +104,11 @@ std::string record_html(const Report& report) {
       {"experiment", comparison.experiment_file},
       {"mneme", comparison.mneme},
       {"commit", comparison.commit}};
+  if (comparison.initial_weights.is_object()) {
+    for (const auto& [key, value] : comparison.initial_weights.items()) {
+      facts.emplace_back("first weights: " + key, plain_text(value));
+    }
+  }
   if (comparison.machine.is_object()) {
     for (const auto& [key, value] : comparison.machine.items()) {
       facts.emplace_back(key, plain_text(value));
