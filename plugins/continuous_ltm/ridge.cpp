@@ -72,10 +72,12 @@ Matrix evaluate_basis(const BasisGrid& grid, const std::vector<double>& position
 
 Matrix ridge_matrix(const BasisGrid& grid, const Points& points, double ridge) {
   Matrix g = evaluate_basis(grid, points.real);
-  const Matrix padding = evaluate_basis(grid, points.padding);
   Dense normal = ridge * Dense::Identity(g.columns, g.columns);
   normal.selfadjointView<Eigen::Lower>().rankUpdate(view(g).transpose());
-  normal.selfadjointView<Eigen::Lower>().rankUpdate(view(padding).transpose());
+  if (!points.padding.empty()) {  // Eigen divides by the number of rows
+    const Matrix padding = evaluate_basis(grid, points.padding);
+    normal.selfadjointView<Eigen::Lower>().rankUpdate(view(padding).transpose());
+  }
   const Eigen::LLT<Eigen::Ref<Dense>> factor(normal);
   if (factor.info() != Eigen::Success || !normal.diagonal().allFinite()) {
     throw std::runtime_error(

@@ -139,5 +139,17 @@ TEST(ContinuousLtmRidge, RefusesAMatrixWithoutASolution) {
                std::runtime_error);
 }
 
+// A segment of one row has no padding points, at any size of the basis.
+TEST(ContinuousLtmRidge, FitsASingleRow) {
+  for (const int64_t basis : {4, 64, 256, 512}) {
+    for (const bool is_padded : {false, true}) {
+      const Matrix one = first_matrix(make_grid(basis, {0.01, 0.05}), 1, 0.5, is_padded);
+      EXPECT_EQ(one.rows, basis);
+      EXPECT_EQ(one.columns, 1);
+      for (const double value : one.values) EXPECT_TRUE(std::isfinite(value));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace continuous_ltm
