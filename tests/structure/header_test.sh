@@ -45,7 +45,7 @@ done
 for bits in 128 256 512; do
   compile g++ "-std=c++17 -DMNEME_VECTOR_BITS=$bits -Wconversion -Wshadow" mneme_kernels/cpu/begin.inl cpp
 done
-for header in simd.inl elements.inl product.inl; do
+for header in simd.inl elements.inl product.inl rows.inl softmax.inl; do
   compile g++ "-std=c++17 -mavx2 -mfma -DMNEME_VECTOR_BYTES=32 -Wconversion -Wshadow" "mneme_kernels/cpu/$header" cpp
   compile g++ "-std=c++17 -DMNEME_VECTOR_BYTES=16 -Wconversion -Wshadow" "mneme_kernels/cpu/$header" cpp
 done

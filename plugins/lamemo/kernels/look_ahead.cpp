@@ -126,7 +126,7 @@ class Workspace {
       parts_.groups = groups_of(shape, divide_up(wanted, shape.lanes));
       parts_.slices = shape.lanes * parts_.groups;
     }
-    const int64_t padded = padded_columns(shape.head_width);
+    const int64_t padded = mneme::cpu::padded_columns(shape.head_width);
     const int64_t pieces = shape.heads * parts_.slices;
     take_table();
     parts_.rows = take(shape.heads * shape.offsets * padded);
@@ -157,8 +157,8 @@ class Workspace {
                            : static_cast<void*>(memory_.take<float>(count));
   }
   void take_table() {
-    parts_.turned =
-        take(shape_.heads * shape_.head_width * turned_columns(shape_.offsets + kSpareOffsets));
+    parts_.turned = take(shape_.heads * shape_.head_width *
+                         mneme::cpu::turned_columns(shape_.offsets + kSpareOffsets));
   }
 
   LookAheadShape shape_;

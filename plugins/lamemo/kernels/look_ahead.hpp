@@ -59,17 +59,7 @@ struct LookAheadGradients {
 
 inline constexpr int64_t kQueryTile = 24;     // queries that a CPU kernel works on together
 inline constexpr int64_t kTurnedRows = 64;    // rows of the table that are turned as one piece
-inline constexpr int64_t kColumnUnit = 16;    // rows in workspace are padded to a multiple of it
 inline constexpr int64_t kSpareOffsets = 48;  // that may be read behind a table's last row
-
-inline int64_t padded_columns(int64_t count) {
-  return (count + kColumnUnit - 1) / kColumnUnit * kColumnUnit;
-}
-// Length of rows that are read column by column: an odd number of units, so that the columns do not
-// fall on the same lines of a cache.
-inline int64_t turned_columns(int64_t count) {
-  return (padded_columns(count) / kColumnUnit | 1) * kColumnUnit;
-}
 
 // What pieces share in the workspace, "S" being the type of the sums. A lane's queries are cut into
 // `groups`. In the backward pass the groups of all lanes, lane by lane, are divided among `slices`

@@ -63,17 +63,6 @@ struct AttendScratch {
         sums(arena.take<T>(kTile * tile.padded)) {}
 };
 
-template <typename T>
-MNEME_INLINE T largest_of(Vec<T> values) {
-  T part[kLanes<T>];
-  store(part, values);
-  for (int64_t step = kLanes<T> / 2; step > 0; step /= 2) {
-    for (int64_t i = 0; i < step; ++i)
-      part[i] = part[i] < part[i + step] ? part[i + step] : part[i];
-  }
-  return part[0];
-}
-
 // Query i's scores of a block to probabilities times 2^most; returns what its sums have to be
 // multiplied by for that.
 template <typename T>

@@ -3,10 +3,15 @@
 // each query's row begins one place before that of the query in front of it.
 #pragma once
 
-#include "kernels/cpu/rows.inl"
+#include "kernels/look_ahead.hpp"
+#include "mneme_kernels/cpu/product.inl"
+#include "mneme_kernels/cpu/rows.inl"
+#include "mneme_kernels/cpu/softmax.inl"
 
 namespace lamemo::cpu {
 namespace {
+
+using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
 
 constexpr int64_t kTile = kQueryTile;  // whole register tiles of every instruction set
 // Keys worked on together: many, since a tile touches kTile - 1 offsets more than keys.
@@ -19,32 +24,6 @@ constexpr int64_t kScoreRow = kBlock<T> + kColumnUnit;  // more than kSpareRows 
 constexpr int64_t kPositionPad = 48;
 template <typename T>
 constexpr int64_t kPositionRow = kPositionPad + kBlock<T> + 48;
-
-template <typename T>
-constexpr T kLog2E = static_cast<T>(1.4426950408889634074);
-template <typename T>
-constexpr T kLn2 = static_cast<T>(0.69314718055994530942);
-
-// 0 below the smallest normal number's exponent, so for -infinity; a NaN stays.
-template <typename T>
-MNEME_INLINE Vec<T> power(Vec<T> exponent) {
-  const Vec<T> lowest = splat(SimdTypes<T>::kLowestExponent);
-  const Vec<T> value = exp2(at_least<T>(exponent, lowest));
-  return exponent < lowest ? Vec<T>{} : value;
-}
-
-MNEME_INLINE float logarithm(float x) { return __builtin_logf(x); }
-MNEME_INLINE double logarithm(double x) { return __builtin_log(x); }
-
-template <typename T>
-MNEME_INLINE T sum_of(Vec<T> values) {
-  T part[kLanes<T>];
-  store(part, values);
-  for (int64_t step = kLanes<T> / 2; step > 0; step /= 2) {
-    for (int64_t i = 0; i < step; ++i) part[i] += part[i + step];
-  }
-  return part[0];
-}
 
 // One head's keys or values of one lane as T, those that are not valid as zeros: [W + spare,
 // padded].

@@ -47,6 +47,15 @@ MNEME_INLINE int64_t round_up(int64_t value, int64_t unit) {
 MNEME_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 MNEME_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+// Rows in workspace are padded to a multiple of kColumnUnit.
+constexpr int64_t kColumnUnit = 16;
+MNEME_INLINE int64_t padded_columns(int64_t count) { return round_up(count, kColumnUnit); }
+// Length of rows that are read column by column: an odd number of units, so that the columns do not
+// fall on the same lines of a cache.
+MNEME_INLINE int64_t turned_columns(int64_t count) {
+  return (divide_up(count, kColumnUnit) | 1) * kColumnUnit;
+}
+
 template <typename T>
 MNEME_INLINE void clear(T* values, int64_t count) {
   __builtin_memset(values, 0, static_cast<uint64_t>(count) * sizeof(T));

@@ -2,14 +2,12 @@
 // converted: rows are short, and there are several for every query.
 #pragma once
 
-#include "kernels/look_ahead.hpp"
 #include "mneme_kernels/cpu/elements.inl"
-#include "mneme_kernels/cpu/product.inl"
 
-namespace lamemo::cpu {
+namespace mneme {
+inline namespace sdk_0_1 {
+namespace cpu {
 namespace {
-
-using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
 
 template <typename T>
 MNEME_INLINE void clear_vectors(T* values, int64_t count) {
@@ -94,4 +92,6 @@ MNEME_INLINE void prefetch_rows(const E* from, int64_t stride, int64_t rows, int
 }
 
 }  // namespace
-}  // namespace lamemo::cpu
+}  // namespace cpu
+}  // namespace sdk_0_1
+}  // namespace mneme
