@@ -5,6 +5,7 @@
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/attention/columns.hpp"
+#include "host/backbone/attention/fused.hpp"
 #include "host/backbone/attention/rotary_columns.hpp"
 #include "host/backbone/layer_services.hpp"
 #include "host/backbone/model.hpp"
@@ -18,12 +19,21 @@ namespace {
 
 constexpr int64_t kPositionBlock = 64;
 
-// [B,n,H,d] pieces -> [H,B,sum n,d], contiguous.
-at::Tensor heads_first(const std::vector<at::Tensor>& pieces) {
-  std::vector<at::Tensor> views;
-  views.reserve(pieces.size());
-  for (const at::Tensor& piece : pieces) views.push_back(piece.permute({2, 0, 1, 3}));
-  return views.size() == 1 ? views[0].contiguous() : at::cat(views, 2);
+// Keys and values [B,n,G,d] of pieces -> [G,B,sum n,d], rows of a head and lane side by side.
+std::pair<at::Tensor, at::Tensor> joined(const std::vector<KeyPiece>& pieces) {
+  std::vector<at::Tensor> k, v;
+  for (const KeyPiece& piece : pieces) {
+    k.push_back(piece.k.permute({2, 0, 1, 3}));
+    v.push_back(piece.v.permute({2, 0, 1, 3}));
+  }
+  const auto in_one = [](const std::vector<at::Tensor>& parts) {
+    if (parts.size() > 1) return at::cat(parts, 2);
+    const at::Tensor& part = parts[0];
+    const bool is_dense = part.stride(3) == 1 && part.stride(2) == part.size(3) &&
+                          part.stride(0) == part.stride(1) * part.size(1);
+    return is_dense ? part : part.contiguous();
+  };
+  return {in_one(k), in_one(v)};
 }
 
 // Rows of heads [B,n,H,d], normed in the norm's dtype.
@@ -186,7 +196,7 @@ void Layer::keep_positions(int64_t distances, PositionTables& tables) {
                                     .view({count, settings_->heads, settings_->head_width})
                                     .permute({1, 0, 2}));
   }
-  kept_positions_ = at::cat(parts, 1);
+  kept_positions_ = column_by_column(at::cat(parts, 1));
 }
 
 at::Tensor Layer::projected_positions(int64_t distances, PositionTables& tables, bool has_dropout) {
@@ -204,10 +214,11 @@ at::Tensor Layer::projected_positions(int64_t distances, PositionTables& tables,
   return kept.narrow(1, kept.size(1) - distances - 1, distances + 1);
 }
 
-// Keys and values [G,B,K,d] of all columns, in the lanes' order.
-std::pair<at::Tensor, at::Tensor> Layer::all_columns(const ContextColumns& columns,
-                                                     const at::Tensor& k, const at::Tensor& v,
-                                                     SegmentScope& scope) const {
+// Keys and values of all columns, in the lanes' order.
+std::vector<KeyPiece> Layer::all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                         const at::Tensor& v, SegmentScope& scope) const {
+  const auto rows_first = [](const at::Tensor& t) { return t.permute({1, 2, 0, 3}); };
+  std::vector<KeyPiece> out;
   if (scope.open != nullptr) {
     OpenLayer& open = (*scope.open)[static_cast<size_t>(index_)];
     TurnedKeys used;
@@ -216,24 +227,25 @@ std::pair<at::Tensor, at::Tensor> Layer::all_columns(const ContextColumns& colum
       used.context = [&] { return turned_context(columns, *settings_, scope); };
     }
     open.extend(columns, k, v, used);
-    return {columns.in_lane_order(open.keys(), 1, 2), columns.in_lane_order(open.values(), 1, 2)};
-  }
-  std::vector<at::Tensor> keys, values;
-  for (const ContextColumns::Block& block : columns.blocks) {
-    keys.push_back(columns.of_all_heads(block.k));
-    values.push_back(columns.of_all_heads(block.v));
-  }
-  keys.push_back(columns.of_all_heads(k));
-  values.push_back(columns.of_all_heads(v));
-  at::Tensor all_keys;
-  if (settings_->is_rotary()) {
-    const at::Tensor context = turned_context(columns, *settings_, scope);
-    all_keys = turned_rows(columns, keys.back(), scope);
-    all_keys = context.defined() ? at::cat({context, all_keys}, 2) : all_keys.contiguous();
+    out.push_back({rows_first(open.keys()), rows_first(open.values())});
   } else {
-    all_keys = heads_first(keys);
+    at::Tensor context;
+    if (settings_->is_rotary()) context = turned_context(columns, *settings_, scope);
+    int64_t begin = 0;
+    for (const ContextColumns::Block& block : columns.blocks) {
+      out.push_back({context.defined() ? rows_first(context).narrow(1, begin, block.rows())
+                                       : columns.of_all_heads(block.k),
+                     columns.of_all_heads(block.v)});
+      begin += block.rows();
+    }
+    const at::Tensor own = columns.of_all_heads(k);
+    out.push_back({settings_->is_rotary() ? rows_first(turned_rows(columns, own, scope)) : own,
+                   columns.of_all_heads(v)});
   }
-  return {columns.in_lane_order(all_keys, 1, 2), columns.in_lane_order(heads_first(values), 1, 2)};
+  if (!columns.lane_order.defined()) return out;
+  const auto [all_k, all_v] = joined(out);
+  return {{rows_first(columns.in_lane_order(all_k, 1, 2)),
+           rows_first(columns.in_lane_order(all_v, 1, 2))}};
 }
 
 memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
@@ -241,16 +253,13 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
                                             const at::Tensor& v, Wants wants, SegmentScope& scope) {
   const ContextColumns columns = gather_context(context, *this, index_, scope);
   const int64_t tokens = q.size(1);
-  const ColumnMask mask = mask_columns(columns, q.size(0), tokens, *settings_, scope);
   AttentionArgs args;
   args.q = q;
   if (settings_->is_rotary()) {
     args.q = turned(q, scope.rotary->range(scope.past, tokens, q.scalar_type()).of_rows());
   }
-  std::tie(args.k, args.v) = all_columns(columns, k, v, scope);
-  args.mask = mask.mask;
+  const std::vector<KeyPiece> pieces = all_columns(columns, k, v, scope);
   args.bias = bias_columns(columns, context, q, *this, scope);
-  args.may_be_empty = mask.may_be_empty || args.bias.defined();
   args.first_placed = columns.free;
   args.scale = scale();
   if (settings_->is_relative()) {
@@ -264,13 +273,25 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   args.wants_mass = wants.mass;
   args.wants_lse = wants.lse;
   args.query_valid = scope.token_valid;
-  if (scope.distances != nullptr && scope.distances->wants(index_)) {
-    args.on_probabilities = [&](const at::Tensor& p) {
-      const int64_t before = columns.placed + scope.riders + scope.past;
-      scope.distances->add(index_, p, {args.mask, args.query_valid, columns.free, before});
-    };
+  const int64_t before = columns.placed + scope.riders + scope.past;
+  const at::Tensor valid = valid_columns(columns, q.size(0), tokens, scope);
+  const bool shows_probabilities = scope.distances != nullptr && scope.distances->wants(index_);
+  AttentionOutput out;
+  if (can_be_fused(args) && !shows_probabilities) {
+    out = attend_fused(args, pieces,
+                       {scope.window, &settings_->slopes, settings_->clamp_distance, valid});
+  } else {
+    std::tie(args.k, args.v) = joined(pieces);
+    args.mask = mask_columns({columns.free, before, tokens}, valid, *settings_, scope);
+    // A token attends at least to itself, unless it is padding.
+    args.may_be_empty = scope.token_valid.defined() || args.bias.defined();
+    if (shows_probabilities) {
+      args.on_probabilities = [&](const at::Tensor& p) {
+        scope.distances->add(index_, p, {args.mask, args.query_valid, columns.free, before});
+      };
+    }
+    out = attend(args);
   }
-  AttentionOutput out = attend(args);
   memory::LocalAttention local;
   local.z = out.z;
   local.lse = out.lse;

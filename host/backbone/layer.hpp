@@ -20,6 +20,7 @@ namespace mneme::backbone {
 
 class OpenLayer;        // open_layer.hpp
 struct ContextColumns;  // columns.hpp
+struct KeyPiece;        // fused.hpp
 
 // Settings that all layers of a model share.
 struct LayerSettings {
@@ -153,8 +154,8 @@ class Layer {
 
  private:
   void keep_positions(int64_t distances, PositionTables& tables);
-  std::pair<at::Tensor, at::Tensor> all_columns(const ContextColumns& columns, const at::Tensor& k,
-                                                const at::Tensor& v, SegmentScope& scope) const;
+  std::vector<KeyPiece> all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                    const at::Tensor& v, SegmentScope& scope) const;
   bool is_last() const { return index_ + 1 == settings_->layers; }
   // The feed-forward part's activation, [..,ff].
   at::Tensor activated(const at::Tensor& x) const;

@@ -11,6 +11,7 @@
 #endif
 
 #include "host/tensor/device.hpp"
+#include "host/tensor/few_rows.hpp"
 #include "host/tensor/torch_function.hpp"
 
 namespace mneme::tensor {
@@ -23,7 +24,7 @@ using OneDnnLinear = at::Tensor(const at::Tensor&, const at::Tensor&,
                                 c10::List<std::optional<at::Scalar>>,
                                 std::optional<std::string_view>);
 
-const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn_linear() {
+const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn() {
   static const auto handle = []() -> std::optional<c10::TypedOperatorHandle<OneDnnLinear>> {
     const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
     if (!found || !found->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
@@ -43,7 +44,7 @@ bool pays(const at::Tensor& a, const at::Tensor& b, int64_t multiply_adds) {
     return t.device().is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
   };
   const bool is_large = multiply_adds >= kMinMultiplyAdds || b.numel() >= kMinNumbers;
-  return is_large && fits(a) && fits(b) && onednn_linear().has_value();
+  return is_large && fits(a) && fits(b) && onednn().has_value();
 }
 
 // oneDNN takes rows or columns that lie densely, one behind the other.
@@ -70,8 +71,7 @@ class Product : public torch::autograd::Function<Product> {
                                                  bias.has_value() && bias->requires_grad()};
     const at::Tensor x = dense(a), w = dense(b);
     const SignalShield shield;
-    return onednn_linear()->call(x, w, bias, "none", c10::List<std::optional<at::Scalar>>(),
-                                 std::nullopt);
+    return onednn()->call(x, w, bias, "none", c10::List<std::optional<at::Scalar>>(), std::nullopt);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  const torch::autograd::variable_list& grads) {
@@ -120,6 +120,11 @@ bool is_one_matrix(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
+  if (suits_few_rows(x, w)) {
+    std::vector<int64_t> shape = x.sizes().vec();
+    shape.back() = w.size(0);
+    return few_rows_linear(x.reshape({-1, x.size(-1)}), w, bias).view(shape);
+  }
   if (!pays(x, w, x.numel() * w.size(0))) {
     return bias.defined() ? at::linear(x, w, bias) : at::linear(x, w);
   }
@@ -127,6 +132,10 @@ at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tens
   shape.back() = w.size(0);
   const std::optional<at::Tensor> shift = bias.defined() ? std::optional(bias) : std::nullopt;
   return Product::apply(x.reshape({-1, x.size(-1)}), w, shift).view(shape);
+}
+
+at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
+  return Product::apply(x, w, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b) {

@@ -16,6 +16,9 @@ namespace mneme::tensor {
 // Differentiable any number of times.
 at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias);
 
+// The same by oneDNN, whatever the sizes: two matrices, f32 on the CPU. For comparisons.
+at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias);
+
 // a b as at::matmul. Two matrices, or one that is expanded over a batch of others; whatever else is
 // left to LibTorch.
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b);

@@ -141,7 +141,7 @@ TEST(LowRank, AreMadeAnewForAGraphAndAfterIt) {
     before = nll();
   }
   const at::Tensor loss = nll();
-  EXPECT_TRUE(loss.detach().equal(before));
+  EXPECT_LT(largest_difference(loss.detach(), before), 1e-12);  // without a graph by the kernel
   loss.sum().backward();
   for (const Parameter& one : model->parameters()) {
     if (!is_low_rank_update(one.name)) continue;

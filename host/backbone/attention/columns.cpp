@@ -168,34 +168,34 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
   return out;
 }
 
-ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
-                        const LayerSettings& settings, SegmentScope& scope) {
-  const at::TensorOptions options = scope.tables.options().dtype(score_dtype(settings.compute));
-  const ColumnLayout layout{context.free, context.placed + scope.riders + scope.past, tokens};
-  ColumnMask out;
-  // A single token sees all columns, so no causal mask is needed.
-  if (tokens > 1 || scope.window > 0 || !settings.slopes.empty()) {
-    out.mask =
-        scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
-  }
+at::Tensor valid_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
+                         const SegmentScope& scope) {
   const bool any_invalid =
       scope.token_valid.defined() || scope.rider_valid.defined() ||
       std::any_of(context.blocks.begin(), context.blocks.end(),
                   [](const Block& b) { return b.source->rows.valid.defined(); });
-  if (!any_invalid) return out;
-  const auto all = [&](int64_t n) { return all_valid(lanes, n, options.device()); };
+  if (!any_invalid) return {};
+  const auto all = [&](int64_t n) { return all_valid(lanes, n, scope.tables.options().device()); };
   std::vector<at::Tensor> valid;
   if (!context.blocks.empty()) valid.push_back(validity(context.blocks, 0));
   if (scope.riders > 0)
     valid.push_back(scope.rider_valid.defined() ? scope.rider_valid : all(scope.riders));
   valid.push_back(scope.token_valid.defined() ? scope.token_valid : all(scope.past + tokens));
-  const at::Tensor columns = context.in_lane_order(at::cat(valid, 1), 0, 1);
-  const at::Tensor absent =
-      additive(columns, options).view({1, columns.size(0), 1, columns.size(1)});
-  out.mask = out.mask.defined() ? out.mask + absent : absent;
-  // A token attends at least to itself, unless it is padding.
-  out.may_be_empty = scope.token_valid.defined();
-  return out;
+  return context.in_lane_order(at::cat(valid, 1), 0, 1);
+}
+
+at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid,
+                        const LayerSettings& settings, SegmentScope& scope) {
+  const at::TensorOptions options = scope.tables.options().dtype(score_dtype(settings.compute));
+  at::Tensor mask;
+  // A single token sees all columns, so no causal mask is needed.
+  if (layout.tokens > 1 || scope.window > 0 || !settings.slopes.empty()) {
+    mask =
+        scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
+  }
+  if (!valid.defined()) return mask;
+  const at::Tensor absent = additive(valid, options).view({1, valid.size(0), 1, valid.size(1)});
+  return mask.defined() ? mask + absent : absent;
 }
 
 namespace {

@@ -62,13 +62,12 @@ struct ContextColumns {
 ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
                               int64_t index, const SegmentScope& scope);
 
-// The additive mask [1|H,1|B,T,K] of lengths, window and validity. may_be_empty tells whether a
-// query may be left without keys.
-struct ColumnMask {
-  at::Tensor mask;
-  bool may_be_empty = false;
-};
-ColumnMask mask_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
+// Which columns exist, in the lanes' order: [B,K] bool; undefined = all.
+at::Tensor valid_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
+                         const SegmentScope& scope);
+
+// The additive mask [1|H,1|B,T,K] of lengths, window and those columns; undefined = all are seen.
+at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid,
                         const LayerSettings& settings, SegmentScope& scope);
 
 // Differentiable score terms [1|H,1|B,1|T,K] of blocks, tokens, explicit distances and, under

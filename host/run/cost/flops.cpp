@@ -16,6 +16,7 @@
 #include "host/eval/segment_step.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
+#include "host/tensor/few_rows.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
@@ -111,6 +112,7 @@ class FlopCounter {
 
   static thread_local FlopCounter* current_;
   FlopCounter* before_;
+  tensor::WithoutHostKernels observable_;
   at::CallbackHandle handle_ = 0;
   double flops_ = 0.0;
   int inside_convolution_ = 0;

@@ -1,0 +1,41 @@
+// A segment's attention by the host's own kernel (host/kernel/attention.hpp): it reads keys and
+// values where they lie and masks by rule, and nothing of the size of the scores is stored.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host/backbone/attention/attention.hpp"
+
+namespace mneme::backbone {
+
+// Rows that attention reads in one piece.
+struct KeyPiece {
+  at::Tensor k, v;  // [B,m,G,d], a row's elements side by side
+};
+
+// Which columns a query sees: those without places, and of the others (the last K - first_placed)
+// its own and what lies before it. What MaskCache::causal and validity say as tensors.
+struct ColumnRule {
+  int64_t window = 0;                           // distances 0 .. window-1; 0 = all
+  const std::vector<double>* slopes = nullptr;  // of ALiBi, a head each; null = none
+  int64_t clamp = 0;                            // distances above it count as it; 0 = off
+  at::Tensor valid{};                           // [B,K] bool; undefined = all
+};
+
+// Whether attend_fused computes what `args` asks for: on the CPU, without gradient, dropout,
+// column mass or a look at the probabilities.
+[[nodiscard]] bool can_be_fused(const AttentionArgs& args);
+
+// Attention over `pieces`, in this order, for args without k, v and mask. A query without keys has
+// z = 0 and lse = -inf.
+AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
+                             const ColumnRule& rule);
+
+// Projected positions [H,W,d] laid out as the kernel reads them, column by column. attend_fused
+// copies tables that are not.
+at::Tensor column_by_column(const at::Tensor& table);
+
+}  // namespace mneme::backbone

@@ -1,0 +1,105 @@
+// Attention of a segment's tokens over rows that lie in several pieces, on the CPU. An online
+// softmax works on tiles of queries and keys, position terms are index arithmetic, and rows are
+// read where they lie: nothing of size [H,B,T,K] and no copy of all keys is made.
+//
+//   s_ij = scale ((q_i + u) . k_j + (q_i + w) . r_{T-1-i+j'}) - slope min(dist, clamp) + bias_ij
+//   z_i  = sum_j softmax_j(s_ij) v_j        lse_i = log sum_j exp(s_ij)
+//
+// j' = j - free is the place of a column that has one. The term of position [Transformer-XL,
+// appendix B] and that of distance [Press et al. 2022] exist for such columns alone, and so does
+// the mask: with P = K - free - T places before the tokens, query i sees the places j' <= P + i, at
+// a distance dist = P + i - j' below `window`. A virtual key is one more key a query, given by its
+// logit and value.
+#pragma once
+
+#include <cstdint>
+
+#include "mneme_kernels/cpu/instruction_sets.hpp"
+
+namespace mneme::kernel {
+
+enum class Element { kF32, kF64, kBF16 };
+
+struct AttentionShape {
+  Element element = Element::kF32;  // of q, k, v and z; sums ("S") are f64 for f64, else f32
+  int64_t lanes = 0;                // B
+  int64_t heads = 0;                // H
+  int64_t key_heads = 0;            // G: head h reads keys and values of head h / (H / G)
+  int64_t queries = 0;              // T
+  int64_t keys = 0;                 // K, at least T
+  int64_t width = 0;                // d
+  int64_t free = 0;                 // columns before it have no place
+  int64_t window = 0;               // 0 = no limit
+  int64_t clamp = 0;                // 0 = no limit
+  double scale = 1.0;
+
+  int64_t shared() const { return heads / key_heads; }  // heads that read the same keys
+  int64_t before() const { return keys - free - queries; }
+};
+
+// Rows of every head and lane. Strides in elements; a row's d elements lie side by side.
+struct Rows {
+  const void* data = nullptr;
+  int64_t lane = 0;
+  int64_t head = 0;
+  int64_t row = 0;
+};
+
+struct KeyPiece {
+  int64_t rows = 0;
+  Rows k, v;  // of G heads
+};
+
+struct AttentionInputs {
+  Rows q;  // [B,T,H,d]
+  const KeyPiece* pieces = nullptr;
+  int64_t n_pieces = 0;
+  // Projected positions, column by column: element (h, j, r) at table[h * table_head + j *
+  // table_row + r], r < table_rows. S, null = no term. kTableSpare more elements may be read
+  // behind each column.
+  const void* table = nullptr;
+  int64_t table_head = 0, table_row = 0;
+  int64_t table_rows = 0;               // at least K - free
+  const void* content_bias = nullptr;   // u [H,d] S; null = 0
+  const void* position_bias = nullptr;  // w [H,d] S; null = 0
+  const uint8_t* valid = nullptr;       // [B,K]; null = all columns exist
+  const void* slopes = nullptr;         // [H] S; null = none
+  const void* bias = nullptr;           // S, at strides bias_stride of head, lane, query, column
+  int64_t bias_stride[4] = {0, 0, 0, 0};
+  const void* virtual_logit = nullptr;  // [H,B,T] S
+  const void* virtual_value = nullptr;  // [H,B,T,d] S
+};
+
+struct AttentionResults {
+  void* z = nullptr;    // [B,T,H,d] contiguous
+  void* lse = nullptr;  // [B,H,T] S; null = not wanted. -inf for a query without keys, whose z is 0
+};
+
+inline constexpr int64_t kTableSpare = 16;
+
+// What one piece of work computes: `group` queries of one lane and of the heads that share keys. It
+// depends on the shape alone, so that results do not depend on the number of threads.
+struct AttentionParts {
+  int64_t group = 0;   // queries
+  int64_t groups = 0;  // of a lane's queries
+  explicit AttentionParts(const AttentionShape& shape);
+  int64_t pieces(const AttentionShape& shape) const {
+    return shape.lanes * shape.key_heads * groups;
+  }
+};
+
+// The functions of one instruction set. Any thread may work on a piece, alone; `scratch` has at
+// least attend_scratch bytes, at any address, and needs no initial value.
+struct AttentionKernels {
+  uint64_t (*attend_scratch)(const AttentionShape&, const AttentionInputs&);
+  // piece = (lane * G + key head) * groups + group
+  void (*attend)(const AttentionShape&, const AttentionInputs&, const AttentionResults&,
+                 void* scratch, int64_t piece);
+  MNEME_DECLARE_KERNELS(AttentionKernels);
+};
+
+// The same by its definition: in f64, loop by loop. For tests.
+void attend_by_definition(const AttentionShape& shape, const AttentionInputs& inputs,
+                          const AttentionResults& results);
+
+}  // namespace mneme::kernel

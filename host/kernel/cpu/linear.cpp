@@ -1,0 +1,210 @@
+// Few rows (up to kFew): a dot product of each row with each of the weight's rows, several at once,
+// so that memory is what limits. More rows: tiles of the weight's rows against columns of x, whose
+// numbers are broadcast, so that neither factor is packed.
+#include "host/kernel/linear.hpp"
+// The rest is compiled for one instruction set:
+#include "mneme_kernels/cpu/begin.inl"
+// What it is made of:
+#include "mneme_kernels/cpu/product.inl"
+#include "mneme_kernels/cpu/rows.inl"
+#include "mneme_kernels/cpu/softmax.inl"
+
+namespace mneme::kernel::cpu {
+namespace {
+
+using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
+
+using V = Vec<float>;
+constexpr int64_t kWide = kLanes<float>;
+constexpr int64_t kFew = 4;
+constexpr int64_t kDepth = 96;  // of a block of columns of x, which stays in the first cache
+
+bool is_few(const LinearArgs& a) { return a.rows <= kFew && a.inputs >= kWide; }
+
+// Columns of x: an odd number of units apart.
+int64_t column_row(const LinearArgs& a) { return turned_columns(a.rows); }
+
+uint64_t prepared_bytes(const LinearArgs& a) {
+  Arena arena(nullptr);
+  arena.take<float>(is_few(a) ? a.rows * round_up(a.inputs, kWide) : a.inputs * column_row(a));
+  return arena.bytes();
+}
+
+// Few: rows of whole vectors, the last of which begins `kWide` before the end of the weight's rows
+// and has zeros where the vector before it has been. More: columns.
+void prepare(const LinearArgs& a, void* prepared) {
+  float* to = Arena(prepared).take<float>(0);
+  if (!is_few(a)) {
+    const int64_t row = column_row(a), whole_rows = a.rows / 4 * 4, whole = a.inputs / 4 * 4;
+    for (int64_t r = 0; r < whole_rows; r += 4) {
+      for (int64_t j = 0; j < whole; j += 4) {
+        turn_four(a.x + r * a.x_row + j, a.x_row, to + j * row + r, row, 4);
+      }
+    }
+    for (int64_t j = 0; j < a.inputs; ++j) {
+      for (int64_t r = j < whole ? whole_rows : 0; r < a.rows; ++r) {
+        to[j * row + r] = a.x[r * a.x_row + j];
+      }
+      clear(to + j * row + a.rows, row - a.rows);
+    }
+    return;
+  }
+  const int64_t padded = round_up(a.inputs, kWide), rest = a.inputs % kWide;
+  for (int64_t r = 0; r < a.rows; ++r) {
+    const float* from = a.x + r * a.x_row;
+    float* row = to + r * padded;
+    copy_row(from, a.inputs - rest, row);
+    if (rest == 0) continue;
+    clear(row + padded - kWide, kWide - rest);
+    __builtin_memcpy(row + padded - rest, from + a.inputs - rest,
+                     static_cast<uint64_t>(rest) * sizeof(float));
+  }
+}
+
+// Outputs first .. first + count - 1 of all rows.
+template <int count, int rows>
+MNEME_INLINE void dots(const LinearArgs& a, const float* x, int64_t first) {
+  const int64_t padded = round_up(a.inputs, kWide);
+  const float* w = a.w + first * a.w_row;
+  V sums[count][rows] = {};
+  const auto add = [&](int64_t of_w, int64_t of_x) __attribute__((always_inline)) {
+    V factor[rows];
+    MNEME_UNROLL for (int r = 0; r < rows; ++r) factor[r] = load(x + r * padded + of_x);
+    MNEME_UNROLL for (int o = 0; o < count; ++o) {
+      const V weight = load(w + o * a.w_row + of_w);
+      MNEME_UNROLL for (int r = 0; r < rows; ++r) sums[o][r] += weight * factor[r];
+    }
+  };
+  const int64_t whole = a.inputs / kWide * kWide;
+  for (int64_t k = 0; k < whole; k += kWide) add(k, k);
+  if (whole < a.inputs) add(a.inputs - kWide, whole);
+  for (int o = 0; o < count; ++o) {
+    const float shift = a.bias == nullptr ? 0.0F : a.bias[first + o];
+    for (int r = 0; r < rows; ++r) {
+      a.y[r * a.y_row + first + o] = sum_of<float>(sums[o][r]) + shift;
+    }
+  }
+}
+
+// As many of the weight's rows at once as sums fit into registers.
+#ifdef MNEME_USE_AVX512
+constexpr int kRegisters = 32;
+#else
+constexpr int kRegisters = 16;
+#endif
+
+template <int rows>
+void multiply_few(const LinearArgs& a, const float* x, int64_t begin, int64_t end) {
+  constexpr int kSums = (kRegisters - rows - 1) / rows;  // beside the factors and a weight
+  constexpr int kAtOnce = kSums > 8 ? 8 : kSums < 1 ? 1 : kSums;
+  int64_t o = begin;
+  for (; o + kAtOnce <= end; o += kAtOnce) dots<kAtOnce, rows>(a, x, o);
+  for (; o < end; ++o) dots<1, rows>(a, x, o);
+}
+
+// A tile [rows of the weight, columns * kWide rows of x] of sums, `depth` inputs deep.
+template <int rows, int columns>
+MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, int64_t depth,
+                           float* sums, int64_t sum_row, bool is_first) {
+  multiply_registers<rows, columns>(Product<float>{w, a.w_row, 1, x, column_row(a), sums, sum_row,
+                                                   rows, columns, depth, is_first},
+                                    w, x, sums);
+}
+
+template <int columns>
+void add_rows(const LinearArgs& a, const float* w, int64_t count, const float* x, int64_t depth,
+              float* sums, int64_t sum_row, bool is_first) {
+  constexpr int kRows = kRowsOf<columns>;
+  int64_t o = 0;
+  for (; o + kRows <= count; o += kRows) {
+    add_tile<kRows, columns>(a, w + o * a.w_row, x, depth, sums + o * sum_row, sum_row, is_first);
+  }
+  for (; o < count; ++o) {
+    add_tile<1, columns>(a, w + o * a.w_row, x, depth, sums + o * sum_row, sum_row, is_first);
+  }
+}
+
+constexpr int64_t kPanel = kMaxColumns * kWide;  // rows of x at once
+
+// Sums [count, panel] of the weight's rows from `first` on with the panel's rows of x.
+void sum_panel(const LinearArgs& a, const float* x, int64_t first, int64_t count, int64_t vectors,
+               float* sums) {
+  for (int64_t k = 0; k < a.inputs; k += kDepth) {
+    const float* w = a.w + first * a.w_row + k;
+    const float* columns = x + k * column_row(a);
+    const int64_t depth = smaller(kDepth, a.inputs - k);
+    switch (vectors) {
+#ifdef MNEME_USE_AVX512
+      case 4:
+        add_rows<4>(a, w, count, columns, depth, sums, kPanel, k == 0);
+        break;
+      case 3:
+        add_rows<3>(a, w, count, columns, depth, sums, kPanel, k == 0);
+        break;
+#endif
+      case 2:
+        add_rows<2>(a, w, count, columns, depth, sums, kPanel, k == 0);
+        break;
+      default:
+        add_rows<1>(a, w, count, columns, depth, sums, kPanel, k == 0);
+    }
+  }
+}
+
+void multiply_many(const LinearArgs& a, const float* x, int64_t begin, int64_t end) {
+  alignas(64) float sums[kLinearOutputs * kPanel];
+  const int64_t count = end - begin;
+  for (int64_t row = 0; row < a.rows; row += kPanel) {
+    const int64_t rows = smaller(kPanel, a.rows - row);
+    sum_panel(a, x + row, begin, count, divide_up(rows, kWide), sums);
+    if (a.bias != nullptr) {
+      for (int64_t o = 0; o < count; ++o) {
+        const V shift = splat(a.bias[begin + o]);
+        for (int64_t r = 0; r < rows; r += kWide) {
+          store(sums + o * kPanel + r, load(sums + o * kPanel + r) + shift);
+        }
+      }
+    }
+    float* y = a.y + row * a.y_row + begin;
+    const int64_t whole = count / 4 * 4, whole_rows = rows / 4 * 4;
+    for (int64_t o = 0; o < whole; o += 4) {
+      for (int64_t r = 0; r < whole_rows; r += 4) {
+        turn_four(sums + o * kPanel + r, kPanel, y + r * a.y_row + o, a.y_row, 4);
+      }
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t o = r < whole_rows ? whole : 0; o < count; ++o) {
+        y[r * a.y_row + o] = sums[o * kPanel + r];
+      }
+    }
+  }
+}
+
+void multiply_piece(const LinearArgs& a, const void* prepared, int64_t piece) {
+  const float* x = Arena(const_cast<void*>(prepared)).take<float>(0);
+  const int64_t begin = piece * kLinearOutputs;
+  const int64_t end = smaller(begin + kLinearOutputs, a.outputs);
+  if (!is_few(a)) return multiply_many(a, x, begin, end);
+  switch (a.rows) {
+    case 1:
+      return multiply_few<1>(a, x, begin, end);
+    case 2:
+      return multiply_few<2>(a, x, begin, end);
+    case 3:
+      return multiply_few<3>(a, x, begin, end);
+    default:
+      return multiply_few<kFew>(a, x, begin, end);
+  }
+}
+
+}  // namespace
+}  // namespace mneme::kernel::cpu
+
+namespace mneme::kernel {
+
+const LinearKernels LinearKernels::MNEME_INSTRUCTION_SET = {&cpu::prepared_bytes, &cpu::prepare,
+                                                            &cpu::multiply_piece};
+
+}  // namespace mneme::kernel
+
+#include "mneme_kernels/cpu/end.inl"

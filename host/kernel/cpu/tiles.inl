@@ -1,0 +1,363 @@
+// Tiles of queries, blocks of keys, and the scores of one against the other: products with the
+// keys and with the projected positions, of which each query's row begins one place before that of
+// the query in front of it, terms of distance and bias, and the mask as a range of columns.
+#pragma once
+
+#include "host/kernel/attention.hpp"
+#include "mneme_kernels/cpu/product.inl"
+#include "mneme_kernels/cpu/rows.inl"
+#include "mneme_kernels/cpu/softmax.inl"
+
+namespace mneme::kernel::cpu {
+namespace {
+
+using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
+
+constexpr int64_t kTile = 24;  // whole register tiles of every instruction set
+template <typename T>
+constexpr int64_t kBlock = 768 / static_cast<int64_t>(sizeof(T));
+template <typename T>
+constexpr int64_t kScoreRow = kBlock<T> + kColumnUnit;
+template <typename T>
+constexpr int64_t kPositionRow = kBlock<T> + kTile + 2 * kColumnUnit;
+
+// What a piece of work is about.
+struct Piece {
+  int64_t lane;
+  int64_t key_head;
+  int64_t first_head;  // of those that share the keys
+  int64_t heads;
+  int64_t begin;  // queries
+  int64_t end;
+
+  Piece(const AttentionShape& s, int64_t index) {
+    const AttentionParts parts(s);
+    const int64_t group = index % parts.groups;
+    key_head = index / parts.groups % s.key_heads;
+    lane = index / parts.groups / s.key_heads;
+    heads = s.shared();
+    first_head = key_head * heads;
+    begin = smaller(group * parts.group, s.queries);
+    end = smaller(begin + parts.group, s.queries);
+  }
+  int64_t queries() const { return end - begin; }
+};
+
+// Rows of queries worked on together: in order of heads, then queries.
+struct Tile {
+  int64_t row;  // where they are kept; each tile has kTile rows
+  int64_t count;
+  int64_t head;   // of the first
+  int64_t query;  // of the first
+  int64_t least;  // query of all
+  int64_t most;
+  // The last of `queries` of a head is followed by the first of the next head.
+  int64_t begin, queries;
+
+  void place(int64_t r, int64_t& of_head, int64_t& of_query) const {
+    const int64_t at = query - begin + r;
+    of_head = head + at / queries;
+    of_query = begin + at % queries;
+  }
+};
+
+template <typename T>
+struct Queries {
+  int64_t padded;
+  int64_t tiles_of_head;  // 0: tiles hold rows of several heads
+  int64_t tiles;
+  T factor;     // scale times log2(e): scores are exponents of 2
+  T* content;   // [rows, padded] (q + u) times factor
+  T* position;  // [rows, padded] (q + w) times factor, where there is a table
+  T* row;       // [padded]
+
+  Queries(Arena& arena, const AttentionShape& s, const AttentionInputs& in)
+      : padded(padded_columns(s.width)), factor(static_cast<T>(s.scale * 1.4426950408889634074)) {
+    const int64_t queries = AttentionParts(s).group;
+    // The table is a head's own; without one, heads of few queries go together.
+    tiles_of_head = in.table != nullptr || queries >= kTile ? divide_up(queries, kTile) : 0;
+    tiles = tiles_of_head > 0 ? s.shared() * tiles_of_head : divide_up(s.shared() * queries, kTile);
+    content = arena.take<T>(rows() * padded);
+    position = arena.take<T>(in.table != nullptr ? rows() * padded : 0);
+    row = arena.take<T>(padded);
+  }
+  int64_t rows() const { return tiles * kTile; }
+
+  template <typename Body>
+  void for_each_tile(const Piece& piece, const Body& body) const {
+    const int64_t n = piece.queries();
+    for (int64_t t = 0; t < tiles; ++t) {
+      Tile tile;
+      tile.row = t * kTile;
+      tile.begin = piece.begin;
+      tile.queries = n;
+      if (tiles_of_head > 0) {
+        const int64_t from = t % tiles_of_head * kTile;
+        tile.head = piece.first_head + t / tiles_of_head;
+        tile.query = piece.begin + from;
+        tile.count = smaller(kTile, n - from);
+        tile.least = tile.query;
+        tile.most = tile.query + tile.count - 1;
+      } else {
+        tile.head = piece.first_head + tile.row / n;
+        tile.query = piece.begin + tile.row % n;
+        tile.count = smaller(kTile, piece.heads * n - tile.row);
+        tile.least = piece.begin;
+        tile.most = piece.end - 1;
+      }
+      if (tile.count > 0) body(tile);
+    }
+  }
+  // body(row, head, query)
+  template <typename Body>
+  void for_each_row(const Piece& piece, const Body& body) const {
+    for_each_tile(piece, [&](const Tile& tile) {
+      for (int64_t r = 0; r < tile.count; ++r) {
+        int64_t head = 0, query = 0;
+        tile.place(r, head, query);
+        body(tile.row + r, head, query);
+      }
+    });
+  }
+
+  template <typename E>
+  void fill(const AttentionShape& s, const AttentionInputs& in, const Piece& piece) {
+    clear(content, rows() * padded);
+    if (in.table != nullptr) clear(position, rows() * padded);
+    for_each_row(piece, [&](int64_t r, int64_t head, int64_t query) {
+      const E* q = static_cast<const E*>(in.q.data) + piece.lane * in.q.lane + head * in.q.head +
+                   query * in.q.row;
+      fetch_row(q, s.width, padded, row);
+      put(in.content_bias, head * s.width, s.width, content + r * padded);
+      if (in.table != nullptr)
+        put(in.position_bias, head * s.width, s.width, position + r * padded);
+    });
+  }
+
+ private:
+  void put(const void* biases, int64_t at, int64_t width, T* to) const {
+    for (int64_t j = 0; j < padded; j += kLanes<T>) store(to + j, load(row + j) * splat(factor));
+    if (biases == nullptr) return;
+    const T* bias = static_cast<const T*>(biases) + at;
+    for (int64_t j = 0; j < width; ++j) to[j] += bias[j] * factor;
+  }
+};
+
+// Columns first .. first + count - 1, all with places or all without.
+template <typename T>
+struct Block {
+  int64_t first;
+  int64_t count;
+  int64_t padded;   // whole vectors
+  const T* turned;  // [d, kKeyRow] keys, column by column
+  const T* values;  // [count, value_row], d elements and room for whole vectors
+  int64_t value_row;
+  const T* hidden;  // [padded] 1 where no valid column is; null = all are
+};
+
+template <typename T>
+constexpr int64_t kKeyRow = (kBlock<T> / kColumnUnit | 1) * kColumnUnit;
+
+template <typename T>
+struct Keys {
+  T* turned;
+  T* values;
+  T* hidden;
+  T* rows;  // [4, padded]
+
+  Keys(Arena& arena, const AttentionShape& s)
+      : turned(arena.take<T>(s.width * kKeyRow<T>)),
+        values(arena.take<T>(kBlock<T> * padded_columns(s.width))),
+        hidden(arena.take<T>(kBlock<T> + kColumnUnit)),
+        rows(arena.take<T>(4 * padded_columns(s.width))) {}
+
+  template <typename E>
+  Block<T> read(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
+                int64_t first, int64_t count) {
+    Block<T> block;
+    block.first = first;
+    block.count = count;
+    block.padded = round_up(count, kLanes<T>);
+    block.turned = turned;
+    block.values = values;
+    block.value_row = padded_columns(s.width);
+    block.hidden = hidden_columns(s, in, piece.lane, block);
+    int64_t at = 0;
+    for (int64_t p = 0; p < in.n_pieces && at < count; ++p) {
+      const KeyPiece& from = in.pieces[p];
+      if (first >= from.rows) {
+        first -= from.rows;
+        continue;
+      }
+      const int64_t n = smaller(from.rows - first, count - at);
+      const E* k = static_cast<const E*>(from.k.data) + piece.lane * from.k.lane +
+                   piece.key_head * from.k.head + first * from.k.row;
+      const E* v = static_cast<const E*>(from.v.data) + piece.lane * from.v.lane +
+                   piece.key_head * from.v.head + first * from.v.row;
+      turn_rows(k, from.k.row, n, s.width, turned + at);
+      if (n == count && lies_as_read(v, s.width)) {
+        block.values = reinterpret_cast<const T*>(v);
+        block.value_row = from.v.row;
+      } else {
+        for (int64_t r = 0; r < n; ++r) {
+          fetch_row(v + r * from.v.row, s.width, block.value_row,
+                    values + (at + r) * block.value_row);
+        }
+      }
+      at += n;
+      first = 0;
+    }
+    return block;
+  }
+
+ private:
+  // Whether rows can be multiplied where they are: whole vectors of the sums' type.
+  template <typename E>
+  static bool lies_as_read(const E*, int64_t) {
+    return false;
+  }
+  static bool lies_as_read(const T*, int64_t width) { return width == padded_columns(width); }
+
+  const T* hidden_columns(const AttentionShape& s, const AttentionInputs& in, int64_t lane,
+                          const Block<T>& block) {
+    if (in.valid == nullptr) return nullptr;
+    const uint8_t* valid = in.valid + lane * s.keys + block.first;
+    bool any = false;
+    for (int64_t c = 0; c < block.count; ++c) {
+      hidden[c] = valid[c] != 0 ? T{0} : T{1};
+      any = any || valid[c] == 0;
+    }
+    for (int64_t c = block.count; c < block.padded; ++c) hidden[c] = T{1};
+    return any ? hidden : nullptr;
+  }
+
+  // Rows `stride` apart to columns.
+  void turn_rows(const T* from, int64_t stride, int64_t count, int64_t width, T* to) {
+    const int64_t whole_rows = count / 4 * 4, whole = width / 4 * 4;
+    for (int64_t r = 0; r < whole_rows; r += 4) {
+      for (int64_t j = 0; j < whole; j += 4) {
+        turn_four(from + r * stride + j, stride, to + j * kKeyRow<T> + r, kKeyRow<T>, 4);
+      }
+    }
+    for (int64_t j = 0; j < width; ++j) {
+      for (int64_t r = j < whole ? whole_rows : 0; r < count; ++r) {
+        to[j * kKeyRow<T> + r] = from[r * stride + j];
+      }
+    }
+  }
+  template <typename E>
+  void turn_rows(const E* from, int64_t stride, int64_t count, int64_t width, T* to) {
+    const int64_t padded = padded_columns(width);
+    for (int64_t r = 0; r < count; r += 4) {
+      const int64_t n = smaller(4, count - r);
+      for (int64_t i = 0; i < n; ++i) {
+        fetch_row(from + (r + i) * stride, width, padded, rows + i * padded);
+      }
+      turn_rows(rows, padded, n, width, to + r);
+    }
+  }
+};
+
+// Calls body(first, count) for blocks of columns that some query of the piece may see.
+template <typename Body>
+void for_each_block(const AttentionShape& s, const Piece& piece, int64_t block, const Body& body) {
+  for (int64_t c = 0; c < s.free; c += block) body(c, smaller(block, s.free - c));
+  const int64_t last = s.before() + piece.end;  // one behind
+  int64_t place = s.window > 0 ? larger(0, s.before() + piece.begin - s.window + 1) : 0;
+  place -= place % block;
+  for (; place < last; place += block) body(s.free + place, smaller(block, last - place));
+}
+
+bool is_seen(const AttentionShape& s, int64_t first, int64_t count, const Tile& tile) {
+  const int64_t place = first - s.free;
+  if (place < 0) return true;
+  if (place > s.before() + tile.most) return false;
+  return s.window == 0 || s.before() + tile.least - (place + count - 1) < s.window;
+}
+
+template <typename T>
+struct Scores {
+  T* scores;  // [kTile, kScoreRow]
+  T* terms;   // [kTile, kPositionRow]
+
+  Scores(Arena& arena, const AttentionInputs& in)
+      : scores(arena.take<T>(kTile * kScoreRow<T>)),
+        terms(arena.take<T>(in.table != nullptr ? kTile * kPositionRow<T> : 0)) {}
+
+  void compute(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
+               const Queries<T>& queries, const Block<T>& block, const Tile& tile) {
+    multiply(Product<T>{queries.content + tile.row * queries.padded, queries.padded, 1,
+                        block.turned, kKeyRow<T>, scores, kScoreRow<T>, tile.count,
+                        block.padded / kLanes<T>, s.width, true});
+    const int64_t place = block.first - s.free;
+    const bool is_placed = place >= 0;
+    if (is_placed && in.table != nullptr) add_positions(s, in, queries, block, tile);
+    for (int64_t r = 0; r < tile.count; ++r) {
+      int64_t head = 0, query = 0;
+      tile.place(r, head, query);
+      T* row = scores + r * kScoreRow<T>;
+      if (is_placed && in.slopes != nullptr) add_distances(s, in, block, head, query, row);
+      if (in.bias != nullptr) add_bias(in, block, head, piece.lane, query, row);
+      int64_t begin = 0, end = block.count;
+      if (is_placed) {
+        const int64_t own = s.before() + query - place;  // the query's own place in the block
+        end = smaller(end, own + 1);
+        if (s.window > 0) begin = larger(begin, own + 1 - s.window);
+      }
+      hide(block, begin, end, row);
+    }
+  }
+
+ private:
+  void add_positions(const AttentionShape& s, const AttentionInputs& in, const Queries<T>& queries,
+                     const Block<T>& block, const Tile& tile) {
+    // The last query's first row of the table; of the query in front of it, the next one.
+    const int64_t low = s.queries - 1 - tile.most + block.first - s.free;
+    const int64_t columns = smaller(tile.count - 1 + block.count, in.table_rows - low);
+    const T* table = static_cast<const T*>(in.table) + tile.head * in.table_head + low;
+    multiply(Product<T>{queries.position + tile.row * queries.padded, queries.padded, 1, table,
+                        in.table_row, terms, kPositionRow<T>, tile.count,
+                        divide_up(columns, kLanes<T>), s.width, true});
+    for (int64_t r = 0; r < tile.count; ++r) {
+      T* row = scores + r * kScoreRow<T>;
+      const T* term = terms + r * kPositionRow<T> + (tile.count - 1 - r);
+      for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
+        store(row + c, load(row + c) + load(term + c));
+      }
+    }
+  }
+
+  void add_distances(const AttentionShape& s, const AttentionInputs& in, const Block<T>& block,
+                     int64_t head, int64_t query, T* row) {
+    const T slope = static_cast<const T*>(in.slopes)[head] * kLog2E<T>;
+    const auto own = s.before() + query - (block.first - s.free);
+    for (int64_t c = 0; c < block.count; ++c) {
+      const int64_t distance = s.clamp > 0 && own - c > s.clamp ? s.clamp : own - c;
+      row[c] -= slope * static_cast<T>(distance);
+    }
+  }
+
+  void add_bias(const AttentionInputs& in, const Block<T>& block, int64_t head, int64_t lane,
+                int64_t query, T* row) {
+    const int64_t* stride = in.bias_stride;
+    const T* bias = static_cast<const T*>(in.bias) + head * stride[0] + lane * stride[1] +
+                    query * stride[2] + block.first * stride[3];
+    for (int64_t c = 0; c < block.count; ++c) row[c] += bias[c * stride[3]] * kLog2E<T>;
+  }
+
+  // Columns outside of [begin, end), and those that do not exist.
+  void hide(const Block<T>& block, int64_t begin, int64_t end, T* row) {
+    const T none = -__builtin_inff();
+    if (block.hidden != nullptr) {
+      for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
+        const Vec<T> score = load(row + c);
+        store(row + c, load(block.hidden + c) > Vec<T>{} ? splat(none) : score);
+      }
+    }
+    for (int64_t c = 0; c < smaller(begin, block.padded); ++c) row[c] = none;
+    for (int64_t c = larger(end, 0); c < block.padded; ++c) row[c] = none;
+  }
+};
+
+}  // namespace
+}  // namespace mneme::kernel::cpu

@@ -1,0 +1,39 @@
+// Products of a segment's few rows with a weight, y = x w^T + b, in f32 on the CPU. Of the weight
+// each row is read once, where it lies; a general product would first pack it, which takes longer
+// than to multiply it with so few rows.
+#pragma once
+
+#include <cstdint>
+
+#include "mneme_kernels/cpu/instruction_sets.hpp"
+
+namespace mneme::kernel {
+
+struct LinearArgs {
+  int64_t rows = 0;     // m
+  int64_t inputs = 0;   // n
+  int64_t outputs = 0;  // p
+  const float* x = nullptr;
+  int64_t x_row = 0;
+  const float* w = nullptr;  // [p,n], rows w_row apart
+  int64_t w_row = 0;
+  const float* bias = nullptr;  // [p]; null = 0
+  float* y = nullptr;           // [m,p], rows y_row apart
+  int64_t y_row = 0;
+};
+
+// Outputs that one piece of work computes.
+inline constexpr int64_t kLinearOutputs = 48;
+
+// The functions of one instruction set, for any thread. What an output is does not depend on how
+// the pieces are distributed.
+struct LinearKernels {
+  // Bytes of the rows as `multiply` reads them, at any address.
+  uint64_t (*prepared_bytes)(const LinearArgs&);
+  void (*prepare)(const LinearArgs&, void* prepared);
+  // Outputs piece * kLinearOutputs and those that follow; after `prepare`.
+  void (*multiply)(const LinearArgs&, const void* prepared, int64_t piece);
+  MNEME_DECLARE_KERNELS(LinearKernels);
+};
+
+}  // namespace mneme::kernel
