@@ -104,7 +104,7 @@ TEST_F(Terminal, QuietCommandsShowResultsAlone) {
            {"analyze", "distance", run, "--out", file("analysis"), "--distance", "10"},
            {"data", "prepare", "--train", file("text.txt"), "--out", file("prepared")},
            {"compare", experiment(tiny()), "--memory",
-            folder_.write("none.toml", "[memory]\n").string()}}) {
+            folder_.write("none.toml", "[memory]\n").string(), "--run", file("comparison")}}) {
     SCOPED_TRACE(join(command, " "));
     std::vector<std::string> quiet = command;
     quiet.emplace_back("--quiet");
