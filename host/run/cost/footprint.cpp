@@ -195,16 +195,21 @@ Footprint training_footprint(const config::Experiment& experiment, std::int64_t 
   return training_footprint(experiment, sizes);
 }
 
+namespace {
+
 Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& sizes,
-                               config::Precision precision, std::int64_t lanes,
-                               std::int64_t tokens) {
+                               config::Precision precision, std::int64_t lanes, std::int64_t tokens,
+                               bool is_cuda) {
   const std::int64_t rows = sizes.context_rows;
   const Extents x = extents_of(e, lanes, tokens, sizes, precision);
   const std::int64_t held = rows * x.lanes * x.layers;
-  const std::int64_t scores = x.lanes * x.tokens * x.heads * x.columns * x.score_bytes;
+  // The host's kernel for the CPU keeps the scores of a few queries and columns alone.
+  const std::int64_t scores =
+      is_cuda ? x.lanes * x.tokens * x.heads * x.columns * x.score_bytes : 0;
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
   const char* const keys = "eval.lanes, eval.segment or the memory's rows (eval_rows)";
   Footprint out;
+  out.is_cuda = is_cuda;
   out.uses = {
       {"parameters", count * x.value_bytes, count_text(count) + " numbers", kModelKeys},
       {"memory state",
@@ -225,6 +230,8 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
   return out;
 }
 
+}  // namespace
+
 Footprint evaluation_footprint(const Runtime& runtime) {
   const config::EvalConfig& eval = runtime.experiment().eval;
   ModelSizes sizes;
@@ -233,10 +240,8 @@ Footprint evaluation_footprint(const Runtime& runtime) {
   sizes.memory_parameters = runtime.memory_parameter_count();
   sizes.context_rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
   sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kEvaluation);
-  Footprint out = evaluation_footprint(runtime.experiment(), sizes, runtime.precision(), eval.lanes,
-                                       eval.segment);
-  out.is_cuda = runtime.device().is_cuda();
-  return out;
+  return evaluation_footprint(runtime.experiment(), sizes, runtime.precision(), eval.lanes,
+                              eval.segment, runtime.device().is_cuda());
 }
 
 Json to_json(const Footprint& estimate) {
@@ -386,7 +391,8 @@ Footprint outline_evaluation(const config::Experiment& experiment, const Runtime
   const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
                                          lanes, evaluation_tokens(eval, *options.dataset, extents));
   return evaluation_footprint(experiment, sizes, precision, lanes,
-                              extents.tokens > 0 ? extents.tokens : eval.segment);
+                              extents.tokens > 0 ? extents.tokens : eval.segment,
+                              options.device.is_cuda());
 }
 
 void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free) {

@@ -54,12 +54,9 @@ struct ModelSizes {
 // not counted. docs/training.md compares it with measured peaks.
 [[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
                                            const ModelSizes& sizes);
-// Peak bytes of an evaluation with these lanes and tokens a segment: parameters, the memory's slots
-// and its rows with their keys and values, the tensors of one layer, and logits.
-[[nodiscard]] Footprint evaluation_footprint(const config::Experiment& experiment,
-                                             const ModelSizes& sizes, config::Precision precision,
-                                             std::int64_t lanes, std::int64_t tokens);
-// The same for a runtime that exists, with the lanes and the segment of [eval].
+// Peak bytes of an evaluation with the lanes and the segment of [eval]: parameters, the memory's
+// slots and its rows with their keys and values, the tensors of one layer (on CUDA with its
+// attention matrices), and logits.
 [[nodiscard]] Footprint evaluation_footprint(const Runtime& runtime);
 // The same as the first for a runtime that exists.
 [[nodiscard]] Footprint training_footprint(const Runtime& runtime);
