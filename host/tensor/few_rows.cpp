@@ -1,37 +1,21 @@
 #include "host/tensor/few_rows.hpp"
 
-#include <utility>
-
 #include "host/kernel/linear.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::tensor {
 namespace {
 
-const kernel::LinearKernels& kernels() {
-  static const kernel::LinearKernels& fastest =
-      cpu::kernels<kernel::LinearKernels>(cpu::fastest_instruction_set());
-  return fastest;
-}
-
 bool is_plain(const at::Tensor& t) {
   return t.device().is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
 }
-
-thread_local bool is_without_kernels = false;
 
 // More rows pay for packing the weight.
 constexpr int64_t kMostRows = 96;
 
 }  // namespace
-
-WithoutHostKernels::WithoutHostKernels() : before_(std::exchange(is_without_kernels, true)) {}
-WithoutHostKernels::~WithoutHostKernels() { is_without_kernels = before_; }
-
-bool uses_host_kernels(const at::Tensor& x) {
-  return x.is_cpu() && !at::GradMode::is_enabled() && !is_without_kernels;
-}
 
 bool suits_few_rows(const at::Tensor& x, const at::Tensor& w) {
   return uses_host_kernels(x) && x.numel() > 0 && x.numel() <= kMostRows * x.size(-1) &&
@@ -53,16 +37,17 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
   args.bias = shift.defined() ? shift.const_data_ptr<float>() : nullptr;
   args.y = y.mutable_data_ptr<float>();
   args.y_row = y.size(1);
+  const auto& kernels = fastest_kernels<kernel::LinearKernels>();
   const at::Tensor prepared =
-      at::empty({static_cast<int64_t>(kernels().prepared_bytes(args))}, at::kByte);
-  kernels().prepare(args, prepared.data_ptr());
+      at::empty({static_cast<int64_t>(kernels.prepared_bytes(args))}, at::kByte);
+  kernels.prepare(args, prepared.data_ptr());
   const int64_t pieces = (args.outputs + kernel::kLinearOutputs - 1) / kernel::kLinearOutputs;
   // A piece's work should be worth waking a thread.
   constexpr int64_t kMultiplyAdds = 1 << 17;
   const int64_t of_piece = args.rows * args.inputs * kernel::kLinearOutputs;
   parallel_for(pieces, kMultiplyAdds / of_piece + 1, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
-      kernels().multiply(args, prepared.const_data_ptr(), piece);
+      kernels.multiply(args, prepared.const_data_ptr(), piece);
     }
   });
   return y;

@@ -1,5 +1,4 @@
-// Products of few rows with a weight by the host's own kernel (host/kernel/linear.hpp), and when
-// the host's own kernels are used at all.
+// Products of few rows with a weight by the host's own kernel (host/kernel/linear.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,21 +6,6 @@
 #include <cstdint>
 
 namespace mneme::tensor {
-
-// While one lives, its thread computes with LibTorch's operations instead of the host's kernels, so
-// that all operations can be counted.
-class WithoutHostKernels {
- public:
-  WithoutHostKernels();
-  ~WithoutHostKernels();
-  WithoutHostKernels(const WithoutHostKernels&) = delete;
-  WithoutHostKernels& operator=(const WithoutHostKernels&) = delete;
-
- private:
-  bool before_;
-};
-// Whether this thread uses the host's kernels for tensors like x: on the CPU, without gradient.
-[[nodiscard]] bool uses_host_kernels(const at::Tensor& x);
 
 // Whether few_rows_linear is the faster way: f32 on the CPU, without gradient, few rows.
 [[nodiscard]] bool suits_few_rows(const at::Tensor& x, const at::Tensor& w);

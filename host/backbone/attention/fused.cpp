@@ -4,7 +4,7 @@
 
 #include "host/kernel/attention.hpp"
 #include "host/tensor/device.hpp"
-#include "host/tensor/few_rows.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -90,12 +90,6 @@ class Inputs {
   kernel::AttentionInputs in_;
 };
 
-const kernel::AttentionKernels& kernels() {
-  static const kernel::AttentionKernels& fastest =
-      cpu::kernels<kernel::AttentionKernels>(cpu::fastest_instruction_set());
-  return fastest;
-}
-
 }  // namespace
 
 bool can_be_fused(const AttentionArgs& args) {
@@ -139,12 +133,13 @@ AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPie
   }
   const kernel::AttentionResults results{out.z.data_ptr(),
                                          args.wants_lse ? out.lse.data_ptr() : nullptr};
-  const auto bytes = static_cast<int64_t>(kernels().attend_scratch(shape, inputs.get()));
+  const auto& kernels = tensor::fastest_kernels<kernel::AttentionKernels>();
+  const auto bytes = static_cast<int64_t>(kernels.attend_scratch(shape, inputs.get()));
   const int64_t count = kernel::AttentionParts(shape).pieces(shape);
   tensor::parallel_for(count, 1, [&](int64_t begin, int64_t end) {
     const at::Tensor scratch = at::empty({bytes}, at::kByte);
     for (int64_t piece = begin; piece < end; ++piece) {
-      kernels().attend(shape, inputs.get(), results, scratch.data_ptr(), piece);
+      kernels.attend(shape, inputs.get(), results, scratch.data_ptr(), piece);
     }
   });
   return out;

@@ -35,18 +35,9 @@ uint64_t prepared_bytes(const LinearArgs& a) {
 void prepare(const LinearArgs& a, void* prepared) {
   float* to = Arena(prepared).take<float>(0);
   if (!is_few(a)) {
-    const int64_t row = column_row(a), whole_rows = a.rows / 4 * 4, whole = a.inputs / 4 * 4;
-    for (int64_t r = 0; r < whole_rows; r += 4) {
-      for (int64_t j = 0; j < whole; j += 4) {
-        turn_four(a.x + r * a.x_row + j, a.x_row, to + j * row + r, row, 4);
-      }
-    }
-    for (int64_t j = 0; j < a.inputs; ++j) {
-      for (int64_t r = j < whole ? whole_rows : 0; r < a.rows; ++r) {
-        to[j * row + r] = a.x[r * a.x_row + j];
-      }
-      clear(to + j * row + a.rows, row - a.rows);
-    }
+    const int64_t row = column_row(a);
+    turn_rows(a.x, a.x_row, a.rows, a.inputs, to, row);
+    for (int64_t j = 0; j < a.inputs; ++j) clear(to + j * row + a.rows, row - a.rows);
     return;
   }
   const int64_t padded = round_up(a.inputs, kWide), rest = a.inputs % kWide;
@@ -165,18 +156,7 @@ void multiply_many(const LinearArgs& a, const float* x, int64_t begin, int64_t e
         }
       }
     }
-    float* y = a.y + row * a.y_row + begin;
-    const int64_t whole = count / 4 * 4, whole_rows = rows / 4 * 4;
-    for (int64_t o = 0; o < whole; o += 4) {
-      for (int64_t r = 0; r < whole_rows; r += 4) {
-        turn_four(sums + o * kPanel + r, kPanel, y + r * a.y_row + o, a.y_row, 4);
-      }
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t o = r < whole_rows ? whole : 0; o < count; ++o) {
-        y[r * a.y_row + o] = sums[o * kPanel + r];
-      }
-    }
+    turn_rows(sums, kPanel, count, rows, a.y + row * a.y_row + begin, a.y_row);
   }
 }
 

@@ -194,7 +194,7 @@ struct Keys {
                    piece.key_head * from.k.head + first * from.k.row;
       const E* v = static_cast<const E*>(from.v.data) + piece.lane * from.v.lane +
                    piece.key_head * from.v.head + first * from.v.row;
-      turn_rows(k, from.k.row, n, s.width, turned + at);
+      turn_keys(k, from.k.row, n, s.width, turned + at);
       if (n == count && lies_as_read(v, s.width)) {
         block.values = reinterpret_cast<const T*>(v);
         block.value_row = from.v.row;
@@ -232,28 +232,18 @@ struct Keys {
   }
 
   // Rows `stride` apart to columns.
-  void turn_rows(const T* from, int64_t stride, int64_t count, int64_t width, T* to) {
-    const int64_t whole_rows = count / 4 * 4, whole = width / 4 * 4;
-    for (int64_t r = 0; r < whole_rows; r += 4) {
-      for (int64_t j = 0; j < whole; j += 4) {
-        turn_four(from + r * stride + j, stride, to + j * kKeyRow<T> + r, kKeyRow<T>, 4);
-      }
-    }
-    for (int64_t j = 0; j < width; ++j) {
-      for (int64_t r = j < whole ? whole_rows : 0; r < count; ++r) {
-        to[j * kKeyRow<T> + r] = from[r * stride + j];
-      }
-    }
+  void turn_keys(const T* from, int64_t stride, int64_t count, int64_t width, T* to) {
+    turn_rows(from, stride, count, width, to, kKeyRow<T>);
   }
   template <typename E>
-  void turn_rows(const E* from, int64_t stride, int64_t count, int64_t width, T* to) {
+  void turn_keys(const E* from, int64_t stride, int64_t count, int64_t width, T* to) {
     const int64_t padded = padded_columns(width);
     for (int64_t r = 0; r < count; r += 4) {
       const int64_t n = smaller(4, count - r);
       for (int64_t i = 0; i < n; ++i) {
         fetch_row(from + (r + i) * stride, width, padded, rows + i * padded);
       }
-      turn_rows(rows, padded, n, width, to + r);
+      turn_keys(rows, padded, n, width, to + r);
     }
   }
 };

@@ -16,7 +16,7 @@
 #include "host/eval/segment_step.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
-#include "host/tensor/few_rows.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {

@@ -11,8 +11,8 @@ namespace {
 
 // The table of projected positions as the kernels read it, made once for all lanes.
 template <typename T, typename E>
-void turn_rows(const LookAheadShape& shape, const LookAheadBuffers& buffers,
-               const LookAheadParts& parts, int64_t piece) {
+void turn_table(const LookAheadShape& shape, const LookAheadBuffers& buffers,
+                const LookAheadParts& parts, int64_t piece) {
   const int64_t chunks = (shape.offsets + kTurnedRows - 1) / kTurnedRows;
   const int64_t head = piece / chunks;
   const int64_t first = piece % chunks * kTurnedRows;
@@ -41,11 +41,11 @@ void turn_table(const LookAheadShape& shape, const LookAheadBuffers& buffers,
                 const LookAheadParts& parts, int64_t piece) {
   switch (shape.element) {
     case mneme::ElementType::kF64:
-      return turn_rows<double, double>(shape, buffers, parts, piece);
+      return turn_table<double, double>(shape, buffers, parts, piece);
     case mneme::ElementType::kBF16:
-      return turn_rows<float, BF16>(shape, buffers, parts, piece);
+      return turn_table<float, BF16>(shape, buffers, parts, piece);
     default:
-      return turn_rows<float, float>(shape, buffers, parts, piece);
+      return turn_table<float, float>(shape, buffers, parts, piece);
   }
 }
 

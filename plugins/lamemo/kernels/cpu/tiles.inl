@@ -45,7 +45,7 @@ void read_keys(const LookAheadShape& shape, const E* from, const uint8_t* valid,
 template <typename T>
 void turn_keys(const LookAheadShape& shape, const T* rows, T* to) {
   const int64_t row = turned_columns(shape.keys);
-  turn(rows, shape.keys, shape.head_width, to, row);
+  turn_rows(rows, padded_columns(shape.head_width), shape.keys, shape.head_width, to, row);
   for (int64_t j = 0; j < shape.head_width; ++j) {
     clear(to + j * row + shape.keys, row - shape.keys);
   }

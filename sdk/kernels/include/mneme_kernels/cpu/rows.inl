@@ -45,8 +45,7 @@ MNEME_INLINE void put_row(const T* from, int64_t count, T* to) {
 }
 
 // Four rows of four to four columns of four, both as rows in memory.
-MNEME_INLINE void turn_four(const float* from, int64_t from_row, float* to, int64_t to_row,
-                            int64_t count) {
+MNEME_INLINE void turn_four(const float* from, int64_t from_row, float* to, int64_t to_row) {
   typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
   Four in[4];
   MNEME_UNROLL for (int i = 0; i < 4; ++i) {
@@ -60,23 +59,27 @@ MNEME_INLINE void turn_four(const float* from, int64_t from_row, float* to, int6
                        __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
                        __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
                        __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
-  for (int64_t j = 0; j < count; ++j) *reinterpret_cast<Four*>(to + j * to_row) = out[j];
+  MNEME_UNROLL for (int j = 0; j < 4; ++j) * reinterpret_cast<Four*>(to + j * to_row) = out[j];
 }
-MNEME_INLINE void turn_four(const double* from, int64_t from_row, double* to, int64_t to_row,
-                            int64_t count) {
-  for (int64_t j = 0; j < count; ++j) {
+MNEME_INLINE void turn_four(const double* from, int64_t from_row, double* to, int64_t to_row) {
+  for (int64_t j = 0; j < 4; ++j) {
     for (int64_t i = 0; i < 4; ++i) to[j * to_row + i] = from[i * from_row + j];
   }
 }
 
-// [rows, padded] of which `width` columns count -> [width, to_row]. `rows` is rounded up to 4 in
-// both.
+// [rows, columns] -> [columns, rows], rows from_row and to_row apart.
 template <typename T>
-void turn(const T* from, int64_t rows, int64_t width, T* to, int64_t to_row) {
-  const int64_t padded = padded_columns(width);
-  for (int64_t r = 0; r < rows; r += 4) {
-    for (int64_t j = 0; j < width; j += 4) {
-      turn_four(from + r * padded + j, padded, to + j * to_row + r, to_row, smaller(4, width - j));
+void turn_rows(const T* from, int64_t from_row, int64_t rows, int64_t columns, T* to,
+               int64_t to_row) {
+  const int64_t whole_rows = rows / 4 * 4, whole = columns / 4 * 4;
+  for (int64_t r = 0; r < whole_rows; r += 4) {
+    for (int64_t j = 0; j < whole; j += 4) {
+      turn_four(from + r * from_row + j, from_row, to + j * to_row + r, to_row);
+    }
+  }
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t r = j < whole ? whole_rows : 0; r < rows; ++r) {
+      to[j * to_row + r] = from[r * from_row + j];
     }
   }
 }

@@ -1,0 +1,33 @@
+// When the host computes with kernels of its own (host/kernel) instead of LibTorch's operations.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "mneme_kernels/cpu/instruction_sets.hpp"
+
+namespace mneme::tensor {
+
+// Whether this thread uses the host's kernels for tensors like x: on the CPU, without gradient.
+[[nodiscard]] bool uses_host_kernels(const at::Tensor& x);
+
+// While one lives, its thread computes with LibTorch's operations instead of the host's kernels, so
+// that all operations can be counted.
+class WithoutHostKernels {
+ public:
+  WithoutHostKernels();
+  ~WithoutHostKernels();
+  WithoutHostKernels(const WithoutHostKernels&) = delete;
+  WithoutHostKernels& operator=(const WithoutHostKernels&) = delete;
+
+ private:
+  bool before_;
+};
+
+// The functions for the fastest instruction set of this processor.
+template <typename Kernels>
+const Kernels& fastest_kernels() {
+  static const Kernels& fastest = cpu::kernels<Kernels>(cpu::fastest_instruction_set());
+  return fastest;
+}
+
+}  // namespace mneme::tensor
