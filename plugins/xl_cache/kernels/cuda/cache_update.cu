@@ -94,8 +94,7 @@ cudaError_t launch(const CacheUpdateShape& shape, const CacheUpdateBuffers& b,
   const int64_t wanted = (joint.all_rows + threads.y - 1) / threads.y;
   const dim3 blocks(
       static_cast<unsigned>(wanted < mneme::cuda::kMaxBlocks ? wanted : mneme::cuda::kMaxBlocks));
-  cache_update_kernel<Unit><<<blocks, threads, 0, stream>>>(joint, pointers);
-  return cudaGetLastError();
+  return mneme::cuda::launch(blocks, threads, stream, cache_update_kernel<Unit>, joint, pointers);
 }
 
 bool is_multiple(const CacheUpdateShape& shape, const CacheUpdateBuffers& b, uintptr_t unit) {

@@ -23,15 +23,26 @@ inline cudaStream_t stream_of(const KernelCall& call) {
 }
 
 #ifdef __CUDACC__
-// Launches `kernel` with `blocks` blocks of `threads` threads, if any; cudaErrorInvalidValue for
-// more blocks than there can be.
+// Launches `kernel` with blocks of `threads` threads.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(dim3 blocks, dim3 threads, cudaStream_t stream, void (*kernel)(Parameters...),
+                   const Arguments&... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.stream = stream;
+  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, arguments...);
+  const cudaError_t last = cudaGetLastError();  // clears it
+  return status != cudaSuccess ? status : last;
+}
+// The same with `blocks` blocks, if any; cudaErrorInvalidValue for more than there can be.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(int64_t blocks, int threads, cudaStream_t stream, void (*kernel)(Parameters...),
                    const Arguments&... arguments) {
   if (blocks > kMaxBlocks) return cudaErrorInvalidValue;
   if (blocks == 0) return cudaSuccess;
-  kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(arguments...);
-  return cudaGetLastError();
+  return launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), stream,
+                kernel, arguments...);
 }
 #endif
 

@@ -1,0 +1,45 @@
+// A device made of one thread of the CPU, for tests of CUDA kernels where there is no GPU: blocks
+// run one after another, a block's threads are fibers, and barriers and operations of a warp hand
+// over from one to the next.
+//
+// The order is drawn anew for every block: that of the warps between two barriers, and that of a
+// warp's threads. What a thread wrote in front of a missing barrier is then, for some order, not
+// yet there or already gone. With the address sanitizer an access behind shared memory (a static
+// variable here) or behind an allocation ends the program. So do, with a message: threads of a
+// block that wait at different barriers, lanes of a warp that wait at different operations, lanes
+// that an operation waits for and that have ended. What the shim does not see: two threads that
+// write one number in the same phase, memory of a block that is read before it is written (it holds
+// what the block before left), alignment, and everything about time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace mneme::cuda_shim {
+
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kMaxThreads = 1024;  // of a block
+
+struct Extents {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+// Runs `thread` for every thread of every block.
+void run_grid(const Extents& grid, const Extents& block, const std::function<void()>& thread);
+
+// The thread that runs.
+extern Extents g_thread, g_block, g_block_extents, g_grid_extents;
+
+// Returns when all of the block's threads that have not ended have come here.
+void sync_block(const char* file, int line);
+
+// Returns when all of the warp's lanes in `mask` have come here: what each of them brought, by
+// lane.
+const uint64_t* exchange(const char* file, int line, unsigned mask, uint64_t value);
+// Of the thread that runs, in its warp.
+unsigned lane();
+
+// Ends the program with a message that names the block and its thread.
+[[noreturn]] void fail(const char* what, const char* file, int line);
+
+}  // namespace mneme::cuda_shim
