@@ -11,6 +11,7 @@
 #endif
 
 #include "host/tensor/device.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/few_rows.hpp"
 #include "host/tensor/torch_function.hpp"
 
@@ -40,11 +41,8 @@ constexpr int64_t kMinMultiplyAdds = 1 << 21;
 constexpr int64_t kMinNumbers = 1 << 17;
 
 bool pays(const at::Tensor& a, const at::Tensor& b, int64_t multiply_adds) {
-  const auto fits = [](const at::Tensor& t) {
-    return t.device().is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
-  };
   const bool is_large = multiply_adds >= kMinMultiplyAdds || b.numel() >= kMinNumbers;
-  return is_large && fits(a) && fits(b) && onednn().has_value();
+  return is_large && is_cpu_f32(a) && is_cpu_f32(b) && onednn().has_value();
 }
 
 // oneDNN takes rows or columns that lie densely, one behind the other.

@@ -90,6 +90,10 @@ bool has_nan_rows(const T* data, int64_t outer, int64_t extent, int64_t inner) {
 
 }  // namespace
 
+bool is_cpu_f32(const at::Tensor& t) {
+  return t.device().is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
+}
+
 bool may_have_nan_rows(const at::Tensor& y, int64_t dim) {
   if (!is_readable(y)) return true;
   if (y.numel() == 0) return false;

@@ -24,6 +24,9 @@ namespace mneme::tensor {
 // A copy of the view's values on the CPU. Error (kRun) for a dtype that no tensor has.
 [[nodiscard]] at::Tensor to_tensor(const TensorView& view);
 
+// Whether products written for f32 in the CPU's memory can read it, strides apart.
+[[nodiscard]] bool is_cpu_f32(const at::Tensor& t);
+
 // --- Scanning results for special values ---
 // Scanning one in CPU memory costs a few nanoseconds and, when it holds no such value, saves the
 // operations that treat them. Values on other devices are not read.

@@ -2,24 +2,21 @@
 
 #include "host/kernel/linear.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::tensor {
 namespace {
 
-bool is_plain(const at::Tensor& t) {
-  return t.device().is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
-}
-
 // More rows pay for packing the weight.
-constexpr int64_t kMostRows = 96;
+constexpr int64_t kMaxRows = 96;
 
 }  // namespace
 
 bool suits_few_rows(const at::Tensor& x, const at::Tensor& w) {
-  return uses_host_kernels(x) && x.numel() > 0 && x.numel() <= kMostRows * x.size(-1) &&
-         is_plain(x) && is_plain(w) && w.dim() == 2 && w.stride(1) == 1;
+  return uses_host_kernels(x) && x.numel() > 0 && x.numel() <= kMaxRows * x.size(-1) &&
+         is_cpu_f32(x) && is_cpu_f32(w) && w.dim() == 2 && w.stride(1) == 1;
 }
 
 at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const at::Tensor& bias) {

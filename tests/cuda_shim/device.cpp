@@ -13,6 +13,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/seed.hpp"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -26,18 +28,12 @@ namespace {
 constexpr std::size_t kStackBytes = std::size_t{128} << 10;
 
 std::mt19937& random() {
-  static std::mt19937 generator = [] {
-    const char* given = std::getenv("MNEME_TEST_SEED");
-    const auto seed = given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10))
-                                       : std::random_device{}();
-    std::printf("order of threads: seed %u (MNEME_TEST_SEED repeats it)\n", seed);
-    return std::mt19937(seed);
-  }();
+  static std::mt19937 generator(test::drawn_seed("order of threads"));
   return generator;
 }
 
-// The C library's own function: the sanitizer's clears all of a stack's shadow at every switch, which
-// it need not when it is told of the switch.
+// The C library's own function: the sanitizer's clears all of a stack's shadow at every switch,
+// which it need not when it is told of the switch.
 int swap_context(ucontext_t* from, const ucontext_t* to) {
   static const auto swap = reinterpret_cast<decltype(&swapcontext)>(
       dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "swapcontext"));
@@ -168,7 +164,6 @@ class Scheduler {
       if (first == nullptr) first = &thread;
     }
     if (first == nullptr) return false;
-    number_ = static_cast<unsigned>(warp * kWarp);
     g_thread = first->index;
     // Lanes without a thread cannot come.
     const unsigned threads = std::min(count_ - warp * kWarp, kWarp);

@@ -7,9 +7,10 @@
 // yet there or already gone. With the address sanitizer an access behind shared memory (a static
 // variable here) or behind an allocation ends the program. So do, with a message: threads of a
 // block that wait at different barriers, lanes of a warp that wait at different operations, lanes
-// that an operation waits for and that have ended. What the shim does not see: two threads that
-// write one number in the same phase, memory of a block that is read before it is written (it holds
-// what the block before left), alignment, and everything about time.
+// that an operation waits for and that have ended. A GPU lets two groups of a warp's lanes with
+// disjoint masks wait at the same time; here that is refused. What the shim does not see: two
+// threads that write one number in the same phase, memory of a block that is read before it is
+// written (it holds what the block before left), alignment, and everything about time.
 #pragma once
 
 #include <cstdint>

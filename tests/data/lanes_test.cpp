@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/data/data_files.hpp"
+#include "tests/seed.hpp"
 
 namespace mneme::data {
 namespace {
@@ -174,9 +175,7 @@ class LanesProperty : public testing::TestWithParam<Reset> {
 };
 
 TEST_P(LanesProperty, CoversEachTargetOnce) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(test::drawn_seed("lanes"));
   for (int round = 0; round < 200; ++round) {
     const Case drawn = draw(random);
     const auto corpus = counting_corpus(drawn.documents);
@@ -217,9 +216,7 @@ TEST_P(LanesProperty, CoversEachTargetOnce) {
 }
 
 TEST_P(LanesProperty, ResumesAnywhere) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(test::drawn_seed("lanes"));
   for (int round = 0; round < 30; ++round) {
     Case drawn = draw(random);
     drawn.options.epochs = 0;

@@ -7,6 +7,7 @@
 
 #include "host/plugin/file/note.hpp"
 #include "tests/memory/loader_support.hpp"
+#include "tests/seed.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -154,9 +155,7 @@ TEST_F(ElfFileTest, RefusesEveryTruncation) {
 }
 
 TEST_F(ElfFileTest, SurvivesRandomDamage) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(str("seed ", seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test::drawn_seed("bytes"));
   int refused = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     std::string bytes = good_;
@@ -173,9 +172,7 @@ TEST_F(ElfFileTest, SurvivesRandomDamage) {
 }
 
 TEST_F(ElfFileTest, RefusesRandomBytesBehindAGoodHeader) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(str("seed ", seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test::drawn_seed("bytes"));
   for (int trial = 0; trial < 200; ++trial) {
     std::string bytes = good_.substr(0, sizeof(Elf64_Ehdr));
     while (bytes.size() < 4096) bytes += static_cast<char>(random());

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/memory/loader_support.hpp"
+#include "tests/seed.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -168,9 +169,7 @@ TEST(Note, IsRefusedWhenReservedFieldIsSet) {
 }
 
 TEST(Note, IsReadOrRefusedWhateverTheBytes) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(str("seed ", seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test::drawn_seed("bytes"));
   const std::vector<std::byte> good = bytes_of(good_record());
   int refused = 0;
   for (int trial = 0; trial < 3000; ++trial) {

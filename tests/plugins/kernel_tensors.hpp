@@ -5,16 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "mneme/cpp/kernel.hpp"
+#include "tests/seed.hpp"
 #ifdef MNEME_HAS_CUDA
 #include <cuda_runtime_api.h>
 #endif
@@ -32,13 +30,10 @@ inline bool has_cuda_device() {
 #endif
 }
 
-// A seed from MNEME_TEST_SEED or, without it, from the system; printed and recorded.
+// The seed of the test that runs, recorded with its result.
 inline uint32_t test_seed() {
-  const char* given = std::getenv("MNEME_TEST_SEED");
-  const auto seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
-                                     : std::random_device{}();
+  const uint32_t seed = drawn_seed("values");
   testing::Test::RecordProperty("seed", std::to_string(seed));
-  std::printf("seed %u (MNEME_TEST_SEED repeats it)\n", seed);
   return seed;
 }
 

@@ -65,7 +65,7 @@ found '`[a-z0-9_]+/[0-9]+`' "$@" | breach_unless_listed "op" "$work/ops"
 
 # ---- 4 ----
 grep -rhoE '\b(mneme|MNEME)_[A-Za-z0-9_]+' "$root/sdk" "$root/cmake" "$root/CMakeLists.txt" "$root"/*/CMakeLists.txt "$root/host" \
-  "$root/scripts" "$root"/tests/*/*.cpp | sort -u >"$work/identifiers"
+  "$root/scripts" "$root"/tests/*.hpp "$root"/tests/*/*.cpp | sort -u >"$work/identifiers"
 found '\b(mneme|MNEME)_[A-Za-z0-9_]+\*?' "$@" | while IFS= read -r line; do
   name=${line##*:}
   case $name in

@@ -70,11 +70,11 @@ std::vector<std::int32_t> encode_part(const Dialogue& dialogue, const std::strin
 
 DialogueIds dialogue_ids(std::int64_t vocabulary_size,
                          const std::function<std::optional<std::int32_t>(std::string_view)>& find) {
-  constexpr std::int64_t kMostIds = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMaxIds = std::numeric_limits<std::int32_t>::max();
   const auto marks = static_cast<std::int64_t>(kDialogueMarks.size());
-  if (vocabulary_size < 1 || vocabulary_size > kMostIds - marks) {
-    throw_usage("marks of dialogues: expected a vocabulary of 1 to ", kMostIds - marks,
-                " ids, got ", vocabulary_size);
+  if (vocabulary_size < 1 || vocabulary_size > kMaxIds - marks) {
+    throw_usage("marks of dialogues: expected a vocabulary of 1 to ", kMaxIds - marks, " ids, got ",
+                vocabulary_size);
   }
   std::array<std::int32_t, kDialogueMarks.size()> found{};
   std::int64_t size = vocabulary_size;

@@ -33,8 +33,9 @@ std::int64_t expected_targets(const Runtime& runtime, data::Split split) {
   const data::StreamOptions options = evaluation_options(runtime.experiment(), *runtime.dataset());
   const std::int64_t all = runtime.dataset()->make_stream(split, options)->targets_per_epoch();
   const std::int64_t bound = options.max_segments * options.lanes * options.segment;
-  constexpr std::int64_t kMost = std::int64_t{1} << 26;
-  return std::min(all == 0 || bound == 0 ? std::max(all, bound) : std::min(all, bound), kMost);
+  constexpr std::int64_t kMaxTargets = std::int64_t{1} << 26;
+  return std::min(all == 0 || bound == 0 ? std::max(all, bound) : std::min(all, bound),
+                  kMaxTargets);
 }
 
 // What the experiment says of an evaluation's numbers beside the weights: without the training, and

@@ -19,7 +19,7 @@ namespace {
 constexpr double kAlpha = 0.9;  // share of recall in fmean's denominator, as in nltk
 constexpr double kBeta = 3.0;
 constexpr double kGamma = 0.5;
-constexpr std::size_t kMostPartialAlignments = 1024;
+constexpr std::size_t kMaxPartialAlignments = 1024;
 
 // A different word, or a different stem, of the two texts.
 struct Kind {
@@ -211,7 +211,7 @@ class ChunkSearch {
                (best[i].chunks < longer.chunks || best[i].next == longer.next);
       });
       if (is_needless) continue;
-      if (best.size() == kMostPartialAlignments) {
+      if (best.size() == kMaxPartialAlignments) {
         is_complete_ = false;
         break;
       }
