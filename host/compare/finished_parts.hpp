@@ -1,4 +1,5 @@
-// What a run of a comparison has stored already.
+// What a run of a comparison has stored already, and whether it belongs to the comparison that asks
+// for it.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "host/base/text.hpp"
 #include "host/compare/runs.hpp"
 #include "host/data/corpus.hpp"
 #include "host/memory/stack.hpp"
+#include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::compare {
 
@@ -25,5 +28,16 @@ namespace mneme::compare {
 
 // Likewise the diagnostics.
 [[nodiscard]] bool has_diagnostics(const std::filesystem::path& file, const Record& record);
+
+// Why a stored evaluation is not the one of a run's end: it is of another step or experiment (the
+// text of experiment.toml), or was made with other plugin files; "" = it is.
+[[nodiscard]] std::string why_unfit(const scores::StoredEvaluation& stored, std::int64_t last_step,
+                                    const std::string& experiment,
+                                    const std::vector<memory::TierIdentity>& plugins);
+
+// Error (kRun) when a run was trained by another program than this one, or with other plugin files
+// than these: one was replaced while the comparison ran. `info` is run.json, `run` names the run.
+void check_same_files(const Json& info, const std::vector<memory::TierIdentity>& plugins,
+                      const std::string& run);
 
 }  // namespace mneme::compare

@@ -14,7 +14,6 @@
 #include "host/base/file/write_file.hpp"
 #include "host/compare/finished_parts.hpp"
 #include "host/compare/initial_weights.hpp"
-#include "host/compare/run_checks.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"

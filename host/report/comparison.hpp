@@ -255,4 +255,12 @@ struct Sweep {
 };
 [[nodiscard]] std::optional<Sweep> find_sweep(const Comparison& comparison);
 
+// --- Checks, once all arms have been read (consistency.cpp) ---
+
+// Sorts runs by seed, fills `seeds` and `splits`, and adds notes: seeds that an arm lacks, runs
+// that failed, are unfinished, or have no stored losses, and evaluations after different steps.
+// Error (kUsage) naming both runs when their tasks, data or vocabularies differ, or when backbones
+// of one seed and one [model] did not start from the same weights.
+void complete(Comparison& comparison);
+
 }  // namespace mneme::report

@@ -1,12 +1,11 @@
 // What all runs of a comparison must have in common, and what is said of those that are missing.
-#include "host/report/consistency.hpp"
-
 #include <algorithm>
 #include <set>
 #include <string>
 
 #include "host/base/error.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/report/comparison.hpp"
 #include "host/report/summarize.hpp"
 
 namespace mneme::report {

@@ -9,7 +9,6 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/config/toml/toml.hpp"
-#include "host/report/consistency.hpp"
 #include "host/report/summarize.hpp"
 
 namespace mneme::report {

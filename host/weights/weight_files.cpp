@@ -16,9 +16,9 @@
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/folder_in_making.hpp"
-#include "host/weights/low_rank.hpp"
 #include "host/weights/names.hpp"
 #include "host/weights/official_weights.hpp"
+#include "host/weights/pretrained/folder_tensors.hpp"
 
 namespace mneme::weights {
 namespace {

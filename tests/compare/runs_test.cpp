@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
-#include "host/compare/run_checks.hpp"
+#include "host/compare/finished_parts.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_description.hpp"

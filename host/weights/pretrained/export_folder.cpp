@@ -17,7 +17,6 @@
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/folder_in_making.hpp"
-#include "host/weights/low_rank.hpp"
 #include "host/weights/pretrained/family/family_config.hpp"
 #include "host/weights/pretrained/folder_record.hpp"
 #include "host/weights/pretrained/folder_tensors.hpp"

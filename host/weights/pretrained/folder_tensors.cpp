@@ -4,8 +4,10 @@
 #include <cstring>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -236,6 +238,20 @@ at::Tensor value_for_folder(const FolderTensor& tensor, const at::Tensor& parame
                             at::ScalarType dtype) {
   const at::Tensor rows = parameter.narrow(0, tensor.first, tensor.rows);
   return (tensor.is_transposed ? rows.t() : rows).to(dtype).contiguous();
+}
+
+at::Tensor merged_parameter(const run::Checkpoint& checkpoint, const std::string& name) {
+  constexpr std::string_view kWeight = ".weight";
+  const at::Tensor own = tensor_over(checkpoint.file().at(name));
+  if (!name.ends_with(kWeight)) return own;
+  const std::string update = str(name.substr(0, name.size() - kWeight.size()), ".update.");
+  if (!checkpoint.file().contains(update + "a")) return own;
+  const at::Tensor a = tensor_over(checkpoint.file().at(update + "a")).to(at::kDouble);
+  const at::Tensor b = tensor_over(checkpoint.file().at(update + "b")).to(at::kDouble);
+  if (!b.any().item<bool>()) return own;
+  const config::ModelConfig& model = checkpoint.experiment().model;
+  const double factor = model.lora_alpha / static_cast<double>(model.lora_rank);
+  return (own.to(at::kDouble) + factor * at::mm(b, a)).to(own.scalar_type());
 }
 
 at::Tensor causal_mask(std::int64_t n, at::ScalarType dtype) {

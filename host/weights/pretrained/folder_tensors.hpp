@@ -12,6 +12,7 @@
 #include "host/backbone/model.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/config/experiment.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
 #include "host/weights/pretrained/family/family.hpp"
 #include "host/weights/pretrained/model_folder.hpp"
 
@@ -79,6 +80,12 @@ void load_tensors(const ModelFolder& folder, const FolderNames& names,
                                           at::ScalarType dtype);
 // A stored tensor's numbers: its own bytes, which outlive it, where they are aligned, else a copy.
 [[nodiscard]] at::Tensor tensor_over(const TensorView& view);
+
+// The parameter `name` ("model.layers.0.attention.qkv.weight") of a checkpoint with its low-rank
+// update, in its own dtype: over the file's bytes where there is no update, or one that was not
+// trained.
+[[nodiscard]] at::Tensor merged_parameter(const run::Checkpoint& checkpoint,
+                                          const std::string& name);
 
 // The mask that a causal_mask is, [1, 1, n, n].
 [[nodiscard]] at::Tensor causal_mask(std::int64_t n, at::ScalarType dtype);
