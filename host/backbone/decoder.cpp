@@ -91,6 +91,7 @@ Decoder::Decoder(const config::ModelConfig& config, const ModelSetup& setup)
 
 void Decoder::weights_changed() {
   for (Layer& layer : layers_) layer.weights_changed();
+  softmax_->weights_changed();
 }
 
 void Decoder::set_window(int64_t rows) {

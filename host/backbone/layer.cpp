@@ -130,7 +130,7 @@ at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) cons
 
 Projections Layer::project(const at::Tensor& rows) const {
   const LayerSettings& s = *settings_;
-  const at::Tensor all = linear(rows, qkv(), weights_.qkv_bias, s.compute);
+  const at::Tensor all = linear(rows, in_compute(qkv()), weights_.qkv_bias, s.compute);
   const auto part = [&](int64_t first, int64_t heads) {
     return all.narrow(2, first, heads * s.head_width)
         .view({rows.size(0), rows.size(1), heads, s.head_width});
@@ -152,7 +152,7 @@ Projections Layer::project_keys(const at::Tensor& rows) const {
   const at::Tensor bias =
       s.qkv_bias ? weights_.qkv_bias.narrow(0, first, count) : weights_.qkv_bias;
   const std::vector<at::Tensor> parts =
-      linear(rows, qkv().narrow(0, first, count), bias, s.compute)
+      linear(rows, in_compute(qkv()).narrow(0, first, count), bias, s.compute)
           .view({rows.size(0), rows.size(1), 2, s.kv_heads, s.head_width})
           .unbind(2);
   return {.q = {},
@@ -173,7 +173,8 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
     return weight_gradient ? own : own.detach();
   };
   const at::Tensor out =
-      linear(rows, part(qkv()), s.qkv_bias ? part(weights_.qkv_bias) : at::Tensor(), s.compute)
+      linear(rows, part(in_compute(qkv())), s.qkv_bias ? part(weights_.qkv_bias) : at::Tensor(),
+             s.compute)
           .view({rows.size(0), rows.size(1), count / s.head_width, s.head_width});
   if (!s.qk_norm || which == memory::Projector::kValue) return out;
   const Norm& norm = is_query ? weights_.query_norm : weights_.key_norm;
@@ -333,7 +334,7 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   at::Tensor z = scope.hooks.read_heads(index_, local, services);
   const bool has_riders = riders > 0 && !is_last();
   if (has_riders) z = at::cat({ridden, z}, 1);
-  const at::Tensor projected = linear(z.reshape({lanes, z.size(1), inner}), output(),
+  const at::Tensor projected = linear(z.reshape({lanes, z.size(1), inner}), in_compute(output()),
                                       weights_.output_bias, settings_->compute);
   const at::Tensor own = has_riders ? projected.narrow(1, riders, tokens) : projected;
   at::Tensor out = scope.hooks.read_out(index_, own, local, services);
@@ -359,10 +360,11 @@ at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
   const double p = scope.is_training ? settings_->dropout : 0.0;
   const at::Tensor input = settings_->is_pre_norm ? weights_.ff_norm(h) : h;
   const at::Tensor inner = scope.noise.apply(
-      activated(linear(input, weights_.ff_in, weights_.ff_in_bias, settings_->compute)), p);
-  const at::Tensor out =
-      h + scope.noise.apply(
-              linear(inner, weights_.ff_out, weights_.ff_out_bias, settings_->compute), p);
+      activated(linear(input, in_compute(weights_.ff_in), weights_.ff_in_bias, settings_->compute)),
+      p);
+  const at::Tensor out = h + scope.noise.apply(linear(inner, in_compute(weights_.ff_out),
+                                                      weights_.ff_out_bias, settings_->compute),
+                                               p);
   return settings_->is_pre_norm ? out : weights_.ff_norm(out);
 }
 

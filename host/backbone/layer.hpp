@@ -12,6 +12,7 @@
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/attention/rotary.hpp"
 #include "host/backbone/dropout.hpp"
+#include "host/backbone/linear.hpp"
 #include "host/backbone/model.hpp"
 #include "host/backbone/norm.hpp"
 #include "host/backbone/parameters.hpp"
@@ -123,6 +124,10 @@ class Layer {
   const at::Tensor& output() const {
     return updated(weights_.output, weights_.output_update, kept_output_);
   }
+  // A weight of the layer for linear().
+  at::Tensor in_compute(const at::Tensor& weight) const {
+    return converted_.get(weight, settings_->compute);
+  }
   const LayerSettings& settings() const { return *settings_; }
   // Factor of scores.
   double scale() const;
@@ -150,6 +155,7 @@ class Layer {
   void weights_changed() {
     kept_positions_ = pass_positions_ = at::Tensor();
     kept_qkv_ = kept_output_ = Updated();
+    converted_.clear();
   }
 
  private:
@@ -178,6 +184,7 @@ class Layer {
   at::Tensor kept_positions_;
   at::Tensor pass_positions_;  // of one forward pass, with its graph
   mutable Updated kept_qkv_, kept_output_;
+  mutable ConvertedWeights converted_;
 };
 
 }  // namespace mneme::backbone

@@ -7,7 +7,6 @@
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
-#include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -121,7 +120,8 @@ at::Tensor DecoderServices::project(Projector which, const at::Tensor& rows, boo
     return weight_gradient || !w.defined() ? w : w.detach();
   };
   return linear(rows.reshape({rows.size(0), rows.size(1), s.query_width()}),
-                constant(layer_.output()), constant(layer_.weights().output_bias), s.compute);
+                constant(layer_.in_compute(layer_.output())),
+                constant(layer_.weights().output_bias), s.compute);
 }
 
 at::Tensor DecoderServices::weight(LayerWeight which) {
@@ -201,28 +201,6 @@ memory::AttentionResult DecoderServices::attention(const AttentionCall& call) {
   }
   AttentionOutput out = attend(args);
   return {out.z, out.lse};
-}
-
-namespace {
-
-// oneDNN copies the factors of a product; for a layer's weight the copy is small.
-constexpr int64_t kMaxNumbers = 1 << 23;
-
-}  // namespace
-
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  at::ScalarType compute) {
-  if (compute == at::kFloat && weight.scalar_type() == at::kFloat &&
-      weight.numel() <= kMaxNumbers) {
-    return tensor::dense_linear(x.to(compute), weight, bias);
-  }
-  std::vector<int64_t> shape = x.sizes().vec();
-  const at::Tensor flat = x.reshape({-1, shape.back()}).to(compute);
-  const at::Tensor factor = weight.to(compute).t();
-  const at::Tensor out =
-      bias.defined() ? at::addmm(bias.to(compute), flat, factor) : at::mm(flat, factor);
-  shape.back() = weight.size(0);
-  return out.view(shape);
 }
 
 }  // namespace mneme::backbone

@@ -1,5 +1,4 @@
-// What a layer offers to hooks (norm, projections, weights, attention), and the matrix product of
-// the backbone.
+// What a layer offers to hooks: norm, projections, weights, attention.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,12 +28,5 @@ class DecoderServices final : public memory::LayerServices {
   Layer& layer_;
   SegmentScope& scope_;
 };
-
-// --- Matrix products of the backbone in the compute dtype ---
-
-// x [..,n] times weight [m,n] transposed, plus bias [m] when defined: [..,m]. Inputs are cast to
-// `compute`, in which the product runs and the result stays.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  at::ScalarType compute);
 
 }  // namespace mneme::backbone

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "host/backbone/linear.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
@@ -311,6 +312,47 @@ TEST(Model, Bf16ComputesNearF32WithF32Losses) {
     EXPECT_EQ(p.tensor.scalar_type(), at::kFloat) << p.name;
     EXPECT_TRUE(p.tensor.grad().isfinite().all().item<bool>()) << p.name;
   }
+}
+
+TEST(Model, EvaluationInBf16KeepsConvertedWeightsUntilTheyChange) {
+  ModelSetup s = small_setup();
+  s.dtype = at::kFloat;
+  s.bf16_autocast = true;
+  const auto model = make_model(small_config(), s);
+  model->train(false);
+  const Batch batch = batch_of(2, 6, 11);
+  const at::NoGradGuard no_grad;
+  const auto loss = [&](Model& of) { return run_plain(of, small_config(), s, batch).nll; };
+  const at::Tensor before = loss(*model);
+  const auto other = make_model(small_config(), s);
+  other->train(false);
+  for (const auto* one : {model.get(), other.get()}) {
+    for (const Parameter& p : one->parameters()) {
+      if (p.name.ends_with("ff.in.weight") || p.name.ends_with("qkv.weight")) {
+        at::Tensor(p.tensor).mul_(2.0);
+      }
+    }
+  }
+  EXPECT_TRUE(at::equal(loss(*model), before)) << "a weight was converted again";
+  model->weights_changed();
+  EXPECT_FALSE(at::equal(loss(*model), before));
+  EXPECT_TRUE(at::equal(loss(*model), loss(*other)));
+}
+
+TEST(Model, ConvertsWeightsAnewWhereAGraphNeedsThem) {
+  ConvertedWeights kept;
+  const at::Tensor weight = at::ones({2, 3}, at::kFloat).requires_grad_(true);
+  EXPECT_TRUE(kept.get(weight, at::kBFloat16).requires_grad());
+  {
+    const at::NoGradGuard no_grad;
+    const at::Tensor copy = kept.get(weight, at::kBFloat16);
+    EXPECT_EQ(copy.scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(kept.get(weight, at::kBFloat16).is_same(copy));
+    EXPECT_TRUE(kept.get(weight, at::kFloat).is_same(weight));
+    kept.clear();
+    EXPECT_FALSE(kept.get(weight, at::kBFloat16).is_same(copy));
+  }
+  EXPECT_TRUE(kept.get(weight, at::kBFloat16).requires_grad());
 }
 
 TEST(Model, EvaluationKeepsPositionTablesUntilWeightsChange) {

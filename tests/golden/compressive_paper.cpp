@@ -76,6 +76,7 @@ class PaperRun {
     setup.vocabulary = whole(file, "vocab");
     setup.train_segment = setup.eval_segment = whole(file, "seq_len");
     setup.dtype = dtype;
+    setup.device = test_device();
     setup.seed = 5;
     model_ = backbone::make_model(config_, setup);
     stack_ = std::make_unique<memory::Stack>(
@@ -137,7 +138,7 @@ class PaperRun {
 
   void segment(int64_t s) {
     const int64_t length = whole(file_, "seq_len");
-    const at::Tensor tokens = weights::read_tensor(file_, "tokens", at::kLong);
+    const at::Tensor tokens = weights::read_tensor(file_, "tokens", at::kLong).to(test_device());
     const backbone::Batch batch{tokens.narrow(1, s * length, length).contiguous(),
                                 tokens.narrow(1, s * length + 1, length).contiguous(),
                                 {}};

@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "tests/golden/golden.hpp"
 
 namespace mneme::golden {
 namespace {
@@ -114,6 +115,7 @@ memory::BackboneInfo ContinuousCase::backbone(at::ScalarType dtype) const {
   info.heads = heads;
   info.head_width = head_width;
   info.compute_dtype = dtype;
+  info.device = test_device();
   info.train_segment = info.eval_segment = length;
   info.seed = 5;
   return info;

@@ -87,8 +87,8 @@ class GoldenRun {
 
   void segment(int64_t s, bool is_last, Comparisons& to) {
     const std::string prefix = str("seg", s, ".");
-    x_ = read(prefix + "x").to(dtype_).requires_grad_(is_last);
-    q_ = read(prefix + "q").to(dtype_).requires_grad_(is_last);  // [B,H,T,d]
+    x_ = read(prefix + "x").to(golden::test_device(), dtype_).requires_grad_(is_last);
+    q_ = read(prefix + "q").to(golden::test_device(), dtype_).requires_grad_(is_last);  // [B,H,T,d]
     std::map<std::string, at::Tensor> draws;
     if (file_.contains(prefix + "drawn_bins")) {
       draws[key("bins")] =
@@ -114,8 +114,8 @@ class GoldenRun {
     rows.hidden = x_;
     memory::LocalAttention local;
     local.q = q_.transpose(1, 2);  // [B,T,H,d]
-    const at::Tensor nothing =
-        torch::zeros({case_.lanes, q_.size(2), case_.width}, torch::dtype(dtype_));
+    const at::Tensor nothing = torch::zeros({case_.lanes, q_.size(2), case_.width},
+                                            torch::dtype(dtype_).device(golden::test_device()));
     driver_.absorb(0, rows, nothing, local, layer_);
     return driver_.hooks().read_out(0, nothing, local, layer_);
   }
@@ -154,7 +154,7 @@ class GoldenRun {
 
   // The loss of the last call and its gradients.
   void last(const std::string& prefix, const at::Tensor& z, const at::Tensor& kl, Comparisons& to) {
-    at::Tensor loss = (read("loss.weight").to(dtype_) * z).sum();
+    at::Tensor loss = (read("loss.weight").to(golden::test_device(), dtype_) * z).sum();
     if (case_.kl_weight != 0.0 && case_.sigma_0 != 0.0) {
       // The auxiliary loss is the mean over lanes, heads and queries (lambda_kl is 1), the file's
       // the sum.

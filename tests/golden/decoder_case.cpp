@@ -57,6 +57,7 @@ DecoderModel DecoderCase::make(at::ScalarType dtype, int64_t rows, memory::Phase
   setup.vocabulary = vocabulary_;
   setup.train_segment = setup.eval_segment = ids.size(1);
   setup.dtype = dtype;
+  setup.device = test_device();
   setup.draws_parameters = false;
   DecoderModel out;
   out.loader = std::make_unique<plugin::PluginLoader>(memory::find_group);

@@ -24,7 +24,7 @@ constexpr double kLogits64 = 1e-10, kLogits32 = 1e-5;  // absolute
 constexpr double kStored = 1e-6;                       // of values that are stored in f32
 
 double distance(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+  return (a.to(at::kCPU, at::kDouble) - b.to(at::kCPU, at::kDouble)).abs().max().item<double>();
 }
 
 // Segments of `chunk` tokens, each attending to the `rows` before it; log-probabilities [B,T,V].
@@ -66,7 +66,9 @@ at::Tensor token_by_token(DecoderCase& decoder, const at::Tensor& ids, int64_t s
 class Golden {
  public:
   Golden(DecoderCase& decoder, Comparison& comparison)
-      : decoder_(decoder), comparison_(comparison), ids_(decoder.read("input_ids", at::kLong)) {}
+      : decoder_(decoder),
+        comparison_(comparison),
+        ids_(decoder.read("input_ids", at::kLong).to(test_device())) {}
 
   void whole(at::ScalarType dtype) {
     const at::NoGradGuard no_grad;
@@ -99,7 +101,7 @@ class Golden {
     near("open segments of 8", token_by_token(decoder_, ids_, 8, tokens), want, kLogits64);
     near("open segment", token_by_token(decoder_, ids_, tokens, 1), want, kLogits64);
     if (!decoder_.has("windowed_m16.logits")) return;
-    const at::Tensor ids = decoder_.read("windowed.input_ids", at::kLong);
+    const at::Tensor ids = decoder_.read("windowed.input_ids", at::kLong).to(test_device());
     const at::Tensor dropped = logits("windowed_m16.logits");
     near("windowed", in_chunks(decoder_, ids, 8, 16), dropped, kLogits64);
     near("windowed, open", token_by_token(decoder_, ids, 8, 16), dropped, kLogits64);
@@ -107,7 +109,7 @@ class Golden {
 
   void gradients() {
     DecoderModel model = decoder_.make(at::kDouble, 0, memory::Phase::kTraining);
-    const at::Tensor none = at::full({ids_.size(0), 1}, -1, at::kLong);
+    const at::Tensor none = at::full({ids_.size(0), 1}, -1, ids_.options());
     const at::Tensor target = at::cat({ids_.narrow(1, 1, ids_.size(1) - 1), none}, 1);
     const backbone::Output out =
         eval::run_segment(*model.model, *model.stack, model.state,

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "host/base/text.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::golden {
@@ -28,10 +29,16 @@ std::vector<std::filesystem::path> files(const std::string& family) {
   return found;
 }
 
+at::Device test_device() {
+  const char* named = std::getenv("MNEME_TEST_DEVICE");
+  return tensor::open_device(named != nullptr && *named != '\0' ? named : "cpu");
+}
+
 void Comparison::check(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs) {
   ++count_;
-  const at::Tensor expected = theirs.to(at::kDouble);
-  const at::Tensor got = ours.defined() ? ours.detach().to(at::kDouble) : at::zeros_like(expected);
+  const at::Tensor expected = theirs.to(at::kCPU, at::kDouble);
+  const at::Tensor got =
+      ours.defined() ? ours.detach().to(at::kCPU, at::kDouble) : at::zeros_like(expected);
   if (got.sizes() != expected.sizes()) {
     ADD_FAILURE() << title_ << ": " << name << ": expected shape " << expected.sizes() << ", got "
                   << got.sizes();

@@ -12,6 +12,9 @@ namespace mneme::golden {
 // $MNEME_GOLDEN/<family>/*.safetensors, default tests/golden/ of the source tree; sorted.
 std::vector<std::filesystem::path> files(const std::string& family);
 
+// The device that models compute on: $MNEME_TEST_DEVICE ("cuda"), default the CPU.
+at::Device test_device();
+
 // Collects comparisons of one file at one dtype.
 class Comparison {
  public:
@@ -19,8 +22,8 @@ class Comparison {
   Comparison(std::string title, double tolerance)
       : title_(std::move(title)), tolerance_(tolerance) {}
 
-  // Fails the test when shapes differ or the relative distance exceeds the tolerance; a tensor of
-  // zeros is compared absolutely. An undefined `ours` counts as zeros.
+  // On any device. Fails the test when shapes differ or the relative distance exceeds the
+  // tolerance; a tensor of zeros is compared absolutely. An undefined `ours` counts as zeros.
   void check(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs);
   int64_t count() const { return count_; }
   // "txl_plain f64: 73 tensors, largest deviation 3.1e-08 (seg0/nll)"

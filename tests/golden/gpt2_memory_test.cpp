@@ -68,6 +68,7 @@ class Gpt2Run {
     setup.vocabulary = settings_.at("vocab");
     setup.train_segment = setup.eval_segment = settings_.at("L");
     setup.dtype = dtype;
+    setup.device = test_device();
     setup.draws_parameters = false;
     model_ = backbone::make_model(experiment_.model, setup);
     stack_ = std::make_unique<memory::Stack>(
@@ -159,10 +160,11 @@ class Gpt2Run {
 
   void segment(int64_t s, Comparison& values, Comparison& gradients) {
     const std::string prefix = str("seg", s, ".");
-    const at::Tensor ids = weights::read_tensor(file_, prefix + "input_ids", at::kLong);
+    const at::Tensor ids =
+        weights::read_tensor(file_, prefix + "input_ids", at::kLong).to(test_device());
     const int64_t lanes = ids.size(0), tokens = ids.size(1);
     const at::Tensor target =
-        at::cat({ids.narrow(1, 1, tokens - 1), at::full({lanes, 1}, -1, at::kLong)}, 1);
+        at::cat({ids.narrow(1, 1, tokens - 1), at::full({lanes, 1}, -1, ids.options())}, 1);
     backbone::ForwardOptions::Tap tap;
     std::map<std::string, at::Tensor> probes;
     const std::map<std::string, at::Tensor> draws = draws_in(prefix);

@@ -37,6 +37,7 @@ OfficialRun::OfficialRun(const SafetensorsFile& file, const config::ModelConfig&
   setup.vocabulary = setting(file, "n_token");
   setup.train_segment = setup.eval_segment = setting(file, "tgt_len");
   setup.dtype = dtype;
+  setup.device = test_device();
   setup.seed = 5;
   model_ = backbone::make_model(config_, setup);
   stack_ =
@@ -54,7 +55,7 @@ at::Tensor OfficialRun::read(const std::string& name) const {
 }
 
 at::Tensor OfficialRun::ids(const std::string& name) const {
-  return lanes_first(weights::read_tensor(file_, name, at::kLong));
+  return lanes_first(weights::read_tensor(file_, name, at::kLong)).to(test_device());
 }
 
 void OfficialRun::compare(Comparison& comparison, const std::string& name,

@@ -47,7 +47,7 @@ class OfficialRun {
   at::Tensor read(const std::string& name) const;
   // Compares with the file's [T,B,...] tensor when it has one.
   void compare(Comparison& comparison, const std::string& name, const at::Tensor& ours) const;
-  // Ids [B,T].
+  // Ids [B,T] on the device.
   at::Tensor ids(const std::string& name) const;
   backbone::Output forward(const backbone::Batch& batch, Tap& tap,
                            std::map<std::string, at::Tensor>& probes);

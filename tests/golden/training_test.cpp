@@ -75,7 +75,7 @@ struct Tolerances {
 void run_file(const SafetensorsFile& file, bool is_double, const Tolerances& tolerances,
               int64_t& compared) {
   const config::Experiment settings = experiment(file, is_double);
-  train::Trainer trainer(settings);
+  train::Trainer trainer(settings, {.runtime = {.device = golden::test_device()}});
   backbone::Model& model = trainer.runtime().model();
   weights::load_official(model, settings.model, file, "param/");
   trainer.runtime().weights_changed();

@@ -35,9 +35,11 @@ case $case_name in
     expect_failure "unknown argument '--torhc'" bash "$project/scripts/setup.sh" --torhc x
     expect_failure "unknown argument '--torhc'" bash "$project/scripts/quickstart.sh" --torhc x
     expect_failure "unknown argument '--nvcc'" bash "$project/scripts/check_debootstrap.sh" --nvcc
+    expect_failure "unknown argument '--gpu'" bash "$project/scripts/check_cuda.sh" --gpu
+    expect_failure "unknown argument '--all'" bash "$project/scripts/bench.sh" --all
     ;;
   torch_folder_missing_value)
-    for script in setup quickstart test; do
+    for script in setup quickstart test check_cuda; do
       expect_failure '--torch needs a folder' bash "$project/scripts/$script.sh" --torch
     done
     ;;
@@ -56,8 +58,32 @@ case $case_name in
       bash '$project/scripts/setup.sh' --no-apt")
     grep -qF "LibTorch: using $work/torch" <<<"$output" || die "Torch_DIR was not used: $output"
     ;;
+  cuda_check_without_device)
+    expect_failure "--device needs cuda, cuda:N or cpu, got 'gpu'" bash "$project/scripts/check_cuda.sh" --device gpu
+    mkdir "$work/bin"
+    printf '#!/bin/sh\nexit 9\n' >"$work/bin/nvidia-smi"
+    chmod +x "$work/bin/nvidia-smi"
+    expect_failure "nvidia-smi lists no GPU; --device cpu tries what needs none" \
+      env PATH="$work/bin:$PATH" bash "$project/scripts/check_cuda.sh" --out "$work/out"
+    printf '#!/bin/sh\necho "GPU 0: a GPU"\n' >"$work/bin/nvidia-smi"
+    [[ -e /usr/bin/nvcc ]] || expect_failure "no nvcc on PATH: the CUDA sources cannot be compiled" \
+      env PATH="$work/bin:/usr/bin:/bin" bash "$project/scripts/check_cuda.sh" --out "$work/out"
+    [[ ! -e $work/out ]] || die "a refused check made its folder"
+    ;;
+  bench_arguments)
+    expect_failure "no benchmark is called 'ops'; --list prints their names" bash "$project/scripts/bench.sh" ops
+    expect_failure "--rounds needs a number of at least 1, got '0'" bash "$project/scripts/bench.sh" --rounds 0
+    expect_failure "--write-docs: there is no page $work/none.md" bash "$project/scripts/bench.sh" --write-docs "$work/none.md"
+    missing=$(comm -3 <(bash "$project/scripts/bench.sh" --list | sort) \
+      <(cd "$project/bench" && basename -s .cpp -- */*_bench.cpp | sort))
+    [[ -z $missing ]] || die "bench.sh and bench/ name other benchmarks: $missing"
+    for name in $(bash "$project/scripts/bench.sh" --list); do
+      grep -qF "<!-- begin $name " "$project/docs/performance.md" || die "docs/performance.md has no place for $name"
+    done
+    ;;
   jobs_not_a_number)
     expect_failure "--jobs needs a number of at least 1, got 'two'" bash "$project/scripts/test.sh" --jobs two
+    expect_failure "--jobs needs a number of at least 1, got '0'" bash "$project/scripts/check_cuda.sh" --jobs 0
     expect_failure "--large needs a number of at least 1, got '0'" bash "$project/scripts/check_large_corpus.sh" --large 0
     expect_failure "--steps needs a number of at least 1, got 'x'" bash "$project/scripts/check_large_corpus.sh" --steps x
     ;;

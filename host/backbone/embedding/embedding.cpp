@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "host/backbone/attention/attention.hpp"
-#include "host/backbone/layer_services.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
@@ -250,20 +249,21 @@ at::Tensor Softmax::projected(const at::Tensor& hidden, int64_t cluster,
                               at::ScalarType compute) const {
   const at::Tensor low = hidden.to(compute);
   if (projections_.empty()) return low;
-  return at::mm(low, projections_[static_cast<size_t>(cluster)].to(compute));
+  return at::mm(low, converted_.get(projections_[static_cast<size_t>(cluster)], compute));
 }
 
-Softmax::Part Softmax::part(int64_t cluster) const {
+Softmax::Part Softmax::part(int64_t cluster, at::ScalarType compute) const {
+  const auto weights = [&](size_t table) { return converted_.get(weights_[table], compute); };
   Part out;
   if (plan_.div > 1 || plan_.clusters() == 1) {
-    out = {weights_[static_cast<size_t>(cluster)], biases_[static_cast<size_t>(cluster)]};
+    out = {weights(static_cast<size_t>(cluster)), biases_[static_cast<size_t>(cluster)]};
   } else {
     const int64_t n = plan_.end(cluster) - plan_.begin(cluster);
-    out = {weights_[0].narrow(0, plan_.begin(cluster), n),
+    out = {weights(0).narrow(0, plan_.begin(cluster), n),
            biases_[0].narrow(0, plan_.begin(cluster), n)};
   }
   if (cluster == 0 && cluster_weight_.defined()) {
-    out = {at::cat({out.weight, cluster_weight_}), at::cat({out.bias, cluster_bias_})};
+    out = {at::cat({out.weight, cluster_weight_.to(compute)}), at::cat({out.bias, cluster_bias_})};
   }
   return out;
 }
@@ -273,13 +273,12 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
   if (wants_best && plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
     return score(hidden, target, compute);
   }
-  const Part head = part(0);
+  const Part head = part(0, compute);
   const at::Tensor head_hidden = projected(hidden, 0, compute);
-  const at::Tensor head_weight = head.weight.to(compute);
   if (plan_.clusters() == 1) {
     at::Tensor best;
     const at::Tensor nll =
-        linear_nll(head_hidden, head_weight, head.bias, target, wants_best ? &best : nullptr);
+        linear_nll(head_hidden, head.weight, head.bias, target, wants_best ? &best : nullptr);
     return {nll, best, best.defined() ? best.eq(target) : at::Tensor()};
   }
   const int64_t head_size = head.weight.size(0);
@@ -290,14 +289,14 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
     head_target.masked_fill_(is_member, head_size - i);
     members.push_back(at::nonzero(is_member).squeeze(1));
   }
-  at::Tensor nll = linear_nll(head_hidden, head_weight, head.bias, head_target);
+  at::Tensor nll = linear_nll(head_hidden, head.weight, head.bias, head_target);
   for (int64_t i = 1; i < plan_.clusters(); ++i) {
     const at::Tensor& index = members[static_cast<size_t>(i)];
     if (index.size(0) == 0) continue;
-    const Part tail = part(i);
+    const Part tail = part(i, compute);
     const at::Tensor tail_nll =
-        linear_nll(projected(hidden.index_select(0, index), i, compute), tail.weight.to(compute),
-                   tail.bias, target.index_select(0, index) - plan_.begin(i));
+        linear_nll(projected(hidden.index_select(0, index), i, compute), tail.weight, tail.bias,
+                   target.index_select(0, index) - plan_.begin(i));
     nll = nll.index_add(0, index, tail_nll);
   }
   if (!wants_best) return {nll, {}, {}};
@@ -328,7 +327,7 @@ void Softmax::score_block(const at::Tensor& hidden, const at::Tensor& target,
   at::Tensor highest;  // [n]: of the best id so far
   nll.zero_();
   for (int64_t i = 0; i < plan_.clusters(); ++i) {
-    const Part own = part(i);
+    const Part own = part(i, compute);
     const at::Tensor logp = at::log_softmax(
         linear(projected(hidden, i, compute), own.weight, own.bias, compute).to(nll.scalar_type()),
         1);
@@ -353,13 +352,13 @@ void Softmax::score_block(const at::Tensor& hidden, const at::Tensor& target,
 
 at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const {
   const at::ScalarType type = score_dtype(compute);
-  const Part head = part(0);
+  const Part head = part(0, compute);
   const at::Tensor head_logp = at::log_softmax(
       linear(projected(hidden, 0, compute), head.weight, head.bias, compute).to(type), 1);
   if (plan_.clusters() == 1) return head_logp;
   std::vector<at::Tensor> parts = {head_logp.narrow(1, 0, plan_.end(0))};
   for (int64_t i = 1; i < plan_.clusters(); ++i) {
-    const Part tail = part(i);
+    const Part tail = part(i, compute);
     const at::Tensor tail_logp = at::log_softmax(
         linear(projected(hidden, i, compute), tail.weight, tail.bias, compute).to(type), 1);
     parts.push_back(tail_logp + head_logp.narrow(1, head_logp.size(1) - i, 1));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "host/backbone/linear.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/config/experiment.hpp"
 
@@ -84,13 +85,15 @@ class Softmax {
                  at::ScalarType compute) const;
   // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
   at::Tensor log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const;
+  void weights_changed() { converted_.clear(); }
 
  private:
   struct Part {
     at::Tensor weight, bias;
   };
   at::Tensor projected(const at::Tensor& hidden, int64_t cluster, at::ScalarType compute) const;
-  Part part(int64_t cluster) const;
+  // Weights in `compute`.
+  Part part(int64_t cluster, at::ScalarType compute) const;
   // As forward with wants_best, without gradient: all clusters' logits once, in blocks of rows.
   Result score(const at::Tensor& hidden, const at::Tensor& target, at::ScalarType compute) const;
   // nll and best [n] receive the results.
@@ -102,6 +105,7 @@ class Softmax {
   std::vector<at::Tensor> biases_;            // [V_i]
   std::vector<at::Tensor> projections_;       // [D, d_i] by cluster; empty when there is none
   at::Tensor cluster_weight_, cluster_bias_;  // [clusters-1, d_0], [clusters-1]
+  mutable ConvertedWeights converted_;
 };
 
 }  // namespace mneme::backbone

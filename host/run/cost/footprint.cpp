@@ -223,6 +223,11 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
       {"logits of the softmax", softmax_bytes(e, x, sizes.vocabulary),
        str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
        "eval.lanes or eval.segment"}};
+  if (x.compute_bytes < x.value_bytes) {
+    out.uses.push_back(
+        {"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,
+         str("copies of the backbone's, ", x.compute_bytes, " bytes a number"), "eval.precision"});
+  }
   if (const std::int64_t bytes = updated_bytes(e, x); bytes > 0) {
     out.uses.push_back(
         {"projections with low-rank updates", bytes, str(x.layers, " layers"), "model.lora_rank"});

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Runs the benchmarks, and writes what they print into docs/performance.md.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/bench.sh [--rounds N] [--write-docs [PAGE]] [--list] [BENCH...]
+
+Builds the programs of bench/ in build/release and runs them, or those named. Each compares two ways of computing the same in
+turns in one run, after it has checked that their results are equal, and prints ratios and shares of the processor's peak. Use
+a machine on which nothing else runs. All of them take about half an hour on 2 cores.
+
+  --rounds N           rounds of those that count them (default 3)
+  --write-docs [PAGE]  put what each printed into its place in PAGE (default docs/performance.md), with processor and commit
+  --list               print their names
+TEXT
+}
+
+# Name and arguments; N stands for the rounds.
+readonly programs=(
+  "hooks_bench"
+  "ops_bench --benchmark_min_time=0.05"
+  "linear_bench N"
+  "generation_bench N 1 16"
+  "attention_length_bench"
+  "digit_decoding_bench"
+  "layer_bench N"
+  "expectation_bench N"
+  "length_bench 1000000"
+  "compression_bench N"
+  "reconstruction_bench N"
+  "lamemo_bench N"
+  "look_ahead_bench N"
+)
+
+rounds=3
+page=
+chosen=()
+while (($#)); do
+  case $1 in
+    --rounds)
+      [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || fail "--rounds needs a number of at least 1, got '${2:-}'"
+      rounds=$2
+      shift
+      ;;
+    --write-docs)
+      page=docs/performance.md
+      if [[ ${2:-} == *.md ]]; then
+        page=$2
+        shift
+      fi
+      [[ -f $page ]] || fail "--write-docs: there is no page $page"
+      ;;
+    --list)
+      printf '%s\n' "${programs[@]%% *}"
+      exit 0
+      ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    -*)
+      usage >&2
+      fail "unknown argument '$1'"
+      ;;
+    *) chosen+=("$1") ;;
+  esac
+  shift
+done
+for name in "${chosen[@]}"; do
+  printf '%s\n' "${programs[@]%% *}" | grep -qxF -- "$name" || fail "no benchmark is called '$name'; --list prints their names"
+done
+is_chosen() { ((${#chosen[@]} == 0)) || printf '%s\n' "${chosen[@]}" | grep -qxF -- "$1"; }
+
+build_preset release -DMNEME_BENCHMARKS=ON
+processor=$(awk -F': ' '/^model name/ { name = $2 } /^flags/ { flags = $2 }
+  END { printf "%s (%s)", name, flags ~ /amx_bf16/ ? "AMX" : flags ~ /avx512_bf16/ ? "AVX-512 with bf16" : flags ~ /avx512f/ ? "AVX-512" : flags ~ /avx2/ ? "AVX2" : "no AVX2" }' /proc/cpuinfo)
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+[[ -z $(git status --porcelain --untracked-files=no 2>/dev/null) ]] || commit="$commit with changes"
+out=build/bench
+mkdir -p "$out"
+
+# put NAME: the file's text between the page's comments of that name.
+put() {
+  grep -qF "<!-- begin $1 " "$page" || fail "$page has no place for $1: a line <!-- begin $1 made by scripts/bench.sh -->"
+  awk -v name="$1" -v file="$out/$1.txt" '
+    index($0, "<!-- end " name " ") { while ((getline line < file) > 0) print line; inside = 0 }
+    !inside
+    index($0, "<!-- begin " name " ") { inside = 1 }' "$page" >"$out/page.md"
+  cp "$out/page.md" "$page"
+}
+
+status=0
+for entry in "${programs[@]}"; do
+  read -r -a command <<<"${entry/ N/ $rounds}"
+  name=${command[0]}
+  is_chosen "$name" || continue
+  say "${command[*]}"
+  if ! "build/release/bench/$name" "${command[@]:1}" 2>&1 | tee "$out/$name.log"; then
+    say "$name failed"
+    status=1
+    continue
+  fi
+  {
+    # shellcheck disable=SC2016
+    printf '`%s`, %s, commit %s:\n\n```\n' "${command[*]}" "$processor" "$commit"
+    grep -v -e '^Run on' -e '^Running ' -e '^Load Average' -e '^20..-..-..T' "$out/$name.log"
+    printf '```\n'
+  } >"$out/$name.txt"
+  [[ -z $page ]] || put "$name"
+done
+exit "$status"
