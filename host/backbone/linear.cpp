@@ -3,28 +3,25 @@
 #include <vector>
 
 #include "host/tensor/dense_product.hpp"
+#include "host/tensor/few_rows.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
-namespace {
-
-// oneDNN copies the factors of a product; for a layer's weight the copy is small.
-constexpr int64_t kMaxNumbers = 1 << 23;
-
-}  // namespace
-
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   at::ScalarType compute) {
   const at::Tensor shift = bias.defined() ? bias.to(compute) : bias;
-  if (compute == at::kFloat && weight.scalar_type() == at::kFloat &&
-      weight.numel() <= kMaxNumbers) {
+  if (compute == at::kFloat && weight.scalar_type() == at::kFloat && weight.numel() <= kMaxFactor) {
     return tensor::dense_linear(x.to(compute), weight, shift);
   }
   std::vector<int64_t> shape = x.sizes().vec();
   const at::Tensor flat = x.reshape({-1, shape.back()}).to(compute);
-  const at::Tensor factor = weight.to(compute).t();
-  const at::Tensor out = shift.defined() ? at::addmm(shift, flat, factor) : at::mm(flat, factor);
   shape.back() = weight.size(0);
+  const at::Tensor own = weight.to(compute);
+  if (tensor::suits_few_rows(flat, own)) {
+    return tensor::few_rows_linear(flat, own, shift).view(shape);
+  }
+  const at::Tensor factor = own.t();
+  const at::Tensor out = shift.defined() ? at::addmm(shift, flat, factor) : at::mm(flat, factor);
   return out.view(shape);
 }
 

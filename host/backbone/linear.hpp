@@ -8,6 +8,10 @@
 
 namespace mneme::backbone {
 
+// Numbers of a weight up to which oneDNN computes products in f32: it copies the factors, and for
+// a layer's weight the copy is small.
+inline constexpr int64_t kMaxFactor = 1 << 23;
+
 // x [..,n] times weight [m,n] transposed, plus bias [m] when defined: [..,m]. Inputs are cast to
 // `compute`, in which the product runs and the result stays.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

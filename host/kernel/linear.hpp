@@ -1,6 +1,7 @@
 // Products of a segment's few rows with a weight, y = x w^T + b, in f32 on the CPU. Of the weight
 // each row is read once, where it lies; a general product would first pack it, which takes longer
-// than to multiply it with so few rows.
+// than to multiply it with so few rows. For up to kLinearDotRows rows the weight may be in bf16,
+// half the bytes to read; its numbers are exact in f32.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,17 @@
 
 namespace mneme::kernel {
 
+inline constexpr int64_t kLinearDotRows = 4;
+inline constexpr int64_t kLinearDotInputs = 16;  // at least, of a weight in bf16
+
 struct LinearArgs {
   int64_t rows = 0;     // m
   int64_t inputs = 0;   // n
   int64_t outputs = 0;  // p
   const float* x = nullptr;
   int64_t x_row = 0;
-  const float* w = nullptr;  // [p,n], rows w_row apart
+  const float* w = nullptr;          // [p,n], rows w_row apart ...
+  const uint16_t* w_bf16 = nullptr;  // ... or in bf16, when w is null
   int64_t w_row = 0;
   const float* bias = nullptr;  // [p]; null = 0
   float* y = nullptr;           // [m,p], rows y_row apart

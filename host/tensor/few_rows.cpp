@@ -15,13 +15,18 @@ constexpr int64_t kMaxRows = 96;
 }  // namespace
 
 bool suits_few_rows(const at::Tensor& x, const at::Tensor& w) {
-  return uses_host_kernels(x) && x.numel() > 0 && x.numel() <= kMaxRows * x.size(-1) &&
-         is_cpu_f32(x) && is_cpu_f32(w) && w.dim() == 2 && w.stride(1) == 1;
+  if (!uses_host_kernels(x) || x.numel() == 0 || w.dim() != 2 || w.stride(1) != 1) return false;
+  const int64_t rows = x.numel() / x.size(-1);
+  const auto both_are = [&](auto is) { return is(x) && is(w); };
+  return (both_are(is_cpu_f32) && rows <= kMaxRows) ||
+         (both_are([](const at::Tensor& t) { return t.scalar_type() == at::kBFloat16; }) &&
+          rows <= kernel::kLinearDotRows && w.size(1) >= kernel::kLinearDotInputs);
 }
 
 at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const at::Tensor& bias) {
-  const at::Tensor x = given.stride(1) == 1 ? given : given.contiguous();
-  const at::Tensor shift = bias.defined() ? bias.contiguous() : bias;
+  const at::Tensor wide = given.to(at::kFloat);
+  const at::Tensor x = wide.stride(1) == 1 ? wide : wide.contiguous();
+  const at::Tensor shift = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
   const at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());
   kernel::LinearArgs args;
   args.rows = x.size(0);
@@ -29,7 +34,11 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
   args.outputs = w.size(0);
   args.x = x.const_data_ptr<float>();
   args.x_row = x.stride(0);
-  args.w = w.const_data_ptr<float>();
+  if (w.scalar_type() == at::kBFloat16) {
+    args.w_bf16 = reinterpret_cast<const uint16_t*>(w.const_data_ptr<at::BFloat16>());
+  } else {
+    args.w = w.const_data_ptr<float>();
+  }
   args.w_row = w.stride(0);
   args.bias = shift.defined() ? shift.const_data_ptr<float>() : nullptr;
   args.y = y.mutable_data_ptr<float>();
@@ -47,7 +56,7 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
       kernels.multiply(args, prepared.const_data_ptr(), piece);
     }
   });
-  return y;
+  return y.to(w.scalar_type());
 }
 
 }  // namespace mneme::tensor

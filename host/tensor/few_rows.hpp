@@ -7,12 +7,13 @@
 
 namespace mneme::tensor {
 
-// Whether few_rows_linear is the faster way: f32 on the CPU, without gradient, few rows.
+// Whether few_rows_linear is the faster way: without gradient, on the CPU, few rows; f32, or bf16
+// with at most 4 rows.
 [[nodiscard]] bool suits_few_rows(const at::Tensor& x, const at::Tensor& w);
 
-// x w^T + bias with x [n,in], w [out,in] whose rows lie densely, bias [out] or undefined, all f32
-// on the CPU. No gradient. Deterministic: a row's result depends on the number of rows, but not on
-// the number of threads.
+// x w^T + bias with x [n,in], w [out,in] whose rows lie densely, bias [out] or undefined, all of
+// one type, which is the result's, on the CPU; sums are in f32. No gradient. Deterministic: a row's
+// result depends on the number of rows, but not on the number of threads.
 at::Tensor few_rows_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias);
 
 }  // namespace mneme::tensor

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -14,6 +15,7 @@ namespace {
 struct Sizes {
   int64_t rows, inputs, outputs;
   bool has_bias;
+  bool is_bf16 = false;  // the weight
 };
 
 class LinearKernel : public testing::TestWithParam<Sizes> {};
@@ -36,10 +38,19 @@ TEST_P(LinearKernel, AgreesWithDoubleLoops) {
   args.y_row = s.outputs + 2;
   // Nothing behind the last row belongs to the arrays.
   const std::vector<float> x = numbers((s.rows - 1) * args.x_row + s.inputs);
-  const std::vector<float> w = numbers((s.outputs - 1) * args.w_row + s.inputs);
+  std::vector<float> w = numbers((s.outputs - 1) * args.w_row + s.inputs);
+  std::vector<uint16_t> halves(w.size());
+  for (size_t i = 0; i < w.size() && s.is_bf16; ++i) {
+    halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(w[i]) >> 16);
+    w[i] = std::bit_cast<float>(static_cast<uint32_t>(halves[i]) << 16);
+  }
   const std::vector<float> bias = numbers(s.outputs);
   args.x = x.data();
-  args.w = w.data();
+  if (s.is_bf16) {
+    args.w_bf16 = halves.data();
+  } else {
+    args.w = w.data();
+  }
   args.bias = s.has_bias ? bias.data() : nullptr;
   for (const cpu::InstructionSet set : cpu::usable_instruction_sets()) {
     SCOPED_TRACE(cpu::name_of(set));
@@ -77,11 +88,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Sizes{5, 64, 49, true}, Sizes{6, 100, 13, true}, Sizes{7, 31, 96, true},
                     Sizes{8, 410, 41, true}, Sizes{8, 5, 9, true}, Sizes{9, 100, 53, true},
                     Sizes{16, 96, 48, false}, Sizes{31, 97, 6, true}, Sizes{64, 410, 410, true},
-                    Sizes{65, 193, 50, true}, Sizes{150, 64, 100, false}),
+                    Sizes{65, 193, 50, true}, Sizes{150, 64, 100, false},
+                    Sizes{1, 16, 1, true, true}, Sizes{1, 576, 3072, false, true},
+                    Sizes{2, 17, 50, true, true}, Sizes{3, 410, 49, false, true},
+                    Sizes{4, 33, 100, true, true}),
     [](const testing::TestParamInfo<Sizes>& of) {
       const Sizes& s = of.param;
       return std::to_string(s.rows) + "x" + std::to_string(s.inputs) + "x" +
-             std::to_string(s.outputs) + (s.has_bias ? "b" : "");
+             std::to_string(s.outputs) + (s.has_bias ? "b" : "") + (s.is_bf16 ? "_bf16" : "");
     });
 
 }  // namespace

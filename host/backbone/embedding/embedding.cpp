@@ -209,8 +209,67 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
 
 }  // namespace
 
+namespace {
+
+// Numbers of a block of logits that stay in the processor's cache while they are summed up.
+constexpr int64_t kBlockLogits = 1 << 21;
+constexpr int64_t kMaxRows = 1024;  // of a block
+
+// linear_nll without gradient: logits are made in blocks of ids, of which only the running
+// log-sum-exp, the target's logit and the best remain. `nll` and `best` [n] receive the results.
+void nll_in_blocks(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   const at::Tensor& target, at::Tensor nll, at::Tensor* best) {
+  const int64_t ids = weight.size(0), rows = x.size(0);
+  const int64_t block = std::clamp<int64_t>(kBlockLogits / std::max<int64_t>(1, rows), 1024,
+                                            std::max<int64_t>(1024, kMaxFactor / x.size(1)));
+  at::Tensor lse, picked, highest;
+  for (int64_t first = 0; first < ids; first += block) {
+    const int64_t count = std::min(block, ids - first);
+    const at::Tensor logits =
+        linear(x, weight.narrow(0, first, count), bias.narrow(0, first, count), x.scalar_type())
+            .to(nll.scalar_type());
+    const at::Tensor place = target - first;
+    const at::Tensor own = logits.gather(1, place.clamp(0, count - 1).unsqueeze(1)).squeeze(1);
+    const at::Tensor sum = at::logsumexp(logits, 1);
+    if (first == 0) {
+      picked = own;
+      lse = sum;
+    } else {
+      picked = at::where(place.ge(0), own, picked);
+      lse = at::logaddexp(lse, sum);
+    }
+    if (best == nullptr) continue;
+    const auto [value, id] = max_of_rows(logits);
+    if (first == 0) {
+      best->copy_(id);
+      highest = value;
+    } else {
+      // A NaN counts as the largest, as LibTorch's max has it.
+      const at::Tensor is_higher =
+          value.gt(highest).logical_or_(value.isnan().logical_and_(highest.isnan().logical_not_()));
+      best->copy_(at::where(is_higher, id + first, *best));
+      highest = at::where(is_higher, value, highest);
+    }
+  }
+  nll.copy_((lse - picked).masked_fill_(target < 0, 0.0));
+}
+
+}  // namespace
+
 at::Tensor linear_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& target, at::Tensor* best, int64_t kept_logits) {
+  if (!at::GradMode::is_enabled() && x.device().is_cpu()) {
+    const int64_t rows = x.size(0);
+    const at::Tensor nll = at::empty({rows}, x.options().dtype(score_dtype(x.scalar_type())));
+    if (best != nullptr) *best = at::empty({rows}, target.options());
+    for (int64_t from = 0; from < rows; from += kMaxRows) {
+      const int64_t n = std::min(kMaxRows, rows - from);
+      at::Tensor part = best != nullptr ? best->narrow(0, from, n) : at::Tensor();
+      nll_in_blocks(x.narrow(0, from, n), weight, bias, target.narrow(0, from, n),
+                    nll.narrow(0, from, n), best != nullptr ? &part : nullptr);
+    }
+    return nll;
+  }
   return LinearNll::apply(x, weight, bias, target, best, kept_logits);
 }
 

@@ -1,10 +1,11 @@
-// Few rows (up to kFew): a dot product of each row with each of the weight's rows, several at once,
-// so that memory is what limits. More rows: tiles of the weight's rows against columns of x, whose
-// numbers are broadcast, so that neither factor is packed.
+// Few rows (up to kLinearDotRows): a dot product of each row with each of the weight's rows,
+// several at once, so that memory is what limits. More rows: tiles of the weight's rows against
+// columns of x, whose numbers are broadcast, so that neither factor is packed.
 #include "host/kernel/linear.hpp"
 // The rest is compiled for one instruction set:
 #include "mneme_kernels/cpu/begin.inl"
 // What it is made of:
+#include "mneme_kernels/cpu/elements.inl"
 #include "mneme_kernels/cpu/product.inl"
 #include "mneme_kernels/cpu/rows.inl"
 #include "mneme_kernels/cpu/softmax.inl"
@@ -16,10 +17,23 @@ using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
 
 using V = Vec<float>;
 constexpr int64_t kWide = kLanes<float>;
-constexpr int64_t kFew = 4;
 constexpr int64_t kDepth = 96;  // of a block of columns of x, which stays in the first cache
 
-bool is_few(const LinearArgs& a) { return a.rows <= kFew && a.inputs >= kWide; }
+static_assert(kWide <= kLinearDotInputs);
+
+bool is_few(const LinearArgs& a) { return a.rows <= kLinearDotRows && a.inputs >= kWide; }
+
+MNEME_INLINE V load_weights(const float* from) { return load(from); }
+MNEME_INLINE V load_weights(const BF16* from) {
+  typedef uint16_t Halves __attribute__((vector_size(2 * kWide)));
+  typedef uint32_t Words __attribute__((vector_size(4 * kWide)));
+  Halves halves;
+  __builtin_memcpy(&halves, from, sizeof(halves));
+  const Words words = __builtin_convertvector(halves, Words) << 16;
+  V out;
+  __builtin_memcpy(&out, &words, sizeof(out));
+  return out;
+}
 
 // Columns of x: an odd number of units apart.
 int64_t column_row(const LinearArgs& a) { return turned_columns(a.rows); }
@@ -53,16 +67,16 @@ void prepare(const LinearArgs& a, void* prepared) {
 }
 
 // Outputs first .. first + count - 1 of all rows.
-template <int count, int rows>
-MNEME_INLINE void dots(const LinearArgs& a, const float* x, int64_t first) {
+template <int count, int rows, typename W>
+MNEME_INLINE void dots(const LinearArgs& a, const W* weight_rows, const float* x, int64_t first) {
   const int64_t padded = round_up(a.inputs, kWide);
-  const float* w = a.w + first * a.w_row;
+  const W* w = weight_rows + first * a.w_row;
   V sums[count][rows] = {};
   const auto add = [&](int64_t of_w, int64_t of_x) __attribute__((always_inline)) {
     V factor[rows];
     MNEME_UNROLL for (int r = 0; r < rows; ++r) factor[r] = load(x + r * padded + of_x);
     MNEME_UNROLL for (int o = 0; o < count; ++o) {
-      const V weight = load(w + o * a.w_row + of_w);
+      const V weight = load_weights(w + o * a.w_row + of_w);
       MNEME_UNROLL for (int r = 0; r < rows; ++r) sums[o][r] += weight * factor[r];
     }
   };
@@ -84,13 +98,13 @@ constexpr int kRegisters = 32;
 constexpr int kRegisters = 16;
 #endif
 
-template <int rows>
-void multiply_few(const LinearArgs& a, const float* x, int64_t begin, int64_t end) {
+template <int rows, typename W>
+void multiply_few(const LinearArgs& a, const W* w, const float* x, int64_t begin, int64_t end) {
   constexpr int kSums = (kRegisters - rows - 1) / rows;  // beside the factors and a weight
   constexpr int kAtOnce = kSums > 8 ? 8 : kSums < 1 ? 1 : kSums;
   int64_t o = begin;
-  for (; o + kAtOnce <= end; o += kAtOnce) dots<kAtOnce, rows>(a, x, o);
-  for (; o < end; ++o) dots<1, rows>(a, x, o);
+  for (; o + kAtOnce <= end; o += kAtOnce) dots<kAtOnce, rows>(a, w, x, o);
+  for (; o < end; ++o) dots<1, rows>(a, w, x, o);
 }
 
 // A tile [rows of the weight, columns * kWide rows of x] of sums, `depth` inputs deep.
@@ -160,21 +174,27 @@ void multiply_many(const LinearArgs& a, const float* x, int64_t begin, int64_t e
   }
 }
 
+template <typename W>
+void multiply_few(const LinearArgs& a, const W* w, const float* x, int64_t begin, int64_t end) {
+  switch (a.rows) {
+    case 1:
+      return multiply_few<1>(a, w, x, begin, end);
+    case 2:
+      return multiply_few<2>(a, w, x, begin, end);
+    case 3:
+      return multiply_few<3>(a, w, x, begin, end);
+    default:
+      return multiply_few<kLinearDotRows>(a, w, x, begin, end);
+  }
+}
+
 void multiply_piece(const LinearArgs& a, const void* prepared, int64_t piece) {
   const float* x = Arena(const_cast<void*>(prepared)).take<float>(0);
   const int64_t begin = piece * kLinearOutputs;
   const int64_t end = smaller(begin + kLinearOutputs, a.outputs);
   if (!is_few(a)) return multiply_many(a, x, begin, end);
-  switch (a.rows) {
-    case 1:
-      return multiply_few<1>(a, x, begin, end);
-    case 2:
-      return multiply_few<2>(a, x, begin, end);
-    case 3:
-      return multiply_few<3>(a, x, begin, end);
-    default:
-      return multiply_few<kFew>(a, x, begin, end);
-  }
+  if (a.w != nullptr) return multiply_few(a, a.w, x, begin, end);
+  multiply_few(a, reinterpret_cast<const BF16*>(a.w_bf16), x, begin, end);
 }
 
 }  // namespace
