@@ -1,5 +1,6 @@
 // Before anything runs: the data, every arm once, and the run folders that can be continued.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -7,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/log.hpp"
 #include "host/compare/runs.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/footprint.hpp"
@@ -96,35 +98,43 @@ Json machine(const Options& options) {
           {"libtorch", tensor::torch_version()}};
 }
 
-bool has_equal_plugins(const Json& info, const std::vector<memory::TierIdentity>& plugins) {
-  const std::vector<memory::TierIdentity> before = run::read_plugins(info);
-  return std::ranges::equal(before, plugins, {}, &memory::TierIdentity::sha256,
-                            &memory::TierIdentity::sha256);
-}
-
 // Whether a run began with the weights that the comparison begins with.
 bool has_equal_start(const Json& info, const std::string& sha256) {
   const Json source = info.value("initial_weights", Json());
   return source.is_object() ? source.value("sha256", "") == sha256 : sha256.empty();
 }
 
-// Whether the run in a folder is one of this experiment, by the same program on the same data.
-bool is_run_of(const fs::path& folder, const config::Experiment& experiment, const ArmRecord& arm,
-               const Record& record, const std::string& initial_sha256) {
+// Why the run in a folder is not one of this experiment, by the same program on the same data; "" =
+// it is.
+std::string why_another(const fs::path& folder, const config::Experiment& experiment,
+                        const ArmRecord& arm, const Record& record,
+                        const std::string& initial_sha256) {
   try {
     const run::RunFolder run = run::RunFolder::open(folder);
-    if (read_file(run.experiment_file()) != config::to_toml(experiment)) return false;
+    if (read_file(run.experiment_file()) != config::to_toml(experiment)) {
+      return "in another experiment";
+    }
     const Json info = run.info();
-    const bool is_same_program = info.at("mneme") == MNEME_SDK_VERSION &&
-                                 info.at("commit") == run::host_commit() &&
-                                 info.at("threads") == record.machine.at("threads") &&
-                                 info.at("device") == record.machine.at("device");
-    if (!is_same_program || !has_equal_plugins(info, arm.plugins)) return false;
-    if (!has_equal_start(info, initial_sha256)) return false;
+    if (info.at("mneme") != MNEME_SDK_VERSION || info.at("commit") != run::host_commit()) {
+      return "by another program";
+    }
+    for (const char* key : {"threads", "device"}) {
+      if (info.at(key) != record.machine.at(key)) {
+        return str("with ", key, " = ", info.at(key).dump(), " instead of ",
+                   record.machine.at(key).dump());
+      }
+    }
+    if (!std::ranges::equal(run::read_plugins(info), arm.plugins, {}, &memory::TierIdentity::sha256,
+                            &memory::TierIdentity::sha256)) {
+      return "with other plugin files";
+    }
+    if (!has_equal_start(info, initial_sha256)) return "from other initial weights";
     run::check_data(info, record.data);
-    return true;
+    return "";
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::kUsage ? "on other data" : "in a form that cannot be read";
   } catch (const std::exception&) {
-    return false;  // damaged, or of another version
+    return "in a form that cannot be read";  // damaged, or of another version
   }
 }
 
@@ -136,20 +146,34 @@ bool is_unfinished_start(const fs::path& folder) {
          (steps.empty() || steps == std::vector<std::int64_t>{0});
 }
 
+// Folders with an arm's name that hold other runs, by what is other about them.
+using OtherRuns = std::map<std::string, std::vector<std::string>>;
+
 // The folder of a run: that of an equal one, or the first name that is free.
 std::string choose_folder(const Options& options, const config::Experiment& experiment,
                           const ArmRecord& arm, const Record& record,
-                          const std::set<std::string>& taken) {
+                          const std::set<std::string>& taken, OtherRuns& others) {
   const fs::path& root = options.folder;
   const std::string base = str(folder_name(arm.setup.name), "-seed", experiment.train.seed);
   for (int i = 1;; ++i) {
     std::string name = i == 1 ? base : str(base, '-', i);
     if (taken.contains(name)) continue;
     const fs::path folder = root / name;
-    if (root.empty() || !fs::exists(folder) || is_unfinished_start(folder) ||
-        is_run_of(folder, experiment, arm, record, options.initial_weights_sha256)) {
-      return name;
-    }
+    if (root.empty() || !fs::exists(folder) || is_unfinished_start(folder)) return name;
+    const std::string reason =
+        why_another(folder, experiment, arm, record, options.initial_weights_sha256);
+    if (reason.empty()) return name;
+    others[reason].push_back(name);
+  }
+}
+
+// Who repeats a command with one more option would wonder why everything is trained again.
+void say_what_is_left_alone(const fs::path& root, const OtherRuns& others) {
+  for (const auto& [reason, names] : others) {
+    const std::string more = names.size() > 1 ? str(" and ", names.size() - 1, " more") : "";
+    log_info(str(root.string(), ": ", names.front(), more,
+                 names.size() > 1 ? " are left alone: they were" : " is left alone: it was",
+                 " trained ", reason));
   }
 }
 
@@ -187,6 +211,7 @@ Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
   if (dataset->corpus(record.splits.front()) != nullptr) record.samples = options.samples;
   record.diagnostics = options.diagnostics;
   std::set<std::string> taken;
+  OtherRuns others;
   for (ArmRecord& arm : record.arms) {
     record.prompt_tokens = std::max(
         record.prompt_tokens, scores::default_prompt_tokens(arm.setup.experiment.eval.segment));
@@ -194,11 +219,12 @@ Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
     for (std::int64_t i = 0; i < options.seeds; ++i) {
       one.train.seed = arm.setup.experiment.train.seed + static_cast<std::uint64_t>(i);
       RunRecord run{.arm = arm.setup.name, .seed = one.train.seed};
-      run.folder = choose_folder(options, one, arm, record, taken);
+      run.folder = choose_folder(options, one, arm, record, taken, others);
       taken.insert(run.folder);
       arm.runs.push_back(std::move(run));
     }
   }
+  say_what_is_left_alone(options.folder, others);
   return record;
 }
 

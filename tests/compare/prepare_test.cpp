@@ -5,6 +5,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/tensor/device.hpp"
 #include "host/train/trainer.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
 
@@ -109,11 +110,42 @@ TEST_F(Prepare, ChoosesTheFolderOfAnEqualRun) {
   config::Experiment other = before.arms[0].setup.experiment;
   other.train.lr = 0.5;
   train(other, "none-seed1");
-  EXPECT_EQ(prepared(arms()).arms[0].runs.at(0).folder, "none-seed1-2");
+  {
+    const test::LogCapture log;
+    EXPECT_EQ(prepared(arms()).arms[0].runs.at(0).folder, "none-seed1-2");
+    EXPECT_THAT(log.text(), HasSubstr("none-seed1 is left alone: it was trained in another "
+                                      "experiment\n"));
+  }
   train(before.arms[0].setup.experiment, "none-seed1-2");
   const Record after = prepared(arms());
   EXPECT_EQ(after.arms[0].runs.at(0).folder, "none-seed1-2");
   EXPECT_EQ(after.arms[1].runs.at(0).folder, "none#2-seed1");
+}
+
+// The same command with another number of threads trains anew: numbers depend on it.
+TEST_F(Prepare, SaysWhyRunsAreNotTaken) {
+  const Record before = prepared(arms(), 2);
+  for (const ArmRecord& arm : before.arms) {
+    for (const RunRecord& run : arm.runs) {
+      config::Experiment experiment = arm.setup.experiment;
+      experiment.train.seed = run.seed;
+      train::TrainerOptions options{.folder = folder_ / "runs" / run.folder};
+      train::Trainer(experiment, std::move(options)).train();
+    }
+  }
+  Options options{.folder = folder_ / "runs"};
+  options.seeds = 2;
+  options.threads = tensor::threads() + 1;
+  const test::LogCapture log;
+  EXPECT_EQ(prepare(arms(), options, loader_).arms[0].runs.at(0).folder, "none-seed1-2");
+  EXPECT_THAT(
+      log.text(),
+      HasSubstr(str("none-seed1 and 3 more are left alone: they were trained with threads = ",
+                    tensor::threads(), " instead of ", tensor::threads() + 1, "\n")));
+  options.threads -= 1;
+  options.initial_weights_sha256 = "abc";
+  static_cast<void>(prepare(arms(), options, loader_));
+  EXPECT_THAT(log.text(), HasSubstr("they were trained from other initial weights\n"));
 }
 
 // A process that was killed while it made its folder leaves one without an experiment.
