@@ -21,7 +21,7 @@ struct FusedCase {
   bool has_gaps = false;
   bool has_bias = false;
   at::ScalarType type = at::kDouble;
-  double tolerance = 1e-12;  // of z, which is rounded to the type
+  double tolerance = 1e-12;  // of z, which is rounded to the type, as bf16 probabilities may be
 };
 
 std::ostream& operator<<(std::ostream& out, const FusedCase& c) {
@@ -94,7 +94,7 @@ TEST_P(FusedAttention, EqualsTensorOperations) {
 std::vector<FusedCase> fused_cases() {
   std::vector<FusedCase> out;
   for (const auto& [type, tolerance] : std::vector<std::pair<at::ScalarType, double>>{
-           {at::kDouble, 1e-12}, {at::kFloat, 2e-5}, {at::kBFloat16, 8e-3}}) {
+           {at::kDouble, 1e-12}, {at::kFloat, 2e-5}, {at::kBFloat16, 1.2e-2}}) {
     FusedCase c{2, 5, 4, 4, 41, 0, {30, 20, 5}};
     c.type = type;
     c.tolerance = tolerance;

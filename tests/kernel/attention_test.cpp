@@ -10,7 +10,10 @@
 #include <limits>
 #include <ostream>
 #include <random>
+#include <type_traits>
 #include <vector>
+
+#include "mneme/cpp/half.hpp"
 
 namespace mneme::kernel {
 namespace {
@@ -46,19 +49,27 @@ template <>
 Element element_of<double>() {
   return Element::kF64;
 }
+template <>
+Element element_of<BFloat16>() {
+  return Element::kBF16;
+}
 
-// The inputs of a case as T, with strides of their own: a piece's keys and values lie in one array
-// [B,m,2,G,d + 1].
+// Of the numbers that are no elements of rows.
+template <typename T>
+using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// The inputs of a case as T, elements of rows rounded to bf16 on demand, with strides of their own:
+// a piece's keys and values lie in one array [B,m,2,G,d + 1].
 template <typename T>
 class Inputs {
  public:
-  explicit Inputs(const Case& c) : random_(7) {
+  Inputs(const Case& c, bool is_rounded) : is_rounded_(is_rounded), random_(7) {
     const AttentionShape& s = c.shape;
-    q_ = numbers(s.lanes * s.queries * s.heads * s.width);
+    q_ = elements(s.lanes * s.queries * s.heads * s.width);
     in_.q = {q_.data(), s.queries * s.heads * s.width, s.width, s.heads * s.width};
     for (const int64_t rows : c.pieces) {
       const int64_t head = s.width + 1, row = 2 * s.key_heads * head;
-      keys_.push_back(numbers(s.lanes * rows * row));
+      keys_.push_back(elements(s.lanes * rows * row));
       pieces_.push_back({rows,
                          {keys_.back().data(), rows * row, head, row},
                          {keys_.back().data() + s.key_heads * head, rows * row, head, row}});
@@ -84,14 +95,14 @@ class Inputs {
     }
     if (c.has_score_bias) {  // of lane and column, the same for all heads and queries
       bias_ = numbers(s.lanes * s.keys);
-      for (size_t i = 0; i < bias_.size(); i += 5) bias_[i] = -std::numeric_limits<T>::infinity();
+      for (size_t i = 0; i < bias_.size(); i += 5) bias_[i] = -std::numeric_limits<Sum>::infinity();
       in_.bias = bias_.data();
       in_.bias_stride[1] = s.keys;
       in_.bias_stride[3] = 1;
     }
     if (c.has_virtual_key) {
       logit_ = numbers(s.heads * s.lanes * s.queries);
-      logit_[0] = -std::numeric_limits<T>::infinity();
+      logit_[0] = -std::numeric_limits<Sum>::infinity();
       value_ = numbers(s.heads * s.lanes * s.queries * s.width);
       in_.virtual_logit = logit_.data();
       in_.virtual_value = value_.data();
@@ -109,15 +120,27 @@ class Inputs {
   const AttentionInputs& get() const { return in_; }
 
  private:
-  std::vector<T> numbers(int64_t count) {
-    std::uniform_real_distribution<float> draw(-1.0F, 1.0F);
+  using Sum = SumOf<T>;
+
+  float number() { return std::uniform_real_distribution<float>(-1.0F, 1.0F)(random_); }
+  std::vector<T> elements(int64_t count) {
     std::vector<T> out(static_cast<size_t>(count));
-    for (T& x : out) x = static_cast<T>(draw(random_));
+    for (T& x : out) {
+      const float drawn = number();
+      x = static_cast<T>(is_rounded_ ? static_cast<float>(BFloat16(drawn)) : drawn);
+    }
+    return out;
+  }
+  std::vector<Sum> numbers(int64_t count) {
+    std::vector<Sum> out(static_cast<size_t>(count));
+    for (Sum& x : out) x = static_cast<Sum>(number());
     return out;
   }
 
+  bool is_rounded_;
   std::mt19937 random_;
-  std::vector<T> q_, table_, u_, w_, slopes_, bias_, logit_, value_;
+  std::vector<T> q_;
+  std::vector<Sum> table_, u_, w_, slopes_, bias_, logit_, value_;
   std::vector<std::vector<T>> keys_;
   std::vector<KeyPiece> pieces_;
   std::vector<uint8_t> valid_;
@@ -126,11 +149,12 @@ class Inputs {
 
 template <typename T>
 struct Results {
-  std::vector<T> z, lse;
+  std::vector<T> z;
+  std::vector<SumOf<T>> lse;
   AttentionResults out;
   explicit Results(const AttentionShape& s)
-      : z(static_cast<size_t>(s.lanes * s.queries * s.heads * s.width), T{99}),
-        lse(static_cast<size_t>(s.lanes * s.queries * s.heads), T{99}),
+      : z(static_cast<size_t>(s.lanes * s.queries * s.heads * s.width), T(99)),
+        lse(static_cast<size_t>(s.lanes * s.queries * s.heads), SumOf<T>{99}),
         out{z.data(), lse.data()} {}
 };
 
@@ -138,7 +162,7 @@ template <typename T>
 Results<T> attended(const Case& c, cpu::InstructionSet set) {
   AttentionShape shape = c.shape;
   shape.element = element_of<T>();
-  const Inputs<T> inputs(c);
+  const Inputs<T> inputs(c, std::is_same_v<T, BFloat16>);
   Results<T> results(shape);
   const AttentionKernels& kernels = cpu::kernels<AttentionKernels>(set);
   std::vector<unsigned char> scratch(kernels.attend_scratch(shape, inputs.get()));
@@ -149,8 +173,8 @@ Results<T> attended(const Case& c, cpu::InstructionSet set) {
   return results;
 }
 
-Results<double> expected(const Case& c) {
-  const Inputs<double> inputs(c);
+Results<double> expected(const Case& c, bool is_rounded) {
+  const Inputs<double> inputs(c, is_rounded);
   Results<double> results(c.shape);
   attend_by_definition(c.shape, inputs.get(), results.out);
   return results;
@@ -218,7 +242,8 @@ std::vector<Case> cases() {
 class AttentionKernel : public testing::TestWithParam<Case> {};
 
 TEST_P(AttentionKernel, AgreesWithItsDefinition) {
-  const Results<double> theirs = expected(GetParam());
+  const Results<double> theirs = expected(GetParam(), false);
+  const Results<double> rounded = expected(GetParam(), true);
   for (const cpu::InstructionSet set : cpu::usable_instruction_sets()) {
     SCOPED_TRACE(cpu::name_of(set));
     const Results<double> f64 = attended<double>(GetParam(), set);
@@ -227,6 +252,10 @@ TEST_P(AttentionKernel, AgreesWithItsDefinition) {
     const Results<float> f32 = attended<float>(GetParam(), set);
     EXPECT_LT(largest_error(f32.z, theirs.z), 2e-5);
     EXPECT_LT(largest_error(f32.lse, theirs.lse), 2e-5);
+    // z, and with AVX512-BF16 probabilities, are rounded to 8 bits.
+    const Results<BFloat16> bf16 = attended<BFloat16>(GetParam(), set);
+    EXPECT_LT(largest_error(bf16.z, rounded.z), 5e-3);
+    EXPECT_LT(largest_error(bf16.lse, rounded.lse), 2e-5);
   }
 }
 

@@ -171,9 +171,9 @@ struct Keys {
         hidden(arena.take<T>(kBlock<T> + kColumnUnit)),
         rows(arena.take<T>(4 * padded_columns(s.width))) {}
 
-  template <typename E>
-  Block<T> read(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
-                int64_t first, int64_t count) {
+  // The block without its keys and values.
+  Block<T> columns(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
+                   int64_t first, int64_t count) {
     Block<T> block;
     block.first = first;
     block.count = count;
@@ -182,6 +182,12 @@ struct Keys {
     block.values = values;
     block.value_row = padded_columns(s.width);
     block.hidden = hidden_columns(s, in, piece.lane, block);
+    return block;
+  }
+  template <typename E>
+  Block<T> read(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
+                int64_t first, int64_t count) {
+    Block<T> block = columns(s, in, piece, first, count);
     int64_t at = 0;
     for (int64_t p = 0; p < in.n_pieces && at < count; ++p) {
       const KeyPiece& from = in.pieces[p];
@@ -279,9 +285,15 @@ struct Scores {
     multiply(Product<T>{queries.content + tile.row * queries.padded, queries.padded, 1,
                         block.turned, kKeyRow<T>, scores, kScoreRow<T>, tile.count,
                         block.padded / kLanes<T>, s.width, true});
+    if (block.first >= s.free && in.table != nullptr) add_positions(s, in, queries, block, tile);
+    add_terms(s, in, piece, block, tile);
+  }
+
+  // Distances and bias to the products, and the mask.
+  void add_terms(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
+                 const Block<T>& block, const Tile& tile) {
     const int64_t place = block.first - s.free;
     const bool is_placed = place >= 0;
-    if (is_placed && in.table != nullptr) add_positions(s, in, queries, block, tile);
     for (int64_t r = 0; r < tile.count; ++r) {
       int64_t head = 0, query = 0;
       tile.place(r, head, query);

@@ -1,0 +1,85 @@
+// The online softmax of rows of queries: scores come block by block, sums are kept for the largest
+// score so far.
+#pragma once
+
+#include "host/kernel/cpu/tiles.inl"
+
+namespace mneme::kernel::cpu {
+namespace {
+
+template <typename T>
+struct Softmax {
+  T* most;   // [rows] exponents of 2
+  T* total;  // [rows] of 2^(score - most)
+  T* sums;   // [rows, padded] weighted sums of values
+
+  Softmax(Arena& arena, const Queries<T>& queries)
+      : most(arena.take<T>(queries.rows())),
+        total(arena.take<T>(queries.rows())),
+        sums(arena.take<T>(queries.rows() * queries.padded)) {}
+};
+
+// Scores of one row to probabilities times 2^most; returns what the row's sums have to be
+// multiplied by for that.
+template <typename T>
+MNEME_INLINE T add_to_softmax(T* scores, int64_t columns, T& most, T& total) {
+  const T before = most;
+  Vec<T> top = splat(before);
+  for (int64_t c = 0; c < columns; c += kLanes<T>) {
+    const Vec<T> score = load(scores + c);
+    top = top < score ? score : top;
+  }
+  most = largest_of<T>(top);
+  // Without a key there is no maximum to subtract.
+  const T shift = most == -__builtin_inff() ? T{0} : most;
+  Vec<T> sum{};
+  for (int64_t c = 0; c < columns; c += kLanes<T>) {
+    const Vec<T> p = power<T>(load(scores + c) - splat(shift));
+    store(scores + c, p);
+    sum += p;
+  }
+  const T shrink = before == most ? T{1} : power<T>(splat(before - shift))[0];
+  total = total * shrink + sum_of<T>(sum);
+  return shrink;
+}
+
+template <typename T>
+void begin_softmax(const AttentionShape& shape, const AttentionInputs& in, const Piece& piece,
+                   const Queries<T>& queries, Softmax<T>& s) {
+  clear(s.sums, queries.rows() * queries.padded);
+  for (int64_t r = 0; r < queries.rows(); ++r) {
+    s.most[r] = -__builtin_inff();
+    s.total[r] = T{0};
+  }
+  if (in.virtual_logit == nullptr) return;
+  queries.for_each_row(piece, [&](int64_t r, int64_t head, int64_t query) {
+    const int64_t at = (head * shape.lanes + piece.lane) * shape.queries + query;
+    const T logit = static_cast<const T*>(in.virtual_logit)[at];
+    if (logit == -__builtin_inff()) return;
+    s.most[r] = logit * kLog2E<T>;
+    s.total[r] = T{1};
+    fetch_row(static_cast<const T*>(in.virtual_value) + at * shape.width, shape.width,
+              queries.padded, s.sums + r * queries.padded);
+  });
+}
+
+template <typename T, typename E>
+void end_softmax(const AttentionShape& shape, const AttentionResults& out, const Piece& piece,
+                 const Queries<T>& queries, Softmax<T>& s) {
+  queries.for_each_row(piece, [&](int64_t r, int64_t head, int64_t query) {
+    if (out.lse != nullptr) {
+      static_cast<T*>(out.lse)[(piece.lane * shape.heads + head) * shape.queries + query] =
+          s.most[r] * kLn2<T> + logarithm(s.total[r]);
+    }
+    T* row = s.sums + r * queries.padded;
+    const T factor = s.total[r] == T{0} ? T{0} : T{1} / s.total[r];
+    for (int64_t j = 0; j < queries.padded; j += kLanes<T>) {
+      store(row + j, load(row + j) * splat(factor));
+    }
+    const int64_t at = (piece.lane * shape.queries + query) * shape.heads + head;
+    put_row(row, shape.width, static_cast<E*>(out.z) + at * shape.width);
+  });
+}
+
+}  // namespace
+}  // namespace mneme::kernel::cpu
