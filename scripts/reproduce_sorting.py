@@ -8,7 +8,8 @@ lengths, and compressive (rates 2, 4 and 8, and 4 without loss) at the last.
 Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split,
 compares the memories by `mneme report`, and prints tables; DIR gets runs, results.csv, differences.csv, the pages of the
 reports and two figures (Vega-Lite specifications; --write-docs draws them as SVG). --jobs runs go at once, one thread
-each. --memories trains some only, the tables show all. --basis gives the basis functions of the sweep at the last
+each. --memories trains some only, the tables show all. --lengths trains some lengths; --write-docs then keeps what
+the page has of the others. --basis gives the basis functions of the sweep at the last
 length, and as many samples (seed 1; each a multiple of the two widths). --table trains nothing. Needs Python 3.9 and a built build/release.
 """
 import statistics
@@ -21,6 +22,7 @@ import figures
 RUNS = "runs/sorting"
 CONFIGS = experiment.ROOT / "configs/sorting"
 MEMORIES = CONFIGS / "memory"
+LENGTHS = (500, 1000)  # of sequences, in symbols; compressive and the sweep are at the last
 ALPHABET = 20
 BASIS = 130  # and samples, of configs/sorting/memory/small_continuous_ltm.toml
 _ERROR = ("memory.tier.1.report_error=true",)
@@ -42,8 +44,8 @@ FAMILIES = (verdicts.Family("none", ("xl_cache",)),
             verdicts.Family("compressive, rate 4, no loss", ("compressive, rate 4",)))
 
 
-def is_compared(arm, length, lengths):
-    return not arm.name.startswith("compressive") or length == lengths[-1]
+def is_compared(arm, length):
+    return not arm.name.startswith("compressive") or length == LENGTHS[-1]
 
 
 def make_run(options, length, name, seed, basis=None):
@@ -57,9 +59,10 @@ def make_run(options, length, name, seed, basis=None):
 def make_runs(options):
     """{(length, memory, basis or "", seed): run}, in the order of training."""
     keys = [(length, name, "", seed) for seed in range(1, options.seeds + 1) for length in options.lengths
-            for name, arm in ARMS.items() if is_compared(arm, length, options.lengths)]
+            for name, arm in ARMS.items() if is_compared(arm, length)]
     # The sweep's 130 functions are those of the comparison.
-    keys += [(options.lengths[-1], "continuous_ltm", basis, 1) for basis in options.basis if basis != BASIS]
+    if LENGTHS[-1] in options.lengths:
+        keys += [(LENGTHS[-1], "continuous_ltm", basis, 1) for basis in options.basis if basis != BASIS]
     return {key: make_run(options, key[0], key[1], key[3], key[2]) for key in keys}
 
 
@@ -79,8 +82,12 @@ def compare(options, runs):
         names = {name for name, _ in at_length}
         families = [family.of(names.__contains__) for family in FAMILIES if family.baseline in names]
         out += verdicts.compare([family for family in families if family.memories], at_length, options.runs / "reports",
-                                "accuracy", f"{length} symbols")
+                                "accuracy", group_of(length))
     return out
+
+
+def group_of(length):
+    return f"{length} symbols"
 
 
 def lengths_of(rows):
@@ -89,7 +96,7 @@ def lengths_of(rows):
 
 def sweep_of(rows):
     """The sweep's rows at the last length with the one of the comparison that belongs to it, by number of functions."""
-    arm = experiment.pick(rows, length=lengths_of(rows)[-1], memory="continuous_ltm", seed=1)
+    arm = experiment.pick(rows, length=LENGTHS[-1], memory="continuous_ltm", seed=1)
     return sorted(arm, key=lambda r: int(r["basis"] or BASIS))
 
 
@@ -97,7 +104,7 @@ def accuracy_table(rows):
     lengths = lengths_of(rows)
 
     def cell(arm, length):
-        if not is_compared(arm, length, lengths):
+        if not is_compared(arm, length):
             return "-"
         return experiment.spread(experiment.pick(rows, memory=arm.name, length=length, basis=""), "accuracy")
 
@@ -116,12 +123,33 @@ def section(rows, differences):
     title = ("Answer tokens predicted right, test split, mean +- standard deviation over seeds (number of seeds); "
              f"chance is {1 / ALPHABET:.3f}:")
     out = [title, accuracy_table(rows), experiment.commits(experiment.pick(rows, basis="")),
-           verdicts.section(differences)]
+           verdicts.section(differences), untested(rows, differences)]
     if len(sweep_of(rows)) > 1:
-        out += [f"continuous_ltm at {lengths_of(rows)[-1]} symbols, seed 1, by number of basis functions and of samples, N = M "
+        out += [f"continuous_ltm at {LENGTHS[-1]} symbols, seed 1, by number of basis functions and of samples, N = M "
                 "(one seed, not tested):",
                 sweep_table(rows), experiment.commits(sweep_of(rows))]
     return "\n\n".join(part for part in out if part)
+
+
+def untested(rows, differences):
+    """Which lengths have runs without stored losses, where others have them; "" when there are none."""
+    tested = {row["group"] for row in differences}
+    lengths = [length for length in lengths_of(rows) if group_of(length) not in tested]
+    if not tested or not lengths:
+        return ""
+    return (f"**No intervals at {' and '.join(map(group_of, lengths))}.** Those runs were trained before runs kept the loss of every "
+            "target: their numbers are means over seeds, which say what the runs gave, and not which memory is better.")
+
+
+def with_other_lengths(page, rows, differences, lengths):
+    """Rows and differences with those that the page has of other lengths than these."""
+    folder = page.parent / "figures"
+    old = experiment.read_rows(folder / "sorting.csv") if (folder / "sorting.csv").exists() else []
+    rows = [row for row in old if int(row["length"]) not in lengths] + rows
+    groups = set(map(group_of, lengths))
+    kept = [row for row in verdicts.read(folder / "sorting_differences.csv") if row["group"] not in groups]
+    return (sorted(rows, key=lambda row: (bool(row["basis"]), int(row["seed"]), int(row["length"]))),
+            sorted(kept + differences, key=lambda row: int(row["group"].split()[0])))
 
 
 def docs_section(rows, differences):
@@ -149,7 +177,10 @@ def write_figures(rows, folder):
 
 
 def write_docs(page, rows, differences, runs):
-    folder = experiment.copy_results(runs, page, "sorting")
+    folder = page.parent / "figures"
+    folder.mkdir(exist_ok=True)
+    experiment.write_rows(folder / "sorting.csv", rows)
+    verdicts.write(folder / "sorting_differences.csv", differences)
     for name in ("accuracy", "regression_error"):
         if (runs / f"{name}.vl.json").exists():
             figures.draw(runs / f"{name}.vl.json", folder / f"sorting_{name}.svg")
@@ -158,7 +189,7 @@ def write_docs(page, rows, differences, runs):
 
 def main():
     parser = experiment.arguments(__doc__, RUNS, ARMS)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[500, 1000], metavar="N")
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, metavar="N")
     parser.add_argument("--basis", type=int, nargs="*", default=[16, 32, 64, 130, 260], metavar="N")
     options = parser.parse_args()
     for length in options.lengths:
@@ -172,6 +203,8 @@ def main():
         rows = experiment.write_rows(options.runs / "results.csv",
                                      [row(key, run) for key, run in runs.items() if run.is_done])
         differences = verdicts.write(options.runs / "differences.csv", compare(options, runs))
+        if options.write_docs:
+            rows, differences = with_other_lengths(options.write_docs, rows, differences, options.lengths)
         print("\n" + section(rows, differences))
         write_figures(rows, options.runs)
         if options.write_docs:

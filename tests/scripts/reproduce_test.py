@@ -291,6 +291,34 @@ class Documents(Case):
             self.sorting("--table", "--seeds", 1, "--write-docs", page)
         self.assertEqual(page.read_text(), got)
 
+    def test_keeps_what_the_page_has_of_other_lengths(self):
+        page = self.page("<!-- begin sorting -->\nold\n<!-- end sorting -->\n")
+        figures = page.parent / "figures"
+        with drawing():
+            self.sorting("--seeds", 1, "--write-docs", page)
+        # As written before there were stored losses: other numbers, and no differences at 1000 symbols.
+        rows = experiment_runs.read_rows(figures / "sorting.csv")
+        for row in rows:
+            row["accuracy"] = "0.75"
+        experiment_runs.write_rows(figures / "sorting.csv", rows)
+        (figures / "sorting_differences.csv").unlink()
+        self.call(reproduce_sorting, "--runs", self.folder / "others", "--seeds", 1, "--lengths", 500, "--memories", "none",
+                  "xl_cache", "--table", status=1)
+        with drawing():
+            self.call(reproduce_sorting, "--runs", self.folder / "others", "--seeds", 1, "--lengths", 500, "--memories", "none",
+                      "xl_cache", "--write-docs", page)
+        got = page.read_text()
+        self.assertIn("| none | 0.100 (1) | 0.750 (1) |", got)
+        self.assertIn("\n| continuous_ltm | not run | 0.750 (1) |", got)
+        self.assertIn("\n| 500 symbols | none | xl_cache | ", got)
+        self.assertNotIn("\n| 1000 symbols | ", got)
+        self.assertIn("\n\n**No intervals at 1000 symbols.** Those runs were trained before runs kept the loss of every target", got)
+        self.assertNotIn("compressive, rate 8 |  |", got)
+        with drawing():
+            self.sorting("--lengths", 1000, "--seeds", 1, "--write-docs", page)
+        self.assertIn("\n| 1000 symbols | none | xl_cache | ", page.read_text())
+        self.assertNotIn("No intervals", page.read_text())
+
     def test_asks_for_the_marks(self):
         page = self.page("nothing here\n")
         with drawing():
