@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "mneme_kernels/cpu/arena.hpp"
+
 namespace mneme::kernel {
 namespace {
 
@@ -9,6 +11,8 @@ namespace {
 // column, to be used often; few enough for sums and queries to stay in a core's cache.
 constexpr int64_t kRowsOfPiece = 192;
 constexpr int64_t kQueryUnit = 24;
+// Of a backward pass: enough for many threads. Each has a gradient of the table of its own.
+constexpr int64_t kGradientPieces = 64;
 
 }  // namespace
 
@@ -17,6 +21,14 @@ AttentionParts::AttentionParts(const AttentionShape& shape) {
       std::max<int64_t>(kRowsOfPiece / shape.shared() / kQueryUnit, 1) * kQueryUnit;
   groups = std::max<int64_t>((shape.queries + most - 1) / most, 1);
   group = (shape.queries + groups - 1) / groups;
+}
+
+GradientParts::GradientParts(const AttentionShape& shape)
+    : shares(std::clamp<int64_t>(kGradientPieces / shape.key_heads, 1,
+                                 std::max<int64_t>(shape.lanes, 1))) {}
+
+int64_t padded_width(const AttentionShape& shape) {
+  return mneme::cpu::padded_columns(shape.width);
 }
 
 }  // namespace mneme::kernel

@@ -77,6 +77,36 @@ struct AttentionResults {
 
 inline constexpr int64_t kTableSpare = 16;
 
+// --- Gradients of z and lse into whatever they depend on but the virtual key and the bias ---
+
+// What a pass left behind, and the gradients of its results. No virtual key.
+struct AttentionPass {
+  const void* z = nullptr;         // [B,T,H,d] contiguous
+  const void* lse = nullptr;       // [B,H,T] S
+  Rows grad_z;                     // [B,T,H,d]
+  const void* grad_lse = nullptr;  // [B,H,T] S; null = 0. Not read for a query without keys
+  // The table row by row, [H,table_rows,padded_width] S with zeros beyond d; where there is one.
+  const void* table_by_row = nullptr;
+};
+
+// Of a piece, [B,m,G,d] contiguous elements; null = not wanted.
+struct KeyGradient {
+  void* k = nullptr;
+  void* v = nullptr;
+};
+
+// Gradients of parameters are sums over the lanes of a share of the batch; their sum over the
+// shares is the gradient. Null = not wanted.
+struct AttentionGradients {
+  void* q = nullptr;                    // [B,T,H,d] contiguous elements
+  const KeyGradient* pieces = nullptr;  // one for each piece
+  void* table = nullptr;                // [shares,H,table_rows + kTableSpare,padded_width] S
+  void* content_bias = nullptr;         // [shares,H,d] S
+  void* position_bias = nullptr;        // [shares,H,d] S
+};
+
+int64_t padded_width(const AttentionShape& shape);
+
 // What one piece of work computes: `group` queries of one lane and of the heads that share keys. It
 // depends on the shape alone, so that results do not depend on the number of threads.
 struct AttentionParts {
@@ -86,6 +116,14 @@ struct AttentionParts {
   int64_t pieces(const AttentionShape& shape) const {
     return shape.lanes * shape.key_heads * groups;
   }
+};
+
+// A piece of a backward pass: the lanes of one share and the heads that share keys. It depends on
+// the shape alone too.
+struct GradientParts {
+  int64_t shares = 0;
+  explicit GradientParts(const AttentionShape& shape);
+  int64_t pieces(const AttentionShape& shape) const { return shares * shape.key_heads; }
 };
 
 // The functions of one instruction set. Any thread may work on a piece, alone; `scratch` has at
@@ -98,8 +136,18 @@ struct AttentionKernels {
   MNEME_DECLARE_KERNELS(AttentionKernels);
 };
 
-// The same by its definition: in f64, loop by loop. For tests.
+// As AttentionKernels: piece = share * G + key head.
+struct AttentionGradientKernels {
+  uint64_t (*backward_scratch)(const AttentionShape&, const AttentionInputs&);
+  void (*backward)(const AttentionShape&, const AttentionInputs&, const AttentionPass&,
+                   const AttentionGradients&, void* scratch, int64_t piece);
+  MNEME_DECLARE_KERNELS(AttentionGradientKernels);
+};
+
+// Both by their definitions: in f64, loop by loop, gradients with one share. For tests.
 void attend_by_definition(const AttentionShape& shape, const AttentionInputs& inputs,
                           const AttentionResults& results);
+void attend_backward_by_definition(const AttentionShape& shape, const AttentionInputs& inputs,
+                                   const AttentionPass& pass, const AttentionGradients& gradients);
 
 }  // namespace mneme::kernel

@@ -11,8 +11,10 @@ thread_local bool is_without_kernels = false;
 
 }  // namespace
 
+bool has_host_kernels(const at::Tensor& x) { return x.is_cpu() && !is_without_kernels; }
+
 bool uses_host_kernels(const at::Tensor& x) {
-  return x.is_cpu() && !at::GradMode::is_enabled() && !is_without_kernels;
+  return has_host_kernels(x) && !at::GradMode::is_enabled();
 }
 
 WithoutHostKernels::WithoutHostKernels() : before_(std::exchange(is_without_kernels, true)) {}

@@ -7,7 +7,9 @@
 
 namespace mneme::tensor {
 
-// Whether this thread uses the host's kernels for tensors like x: on the CPU, without gradient.
+// Whether this thread uses the host's kernels for tensors like x: on the CPU.
+[[nodiscard]] bool has_host_kernels(const at::Tensor& x);
+// The same for kernels that have no backward pass: without gradient.
 [[nodiscard]] bool uses_host_kernels(const at::Tensor& x);
 
 // While one lives, its thread computes with LibTorch's operations instead of the host's kernels, so

@@ -154,7 +154,7 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   sizes.memory_parameters = plan.memory_count();
   sizes.state_bytes =
       run::fresh_state_bytes(*stack, memory::Phase::kTraining, experiment.train.lanes);
-  plan.estimate = run::training_footprint(experiment, sizes);
+  plan.estimate = run::training_footprint(experiment, sizes, /*is_cuda=*/false);
 }
 
 // The steps worth a line: first and last, the warm-up's end, quarters, changes of accumulation.

@@ -40,8 +40,9 @@ std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
   } catch (const std::exception& error) {
     if (!run::is_out_of_memory(error)) throw;
     const std::int64_t vocabulary = options.dataset->vocabulary_size();
-    run::throw_out_of_memory("making the model", run::training_footprint(experiment, vocabulary),
-                             error);
+    run::throw_out_of_memory(
+        "making the model",
+        run::training_footprint(experiment, vocabulary, options.device.is_cuda()), error);
   }
 }
 

@@ -88,7 +88,9 @@ TEST(AttentionByDistance, LooksAtTheWantedLayersOfAModelOnly) {
   ForwardOptions options;
   const at::Tensor without = run_plain(*model, config, setup, batch).top;
   options.distances = &distances;
-  EXPECT_TRUE(run_plain(*model, config, setup, batch, options).top.equal(without));
+  // A layer that is looked at stores its probabilities, the others attend by the host's kernel.
+  EXPECT_LT(largest_difference(run_plain(*model, config, setup, batch, options).top, without),
+            1e-13);
   ASSERT_EQ(distances.layers().size(), 1U);
   const AttentionByDistance::Layer layer = distances.layers().at(1);
   EXPECT_EQ(layer.tokens, (std::vector<std::int64_t>{10, 8, 6, 4, 2}));

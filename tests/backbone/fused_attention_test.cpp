@@ -1,10 +1,14 @@
 // Attention by the host's kernel against the same attention as tensor operations.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
+#include <utility>
+#include <vector>
 
 #include "host/backbone/attention/fused.hpp"
 #include "host/backbone/attention/positions.hpp"
+#include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
@@ -31,64 +35,110 @@ std::ostream& operator<<(std::ostream& out, const FusedCase& c) {
 
 class FusedAttention : public testing::TestWithParam<FusedCase> {};
 
-TEST_P(FusedAttention, EqualsTensorOperations) {
-  const at::NoGradGuard no_grad;
-  const FusedCase& c = GetParam();
-  const auto random = [&](uint64_t seed, at::IntArrayRef shape) {
-    return random_tensor(seed, shape).to(c.type);
-  };
+// A case's tensors; the plain path reads the same numbers in f64, because in bf16 it would round
+// every score.
+struct Problem {
+  const FusedCase& c;
+  std::vector<at::Tensor> leaves;  // that have gradients
   std::vector<KeyPiece> pieces;
-  std::vector<at::Tensor> k, v;
-  int64_t keys = 0;
-  for (const int64_t rows : c.rows) {
-    const auto seed = static_cast<uint64_t>(100 + keys);
-    // As a layer's projection gives them: keys and values beside each other.
-    const at::Tensor both = random(seed, {c.lanes, rows, 2, c.key_heads, c.width});
-    pieces.push_back({both.select(2, 0), both.select(2, 1)});
-    k.push_back(pieces.back().k.permute({2, 0, 1, 3}));
-    v.push_back(pieces.back().v.permute({2, 0, 1, 3}));
-    keys += rows;
-  }
-  const at::ScalarType sums = score_dtype(c.type);
   AttentionArgs args;
-  args.q = random(1, {c.lanes, c.queries, c.heads, c.width});
-  args.first_placed = c.free;
-  args.scale = 0.6;
-  args.wants_lse = true;
-  args.may_be_empty = true;
-  if (c.is_relative) {
-    args.table = random(2, {c.heads, keys - c.free + 1, c.width});
-    args.content_bias = random_tensor(3, {c.heads, c.width}).to(sums);
-    args.position_bias = random_tensor(4, {c.heads, c.width}).to(sums);
-  }
-  if (c.has_bias) args.bias = random_tensor(5, {c.heads, 1, c.queries, keys}).to(sums);
-  ColumnRule rule{c.window, &c.slopes, c.clamp, {}};
-  if (c.has_gaps) rule.valid = random_tensor(6, {c.lanes, keys}).gt(-0.5);
-  ASSERT_TRUE(can_be_fused(args));
-  const AttentionOutput fused = attend_fused(args, pieces, rule);
+  ColumnRule rule;
+  int64_t keys = 0;
 
-  // Tensor operations in f64: in bf16 they would round every score.
-  for (at::Tensor* t :
-       {&args.q, &args.table, &args.content_bias, &args.position_bias, &args.bias}) {
-    if (t->defined()) *t = t->to(at::kDouble);
+  explicit Problem(const FusedCase& given) : c(given), rule{c.window, &c.slopes, c.clamp, {}} {
+    for (const int64_t rows : c.rows) {
+      // As a layer's projection gives them: keys and values beside each other.
+      const at::Tensor both =
+          leaf(static_cast<uint64_t>(100 + keys), {c.lanes, rows, 2, c.key_heads, c.width}, c.type);
+      pieces.push_back({both.select(2, 0), both.select(2, 1)});
+      keys += rows;
+    }
+    const at::ScalarType sums = score_dtype(c.type);
+    args.q = leaf(1, {c.lanes, c.queries, c.heads, c.width}, c.type);
+    args.first_placed = c.free;
+    args.scale = 0.6;
+    args.wants_lse = true;
+    args.may_be_empty = true;
+    if (c.is_relative) {
+      args.table = leaf(2, {c.heads, keys - c.free + 1, c.width}, c.type);
+      args.content_bias = leaf(3, {c.heads, c.width}, sums);
+      args.position_bias = leaf(4, {c.heads, c.width}, sums);
+    }
+    if (c.has_bias) args.bias = random_tensor(5, {c.heads, 1, c.queries, keys}).to(sums);
+    if (c.has_gaps) rule.valid = random_tensor(6, {c.lanes, keys}).gt(-0.5);
   }
-  args.k = at::cat(k, 2).to(at::kDouble);
-  args.v = at::cat(v, 2).to(at::kDouble);
-  MaskCache masks;
-  args.mask = masks.causal({c.free, keys - c.free - c.queries, c.queries}, c.window, c.slopes,
-                           c.clamp, at::TensorOptions().dtype(at::kDouble));
-  if (c.has_gaps) {
-    args.mask =
-        args.mask.masked_fill(rule.valid.logical_not().view({1, c.lanes, 1, keys}), kMinusInfinity);
+  AttentionOutput plain() {
+    AttentionArgs plain_args = args;
+    for (at::Tensor* t : {&plain_args.q, &plain_args.table, &plain_args.content_bias,
+                          &plain_args.position_bias, &plain_args.bias}) {
+      if (t->defined()) *t = t->to(at::kDouble);
+    }
+    std::vector<at::Tensor> k, v;
+    for (const KeyPiece& piece : pieces) {
+      k.push_back(piece.k.permute({2, 0, 1, 3}));
+      v.push_back(piece.v.permute({2, 0, 1, 3}));
+    }
+    plain_args.k = at::cat(k, 2).to(at::kDouble);
+    plain_args.v = at::cat(v, 2).to(at::kDouble);
+    MaskCache masks;
+    plain_args.mask = masks.causal({c.free, keys - c.free - c.queries, c.queries}, c.window,
+                                   c.slopes, c.clamp, at::TensorOptions().dtype(at::kDouble));
+    if (c.has_gaps) {
+      plain_args.mask = plain_args.mask.masked_fill(
+          rule.valid.logical_not().view({1, c.lanes, 1, keys}), kMinusInfinity);
+    }
+    return attend(plain_args);
   }
-  const AttentionOutput plain = attend(args);
+  // Of all leaves, for random gradients of z and lse.
+  std::vector<at::Tensor> gradients(const AttentionOutput& out) const {
+    const at::Tensor of_z = random_tensor(7, out.z.sizes()).to(c.type).to(out.z.scalar_type());
+    const at::Tensor of_lse = random_tensor(8, out.lse.sizes()).to(out.lse.scalar_type());
+    return torch::autograd::grad({out.z, out.lse}, leaves, {of_z, of_lse}, /*retain_graph=*/true,
+                                 /*create_graph=*/false, /*allow_unused=*/true);
+  }
+
+ private:
+  at::Tensor leaf(uint64_t seed, at::IntArrayRef shape, at::ScalarType type) {
+    return leaves.emplace_back(random_tensor(seed, shape).to(type).requires_grad_());
+  }
+};
+
+TEST_P(FusedAttention, EqualsTensorOperations) {
+  const FusedCase& c = GetParam();
+  Problem problem(c);
+  const AttentionOutput plain = problem.plain();
+  const at::NoGradGuard no_grad;
+  ASSERT_TRUE(can_be_fused(problem.args));
+  const AttentionOutput fused = attend_fused(problem.args, problem.pieces, problem.rule);
   EXPECT_EQ(fused.z.scalar_type(), c.type);
-  EXPECT_EQ(fused.lse.scalar_type(), sums);
+  EXPECT_EQ(fused.lse.scalar_type(), score_dtype(c.type));
   EXPECT_LT(largest_difference(fused.z.to(at::kDouble), plain.z.to(at::kDouble)), c.tolerance);
   EXPECT_TRUE(at::isinf(fused.lse).equal(at::isinf(plain.lse)));
   const auto finite = [](const at::Tensor& lse) { return lse.to(at::kDouble).nan_to_num(); };
   EXPECT_LT(largest_difference(finite(fused.lse), finite(plain.lse)),
             c.type == at::kDouble ? 1e-12 : 2e-5);
+}
+
+TEST_P(FusedAttention, HasTheGradientsOfTensorOperations) {
+  const FusedCase& c = GetParam();
+  Problem problem(c);
+  EXPECT_EQ(can_be_fused(problem.args), c.type != at::kBFloat16 || !tensor::has_bf16_units());
+  const AttentionOutput fused = attend_fused(problem.args, problem.pieces, problem.rule);
+  const std::vector<at::Tensor> ours = problem.gradients(fused);
+  const std::vector<at::Tensor> theirs = problem.gradients(problem.plain());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (problem.leaves[i].numel() == 0) continue;
+    const at::Tensor expected = theirs[i].to(at::kDouble);
+    EXPECT_EQ(ours[i].scalar_type(), problem.leaves[i].scalar_type());
+    const double size = std::max(1.0, expected.abs().max().item<double>());
+    EXPECT_LT(largest_difference(ours[i].to(at::kDouble), expected), 2 * c.tolerance * size)
+        << "leaf " << i << " " << expected.sizes();
+  }
+  // Only what is asked for: the last piece's keys alone.
+  const size_t last = c.rows.size() - 1;
+  const at::Tensor own =
+      torch::autograd::grad({fused.z}, {problem.leaves[last]}, {at::ones_like(fused.z)}, true)[0];
+  EXPECT_EQ(own.sizes(), problem.leaves[last].sizes());
 }
 
 std::vector<FusedCase> fused_cases() {
@@ -124,12 +174,17 @@ std::vector<FusedCase> fused_cases() {
 
 INSTANTIATE_TEST_SUITE_P(Schemes, FusedAttention, testing::ValuesIn(fused_cases()));
 
-TEST(FusedAttention, IsNotForGradientsMassesAndDropout) {
+TEST(FusedAttention, IsNotForDropoutMassesAndGradientsOfBiases) {
   AttentionArgs args;
   args.q = at::zeros({1, 2, 1, 4});
-  EXPECT_FALSE(can_be_fused(args));  // gradients may be asked for
-  const at::NoGradGuard no_grad;
   EXPECT_TRUE(can_be_fused(args));
+  args.bias = at::zeros({1, 1, 2, 2}).requires_grad_();
+  EXPECT_FALSE(can_be_fused(args));
+  {
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(can_be_fused(args));
+  }
+  args.bias = at::Tensor();
   args.dropout = 0.1;
   EXPECT_FALSE(can_be_fused(args));
   args.dropout = 0.0;
@@ -141,6 +196,20 @@ TEST(FusedAttention, IsNotForGradientsMassesAndDropout) {
   args.virtual_logit = at::Tensor();
   args.q = args.q.to(at::kHalf);
   EXPECT_FALSE(can_be_fused(args));
+}
+
+// The result may not depend on how the work is divided.
+TEST(FusedAttention, IsTheSameWithSeveralThreads) {
+  const FusedCase c{5, 40, 3, 3, 41, 4, {4, 50, 40}, true};
+  Problem problem(c);
+  const auto gradients = [&](int threads) {
+    at::set_num_threads(threads);
+    return problem.gradients(attend_fused(problem.args, problem.pieces, problem.rule));
+  };
+  const int before = at::get_num_threads();
+  const std::vector<at::Tensor> one = gradients(1), three = gradients(3);
+  at::set_num_threads(before);
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(one[i].equal(three[i])) << i;
 }
 
 // A layer keeps its table as the kernel reads it; others are copied.

@@ -1,11 +1,14 @@
 #include "host/backbone/attention/fused.hpp"
 
-#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
 
 #include "host/kernel/attention.hpp"
+#include "host/tensor/dense_product.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/host_kernels.hpp"
-#include "host/tensor/torch.hpp"
+#include "host/tensor/torch_function.hpp"
 
 namespace mneme::backbone {
 namespace {
@@ -33,34 +36,91 @@ kernel::Rows rows_of(const at::Tensor& rows) {
           .row = rows.stride(1)};
 }
 
-// Tensors that the kernel's inputs point into.
+// What attention is computed from, as tensors that the kernel reads where they lie.
+struct Operands {
+  at::Tensor q;  // [B,T,H,d]
+  std::vector<KeyPiece> pieces;
+  at::Tensor table;                        // [H,W,d]
+  at::Tensor content_bias, position_bias;  // [H,d]
+  at::Tensor bias;                         // [H|1,B|1,T|1,K|1]
+  at::Tensor valid;                        // [B,K] bool
+  at::Tensor slopes;                       // [H]
+
+  Operands(const AttentionArgs& args, const std::vector<KeyPiece>& all, const ColumnRule& rule)
+      : q(with_dense_rows(args.q)), bias(args.bias) {
+    const at::ScalarType sums = score_dtype(args.q.scalar_type());
+    const auto numbers = [&](const at::Tensor& t) {
+      return t.defined() ? t.to(sums).contiguous() : t;
+    };
+    for (const KeyPiece& piece : all) {
+      if (piece.k.size(1) == 0) continue;
+      pieces.push_back({with_dense_rows(piece.k), with_dense_rows(piece.v)});
+    }
+    if (args.table.defined()) table = laid_out(args.table.to(sums));
+    content_bias = numbers(args.content_bias);
+    position_bias = numbers(args.position_bias);
+    if (bias.defined()) bias = bias.to(sums);
+    if (rule.valid.defined()) valid = rule.valid.contiguous();
+    if (rule.slopes != nullptr && !rule.slopes->empty()) {
+      slopes = at::tensor(*rule.slopes, at::kDouble).to(sums);
+    }
+  }
+  // From what `tensors` returned, keys and values of `n` pieces.
+  Operands(const std::vector<at::Tensor>& saved, size_t n) {
+    size_t at = 0;
+    for (at::Tensor* t : single()) *t = saved[at++];
+    for (size_t p = 0; p < n; ++p, at += 2) pieces.push_back({saved[at], saved[at + 1]});
+  }
+  std::vector<at::Tensor> tensors() {
+    std::vector<at::Tensor> out;
+    for (const at::Tensor* t : single()) out.push_back(*t);
+    for (const KeyPiece& piece : pieces) {
+      out.push_back(piece.k);
+      out.push_back(piece.v);
+    }
+    return out;
+  }
+  static constexpr size_t kSingle = 7;
+
+ private:
+  std::array<at::Tensor*, kSingle> single() {
+    return {&q, &table, &content_bias, &position_bias, &bias, &valid, &slopes};
+  }
+  static at::Tensor laid_out(const at::Tensor& table) {
+    const bool is_laid_out = table.stride(1) == 1 && table.size(2) > 1 &&
+                             table.stride(2) >= table.size(1) + kernel::kTableSpare;
+    return is_laid_out ? table : column_by_column(table);
+  }
+};
+
+// The kernel's view of them, which must outlive it.
 class Inputs {
  public:
-  Inputs(const AttentionArgs& args, const std::vector<KeyPiece>& pieces, const ColumnRule& rule)
-      : sums_(score_dtype(args.q.scalar_type())) {
-    in_.q = rows_of(keep(with_dense_rows(args.q)));
-    for (const KeyPiece& piece : pieces) {
-      if (piece.k.size(1) == 0) continue;
-      pieces_.push_back({.rows = piece.k.size(1),
-                         .k = rows_of(keep(with_dense_rows(piece.k))),
-                         .v = rows_of(keep(with_dense_rows(piece.v)))});
+  explicit Inputs(const Operands& from) {
+    const auto data = [](const at::Tensor& t) {
+      return t.defined() ? t.const_data_ptr() : nullptr;
+    };
+    in_.q = rows_of(from.q);
+    for (const KeyPiece& piece : from.pieces) {
+      pieces_.push_back({.rows = piece.k.size(1), .k = rows_of(piece.k), .v = rows_of(piece.v)});
     }
     in_.pieces = pieces_.data();
     in_.n_pieces = static_cast<int64_t>(pieces_.size());
-    if (args.table.defined()) set_table(args.table);
-    in_.content_bias = numbers(args.content_bias);
-    in_.position_bias = numbers(args.position_bias);
-    if (rule.valid.defined()) {
-      in_.valid =
-          reinterpret_cast<const uint8_t*>(keep(rule.valid.contiguous()).const_data_ptr<bool>());
+    in_.table = data(from.table);
+    if (from.table.defined()) {
+      in_.table_rows = from.table.size(1);
+      in_.table_head = from.table.stride(0);
+      in_.table_row = from.table.stride(2);
     }
-    if (rule.slopes != nullptr && !rule.slopes->empty()) {
-      in_.slopes = numbers(at::tensor(*rule.slopes, at::kDouble));
+    in_.content_bias = data(from.content_bias);
+    in_.position_bias = data(from.position_bias);
+    in_.slopes = data(from.slopes);
+    if (from.valid.defined()) {
+      in_.valid = reinterpret_cast<const uint8_t*>(from.valid.const_data_ptr<bool>());
     }
-    if (args.bias.defined()) {
-      const at::Tensor bias = keep(args.bias.to(sums_));
-      in_.bias = bias.const_data_ptr();
-      for (int64_t d = 0; d < 4; ++d) in_.bias_stride[d] = bias.size(d) == 1 ? 0 : bias.stride(d);
+    in_.bias = data(from.bias);
+    for (int64_t d = 0; d < 4 && from.bias.defined(); ++d) {
+      in_.bias_stride[d] = from.bias.size(d) == 1 ? 0 : from.bias.stride(d);
     }
   }
   Inputs(const Inputs&) = delete;
@@ -69,35 +129,216 @@ class Inputs {
   const kernel::AttentionInputs& get() const { return in_; }
 
  private:
-  const at::Tensor& keep(const at::Tensor& tensor) { return kept_.emplace_back(tensor); }
-  const void* numbers(const at::Tensor& tensor) {
-    return tensor.defined() ? keep(tensor.to(sums_).contiguous()).const_data_ptr() : nullptr;
-  }
-  void set_table(const at::Tensor& given) {
-    const at::Tensor table = given.to(sums_);
-    const bool is_laid_out = table.stride(1) == 1 && table.size(2) > 1 &&
-                             table.stride(2) >= table.size(1) + kernel::kTableSpare;
-    const at::Tensor& columns = keep(is_laid_out ? table : column_by_column(table));
-    in_.table = columns.const_data_ptr();
-    in_.table_rows = columns.size(1);
-    in_.table_head = columns.stride(0);
-    in_.table_row = columns.stride(2);
-  }
-
-  at::ScalarType sums_;
-  std::vector<at::Tensor> kept_;
   std::vector<kernel::KeyPiece> pieces_;
   kernel::AttentionInputs in_;
 };
 
+kernel::AttentionShape shape_of(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
+                                const ColumnRule& rule) {
+  kernel::AttentionShape shape;
+  shape.element = element_of(args.q.scalar_type());
+  shape.lanes = args.q.size(0);
+  shape.queries = args.q.size(1);
+  shape.heads = args.q.size(2);
+  shape.width = args.q.size(3);
+  shape.key_heads = pieces.back().k.size(2);
+  for (const KeyPiece& piece : pieces) shape.keys += piece.k.size(1);
+  shape.free = args.first_placed;
+  shape.window = rule.window;
+  shape.clamp = rule.clamp;
+  shape.scale = args.scale;
+  return shape;
+}
+
+// body(scratch, piece) for every piece, on several threads.
+void for_each_piece(int64_t pieces, uint64_t scratch_bytes,
+                    const std::function<void(void*, int64_t)>& body) {
+  tensor::parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    const at::Tensor scratch = at::empty({static_cast<int64_t>(scratch_bytes)}, at::kByte);
+    for (int64_t piece = begin; piece < end; ++piece) body(scratch.data_ptr(), piece);
+  });
+}
+
+struct Attended {
+  at::Tensor z, lse;
+};
+
+Attended attended(const kernel::AttentionShape& shape, const Operands& operands, bool wants_lse) {
+  const Inputs inputs(operands);
+  const at::Tensor& q = operands.q;
+  Attended out;
+  out.z = at::empty(q.sizes(), q.options());
+  if (wants_lse) {
+    out.lse = at::empty({shape.lanes, shape.heads, shape.queries},
+                        q.options().dtype(score_dtype(q.scalar_type())));
+  }
+  const kernel::AttentionResults results{out.z.data_ptr(),
+                                         wants_lse ? out.lse.data_ptr() : nullptr};
+  const auto& kernels = tensor::fastest_kernels<kernel::AttentionKernels>();
+  for_each_piece(kernel::AttentionParts(shape).pieces(shape),
+                 kernels.attend_scratch(shape, inputs.get()), [&](void* scratch, int64_t piece) {
+                   kernels.attend(shape, inputs.get(), results, scratch, piece);
+                 });
+  return out;
+}
+
+// Gradients of the operands; undefined where they are not wanted.
+struct Gradients {
+  at::Tensor q, table, content_bias, position_bias;
+  std::vector<KeyPiece> pieces;
+};
+
+struct Wanted {
+  bool table = false, content_bias = false, position_bias = false;
+  std::vector<bool> keys, values;  // of pieces
+};
+
+Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& operands,
+                       const Attended& passed, const at::Tensor& grad_z, const at::Tensor& grad_lse,
+                       const Wanted& wanted) {
+  const Inputs inputs(operands);
+  const kernel::GradientParts parts(shape);
+  const at::Tensor& q = operands.q;
+  const auto sums = q.options().dtype(score_dtype(q.scalar_type()));
+  const int64_t padded = kernel::padded_width(shape);
+  const auto of_heads = [&](bool is_wanted) {
+    return is_wanted ? at::empty({parts.shares, shape.heads, shape.width}, sums) : at::Tensor();
+  };
+
+  kernel::AttentionPass pass;
+  const at::Tensor dense_grad = with_dense_rows(grad_z);
+  pass.z = passed.z.const_data_ptr();
+  pass.lse = passed.lse.const_data_ptr();
+  pass.grad_z = rows_of(dense_grad);
+  if (grad_lse.defined()) pass.grad_lse = grad_lse.const_data_ptr();
+  at::Tensor by_row, table;
+  if (operands.table.defined()) {
+    const int64_t rows = operands.table.size(1);
+    by_row = at::constant_pad_nd(operands.table, {0, padded - shape.width}).contiguous();
+    pass.table_by_row = by_row.const_data_ptr();
+    if (wanted.table) {
+      table = at::empty({parts.shares, shape.heads, rows + kernel::kTableSpare, padded}, sums);
+    }
+  }
+
+  Gradients out;
+  out.q = at::empty(q.sizes(), q.options());
+  std::vector<kernel::KeyGradient> pieces;
+  for (size_t p = 0; p < operands.pieces.size(); ++p) {
+    // Rows that no query's window reaches are left out.
+    const auto like = [&](const at::Tensor& t, bool is_wanted) {
+      return is_wanted ? at::zeros(t.sizes(), t.options()) : at::Tensor();
+    };
+    const KeyPiece& piece = operands.pieces[p];
+    out.pieces.push_back({like(piece.k, wanted.keys[p]), like(piece.v, wanted.values[p])});
+    const auto data = [](const at::Tensor& t) { return t.defined() ? t.data_ptr() : nullptr; };
+    pieces.push_back({data(out.pieces.back().k), data(out.pieces.back().v)});
+  }
+  out.content_bias = of_heads(wanted.content_bias);
+  out.position_bias = of_heads(wanted.position_bias);
+  kernel::AttentionGradients gradients;
+  gradients.q = out.q.data_ptr();
+  gradients.pieces = pieces.data();
+  if (table.defined()) gradients.table = table.data_ptr();
+  if (wanted.content_bias) gradients.content_bias = out.content_bias.data_ptr();
+  if (wanted.position_bias) gradients.position_bias = out.position_bias.data_ptr();
+
+  const auto& kernels = tensor::fastest_kernels<kernel::AttentionGradientKernels>();
+  for_each_piece(parts.pieces(shape), kernels.backward_scratch(shape, inputs.get()),
+                 [&](void* scratch, int64_t piece) {
+                   kernels.backward(shape, inputs.get(), pass, gradients, scratch, piece);
+                 });
+  if (table.defined()) {
+    out.table = table.sum(0).narrow(1, 0, operands.table.size(1)).narrow(2, 0, shape.width);
+  }
+  for (at::Tensor* bias : {&out.content_bias, &out.position_bias}) {
+    if (bias->defined()) *bias = bias->sum(0);
+  }
+  return out;
+}
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+class FusedFunction : public torch::autograd::Function<FusedFunction> {
+ public:
+  using Optional = std::optional<at::Tensor>;
+
+  // keys_values: k and v of each piece in turn. Returns {z, lse}.
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& /*q*/,
+                               const at::TensorList& /*keys_values*/, const Optional& /*table*/,
+                               const Optional& /*content*/, const Optional& /*position*/,
+                               Operands* operands, const kernel::AttentionShape* shape) {
+    const Attended out = attended(*shape, *operands, true);
+    variable_list saved = operands->tensors();
+    saved.push_back(out.z);
+    saved.push_back(out.lse);
+    ctx->save_for_backward(saved);
+    ctx->saved_data["window"] = shape->window;
+    ctx->saved_data["clamp"] = shape->clamp;
+    ctx->saved_data["free"] = shape->free;
+    ctx->saved_data["scale"] = shape->scale;
+    return {out.z, out.lse};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const size_t n = (saved.size() - Operands::kSingle - 2) / 2;
+    const Operands operands(saved, n);
+    const Attended passed{saved[saved.size() - 2], saved.back()};
+    AttentionArgs args;
+    args.q = operands.q;
+    args.first_placed = ctx->saved_data["free"].toInt();
+    args.scale = ctx->saved_data["scale"].toDouble();
+    const kernel::AttentionShape shape = shape_of(
+        args, operands.pieces,
+        {ctx->saved_data["window"].toInt(), nullptr, ctx->saved_data["clamp"].toInt(), {}});
+    // Edges are those of the inputs that there are, in their order.
+    Wanted wanted;
+    size_t edge = 1;
+    for (size_t p = 0; p < n; ++p) {
+      wanted.keys.push_back(ctx->needs_input_grad(edge++));
+      wanted.values.push_back(ctx->needs_input_grad(edge++));
+    }
+    const auto wants = [&](const at::Tensor& t) {
+      return t.defined() && ctx->needs_input_grad(edge++);
+    };
+    wanted.table = wants(operands.table);
+    wanted.content_bias = wants(operands.content_bias);
+    wanted.position_bias = wants(operands.position_bias);
+    const at::Tensor grad_lse =
+        grads[1].defined() ? grads[1].to(passed.lse.scalar_type()).contiguous() : grads[1];
+    const at::Tensor grad_z = grads[0].defined() ? grads[0] : at::zeros_like(passed.z);
+    const Gradients got = gradients_of(shape, operands, passed, grad_z, grad_lse, wanted);
+    variable_list out = {got.q};
+    for (const KeyPiece& piece : got.pieces) {
+      out.push_back(piece.k);
+      out.push_back(piece.v);
+    }
+    out.insert(out.end(), {got.table, got.content_bias, got.position_bias, {}, {}});
+    return out;
+  }
+};
+
+std::optional<at::Tensor> optional(const at::Tensor& t) {
+  return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
+}
+
 }  // namespace
+
+bool trains_fused(at::ScalarType compute) {
+  return compute == at::kFloat || compute == at::kDouble ||
+         (compute == at::kBFloat16 && !tensor::has_bf16_units());
+}
 
 bool can_be_fused(const AttentionArgs& args) {
   const at::ScalarType type = args.q.scalar_type();
-  return tensor::uses_host_kernels(args.q) &&
-         (type == at::kFloat || type == at::kDouble || type == at::kBFloat16) &&
-         args.dropout == 0.0 && !args.wants_mass && !args.on_probabilities &&
-         !args.virtual_logit.defined();
+  if (!tensor::has_host_kernels(args.q) || args.dropout > 0.0 || args.wants_mass ||
+      args.on_probabilities || args.virtual_logit.defined()) {
+    return false;
+  }
+  if (!at::GradMode::is_enabled()) return trains_fused(type) || type == at::kBFloat16;
+  return trains_fused(type) && !(args.bias.defined() && args.bias.requires_grad());
 }
 
 at::Tensor column_by_column(const at::Tensor& table) {
@@ -111,38 +352,23 @@ at::Tensor column_by_column(const at::Tensor& table) {
 
 AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
                              const ColumnRule& rule) {
-  const Inputs inputs(args, pieces, rule);
-  kernel::AttentionShape shape;
-  shape.element = element_of(args.q.scalar_type());
-  shape.lanes = args.q.size(0);
-  shape.queries = args.q.size(1);
-  shape.heads = args.q.size(2);
-  shape.width = args.q.size(3);
-  shape.key_heads = pieces.back().k.size(2);
-  for (const KeyPiece& piece : pieces) shape.keys += piece.k.size(1);
-  shape.free = args.first_placed;
-  shape.window = rule.window;
-  shape.clamp = rule.clamp;
-  shape.scale = args.scale;
-
-  AttentionOutput out;
-  out.z = at::empty(args.q.sizes(), args.q.options());
-  if (args.wants_lse) {
-    out.lse = at::empty({shape.lanes, shape.heads, shape.queries},
-                        args.q.options().dtype(score_dtype(args.q.scalar_type())));
+  const kernel::AttentionShape shape = shape_of(args, pieces, rule);
+  if (!at::GradMode::is_enabled()) {
+    const Attended out = attended(shape, Operands(args, pieces, rule), args.wants_lse);
+    return {out.z, out.lse, {}};
   }
-  const kernel::AttentionResults results{out.z.data_ptr(),
-                                         args.wants_lse ? out.lse.data_ptr() : nullptr};
-  const auto& kernels = tensor::fastest_kernels<kernel::AttentionKernels>();
-  const auto bytes = static_cast<int64_t>(kernels.attend_scratch(shape, inputs.get()));
-  const int64_t count = kernel::AttentionParts(shape).pieces(shape);
-  tensor::parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-    const at::Tensor scratch = at::empty({bytes}, at::kByte);
-    for (int64_t piece = begin; piece < end; ++piece) {
-      kernels.attend(shape, inputs.get(), results, scratch.data_ptr(), piece);
-    }
-  });
-  return out;
+  Operands operands = [&] {
+    const at::NoGradGuard no_grad;
+    return Operands(args, pieces, rule);
+  }();
+  std::vector<at::Tensor> keys_values;
+  for (const KeyPiece& piece : pieces) {
+    if (piece.k.size(1) > 0) keys_values.insert(keys_values.end(), {piece.k, piece.v});
+  }
+  const variable_list out = FusedFunction::apply(args.q, at::TensorList(keys_values),
+                                                 optional(args.table), optional(args.content_bias),
+                                                 optional(args.position_bias), &operands, &shape);
+  return {out[0], args.wants_lse ? out[1] : at::Tensor(), {}};
 }
 
 }  // namespace mneme::backbone

@@ -25,12 +25,16 @@ struct ColumnRule {
   at::Tensor valid{};                           // [B,K] bool; undefined = all
 };
 
-// Whether attend_fused computes what `args` asks for: on the CPU, without gradient, dropout,
-// column mass or a look at the probabilities.
+// Whether attend_fused computes what `args` asks for: on the CPU, without dropout, column mass or a
+// look at the probabilities. With gradients, which flow from z and lse to q, keys, values, table
+// and position biases: not where the score bias has one.
 [[nodiscard]] bool can_be_fused(const AttentionArgs& args);
+// Of a compute dtype, with gradients: in bf16 only on processors without bf16 products, because the
+// backward pass computes in f32.
+[[nodiscard]] bool trains_fused(at::ScalarType compute);
 
 // Attention over `pieces`, in this order, for args without k, v and mask. A query without keys has
-// z = 0 and lse = -inf.
+// z = 0 and lse = -inf. Not twice differentiable. Deterministic, whatever the number of threads.
 AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
                              const ColumnRule& rule);
 

@@ -173,7 +173,7 @@ struct PairScratch {
   BF16* probabilities;  // [kTile, kBlock]
 
   PairScratch(Arena& arena, const AttentionShape& shape, const AttentionInputs& in)
-      : queries(arena, shape, in),
+      : queries(arena, shape, in, AttentionParts(shape).group),
         keys(arena, shape),
         pairs(arena, shape),
         scores(arena, in),

@@ -40,6 +40,14 @@ struct Piece {
     begin = smaller(group * parts.group, s.queries);
     end = smaller(begin + parts.group, s.queries);
   }
+  // All queries of a lane.
+  Piece(const AttentionShape& s, int64_t of_lane, int64_t of_key_head)
+      : lane(of_lane),
+        key_head(of_key_head),
+        first_head(of_key_head * s.shared()),
+        heads(s.shared()),
+        begin(0),
+        end(s.queries) {}
   int64_t queries() const { return end - begin; }
 };
 
@@ -71,9 +79,9 @@ struct Queries {
   T* position;  // [rows, padded] (q + w) times factor, where there is a table
   T* row;       // [padded]
 
-  Queries(Arena& arena, const AttentionShape& s, const AttentionInputs& in)
+  // Room for pieces of so many queries.
+  Queries(Arena& arena, const AttentionShape& s, const AttentionInputs& in, int64_t queries)
       : padded(padded_columns(s.width)), factor(static_cast<T>(s.scale * 1.4426950408889634074)) {
-    const int64_t queries = AttentionParts(s).group;
     // The table is a head's own; without one, heads of few queries go together.
     tiles_of_head = in.table != nullptr || queries >= kTile ? divide_up(queries, kTile) : 0;
     tiles = tiles_of_head > 0 ? s.shared() * tiles_of_head : divide_up(s.shared() * queries, kTile);
@@ -188,32 +196,41 @@ struct Keys {
   Block<T> read(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
                 int64_t first, int64_t count) {
     Block<T> block = columns(s, in, piece, first, count);
-    int64_t at = 0;
-    for (int64_t p = 0; p < in.n_pieces && at < count; ++p) {
-      const KeyPiece& from = in.pieces[p];
-      if (first >= from.rows) {
-        first -= from.rows;
-        continue;
-      }
-      const int64_t n = smaller(from.rows - first, count - at);
-      const E* k = static_cast<const E*>(from.k.data) + piece.lane * from.k.lane +
-                   piece.key_head * from.k.head + first * from.k.row;
-      const E* v = static_cast<const E*>(from.v.data) + piece.lane * from.v.lane +
-                   piece.key_head * from.v.head + first * from.v.row;
-      turn_keys(k, from.k.row, n, s.width, turned + at);
-      if (n == count && lies_as_read(v, s.width)) {
-        block.values = reinterpret_cast<const T*>(v);
-        block.value_row = from.v.row;
-      } else {
-        for (int64_t r = 0; r < n; ++r) {
-          fetch_row(v + r * from.v.row, s.width, block.value_row,
-                    values + (at + r) * block.value_row);
-        }
-      }
-      at += n;
-      first = 0;
-    }
+    turn<E>(s, in, piece, block, &KeyPiece::k, turned);
+    block.values = rows_of<E>(s, in, piece, block, &KeyPiece::v, values, block.value_row);
     return block;
+  }
+
+  // The block's keys or values column by column: [d, kKeyRow].
+  template <typename E>
+  void turn(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
+            const Block<T>& block, Rows KeyPiece::*which, T* to) {
+    for_each_part(in, block, [&](const KeyPiece& part, int64_t first, int64_t n, int64_t at) {
+      turn_part(head_rows<E>(part.*which, piece, first), (part.*which).row, n, s.width, to + at);
+    });
+  }
+
+  // The block's keys or values row by row, `stride` apart, with room for whole vectors: where they
+  // lie, or copied to `copy` [kBlock, padded].
+  template <typename E>
+  const T* rows_of(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
+                   const Block<T>& block, Rows KeyPiece::*which, T* copy, int64_t& stride) {
+    const T* out = copy;
+    stride = padded_columns(s.width);
+    for_each_part(in, block, [&](const KeyPiece& part, int64_t first, int64_t n, int64_t at) {
+      const E* from = head_rows<E>(part.*which, piece, first);
+      const int64_t from_stride = (part.*which).row;
+      if (n == block.count && lies_as_read(from, s.width)) {
+        out = reinterpret_cast<const T*>(from);
+        stride = from_stride;
+        return;
+      }
+      const int64_t padded = padded_columns(s.width);
+      for (int64_t r = 0; r < n; ++r) {
+        fetch_row(from + r * from_stride, s.width, padded, copy + (at + r) * padded);
+      }
+    });
+    return out;
   }
 
  private:
@@ -237,19 +254,41 @@ struct Keys {
     return any ? hidden : nullptr;
   }
 
+  // Calls body(piece, first row, rows, column in the block) for the pieces that the block lies in.
+  template <typename Body>
+  static void for_each_part(const AttentionInputs& in, const Block<T>& block, const Body& body) {
+    int64_t first = block.first, at = 0;
+    for (int64_t p = 0; p < in.n_pieces && at < block.count; ++p) {
+      const KeyPiece& piece = in.pieces[p];
+      if (first >= piece.rows) {
+        first -= piece.rows;
+        continue;
+      }
+      const int64_t n = smaller(piece.rows - first, block.count - at);
+      body(piece, first, n, at);
+      at += n;
+      first = 0;
+    }
+  }
+  template <typename E>
+  static const E* head_rows(const Rows& rows, const Piece& piece, int64_t first) {
+    return static_cast<const E*>(rows.data) + piece.lane * rows.lane + piece.key_head * rows.head +
+           first * rows.row;
+  }
+
   // Rows `stride` apart to columns.
-  void turn_keys(const T* from, int64_t stride, int64_t count, int64_t width, T* to) {
+  void turn_part(const T* from, int64_t stride, int64_t count, int64_t width, T* to) {
     turn_rows(from, stride, count, width, to, kKeyRow<T>);
   }
   template <typename E>
-  void turn_keys(const E* from, int64_t stride, int64_t count, int64_t width, T* to) {
+  void turn_part(const E* from, int64_t stride, int64_t count, int64_t width, T* to) {
     const int64_t padded = padded_columns(width);
     for (int64_t r = 0; r < count; r += 4) {
       const int64_t n = smaller(4, count - r);
       for (int64_t i = 0; i < n; ++i) {
         fetch_row(from + (r + i) * stride, width, padded, rows + i * padded);
       }
-      turn_keys(rows, padded, n, width, to + r);
+      turn_part(rows, padded, n, width, to + r);
     }
   }
 };

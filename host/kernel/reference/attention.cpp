@@ -1,7 +1,9 @@
 #include "host/kernel/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace mneme::kernel {
@@ -35,6 +37,13 @@ const double* of_head(const void* bias, int64_t head, int64_t width) {
   return bias == nullptr ? nullptr : static_cast<const double*>(bias) + head * width;
 }
 
+// Of a column with a place: its row of the table; null without a table.
+const double* table_column(const AttentionShape& s, const AttentionInputs& in, int64_t h, int64_t i,
+                           int64_t j) {
+  if (in.table == nullptr || j < s.free) return nullptr;
+  return static_cast<const double*>(in.table) + h * in.table_head + s.queries - 1 - i + j - s.free;
+}
+
 // -inf where query i does not see column j.
 double score(const AttentionShape& s, const AttentionInputs& in, int64_t lane, int64_t h, int64_t i,
              int64_t j) {
@@ -49,9 +58,8 @@ double score(const AttentionShape& s, const AttentionInputs& in, int64_t lane, i
     const int64_t distance = s.before() + i - place;
     if (distance < 0 || (s.window > 0 && distance >= s.window)) return none;
     if (in.table != nullptr) {
-      const double* column =
-          static_cast<const double*>(in.table) + h * in.table_head + (s.queries - 1 - i + place);
-      out += dot(q, of_head(in.position_bias, h, s.width), column, in.table_row, s.width);
+      out += dot(q, of_head(in.position_bias, h, s.width), table_column(s, in, h, i, j),
+                 in.table_row, s.width);
     }
     if (in.slopes != nullptr) {
       const int64_t counted = s.clamp > 0 && distance > s.clamp ? s.clamp : distance;
@@ -98,6 +106,100 @@ void attend_by_definition(const AttentionShape& s, const AttentionInputs& in,
         for (int64_t c = 0; c < s.width && sum > 0.0; ++c) z[c] /= sum;
         if (out.lse != nullptr) {
           static_cast<double*>(out.lse)[(b * s.heads + h) * s.queries + i] = top + std::log(sum);
+        }
+      }
+    }
+  }
+}
+
+namespace {
+
+struct Gradients {
+  const AttentionShape& s;
+  const AttentionInputs& in;
+  const AttentionGradients& out;
+
+  double* of_rows(void* grads, int64_t lane, int64_t row, int64_t rows, int64_t heads,
+                  int64_t head) const {
+    return static_cast<double*>(grads) + ((lane * rows + row) * heads + head) * s.width;
+  }
+  // Gradients of a column's key and value; null = not wanted.
+  std::pair<double*, double*> of_column(int64_t b, int64_t head, int64_t column) const {
+    int64_t p = 0;
+    for (; column >= in.pieces[p].rows; ++p) column -= in.pieces[p].rows;
+    const auto of = [&](void* grads) {
+      return grads == nullptr ? nullptr
+                              : of_rows(grads, b, column, in.pieces[p].rows, s.key_heads, head);
+    };
+    return {of(out.pieces[p].k), of(out.pieces[p].v)};
+  }
+  void add(double* grads, double factor, const double* x, const double* bias = nullptr,
+           int64_t stride = 1) const {
+    if (grads == nullptr) return;
+    for (int64_t c = 0; c < s.width; ++c) {
+      grads[c] += factor * (x[c * stride] + (bias == nullptr ? 0.0 : bias[c]));
+    }
+  }
+  double* of_bias(void* grads, int64_t head) const {
+    return grads == nullptr ? nullptr : static_cast<double*>(grads) + head * s.width;
+  }
+
+  // g: the gradient of the score s_ij.
+  void add_score(int64_t b, int64_t h, int64_t i, int64_t j, double g) const {
+    const double* q = row_of(in.q, b, h, i);
+    const double* u = of_head(in.content_bias, h, s.width);
+    const double* w = of_head(in.position_bias, h, s.width);
+    const double* k = column_of(in, b, h / s.shared(), j).k;
+    add(of_rows(out.q, b, i, s.queries, s.heads, h), s.scale * g, k);
+    add(of_column(b, h / s.shared(), j).first, s.scale * g, q, u);
+    add(of_bias(out.content_bias, h), s.scale * g, k);
+    const double* r = table_column(s, in, h, i, j);
+    if (r == nullptr) return;
+    add(of_rows(out.q, b, i, s.queries, s.heads, h), s.scale * g, r, nullptr, in.table_row);
+    add(of_bias(out.position_bias, h), s.scale * g, r, nullptr, in.table_row);
+    if (out.table == nullptr) return;
+    const int64_t row = s.queries - 1 - i + j - s.free, padded = padded_width(s);
+    add(static_cast<double*>(out.table) + (h * (in.table_rows + kTableSpare) + row) * padded,
+        s.scale * g, q, w);
+  }
+};
+
+void clear(void* numbers, int64_t count) {
+  if (numbers != nullptr) std::fill_n(static_cast<double*>(numbers), count, 0.0);
+}
+
+}  // namespace
+
+void attend_backward_by_definition(const AttentionShape& s, const AttentionInputs& in,
+                                   const AttentionPass& pass, const AttentionGradients& out) {
+  clear(out.q, s.lanes * s.queries * s.heads * s.width);
+  for (int64_t p = 0; p < in.n_pieces; ++p) {
+    for (void* grads : {out.pieces[p].k, out.pieces[p].v}) {
+      clear(grads, s.lanes * in.pieces[p].rows * s.key_heads * s.width);
+    }
+  }
+  clear(out.table, s.heads * (in.table_rows + kTableSpare) * padded_width(s));
+  clear(out.content_bias, s.heads * s.width);
+  clear(out.position_bias, s.heads * s.width);
+  const Gradients gradients{s, in, out};
+  for (int64_t b = 0; b < s.lanes; ++b) {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      for (int64_t i = 0; i < s.queries; ++i) {
+        const int64_t at = (b * s.heads + h) * s.queries + i;
+        const double lse = static_cast<const double*>(pass.lse)[at];
+        if (lse == -INFINITY) continue;
+        const double* z =
+            static_cast<const double*>(pass.z) + ((b * s.queries + i) * s.heads + h) * s.width;
+        const double* dz = row_of(pass.grad_z, b, h, i);
+        const double dlse =
+            pass.grad_lse == nullptr ? 0.0 : static_cast<const double*>(pass.grad_lse)[at];
+        const double shift = dlse - dot(dz, nullptr, z, 1, s.width);
+        for (int64_t j = 0; j < s.keys; ++j) {
+          const double p = std::exp(score(s, in, b, h, i, j) - lse);
+          if (p == 0.0) continue;
+          gradients.add(gradients.of_column(b, h / s.shared(), j).second, p, dz);
+          const double* v = column_of(in, b, h / s.shared(), j).v;
+          gradients.add_score(b, h, i, j, p * (dot(dz, nullptr, v, 1, s.width) + shift));
         }
       }
     }

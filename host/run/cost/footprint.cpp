@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 
+#include "host/backbone/attention/fused.hpp"
 #include "host/backbone/embedding/embedding.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
@@ -50,18 +51,37 @@ Extents training_extents(const config::Experiment& e, const ModelSizes& sizes) {
   return extents_of(e, e.train.lanes, e.train.segment, sizes, e.train.precision);
 }
 
-// Per layer: inputs of both norms and both blocks and two dropout masks; queries with either bias,
-// attention's result twice (as computed, and as the output projection reads it), keys and values
-// of context and tokens; the feed-forward's inner rows, their mask and their product; the
-// probabilities and their mask.
-std::int64_t layer_activations(const config::Experiment& e, const Extents& x) {
+at::ScalarType compute_type(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::kF64:
+      return at::kDouble;
+    case config::Precision::kBf16:
+      return at::kBFloat16;
+    default:
+      return at::kFloat;
+  }
+}
+
+// Whether attention keeps its probabilities for the backward pass: the host's kernel for the CPU
+// computes them again, LibTorch's operations do not.
+bool keeps_probabilities(const config::Experiment& e, bool is_cuda) {
+  return is_cuda || e.model.attention_dropout > 0.0 ||
+         !backbone::trains_fused(compute_type(e.train.precision));
+}
+
+// Per layer: inputs of both norms and both blocks and two dropout masks; queries, with either bias
+// where probabilities are kept, attention's result (then twice, as computed and as the output
+// projection reads it), keys and values of context and tokens; the feed-forward's inner rows, their
+// mask and their product; the probabilities and their mask.
+std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bool is_cuda) {
   const bool has_dropout = e.model.dropout > 0.0;
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
   const std::int64_t widths = 4 + (has_dropout ? 2 : 0) + (e.model.norm == config::Norm::kPre);
-  const std::int64_t queries = config::is_relative(e.model.position) ? 4 : 3;
+  const bool keeps = keeps_probabilities(e, is_cuda);
+  const std::int64_t queries = !keeps ? 2 : config::is_relative(e.model.position) ? 4 : 3;
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
   const std::int64_t ff = has_dropout ? 3 : 1;
-  const std::int64_t scores = e.model.attention_dropout > 0.0 ? 2 : 1;
+  const std::int64_t scores = !keeps ? 0 : e.model.attention_dropout > 0.0 ? 2 : 1;
   return rows * widths * x.width * x.value_bytes +
          (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
          x.lanes * x.tokens * scores * x.heads * x.columns * x.score_bytes;
@@ -104,11 +124,12 @@ void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& si
       {"optimiser moments", 2 * trained * size, "two for each parameter", kModelKeys});
 }
 
-void add_activations(Footprint& out, const config::Experiment& e, const ModelSizes& sizes) {
+void add_activations(Footprint& out, const config::Experiment& e, const ModelSizes& sizes,
+                     bool is_cuda) {
   const Extents x = training_extents(e, sizes);
   const std::int64_t segments = e.train.bptt_segments;
   out.uses.push_back(
-      {"activations of the layers", segments * x.layers * layer_activations(e, x),
+      {"activations of the layers", segments * x.layers * layer_activations(e, x, is_cuda),
        str(segments, " segments x ", x.layers, " layers x ", x.lanes, " lanes x ", x.tokens,
            " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "", " that see ",
            x.columns, " columns"),
@@ -120,11 +141,14 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
   out.uses.push_back({"logits of the softmax", segments * softmax_bytes(e, x, sizes.vocabulary),
                       str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
                       "train.lanes, train.segment, or use [model.adaptive]"});
-  const std::int64_t scores = x.lanes * x.heads * x.tokens * x.columns * x.score_bytes;
+  const std::int64_t rows = x.lanes * x.columns;
+  const bool keeps = keeps_probabilities(e, is_cuda);
+  const std::int64_t temporaries =
+      keeps ? 3 * rows * x.heads * x.tokens * x.score_bytes : 2 * rows * x.inner * x.compute_bytes;
   out.uses.push_back({"temporaries of the backward pass",
-                      3 * scores + sizes.largest_parameter * x.value_bytes,
-                      "3 attention matrices of one layer, and a second gradient of the largest "
-                      "parameter",
+                      temporaries + sizes.largest_parameter * x.value_bytes,
+                      str(keeps ? "3 attention matrices" : "gradients of keys and values",
+                          " of one layer, and a second gradient of the largest parameter"),
                       "train.lanes, train.segment or the memory's rows"});
 }
 
@@ -151,15 +175,17 @@ std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
   return one + (lanes - 1) * (two - one);  // slots without lanes count once
 }
 
-Footprint training_footprint(const config::Experiment& experiment, const ModelSizes& sizes) {
+Footprint training_footprint(const config::Experiment& experiment, const ModelSizes& sizes,
+                             bool is_cuda) {
   Footprint out;
+  out.is_cuda = is_cuda;
   add_model(out, experiment, sizes);
   const Extents x = training_extents(experiment, sizes);
   const std::int64_t rows = sizes.context_rows * x.lanes * x.layers * x.width * x.value_bytes;
   out.uses.push_back({"memory state", std::max(rows, sizes.state_bytes) + sizes.state_bytes,
                       str(sizes.context_rows, " rows a lane and layer, and slots"),
                       "train.lanes or the memory's rows"});
-  add_activations(out, experiment, sizes);
+  add_activations(out, experiment, sizes, is_cuda);
   return out;
 }
 
@@ -177,12 +203,11 @@ Footprint training_footprint(const Runtime& runtime) {
   }
   sizes.context_rows = runtime.stack().context_rows(memory::Phase::kTraining);
   sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kTraining);
-  Footprint out = training_footprint(e, sizes);
-  out.is_cuda = runtime.device().is_cuda();
-  return out;
+  return training_footprint(e, sizes, runtime.device().is_cuda());
 }
 
-Footprint training_footprint(const config::Experiment& experiment, std::int64_t vocabulary) {
+Footprint training_footprint(const config::Experiment& experiment, std::int64_t vocabulary,
+                             bool is_cuda) {
   ModelSizes sizes;
   sizes.vocabulary = vocabulary;
   for (const backbone::Parameter& parameter : backbone_outline(experiment, vocabulary)) {
@@ -192,7 +217,7 @@ Footprint training_footprint(const config::Experiment& experiment, std::int64_t 
     }
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
-  return training_footprint(experiment, sizes);
+  return training_footprint(experiment, sizes, is_cuda);
 }
 
 namespace {
@@ -384,8 +409,10 @@ void check(const std::string& where, const RuntimeOptions& options,
 Footprint outline_training(const config::Experiment& experiment, const RuntimeOptions& options) {
   const config::TrainConfig& train = experiment.train;
   return training_footprint(
-      experiment, outline_sizes(experiment, options, train.precision, memory::Phase::kTraining,
-                                train.lanes, training_tokens(train)));
+      experiment,
+      outline_sizes(experiment, options, train.precision, memory::Phase::kTraining, train.lanes,
+                    training_tokens(train)),
+      options.device.is_cuda());
 }
 
 Footprint outline_evaluation(const config::Experiment& experiment, const RuntimeOptions& options,

@@ -49,11 +49,12 @@ struct ModelSizes {
 
 // Peak bytes of a training step. Parameters, gradients and moments are counted exactly. Activations
 // are the tensors that the backbone keeps for the backward pass (per token, or rider, and layer 4
-// to 7 D, 4 H d, 2 H d (R + T) / T, ff, and H (R + T) probabilities), the logits of the softmax,
-// and the temporaries of the largest backward pass; what hooks of memories keep is not known and
-// not counted. docs/training.md compares it with measured peaks.
+// to 7 D, 2 to 4 H d, 2 H d (R + T) / T, ff, and on CUDA or with dropout of the attention H (R + T)
+// probabilities), the logits of the softmax, and the temporaries of the largest backward pass; what
+// hooks of memories keep is not known and not counted. docs/training.md compares it with measured
+// peaks.
 [[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
-                                           const ModelSizes& sizes);
+                                           const ModelSizes& sizes, bool is_cuda);
 // Peak bytes of an evaluation with the lanes and the segment of [eval]: parameters, the memory's
 // slots and its rows with their keys and values, the tensors of one layer (on CUDA with its
 // attention matrices), and logits.
@@ -62,7 +63,7 @@ struct ModelSizes {
 [[nodiscard]] Footprint training_footprint(const Runtime& runtime);
 // For a backbone whose allocation failed: without its memory tiers.
 [[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
-                                           std::int64_t vocabulary);
+                                           std::int64_t vocabulary, bool is_cuda);
 [[nodiscard]] Json to_json(const Footprint& estimate);
 
 // The backbone's parameters without storage (device meta): names, shapes, which are decayed.

@@ -1,0 +1,207 @@
+// Attention problems with random numbers, for the tests of the attention kernels.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <ostream>
+#include <random>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "host/kernel/attention.hpp"
+#include "mneme/cpp/half.hpp"
+
+namespace mneme::kernel {
+
+struct Case {
+  AttentionShape shape;
+  std::vector<int64_t> pieces;  // rows; their sum is K
+  bool has_table = false, has_biases = false, has_slopes = false, has_score_bias = false;
+  bool has_virtual_key = false, has_gaps = false;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Case& c) {
+  const AttentionShape& s = c.shape;
+  out << "B" << s.lanes << " H" << s.heads << "/" << s.key_heads << " T" << s.queries << " K"
+      << s.keys << " d" << s.width << " free" << s.free << " window" << s.window;
+  const auto word = [&](bool is_there, const char* name) { out << (is_there ? name : ""); };
+  word(c.has_table, " table");
+  word(c.has_biases, " biases");
+  word(c.has_slopes, " slopes");
+  word(c.has_score_bias, " bias");
+  word(c.has_virtual_key, " virtual");
+  word(c.has_gaps, " gaps");
+  return out;
+}
+
+template <typename T>
+Element element_of();
+template <>
+inline Element element_of<float>() {
+  return Element::kF32;
+}
+template <>
+inline Element element_of<double>() {
+  return Element::kF64;
+}
+template <>
+inline Element element_of<BFloat16>() {
+  return Element::kBF16;
+}
+
+// Of the numbers that are no elements of rows.
+template <typename T>
+using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// The inputs of a case as T, elements of rows rounded to bf16 on demand, with strides of their own:
+// a piece's keys and values lie in one array [B,m,2,G,d + 1].
+template <typename T>
+class Inputs {
+ public:
+  Inputs(const Case& c, bool is_rounded) : is_rounded_(is_rounded), random_(7) {
+    const AttentionShape& s = c.shape;
+    q_ = elements(s.lanes * s.queries * s.heads * s.width);
+    in_.q = {q_.data(), s.queries * s.heads * s.width, s.width, s.heads * s.width};
+    for (const int64_t rows : c.pieces) {
+      const int64_t head = s.width + 1, row = 2 * s.key_heads * head;
+      keys_.push_back(elements(s.lanes * rows * row));
+      pieces_.push_back({rows,
+                         {keys_.back().data(), rows * row, head, row},
+                         {keys_.back().data() + s.key_heads * head, rows * row, head, row}});
+    }
+    in_.pieces = pieces_.data();
+    in_.n_pieces = static_cast<int64_t>(pieces_.size());
+    if (c.has_table) {
+      in_.table_rows = s.keys - s.free;
+      in_.table_row = in_.table_rows + kTableSpare;
+      in_.table_head = s.width * in_.table_row;
+      table_ = numbers(s.heads * in_.table_head);
+      in_.table = table_.data();
+    }
+    if (c.has_biases) {
+      u_ = numbers(s.heads * s.width);
+      w_ = numbers(s.heads * s.width);
+      in_.content_bias = u_.data();
+      in_.position_bias = w_.data();
+    }
+    if (c.has_slopes) {
+      slopes_ = numbers(s.heads);
+      in_.slopes = slopes_.data();
+    }
+    if (c.has_score_bias) {  // of lane and column, the same for all heads and queries
+      bias_ = numbers(s.lanes * s.keys);
+      for (size_t i = 0; i < bias_.size(); i += 5) bias_[i] = -std::numeric_limits<Sum>::infinity();
+      in_.bias = bias_.data();
+      in_.bias_stride[1] = s.keys;
+      in_.bias_stride[3] = 1;
+    }
+    if (c.has_virtual_key) {
+      logit_ = numbers(s.heads * s.lanes * s.queries);
+      logit_[0] = -std::numeric_limits<Sum>::infinity();
+      value_ = numbers(s.heads * s.lanes * s.queries * s.width);
+      in_.virtual_logit = logit_.data();
+      in_.virtual_value = value_.data();
+    }
+    if (c.has_gaps) {
+      valid_.resize(static_cast<size_t>(s.lanes * s.keys));
+      for (size_t i = 0; i < valid_.size(); ++i) valid_[i] = random_() % 3 != 0 ? 1 : 0;
+      std::fill(valid_.begin(), valid_.begin() + s.keys, uint8_t{0});  // lane 0 sees nothing
+      in_.valid = valid_.data();
+    }
+  }
+  Inputs(const Inputs&) = delete;
+  Inputs& operator=(const Inputs&) = delete;
+
+  const AttentionInputs& get() const { return in_; }
+
+ private:
+  using Sum = SumOf<T>;
+
+  float number() { return std::uniform_real_distribution<float>(-1.0F, 1.0F)(random_); }
+  std::vector<T> elements(int64_t count) {
+    std::vector<T> out(static_cast<size_t>(count));
+    for (T& x : out) {
+      const float drawn = number();
+      x = static_cast<T>(is_rounded_ ? static_cast<float>(BFloat16(drawn)) : drawn);
+    }
+    return out;
+  }
+  std::vector<Sum> numbers(int64_t count) {
+    std::vector<Sum> out(static_cast<size_t>(count));
+    for (Sum& x : out) x = static_cast<Sum>(number());
+    return out;
+  }
+
+  bool is_rounded_;
+  std::mt19937 random_;
+  std::vector<T> q_;
+  std::vector<Sum> table_, u_, w_, slopes_, bias_, logit_, value_;
+  std::vector<std::vector<T>> keys_;
+  std::vector<KeyPiece> pieces_;
+  std::vector<uint8_t> valid_;
+  AttentionInputs in_;
+};
+
+template <typename T>
+double largest_error(const std::vector<T>& ours, const std::vector<double>& theirs) {
+  double worst = 0.0;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const auto x = static_cast<double>(ours[i]);
+    if (x == theirs[i]) continue;  // -inf too
+    worst = std::max(worst, std::isnan(x - theirs[i]) ? INFINITY : std::abs(x - theirs[i]));
+  }
+  return worst;
+}
+
+inline AttentionShape shape_of(int64_t lanes, int64_t heads, int64_t key_heads, int64_t queries,
+                               int64_t keys, int64_t width, int64_t free = 0, int64_t window = 0) {
+  AttentionShape s;
+  s.lanes = lanes;
+  s.heads = heads;
+  s.key_heads = key_heads;
+  s.queries = queries;
+  s.keys = keys;
+  s.width = width;
+  s.free = free;
+  s.window = window;
+  s.scale = 0.4;
+  return s;
+}
+
+inline std::vector<Case> cases() {
+  std::vector<Case> out;
+  const auto add = [&](const AttentionShape& shape, std::vector<int64_t> pieces) -> Case& {
+    out.push_back({.shape = shape, .pieces = std::move(pieces)});
+    return out.back();
+  };
+  add(shape_of(1, 1, 1, 1, 1, 1), {1});
+  add(shape_of(2, 3, 3, 4, 4, 5), {4});
+  add(shape_of(1, 9, 3, 1, 301, 64), {300, 1});
+  add(shape_of(2, 4, 2, 7, 40, 16), {3, 30, 7});
+  add(shape_of(1, 6, 2, 70, 333, 32), {263, 70});
+  add(shape_of(1, 2, 1, 300, 300, 8), {300});
+  add(shape_of(2, 3, 3, 64, 704, 41), {640, 64}).has_table = true;
+  for (Case* c : {&add(shape_of(2, 2, 2, 25, 230, 41, 13), {13, 100, 92, 25})}) {
+    c->has_table = c->has_biases = c->has_score_bias = true;
+  }
+  for (Case* c : {&add(shape_of(1, 4, 2, 50, 150, 10, 3, 40), {3, 97, 50})}) {
+    c->has_table = c->has_biases = c->has_virtual_key = true;
+  }
+  for (Case* c : {&add(shape_of(3, 2, 2, 5, 37, 12), {32, 5})}) c->has_slopes = c->has_gaps = true;
+  for (Case* c : {&add(shape_of(2, 8, 2, 3, 400, 24, 200, 100), {200, 197, 3})}) {
+    c->has_slopes = true;
+    c->shape.clamp = 20;
+  }
+  for (Case* c : {&add(shape_of(2, 4, 1, 2, 200, 7, 10), {10, 188, 2})}) {
+    c->has_gaps = c->has_virtual_key = c->has_score_bias = true;
+  }
+  for (Case* c : {&add(shape_of(2, 2, 2, 100, 500, 20, 0, 30), {400, 100})}) {
+    c->has_table = c->has_gaps = true;
+  }
+  return out;
+}
+
+}  // namespace mneme::kernel
