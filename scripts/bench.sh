@@ -23,6 +23,7 @@ readonly programs=(
   "hooks_bench"
   "ops_bench --benchmark_min_time=0.05"
   "linear_bench N"
+  "attention_bench N"
   "generation_bench N 1 16"
   "attention_length_bench"
   "digit_decoding_bench"

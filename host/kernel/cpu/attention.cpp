@@ -55,8 +55,9 @@ void attend_piece(const AttentionShape& shape, const AttentionInputs& in,
     const Block<T> block = s.keys.template read<E>(shape, in, piece, first, count);
     s.queries.for_each_tile(piece, [&](const Tile& tile) {
       if (!is_seen(shape, block.first, block.count, tile)) return;
-      s.scores.compute(shape, in, piece, s.queries, block, tile);
-      attend_block(block, tile, s.queries, s.scores.scores, s.softmax);
+      const Block<T> seen = seen_by(shape, tile, block);
+      s.scores.compute(shape, in, piece, s.queries, seen, tile);
+      attend_block(seen, tile, s.queries, s.scores.scores, s.softmax);
     });
   });
   end_softmax<T, E>(shape, out, piece, s.queries, s.softmax);

@@ -111,7 +111,8 @@ struct Backward {
     });
   }
 
-  // Scores to probabilities, and the products to gradients of scores.
+  // Scores to probabilities, and the products to gradients of scores. Whole register tiles of
+  // columns are multiplied, and the block may have more than this tile sees: 0 behind the last.
   void grade(const Block<T>& block, const Tile& tile) const {
     for (int64_t r = 0; r < tile.count; ++r) {
       T* p = s.scores.scores + r * kScoreRow<T>;
@@ -122,6 +123,7 @@ struct Backward {
         store(p + c, probability);
         store(g + c, probability * (load(g + c) + shift));
       }
+      for (int64_t c = block.count; c < block.count + kSpareRows; ++c) p[c] = g[c] = T{0};
     }
   }
 
@@ -226,8 +228,9 @@ struct Backward {
       clear(s.grad_values, count * s.queries.padded);
       s.queries.for_each_tile(piece, [&](const Tile& tile) {
         if (!is_seen(shape, block.first, block.count, tile)) return;
-        s.scores.compute(shape, in, piece, s.queries, block, tile);
-        add_tile(block, tile, key_rows, key_row);
+        const Block<T> seen = seen_by(shape, tile, block);
+        s.scores.compute(shape, in, piece, s.queries, seen, tile);
+        add_tile(seen, tile, key_rows, key_row);
       });
       put_keys(piece, block);
     });

@@ -229,13 +229,14 @@ void attend_paired_piece(const AttentionShape& shape, const AttentionInputs& in,
     s.pairs.read(in, piece, first, count);
     s.queries.for_each_tile(piece, [&](const Tile& tile) {
       if (!is_seen(shape, first, count, tile)) return;
+      const Block<float> seen = seen_by(shape, tile, block);
       multiply_pairs(
           Product<float>{s.queries.content + tile.row * s.queries.padded, s.queries.padded, 1,
                          s.pairs.turned, kKeyRow<float>, s.scores.scores, kScoreRow<float>,
-                         tile.count, block.padded / kColumnUnit, s.pairs.row_pairs, true},
+                         tile.count, seen.padded / kColumnUnit, s.pairs.row_pairs, true},
           s.queries.factor);
-      s.scores.add_terms(shape, in, piece, block, tile);
-      attend_paired_block(block, tile, s);
+      s.scores.add_terms(shape, in, piece, seen, tile);
+      attend_paired_block(seen, tile, s);
     });
   });
   end_softmax<float, BF16>(shape, out, piece, s.queries, s.softmax);

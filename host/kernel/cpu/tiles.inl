@@ -310,6 +310,16 @@ bool is_seen(const AttentionShape& s, int64_t first, int64_t count, const Tile& 
   return s.window == 0 || s.before() + tile.least - (place + count - 1) < s.window;
 }
 
+// The block without the columns behind a tile's last query.
+template <typename T>
+Block<T> seen_by(const AttentionShape& s, const Tile& tile, Block<T> block) {
+  const int64_t place = block.first - s.free;
+  if (place < 0) return block;
+  block.count = smaller(block.count, s.before() + tile.most - place + 1);
+  block.padded = round_up(block.count, kLanes<T>);
+  return block;
+}
+
 template <typename T>
 struct Scores {
   T* scores;  // [kTile, kScoreRow]
