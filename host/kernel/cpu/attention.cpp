@@ -39,7 +39,10 @@ struct AttendScratch {
   Softmax<T> softmax;
 
   AttendScratch(Arena& arena, const AttentionShape& shape, const AttentionInputs& in)
-      : queries(arena, shape, in, AttentionParts(shape).group), keys(arena, shape), scores(arena, in), softmax(arena, queries) {}
+      : queries(arena, shape, in, AttentionParts(shape).group),
+        keys(arena, shape),
+        scores(arena, in),
+        softmax(arena, queries) {}
 };
 
 template <typename T, typename E>

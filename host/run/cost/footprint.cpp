@@ -51,22 +51,12 @@ Extents training_extents(const config::Experiment& e, const ModelSizes& sizes) {
   return extents_of(e, e.train.lanes, e.train.segment, sizes, e.train.precision);
 }
 
-at::ScalarType compute_type(config::Precision precision) {
-  switch (precision) {
-    case config::Precision::kF64:
-      return at::kDouble;
-    case config::Precision::kBf16:
-      return at::kBFloat16;
-    default:
-      return at::kFloat;
-  }
-}
-
 // Whether attention keeps its probabilities for the backward pass: the host's kernel for the CPU
 // computes them again, LibTorch's operations do not.
 bool keeps_probabilities(const config::Experiment& e, bool is_cuda) {
+  const bool is_bf16 = e.train.precision == config::Precision::kBf16;
   return is_cuda || e.model.attention_dropout > 0.0 ||
-         !backbone::trains_fused(compute_type(e.train.precision));
+         !backbone::trains_fused(is_bf16 ? at::kBFloat16 : at::kFloat);
 }
 
 // Per layer: inputs of both norms and both blocks and two dropout masks; queries, with either bias
