@@ -5,6 +5,7 @@
 #   2. plugins/ and examples/ include nothing but the SDK (mneme/..., mneme_kernels/...), files of their own, the C and C++
 #      standard library, and Eigen, which is headers alone; .cu and .cuh, CUDA's headers as well
 #   3. every struct of the C headers that crosses starts with struct_size and flags
+#   4. a file of scripts/ that begins with #! may be executed, as the README calls it
 set -eu
 root=$1
 breaches=$(mktemp)
@@ -99,6 +100,13 @@ for header in "$root"/sdk/include/mneme/*.h; do
       if (field == 1 && $0 !~ /^  uint32_t struct_size;/) print file ":" FNR ": " name " does not start with uint32_t struct_size"
       if (field == 2 && $0 !~ /^  uint32_t flags;/) print file ":" FNR ": the second field of " name " is not uint32_t flags"
     }' "$header" >>"$breaches"
+done
+
+# ---- 4 ----
+for script in "$root"/scripts/*; do
+  if [ -f "$script" ] && [ ! -x "$script" ] && [ "$(head -c 2 "$script")" = '#!' ]; then
+    breach "$script cannot be executed: chmod +x"
+  fi
 done
 
 if [ -s "$breaches" ]; then

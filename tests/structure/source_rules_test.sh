@@ -54,4 +54,8 @@ fresh_tree; printf 'typedef struct mneme_b {\n  int64_t x;\n} mneme_b;\n' >>"$wo
 expect_breach 'mneme_b does not start with uint32_t struct_size'
 fresh_tree; printf 'typedef struct mneme_c {\n  uint32_t struct_size;\n  uint32_t x;\n} mneme_c;\n' >>"$work/tree/sdk/include/mneme/abi.h"
 expect_breach 'the second field of mneme_c is not uint32_t flags'
+fresh_tree; mkdir "$work/tree/scripts"; printf '#!/bin/sh\n' >"$work/tree/scripts/run.sh"
+expect_breach 'run.sh cannot be executed: chmod +x'
+printf 'a module\n' >"$work/tree/scripts/run.sh"
+sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused a file of scripts/ that is no program"; exit 1; }
 echo "every source rule can fail"
