@@ -107,7 +107,7 @@ for entry in "${programs[@]}"; do
   {
     # shellcheck disable=SC2016
     printf '`%s`, %s, commit %s:\n\n```\n' "${command[*]}" "$processor" "$commit"
-    grep -v -e '^Run on' -e '^Running ' -e '^Load Average' -e '^20..-..-..T' "$out/$name.log"
+    grep -v -E '^(Run on|Running |Load Average|20..-..-..T|CPU Caches|  L[123] |\*\*\*WARNING|[0-9:]{8} info )' "$out/$name.log"
     printf '```\n'
   } >"$out/$name.txt"
   [[ -z $page ]] || put "$name"
