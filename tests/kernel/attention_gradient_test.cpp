@@ -238,7 +238,9 @@ TEST_P(AttentionGradientDefinition, AgreesWithDifferences) {
   const AttentionShape& s = problem.shape;
   const AttentionInputs& in = problem.inputs.get();
   std::mt19937 random(5);
-  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
+  const auto below = [&](int64_t n) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
+  };
   for (int i = 0; i < 4; ++i) {
     const int64_t lane = below(s.lanes), query = below(s.queries), head = below(s.heads),
                   c = below(s.width);
