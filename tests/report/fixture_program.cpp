@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   try {
     Fixture text;
     text.arms.push_back({.name = "<b>&\" ${x}", .shift = 0.2, .rows = 8});
+    text.arms.push_back({.name = "500_continuous_ltm_sticky", .shift = 0.1, .rows = 8});
     make(root / "text", text);
     make(root / "task", {.data = Data::kSequence});
     make(root / "needle", {.data = Data::kNeedle});

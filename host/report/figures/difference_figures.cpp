@@ -54,13 +54,18 @@ Json names_of(const Comparison& comparison, const std::vector<const Difference*>
   return names;
 }
 
+// Names of arms in lines of at most 18 characters where a separator allows it, so that an axis that
+// fits a telephone does not cut them.
+constexpr const char* kNameInLines =
+    "split(trim(replace(datum.label, regexp('.{1,18}(?:[ _,.=/-]|$)', 'g'), '$&\\n')), '\\n')";
+
 Json spec_of(const Comparison& comparison, const std::vector<const Difference*>& all) {
   const bool is_loss = all.front()->measure == Measure::kLoss;
   const Json y = {{"field", "arm"},
                   {"type", "nominal"},
                   {"title", nullptr},
                   {"sort", names_of(comparison, all)},
-                  {"axis", {{"grid", false}, {"labelLimit", 160}}}};
+                  {"axis", {{"grid", false}, {"labelLimit", 160}, {"labelExpr", kNameInLines}}}};
   const char* const title = is_loss ? "difference in loss, nats a token" : "difference in accuracy";
   Json x = axis_channel({.field = "low", .title = title, .scale = Axis::Scale::kFromZero});
   const auto at = [&](const char* field) {
