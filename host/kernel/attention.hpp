@@ -89,7 +89,8 @@ struct AttentionPass {
   const void* table_by_row = nullptr;
 };
 
-// Of a piece, [B,m,G,d] contiguous elements; null = not wanted.
+// Of a piece, [B,m,G,d] contiguous elements; null = not wanted. Rows that no query's window reaches
+// are not written: the caller clears them before.
 struct KeyGradient {
   void* k = nullptr;
   void* v = nullptr;
