@@ -11,7 +11,7 @@
 #include "host/base/log.hpp"
 #include "host/compare/runs.hpp"
 #include "host/run/cost/flops.hpp"
-#include "host/run/cost/footprint.hpp"
+#include "host/run/cost/memory_check.hpp"
 #include "host/run/fingerprint.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_folder.hpp"

@@ -17,7 +17,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/run/cost/footprint.hpp"
+#include "host/run/cost/memory_check.hpp"
 #include "host/run/record/metrics.hpp"
 #include "host/run/run_description.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/run/cost/footprint.hpp"
+#include "host/run/cost/memory_check.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"

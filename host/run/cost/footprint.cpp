@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
-#include <limits>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 
 #include "host/backbone/attention/fused.hpp"
 #include "host/backbone/embedding/embedding.hpp"
 #include "host/base/error.hpp"
-#include "host/base/log.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
@@ -77,6 +73,28 @@ std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bo
          x.lanes * x.tokens * scores * x.heads * x.columns * x.score_bytes;
 }
 
+// What the backward pass of one layer holds at once beside the activations.
+struct LayerTemporaries {
+  std::int64_t bytes;
+  const char* of;
+};
+
+// The larger of attention's and the feed-forward's, which are not held at the same time.
+LayerTemporaries layer_temporaries(const config::Experiment& e, const Extents& x, bool is_cuda) {
+  const std::int64_t rows = x.lanes * (x.tokens + x.riders);
+  const std::int64_t columns = x.lanes * x.columns;
+  const LayerTemporaries attention =
+      keeps_probabilities(e, is_cuda)
+          ? LayerTemporaries{3 * columns * x.heads * x.tokens * x.score_bytes,
+                             "3 attention matrices"}
+          : LayerTemporaries{2 * (rows + columns) * x.inner * x.compute_bytes,
+                             "gradients of queries, keys, values and the attention's result"};
+  const LayerTemporaries feed_forward{2 * rows * x.ff * x.compute_bytes,
+                                      "gradients of the feed-forward's inner rows, before and "
+                                      "after its activation,"};
+  return attention.bytes < feed_forward.bytes ? feed_forward : attention;
+}
+
 // Logits and log-probabilities of as many rows as the softmax takes at once.
 std::int64_t softmax_bytes(const config::Experiment& e, const Extents& x, std::int64_t vocabulary) {
   std::int64_t ids = vocabulary;
@@ -131,15 +149,12 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
   out.uses.push_back({"logits of the softmax", segments * softmax_bytes(e, x, sizes.vocabulary),
                       str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
                       "train.lanes, train.segment, or use [model.adaptive]"});
-  const std::int64_t rows = x.lanes * x.columns;
-  const bool keeps = keeps_probabilities(e, is_cuda);
-  const std::int64_t temporaries =
-      keeps ? 3 * rows * x.heads * x.tokens * x.score_bytes : 2 * rows * x.inner * x.compute_bytes;
-  out.uses.push_back({"temporaries of the backward pass",
-                      temporaries + sizes.largest_parameter * x.value_bytes,
-                      str(keeps ? "3 attention matrices" : "gradients of keys and values",
-                          " of one layer, and a second gradient of the largest parameter"),
-                      "train.lanes, train.segment or the memory's rows"});
+  const LayerTemporaries temporaries = layer_temporaries(e, x, is_cuda);
+  out.uses.push_back(
+      {"temporaries of the backward pass",
+       temporaries.bytes + sizes.largest_parameter * x.value_bytes,
+       str(temporaries.of, " of one layer, and a second gradient of the largest ", "parameter"),
+       "train.lanes, train.segment or the memory's rows"});
 }
 
 }  // namespace
@@ -210,8 +225,6 @@ Footprint training_footprint(const config::Experiment& experiment, std::int64_t 
   return training_footprint(experiment, sizes, is_cuda);
 }
 
-namespace {
-
 Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& sizes,
                                config::Precision precision, std::int64_t lanes, std::int64_t tokens,
                                bool is_cuda) {
@@ -249,8 +262,6 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
   }
   return out;
 }
-
-}  // namespace
 
 Footprint evaluation_footprint(const Runtime& runtime) {
   const config::EvalConfig& eval = runtime.experiment().eval;
@@ -317,125 +328,6 @@ void throw_out_of_memory(const std::string& where, const Footprint& estimate,
                   "; train.accumulate keeps the tokens of a step with fewer lanes")};
   if (estimate.is_cuda) throw_device(message);
   throw_run(message);
-}
-
-namespace {
-
-constexpr double kNoBound = std::numeric_limits<double>::infinity();
-
-// Sizes of a model with its memory, from an outline. `lane_tokens`: the most tokens that a lane
-// sees.
-ModelSizes outline_sizes(const config::Experiment& experiment, const RuntimeOptions& options,
-                         config::Precision precision, memory::Phase phase, std::int64_t lanes,
-                         double lane_tokens) {
-  // Plugins' log lines are dropped here; making the model logs them.
-  const LogListener silent([](LogLevel, std::string_view) { return false; });
-  const backbone::ModelSetup setup =
-      model_setup(experiment, options.dataset->vocabulary_size(), precision, c10::kMeta);
-  const memory::Stack stack(experiment.memory, backbone::backbone_info(experiment.model, setup),
-                            *options.loader);
-  const auto model = backbone::make_model(experiment.model, setup);
-  ModelSizes sizes;
-  sizes.vocabulary = setup.vocabulary;
-  const auto count = [&](std::int64_t& sum, const at::Tensor& parameter) {
-    sum += parameter.numel();
-    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.numel());
-  };
-  for (const auto& parameter : model->parameters()) {
-    count(sizes.backbone_parameters, parameter.tensor);
-  }
-  for (const auto& parameter : stack.parameters()) {
-    count(sizes.memory_parameters, parameter.tensor);
-  }
-  const auto bounded = [&](std::int64_t rows) {
-    return lane_tokens < static_cast<double>(rows) ? static_cast<std::int64_t>(lane_tokens) : rows;
-  };
-  sizes.context_rows = bounded(stack.context_rows(phase));
-  sizes.rider_rows = bounded(stack.rider_rows(phase));
-  sizes.state_bytes = fresh_state_bytes(stack, phase, lanes);
-  return sizes;
-}
-
-// Of the longest split that was read, shared out to the lanes.
-double corpus_tokens(const data::Dataset& dataset, std::int64_t lanes) {
-  std::int64_t most = 0;
-  for (const data::Split split : data::kSplits) {
-    if (const auto corpus = dataset.corpus(split)) most = std::max(most, corpus->size());
-  }
-  return most == 0 ? kNoBound : static_cast<double>(most) / static_cast<double>(lanes) + 1.0;
-}
-
-double training_tokens(const config::TrainConfig& train) {
-  if (train.steps == 0) return kNoBound;
-  std::int64_t windows = train.accumulate;
-  for (const auto& from : train.accumulate_from) windows = std::max(windows, from.segments);
-  return static_cast<double>(train.steps) * static_cast<double>(windows) *
-         static_cast<double>(train.bptt_segments * train.segment);
-}
-
-double evaluation_tokens(const config::EvalConfig& eval, const data::Dataset& dataset,
-                         const EvaluationExtents& extents) {
-  if (extents.text > 0) return static_cast<double>(extents.text);
-  const double all = corpus_tokens(dataset, eval.lanes);
-  if (eval.steps == 0) return all;
-  return std::min(all, static_cast<double>(eval.steps) * static_cast<double>(eval.segment));
-}
-
-void check(const std::string& where, const RuntimeOptions& options,
-           const std::function<Footprint()>& outline) {
-  if (!options.free_memory || !options.device.is_cpu()) return;
-  std::optional<Footprint> estimate;
-  try {
-    estimate = outline();
-  } catch (const std::exception&) {
-    return;  // making the model reports the same error, with the plugins' log lines
-  }
-  const std::optional<FreeMemory> free = options.free_memory();
-  if (free) check_fits(where, *estimate, *free);
-}
-
-}  // namespace
-
-Footprint outline_training(const config::Experiment& experiment, const RuntimeOptions& options) {
-  const config::TrainConfig& train = experiment.train;
-  return training_footprint(
-      experiment,
-      outline_sizes(experiment, options, train.precision, memory::Phase::kTraining, train.lanes,
-                    training_tokens(train)),
-      options.device.is_cuda());
-}
-
-Footprint outline_evaluation(const config::Experiment& experiment, const RuntimeOptions& options,
-                             const EvaluationExtents& extents) {
-  const config::EvalConfig& eval = experiment.eval;
-  const config::Precision precision = options.precision.value_or(eval.precision);
-  const std::int64_t lanes = extents.lanes > 0 ? extents.lanes : eval.lanes;
-  const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
-                                         lanes, evaluation_tokens(eval, *options.dataset, extents));
-  return evaluation_footprint(experiment, sizes, precision, lanes,
-                              extents.tokens > 0 ? extents.tokens : eval.segment,
-                              options.device.is_cuda());
-}
-
-void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free) {
-  if (estimate.total() <= free.bytes) return;
-  throw_usage(
-      {.where = where,
-       .failed =
-           str("there is not enough memory; the largest consumers of ", consumers_text(estimate)),
-       .expected = str(human_bytes(static_cast<std::uint64_t>(estimate.total()))),
-       .got = str(human_bytes(static_cast<std::uint64_t>(free.bytes)), " free (", free.source, ")"),
-       .hint = str("lower ", estimate.largest().front().keys,
-                   "; with --force it is tried, and the system may kill the process")});
-}
-
-void check_training_fits(const config::Experiment& experiment, const RuntimeOptions& options) {
-  check("training", options, [&] { return outline_training(experiment, options); });
-}
-
-void check_evaluation_fits(const config::Experiment& experiment, const RuntimeOptions& options,
-                           const EvaluationExtents& extents) {
-  check("evaluation", options, [&] { return outline_evaluation(experiment, options, extents); });
 }
 
 }  // namespace mneme::run

@@ -1,5 +1,4 @@
-// The memory of a device that a training or an evaluation needs, estimated from the configuration,
-// and the refusal of a model that does not fit.
+// The memory of a device that a training or an evaluation needs, estimated from the configuration.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "host/base/process.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/run/runtime.hpp"
@@ -50,14 +48,17 @@ struct ModelSizes {
 // Peak bytes of a training step. Parameters, gradients and moments are counted exactly. Activations
 // are the tensors that the backbone keeps for the backward pass (per token, or rider, and layer 4
 // to 7 D, 2 to 4 H d, 2 H d (R + T) / T, ff, and on CUDA or with dropout of the attention H (R + T)
-// probabilities), the logits of the softmax, and the temporaries of the largest backward pass; what
-// hooks of memories keep is not known and not counted. docs/training.md compares it with measured
-// peaks.
+// probabilities), the logits of the softmax, and the temporaries of the largest backward pass, the
+// attention's or the feed-forward's; what hooks of memories keep is not known and not counted.
+// docs/training.md compares it with measured peaks.
 [[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
                                            const ModelSizes& sizes, bool is_cuda);
 // Peak bytes of an evaluation with the lanes and the segment of [eval]: parameters, the memory's
 // slots and its rows with their keys and values, the tensors of one layer (on CUDA with its
 // attention matrices), and logits.
+[[nodiscard]] Footprint evaluation_footprint(const config::Experiment& experiment,
+                                             const ModelSizes& sizes, config::Precision precision,
+                                             std::int64_t lanes, std::int64_t tokens, bool is_cuda);
 [[nodiscard]] Footprint evaluation_footprint(const Runtime& runtime);
 // The same as the first for a runtime that exists.
 [[nodiscard]] Footprint training_footprint(const Runtime& runtime);
@@ -80,34 +81,5 @@ struct ModelSizes {
 // is what failed.
 [[noreturn]] void throw_out_of_memory(const std::string& where, const Footprint& estimate,
                                       const std::exception& error);
-
-// --- Refusing a model that does not fit into the free memory before it is allocated ---
-// A system that runs out of memory kills the process, and often others.
-
-// How much an evaluation or a generation handles at once.
-struct EvaluationExtents {
-  std::int64_t lanes = 0;   // 0 = eval.lanes
-  std::int64_t tokens = 0;  // of a segment; 0 = eval.segment
-  std::int64_t text = 0;    // that a lane sees at most; 0 = as the dataset and eval.steps say
-};
-
-// Estimates from outlines (device meta: shapes without values). `options` need a dataset and a
-// loader. A memory holds no more rows than a lane has tokens. Errors as Runtime gives them.
-[[nodiscard]] Footprint outline_training(const config::Experiment& experiment,
-                                         const RuntimeOptions& options);
-[[nodiscard]] Footprint outline_evaluation(const config::Experiment& experiment,
-                                           const RuntimeOptions& options,
-                                           const EvaluationExtents& extents = {});
-
-// Error (kUsage) with the three largest consumers and the keys to lower when the estimate is more
-// than what is free. The estimate is a lower bound, so a model that is refused does not
-// fit.
-void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free);
-
-// Both together, on the CPU, when options.free_memory says something. What else is wrong with the
-// experiment is left to Runtime.
-void check_training_fits(const config::Experiment& experiment, const RuntimeOptions& options);
-void check_evaluation_fits(const config::Experiment& experiment, const RuntimeOptions& options,
-                           const EvaluationExtents& extents = {});
 
 }  // namespace mneme::run
