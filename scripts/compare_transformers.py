@@ -25,9 +25,7 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -40,17 +38,14 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-ROOT = Path(__file__).resolve().parent.parent
+from program import MNEME, Failure, call, call_for_json, processor
+
 SHAPE = dict(num_hidden_layers=30, hidden_size=576, num_attention_heads=9, num_key_value_heads=3, head_dim=64,
              intermediate_size=1536, vocab_size=49152, tie_word_embeddings=True, rms_norm_eps=1e-5,
              max_position_embeddings=8192, initializer_range=0.041666666666666664, bos_token_id=0, eos_token_id=0,
              rope_parameters=dict(rope_type="default", rope_theta=10000.0))
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}  # and f64 as the reference
 MOST_ERROR = 2.0  # of mneme's largest error over the library's
-
-
-class Failure(Exception):
-    """Ends the script with its text."""
 
 
 # --- the model folder ---
@@ -165,16 +160,11 @@ class Mneme:
         self.memory = work / "memory.toml"
 
     def call(self, *arguments):
-        command = [str(self.program), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise Failure(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr.strip()}")
+        call([self.program, *arguments])
 
     def call_for_json(self, *arguments):
         result = self.work / "result.json"
-        result.unlink(missing_ok=True)
-        self.call(*arguments, "--threads", self.threads, "--json", result, "--quiet")
-        return json.loads(result.read_text())
+        return call_for_json([self.program, *arguments, "--threads", self.threads, "--json", result, "--quiet"], result)[0]
 
     def import_model(self, folder, run, rows):
         """mneme import --from FOLDER --run RUN, and the memory file of a cache that keeps all rows of the text."""
@@ -275,13 +265,6 @@ class Comparison:
         return row
 
 
-def processor():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def print_row(row):
     rates = "; ".join(f"{side} {rate:,.1f} tokens/s" for side, rate in row["tokens_per_second"].items())
     print(f"{row['task']}: {rates}", flush=True)
@@ -300,7 +283,7 @@ def parse():
     parser.add_argument("--prompt", type=int, default=128)
     parser.add_argument("--tokens", type=int, default=64, help="tokens to generate, a sample")
     parser.add_argument("--layers", type=int, default=SHAPE["num_hidden_layers"], help="fewer for a quick trial")
-    parser.add_argument("--mneme", type=Path, default=ROOT / "build/release/bin/mneme")
+    parser.add_argument("--mneme", type=Path, default=MNEME)
     parser.add_argument("--folder", type=Path, help="keep the model folder here")
     parser.add_argument("--transformers-only", action="store_true")
     parser.add_argument("--json", type=Path, help="write all rounds here")

@@ -9,6 +9,7 @@
 #include "host/backbone/attention/rotary.hpp"
 #include "host/backbone/dropout.hpp"
 #include "host/backbone/embedding/embedding.hpp"
+#include "host/backbone/embedding/softmax.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/backbone/model.hpp"
 #include "host/backbone/norm.hpp"

@@ -1,6 +1,9 @@
+#include "host/backbone/embedding/softmax.hpp"
+
 #include <gtest/gtest.h>
 
 #include "host/backbone/embedding/embedding.hpp"
+#include "host/backbone/embedding/linear_nll.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
@@ -110,16 +113,18 @@ TEST(Softmax, ScoresWithoutGradientAsWithIt) {
     EXPECT_TRUE(without.best.equal(with.best));
     EXPECT_TRUE(without.best.equal(head.softmax.log_probabilities(hidden, at::kDouble).argmax(1)));
     EXPECT_TRUE(without.correct.equal(with.correct));
+    const Softmax::Result unasked = head.softmax.forward(hidden, target, false, at::kDouble);
+    EXPECT_LT(largest_difference(unasked.nll, with.nll), 1e-12);
+    EXPECT_FALSE(unasked.best.defined());
   }
 }
 
 TEST(Softmax, ScoresInBlocksOfRows) {
-  constexpr int64_t kVocabulary = 70000, kRows = 600;
-  static_assert(kVocabulary * kRows > kKeptLogits && kVocabulary * kRows / 2 < kKeptLogits);
+  constexpr int64_t kVocabulary = 70000, kRows = 2400;  // more rows than a block has
   const Head head(adaptive_config({9000, 30000}, 2, 12, {}), kVocabulary);
   const at::NoGradGuard no_grad;
   const at::Tensor hidden = random_tensor(22, {kRows, 12});
-  const at::Tensor target = at::arange(kRows, at::kLong) * 116;
+  const at::Tensor target = at::arange(kRows, at::kLong) * 29;
   const Softmax::Result all = head.softmax.forward(hidden, target, true, at::kFloat);
   for (const int64_t from : {int64_t{0}, kRows / 2}) {
     const Softmax::Result half = head.softmax.forward(

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "host/backbone/attention/fused.hpp"
-#include "host/backbone/embedding/embedding.hpp"
+#include "host/backbone/embedding/linear_nll.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 

@@ -1,0 +1,31 @@
+// Losses of a linear layer that is followed by a softmax.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace mneme::backbone {
+
+// Negative log-likelihood of softmax(x W^T + b) in one operation: small logits are kept; larger
+// ones are computed again in the backward pass, in blocks of rows.
+//   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a
+//   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
+//   max when asked. kept_logits: the most logits that are kept for the backward pass.
+inline constexpr int64_t kKeptLogits = int64_t{1} << 25;
+at::Tensor linear_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const at::Tensor& target, at::Tensor* best = nullptr,
+                      int64_t kept_logits = kKeptLogits);
+
+// What losses and predictions need of the logits x W^T + b [n,V], which are made in blocks and not
+// stored. Without gradient.
+struct LogitSummary {
+  at::Tensor log_sum;  // [n] f32 or f64: log of the sum of their exponentials
+  at::Tensor own;      // [n]: the target's; any number where the target is not in 0 .. V-1
+  at::Tensor highest;  // [n]: the largest; where it was asked for
+  at::Tensor best;     // [n] i64: its first place; where it was asked for
+};
+LogitSummary summarize_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                              const at::Tensor& target, bool wants_best);
+
+}  // namespace mneme::backbone

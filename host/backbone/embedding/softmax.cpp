@@ -1,0 +1,161 @@
+#include "host/backbone/embedding/softmax.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "host/backbone/attention/attention.hpp"
+#include "host/backbone/embedding/linear_nll.hpp"
+#include "host/base/text.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::backbone {
+
+Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
+                 const Embedding& embedding, const InitScheme& init, ParameterStore& store)
+    : plan_(plan) {
+  for (int64_t i = 0; i < plan.tables(); ++i) {
+    const int64_t rows = embedding.tables()[static_cast<size_t>(i)].size(0);
+    const int64_t width = plan.embedding(i);
+    const std::string name = str("softmax.", i);
+    weights_.push_back(config.tie_embedding
+                           ? embedding.tables()[static_cast<size_t>(i)]
+                           : store.make(name + ".weight", {rows, width}, init.linear(width)));
+    biases_.push_back(config.softmax_bias
+                          ? store.make(name + ".bias", {rows}, init.linear_bias(width), false)
+                          : at::zeros({rows}, weights_.back().options().requires_grad(false)));
+  }
+  for (int64_t i = 0; plan.has_projection && i < plan.clusters(); ++i) {
+    const size_t table = plan.div > 1 ? static_cast<size_t>(i) : 0;
+    projections_.push_back(plan.tie_projection[static_cast<size_t>(i)]
+                               ? embedding.projections()[table]
+                               : store.make(str("softmax.", i, ".projection"),
+                                            {plan.width, plan.embedding(plan.div > 1 ? i : 0)},
+                                            init.projection(plan.width)));
+  }
+  if (plan.clusters() > 1) {
+    const int64_t width = plan.embedding(0);
+    cluster_weight_ =
+        store.make("softmax.cluster.weight", {plan.clusters() - 1, width}, init.linear(width));
+    cluster_bias_ =
+        store.make("softmax.cluster.bias", {plan.clusters() - 1}, init.linear_bias(width), false);
+  }
+}
+
+at::Tensor Softmax::projected(const at::Tensor& hidden, int64_t cluster,
+                              at::ScalarType compute) const {
+  const at::Tensor low = hidden.to(compute);
+  if (projections_.empty()) return low;
+  return at::mm(low, converted_.get(projections_[static_cast<size_t>(cluster)], compute));
+}
+
+Softmax::Part Softmax::words_of(int64_t cluster, at::ScalarType compute) const {
+  const auto weights = [&](size_t table) { return converted_.get(weights_[table], compute); };
+  if (plan_.div > 1 || plan_.clusters() == 1) {
+    return {weights(static_cast<size_t>(cluster)), biases_[static_cast<size_t>(cluster)]};
+  }
+  const int64_t n = plan_.end(cluster) - plan_.begin(cluster);
+  return {weights(0).narrow(0, plan_.begin(cluster), n),
+          biases_[0].narrow(0, plan_.begin(cluster), n)};
+}
+
+Softmax::Part Softmax::part(int64_t cluster, at::ScalarType compute) const {
+  Part out = words_of(cluster, compute);
+  if (cluster == 0 && cluster_weight_.defined()) {
+    out = {at::cat({out.weight, cluster_weight_.to(compute)}), at::cat({out.bias, cluster_bias_})};
+  }
+  return out;
+}
+
+Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& target,
+                                 bool wants_best, at::ScalarType compute) const {
+  if (plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
+    return score(hidden, target, wants_best, compute);
+  }
+  const Part head = part(0, compute);
+  const at::Tensor head_hidden = projected(hidden, 0, compute);
+  if (plan_.clusters() == 1) {
+    at::Tensor best;
+    const at::Tensor nll =
+        linear_nll(head_hidden, head.weight, head.bias, target, wants_best ? &best : nullptr);
+    return {nll, best, best.defined() ? best.eq(target) : at::Tensor()};
+  }
+  const int64_t head_size = head.weight.size(0);
+  at::Tensor head_target = target.clone();
+  std::vector<at::Tensor> members(1);
+  for (int64_t i = 1; i < plan_.clusters(); ++i) {
+    const at::Tensor is_member = target.ge(plan_.begin(i)).logical_and_(target.lt(plan_.end(i)));
+    head_target.masked_fill_(is_member, head_size - i);
+    members.push_back(at::nonzero(is_member).squeeze(1));
+  }
+  at::Tensor nll = linear_nll(head_hidden, head.weight, head.bias, head_target);
+  for (int64_t i = 1; i < plan_.clusters(); ++i) {
+    const at::Tensor& index = members[static_cast<size_t>(i)];
+    if (index.size(0) == 0) continue;
+    const Part tail = part(i, compute);
+    const at::Tensor tail_nll =
+        linear_nll(projected(hidden.index_select(0, index), i, compute), tail.weight, tail.bias,
+                   target.index_select(0, index) - plan_.begin(i));
+    nll = nll.index_add(0, index, tail_nll);
+  }
+  if (!wants_best) return {nll, {}, {}};
+  const Result scored = score(hidden, target, true, compute);
+  return {nll, scored.best, scored.correct};
+}
+
+Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
+                               at::ScalarType compute) const {
+  const at::NoGradGuard no_grad;
+  const int64_t clusters = plan_.clusters();
+  const at::Tensor low = projected(hidden, 0, compute);
+  const Part words = words_of(0, compute);
+  const LogitSummary head = summarize_logits(low, words.weight, words.bias, target, wants_best);
+  at::Tensor entries =
+      linear(low, cluster_weight_.to(compute), cluster_bias_, compute).to(score_dtype(compute));
+  const at::Tensor log_sum = at::logaddexp(head.log_sum, at::logsumexp(entries, 1));
+  entries = entries - log_sum.unsqueeze(1);
+  const at::Tensor is_word = target.ge(0).logical_and_(target.lt(plan_.end(0)));
+  Result out{(log_sum - head.own).masked_fill_(is_word.logical_not(), 0.0), head.best, {}};
+  at::Tensor highest = wants_best ? head.highest - log_sum : at::Tensor();
+  for (int64_t i = 1; i < clusters; ++i) {
+    const at::Tensor entry = entries.select(1, clusters - 1 - i);
+    const at::Tensor is_member = target.ge(plan_.begin(i)).logical_and_(target.lt(plan_.end(i)));
+    // No word of a cluster is likelier than the cluster.
+    const at::Tensor is_asked = wants_best ? is_member.logical_or(entry > highest) : is_member;
+    const at::Tensor index = at::nonzero(is_asked).squeeze(1);
+    if (index.size(0) == 0) continue;
+    const auto of_asked = [&](const at::Tensor& all) { return all.index_select(0, index); };
+    const Part tail = words_of(i, compute);
+    const LogitSummary own =
+        summarize_logits(projected(of_asked(hidden), i, compute), tail.weight, tail.bias,
+                         of_asked(target) - plan_.begin(i), wants_best);
+    const at::Tensor to_entry = of_asked(entry);
+    out.nll.index_copy_(
+        0, index,
+        at::where(of_asked(is_member), own.log_sum - own.own - to_entry, of_asked(out.nll)));
+    if (!wants_best) continue;
+    const at::Tensor most = to_entry + (own.highest - own.log_sum), before = of_asked(highest);
+    const at::Tensor best = at::where(most > before, own.best + plan_.begin(i), of_asked(out.best));
+    out.best.index_copy_(0, index, best);
+    highest.index_copy_(0, index, at::maximum(most, before));
+  }
+  if (wants_best) out.correct = out.best.eq(target);
+  return out;
+}
+
+at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const {
+  const at::ScalarType type = score_dtype(compute);
+  const Part head = part(0, compute);
+  const at::Tensor head_logp = at::log_softmax(
+      linear(projected(hidden, 0, compute), head.weight, head.bias, compute).to(type), 1);
+  if (plan_.clusters() == 1) return head_logp;
+  std::vector<at::Tensor> parts = {head_logp.narrow(1, 0, plan_.end(0))};
+  for (int64_t i = 1; i < plan_.clusters(); ++i) {
+    const Part tail = part(i, compute);
+    const at::Tensor tail_logp = at::log_softmax(
+        linear(projected(hidden, i, compute), tail.weight, tail.bias, compute).to(type), 1);
+    parts.push_back(tail_logp + head_logp.narrow(1, head_logp.size(1) - i, 1));
+  }
+  return at::cat(parts, 1);
+}
+
+}  // namespace mneme::backbone

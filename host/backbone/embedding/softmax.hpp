@@ -1,0 +1,58 @@
+// The softmax over the vocabulary, plain and adaptive, weight-compatible with the official
+// Transformer-XL.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host/backbone/embedding/embedding.hpp"
+#include "host/backbone/linear.hpp"
+#include "host/backbone/parameters.hpp"
+#include "host/config/experiment.hpp"
+
+namespace mneme::backbone {
+
+// Losses over a vocabulary of clusters. Cluster i >= 1 is entered by the i-th logit from the END of
+// the head, so clusters map to head logits in reverse order, as in the official code.
+class Softmax {
+ public:
+  // Ties tables (tie_embedding) and projections (plan) to `embedding`.
+  Softmax(const config::ModelConfig& config, const ClusterPlan& plan, const Embedding& embedding,
+          const InitScheme& init, ParameterStore& store);
+
+  struct Result {
+    at::Tensor nll;      // [n] nats, token order; 0 where the target is -1
+    at::Tensor best;     // [n] i64, the arg max; when asked for
+    at::Tensor correct;  // [n] bool, best == target; when asked for
+  };
+  // hidden [n,D], target i64 [n] (-1 = none).
+  Result forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
+                 at::ScalarType compute) const;
+  // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
+  at::Tensor log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const;
+  void weights_changed() { converted_.clear(); }
+
+ private:
+  struct Part {
+    at::Tensor weight, bias;
+  };
+  at::Tensor projected(const at::Tensor& hidden, int64_t cluster, at::ScalarType compute) const;
+  // Weights in `compute`: of a cluster's words, and with the clusters' entries behind the head's.
+  Part words_of(int64_t cluster, at::ScalarType compute) const;
+  Part part(int64_t cluster, at::ScalarType compute) const;
+  // As forward, without gradient, for more than one cluster: of a cluster only the rows whose
+  // target it has, or, where the best is asked for, that may have their best in it.
+  Result score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
+               at::ScalarType compute) const;
+
+  ClusterPlan plan_;
+  std::vector<at::Tensor> weights_;           // [V_i, d_i] by table
+  std::vector<at::Tensor> biases_;            // [V_i]
+  std::vector<at::Tensor> projections_;       // [D, d_i] by cluster; empty when there is none
+  at::Tensor cluster_weight_, cluster_bias_;  // [clusters-1, d_0], [clusters-1]
+  mutable ConvertedWeights converted_;
+};
+
+}  // namespace mneme::backbone
