@@ -7,6 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 usage() {
   cat <<'TEXT'
 usage: scripts/bench.sh [--rounds N] [--write-docs [PAGE]] [--list] [BENCH...]
+       scripts/bench.sh --against-official DIR [--against-official DIR] [--python PROGRAM] [--rounds N] [--write-docs [PAGE]]
 
 Builds the programs of bench/ in build/release and runs them, or those named. Each compares two ways of computing the same in
 turns in one run, after it has checked that their results are equal, and prints ratios and shares of the processor's peak. Use
@@ -15,6 +16,10 @@ a machine on which nothing else runs. All of them take about half an hour on 2 c
   --rounds N           rounds of those that count them (default 3)
   --write-docs [PAGE]  put what each printed into its place in PAGE (default docs/performance.md), with processor and commit
   --list               print their names
+  --against-official DIR
+                       instead: whole evaluations and trainings against the official code in DIR, a clone of
+                       kimiyoung/transformer-xl or of thu-coai/LaMemo (scripts/compare_official.py)
+  --python PROGRAM     with --against-official: a Python that has PyTorch, NumPy and safetensors (default python3)
 TEXT
 }
 
@@ -38,6 +43,8 @@ readonly programs=(
 
 rounds=3
 page=
+python=python3
+official=()
 chosen=()
 while (($#)); do
   case $1 in
@@ -53,6 +60,17 @@ while (($#)); do
         shift
       fi
       [[ -f $page ]] || fail "--write-docs: there is no page $page"
+      ;;
+    --against-official)
+      [[ -f ${2:-}/pytorch/mem_transformer.py ]] ||
+        fail "--against-official needs a clone of kimiyoung/transformer-xl or of thu-coai/LaMemo, and '${2:-}' has no pytorch/mem_transformer.py"
+      official+=("$2")
+      shift
+      ;;
+    --python)
+      command -v "${2:-}" >/dev/null || fail "--python: there is no program '${2:-}'"
+      python=$2
+      shift
       ;;
     --list)
       printf '%s\n' "${programs[@]%% *}"
@@ -75,7 +93,14 @@ for name in "${chosen[@]}"; do
 done
 is_chosen() { ((${#chosen[@]} == 0)) || printf '%s\n' "${chosen[@]}" | grep -qxF -- "$1"; }
 
-build_preset release -DMNEME_BENCHMARKS=ON
+if ((${#official[@]})); then
+  ((${#chosen[@]} == 0)) || fail "--against-official runs no other benchmark; leave out '${chosen[0]}'"
+  "$python" -c 'import numpy, safetensors, torch' 2>/dev/null ||
+    fail "'$python' lacks PyTorch, NumPy or safetensors; make one with: python3 -m venv DIR && DIR/bin/pip install torch==2.11.0 numpy safetensors, and give --python DIR/bin/python"
+  build_preset release
+else
+  build_preset release -DMNEME_BENCHMARKS=ON
+fi
 processor=$(awk -F': ' '/^model name/ { name = $2 } /^flags/ { flags = $2 }
   END { printf "%s (%s)", name, flags ~ /amx_bf16/ ? "AMX" : flags ~ /avx512_bf16/ ? "AVX-512 with bf16" : flags ~ /avx512f/ ? "AVX-512" : flags ~ /avx2/ ? "AVX2" : "no AVX2" }' /proc/cpuinfo)
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
@@ -93,6 +118,22 @@ put() {
   cp "$out/page.md" "$page"
 }
 
+# written NAME COMMAND...: the part of NAME's log that the page shows, behind what was run.
+written() {
+  # shellcheck disable=SC2016
+  printf '`%s`, %s, commit %s:\n\n```\n' "${*:2}" "$processor" "$commit"
+  grep -v -E '^(Run on|Running |Load Average|20..-..-..T|CPU Caches|  L[123] |\*\*\*WARNING|[0-9:]{8} info )' "$out/$1.log"
+  printf '```\n'
+}
+
+if ((${#official[@]})); then
+  say "compare_official.py ${official[*]}"
+  "$python" -B scripts/compare_official.py "${official[@]}" --rounds "$rounds" 2>&1 | tee "$out/official.log"
+  written official "bench.sh --against-official ... --rounds $rounds" >"$out/official.txt"
+  [[ -z $page ]] || put official
+  exit 0
+fi
+
 status=0
 for entry in "${programs[@]}"; do
   read -r -a command <<<"${entry/ N/ $rounds}"
@@ -104,12 +145,7 @@ for entry in "${programs[@]}"; do
     status=1
     continue
   fi
-  {
-    # shellcheck disable=SC2016
-    printf '`%s`, %s, commit %s:\n\n```\n' "${command[*]}" "$processor" "$commit"
-    grep -v -E '^(Run on|Running |Load Average|20..-..-..T|CPU Caches|  L[123] |\*\*\*WARNING|[0-9:]{8} info )' "$out/$name.log"
-    printf '```\n'
-  } >"$out/$name.txt"
+  written "$name" "${command[@]}" >"$out/$name.txt"
   [[ -z $page ]] || put "$name"
 done
 exit "$status"

@@ -179,9 +179,11 @@ void say_what_is_left_alone(const fs::path& root, const OtherRuns& others) {
 
 }  // namespace
 
-Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
-               plugin::PluginLoader& loader) {
+Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::PluginLoader& loader) {
   if (arms.empty()) throw_usage("compare: expected at least one memory, got none");
+  for (ArmSetup& arm : arms) {
+    arm.experiment = run::with_chosen_precision(std::move(arm.experiment), options.device);
+  }
   if (options.seeds < 1) throw_usage("compare: seeds: expected at least 1, got ", options.seeds);
   const config::Experiment& experiment = arms.front().experiment;
   const auto dataset = std::make_shared<const data::Dataset>(experiment.data);

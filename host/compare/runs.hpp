@@ -132,7 +132,7 @@ class Observer {
 // Nothing is written. Errors: Error (kUsage) when there is nothing to evaluate on; Error (kRun)
 // naming the first parameter in which two arms' initial weights differ; what making an arm throws,
 // with its name in front.
-[[nodiscard]] Record prepare(const std::vector<ArmSetup>& arms, const Options& options,
+[[nodiscard]] Record prepare(std::vector<ArmSetup> arms, const Options& options,
                              plugin::PluginLoader& loader);
 
 // Runs what is not finished; the record is written to comparison.json whenever a run's state

@@ -59,7 +59,8 @@ enum class Reset { kDocument, kSegment, kNever };
 enum class Documents { kFile, kHeading, kMark, kLine };
 enum class Optimizer { kAdam, kAdamW };
 enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt };
-enum class Precision { kF64, kF32, kBf16 };
+// kAuto: bf16 where it is fast, f32 elsewhere (run::chosen_precision).
+enum class Precision { kF64, kF32, kBf16, kAuto };
 // Which parameters keep their values in training.
 enum class Freeze { kNothing, kBackbone };
 

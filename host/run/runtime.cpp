@@ -39,16 +39,29 @@ std::int64_t count_numbers(const std::vector<optim::TrainableParameter>& paramet
 // Warns once a process: evaluations have runtimes of their own.
 void warn_of_slow_bf16(config::Precision precision, c10::Device device) {
   static std::once_flag once;
-  const std::string text = tensor::slow_bf16_text(precision, device, tensor::has_bf16_units());
-  if (!text.empty()) std::call_once(once, [&] { log_warning(text); });
+  if (!tensor::is_slow_bf16(precision, device, tensor::has_bf16_units())) return;
+  std::call_once(once, [] { log_warning(tensor::slow_bf16_text(tensor::bf16_time_ratio())); });
 }
 
 }  // namespace
 
+config::Precision chosen_precision(config::Precision precision, c10::Device device) {
+  if (precision != config::Precision::kAuto) return precision;
+  const bool is_fast = !device.is_cpu() || tensor::has_bf16_units();
+  return is_fast ? config::Precision::kBf16 : config::Precision::kF32;
+}
+
+config::Experiment with_chosen_precision(config::Experiment experiment, c10::Device device) {
+  experiment.train.precision = chosen_precision(experiment.train.precision, device);
+  experiment.eval.precision = chosen_precision(experiment.eval.precision, device);
+  return experiment;
+}
+
 Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& options)
-    : experiment_(experiment),
+    : experiment_(with_chosen_precision(experiment, options.device)),
       device_(options.device),
-      precision_(options.precision.value_or(experiment.train.precision)),
+      precision_(chosen_precision(options.precision.value_or(experiment_.train.precision),
+                                  options.device)),
       dataset_(options.dataset),
       loader_(options.loader) {
   warn_of_slow_bf16(precision_, device_);

@@ -24,7 +24,7 @@ namespace mneme::run {
 
 struct RuntimeOptions {
   c10::Device device = c10::kCPU;
-  // Default train.precision.
+  // Default train.precision; "auto" is chosen for the device.
   std::optional<config::Precision> precision = std::nullopt;
   // Shared between runs; default: read what the experiment names.
   std::shared_ptr<const data::Dataset> dataset = nullptr;
@@ -38,6 +38,13 @@ struct RuntimeOptions {
   // (memory_check.hpp). Empty: nothing is checked.
   FreeMemorySource free_memory = nullptr;
 };
+
+// The precision that a model computes in: for "auto" bf16 on CUDA and on processors that have
+// instructions for it, f32 elsewhere; any other as it is.
+[[nodiscard]] config::Precision chosen_precision(config::Precision precision, c10::Device device);
+// An experiment without "auto", for training and for evaluation. Runs keep this one.
+[[nodiscard]] config::Experiment with_chosen_precision(config::Experiment experiment,
+                                                       c10::Device device);
 
 // Gives a parameter's value by its name ("memory.<tier>..."), or an undefined tensor.
 using ParameterSource = std::function<at::Tensor(const std::string& name)>;

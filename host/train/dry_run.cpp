@@ -219,10 +219,10 @@ std::unique_ptr<memory::Stack> outline_memory(const config::Experiment& experime
 
 TrainingPlan plan_training(const config::Experiment& experiment) {
   TrainingPlan plan;
-  plan.experiment = experiment;
-  const auto stream = open_data(experiment, plan);
-  outline_model(experiment, plan);
-  plan_steps(experiment.train, stream.get(), plan);
+  plan.experiment = run::with_chosen_precision(experiment, c10::kCPU);
+  const auto stream = open_data(plan.experiment, plan);
+  outline_model(plan.experiment, plan);
+  plan_steps(plan.experiment.train, stream.get(), plan);
   count_operations(plan);
   return plan;
 }

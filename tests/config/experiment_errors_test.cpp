@@ -269,7 +269,7 @@ steps = 5; betas = [0.9, 1.0] => 5:15: train.betas.1: expected a real number in 
 steps = 5; clip = -1.0 => 5:8: train.clip: expected a real number of at least 0, got -1.0
 steps = 5; optimizer = "sgd" => 5:13: train.optimizer: expected "adam" | "adamw", got "sgd"
 steps = 5; precision = "fp32"
-  => 5:13: train.precision: expected "f64" | "f32" | "bf16", got "fp32" (did you mean "f32"?)
+  => 5:13: train.precision: expected "f64" | "f32" | "bf16" | "auto", got "fp32" (did you mean "f32"?)
 steps = 5; lanes = 0 => 5:9: train.lanes: expected an integer in [1, 1048576], got 0
 )");
 }

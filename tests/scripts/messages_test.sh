@@ -74,10 +74,17 @@ case $case_name in
     expect_failure "no benchmark is called 'ops'; --list prints their names" bash "$project/scripts/bench.sh" ops
     expect_failure "--rounds needs a number of at least 1, got '0'" bash "$project/scripts/bench.sh" --rounds 0
     expect_failure "--write-docs: there is no page $work/none.md" bash "$project/scripts/bench.sh" --write-docs "$work/none.md"
+    expect_failure "$work/none' has no pytorch/mem_transformer.py" bash "$project/scripts/bench.sh" --against-official "$work/none"
+    mkdir -p "$work/clone/pytorch" && touch "$work/clone/pytorch/mem_transformer.py"
+    expect_failure "--python: there is no program 'nothing'" bash "$project/scripts/bench.sh" --python nothing
+    expect_failure "'false' lacks PyTorch, NumPy or safetensors" \
+      bash "$project/scripts/bench.sh" --against-official "$work/clone" --python false
+    expect_failure "runs no other benchmark; leave out 'ops_bench'" \
+      bash "$project/scripts/bench.sh" --against-official "$work/clone" ops_bench
     missing=$(comm -3 <(bash "$project/scripts/bench.sh" --list | sort) \
       <(cd "$project/bench" && basename -s .cpp -- */*_bench.cpp | sort))
     [[ -z $missing ]] || die "bench.sh and bench/ name other benchmarks: $missing"
-    for name in $(bash "$project/scripts/bench.sh" --list); do
+    for name in official $(bash "$project/scripts/bench.sh" --list); do
       grep -qF "<!-- begin $name " "$project/docs/performance.md" || die "docs/performance.md has no place for $name"
     done
     ;;

@@ -4,7 +4,12 @@
 #include <fstream>
 #include <string>
 
+#include "host/run/run_folder.hpp"
+#include "host/run/runtime.hpp"
 #include "host/tensor/dense_product.hpp"
+#include "host/train/trainer.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/train/run_support.hpp"
 
 namespace mneme::train {
 namespace {
@@ -12,12 +17,31 @@ namespace {
 using config::Precision;
 
 TEST(Bf16, IsWarnedOfOnProcessorsWithoutIt) {
-  EXPECT_THAT(tensor::slow_bf16_text(Precision::kBf16, c10::kCPU, false),
+  EXPECT_TRUE(tensor::is_slow_bf16(Precision::kBf16, c10::kCPU, false));
+  EXPECT_FALSE(tensor::is_slow_bf16(Precision::kBf16, c10::kCPU, true));
+  EXPECT_FALSE(tensor::is_slow_bf16(Precision::kF32, c10::kCPU, false));
+  EXPECT_FALSE(tensor::is_slow_bf16(Precision::kBf16, c10::kCUDA, false));
+  EXPECT_THAT(tensor::slow_bf16_text(7.26),
               testing::AllOf(testing::HasSubstr("no instructions for it"),
-                             testing::HasSubstr("--set train.precision=f32")));
-  EXPECT_EQ(tensor::slow_bf16_text(Precision::kBf16, c10::kCPU, true), "");
-  EXPECT_EQ(tensor::slow_bf16_text(Precision::kF32, c10::kCPU, false), "");
-  EXPECT_EQ(tensor::slow_bf16_text(Precision::kBf16, c10::kCUDA, false), "");
+                             testing::HasSubstr("takes 7.3 times as long as in f32"),
+                             testing::HasSubstr("--set train.precision=auto")));
+  EXPECT_GT(tensor::bf16_time_ratio(), 0.0);
+}
+
+TEST(Precision, AutoIsChosenForTheDeviceAndKeptByTheRun) {
+  const Precision fast = tensor::has_bf16_units() ? Precision::kBf16 : Precision::kF32;
+  EXPECT_EQ(run::chosen_precision(Precision::kAuto, c10::kCPU), fast);
+  EXPECT_EQ(run::chosen_precision(Precision::kAuto, c10::kCUDA), Precision::kBf16);
+  EXPECT_EQ(run::chosen_precision(Precision::kF64, c10::kCPU), Precision::kF64);
+
+  const test::TemporaryFolder folder;
+  TrainerOptions options;
+  options.folder = folder / "run";
+  const Trainer trainer(test::small_experiment("", {"train.precision=auto"}), options);
+  EXPECT_EQ(trainer.experiment().train.precision, fast);
+  const config::Experiment stored = run::RunFolder::open(options.folder).experiment();
+  EXPECT_EQ(stored.train.precision, fast);
+  EXPECT_EQ(stored.eval.precision, fast);  // train.precision by default
 }
 
 TEST(Bf16, UnitsAreThoseThatTheSystemLists) {

@@ -75,8 +75,10 @@ inline constexpr Choice<Schedule> kScheduleChoices[] = {{"cosine", Schedule::kCo
                                                         {"inverse_sqrt", Schedule::kInverseSqrt}};
 inline constexpr Choice<Freeze> kFreezeChoices[] = {{"nothing", Freeze::kNothing},
                                                     {"backbone", Freeze::kBackbone}};
-inline constexpr Choice<Precision> kPrecisionChoices[] = {
-    {"f64", Precision::kF64}, {"f32", Precision::kF32}, {"bf16", Precision::kBf16}};
+inline constexpr Choice<Precision> kPrecisionChoices[] = {{"f64", Precision::kF64},
+                                                          {"f32", Precision::kF32},
+                                                          {"bf16", Precision::kBf16},
+                                                          {"auto", Precision::kAuto}};
 
 inline constexpr RealRange kProbability{.min = 0.0, .max = 1.0, .is_open_max = true};
 inline constexpr RealRange kAboveZero{.min = 0.0, .is_open_min = true};

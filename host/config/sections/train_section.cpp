@@ -136,7 +136,9 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
   at.field({"clip", "largest global 2-norm of the gradients; 0 = off"}, train.clip, kFromZero);
   list_betas(at, train);
   at.field({"eps", "added to the root of the second moment"}, train.eps, kAboveZero);
-  at.field({"precision", "of the computation; bf16: matrix products, the rest in f32"},
+  at.field({"precision",
+            "of the computation; bf16: matrix products, the rest in f32; auto: bf16 where it is "
+            "fast, else f32"},
            train.precision, kPrecisionChoices);
   at.field(
       {"bptt_segments", "segments through which memory slots of gradient \"through\" are trained"},

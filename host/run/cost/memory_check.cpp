@@ -89,10 +89,11 @@ void check(const std::string& where, const RuntimeOptions& options,
 }  // namespace
 
 Footprint outline_training(const config::Experiment& experiment, const RuntimeOptions& options) {
-  const config::TrainConfig& train = experiment.train;
+  const config::Experiment chosen = with_chosen_precision(experiment, options.device);
+  const config::TrainConfig& train = chosen.train;
   return training_footprint(
-      experiment,
-      outline_sizes(experiment, options, train.precision, memory::Phase::kTraining, train.lanes,
+      chosen,
+      outline_sizes(chosen, options, train.precision, memory::Phase::kTraining, train.lanes,
                     training_tokens(train)),
       options.device.is_cuda());
 }
@@ -100,7 +101,8 @@ Footprint outline_training(const config::Experiment& experiment, const RuntimeOp
 Footprint outline_evaluation(const config::Experiment& experiment, const RuntimeOptions& options,
                              const EvaluationExtents& extents) {
   const config::EvalConfig& eval = experiment.eval;
-  const config::Precision precision = options.precision.value_or(eval.precision);
+  const config::Precision precision =
+      chosen_precision(options.precision.value_or(eval.precision), options.device);
   const std::int64_t lanes = extents.lanes > 0 ? extents.lanes : eval.lanes;
   const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
                                          lanes, evaluation_tokens(eval, *options.dataset, extents));
