@@ -29,6 +29,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"plugins", "list"},
     {"plugins", "describe"},
     {"plugins", "try"},
+    {"plugins", "new"},
     {"abi"},
     {"abi", "ops"},
     {"import"},

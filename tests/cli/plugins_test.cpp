@@ -119,5 +119,62 @@ TEST_F(Plugins, DescribeRefusesWhatCannotBeLoaded) {
                  {"no entry point", "mneme_negotiate_v1"});
 }
 
+TEST_F(Plugins, NewWritesAProjectOfTheNameEverywhere) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--lang", "c"}, {"--cuda", "--id", "edu.somewhere.decay_2"}}) {
+    SCOPED_TRACE(join(more, " "));
+    const fs::path made = folder_ / ("made" + std::to_string(more.size()));
+    std::vector<std::string> arguments{"plugins", "new", "slow_decay", "--folder", made.string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_mneme(arguments);
+    expect_done(result);
+    EXPECT_THAT(result.out, HasSubstr("-DCMAKE_PREFIX_PATH="));
+    int files = 0;
+    std::string all;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(made)) {
+      if (!entry.is_regular_file()) continue;
+      ++files;
+      EXPECT_THAT(result.out, HasSubstr(entry.path().string() + '\n'));
+      EXPECT_THAT(entry.path().string(), Not(HasSubstr("my_memory")));
+      all += read_file(entry.path());
+    }
+    EXPECT_GE(files, 9);
+    EXPECT_THAT(all, Not(HasSubstr("my_memory")));
+    EXPECT_THAT(all, Not(HasSubstr("MyMemory")));
+    const bool has_id = more.size() == 3;
+    EXPECT_THAT(all,
+                HasSubstr(has_id ? "\"edu.somewhere.decay_2\"" : "\"org.example.slow_decay\""));
+    EXPECT_TRUE(fs::exists(made / ".github/workflows/ci.yml"));
+    EXPECT_TRUE(fs::exists(made / ".gitignore"));
+    // What is there is never written over.
+    expect_refusal(run_mneme(arguments), 2, {"it is there already, and nothing was written"});
+  }
+}
+
+TEST_F(Plugins, NewRefusesNamesThatNothingCanBeCalled) {
+  const auto refused = [&](std::vector<std::string> arguments, const std::string& text) {
+    arguments.insert(arguments.begin(), {"plugins", "new"});
+    arguments.insert(arguments.end(), {"--folder", file("made")});
+    expect_refusal(run_mneme(arguments), 2, {text});
+    EXPECT_FALSE(fs::exists(folder_ / "made"));
+  };
+  for (const char* name : {"My_memory", "2nd", "a__b", "a_", "my-memory", "", "../x"}) {
+    refused({name}, "a letter first, as my_memory");
+  }
+  refused({"class"}, "choose another, as class_memory");
+  refused({"test"}, "taken by a language, by CMake or by the template");
+  refused({"decay", "--id", "org..decay"}, "a plugin cannot have this id");
+  refused({"decay", "--lang", "c", "--cuda"}, "leave out --lang c");
+  refused({"decay", "--lang", "rust"}, "--lang");
+}
+
+TEST_F(Plugins, NewSaysWhenItsFolderCannotBeMade) {
+  folder_.write("taken", "a file");
+  expect_refusal(run_mneme({"plugins", "new", "decay", "--folder", file("taken")}), 2,
+                 {"it is there already"});
+  expect_refusal(run_mneme({"plugins", "new", "decay", "--folder", file("taken/below")}), 1,
+                 {"the folder cannot be made"});
+}
+
 }  // namespace
 }  // namespace mneme::test

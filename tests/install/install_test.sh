@@ -60,6 +60,39 @@ run_example() {
   fi
 }
 
+# new_projects C_COMPILER CXX_COMPILER: what `mneme plugins new` writes builds, and its own tests pass. Without the program the
+# template is put together by hand.
+new_projects() {
+  if [ ! -x "$build_dir/bin/mneme" ]; then
+    mkdir -p "$work/by_hand"
+    cp "$work/sdk/share/mneme-sdk/template/common/"* "$work/sdk/share/mneme-sdk/template/cpp/"* "$work/by_hand"
+    build_example my_memory "$work/by_hand" "$1" -DCMAKE_C_COMPILER="$1" -DCMAKE_CXX_COMPILER="$2"
+    return
+  fi
+  for kind in c cpp cuda; do
+    name=new_$kind
+    case $kind in
+      cuda) set -- "$1" "$2" --cuda ;;
+      *) set -- "$1" "$2" --lang "$kind" ;;
+    esac
+    cc=$1
+    cxx=$2
+    shift 2
+    "$build_dir/bin/mneme" plugins new "$name" "$@" --folder "$work/new-$cc-$name" >"$work/log" || { cat "$work/log"; exit 1; }
+    set -- "$cc" "$cxx"
+    cuda=AUTO
+    if [ "$cc" = clang ]; then cuda=OFF; fi  # nvcc calls g++
+    build_example "$name" "$work/new-$cc-$name" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" -DMNEME_CUDA=$cuda \
+      -DMNEME="$build_dir/bin/mneme"
+    if ctest --test-dir "$work/$cc-$name" --output-on-failure >"$work/log" 2>&1; then
+      echo "ok: the tests of $name by $cc ($(grep -c Passed "$work/log") passed)"
+    else
+      cat "$work/log"
+      fail "the tests of $name by $cc fail"
+    fi
+  done
+}
+
 cmake --install "$build_dir" --prefix "$work/sdk" --component sdk >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 [ -f "$work/sdk/include/mneme/plugin.h" ] || fail "the component sdk has no include/mneme/plugin.h"
 if grep -rlF "$source_dir" "$work/sdk"; then fail "the installed SDK names the source folder (files above)"; fi
@@ -89,7 +122,7 @@ for pair in gcc:g++ clang:clang++; do
   if [ -d "$work/kernels" ]; then
     build_example compressive "$work/kernels" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
   fi
-  build_example my_memory "$work/sdk/share/mneme-sdk/template" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
+  new_projects "$cc" "$cxx"
 done
 [ "$compilers" -gt 0 ] || fail "neither gcc nor clang is installed"
 

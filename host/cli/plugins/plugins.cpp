@@ -1,4 +1,4 @@
-// mneme plugins list | describe
+// mneme plugins: its commands, of them list; mneme abi
 
 #include "host/cli/plugins/plugins.hpp"
 
@@ -9,6 +9,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/plugins/new_plugin.hpp"
 #include "host/cli/plugins/trial.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/file/note.hpp"
@@ -37,9 +38,10 @@ void add_experiment(const Command& describe, PluginsDescribeArguments& arguments
 }  // namespace
 
 void add_plugins(const Command& app) {
-  const Command plugins = app.subcommand("plugins", "List, describe and try memory plugins");
+  const Command plugins = app.subcommand("plugins", "List, describe, try and begin memory plugins");
   plugins.require_subcommand();
-  plugins.examples({"mneme plugins list", "mneme plugins describe my_memory"});
+  plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
+                    "mneme plugins new my_memory"});
 
   const Command list = plugins.subcommand(
       "list", "List the plugins of a folder by their notes; runs no code of theirs");
@@ -65,6 +67,7 @@ void add_plugins(const Command& app) {
   describe.runs(arguments, &describe_plugin);
 
   add_plugins_try(plugins);
+  add_plugins_new(plugins);
 }
 
 // --- mneme abi ops ---
