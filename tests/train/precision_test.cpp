@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "host/run/run_folder.hpp"
 #include "host/run/runtime.hpp"
@@ -37,9 +38,9 @@ TEST(Precision, AutoIsChosenForTheDeviceAndKeptByTheRun) {
   const test::TemporaryFolder folder;
   TrainerOptions options;
   options.folder = folder / "run";
-  const Trainer trainer(test::small_experiment("", {"train.precision=auto"}), options);
+  const Trainer trainer(test::small_experiment("", {"train.precision=auto"}), std::move(options));
   EXPECT_EQ(trainer.experiment().train.precision, fast);
-  const config::Experiment stored = run::RunFolder::open(options.folder).experiment();
+  const config::Experiment stored = run::RunFolder::open(folder / "run").experiment();
   EXPECT_EQ(stored.train.precision, fast);
   EXPECT_EQ(stored.eval.precision, fast);  // train.precision by default
 }
