@@ -14,7 +14,7 @@ turns, and the ratio of a round is formed of its own two numbers; printed are me
   memory    peak resident memory of the process, mneme / official
 
 Before anything is timed the results are compared: of an evaluation the loss of every token, of a training without dropout
-the losses of three steps. bf16 is for mneme's training; the official code has none on the CPU and runs in f32.
+the losses of three steps. Needs Python 3.11. bf16 is for mneme's training; the official code has none on the CPU and runs in f32.
 """
 import argparse
 import json
@@ -197,7 +197,7 @@ class Sides:
 def compare(sides, threads, precision, rounds):
     case = sides.case
     check, timed = sides.calls(threads, precision)
-    losses = {side: call()[0] for side, call in check.items()}
+    losses = {side: run()[0] for side, run in check.items()}
     if losses["mneme"].shape != losses["official"].shape:
         raise Failure(f"{case.name}: mneme gives losses of the shape {tuple(losses['mneme'].shape)}, the official code "
                       f"{tuple(losses['official'].shape)}; nothing was timed")
@@ -210,8 +210,8 @@ def compare(sides, threads, precision, rounds):
     rows = []
     for _ in range(rounds):
         seconds, used = {}, {}
-        for side, call in timed.items():
-            _, seconds[side], used[side] = call()
+        for side, run in timed.items():
+            _, seconds[side], used[side] = run()
         rows.append({"loop": seconds["official"] / seconds["mneme"],
                      "program": used["official"].seconds / used["mneme"].seconds if case.task == "evaluate" else None,
                      "memory": used["mneme"].peak_bytes / used["official"].peak_bytes, "seconds": seconds})
