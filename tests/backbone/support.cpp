@@ -78,15 +78,6 @@ Output run_plain(Model& model, const config::ModelConfig& config, const ModelSet
   return eval::run_segment(model, stack, state, batch, std::move(step));
 }
 
-at::Tensor random_ids(uint64_t seed, int64_t lanes, int64_t tokens, int64_t vocabulary) {
-  Random random(seed, {"test ids"});
-  at::Tensor out = at::empty({lanes, tokens}, at::kLong);
-  for (int64_t i = 0; i < out.numel(); ++i) {
-    out.mutable_data_ptr<int64_t>()[i] = random.between(0, vocabulary - 1);
-  }
-  return out;
-}
-
 at::Tensor random_tensor(uint64_t seed, at::IntArrayRef shape) {
   Random random(seed, {"test tensor"});
   at::Tensor out = at::empty(shape, at::kDouble);

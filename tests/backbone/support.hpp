@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
+#include "host/validate/session.hpp"
 
 namespace mneme::backbone {
 
@@ -36,8 +37,7 @@ Batch batch_of(int64_t lanes, int64_t tokens, int64_t vocabulary, uint64_t seed 
 Output run_plain(Model& model, const config::ModelConfig& config, const ModelSetup& setup,
                  const Batch& batch, const ForwardOptions& options = {});
 
-// Uniform ids below `vocabulary`, from a generator of `seed`.
-at::Tensor random_ids(uint64_t seed, int64_t lanes, int64_t tokens, int64_t vocabulary);
+using validate::random_ids;
 // N(0,1) in f64, from a generator of `seed`.
 at::Tensor random_tensor(uint64_t seed, at::IntArrayRef shape);
 

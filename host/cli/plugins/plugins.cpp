@@ -11,6 +11,7 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/plugins/new_plugin.hpp"
 #include "host/cli/plugins/trial.hpp"
+#include "host/cli/plugins/validate.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
@@ -38,10 +39,11 @@ void add_experiment(const Command& describe, PluginsDescribeArguments& arguments
 }  // namespace
 
 void add_plugins(const Command& app) {
-  const Command plugins = app.subcommand("plugins", "List, describe, try and begin memory plugins");
+  const Command plugins =
+      app.subcommand("plugins", "List, describe, try, check and begin memory plugins");
   plugins.require_subcommand();
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
-                    "mneme plugins new my_memory"});
+                    "mneme plugins validate my_memory", "mneme plugins new my_memory"});
 
   const Command list = plugins.subcommand(
       "list", "List the plugins of a folder by their notes; runs no code of theirs");
@@ -67,6 +69,7 @@ void add_plugins(const Command& app) {
   describe.runs(arguments, &describe_plugin);
 
   add_plugins_try(plugins);
+  add_plugins_validate(plugins);
   add_plugins_new(plugins);
 }
 

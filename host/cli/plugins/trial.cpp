@@ -2,29 +2,18 @@
 
 #include "host/cli/plugins/trial.hpp"
 
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <thread>
 
-#include "host/base/child_process.hpp"
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/text.hpp"
-#include "host/cli/interrupt.hpp"
+#include "host/cli/plugins/limited_child.hpp"
 #include "host/cli/streams.hpp"
-#include "host/plugin/host_object.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/run/trial.hpp"
 #include "host/tensor/device.hpp"
@@ -34,12 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kProgram = "/proc/self/exe";  // also when its file was replaced
-constexpr const char* kMark = "mneme-trial ";       // begins the line that a trial ends with
-constexpr const char* kInTrial = "MNEME_TRIAL";     // in the environment of a trial: its seconds
-// A trial names the call that does not return and ends itself. One that cannot is killed so much
-// later, which leaves time for loading the program on a busy machine.
-constexpr double kGraceSeconds = 30.0;
+constexpr const char* kMark = "mneme-trial ";  // begins the line that a trial ends with
 
 std::vector<std::string> arguments_of(const TrialRequest& request) {
   std::vector<std::string> words = {"plugins", "try", request.experiment.string()};
@@ -56,19 +40,6 @@ std::string files_text(const config::MemoryConfig& memory) {
   std::vector<std::string> texts;
   for (const fs::path& file : plugin_files(memory)) texts.push_back(file.string());
   return texts.empty() ? "a memory without plugins" : join(texts, ", ");
-}
-
-// The message that a process of ours wrote last, without "mneme: error: "; "" when there is none.
-std::string message_in(const std::string& err) {
-  const std::string mark = "mneme: error";
-  const std::size_t at = err.rfind(mark);
-  if (at == std::string::npos) return "";
-  std::size_t begin = err.find_first_of(":\n", at + mark.size());
-  if (begin == std::string::npos) return "";
-  begin = err.find_first_not_of(":\n ", begin);
-  if (begin == std::string::npos) return "";
-  const std::size_t end = err.find_last_not_of('\n');
-  return err.substr(begin, end + 1 - begin);
 }
 
 // The checksums in the line that ends a trial's output, when it has one.
@@ -152,19 +123,14 @@ std::string fingerprint_of(const config::MemoryConfig& memory) {
 std::vector<std::string> try_in_child(const TrialRequest& request,
                                       const config::MemoryConfig& memory,
                                       const std::function<bool()>& is_cancelled) {
-  if (std::getenv(kInTrial) != nullptr) {
-    throw_usage({.where = kInTrial,
+  if (std::getenv(kSecondsVariable) != nullptr) {
+    throw_usage({.where = kSecondsVariable,
                  .failed = "is set in the environment: a trial starts no trial",
-                 .hint = str("unset ", kInTrial)});
+                 .hint = str("unset ", kSecondsVariable)});
   }
-  const ChildResult child =
-      run_child({.launch = {.program = kProgram,
-                            .arguments = arguments_of(request),
-                            .environment = {str(kInTrial, '=', request.seconds),
-                                            str(kParentVariable, '=', ::getpid())},
-                            .signal_mask = inherited_signal_mask()},
-                 .seconds = static_cast<double>(request.seconds) + kGraceSeconds,
-                 .is_cancelled = is_cancelled});
+  ChildOptions options = limited_child(arguments_of(request), request.seconds);
+  options.is_cancelled = is_cancelled;
+  const ChildResult child = run_child(options);
   if (child.is_cancelled) throw_run(files_text(memory), ": the trial was stopped");
   const auto sha256 = checksums_in(child.out);
   if (!sha256 || child.signal != 0 || child.exit_code > 0 ||
@@ -193,41 +159,6 @@ Option add_trial_seconds(const Command& command, std::int64_t& seconds) {
 
 namespace {
 
-// Ends the process with a message that names the running call, when a trial takes too long.
-class Deadline {
- public:
-  explicit Deadline(std::int64_t seconds) : thread_([this, seconds] { watch(seconds); }) {}
-  ~Deadline() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    condition_.notify_all();
-    thread_.join();
-  }
-  Deadline(const Deadline&) = delete;
-  Deadline& operator=(const Deadline&) = delete;
-
- private:
-  void watch(std::int64_t seconds) {
-    std::unique_lock lock(mutex_);
-    if (condition_.wait_for(lock, std::chrono::seconds(seconds), [this] { return is_over_; }))
-      return;
-    const plugin::RunningCall::Text call = plugin::RunningCall::text();
-    const std::string line =
-        str("mneme: error: ", call.size > 0 ? call.view() : std::string_view("the trial"),
-            call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds,
-            " s: the trial ends; correct the plugin, or allow more time with --trial-seconds\n");
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-    ::_exit(static_cast<int>(ErrorKind::kPlugin));
-  }
-
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  bool is_over_ = false;
-  std::thread thread_;
-};
-
 struct TryArguments {
   TrialRequest request;
   fs::path memory;
@@ -244,18 +175,6 @@ struct TryArguments {
   }
 };
 
-// Limits of a trial that another process started: it ends in time, it ends with that process, even
-// where a plugin keeps signals from being taken, and its crash needs no core file. Under a debugger
-// a trial has none.
-std::unique_ptr<Deadline> limit_trial() {
-  const char* const seconds = std::getenv(kInTrial);
-  if (seconds == nullptr) return nullptr;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // stop_with_parent() asked for SIGTERM
-  const rlimit none{0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);
-  return std::make_unique<Deadline>(std::max<std::int64_t>(1, std::atoll(seconds)));
-}
-
 config::Experiment read_experiment(const TrialRequest& request) {
   return read_input([&] {
     return config::parse_experiment(request.experiment, request.set.overrides(), request.memory);
@@ -265,7 +184,7 @@ config::Experiment read_experiment(const TrialRequest& request) {
 int try_here(const TrialRequest& request, const Streams& streams) {
   std::vector<std::string> sha256;
   {
-    const std::unique_ptr<Deadline> deadline = limit_trial();
+    const std::unique_ptr<Deadline> deadline = limit_this_process("--trial-seconds");
     const config::Experiment experiment = read_experiment(request);
     tensor::set_threads(request.threads);
     const run::TriedMemory tried = run::try_memory(experiment, tensor::open_device(request.device));

@@ -12,6 +12,9 @@ set(plugins "--set=memory.plugins=[\"${CMAKE_CURRENT_BINARY_DIR}\"]")
 # Loaded by itself.
 add_test(NAME describe COMMAND "${MNEME}" plugins describe "$<TARGET_FILE:my_memory>")
 
+# What every memory has to hold: causality, lanes, resets, gradients, errors and more, in small models.
+add_test(NAME validate COMMAND "${MNEME}" plugins validate "$<TARGET_FILE:my_memory>" --jobs 2)
+
 # Two small segments, in a process with a time limit.
 add_test(NAME try COMMAND "${MNEME}" plugins try experiment.toml --memory memory.toml "${plugins}")
 
@@ -22,4 +25,4 @@ add_test(NAME compare COMMAND "${MNEME}" compare experiment.toml --memory none.t
 set_tests_properties(forget_runs PROPERTIES FIXTURES_SETUP no_runs)
 set_tests_properties(compare PROPERTIES FIXTURES_REQUIRED no_runs)
 
-set_tests_properties(describe try compare PROPERTIES WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" TIMEOUT 300)
+set_tests_properties(describe validate try compare PROPERTIES WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" TIMEOUT 300)

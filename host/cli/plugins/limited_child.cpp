@@ -1,0 +1,84 @@
+#include "host/cli/plugins/limited_child.hpp"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "host/base/child_process.hpp"
+#include "host/base/error.hpp"
+#include "host/base/text.hpp"
+#include "host/cli/interrupt.hpp"
+#include "host/plugin/host_object.hpp"
+
+namespace mneme::cli {
+namespace {
+
+constexpr const char* kProgram = "/proc/self/exe";  // also when its file was replaced
+// Between the seconds of a process and its being killed: time for loading the program on a busy
+// machine.
+constexpr double kGraceSeconds = 30.0;
+
+}  // namespace
+
+ChildOptions limited_child(std::vector<std::string> arguments, std::int64_t seconds) {
+  return {.launch = {.program = kProgram,
+                     .arguments = std::move(arguments),
+                     .environment = {str(kSecondsVariable, '=', seconds),
+                                     str(kParentVariable, '=', ::getpid())},
+                     .signal_mask = inherited_signal_mask()},
+          .seconds = static_cast<double>(seconds) + kGraceSeconds};
+}
+
+std::string message_in(const std::string& err) {
+  const std::string mark = "mneme: error";
+  const std::size_t at = err.rfind(mark);
+  if (at == std::string::npos) return "";
+  std::size_t begin = err.find_first_of(":\n", at + mark.size());
+  if (begin == std::string::npos) return "";
+  begin = err.find_first_not_of(":\n ", begin);
+  if (begin == std::string::npos) return "";
+  const std::size_t end = err.find_last_not_of('\n');
+  return err.substr(begin, end + 1 - begin);
+}
+
+Deadline::Deadline(std::int64_t seconds, const char* option)
+    : thread_([this, seconds, option] { watch(seconds, option); }) {}
+
+Deadline::~Deadline() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  condition_.notify_all();
+  thread_.join();
+}
+
+void Deadline::watch(std::int64_t seconds, const char* option) {
+  std::unique_lock lock(mutex_);
+  if (condition_.wait_for(lock, std::chrono::seconds(seconds), [this] { return is_over_; })) return;
+  const plugin::RunningCall::Text call = plugin::RunningCall::text();
+  const std::string line =
+      str("mneme: error: ", call.size > 0 ? call.view() : std::string_view("the trial"),
+          call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds,
+          " s: the trial ends; correct the plugin, or allow more time with ", option, "\n");
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  ::_exit(static_cast<int>(ErrorKind::kPlugin));
+}
+
+std::unique_ptr<Deadline> limit_this_process(const char* option) {
+  const char* const seconds = std::getenv(kSecondsVariable);
+  if (seconds == nullptr) return nullptr;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // stop_with_parent() asked for SIGTERM
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  return std::make_unique<Deadline>(std::max<std::int64_t>(1, std::atoll(seconds)), option);
+}
+
+}  // namespace mneme::cli

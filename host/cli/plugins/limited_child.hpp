@@ -1,0 +1,50 @@
+// Code of plugins that is run in a process of its own: how that process is started and limited, and
+// what its output says.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/base/child.hpp"
+
+namespace mneme::cli {
+
+// In the environment of such a process: its seconds.
+inline constexpr const char* kSecondsVariable = "MNEME_TRIAL";
+
+// How to start this program again with these arguments, limited to so many seconds. Such a process
+// names the call that does not return and ends itself; one that cannot is killed later.
+[[nodiscard]] ChildOptions limited_child(std::vector<std::string> arguments, std::int64_t seconds);
+
+// The message that a process of ours wrote last, without "mneme: error: "; "" when there is none.
+[[nodiscard]] std::string message_in(const std::string& err);
+
+// Ends the process with a message that names the running call, when a trial takes too long.
+class Deadline {
+ public:
+  Deadline(std::int64_t seconds, const char* option);
+  ~Deadline();
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  void watch(std::int64_t seconds, const char* option);
+
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+// The limits of a process that was started so: it ends in time, it ends with the process that
+// started it, even where a plugin keeps signals from being taken, and its crash needs no core file.
+// Null and no limits where it was not, as under a debugger.
+// `option` of the command line gives more time.
+[[nodiscard]] std::unique_ptr<Deadline> limit_this_process(const char* option);
+
+}  // namespace mneme::cli

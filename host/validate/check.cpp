@@ -1,0 +1,59 @@
+#include "host/validate/check.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace mneme::validate {
+
+std::string_view to_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kPass:
+      return "pass";
+    case Verdict::kSkip:
+      return "skip";
+    case Verdict::kWarn:
+      return "warn";
+    case Verdict::kFail:
+      break;
+  }
+  return "fail";
+}
+
+namespace {
+
+// The check that runs the memory for the first time: where it fails no other run says more.
+constexpr std::string_view kFirstRun = "options.run";
+
+}  // namespace
+
+const std::vector<Check>& all_checks() {
+  static const std::vector<Check> checks = [] {
+    std::vector<Check> out;
+    const auto add = [&](std::vector<Check> some, std::string_view base) {
+      for (Check& check : some) {
+        if (!base.empty() && check.name != base) check.after.push_back(base);
+        out.push_back(std::move(check));
+      }
+    };
+    add(file_checks(), "");
+    add(negotiation_checks(), "");
+    for (const auto& group : {option_checks, model_checks, kernel_checks, precision_checks,
+                              token_checks, state_checks, gradient_checks, failure_checks}) {
+      add(group(), kFirstRun);
+    }
+    return out;
+  }();
+  return checks;
+}
+
+Outcome run_check(const Check& check, const Subject& subject) {
+  try {
+    return check.run(subject);
+  } catch (const Skipped& skipped) {
+    return {Verdict::kSkip, skipped.what()};
+  } catch (const std::exception& error) {
+    return {Verdict::kFail, error.what()};
+  }
+}
+
+}  // namespace mneme::validate

@@ -1,0 +1,205 @@
+// Checks of gradients, in f64 against differences of the loss.
+
+#include <algorithm>
+#include <limits>
+
+#include "host/tensor/torch.hpp"
+#include "host/validate/check.hpp"
+#include "host/validate/interposer.hpp"
+#include "host/validate/setting.hpp"
+
+namespace mneme::validate {
+namespace {
+
+using memory::StackState;
+
+constexpr double kMaxError = 1e-5;  // of ||differences||
+// A long step shows the curvature of a sharp memory, a short one the rounding of a loss that hardly
+// moves: a right gradient agrees with one of them.
+constexpr double kGradientSteps[] = {1e-4, 1e-5};
+constexpr int64_t kDirections = 4;
+
+// A segment of a training whose earlier segments are over.
+struct Held {
+  StackState state;
+  at::Tensor ids;
+};
+
+std::vector<Held> held_segments(Session& session, const Subject& subject) {
+  const int64_t length = segment_length(session);
+  const at::Tensor ids = ids_of(subject, session, kSegments);
+  std::vector<Held> out;
+  StackState state = session.fresh(kLanes);
+  for (int64_t s = 0; s < kSegments; ++s) {
+    if (s == 2) state.reset({0, 1, 0});
+    if (s == 0 || s >= 2) out.push_back({state.clone(), segment_of(ids, length, s)});
+    static_cast<void>(session.nll(state, segment_of(ids, length, s)));
+    state.cut_graph();
+  }
+  return out;
+}
+
+using Loss = std::function<at::Tensor()>;
+
+// Compares and says what differs; a leaf that the loss does not depend on is counted as unreached.
+class Comparison {
+ public:
+  bool holds(const std::string& name, const at::Tensor& leaf, const Loss& loss) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const double step : kGradientSteps) {
+      const GradientComparison got = compare_gradient(leaf, loss, kDirections, step);
+      if (!got.is_reached()) return false;
+      least = std::min(least, got.error / std::max(got.difference, got.gradient));
+      if (least <= kMaxError) return true;
+    }
+    problems_.push_back(str(name, ": off by ", short_text(least), " of its norm"));
+    return true;
+  }
+  [[nodiscard]] Outcome outcome(const std::string& seen) const {
+    if (problems_.empty()) return {Verdict::kPass, seen};
+    const std::string text = join(problems_, "; ");
+    if (interposer().stops_gradients()) {
+      return {Verdict::kWarn,
+              text +
+                  ": the plugin stops gradients by intent (detach, or weights without gradient), "
+                  "so that differences may see more"};
+    }
+    return {Verdict::kFail, text};
+  }
+
+ private:
+  std::vector<std::string> problems_;
+};
+
+Outcome gradients_of_parameters(const Subject& subject) {
+  const auto session = open(subject);
+  if (session->stack.parameters().empty()) throw Skipped("the memory has no parameters");
+  const std::vector<Held> held = held_segments(*session, subject);
+  const auto sum_of = [&](bool is_aux) {
+    at::Tensor sum = at::zeros({}, at::kDouble);
+    for (const Held& one : held) {
+      StackState state = one.state.clone();
+      const SegmentResult result = session->run(state, one.ids);
+      if (!is_aux) sum = sum + result.nll.mean();
+      if (is_aux && result.aux.defined()) sum = sum + result.aux.to(at::kDouble);
+    }
+    return sum;
+  };
+  Comparison comparison;
+  int64_t reached = 0;
+  for (const memory::TierParameter& parameter : session->stack.parameters()) {
+    if (comparison.holds(parameter.name, parameter.tensor, [&] { return sum_of(false); }) ||
+        comparison.holds(parameter.name, parameter.tensor, [&] { return sum_of(true); })) {
+      ++reached;
+    }
+  }
+  return comparison.outcome(
+      str(reached, " of ", session->stack.parameters().size(), " parameters compared"));
+}
+
+Outcome gradients_of_the_backbone(const Subject& subject) {
+  const auto session = open(subject);
+  const std::vector<Held> held = held_segments(*session, subject);
+  const auto loss = [&] {
+    at::Tensor sum = at::zeros({}, at::kDouble);
+    for (const Held& one : held) {
+      StackState state = one.state.clone();
+      sum = sum + session->nll(state, one.ids).mean();
+    }
+    return sum;
+  };
+  Comparison comparison;
+  for (const char* name : {"embedding.0.weight", "layers.0.attention.qkv.weight",
+                           "layers.1.attention.qkv.weight", "layers.0.attention.output.weight",
+                           "layers.0.attention.norm.weight", "layers.0.ff.in.weight"}) {
+    comparison.holds(name, session->parameter(name), loss);
+  }
+  return comparison.outcome("");
+}
+
+Outcome gradients_through_state(const Subject& subject) {
+  Setting setting = small_setting(subject);
+  setting.setup.bptt_segments = 2;
+  const auto session = open(subject, setting);
+  if (!interposer().keeps_graph())
+    throw Skipped("no slot keeps its gradient (MNEME_GRADIENT_THROUGH)");
+  if (interposer().keeps_values()) {
+    throw Skipped(
+        "queues or other slots carry values without gradient, which differences would see");
+  }
+  const int64_t length = segment_length(*session);
+  const at::Tensor ids = ids_of(subject, *session, 2);
+  // The loss of the second segment alone: whatever reaches the first came through the state.
+  const auto loss = [&] {
+    StackState state = session->fresh(kLanes);
+    static_cast<void>(session->nll(state, segment_of(ids, length, 0)));
+    return session->nll(state, segment_of(ids, length, 1)).mean();
+  };
+  Comparison comparison;
+  for (const char* name :
+       {"embedding.0.weight", "layers.0.attention.qkv.weight", "layers.1.attention.qkv.weight"}) {
+    comparison.holds(name, session->parameter(name), loss);
+  }
+  for (const memory::TierParameter& parameter : session->stack.parameters()) {
+    comparison.holds(parameter.name, parameter.tensor, loss);
+  }
+  return comparison.outcome("");
+}
+
+// Every parameter gets a gradient from some segment of a training.
+Outcome parameters_are_reached(const Subject& subject) {
+  Setting setting = small_setting(subject);
+  setting.setup.bptt_segments = 2;
+  const auto session = open(subject, setting);
+  if (session->stack.parameters().empty()) throw Skipped("the memory has no parameters");
+  const int64_t length = segment_length(*session);
+  const int64_t segments = 4 * kSegments;
+  const at::Tensor ids = ids_of(subject, *session, segments);
+  StackState state = session->fresh(kLanes);
+  at::Tensor loss;
+  for (int64_t s = 0; s < segments; ++s) {
+    const at::Tensor one = session->loss(state, segment_of(ids, length, s));
+    loss = loss.defined() ? loss + one : one;
+    if (!state.is_graph_boundary()) continue;
+    loss.backward();
+    loss = at::Tensor();
+  }
+  std::vector<std::string> unreached;
+  for (const memory::TierParameter& parameter : session->stack.parameters()) {
+    const at::Tensor grad = parameter.tensor.grad();
+    if (!grad.defined() || grad.abs().max().item<double>() == 0.0) {
+      unreached.push_back(parameter.name);
+    }
+  }
+  if (unreached.empty()) return {};
+  return {
+      Verdict::kFail,
+      str("no loss of ", segments, " segments trains ", join(unreached, ", "),
+          ": read what it computes, in the segment in which it was computed or through a slot of "
+          "MNEME_GRADIENT_THROUGH")};
+}
+
+}  // namespace
+
+std::vector<Check> gradient_checks() {
+  return {
+      {"gradients.backbone",
+       "Are the backbone's gradients right?",
+       gradients_of_the_backbone,
+       {"runs.by_turns", "kernels.partial"}},
+      {"gradients.parameters",
+       "Are the gradients of the memory's parameters right?",
+       gradients_of_parameters,
+       {"gradients.backbone"}},
+      {"gradients.state",
+       "Are gradients through the state right?",
+       gradients_through_state,
+       {"gradients.parameters"}},
+      {"gradients.reach",
+       "Is every parameter trained?",
+       parameters_are_reached,
+       {"gradients.parameters"}},
+  };
+}
+
+}  // namespace mneme::validate

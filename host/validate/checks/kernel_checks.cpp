@@ -1,0 +1,391 @@
+// Checks of a plugin's kernels on the CPU, each on inputs as its own hooks gave them.
+
+#include <algorithm>
+#include <cmath>
+
+#include "host/base/random.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/validate/check.hpp"
+#include "host/validate/interposer.hpp"
+#include "host/validate/kernel_run.hpp"
+#include "host/validate/setting.hpp"
+
+namespace mneme::validate {
+namespace {
+
+using memory::Phase;
+using memory::StackState;
+
+constexpr int64_t kCallsOfAShape = 3;
+constexpr double kSteps[] = {1e-4, 1e-5};  // of differences
+
+// The calls of its kernels in a few segments, and the session whose instance registered them.
+struct Recorded {
+  std::unique_ptr<Session> session;
+  std::vector<KernelCall> calls;
+};
+
+Recorded record(const Subject& subject, at::ScalarType dtype = at::kDouble) {
+  Setting setting = small_setting(subject);
+  setting.setup.dtype = dtype;
+  interposer().watch_kernels(true);
+  Recorded out{.session = open(subject, setting), .calls = {}};
+  Session& session = *out.session;
+  const int64_t length = segment_length(session);
+  const at::Tensor ids = ids_of(subject, session, 2 * kSegments);
+  interposer().keep_kernel_calls(kCallsOfAShape);
+  for (const Phase phase : kPhases) {
+    StackState state = session.fresh(kLanes, phase);
+    for (int64_t s = 0; s < 2 * kSegments; ++s) {
+      if (s == kSegments) state.reset({0, 1, 0});
+      SegmentHow how;
+      if (s == 2 && length > 1) how.valid_count = {length - 1, length, 1};
+      if (s == 3) state.reset({1, 0, 1});  // as a lane that ended early is
+      static_cast<void>(session.run(state, segment_of(ids, length, s), how));
+      state.cut_graph();
+    }
+  }
+  out.calls = interposer().take_kernel_calls();
+  interposer().watch_kernels(false);
+  if (out.calls.empty()) throw Skipped("no hook calls a kernel of the plugin's own");
+  return out;
+}
+
+std::string where(const KernelCall& call) {
+  std::vector<std::string> shapes;
+  for (const at::Tensor& input : call.inputs) shapes.push_back(list_text(input.sizes().vec()));
+  return str("kernel ", call.name, " (", join(shapes, ", "), "): ");
+}
+
+bool has_gradient(const KernelCall& call) { return call.decl.backward_cpu != nullptr; }
+
+bool is_real(const at::Tensor& tensor) {
+  return tensor.defined() && at::isFloatingType(tensor.scalar_type());
+}
+
+// Normal values in the shape and dtype of each output; undefined for integers.
+std::vector<at::Tensor> random_like(const std::vector<at::Tensor>& outputs, uint64_t seed) {
+  std::vector<at::Tensor> out;
+  Random random(seed, {"gradients of outputs"});
+  for (const at::Tensor& output : outputs) {
+    at::Tensor values = at::empty(output.sizes(), at::kDouble);
+    for (int64_t i = 0; i < values.numel(); ++i)
+      values.mutable_data_ptr<double>()[i] = random.normal();
+    out.push_back(values.to(output.scalar_type()));
+  }
+  return out;
+}
+
+std::vector<at::Tensor> grads_for(const KernelCall& call, const Subject& subject) {
+  return random_like(forward_alone(call, call.inputs).outputs, subject.seed);
+}
+
+// Equal bits, NaN included.
+bool is_same(const at::Tensor& a, const at::Tensor& b) {
+  if (a.defined() != b.defined()) return false;
+  return !a.defined() || (a.sizes() == b.sizes() &&
+                          at::allclose(a.to(at::kDouble), b.to(at::kDouble), 0.0, 0.0, true));
+}
+
+void expect_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b,
+                 const std::string& what, const std::string& why) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!is_same(a[i], b[i])) throw Failed(str(what, ' ', i, ' ', why));
+  }
+}
+
+std::string seen(const Recorded& recorded) { return str(recorded.calls.size(), " calls"); }
+
+Outcome stay_in_bounds(const Subject& subject) {
+  const Recorded recorded = record(subject);
+  for (const KernelCall& call : recorded.calls) {
+    for (const auto place : {KernelMemory::Place::kAtEnd, KernelMemory::Place::kAtStart}) {
+      const KernelMemory memory{.place = place};
+      const KernelResult result =
+          has_gradient(call) ? run_alone(call, call.inputs, grads_for(call, subject), memory)
+                             : forward_alone(call, call.inputs, memory);
+      if (result.damaged.find("around") != std::string::npos)
+        throw Failed(where(call) + result.damaged);
+    }
+  }
+  return {Verdict::kPass, seen(recorded)};
+}
+
+Outcome leave_inputs(const Subject& subject) {
+  const Recorded recorded = record(subject);
+  for (const KernelCall& call : recorded.calls) {
+    const KernelResult result = has_gradient(call)
+                                    ? run_alone(call, call.inputs, grads_for(call, subject))
+                                    : forward_alone(call, call.inputs);
+    if (!result.damaged.empty() && result.damaged.find("around") == std::string::npos)
+      throw Failed(where(call) + result.damaged + ", which is shared with others");
+  }
+  return {Verdict::kPass, seen(recorded)};
+}
+
+// The same results whatever lay in the memory before.
+Outcome write_everything(const Subject& subject) {
+  const Recorded recorded = record(subject);
+  for (const KernelCall& call : recorded.calls) {
+    const auto run_over = [&](unsigned char fill) {
+      const KernelMemory memory{.fill = fill};
+      return has_gradient(call) ? run_alone(call, call.inputs, grads_for(call, subject), memory)
+                                : forward_alone(call, call.inputs, memory);
+    };
+    const KernelResult one = run_over(0xff), two = run_over(0);
+    const std::string why = "depends on what lay in memory before: write all of it";
+    expect_same(one.outputs, two.outputs, where(call) + "output", why);
+    if (has_gradient(call))
+      expect_same(one.grad_inputs, two.grad_inputs, where(call) + "gradient of input", why);
+  }
+  return {Verdict::kPass, seen(recorded)};
+}
+
+Outcome repeat(const Subject& subject) {
+  const Recorded recorded = record(subject);
+  int64_t promised = 0;
+  for (const KernelCall& call : recorded.calls) {
+    if ((call.decl.flags & MNEME_KERNEL_DETERMINISTIC) == 0) continue;
+    ++promised;
+    const auto once = [&] {
+      return has_gradient(call) ? run_alone(call, call.inputs, grads_for(call, subject))
+                                : forward_alone(call, call.inputs);
+    };
+    const KernelResult one = once(), two = once();
+    const std::string why = "differs the second time, though the kernel promises that it does not";
+    expect_same(one.outputs, two.outputs, where(call) + "output", why);
+    expect_same(one.grad_inputs, two.grad_inputs, where(call) + "gradient of input", why);
+  }
+  if (promised == 0) throw Skipped("no kernel promises MNEME_KERNEL_DETERMINISTIC");
+  return {Verdict::kPass, str(promised, " calls")};
+}
+
+// The sum of outputs times fixed values.
+double weighed(const KernelCall& call, const std::vector<at::Tensor>& inputs,
+               const std::vector<at::Tensor>& weights) {
+  const KernelResult result = forward_alone(call, inputs);
+  double sum = 0.0;
+  for (std::size_t j = 0; j < result.outputs.size(); ++j) {
+    if (!is_real(result.outputs[j])) continue;
+    // An output that is infinite on both sides, as a log-sum-exp of nothing, does not change.
+    const at::Tensor finite = result.outputs[j].to(at::kDouble);
+    sum += (finite * weights[j]).masked_fill(finite.isinf(), 0.0).sum().item<double>();
+  }
+  return sum;
+}
+
+// d(sum)/d(input i) along a direction: what backward says, and what differences say.
+void check_direction(const KernelCall& call, std::size_t i, const at::Tensor& direction,
+                     const std::vector<at::Tensor>& weights, const at::Tensor& grad) {
+  constexpr double kMaxShare = 1e-5;
+  const double got = (grad * direction).sum().item<double>();
+  double expected = 0.0;
+  for (const double step : kSteps) {
+    const auto at_offset = [&](double offset) {
+      std::vector<at::Tensor> moved = call.inputs;
+      moved[i] = moved[i] + offset * direction;
+      return weighed(call, moved, weights);
+    };
+    const double near = at_offset(step) - at_offset(-step);
+    const double far = at_offset(2 * step) - at_offset(-2 * step);
+    expected = (8.0 * near - far) / (12.0 * step);
+    const double scale = std::max({std::abs(expected), std::abs(got), 1e-6});
+    if (std::isfinite(got) && std::abs(got - expected) <= kMaxShare * scale) return;
+  }
+  throw Failed(str(where(call), "the gradient of input ", i, " along a direction is ",
+                   short_text(got), ", and differences give ", short_text(expected)));
+}
+
+Outcome right_gradients(const Subject& subject) {
+  constexpr int kMoves = 4;
+  const Recorded recorded = record(subject);
+  int64_t compared = 0;
+  for (const KernelCall& call : recorded.calls) {
+    if (!has_gradient(call)) continue;
+    std::vector<at::Tensor> weights = grads_for(call, subject);
+    const KernelResult base = forward_alone(call, call.inputs);
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      if (is_real(base.outputs[j]))
+        weights[j] = weights[j].masked_fill(base.outputs[j].isinf(), 0.0);
+    }
+    const KernelResult result = run_alone(call, call.inputs, weights);
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      if (call.inputs[i].scalar_type() != at::kDouble || call.inputs[i].numel() == 0) continue;
+      for (int d = 0; d < kMoves; ++d) {
+        const auto direction =
+            random_like({call.inputs[i]}, subject.seed + 100 + static_cast<uint64_t>(d));
+        check_direction(call, i, direction[0] / direction[0].norm(), weights,
+                        result.grad_inputs[i]);
+        ++compared;
+      }
+    }
+  }
+  if (compared == 0) throw Skipped("no kernel has a gradient");
+  return {Verdict::kPass, str(compared, " directions in ", recorded.calls.size(), " calls")};
+}
+
+// Gradients that are not wanted, or that do not arrive, change no other.
+Outcome parts_of_backward(const Subject& subject) {
+  const Recorded recorded = record(subject);
+  int64_t compared = 0;
+  for (const KernelCall& call : recorded.calls) {
+    if (!has_gradient(call)) continue;
+    const std::vector<at::Tensor> weights = grads_for(call, subject);
+    const KernelResult all = run_alone(call, call.inputs, weights);
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      BackwardHow how;
+      how.is_wanted.assign(call.inputs.size(), false);
+      how.is_wanted[i] = true;
+      const KernelResult one = run_alone(call, call.inputs, weights, {}, how);
+      if (!is_real(call.inputs[i])) continue;
+      const double difference = largest_difference(one.grad_inputs[i], all.grad_inputs[i]);
+      if (difference > kSame) {
+        throw Failed(str(where(call), "the gradient of input ", i, " differs by ",
+                         short_text(difference), " when no other is wanted"));
+      }
+      ++compared;
+    }
+    // An output without a gradient counts as one whose gradient is 0.
+    for (std::size_t j = 0; j < weights.size() && weights.size() > 1; ++j) {
+      if (!is_real(all.outputs[j])) continue;
+      BackwardHow how;
+      how.is_arriving.assign(weights.size(), true);
+      how.is_arriving[j] = false;
+      std::vector<at::Tensor> zeroed = weights;
+      zeroed[j] = at::zeros_like(zeroed[j]);
+      const KernelResult left_out = run_alone(call, call.inputs, weights, {}, how);
+      const KernelResult zero = run_alone(call, call.inputs, zeroed);
+      for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+        if (!is_real(call.inputs[i])) continue;
+        const double difference = largest_difference(left_out.grad_inputs[i], zero.grad_inputs[i]);
+        if (difference > kSame) {
+          throw Failed(str(where(call), "without a gradient of output ", j, " that of input ", i,
+                           " differs by ", short_text(difference), " from that for zeros"));
+        }
+      }
+    }
+  }
+  if (compared == 0) throw Skipped("no kernel has a gradient");
+  return {Verdict::kPass, str(compared, " gradients")};
+}
+
+// What infer takes forward serves: within bounds, and writing all that infer has announced.
+void expect_served(const KernelCall& call, std::size_t port,
+                   const std::vector<mneme_shape>& shapes) {
+  std::vector<at::Tensor> inputs;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const at::IntArrayRef extents(shapes[i].dims, shapes[i].rank);
+    inputs.push_back(i == port ? at::ones(extents, call.inputs[i].options()) : call.inputs[i]);
+  }
+  const KernelResult one = forward_alone(call, inputs, {.fill = 0xff});
+  const KernelResult two = forward_alone(call, inputs, {.fill = 0});
+  const auto all = [](const KernelResult& result) {
+    std::vector<at::Tensor> out = result.outputs;
+    out.insert(out.end(), result.saved.begin(), result.saved.end());
+    return out;
+  };
+  const std::vector<at::Tensor> left = all(one), right = all(two);
+  bool is_written = one.damaged.empty();
+  for (std::size_t i = 0; i < left.size(); ++i)
+    is_written = is_written && is_same(left[i], right[i]);
+  if (is_written) return;
+  throw Failed(
+      str(where(call), "infer takes input ", port, " with ", shapes[port].rank,
+          " dimensions in place of ", call.inputs[port].dim(),
+          ", and forward does not write what infer has announced: check ranks and extents in "
+          "infer"));
+}
+
+// Shapes that do not fit are refused, and no shape ends the process.
+Outcome infer_refuses(const Subject& subject) {
+  const Recorded recorded = record(subject);
+  for (const KernelCall& call : recorded.calls) {
+    std::vector<mneme_shape> shapes;
+    for (const at::Tensor& input : call.inputs) shapes.push_back(shape_of(input));
+    const Inferred first = infer_alone(call, shapes), second = infer_alone(call, shapes);
+    const auto is_equal = [](const mneme_shape& a, const mneme_shape& b) {
+      return a.rank == b.rank && a.dtype == b.dtype && std::equal(a.dims, a.dims + a.rank, b.dims);
+    };
+    if (!std::ranges::equal(first.outputs, second.outputs, is_equal) ||
+        !std::ranges::equal(first.saved, second.saved, is_equal) ||
+        first.workspace != second.workspace) {
+      throw Failed(where(call) + "infer gives other shapes the second time");
+    }
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      std::vector<mneme_shape> wrong = shapes;
+      wrong[i].rank = shapes[i].rank == MNEME_MAX_RANK ? 0 : shapes[i].rank + 1;
+      wrong[i].dims[shapes[i].rank % MNEME_MAX_RANK] = 2;
+      const Inferred answer = infer_alone(call, wrong);
+      if (answer.status == MNEME_OK) {
+        expect_served(call, i, wrong);
+        continue;
+      }
+      if (answer.message.empty())
+        throw Failed(where(call) + "infer refuses a shape without a text");
+    }
+  }
+  return {Verdict::kPass, seen(recorded)};
+}
+
+// The same inputs in f32 give the results of f64, as far as f32 goes.
+Outcome f32_agrees(const Subject& subject) {
+  constexpr double kMaxShare = 1e-3;
+  const Recorded recorded = record(subject);
+  for (const KernelCall& call : recorded.calls) {
+    std::vector<at::Tensor> inputs;
+    for (const at::Tensor& input : call.inputs)
+      inputs.push_back(input.scalar_type() == at::kDouble ? input.to(at::kFloat) : input);
+    const KernelResult wide = forward_alone(call, call.inputs);
+    const KernelResult narrow = forward_alone(call, inputs);
+    for (std::size_t j = 0; j < wide.outputs.size(); ++j) {
+      if (!is_real(wide.outputs[j])) continue;
+      const double scale = std::max(
+          1.0,
+          wide.outputs[j].to(at::kDouble).nan_to_num(0.0, 0.0, 0.0).abs().max().item<double>());
+      const double difference = largest_difference(narrow.outputs[j], wide.outputs[j]);
+      if (wide.outputs[j].numel() > 0 && difference > kMaxShare * scale) {
+        throw Failed(str(where(call), "output ", j, " in f32 is off by ",
+                         short_text(difference / scale), " of its largest value"));
+      }
+    }
+  }
+  return {Verdict::kPass, seen(recorded)};
+}
+
+}  // namespace
+
+std::vector<Check> kernel_checks() {
+  return {
+      {"kernels.bounds",
+       "Do kernels read and write within their tensors alone?",
+       stay_in_bounds,
+       {"segments.padding"}},
+      {"kernels.infer",
+       "Does infer refuse shapes that do not fit?",
+       infer_refuses,
+       {"kernels.bounds"}},
+      {"kernels.inputs",
+       "Do kernels leave their inputs as they are?",
+       leave_inputs,
+       {"kernels.bounds"}},
+      {"kernels.repeat",
+       "Do kernels keep their promise to be deterministic?",
+       repeat,
+       {"kernels.bounds"}},
+      {"kernels.outputs",
+       "Do kernels write all of their outputs?",
+       write_everything,
+       {"kernels.repeat"}},
+      {"kernels.gradients",
+       "Are the kernels' gradients right?",
+       right_gradients,
+       {"kernels.outputs"}},
+      {"kernels.partial",
+       "Can a part of a kernel's gradients be left out?",
+       parts_of_backward,
+       {"kernels.gradients"}},
+      {"kernels.f32", "Do kernels in f32 agree with f64?", f32_agrees, {"kernels.outputs"}},
+  };
+}
+
+}  // namespace mneme::validate

@@ -1,0 +1,172 @@
+// Checks of options and of what `create` makes of them.
+
+#include <algorithm>
+#include <cmath>
+
+#include "host/base/error.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/validate/check.hpp"
+#include "host/validate/interposer.hpp"
+#include "host/validate/setting.hpp"
+
+namespace mneme::validate {
+namespace {
+
+using config::OptionSpec;
+using config::OptionType;
+using memory::Phase;
+using memory::StackState;
+
+std::string assignment(const OptionSpec& spec, const std::string& value) {
+  return spec.key + '=' + value;
+}
+
+// The values of an option that are tried: both bounds, both truths, every choice, lists of one.
+std::vector<std::string> tried_values(const OptionSpec& spec) {
+  std::vector<std::string> values;
+  const auto add = [&](double number) {
+    const bool is_whole =
+        spec.type == OptionType::kInteger || spec.type == OptionType::kIntegerList;
+    std::string text = is_whole ? str(static_cast<long long>(number)) : config::option_text(number);
+    if (spec.type == OptionType::kIntegerList || spec.type == OptionType::kRealList)
+      text = '[' + text + ']';
+    values.push_back(text);
+  };
+  switch (spec.type) {
+    case OptionType::kBoolean:
+      return {"true", "false"};
+    case OptionType::kChoice:
+      for (const std::string& choice : spec.choices) values.push_back(quoted_list({choice}));
+      return values;
+    case OptionType::kText:
+      return {};
+    default:
+      if (spec.min) add(*spec.min);
+      if (spec.max) add(*spec.max);
+      return values;
+  }
+}
+
+// Two segments in both phases.
+void run_for_a_moment(Session& session, const Subject& subject) {
+  const int64_t length = segment_length(session);
+  const at::Tensor ids = ids_of(subject, session, 2);
+  for (const Phase phase : kPhases) {
+    StackState state = session.fresh(kLanes, phase);
+    for (int64_t s = 0; s < 2; ++s)
+      static_cast<void>(session.loss(state, segment_of(ids, length, s)));
+  }
+}
+
+Outcome has_help(const Subject& subject) {
+  plugin::PluginLoader loader(interposed_group);
+  const mneme_plugin& table = *load(subject, loader).table;
+  std::vector<std::string> problems;
+  if (table.summary == nullptr || *table.summary == '\0') problems.emplace_back("no summary");
+  for (const OptionSpec& spec : options_of(subject)) {
+    if (spec.text.empty()) problems.push_back(str("option ", spec.key, " has no help"));
+    const bool is_number = spec.type == OptionType::kInteger || spec.type == OptionType::kReal;
+    if (is_number && !spec.min && !spec.max)
+      problems.push_back(str("option ", spec.key, " has no bounds"));
+  }
+  if (problems.empty()) return {};
+  return {Verdict::kWarn, join(problems, "; ")};
+}
+
+Outcome runs_as_given(const Subject& subject) {
+  std::vector<std::string> missing;
+  for (const OptionSpec& spec : options_of(subject)) {
+    if (!spec.default_value && !is_given(subject, spec.key))
+      missing.push_back(str("--set ", spec.key, "=... (", config::option_expectation(spec), ")"));
+  }
+  if (!missing.empty())
+    throw Failed("options without a default are not given: add " + join(missing, " "));
+  const auto session = open(subject);
+  run_for_a_moment(*session, subject);
+  const int64_t rows = session->stack.context_rows(Phase::kTraining);
+  const int64_t read = kSegments * segment_length(*session);
+  if (rows <= read) return {};
+  return {Verdict::kWarn,
+          str("the memory has ", rows, " rows, and most checks read ", read,
+              " tokens: give smaller sizes with --set, so that they see rows leave it")};
+}
+
+// Each value is taken, or refused with a text that names the option.
+Outcome bounds_hold(const Subject& subject) {
+  const Setting base = small_setting(subject);
+  int64_t taken = 0, refused = 0;
+  for (const OptionSpec& spec : options_of(subject)) {
+    if (is_given(subject, spec.key)) continue;
+    for (const std::string& value : tried_values(spec)) {
+      Setting setting = base;
+      setting.options = {assignment(spec, value)};
+      const std::string where = str(spec.key, " = ", value);
+      std::unique_ptr<Session> session;
+      try {
+        session = open(subject, setting);
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        ++refused;
+        if (text.find(spec.key) != std::string::npos) continue;
+        throw Failed(str(where,
+                         " is within the option's bounds and is refused by a text that does "
+                         "not name the option: ",
+                         text));
+      }
+      ++taken;
+      // The largest sizes are made and not run: their states may not fit the machine.
+      const bool is_largest =
+          spec.max && value.find(str(static_cast<long long>(*spec.max))) != std::string::npos &&
+          std::abs(*spec.max) > 64;
+      if (is_largest) continue;
+      try {
+        run_for_a_moment(*session, subject);
+      } catch (const Error& error) {
+        throw Failed(str(where, ": ", error.what()));
+      }
+    }
+  }
+  if (taken + refused == 0) throw Skipped("there is no option to try");
+  return {Verdict::kPass, str(taken, " values taken, ", refused, " refused with a reason")};
+}
+
+// An option that may differ at evaluation is given its bounds there.
+Outcome options_at_evaluation(const Subject& subject) {
+  const Setting base = small_setting(subject);
+  int64_t tried = 0;
+  for (const OptionSpec& spec : options_of(subject)) {
+    if (!spec.may_differ_at_evaluation || is_given(subject, spec.key)) continue;
+    for (const std::string& value : tried_values(spec)) {
+      Setting setting = base;
+      setting.options = {"eval_" + assignment(spec, value)};
+      std::unique_ptr<Session> session;
+      try {
+        session = open(subject, setting);
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        if (text.find(spec.key) != std::string::npos) continue;
+        throw Failed(str("eval_", spec.key, " = ", value, ": ", text));
+      }
+      ++tried;
+      if (spec.max && std::abs(*spec.max) > 64) continue;
+      run_for_a_moment(*session, subject);
+    }
+  }
+  if (tried == 0) throw Skipped("no option may differ at evaluation");
+  return {Verdict::kPass, str(tried, " values")};
+}
+
+}  // namespace
+
+std::vector<Check> option_checks() {
+  return {
+      {"options.run", "Does it run with the options given?", runs_as_given, {"file.load"}},
+      {"options.help", "Does everything explain itself?", has_help},
+      {"options.bounds", "Is every option taken at its bounds, or refused with a reason?",
+       bounds_hold},
+      {"options.evaluation", "Can options differ at evaluation where they say so?",
+       options_at_evaluation},
+  };
+}
+
+}  // namespace mneme::validate

@@ -1,0 +1,314 @@
+// Checks of what tokens, lanes and runs may know of one another.
+
+#include <atomic>
+#include <thread>
+
+#include "host/tensor/torch.hpp"
+#include "host/validate/check.hpp"
+#include "host/validate/interposer.hpp"
+#include "host/validate/setting.hpp"
+
+namespace mneme::validate {
+namespace {
+
+using memory::Phase;
+using memory::StackState;
+
+// `ids` with another id at [lane or all, place].
+at::Tensor changed(const at::Tensor& ids, int64_t place) {
+  const at::Tensor out = ids.clone();
+  out.select(1, place).add_(1).remainder_(kVocabulary - 1);
+  return out;
+}
+
+// Fails where losses before token `token` differ.
+void expect_same_before(const at::Tensor& base, const at::Tensor& got, int64_t token, Phase phase,
+                        int64_t segment) {
+  for (int64_t i = 0; i < token; ++i) {
+    const double difference = largest_difference(base.select(1, i), got.select(1, i));
+    if (difference > kSame) {
+      throw Failed(str("in ", text_of(phase), ", segment ", segment, ": another token ", token,
+                       " changes the loss of token ", i, " by ", short_text(difference),
+                       ": a token sees a later one"));
+    }
+  }
+}
+
+Outcome causality_of_tokens(const Subject& subject) {
+  const auto session = open(subject);
+  const int64_t length = segment_length(*session);
+  if (length < 2) throw Skipped("segments have one token");
+  const at::Tensor ids = ids_of(subject, *session, kSegments);
+  for (const Phase phase : kPhases) {
+    StackState before = session->fresh(kLanes, phase);
+    for (int64_t s = 0; s < kSegments; ++s) {
+      const at::Tensor segment = segment_of(ids, length, s);
+      const SegmentHow how{.target = segment.narrow(1, 1, length)};
+      StackState state = before.clone();
+      const at::Tensor base = session->run(state, segment, how).nll.detach();
+      for (int64_t token = 1; token < length; ++token) {
+        StackState other = before.clone();
+        const at::Tensor got = session->run(other, changed(segment, token), how).nll.detach();
+        expect_same_before(base, got, token, phase, s);
+      }
+      before = std::move(state);
+      before.cut_graph();
+    }
+  }
+  return {};
+}
+
+Outcome lanes_are_independent(const Subject& subject) {
+  const auto session = open(subject);
+  const at::Tensor ids = ids_of(subject, *session, kSegments);
+  const at::Tensor mixed = ids.clone();
+  mixed[1].copy_(ids_of(subject, *session, kSegments, 1)[1]);
+  for (const Phase phase : kPhases) {
+    StackState one = session->fresh(kLanes, phase);
+    StackState two = session->fresh(kLanes, phase);
+    const at::Tensor base = losses_of(*session, one, ids);
+    const at::Tensor got = losses_of(*session, two, mixed);
+    for (const int64_t lane : {0, 2}) {
+      const double difference = largest_difference(base[lane], got[lane]);
+      if (difference > kSame) {
+        throw Failed(str("in ", text_of(phase), ": another text in lane 1 changes losses of lane ",
+                         lane, " by ", short_text(difference)));
+      }
+    }
+  }
+  return {};
+}
+
+Outcome lanes_alone(const Subject& subject) {
+  const auto session = open(subject);
+  const at::Tensor ids = ids_of(subject, *session, kSegments);
+  for (const Phase phase : kPhases) {
+    StackState all = session->fresh(kLanes, phase);
+    const at::Tensor together = losses_of(*session, all, ids);
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      StackState state = session->fresh(1, phase);
+      state.set_streams({static_cast<uint64_t>(lane)});
+      const at::Tensor alone = losses_of(*session, state, ids.narrow(0, lane, 1));
+      const double difference = largest_difference(alone[0], together[lane]);
+      if (difference > kSame) {
+        throw Failed(str("in ", text_of(phase), ": lane ", lane, " of ", kLanes,
+                         " has other losses when it runs alone, by ", short_text(difference)));
+      }
+    }
+  }
+  return {};
+}
+
+// Losses and the memory's gradients of a short training, all in one tensor.
+at::Tensor trained(const Subject& subject) {
+  const auto session = open(subject);
+  const int64_t length = segment_length(*session);
+  const at::Tensor ids = ids_of(subject, *session, kSegments);
+  StackState state = session->fresh(kLanes);
+  std::vector<at::Tensor> out;
+  for (int64_t s = 0; s < kSegments; ++s) {
+    const at::Tensor loss = session->loss(state, segment_of(ids, length, s));
+    loss.backward();
+    out.push_back(loss.detach().reshape(-1));
+  }
+  for (const memory::TierParameter& parameter : session->stack.parameters()) {
+    if (parameter.tensor.grad().defined()) out.push_back(parameter.tensor.grad().reshape(-1));
+  }
+  out.push_back(session->parameter("embedding.0.weight").grad().reshape(-1));
+  return at::cat(out);
+}
+
+Outcome runs_repeat(const Subject& subject) {
+  const at::Tensor first = trained(subject), second = trained(subject);
+  if (at::equal(first, second)) return {};
+  throw Failed(
+      str("the same training twice differs by ", short_text(largest_difference(first, second)),
+          ": draw random numbers by mneme.random, and let no result depend on the order of "
+          "threads"));
+}
+
+// Two states by turns give what each gives alone.
+Outcome runs_by_turns(const Subject& subject) {
+  const at::Tensor ids = ids_of(subject, *open(subject), kSegments);
+  const at::Tensor others = ids_of(subject, *open(subject), kSegments, 1);
+  for (const Phase phase : kPhases) {
+    const auto alone = open(subject);
+    StackState quiet = alone->fresh(kLanes, phase);
+    const at::Tensor expected = losses_of(*alone, quiet, ids);
+    const auto shared = open(subject);
+    const int64_t length = segment_length(*shared);
+    StackState one = shared->fresh(kLanes, phase), two = shared->fresh(kLanes, phase);
+    std::vector<at::Tensor> out;
+    for (int64_t s = 0; s < kSegments; ++s) {
+      static_cast<void>(shared->nll(two, segment_of(others, length, s)));
+      out.push_back(shared->nll(one, segment_of(ids, length, s)).detach());
+    }
+    const double difference = largest_difference(at::cat(out, 1), expected);
+    if (difference > kSame) {
+      throw Failed(str("in ", text_of(phase),
+                       ": a second run of the same instance changes losses by ",
+                       short_text(difference),
+                       ": the instance, or a global variable, holds what belongs into a slot"));
+    }
+  }
+  return {};
+}
+
+// Two instances on two threads at once.
+Outcome runs_on_threads(const Subject& subject) {
+  const at::Tensor expected = trained(subject);
+  std::vector<std::string> problems(2);
+  const auto work = [&](std::size_t worker) {
+    try {
+      for (int round = 0; round < 3; ++round) {
+        const double difference = largest_difference(trained(subject), expected);
+        if (difference > kSame) {
+          problems[worker] =
+              str("on two threads at once losses or gradients differ by ", short_text(difference));
+        }
+      }
+    } catch (const std::exception& error) {
+      problems[worker] = str("on two threads at once: ", error.what());
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  for (const std::string& problem : problems) {
+    if (!problem.empty()) throw Failed(problem + ": do not write to shared variables in hooks");
+  }
+  return {};
+}
+
+Outcome calls_do_not_depend_on_values(const Subject& subject) {
+  const auto session = open(subject);
+  for (const Phase phase : kPhases) {
+    StackState first = session->fresh(kLanes, phase);  // constants are made once
+    static_cast<void>(losses_of(*session, first, ids_of(subject, *session, kSegments)));
+    std::vector<std::string> traces[2];
+    for (const uint64_t salt : {0, 1}) {
+      StackState state = session->fresh(kLanes, phase);
+      interposer().trace();
+      static_cast<void>(losses_of(*session, state, ids_of(subject, *session, kSegments, salt)));
+      traces[salt] = interposer().take_trace();
+    }
+    if (traces[0] == traces[1]) continue;
+    std::size_t at = 0;
+    while (at < traces[0].size() && at < traces[1].size() && traces[0][at] == traces[1][at]) ++at;
+    const auto line = [&](std::size_t run) {
+      return at < traces[run].size() ? '"' + traces[run][at] + '"' : std::string("no call");
+    };
+    throw Failed(str("in ", text_of(phase), ": for two texts of the same shape call ", at, " is ",
+                     line(0), " and ", line(1),
+                     ": hooks may depend on shapes, options and counts alone"));
+  }
+  return {};
+}
+
+// The last layer's outputs of a segment, in one piece or token by token.
+at::Tensor tops(Session& session, StackState& state, const at::Tensor& ids, bool is_stepwise) {
+  const at::NoGradGuard no_grad;
+  memory::SegmentInput input;
+  input.length = is_stepwise ? 1 : ids.size(1);
+  input.is_open = is_stepwise;
+  memory::SegmentHooks hooks(session.stack, state, input);
+  at::Tensor top;
+  if (is_stepwise) {
+    const auto segment = session.model->open(hooks);
+    std::vector<at::Tensor> out;
+    for (int64_t i = 0; i < ids.size(1); ++i) out.push_back(segment->step(ids.narrow(1, i, 1)));
+    segment->close();
+    top = at::cat(out, 1);
+  } else {
+    top = session.model->forward({ids, {}, {}}, hooks).top;
+  }
+  hooks.commit();
+  return top;
+}
+
+Outcome steps_give_the_segment(const Subject& subject) {
+  const auto session = open(subject);
+  const int64_t length = segment_length(*session);
+  const at::Tensor ids = ids_of(subject, *session, kSegments);
+  StackState whole = session->fresh(kLanes, Phase::kEvaluation);
+  StackState stepwise = session->fresh(kLanes, Phase::kEvaluation);
+  for (int64_t s = 0; s < kSegments; ++s) {
+    const at::Tensor segment = ids.narrow(1, s * length, length);
+    const at::Tensor expected = tops(*session, whole, segment, false);
+    const double difference = largest_difference(tops(*session, stepwise, segment, true), expected);
+    if (difference > 1e-9) {
+      throw Failed(str("segment ", s,
+                       ", read token by token as in generation, differs from the same "
+                       "segment in one piece by ",
+                       short_text(difference),
+                       s == 0 ? "" : ": what the close writes counts as well"));
+    }
+  }
+  return {};
+}
+
+// Evaluation keeps keys and values of a queue's blocks; with gradients it does not.
+Outcome kept_projections(const Subject& subject) {
+  const auto session = open(subject);
+  const at::Tensor ids = ids_of(subject, *session, 2 * kSegments);
+  at::Tensor results[2];
+  for (const bool is_fresh : {false, true}) {
+    const at::AutoGradMode grad(is_fresh);
+    StackState state = session->fresh(kLanes, Phase::kEvaluation);
+    results[is_fresh ? 1 : 0] = losses_of(*session, state, ids);
+    if (!is_fresh && state.cached_projection_bytes() == 0)
+      throw Skipped("no queue's blocks are attended to");
+  }
+  const double difference = largest_difference(results[0], results[1]);
+  if (difference > kSame) {
+    throw Failed(str("with keys and values that the host keeps, losses differ by ",
+                     short_text(difference),
+                     ": queue_assign says with `carried` which rows stayed"));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Check> token_checks() {
+  return {
+      {"runs.repeat",
+       "Is the same training twice the same, bit for bit?",
+       runs_repeat,
+       {"kernels.outputs"}},
+      {"runs.by_turns",
+       "Can one instance serve two runs by turns?",
+       runs_by_turns,
+       {"runs.repeat"}},
+      {"runs.threads",
+       "Can two instances run on two threads at once?",
+       runs_on_threads,
+       {"runs.by_turns"}},
+      {"runs.values",
+       "Are a hook's calls the same whatever the text says?",
+       calls_do_not_depend_on_values,
+       {"runs.by_turns"}},
+      {"causality.tokens",
+       "Does no token see a later one?",
+       causality_of_tokens,
+       {"runs.by_turns"}},
+      {"lanes.independent",
+       "Does no lane change another's losses?",
+       lanes_are_independent,
+       {"runs.by_turns"}},
+      {"lanes.alone",
+       "Has a lane the same losses when it runs alone?",
+       lanes_alone,
+       {"lanes.independent"}},
+      {"evaluation.projections",
+       "Are kept keys and values those of the rows?",
+       kept_projections,
+       {"runs.by_turns"}},
+      {"generation.steps",
+       "Does generation give the numbers of whole segments?",
+       steps_give_the_segment,
+       {"causality.tokens", "evaluation.projections"}},
+  };
+}
+
+}  // namespace mneme::validate

@@ -1,0 +1,320 @@
+#include "host/validate/interposer.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "host/base/text.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/validate/interposed_call.hpp"
+
+namespace mneme::validate {
+
+Interposer& interposer() {
+  static Interposer one;
+  return one;
+}
+
+void Interposer::count(int64_t failing) {
+  calls_ = 0;
+  failing_ = failing;
+  failed_.clear();
+  is_counting_ = true;
+}
+
+bool Interposer::fails(const char* function) {
+  if (!is_counting_) return false;
+  if (calls_++ != failing_) return false;
+  failed_ = function;
+  return true;
+}
+
+void Interposer::start_notes() { stops_gradients_ = draws_ = keeps_graph_ = keeps_values_ = false; }
+
+void Interposer::trace() {
+  lines_.clear();
+  is_tracing_ = true;
+}
+
+std::vector<std::string> Interposer::take_trace() {
+  is_tracing_ = false;
+  return std::move(lines_);
+}
+
+void Interposer::keep_kernel_calls(int64_t most) {
+  kept_.clear();
+  kept_most_ = most;
+}
+
+std::vector<KernelCall> Interposer::take_kernel_calls() {
+  kept_most_ = 0;
+  return std::move(kept_);
+}
+
+namespace {
+
+// --- Traces ---
+
+std::string input_text(mneme_ctx* ctx, mneme_tensor tensor) {
+  if (tensor == 0) return "none";
+  auto info = MNEME_INIT(mneme_tensor_info);
+  if (memory::tensor_api()->info(ctx, tensor, &info, nullptr) != MNEME_OK) return "?";
+  return str(info.dtype, list_text({info.dims, info.dims + info.rank}));
+}
+
+std::string attribute_text(const mneme_attr& attr) {
+  std::string text = str(attr.name, '=');
+  if (attr.type == MNEME_ATTR_INT) return str(text, attr.integer);
+  if (attr.type == MNEME_ATTR_REAL) return str(text, attr.real);
+  if (attr.type == MNEME_ATTR_TEXT) return str(text, attr.text);
+  return str(text, list_text({attr.ints, attr.ints + attr.count}));
+}
+
+// The line of a call by its arguments; ids and numbers are shown, pointers are not.
+template <typename T>
+void append_argument(std::string& line, T value) {
+  if constexpr (std::is_arithmetic_v<T>) line += str(' ', value);
+}
+
+template <typename... Args>
+std::string line_of(const char* function, Args... args) {
+  std::string line = function;
+  (append_argument(line, args), ...);
+  return line;
+}
+
+// Handles are numbers that differ from run to run, so that these two show shapes instead.
+std::string line_of_op(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
+                       const mneme_attr* attrs, uint32_t n_attrs) {
+  std::string line = InterposedCall::name_of(op);
+  for (uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
+  for (uint32_t i = 0; i < n_attrs; ++i) line += ' ' + attribute_text(attrs[i]);
+  return line;
+}
+
+std::string line_of_kernel(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* inputs,
+                           uint32_t n_in, const int64_t* integers, uint32_t n_integers) {
+  std::string line = str("kernel ", kernel);
+  for (uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
+  for (uint32_t i = 0; i < n_integers; ++i) line += str(' ', integers[i]);
+  return line;
+}
+
+// --- The interposed functions ---
+
+// What is noted of a call besides its trace; the arguments tell which function it is.
+template <typename... Args>
+void note(Args... /*args*/) {}
+// op.call
+void note(mneme_ctx* /*ctx*/, mneme_op op, const mneme_tensor* /*inputs*/, uint32_t /*n_in*/,
+          const mneme_attr* /*attrs*/, uint32_t /*n_attrs*/, mneme_tensor* /*outputs*/,
+          uint32_t /*n_out*/, mneme_error* /*error*/) {
+  if (InterposedCall::name_of(op) == "detach/1") InterposedCall::note_stop();
+}
+// layer.norm
+void note(mneme_ctx* /*ctx*/, mneme_tensor /*rows*/, uint32_t flags, mneme_tensor* /*out*/,
+          mneme_error* /*error*/) {
+  if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) InterposedCall::note_stop();
+}
+// layer.project
+void note(mneme_ctx* /*ctx*/, uint32_t /*which*/, mneme_tensor /*rows*/, uint32_t flags,
+          mneme_tensor* /*out*/, mneme_error* /*error*/) {
+  if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) InterposedCall::note_stop();
+}
+// layer.weight
+void note(mneme_ctx* /*ctx*/, uint32_t /*which*/, uint32_t flags, mneme_tensor* /*out*/,
+          mneme_error* /*error*/) {
+  if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) InterposedCall::note_stop();
+}
+// state.add_slot
+void note(mneme_setup* /*setup*/, const mneme_slot_decl* decl, mneme_slot* /*out*/,
+          mneme_error* /*error*/) {
+  const bool is_kept = decl != nullptr && (decl->flags & MNEME_SLOT_COUNTS) == 0 &&
+                       decl->lifetime == MNEME_LIFETIME_RUN;
+  if (is_kept) InterposedCall::note_kept(decl->gradient == MNEME_GRADIENT_THROUGH);
+}
+// state.add_queue
+void note(mneme_setup* /*setup*/, const mneme_queue_decl* /*decl*/, mneme_queue* /*out*/,
+          mneme_error* /*error*/) {
+  InterposedCall::note_kept(false);
+}
+// random.uniform, random.normal
+void note(mneme_ctx* /*ctx*/, const char* /*name*/, const mneme_shape* /*shape*/,
+          mneme_tensor* /*out*/, mneme_error* /*error*/) {
+  InterposedCall::note_draw();
+}
+
+template <auto Member>
+struct Interposed;
+
+template <typename Api, typename... Args, mneme_status (*Api::*Member)(Args...)>
+struct Interposed<Member> {
+  static inline const Api* host = nullptr;
+  static inline const char* name = nullptr;
+
+  static mneme_status call(Args... args) {
+    if (InterposedCall::fails(name))
+      return made_error(std::get<sizeof...(Args) - 1>(std::tuple(args...)));
+    note(args...);
+    if (InterposedCall::is_tracing()) trace(args...);
+    return (host->*Member)(args...);
+  }
+  static void trace(Args... args) {
+    if constexpr (std::is_same_v<Api, mneme_op_api> && sizeof...(Args) == 9) {
+      const auto all = std::tuple(args...);
+      InterposedCall::add_line(line_of_op(std::get<0>(all), std::get<1>(all), std::get<2>(all),
+                                          std::get<3>(all), std::get<4>(all), std::get<5>(all)));
+    } else if constexpr (std::is_same_v<Api, mneme_kernel_api> && sizeof...(Args) == 11) {
+      const auto all = std::tuple(args...);
+      InterposedCall::add_line(line_of_kernel(std::get<0>(all), std::get<1>(all), std::get<2>(all),
+                                              std::get<3>(all), std::get<4>(all),
+                                              std::get<5>(all)));
+    } else if constexpr (!std::is_same_v<Api, mneme_tensor_api> &&
+                         !std::is_same_v<Api, mneme_layer_api>) {
+      InterposedCall::add_line(line_of(name, args...));
+    } else {
+      InterposedCall::add_line(name);
+    }
+  }
+};
+
+// Puts the interposed function in the place of the host's.
+template <auto Member, typename Api>
+void interpose(Api& api, const Api* host, const char* name) {
+  Interposed<Member>::host = host;
+  Interposed<Member>::name = name;
+  api.*Member = &Interposed<Member>::call;
+}
+
+const mneme_tensor_api* interposed_tensor() {
+  static const mneme_tensor_api api = [] {
+    const mneme_tensor_api* const host = memory::tensor_api();
+    mneme_tensor_api out = *host;
+    interpose<&mneme_tensor_api::info>(out, host, "tensor.info");
+    interpose<&mneme_tensor_api::from_data>(out, host, "tensor.from_data");
+    interpose<&mneme_tensor_api::constant_find>(out, host, "tensor.constant_find");
+    interpose<&mneme_tensor_api::constant_put>(out, host, "tensor.constant_put");
+    return out;
+  }();
+  return &api;
+}
+
+mneme_status resolve(mneme_setup* setup, const char* const* names, uint32_t count, mneme_op* out,
+                     mneme_error* error) {
+  const mneme_status status =
+      Interposed<&mneme_op_api::resolve>::call(setup, names, count, out, error);
+  if (status != MNEME_OK) return status;
+  for (uint32_t i = 0; i < count; ++i) InterposedCall::name_op(out[i], names[i]);
+  return status;
+}
+
+const mneme_op_api* interposed_op() {
+  static const mneme_op_api api = [] {
+    const mneme_op_api* const host = memory::op_api();
+    mneme_op_api out = *host;
+    interpose<&mneme_op_api::resolve>(out, host, "op.resolve");
+    out.resolve = resolve;
+    interpose<&mneme_op_api::call>(out, host, "op.call");
+    return out;
+  }();
+  return &api;
+}
+
+const mneme_state_api* interposed_state() {
+  static const mneme_state_api api = [] {
+    const mneme_state_api* const host = memory::state_api();
+    mneme_state_api out = *host;
+    interpose<&mneme_state_api::add_parameter>(out, host, "state.add_parameter");
+    interpose<&mneme_state_api::add_slot>(out, host, "state.add_slot");
+    interpose<&mneme_state_api::add_queue>(out, host, "state.add_queue");
+    interpose<&mneme_state_api::parameter>(out, host, "state.parameter");
+    interpose<&mneme_state_api::slot_get>(out, host, "state.slot_get");
+    interpose<&mneme_state_api::slot_set>(out, host, "state.slot_set");
+    interpose<&mneme_state_api::queue_size>(out, host, "state.queue_size");
+    interpose<&mneme_state_api::queue_blocks>(out, host, "state.queue_blocks");
+    interpose<&mneme_state_api::queue_rows>(out, host, "state.queue_rows");
+    interpose<&mneme_state_api::queue_append>(out, host, "state.queue_append");
+    interpose<&mneme_state_api::queue_pop_oldest>(out, host, "state.queue_pop_oldest");
+    interpose<&mneme_state_api::queue_assign>(out, host, "state.queue_assign");
+    interpose<&mneme_state_api::counts_get>(out, host, "state.counts_get");
+    interpose<&mneme_state_api::counts_set>(out, host, "state.counts_set");
+    return out;
+  }();
+  return &api;
+}
+
+const mneme_layer_api* interposed_layer() {
+  static const mneme_layer_api api = [] {
+    const mneme_layer_api* const host = memory::layer_api();
+    mneme_layer_api out = *host;
+    interpose<&mneme_layer_api::emit_block>(out, host, "layer.emit_block");
+    interpose<&mneme_layer_api::emit_token_bias>(out, host, "layer.emit_token_bias");
+    interpose<&mneme_layer_api::norm>(out, host, "layer.norm");
+    interpose<&mneme_layer_api::project>(out, host, "layer.project");
+    interpose<&mneme_layer_api::weight>(out, host, "layer.weight");
+    interpose<&mneme_layer_api::attention>(out, host, "layer.attention");
+    interpose<&mneme_layer_api::release>(out, host, "layer.release");
+    interpose<&mneme_layer_api::aux>(out, host, "layer.aux");
+    interpose<&mneme_layer_api::metric>(out, host, "layer.metric");
+    interpose<&mneme_layer_api::positions>(out, host, "layer.positions");
+    return out;
+  }();
+  return &api;
+}
+
+const mneme_config_api* interposed_config() {
+  static const mneme_config_api api = [] {
+    const mneme_config_api* const host = memory::config_api();
+    mneme_config_api out = *host;
+    interpose<&mneme_config_api::integer>(out, host, "config.integer");
+    interpose<&mneme_config_api::real>(out, host, "config.real");
+    interpose<&mneme_config_api::boolean>(out, host, "config.boolean");
+    interpose<&mneme_config_api::text>(out, host, "config.text");
+    interpose<&mneme_config_api::integers>(out, host, "config.integers");
+    interpose<&mneme_config_api::reals>(out, host, "config.reals");
+    return out;
+  }();
+  return &api;
+}
+
+const mneme_random_api* interposed_random() {
+  static const mneme_random_api api = [] {
+    const mneme_random_api* const host = memory::random_api();
+    mneme_random_api out = *host;
+    interpose<&mneme_random_api::uniform>(out, host, "random.uniform");
+    interpose<&mneme_random_api::normal>(out, host, "random.normal");
+    return out;
+  }();
+  return &api;
+}
+
+const mneme_kernel_api* interposed_kernel() {
+  static const mneme_kernel_api api = [] {
+    const mneme_kernel_api* const host = memory::kernel_api();
+    mneme_kernel_api out = *host;
+    out.add = add_kernel;
+    interpose<&mneme_kernel_api::call>(out, host, "kernel.call");
+    return out;
+  }();
+  return &api;
+}
+
+}  // namespace
+
+const void* interposed_group(std::string_view id) {
+  if (std::ranges::find(interposer().hidden_, id) != interposer().hidden_.end()) return nullptr;
+  if (id == MNEME_GROUP_TENSOR) return interposed_tensor();
+  if (id == MNEME_GROUP_OP) return interposed_op();
+  if (id == MNEME_GROUP_KERNEL) return interposed_kernel();
+  if (id == MNEME_GROUP_STATE) return interposed_state();
+  if (id == MNEME_GROUP_LAYER) return interposed_layer();
+  if (id == MNEME_GROUP_CONFIG) return interposed_config();
+  if (id == MNEME_GROUP_RANDOM) return interposed_random();
+  return memory::find_group(id);
+}
+
+}  // namespace mneme::validate

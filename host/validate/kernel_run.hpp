@@ -1,0 +1,55 @@
+// A kernel's own functions on memory that shows what they read and write: outputs filled with a
+// pattern before the call, and pages that may not be touched around every tensor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "host/validate/interposer.hpp"
+
+namespace mneme::validate {
+
+struct KernelMemory {
+  // Where a tensor lies between the two pages around it that may not be touched.
+  enum class Place { kAtStart, kAtEnd };
+  Place place = Place::kAtEnd;
+  unsigned char fill = 0xff;  // bytes of outputs, saved tensors, gradients, workspace: NaN
+};
+
+struct KernelResult {
+  std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> saved;
+  std::vector<at::Tensor> grad_inputs;  // undefined where none was wanted
+  // What was written that may not be, "input 2"; "" = nothing.
+  std::string damaged;
+};
+
+struct BackwardHow {
+  std::vector<bool> is_wanted = {};    // of each input; empty = all of a floating-point type
+  std::vector<bool> is_arriving = {};  // of each output; empty = all of a floating-point type
+};
+
+// infer and forward on these inputs. Throws Failed when one of them gives an error, or infer a
+// shape that cannot be.
+[[nodiscard]] KernelResult forward_alone(const KernelCall& call,
+                                         const std::vector<at::Tensor>& inputs,
+                                         const KernelMemory& memory = {});
+// Then backward for these gradients of the outputs.
+[[nodiscard]] KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& inputs,
+                                     const std::vector<at::Tensor>& grad_outputs,
+                                     const KernelMemory& memory = {}, const BackwardHow& how = {});
+
+// infer alone, for inputs of these shapes: its status, and the text of its error.
+struct Inferred {
+  mneme_status status = MNEME_OK;
+  std::string message;
+  std::vector<mneme_shape> outputs, saved;
+  std::uint64_t workspace = 0, backward_workspace = 0;
+};
+[[nodiscard]] Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs);
+[[nodiscard]] mneme_shape shape_of(const at::Tensor& tensor);
+
+}  // namespace mneme::validate

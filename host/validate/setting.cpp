@@ -1,0 +1,147 @@
+#include "host/validate/setting.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+
+#include "host/base/error.hpp"
+#include "host/plugin/plugin_options.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/validate/interposer.hpp"
+
+namespace mneme::validate {
+namespace {
+
+using config::PositionScheme;
+
+constexpr PositionScheme kSchemes[] = {PositionScheme::kRelative, PositionScheme::kDisentangled,
+                                       PositionScheme::kRotary,   PositionScheme::kAlibi,
+                                       PositionScheme::kLearned,  PositionScheme::kNone};
+constexpr int64_t kLength = 6;
+
+config::ModelConfig small_model() {
+  config::ModelConfig model;
+  model.layers = 2;
+  model.heads = 3;
+  model.head_width = 4;
+  model.width = 14;  // not heads * head_width, nor a multiple of 4
+  model.ff = 16;
+  model.embedding = 14;
+  model.dropout = 0.0;
+  model.attention_dropout = 0.0;
+  model.norm = config::Norm::kPre;
+  model.init = config::Init::kArticle;
+  return model;
+}
+
+backbone::ModelSetup small_setup(const Subject& subject) {
+  backbone::ModelSetup setup;
+  setup.vocabulary = kVocabulary;
+  setup.train_segment = setup.eval_segment = 1;  // tiers with a longest segment refuse more
+  setup.dtype = at::kDouble;
+  setup.seed = subject.seed;
+  return setup;
+}
+
+}  // namespace
+
+Setting setting_with(const Subject& subject, PositionScheme position) {
+  Setting setting{.model = small_model(), .setup = small_setup(subject)};
+  setting.model.position = position;
+  if (position == PositionScheme::kLearned) setting.model.positions = 512;
+  const std::unique_ptr<Session> session = open(subject, setting);
+  const int64_t longest = session->stack.longest_segment(memory::Phase::kTraining);
+  setting.setup.train_segment = longest == 0 ? kLength : std::min(kLength, longest);
+  const int64_t evaluated = session->stack.longest_segment(memory::Phase::kEvaluation);
+  setting.setup.eval_segment = evaluated == 0 ? kLength : std::min(kLength, evaluated);
+  return setting;
+}
+
+Setting small_setting(const Subject& subject) {
+  for (const PositionScheme scheme : kSchemes) {
+    try {
+      return setting_with(subject, scheme);
+    } catch (const Error& error) {
+      if (scheme == PositionScheme::kNone) throw;
+    }
+  }
+  throw std::logic_error("there is a scheme");
+}
+
+config::MemoryConfig memory_of(const Subject& subject, const Setting& setting) {
+  std::vector<std::string> settings;
+  for (const auto* const options : {&subject.options, &setting.options}) {
+    for (const std::string& option : *options) settings.push_back("tier.0." + option);
+  }
+  return memory_of(
+      {subject.file.parent_path().string()},
+      str("[[memory.tier]]\nplugin = ", quoted_list({subject.file.filename().string()}), "\n",
+          setting.tier_keys, "\n"),
+      settings);
+}
+
+std::unique_ptr<Session> open(const Subject& subject, const Setting& setting) {
+  interposer().start_notes();
+  return std::make_unique<Session>(setting.model, setting.setup, memory_of(subject, setting),
+                                   interposed_group);
+}
+
+int64_t segment_length(const Session& session) {
+  const int64_t longest = session.stack.longest_segment(memory::Phase::kTraining);
+  return longest == 0 ? kLength : std::min(kLength, longest);
+}
+
+at::Tensor ids_of(const Subject& subject, const Session& session, int64_t segments, uint64_t salt,
+                  int64_t lanes) {
+  // Without the last id, which checks use for a token of their own.
+  return random_ids(subject.seed * 1000 + salt, lanes, segments * segment_length(session) + 1,
+                    kVocabulary - 1);
+}
+
+at::Tensor segment_of(const at::Tensor& ids, int64_t length, int64_t s) {
+  return ids.narrow(1, s * length, length + 1);
+}
+
+const char* text_of(memory::Phase phase) {
+  return phase == memory::Phase::kTraining ? "training" : "evaluation";
+}
+
+at::Tensor losses_of(Session& session, memory::StackState& state, const at::Tensor& ids) {
+  const int64_t length = segment_length(session);
+  std::vector<at::Tensor> out;
+  for (int64_t s = 0; s < ids.size(1) / length; ++s) {
+    out.push_back(session.nll(state, segment_of(ids, length, s)).detach());
+    state.cut_graph();
+  }
+  return at::cat(out, 1);
+}
+
+std::size_t entries_of(const char* folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder),
+                                                std::filesystem::directory_iterator()));
+}
+
+const plugin::LoadedPlugin& load(const Subject& subject, plugin::PluginLoader& loader) {
+  return loader.load(subject.file.filename().string(), {subject.file.parent_path().string()}, "",
+                     "");
+}
+
+std::vector<config::OptionSpec> options_of(const Subject& subject) {
+  plugin::PluginLoader loader(interposed_group);
+  return plugin::option_specs(*load(subject, loader).table, subject.file.string());
+}
+
+bool is_given(const Subject& subject, const std::string& option) {
+  return std::ranges::any_of(subject.options, [&](const std::string& text) {
+    return text.substr(0, text.find('=')) == option;
+  });
+}
+
+std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
+}  // namespace mneme::validate

@@ -1,0 +1,204 @@
+// mneme plugins validate as people run it: each check in a process of its own.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "host/base/file/file.hpp"
+#include "tests/cli/program.hpp"
+
+namespace mneme::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+const fs::path kFlawed = fs::path(MNEME_BINARY_DIR) / "tests/flawed_plugins";
+
+// The checks are processes of the built program, so that this one cannot be a fork of the test.
+ProgramResult validate(const std::string& plugin, std::vector<std::string> more) {
+  more.insert(more.begin(), {"plugins", "validate", (kFlawed / plugin).string()});
+  return run_mneme(more, {.is_new_program = true});
+}
+
+// Lines are broken where the terminal ends: all white space as one blank.
+std::string flat(const std::string& text) {
+  std::string out;
+  for (const char letter : text) {
+    const bool is_blank = letter == ' ' || letter == '\n';
+    if (!is_blank || (!out.empty() && out.back() != ' ')) out += is_blank ? ' ' : letter;
+  }
+  return out;
+}
+
+Json parsed(const ProgramResult& result) { return Json::parse(result.out); }
+
+// "check: result" of everything that neither passed nor was skipped.
+std::vector<std::string> problems_of(const Json& json) {
+  std::vector<std::string> problems;
+  for (const Json& check : json.at("checks")) {
+    const std::string result = check.at("result");
+    if (result != "pass" && result != "skip" && result != "left out")
+      problems.push_back(check.at("name").get<std::string>() + ": " + result);
+  }
+  return problems;
+}
+
+struct Entry {
+  std::string file, problem;
+};
+
+std::ostream& operator<<(std::ostream& out, const Entry& entry) { return out << entry.file; }
+
+class ValidateEntry : public ::testing::TestWithParam<Entry> {};
+
+TEST_P(ValidateEntry, FailsItsCheckAlone) {
+  const ProgramResult result =
+      validate(GetParam().file + ".so", {"--only", "file", "--only", "negotiation", "--exclude",
+                                         "file.portable", "--json", "-", "--jobs", "2"});
+  const Json json = parsed(result);
+  if (GetParam().problem.empty()) {
+    EXPECT_THAT(problems_of(json), IsEmpty());
+    EXPECT_EQ(result.exit_code, 0);
+    return;
+  }
+  EXPECT_THAT(problems_of(json), ElementsAre(GetParam().problem));
+  EXPECT_EQ(result.exit_code, GetParam().problem.ends_with("fail") ? 3 : 0);
+}
+
+const Entry kEntries[] = {
+    {"entry", ""},
+    {"entry_without_note", "file.note: fail"},
+    {"entry_that_needs", "file.load: fail"},
+    {"entry_with_symbol", "file.symbols: fail"},
+    {"entry_with_unique", "file.unique: fail"},
+    {"entry_with_stack", "file.stack: fail"},
+    {"entry_with_relocation", "file.relocations: fail"},
+    {"entry_with_run_path", "file.run_path: warn"},
+    {"entry_repeat", "negotiation.repeat: fail"},
+    {"entry_older", "negotiation.older: fail"},
+    {"entry_newer", "negotiation.newer: fail"},
+    {"entry_garbage", "negotiation.garbage: fail"},
+    {"entry_quiet", "negotiation.quiet: fail"},
+};
+INSTANTIATE_TEST_SUITE_P(All, ValidateEntry, ::testing::ValuesIn(kEntries),
+                         [](const auto& test) { return test.param.file; });
+
+class Validate : public CliTest {};
+
+TEST_F(Validate, SaysWhatPassedAndHowManyChecksThereWere) {
+  const ProgramResult result = validate("test_flawed.so", {"--only", "segments"});
+  expect_done(result);
+  EXPECT_THAT(flat(result.out),
+              AllOf(HasSubstr("sha256 "), HasSubstr("seed 1, 5 checks"),
+                    HasSubstr("segments.one_token pass "),
+                    HasSubstr("5 passed, 0 with a warning, 0 skipped, 0 failed ")));
+}
+
+TEST_F(Validate, NamesTheFailureAndTheCommandThatShowsItAgain) {
+  const ProgramResult result =
+      validate("test_flawed.so", {"--only", "causality", "--set", "fault=looks_ahead"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(flat(result.out),
+              AllOf(HasSubstr("causality.tokens fail: in training, segment 0: "
+                              "another token 1 changes the loss of token 0"),
+                    HasSubstr("--here causality.tokens --seed 1 --set "
+                              "fault=looks_ahead "),
+                    HasSubstr("0 passed, 0 with a warning, 0 skipped, 1 failed ")));
+  const ProgramResult here =
+      validate("test_flawed.so", {"--here", "causality.tokens", "--set", "fault=looks_ahead"});
+  EXPECT_EQ(here.exit_code, 3);
+  EXPECT_THAT(here.out, HasSubstr("\"verdict\":\"fail\""));
+}
+
+TEST_F(Validate, LeavesOutWhatAFailureMakesMeaningless) {
+  const ProgramResult result =
+      validate("test_flawed.so", {"--exclude", "file", "--set", "fault=create_fails"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(flat(result.out),
+              AllOf(HasSubstr("options.run fail: "), HasSubstr("not so"),
+                    Not(HasSubstr("state.save")), HasSubstr("1 failed; "), HasSubstr(" left out")));
+}
+
+TEST_F(Validate, ReportsACrashWithTheFunctionThatRan) {
+  const ProgramResult result = validate(
+      "test_flawed.so", {"--only", "kernels", "--set", "fault=kernel_reads_beyond", "--json", "-"});
+  EXPECT_EQ(result.exit_code, 3);
+  const Json json = parsed(result);
+  EXPECT_THAT(problems_of(json), ElementsAre("kernels.bounds: crash"));
+  EXPECT_THAT(json.at("checks").at(0).at("text").get<std::string>(),
+              AllOf(HasSubstr("SIGSEGV"), HasSubstr("kernel gated, forward")));
+}
+
+TEST_F(Validate, EndsWhatDoesNotReturn) {
+  const ProgramResult result = validate(
+      "test_flawed.so", {"--only", "options.run", "--set", "fault=hangs", "--seconds", "1"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(flat(result.out),
+              AllOf(HasSubstr("options.run timeout: "),
+                    HasSubstr("hook absorb, layer 0: has not returned after 1 s")));
+}
+
+TEST_F(Validate, FindsWhatIsNeededThoughTheNoteCallsItOptional) {
+  const ProgramResult result = validate(
+      "test_flawed.so", {"--only", "errors.groups", "--set", "fault=needs_probes", "--json", "-"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(problems_of(parsed(result)), ElementsAre("errors.groups: fail"));
+}
+
+TEST_F(Validate, WarnsOfWhatDoesNotExplainItself) {
+  const ProgramResult result = validate("test_flawed_silent.so", {"--only", "options.help"});
+  expect_done(result);
+  EXPECT_THAT(flat(result.out), HasSubstr("options.help warn: no summary; option size has no "
+                                          "help; option size has no bounds "));
+}
+
+TEST_F(Validate, AsksForOptionsWithoutADefault) {
+  const ProgramResult result = validate("test_flawed_silent.so", {"--only", "options.run"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(flat(result.out),
+              HasSubstr("options without a default are not given: add --set size=..."));
+  expect_done(validate("test_flawed_silent.so", {"--only", "options.run", "--set", "size=3"}));
+}
+
+TEST_F(Validate, WritesJson) {
+  expect_done(validate("test_flawed.so",
+                       {"--only", "segments", "--json", file("checks.json"), "--set", "rows=8"}));
+  const Json json = Json::parse(read_file(folder_ / "checks.json"));
+  EXPECT_EQ(json.at("format"), "mneme-validation");
+  EXPECT_EQ(json.at("options"), Json::array({"rows=8"}));
+  EXPECT_EQ(json.at("failed"), 0);
+  EXPECT_EQ(json.at("checks").size(), 5U);
+  EXPECT_EQ(json.at("checks").at(0).at("name"), "segments.one_token");
+}
+
+TEST_F(Validate, ListsTheChecks) {
+  const ProgramResult result = run_mneme({"plugins", "validate", "--list"});
+  expect_done(result);
+  EXPECT_THAT(flat(result.out), HasSubstr("causality.tokens Does no token see a later one? "));
+}
+
+TEST_F(Validate, RefusesWhatItCannotUse) {
+  const std::string plugin = (kFlawed / "test_flawed.so").string();
+  const auto refuse = [&](std::vector<std::string> more, const std::vector<std::string>& texts,
+                          int exit_code = 2) {
+    more.insert(more.begin(), {"plugins", "validate"});
+    expect_refusal(run_mneme(more), exit_code, texts);
+  };
+  refuse({}, {"no plugin is named"});
+  refuse({"./missing.so"}, {"./missing.so: there is no such file", "mneme plugins list"});
+  refuse({"no_such_memory", "--plugins", kFlawed.string()}, {"no_such_memory"}, 3);
+  refuse({plugin, "--set", "rows"}, {"--set rows: no value is given", "OPTION=VALUE"});
+  refuse({plugin, "--only", "causalty"},
+         {"--only causalty: there is no such check (did you mean \"causality\"?)"});
+  refuse({plugin, "--exclude", "x.y"}, {"--exclude x.y: there is no such check"});
+  refuse({plugin, "--here", "causality"}, {"--here causality: it names a group"});
+  refuse({plugin, "--only", "options.run", "--json", "/nowhere/x.json"}, {"/nowhere/x.json"});
+}
+
+}  // namespace
+}  // namespace mneme::test

@@ -1,0 +1,182 @@
+// Each check of `mneme plugins validate` against a memory that breaks its rule, and no other.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
+#include "host/validate/check.hpp"
+
+namespace mneme::validate {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct Fault {
+  std::string name;   // of the plugin's option `fault`
+  std::string check;  // that finds it
+  std::vector<std::string> options = {};
+};
+
+std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
+
+Subject flawed(const std::string& fault, std::vector<std::string> options = {}) {
+  options.push_back("fault=" + fault);
+  return {.file = MNEME_FLAWED_PLUGINS "/test_flawed.so", .options = std::move(options)};
+}
+
+// Those of files and of the entry have plugins of their own (tests/cli/validate_test.cpp), and
+// errors.groups needs a process in which the plugin has not been loaded.
+bool is_run_here(std::string_view check) {
+  return !check.starts_with("file.") && !check.starts_with("negotiation.") &&
+         check != "errors.groups";
+}
+
+// The long ones are run where they are to find something; with MNEME_ALL_CHECKS always.
+bool is_long(std::string_view check) {
+  return std::getenv("MNEME_ALL_CHECKS") == nullptr &&
+         (check.starts_with("leaks.") || check == "errors.hooks" || check == "state.bounded" ||
+          check == "options.bounds");
+}
+
+// "check: text" of everything that does not hold, as the program runs them: a check whose
+// conditions do not hold is left out.
+std::vector<std::string> problems_of(const Subject& subject, const std::string& expected) {
+  std::vector<std::string> problems;
+  std::set<std::string_view> without;
+  for (const Check& check : all_checks()) {
+    if (!is_run_here(check.name) || (is_long(check.name) && check.name != expected)) continue;
+    const bool is_left_out = std::ranges::any_of(
+        check.after, [&](std::string_view name) { return without.contains(name); });
+    const Outcome outcome = is_left_out ? Outcome{} : run_check(check, subject);
+    const bool is_problem = outcome.verdict == Verdict::kFail || outcome.verdict == Verdict::kWarn;
+    if (outcome.verdict == Verdict::kFail || is_left_out) without.insert(check.name);
+    if (is_problem) problems.push_back(std::string(check.name) + ": " + outcome.text);
+  }
+  return problems;
+}
+
+TEST(Flawless, MemoryPassesEveryCheck) {
+  EXPECT_THAT(problems_of(flawed("none"), ""), IsEmpty());
+  EXPECT_THAT(problems_of(flawed("none", {"queue=true"}), ""), IsEmpty());
+}
+
+TEST(Flawless, MemoryLeavesNothingBehind) {
+  for (const char* const check : {"leaks.instances", "leaks.segments"}) {
+    EXPECT_THAT(problems_of(flawed("none"), check), IsEmpty());
+  }
+}
+
+class Faults : public testing::TestWithParam<Fault> {};
+
+TEST_P(Faults, AreFoundByTheirCheckAlone) {
+  const std::vector<std::string> problems =
+      problems_of(flawed(GetParam().name, GetParam().options), GetParam().check);
+  EXPECT_THAT(problems, ElementsAre(testing::StartsWith(GetParam().check + ": ")));
+}
+
+const Fault kFaults[] = {
+    {"create_fails", "options.run"},
+    {"bound", "options.bounds"},
+    {"evaluation_option", "options.evaluation"},
+    {"kernel_writes_input", "kernels.inputs"},
+    {"kernel_uses_unset", "kernels.outputs"},
+    {"kernel_shapes", "kernels.infer"},
+    {"kernel_wavers", "kernels.repeat"},
+    {"kernel_gradient", "kernels.gradients"},
+    {"kernel_partial", "kernels.partial"},
+    {"kernel_f32", "kernels.f32"},
+    {"positions", "model.positions"},
+    {"grouped_keys", "model.grouped_keys"},
+    {"heads", "model.heads"},
+    {"norms", "model.norms"},
+    {"some", "model.layers"},
+    {"one_token", "segments.one_token"},
+    {"lengths", "segments.lengths"},
+    {"long", "segments.long"},
+    {"lanes", "segments.lanes"},
+    {"f32", "precision.f32"},
+    {"bf16", "precision.bf16"},
+    {"divides_by_zero", "precision.extremes"},
+    {"run_wavers", "runs.repeat"},
+    {"by_turns", "runs.by_turns"},
+    {"threads", "runs.threads"},
+    {"values", "runs.values"},
+    {"looks_ahead", "causality.tokens"},
+    {"padding", "segments.padding"},
+    {"lanes_mixed", "lanes.independent"},
+    {"lanes_counted", "lanes.alone"},
+    {"projections", "evaluation.projections"},
+    {"steps", "generation.steps"},
+    {"counts_segments", "state.reset"},
+    {"kept_over_reset", "state.reset_lane"},
+    {"nan_in_other_lanes", "state.nan_lane"},
+    {"slot_names", "state.save"},
+    {"declarations", "state.declared"},
+    {"kept_in_order", "state.select"},
+    {"unbounded", "state.bounded"},
+    {"opaque_read", "gradients.backbone"},
+    {"opaque_gate", "gradients.parameters"},
+    {"opaque_absorb", "gradients.state"},
+    {"unused_parameter", "gradients.reach"},
+    {"swallows_in_create", "errors.create"},
+    {"swallows_in_hook", "errors.hooks"},
+    {"leaks_instances", "leaks.instances"},
+    {"leaks_segments", "leaks.segments"},
+    {"many_calls", "speed.calls"},
+};
+INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kFaults),
+                         [](const auto& test) { return test.param.name; });
+
+// A read beyond its input ends the process, which the program reports as a crash.
+TEST(FaultsDeathTest, ReadingBeyondAnInputEndsTheProcess) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto& checks = all_checks();
+  const auto check = std::ranges::find(checks, "kernels.bounds", &Check::name);
+  ASSERT_NE(check, checks.end());
+  EXPECT_DEATH(static_cast<void>(run_check(*check, flawed("kernel_reads_beyond"))), "");
+}
+
+// Every check is in the list of faults here, or in that of tests/cli/validate_test.cpp.
+TEST(AllChecks, HaveAFaultThatTheyFind) {
+  std::set<std::string_view> found = {"kernels.bounds", "errors.groups", "options.help",
+                                      "file.portable"};
+  for (const Fault& fault : kFaults) found.insert(fault.check);
+  std::vector<std::string_view> missing;
+  for (const Check& check : all_checks()) {
+    const bool is_elsewhere =
+        check.name.starts_with("file.") || check.name.starts_with("negotiation.");
+    if (!is_elsewhere && !found.contains(check.name)) missing.push_back(check.name);
+  }
+  EXPECT_THAT(missing, IsEmpty());
+  EXPECT_GE(all_checks().size(), 45U);
+}
+
+TEST(AllChecks, StandInTheGuideForAuthors) {
+  const std::string guide = read_file(MNEME_SOURCE_DIR "/docs/plugin-authoring.md");
+  for (const Check& check : all_checks()) {
+    const std::string row = str("| `", check.name, "` | ", check.question, " |\n");
+    EXPECT_THAT(guide, testing::HasSubstr(row));
+  }
+}
+
+// A condition stands before what it is a condition of: one job at a time can run them in order.
+TEST(AllChecks, StandInAnOrderThatCanBeRun) {
+  std::set<std::string_view> before;
+  for (const Check& check : all_checks()) {
+    for (const std::string_view name : check.after)
+      EXPECT_TRUE(before.contains(name)) << check.name << " after " << name;
+    EXPECT_TRUE(before.insert(check.name).second) << check.name;
+  }
+}
+
+}  // namespace
+}  // namespace mneme::validate
