@@ -81,10 +81,14 @@ new_projects() {
     "$build_dir/bin/mneme" plugins new "$name" "$@" --folder "$work/new-$cc-$name" >"$work/log" || { cat "$work/log"; exit 1; }
     set -- "$cc" "$cxx"
     cuda=AUTO
-    if [ "$cc" = clang ]; then cuda=OFF; fi  # nvcc calls g++
+    without='^none$'
+    if [ "$cc" = clang ]; then  # nvcc calls g++; the checks of a plugin are the same ones again
+      cuda=OFF
+      without='^validate$'
+    fi
     build_example "$name" "$work/new-$cc-$name" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" -DMNEME_CUDA=$cuda \
       -DMNEME="$build_dir/bin/mneme"
-    if ctest --test-dir "$work/$cc-$name" --output-on-failure >"$work/log" 2>&1; then
+    if ctest --test-dir "$work/$cc-$name" -E "$without" --output-on-failure >"$work/log" 2>&1; then
       echo "ok: the tests of $name by $cc ($(grep -c Passed "$work/log") passed)"
     else
       cat "$work/log"
