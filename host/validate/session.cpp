@@ -137,7 +137,13 @@ GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Ten
     difference += expected * expected;
   }
   move_to(before);
-  return {std::sqrt(error), std::sqrt(gradient), std::sqrt(difference)};
+  const double rounding =
+      16 * std::numeric_limits<double>::epsilon() * std::max(1.0, std::abs(value.item<double>()));
+  const auto count = static_cast<double>(std::min(directions, leaf.numel()));
+  return {.error = std::sqrt(error),
+          .gradient = std::sqrt(gradient),
+          .difference = std::sqrt(difference),
+          .noise = std::sqrt(count) * rounding / step};
 }
 
 double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t directions,

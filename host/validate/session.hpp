@@ -80,6 +80,7 @@ struct GradientComparison {
   double error = 0.0;       // ||gradient - differences||
   double gradient = 0.0;    // ||gradient||; 0 when backward gave none
   double difference = 0.0;  // ||differences||
+  double noise = 0.0;       // of them: rounding of the loss, over the step
   [[nodiscard]] bool is_reached() const { return gradient > 1e-8 || difference > 1e-8; }
 };
 

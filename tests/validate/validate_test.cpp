@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/base/file/file.hpp"
+#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/validate/check.hpp"
 
@@ -28,6 +29,8 @@ struct Fault {
 
 std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
 
+constexpr const char* kEveryCheck = "*";
+
 Subject flawed(const std::string& fault, std::vector<std::string> options = {}) {
   options.push_back("fault=" + fault);
   return {.file = MNEME_FLAWED_PLUGINS "/test_flawed.so", .options = std::move(options)};
@@ -42,22 +45,29 @@ bool is_run_here(std::string_view check) {
 
 // The long ones are run where they are to find something; with MNEME_ALL_CHECKS always.
 bool is_long(std::string_view check) {
+  constexpr std::string_view kLong[] = {"leaks.instances", "leaks.segments", "errors.hooks",
+                                        "state.bounded",   "options.bounds", "model.positions",
+                                        "model.heads",     "model.norms",    "precision.extremes"};
   return std::getenv("MNEME_ALL_CHECKS") == nullptr &&
-         (check.starts_with("leaks.") || check == "errors.hooks" || check == "state.bounded" ||
-          check == "options.bounds");
+         std::ranges::find(kLong, check) != std::end(kLong);
 }
 
 // "check: text" of everything that does not hold, as the program runs them: a check whose
 // conditions do not hold is left out.
-std::vector<std::string> problems_of(const Subject& subject, const std::string& expected) {
+// Warnings count where `has_warnings`.
+std::vector<std::string> problems_of(const Subject& subject, const std::string& expected,
+                                     bool has_warnings = true) {
+  const LogListener silence([](LogLevel, std::string_view) { return false; });
   std::vector<std::string> problems;
   std::set<std::string_view> without;
   for (const Check& check : all_checks()) {
-    if (!is_run_here(check.name) || (is_long(check.name) && check.name != expected)) continue;
+    if (!is_run_here(check.name)) continue;
+    if (is_long(check.name) && check.name != expected && expected != kEveryCheck) continue;
     const bool is_left_out = std::ranges::any_of(
         check.after, [&](std::string_view name) { return without.contains(name); });
     const Outcome outcome = is_left_out ? Outcome{} : run_check(check, subject);
-    const bool is_problem = outcome.verdict == Verdict::kFail || outcome.verdict == Verdict::kWarn;
+    const bool is_problem =
+        outcome.verdict == Verdict::kFail || (has_warnings && outcome.verdict == Verdict::kWarn);
     if (outcome.verdict == Verdict::kFail || is_left_out) without.insert(check.name);
     if (is_problem) problems.push_back(std::string(check.name) + ": " + outcome.text);
   }
@@ -65,15 +75,53 @@ std::vector<std::string> problems_of(const Subject& subject, const std::string& 
 }
 
 TEST(Flawless, MemoryPassesEveryCheck) {
-  EXPECT_THAT(problems_of(flawed("none"), ""), IsEmpty());
-  EXPECT_THAT(problems_of(flawed("none", {"queue=true"}), ""), IsEmpty());
+  EXPECT_THAT(problems_of(flawed("none"), kEveryCheck), IsEmpty());
+  EXPECT_THAT(problems_of(flawed("none", {"queue=true"}), kEveryCheck), IsEmpty());
 }
 
-TEST(Flawless, MemoryLeavesNothingBehind) {
-  for (const char* const check : {"leaks.instances", "leaks.segments"}) {
-    EXPECT_THAT(problems_of(flawed("none"), check), IsEmpty());
-  }
+// --- The memories of this project, and those that tests of the ABI use ---
+
+struct Memory {
+  std::string name, file;
+  std::vector<std::string> options = {};
+};
+
+std::ostream& operator<<(std::ostream& out, const Memory& memory) { return out << memory.name; }
+
+class Memories : public testing::TestWithParam<Memory> {};
+
+TEST_P(Memories, FailNoCheck) {
+  const Subject subject{.file = GetParam().file, .options = GetParam().options};
+  EXPECT_THAT(problems_of(subject, kEveryCheck, false), IsEmpty());
 }
+
+std::vector<Memory> memories() {
+  const std::string test = MNEME_BINARY_DIR "/tests/abi_plugins/test_";
+  std::vector<Memory> out = {{"knn", test + "knn.so", {"rows=9", "neighbours=3"}},
+                             {"infini", test + "infini.so"},
+                             {"sinks", test + "sinks.so"},
+                             {"riders", test + "riders.so", {"rows=4"}}};
+  const auto add = [&](const char* name, const char* plugin, std::vector<std::string> options) {
+    out.push_back({name, str(MNEME_PLUGIN_DIR, '/', plugin, ".so"), std::move(options)});
+  };
+#ifdef MNEME_HAS_XL_CACHE
+  add("xl_cache", "xl_cache", {"rows=8"});
+#endif
+#ifdef MNEME_HAS_COMPRESSIVE
+  add("compressive", "compressive", {"rows=8", "compressed_rows=6"});
+#endif
+#ifdef MNEME_HAS_CONTINUOUS_LTM
+  add("continuous_ltm_sticky", "continuous_ltm", {"basis=8", "sticky=true"});
+#endif
+#ifdef MNEME_HAS_LAMEMO
+  add("lamemo", "lamemo", {"rows=8"});
+#endif
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(All, Memories, testing::ValuesIn(memories()),
+                         [](const auto& test) { return test.param.name; });
+
+// --- One fault after another ---
 
 class Faults : public testing::TestWithParam<Fault> {};
 
