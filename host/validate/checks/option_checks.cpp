@@ -74,8 +74,18 @@ Outcome has_help(const Subject& subject) {
 }
 
 Outcome runs_as_given(const Subject& subject) {
-  std::vector<std::string> missing;
-  for (const OptionSpec& spec : options_of(subject)) {
+  const std::vector<OptionSpec> specs = options_of(subject);
+  std::vector<std::string> known, missing;
+  for (const OptionSpec& spec : specs) known.push_back(spec.key);
+  for (const std::string& option : subject.options) {
+    const std::string key = option.substr(0, option.find('='));
+    const bool is_known = std::ranges::find(known, key) != known.end() || key.starts_with("eval_");
+    if (!is_known) {
+      throw Failed(str("--set ", option, ": there is no such option", did_you_mean(key, known),
+                       ": expected ", join(known, ", ")));
+    }
+  }
+  for (const OptionSpec& spec : specs) {
     if (!spec.default_value && !is_given(subject, spec.key))
       missing.push_back(str("--set ", spec.key, "=... (", config::option_expectation(spec), ")"));
   }
