@@ -15,7 +15,10 @@ class InterposedCall {
   static bool fails(const char* function) { return interposer().fails(function); }
   static bool is_tracing() { return interposer().is_tracing_; }
   static void add_line(std::string line) { interposer().lines_.push_back(std::move(line)); }
-  static void name_op(mneme_op op, const char* name) { interposer().op_names_[op] = name; }
+  // Nothing is written for a known op: other threads may be reading.
+  static void name_op(mneme_op op, const char* name) {
+    interposer().op_names_.try_emplace(op, name);
+  }
   static std::string name_of(mneme_op op) {
     const auto& names = interposer().op_names_;
     const auto found = names.find(op);

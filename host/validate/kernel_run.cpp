@@ -12,7 +12,6 @@
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/host_object.hpp"
-#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 
@@ -56,6 +55,25 @@ class Region {
  private:
   std::size_t bytes_, mapped_ = 0;
   unsigned char *base_ = nullptr, *inner_ = nullptr, *end_ = nullptr, *data_ = nullptr;
+};
+
+// What a function may use besides its tensors.
+class Workspace {
+ public:
+  Workspace(std::uint64_t bytes, const KernelMemory& memory) : region_(bytes, memory) {
+    if (bytes > 0) std::memset(region_.data(), memory.fill, bytes);
+  }
+  void give_to(mneme_kernel_call& call) const {
+    call.workspace = region_.bytes() == 0 ? nullptr : region_.data();
+    call.workspace_bytes = region_.bytes();
+  }
+  // Where something was written that may not be; "" = nowhere.
+  [[nodiscard]] std::string damage() const {
+    return region_.is_intact() ? "" : "what lies around the workspace";
+  }
+
+ private:
+  Region region_;
 };
 
 // A tensor in a region: `shape` is a tensor on the meta device.
@@ -173,7 +191,7 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
                 const KernelMemory& memory, std::string& damage) {
   Tensors out;
   std::vector<mneme_shape> shapes;
-  for (const at::Tensor& input : inputs) shapes.push_back(shape_of(input));
+  for (const at::Tensor& input : inputs) shapes.push_back(memory::shape_of(input));
   out.inferred = infer_alone(call, shapes);
   if (out.inferred.status != MNEME_OK)
     throw Failed(str("kernel ", call.name, ": infer: ", out.inferred.message));
@@ -184,34 +202,23 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
     out.outputs.push_back(place_empty(meta_of(shape), memory));
   for (const mneme_shape& shape : out.inferred.saved)
     out.saved.push_back(place_empty(meta_of(shape), memory));
-  const Region workspace(out.inferred.workspace, memory);
-  if (workspace.bytes() > 0) std::memset(workspace.data(), memory.fill, workspace.bytes());
+  const Workspace workspace(out.inferred.workspace, memory);
   const PlacedViews in(out.inputs), outs(out.outputs), saved(out.saved);
   auto args = MNEME_INIT(mneme_kernel_call);
-  args.workspace = workspace.bytes() == 0 ? nullptr : workspace.data();
-  args.workspace_bytes = workspace.bytes();
+  workspace.give_to(args);
   args.inputs = in.data();
   args.outputs = outs.data();
   args.saved = saved.data();
   call_function(call.decl.forward_cpu, call, args, "forward");
   for (const std::string& one :
        {damaged(out.inputs, "input", true), damaged(out.outputs, "output", false),
-        damaged(out.saved, "saved tensor", false),
-        workspace.is_intact() ? std::string() : std::string("what lies around the workspace")}) {
+        damaged(out.saved, "saved tensor", false), workspace.damage()}) {
     if (damage.empty() && !one.empty()) damage = "forward writes into " + one;
   }
   return out;
 }
 
 }  // namespace
-
-mneme_shape shape_of(const at::Tensor& tensor) {
-  auto shape = MNEME_INIT(mneme_shape);
-  shape.dtype = tensor::dtype_code_of(tensor.scalar_type());
-  shape.rank = static_cast<uint32_t>(tensor.dim());
-  for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
-  return shape;
-}
 
 Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs) {
   Inferred out;
@@ -271,13 +278,11 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
                                    : absent(made.outputs[j].shape));
   }
   for (const at::Tensor& one : result.saved) saved.push_back(place_values(one, memory));
-  const Region workspace(made.inferred.backward_workspace, memory);
-  if (workspace.bytes() > 0) std::memset(workspace.data(), memory.fill, workspace.bytes());
+  const Workspace workspace(made.inferred.backward_workspace, memory);
   const PlacedViews in_views(in), out_views(outs), saved_views(saved), grad_out_views(grad_out),
       grad_in_views(grad_in);
   auto args = MNEME_INIT(mneme_kernel_call);
-  args.workspace = workspace.bytes() == 0 ? nullptr : workspace.data();
-  args.workspace_bytes = workspace.bytes();
+  workspace.give_to(args);
   args.inputs = in_views.data();
   args.outputs = out_views.data();
   args.saved = saved_views.data();
@@ -287,8 +292,7 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
   for (const std::string& one :
        {damaged(in, "input", true), damaged(outs, "output", true),
         damaged(saved, "saved tensor", true), damaged(grad_out, "gradient of output", true),
-        damaged(grad_in, "gradient of input", false),
-        workspace.is_intact() ? std::string() : std::string("what lies around the workspace")}) {
+        damaged(grad_in, "gradient of input", false), workspace.damage()}) {
     if (result.damaged.empty() && !one.empty()) result.damaged = "backward writes into " + one;
   }
   result.grad_inputs = copies(grad_in);

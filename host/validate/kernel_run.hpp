@@ -50,6 +50,5 @@ struct Inferred {
   std::uint64_t workspace = 0, backward_workspace = 0;
 };
 [[nodiscard]] Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs);
-[[nodiscard]] mneme_shape shape_of(const at::Tensor& tensor);
 
 }  // namespace mneme::validate

@@ -158,6 +158,15 @@ TEST_F(Validate, WarnsOfWhatDoesNotExplainItself) {
                                           "help; option size has no bounds "));
 }
 
+TEST_F(Validate, WarnsOfAFileThatOldSystemsCannotLoad) {
+  const ProgramResult old = validate("entry.so", {"--only", "file.portable"});
+  expect_done(old);
+  EXPECT_THAT(flat(old.out), HasSubstr("file.portable pass "));
+  const ProgramResult result = validate("entry_for_new_systems.so", {"--only", "file.portable"});
+  expect_done(result);
+  EXPECT_THAT(flat(result.out), HasSubstr("file.portable warn: it needs GLIBC_2.34 of libc.so.6"));
+}
+
 TEST_F(Validate, AsksForOptionsWithoutADefault) {
   const ProgramResult result = validate("test_flawed_silent.so", {"--only", "options.run"});
   EXPECT_EQ(result.exit_code, 3);

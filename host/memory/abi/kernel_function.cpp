@@ -20,6 +20,15 @@
 #include "host/tensor/torch_function.hpp"
 
 namespace mneme::memory {
+
+mneme_shape shape_of(const at::Tensor& tensor) {
+  mneme_shape shape = MNEME_INIT(mneme_shape);
+  shape.dtype = tensor::dtype_code_of(tensor.scalar_type());
+  shape.rank = static_cast<uint32_t>(tensor.dim());
+  for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
+  return shape;
+}
+
 namespace {
 
 // One call of a kernel, kept for its backward.
@@ -47,14 +56,6 @@ void* stream_of(at::Device device) {
   if (device.is_cpu()) return nullptr;
   const c10::impl::VirtualGuardImpl guard(device.type());
   return guard.getStreamNativeHandle(guard.getStream(device));
-}
-
-mneme_shape shape_of(const at::Tensor& tensor) {
-  mneme_shape shape = MNEME_INIT(mneme_shape);
-  shape.dtype = tensor::dtype_code_of(tensor.scalar_type());
-  shape.rank = static_cast<uint32_t>(tensor.dim());
-  for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
-  return shape;
 }
 
 at::Tensor allocate(const mneme_shape& shape, at::Device device, const char* what,

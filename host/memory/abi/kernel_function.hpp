@@ -32,6 +32,9 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
                                    std::shared_ptr<const void> keep_alive,
                                    FiniteWatch* watch = nullptr);
 
+// Shape and dtype as `infer` gets them.
+mneme_shape shape_of(const at::Tensor& tensor);
+
 // --- Tensors as kernels see them: mneme_view, in the normal form that mneme/abi.h promises ---
 
 // Borrows the memory of `tensor`, which must be contiguous; data is NULL for a tensor without

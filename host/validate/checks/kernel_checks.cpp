@@ -5,6 +5,7 @@
 #include <set>
 
 #include "host/base/random.hpp"
+#include "host/memory/abi/kernel_function.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"
@@ -321,7 +322,7 @@ Outcome infer_refuses(const Subject& subject) {
   const Recorded recorded = record(subject);
   for (const KernelCall& call : recorded.calls) {
     std::vector<mneme_shape> shapes;
-    for (const at::Tensor& input : call.inputs) shapes.push_back(shape_of(input));
+    for (const at::Tensor& input : call.inputs) shapes.push_back(memory::shape_of(input));
     const Inferred first = infer_alone(call, shapes), second = infer_alone(call, shapes);
     const auto is_equal = [](const mneme_shape& a, const mneme_shape& b) {
       return a.rank == b.rank && a.dtype == b.dtype && std::equal(a.dims, a.dims + a.rank, b.dims);

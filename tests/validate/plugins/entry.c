@@ -28,24 +28,15 @@ static mneme_status begin(void* instance, mneme_ctx* ctx, const mneme_segment* s
   return MNEME_OK;
 }
 
-static const mneme_plugin kTables[2] = {
-    {.struct_size = sizeof(mneme_plugin),
-     .id = "test.entry",
-     .version = "0.1.0",
-     .summary = "does nothing",
-     .create = create,
-     .destroy = destroy,
-     .begin = begin,
-     .losses = ""},
-    {.struct_size = sizeof(mneme_plugin),
-     .id = "test.entry",
-     .version = "0.1.0",
-     .summary = "does nothing",
-     .create = create,
-     .destroy = destroy,
-     .begin = begin,
-     .losses = ""},
-};
+static const mneme_plugin kTable = {.struct_size = sizeof(mneme_plugin),
+                                    .id = "test.entry",
+                                    .version = "0.1.0",
+                                    .summary = "does nothing",
+                                    .create = create,
+                                    .destroy = destroy,
+                                    .begin = begin,
+                                    .losses = ""};
+static mneme_plugin other_table;
 
 #ifndef TEST_NO_NOTE
 #ifndef TEST_FEATURES
@@ -57,6 +48,12 @@ MNEME_PLUGIN_NOTE("test.entry", "0.1.0", TEST_FEATURES);
 #ifdef TEST_OTHER_SYMBOL
 MNEME_EXPORT int test_other_symbol(void);
 int test_other_symbol(void) { return 1; }
+#endif
+#ifdef TEST_NEW_LIBC
+#include <dlfcn.h>
+/* dlsym is a symbol of libc.so.6 since GLIBC_2.34. */
+MNEME_EXPORT void* test_lookup(void);
+void* test_lookup(void) { return dlsym(NULL, "nothing"); }
 #endif
 #ifdef TEST_TEXT_RELOCATION
 /* An absolute address in the code. */
@@ -82,5 +79,6 @@ MNEME_EXPORT mneme_status mneme_negotiate_v1(const mneme_host_offer* offer,
     const int kept = open("/dev/null", O_RDONLY);
     (void)kept;
   }
-  return mneme_sdk_negotiate(&changed, answer, &kTables[is_second]);
+  other_table = kTable;
+  return mneme_sdk_negotiate(&changed, answer, is_second ? &other_table : &kTable);
 }
