@@ -184,20 +184,23 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
 // Distances are projected in blocks: a longer table costs its new rows only, and a row has the same
 // bits whatever the table's length (products of other sizes may round differently).
 void Layer::keep_positions(int64_t distances, PositionTables& tables) {
+  const int64_t heads = settings_->heads, width = settings_->head_width;
   const int64_t blocks = (distances + kPositionBlock - 1) / kPositionBlock;
-  const at::Tensor rows = tables.descending(blocks * kPositionBlock);
-  std::vector<at::Tensor> parts;  // farthest first
-  if (kept_positions_.defined()) parts.push_back(kept_positions_);
-  const int64_t have =
-      kept_positions_.defined() ? (kept_positions_.size(1) - 1) / kPositionBlock : 0;
-  for (int64_t block = have; block < blocks; ++block) {
-    const int64_t count = kPositionBlock + (block == 0 ? 1 : 0);  // nearest: with the unread row
-    const at::Tensor part = rows.narrow(0, (blocks - block - 1) * kPositionBlock, count);
-    parts.insert(parts.begin(), linear(part, weights_.position, {}, settings_->compute)
-                                    .view({count, settings_->heads, settings_->head_width})
-                                    .permute({1, 0, 2}));
+  const at::Tensor rows = tables.descending(blocks * kPositionBlock);  // farthest first
+  const int64_t kept = kept_positions_.defined() ? kept_positions_.size(1) : 0;
+  const at::Tensor grown =
+      empty_columns(heads, rows.size(0), width, rows.options().dtype(settings_->compute));
+  if (kept > 0) grown.narrow(1, rows.size(0) - kept, kept).copy_(kept_positions_);
+  int64_t end = rows.size(0) - kept;  // of the rows that are projected now
+  while (end > 0) {
+    const int64_t count = end % kPositionBlock == 0 ? kPositionBlock : kPositionBlock + 1;
+    end -= count;  // the nearest block has the row that no score reads too
+    grown.narrow(1, end, count)
+        .copy_(linear(rows.narrow(0, end, count), weights_.position, {}, settings_->compute)
+                   .view({count, heads, width})
+                   .transpose(0, 1));
   }
-  kept_positions_ = column_by_column(at::cat(parts, 1));
+  kept_positions_ = grown;
 }
 
 at::Tensor Layer::projected_positions(int64_t distances, PositionTables& tables, bool has_dropout) {

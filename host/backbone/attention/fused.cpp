@@ -341,13 +341,17 @@ bool can_be_fused(const AttentionArgs& args) {
   return trains_fused(type) && !(args.bias.defined() && args.bias.requires_grad());
 }
 
+at::Tensor empty_columns(int64_t heads, int64_t rows, int64_t width,
+                         const at::TensorOptions& options) {
+  const at::Tensor columns = at::empty({heads, width, rows + kernel::kTableSpare}, options);
+  columns.narrow(2, rows, kernel::kTableSpare).zero_();
+  return columns.narrow(2, 0, rows).transpose(1, 2);
+}
+
 at::Tensor column_by_column(const at::Tensor& table) {
-  const int64_t rows = table.size(1);
   const at::Tensor out =
-      at::empty({table.size(0), table.size(2), rows + kernel::kTableSpare}, table.options());
-  out.narrow(2, rows, kernel::kTableSpare).zero_();
-  out.narrow(2, 0, rows).copy_(table.transpose(1, 2));
-  return out.narrow(2, 0, rows).transpose(1, 2);
+      empty_columns(table.size(0), table.size(1), table.size(2), table.options());
+  return out.copy_(table);
 }
 
 AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,

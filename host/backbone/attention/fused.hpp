@@ -41,5 +41,8 @@ AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPie
 // Projected positions [H,W,d] laid out as the kernel reads them, column by column. attend_fused
 // copies tables that are not.
 at::Tensor column_by_column(const at::Tensor& table);
+// The room of such a table, [heads,rows,width] without values.
+at::Tensor empty_columns(int64_t heads, int64_t rows, int64_t width,
+                         const at::TensorOptions& options);
 
 }  // namespace mneme::backbone

@@ -46,12 +46,14 @@ void PositionTables::begin_segment(double dropout) {
 }
 
 at::Tensor PositionTables::plain(int64_t distances) {
-  if (!plain_.defined() || plain_.size(0) < distances + 1) {
-    at::Tensor of_rows = at::arange(distances - 1, -2, -1,
-                                    at::TensorOptions().dtype(at::kLong).device(options_.device()));
-    of_rows.clamp_min_(0);
-    if (clamp_ > 0) of_rows.clamp_max_(clamp_);
-    plain_ = sinusoids(of_rows, width_, options_);
+  const int64_t have = plain_.defined() ? plain_.size(0) : 0;
+  if (have < distances + 1) {
+    at::Tensor fresh = at::arange(distances - 1, have - 2, -1,
+                                  at::TensorOptions().dtype(at::kLong).device(options_.device()));
+    fresh.clamp_min_(0);
+    if (clamp_ > 0) fresh.clamp_max_(clamp_);
+    const at::Tensor rows = sinusoids(fresh, width_, options_);
+    plain_ = have == 0 ? rows : at::cat({rows, plain_});
   }
   return plain_.narrow(0, plain_.size(0) - distances - 1, distances + 1);
 }
