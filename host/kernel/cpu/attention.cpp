@@ -26,7 +26,7 @@ void attend_block(const Block<T>& block, const Tile& tile, const Queries<T>& que
       store(sums + j, load(sums + j) * splat(shrink));
     }
   }
-  multiply(Product<T>{scores, kScoreRow<T>, 1, block.values, block.value_row,
+  multiply(Product<T>{scores, kScoreRow<T>, 1, block.values, queries.padded,
                       s.sums + tile.row * queries.padded, queries.padded, tile.count,
                       queries.padded / kLanes<T>, block.count});
 }
@@ -41,7 +41,7 @@ struct AttendScratch {
   AttendScratch(Arena& arena, const AttentionShape& shape, const AttentionInputs& in)
       : queries(arena, shape, in, AttentionParts(shape).group),
         keys(arena, shape),
-        scores(arena, in),
+        scores(arena),
         softmax(arena, queries) {}
 };
 

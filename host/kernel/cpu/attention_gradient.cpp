@@ -33,7 +33,7 @@ struct GradientScratch {
   T* row;            // [padded]
 
   GradientScratch(Arena& arena, const AttentionShape& s, const AttentionInputs& in)
-      : queries(arena, s, in, s.queries), keys(arena, s), scores(arena, in) {
+      : queries(arena, s, in, s.queries), keys(arena, s), scores(arena) {
     const int64_t padded = queries.padded, rows = queries.rows();
     const bool has_table = in.table != nullptr;
     turned_values = arena.take<T>(s.width * kKeyRow<T>);
@@ -127,7 +127,7 @@ struct Backward {
     }
   }
 
-  void add_tile(const Block<T>& block, const Tile& tile, const T* key_rows, int64_t key_row) const {
+  void add_tile(const Block<T>& block, const Tile& tile) const {
     const int64_t padded = s.queries.padded, vectors = padded / kLanes<T>;
     T* dz = s.grad_z + tile.row * padded;
     multiply(Product<T>{dz, padded, 1, s.turned_values, kKeyRow<T>, s.products, kScoreRow<T>,
@@ -137,7 +137,7 @@ struct Backward {
                         block.count, vectors, tile.count});
     multiply(Product<T>{s.products, 1, kScoreRow<T>, s.queries.content + tile.row * padded, padded,
                         s.grad_keys, padded, block.count, vectors, tile.count});
-    multiply(Product<T>{s.products, kScoreRow<T>, 1, key_rows, key_row,
+    multiply(Product<T>{s.products, kScoreRow<T>, 1, s.key_rows, padded,
                         s.grad_content + tile.row * padded, padded, tile.count, vectors,
                         block.count});
     if (in.table != nullptr && block.first >= shape.free) add_positions(block, tile);
@@ -221,16 +221,14 @@ struct Backward {
       Block<T> block = s.keys.columns(shape, in, piece, first, count);
       s.keys.template turn<E>(shape, in, piece, block, &KeyPiece::k, s.keys.turned);
       s.keys.template turn<E>(shape, in, piece, block, &KeyPiece::v, s.turned_values);
-      int64_t key_row = 0;
-      const T* key_rows =
-          s.keys.template rows_of<E>(shape, in, piece, block, &KeyPiece::k, s.key_rows, key_row);
+      s.keys.template copy<E>(shape, in, piece, block, &KeyPiece::k, s.key_rows);
       clear(s.grad_keys, count * s.queries.padded);
       clear(s.grad_values, count * s.queries.padded);
       s.queries.for_each_tile(piece, [&](const Tile& tile) {
         if (!is_seen(shape, block.first, block.count, tile)) return;
         const Block<T> seen = seen_by(shape, tile, block);
         s.scores.compute(shape, in, piece, s.queries, seen, tile);
-        add_tile(seen, tile, key_rows, key_row);
+        add_tile(seen, tile);
       });
       put_keys(piece, block);
     });

@@ -176,7 +176,7 @@ struct PairScratch {
       : queries(arena, shape, in, AttentionParts(shape).group),
         keys(arena, shape),
         pairs(arena, shape),
-        scores(arena, in),
+        scores(arena),
         softmax(arena, queries),
         probabilities(arena.take<BF16>(kTile * kBlock<float>)) {}
 };

@@ -14,6 +14,7 @@ namespace {
 using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
 
 constexpr int64_t kTile = 24;  // whole register tiles of every instruction set
+constexpr int kTogether = 6;   // queries of a product with positions
 template <typename T>
 constexpr int64_t kBlock = 768 / static_cast<int64_t>(sizeof(T));
 template <typename T>
@@ -158,8 +159,7 @@ struct Block {
   int64_t count;
   int64_t padded;   // whole vectors
   const T* turned;  // [d, kKeyRow] keys, column by column
-  const T* values;  // [count, value_row], d elements and room for whole vectors
-  int64_t value_row;
+  const T* values;  // [count, padded_columns(d)]
   const T* hidden;  // [padded] 1 where no valid column is; null = all are
 };
 
@@ -188,7 +188,6 @@ struct Keys {
     block.padded = round_up(count, kLanes<T>);
     block.turned = turned;
     block.values = values;
-    block.value_row = padded_columns(s.width);
     block.hidden = hidden_columns(s, in, piece.lane, block);
     return block;
   }
@@ -197,7 +196,7 @@ struct Keys {
                 int64_t first, int64_t count) {
     Block<T> block = columns(s, in, piece, first, count);
     turn<E>(s, in, piece, block, &KeyPiece::k, turned);
-    block.values = rows_of<E>(s, in, piece, block, &KeyPiece::v, values, block.value_row);
+    copy<E>(s, in, piece, block, &KeyPiece::v, values);
     return block;
   }
 
@@ -210,37 +209,21 @@ struct Keys {
     });
   }
 
-  // The block's keys or values row by row, `stride` apart, with room for whole vectors: where they
-  // lie, or copied to `copy` [kBlock, padded].
+  // The block's keys or values row by row: [kBlock, padded_columns(d)]. Where they lie they are
+  // often a power of 2 apart, so that all of a column are in one set of a cache.
   template <typename E>
-  const T* rows_of(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
-                   const Block<T>& block, Rows KeyPiece::*which, T* copy, int64_t& stride) {
-    const T* out = copy;
-    stride = padded_columns(s.width);
+  void copy(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
+            const Block<T>& block, Rows KeyPiece::*which, T* to) {
+    const int64_t padded = padded_columns(s.width);
     for_each_part(in, block, [&](const KeyPiece& part, int64_t first, int64_t n, int64_t at) {
       const E* from = head_rows<E>(part.*which, piece, first);
-      const int64_t from_stride = (part.*which).row;
-      if (n == block.count && lies_as_read(from, s.width)) {
-        out = reinterpret_cast<const T*>(from);
-        stride = from_stride;
-        return;
-      }
-      const int64_t padded = padded_columns(s.width);
       for (int64_t r = 0; r < n; ++r) {
-        fetch_row(from + r * from_stride, s.width, padded, copy + (at + r) * padded);
+        fetch_row(from + r * (part.*which).row, s.width, padded, to + (at + r) * padded);
       }
     });
-    return out;
   }
 
  private:
-  // Whether rows can be multiplied where they are: whole vectors of the sums' type.
-  template <typename E>
-  static bool lies_as_read(const E*, int64_t) {
-    return false;
-  }
-  static bool lies_as_read(const T*, int64_t width) { return width == padded_columns(width); }
-
   const T* hidden_columns(const AttentionShape& s, const AttentionInputs& in, int64_t lane,
                           const Block<T>& block) {
     if (in.valid == nullptr) return nullptr;
@@ -322,12 +305,11 @@ Block<T> seen_by(const AttentionShape& s, const Tile& tile, Block<T> block) {
 
 template <typename T>
 struct Scores {
+  T* front;   // [kColumnUnit] directly before the scores; see add_positions
   T* scores;  // [kTile, kScoreRow]
-  T* terms;   // [kTile, kPositionRow]
 
-  Scores(Arena& arena, const AttentionInputs& in)
-      : scores(arena.take<T>(kTile * kScoreRow<T>)),
-        terms(arena.take<T>(in.table != nullptr ? kTile * kPositionRow<T> : 0)) {}
+  explicit Scores(Arena& arena)
+      : front(arena.take<T>(kColumnUnit)), scores(arena.take<T>(kTile * kScoreRow<T>)) {}
 
   void compute(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
                const Queries<T>& queries, const Block<T>& block, const Tile& tile) {
@@ -360,22 +342,33 @@ struct Scores {
   }
 
  private:
+  // The table's rows begin one place later for a query than for the one behind it. So the products
+  // of a few queries with the same rows of the table, of which row i is kScoreRow + 1 behind row i
+  // - 1, are where the scores are. What lies left of the first column and right of the last is not
+  // read.
   void add_positions(const AttentionShape& s, const AttentionInputs& in, const Queries<T>& queries,
                      const Block<T>& block, const Tile& tile) {
-    // The last query's first row of the table; of the query in front of it, the next one.
-    const int64_t low = s.queries - 1 - tile.most + block.first - s.free;
-    const int64_t columns = smaller(tile.count - 1 + block.count, in.table_rows - low);
-    const T* table = static_cast<const T*>(in.table) + tile.head * in.table_head + low;
-    multiply(Product<T>{queries.position + tile.row * queries.padded, queries.padded, 1, table,
-                        in.table_row, terms, kPositionRow<T>, tile.count,
-                        divide_up(columns, kLanes<T>), s.width, true});
-    for (int64_t r = 0; r < tile.count; ++r) {
-      T* row = scores + r * kScoreRow<T>;
-      const T* term = terms + r * kPositionRow<T> + (tile.count - 1 - r);
-      for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
-        store(row + c, load(row + c) + load(term + c));
-      }
+    for (int64_t r = 0; r < tile.count; r += kTogether) {
+      const int64_t count = smaller(kTogether, tile.count - r);
+      // Of the last of these queries.
+      const int64_t low = s.queries - tile.query - r - count + block.first - s.free;
+      const int64_t columns = smaller(block.count + count - 1, in.table_rows - low);
+      add_positions(Product<T>{queries.position + (tile.row + r) * queries.padded, queries.padded,
+                               1, static_cast<const T*>(in.table) + tile.head * in.table_head + low,
+                               in.table_row, scores + r * kScoreRow<T> - (count - 1),
+                               kScoreRow<T> + 1, kTogether, divide_up(columns, kLanes<T>),
+                               s.width});
     }
+  }
+  static void add_positions(const Product<T>& p) {
+    int64_t at = 0;
+    for (; at + kMaxColumns <= p.vectors; at += kMaxColumns) add_products<kMaxColumns>(p, at);
+    for (; at < p.vectors; ++at) add_products<1>(p, at);
+  }
+  template <int columns>
+  static MNEME_INLINE void add_products(const Product<T>& p, int64_t vector) {
+    multiply_registers<kTogether, columns>(p, p.a, p.b + vector * kLanes<T>,
+                                           p.c + vector * kLanes<T>);
   }
 
   void add_distances(const AttentionShape& s, const AttentionInputs& in, const Block<T>& block,
