@@ -1,6 +1,7 @@
 #include "xl_cache.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "mneme/cpp/ops.hpp"
 #include "mneme/plugin.hpp"
@@ -43,13 +44,24 @@ XlCache::XlCache(mneme::Setup& s) : rows_(s.integer("rows")) {
   s.is_cut_invariant();
 }
 
+// The rows stay where they are, unless that would make many small pieces of them, each of which
+// costs the host some work, or some lane has rows that are padding, which have to go first.
 void XlCache::absorb(mneme::Layer& l, const Rows& fed) {
-  const int64_t held = l.queue(cache_).size();
-  if (held + fed.count <= rows_) {
-    l.queue(cache_).append(fed);  // nothing is dropped: the old rows stay where they are
+  const mneme::QueueValue cache = l.queue(cache_);
+  const int64_t held = cache.size(), excess = held + fed.count - rows_;
+  if (excess > 0 && (fed.count * kMostPieces < rows_ || has_padding(l, fed))) {
+    evict(l, fed, held);
     return;
   }
-  evict(l, fed, held);
+  cache.append(fed);
+  if (excess > 0) l.release(cache.pop_oldest(excess));
+}
+
+bool XlCache::has_padding(mneme::Layer& l, const Rows& fed) const {
+  const std::vector<Rows> blocks = l.queue(cache_).blocks();
+  return !is_all_valid(l, fed) || std::any_of(blocks.begin(), blocks.end(), [&](const Rows& block) {
+    return !is_all_valid(l, block);
+  });
 }
 
 // One kernel call gives the rows that stay and the rows that go.

@@ -22,6 +22,10 @@ class XlCache : public mneme::Tier {
   void context(mneme::Layer& l) override;
 
  private:
+  static constexpr int64_t kMostPieces = 64;
+
+  // Whether a lane has rows, in the cache or in `fed`, that are none of its own.
+  bool has_padding(mneme::Layer& l, const mneme::Rows& fed) const;
   void evict(mneme::Layer& l, const mneme::Rows& fed, int64_t held) const;
 
   int64_t rows_;

@@ -19,9 +19,11 @@ mneme_status look_up(const mneme_host* host, mneme_get_group_fn get_group, mneme
 class XlCacheTier : public testing::Test {
  protected:
   XlCacheTier() : table_(mneme::detail::Hooks<xl_cache::XlCache>::table("test", "1", &look_up)) {}
-  void SetUp() override {
+  void SetUp() override { create(4); }
+  void create(double rows) {
+    if (instance_ != nullptr) table_.destroy(instance_);
     host().clear();
-    host().options["rows"] = 4;
+    host().options["rows"] = rows;
     const mneme_host_offer offer = host().offer();
     ASSERT_EQ(table_.init(offer.host, offer.get_group, &error_), MNEME_OK);
     mneme_model_info info = MNEME_INIT(mneme_model_info);
@@ -96,10 +98,33 @@ TEST_F(XlCacheTier, KeepsTheNewestRowsAndReleasesTheOthersInOneKernelCall) {
                           "assign 4 rows, carried 4, masked", "release 4 rows, masked"));
 }
 
-TEST_F(XlCacheTier, NeedsNoMaskForRowsThatAreAllValid) {
+TEST_F(XlCacheTier, LeavesRowsThatAreAllValidWhereTheyAre) {
+  host().masks_rows = false;
+  host().queue_rows = 3;
   absorb(7, {7, 7});
-  EXPECT_THAT(without_ops(host().log), ElementsAre("kernel_call 1 4->4 [4] 0", "append 7 rows",
-                                                   "assign 4 rows, carried 4", "release 4 rows"));
+  EXPECT_THAT(without_ops(host().log), ElementsAre("append 7 rows", "pop 6", "release 6 rows"));
+}
+
+TEST_F(XlCacheTier, JoinsRowsThatComeInManySmallPieces) {
+  create(128);
+  host().masks_rows = false;
+  host().queue_rows = 128;
+  absorb(1, {1, 1});
+  EXPECT_THAT(without_ops(host().log),
+              ElementsAre("kernel_call 1 4->4 [128] 0", "append 1 rows",
+                          "assign 128 rows, carried 128", testing::StartsWith("release")));
+  host().log.clear();
+  host().queue_rows = 128;
+  absorb(2);
+  EXPECT_THAT(without_ops(host().log), ElementsAre("append 2 rows", "pop 2", "release 2 rows"));
+}
+
+TEST_F(XlCacheTier, LetsTheKernelSortOutPadding) {
+  host().queue_rows = 3;  // with a mask
+  absorb(2);
+  EXPECT_THAT(without_ops(host().log),
+              ElementsAre("kernel_call 1 4->4 [4] 0", "append 2 rows",
+                          "assign 4 rows, carried 4, masked", "release 4 rows, masked"));
 }
 
 TEST_F(XlCacheTier, EmitsItsQueueUnlessThatIsEmpty) {

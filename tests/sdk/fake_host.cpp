@@ -232,7 +232,7 @@ mneme_status queue_size(mneme_ctx*, mneme_queue, int64_t* rows, mneme_error*) {
 void fill_rows(mneme_rows* out, int64_t rows) {
   out->rows = rows;
   out->hidden = rows > 0 ? host().borrowed({2, rows, 4}) : 0;
-  out->valid = rows > 0 ? host().borrowed({2, rows}, MNEME_BOOL) : 0;
+  out->valid = rows > 0 && host().masks_rows ? host().borrowed({2, rows}, MNEME_BOOL) : 0;
 }
 // As many blocks as rows, of one row each.
 mneme_status queue_blocks(mneme_ctx*, mneme_queue, mneme_rows* out, uint32_t stride,

@@ -43,6 +43,7 @@ class FakeHost {
   std::string failing_op;     // call refuses this name, "*" = every one
   std::string missing_group;  // get_group gives NULL for it
   int64_t queue_rows = 0;
+  bool masks_rows = true;  // rows of the queue come with a mask
   std::string wanted_probe;
   std::map<std::string, mneme_tensor> constants;
 
