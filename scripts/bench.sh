@@ -9,9 +9,9 @@ usage() {
 usage: scripts/bench.sh [--rounds N] [--write-docs [PAGE]] [--list] [BENCH...]
        scripts/bench.sh --against-official DIR [--against-official DIR] [--python PROGRAM] [--rounds N] [--write-docs [PAGE]]
 
-Builds the programs of bench/ in build/release and runs them, or those named. Each compares two ways of computing the same in
-turns in one run, after it has checked that their results are equal, and prints ratios and shares of the processor's peak. Use
-a machine on which nothing else runs. All of them take about half an hour on 2 cores.
+Builds the programs of bench/ in build/release and runs them and scripts/*_bench.py, or those named. Each compares two ways of
+computing the same in turns in one run, after it has checked that their results are equal, and prints ratios and shares of the
+processor's peak. Use a machine on which nothing else runs. All of them take about half an hour on 2 cores.
 
   --rounds N           rounds of those that count them (default 3)
   --write-docs [PAGE]  put what each printed into its place in PAGE (default docs/performance.md), with processor and commit
@@ -29,6 +29,7 @@ readonly programs=(
   "ops_bench --benchmark_min_time=0.05"
   "linear_bench N"
   "attention_bench N"
+  "stack_bench N"
   "generation_bench N 1 16"
   "attention_length_bench"
   "digit_decoding_bench"
@@ -39,6 +40,7 @@ readonly programs=(
   "reconstruction_bench N"
   "lamemo_bench N"
   "look_ahead_bench N"
+  "start_up_bench.py N"
 )
 
 rounds=3
@@ -140,7 +142,9 @@ for entry in "${programs[@]}"; do
   name=${command[0]}
   is_chosen "$name" || continue
   say "${command[*]}"
-  if ! "build/release/bench/$name" "${command[@]:1}" 2>&1 | tee "$out/$name.log"; then
+  program=build/release/bench/$name
+  [[ $name != *.py ]] || program=scripts/$name
+  if ! "$program" "${command[@]:1}" 2>&1 | tee "$out/$name.log"; then
     say "$name failed"
     status=1
     continue

@@ -22,6 +22,7 @@ class Used:
 
     seconds: float
     peak_bytes: int  # of resident memory
+    read_bytes: int  # from storage: what the system's cache had is not counted
 
 
 def call(command):
@@ -29,13 +30,15 @@ def call(command):
     with tempfile.TemporaryFile("w+") as output:
         start = time.perf_counter()
         process = subprocess.Popen(list(map(str, command)), stdout=output, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         seconds = time.perf_counter() - start
+        counters = dict(line.split(": ") for line in Path(f"/proc/{process.pid}/io").read_text().splitlines())
+        _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode != 0:
             output.seek(0)
             raise Failure(f"{' '.join(map(str, command))}\nended with {process.returncode}:\n{output.read().strip()}")
-    return Used(seconds, usage.ru_maxrss * 1024)
+    return Used(seconds, usage.ru_maxrss * 1024, int(counters["read_bytes"]))
 
 
 def call_for_json(command, file):

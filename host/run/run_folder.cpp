@@ -129,7 +129,9 @@ fs::path RunFolder::checkpoint(const std::string& which) const {
   if (which == "last") return files.path_of(steps.back());
   const bool is_best = which == "best";
   const std::int64_t step =
-      is_best ? Checkpoint::open(files.path_of(steps.back())).progress().valid.best_step
+      is_best ? Checkpoint::open(files.path_of(steps.back()), CheckpointUse::kProgress)
+                    .progress()
+                    .valid.best_step
               : step_word(which);
   if (std::ranges::find(steps, step) != steps.end()) return files.path_of(step);
   throw_usage({.where = path_.string(),
@@ -140,12 +142,13 @@ fs::path RunFolder::checkpoint(const std::string& which) const {
                .got = str("checkpoints of steps ", files.list())});
 }
 
-Checkpoint RunFolder::open_checkpoint(const std::string& which, const std::string& command) const {
+Checkpoint RunFolder::open_checkpoint(const std::string& which, const std::string& command,
+                                      CheckpointUse use) const {
   // The newest one is read to find the best.
   fs::path path = checkpoint(which == "best" ? "last" : which);
   try {
     if (which == "best") path = checkpoint(which);
-    return Checkpoint::open(path);
+    return Checkpoint::open(path, use);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kUsage) throw;  // there is no best one
     const CheckpointFiles files = checkpoints();
@@ -168,8 +171,8 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
   const RunFolder folder = RunFolder::open(path);
   config::Experiment experiment = folder.experiment();
   if (memory) experiment = config::with_memory(experiment, *memory);
-  const Checkpoint checkpoint =
-      folder.open_checkpoint(which, str("mneme eval ", shell_word(path.string())));
+  const Checkpoint checkpoint = folder.open_checkpoint(
+      which, str("mneme eval ", shell_word(path.string())), CheckpointUse::kEvaluation);
   RuntimeOptions with_data = options;
   with_data.weights_follow = true;
   if (!with_data.precision) with_data.precision = experiment.eval.precision;

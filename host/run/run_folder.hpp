@@ -67,8 +67,8 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path checkpoint(const std::string& which = "last") const;
   // Opens it. The Error (kRun) of a damaged one offers the newest whole one before it, by
   // `command`, such as "mneme eval runs/first", with --checkpoint.
-  [[nodiscard]] Checkpoint open_checkpoint(const std::string& which,
-                                           const std::string& command) const;
+  [[nodiscard]] Checkpoint open_checkpoint(const std::string& which, const std::string& command,
+                                           CheckpointUse use) const;
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}

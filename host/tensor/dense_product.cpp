@@ -141,7 +141,10 @@ at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& w, const at::Ten
 }
 
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b) {
-  if (a.dim() == 2 && b.dim() == 2) return product(a, b.t());
+  if (a.dim() == 2 && b.dim() == 2) {
+    if (!pays(a, b, a.numel() * b.size(1))) return at::mm(a, b);
+    return Product::apply(a, b.t(), std::nullopt);
+  }
   if (is_one_matrix(a, b) && pays(a[0], b[0], a.size(1) * b[0].numel())) {
     const at::Tensor matrix = a[0];
     std::vector<at::Tensor> parts;

@@ -60,7 +60,8 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   std::optional<run::Checkpoint> checkpoint;
   if (!run.checkpoints().steps().empty() || options.checkpoint != "last") {
     checkpoint.emplace(run.open_checkpoint(
-        options.checkpoint, str("mneme train --resume ", shell_word(folder.string()))));
+        options.checkpoint, str("mneme train --resume ", shell_word(folder.string())),
+        run::CheckpointUse::kTraining));
     checkpoint->check_whole_run();
   } else if (info.contains("initial_weights")) {
     throw_usage(

@@ -268,7 +268,7 @@ bool is_checkpoint(const SafetensorsFile& file) {
 
 InitialWeights load_checkpoint(run::Runtime& runtime, const fs::path& path) {
   InitialWeights report;
-  const run::Checkpoint checkpoint = run::Checkpoint::open(path);
+  const run::Checkpoint checkpoint = run::Checkpoint::open(path, run::CheckpointUse::kEvaluation);
   report.fresh = checkpoint.load_weights(runtime, runtime.experiment().memory.carry);
   report.is_rounded =
       checkpoint.precision() == "f64" && runtime.precision() != config::Precision::kF64;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 
 #include "host/base/file/checksum.hpp"
@@ -28,6 +29,7 @@ TEST(Crc32c, EqualsTheDefinitionForEveryLengthAndContinues) {
   std::string text;
   for (int i = 0; i < 70; ++i) {
     EXPECT_EQ(crc32c(text), slow(text)) << text.size();
+    EXPECT_EQ(crc32c_by_tables(std::as_bytes(std::span(text))), slow(text)) << text.size();
     for (std::size_t cut = 0; cut <= text.size(); cut += 3) {
       const std::string_view view = text;
       EXPECT_EQ(crc32c(view.substr(cut), crc32c(view.substr(0, cut))), slow(text));

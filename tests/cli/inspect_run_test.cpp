@@ -6,6 +6,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
+#include "tests/base/damaged_tensor.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -103,8 +104,19 @@ TEST_F(InspectRun, VerifiesACheckpointsChecksums) {
     EXPECT_TRUE(sums.at("carried").get<bool>());
     EXPECT_EQ(sums.at("damaged").size(), 1U);
     expect_refusal(inspect(), 1, {"the checkpoint of step 6"});
-    expect_refusal(run_mneme({"export", file("run"), file("x.safetensors")}), 2, {"damaged"});
-    expect_refusal(run_mneme({"eval", file("run")}), 2, {"damaged"});
+    expect_refusal(run_mneme({"train", "--resume", file("run")}), 2, {"damaged"});
+  }
+  // Who needs the weights alone looks at no moments.
+  for (const std::string prefix : {"adam.mean/", ""}) {
+    write_file_atomic(newest, bytes);
+    test::damage_tensor(newest, prefix + "model.embedding.0.weight");
+    const std::vector<ProgramResult> results = {
+        run_mneme(
+            {"export", file("run"), file(prefix.empty() ? "x.safetensors" : "y.safetensors")}),
+        run_mneme({"eval", file("run"), "--quiet"})};
+    for (const ProgramResult& result : results) {
+      prefix.empty() ? expect_refusal(result, 2, {"damaged"}) : expect_done(result);
+    }
   }
   // A letter of the metadata: the header is JSON as before.
   std::string damaged = bytes;

@@ -82,7 +82,7 @@ case $case_name in
     expect_failure "runs no other benchmark; leave out 'ops_bench'" \
       bash "$project/scripts/bench.sh" --against-official "$work/clone" ops_bench
     missing=$(comm -3 <(bash "$project/scripts/bench.sh" --list | sort) \
-      <(cd "$project/bench" && basename -s .cpp -- */*_bench.cpp | sort))
+      <(cd "$project" && { basename -s .cpp -- bench/*/*_bench.cpp; basename -a -- scripts/*_bench.py; } | sort))
     [[ -z $missing ]] || die "bench.sh and bench/ name other benchmarks: $missing"
     for name in official $(bash "$project/scripts/bench.sh" --list); do
       grep -qF "<!-- begin $name " "$project/docs/performance.md" || die "docs/performance.md has no place for $name"

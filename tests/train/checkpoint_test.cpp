@@ -169,6 +169,38 @@ TEST(Checkpoint, FindsFlippedBits) {
   EXPECT_THAT(damaged(step + 8), HasSubstr(": metadata: the file was damaged"));
 }
 
+TEST(Checkpoint, IsComparedWithItsChecksumsAsFarAsItIsUsed) {
+  const auto experiment = small_experiment(xl_cache(12));
+  const CheckpointFile file(experiment);
+  const SafetensorsFile whole = SafetensorsFile::open(file.path());
+  const test::TemporaryFolder folder;
+  const auto error_with = [&](const std::string& damaged, run::CheckpointUse use) {
+    SafetensorsWriter writer;
+    for (const std::string& name : whole.names()) {
+      const TensorView& view = whole.at(name);
+      std::vector<std::byte> bytes(view.data, view.data + view.bytes);
+      if (name == damaged) bytes.back() ^= std::byte{1};
+      writer.add_copy(name, view.dtype, view.shape, bytes.data());
+    }
+    for (const auto& [key, text] : whole.metadata()) writer.set_metadata(key, text);
+    writer.write(folder / "damaged.safetensors");
+    return error_of(
+        [&] { static_cast<void>(run::Checkpoint::open(folder / "damaged.safetensors", use)); });
+  };
+  using enum run::CheckpointUse;
+  for (const std::string prefix : {"adam.mean/", "adam.square/", "adam.count/", ""}) {
+    const std::string damaged = prefix + "model.embedding.0.weight";
+    const auto is_named = HasSubstr(str(": tensor \"", damaged, '"'));
+    EXPECT_THAT(error_with(damaged, kTraining), is_named);
+    if (prefix.empty()) {
+      EXPECT_THAT(error_with(damaged, kEvaluation), is_named);
+    } else {
+      EXPECT_EQ(error_with(damaged, kEvaluation), "no error");
+    }
+    EXPECT_EQ(error_with(damaged, kProgress), "no error");
+  }
+}
+
 TEST(Checkpoint, RefusesTensorsThatWereTakenOutOrPutIn) {
   const auto experiment = small_experiment();
   const CheckpointFile file(experiment);

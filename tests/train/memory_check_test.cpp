@@ -1,4 +1,6 @@
 // A model that does not fit is refused before anything of it is allocated.
+#include "host/run/cost/memory_check.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/run/cost/memory_check.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
@@ -84,7 +85,8 @@ TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
   trainer.folder = folder / "run";
   Trainer(experiment, std::move(trainer)).train();
   const run::Checkpoint checkpoint =
-      run::RunFolder::open(folder / "run").open_checkpoint("last", "test");
+      run::RunFolder::open(folder / "run")
+          .open_checkpoint("last", "test", run::CheckpointUse::kTraining);
   run::RuntimeOptions options = with_free(experiment, 0);
   config::Experiment larger = experiment;
   larger.memory = small_experiment(xl_cache(2000)).memory;

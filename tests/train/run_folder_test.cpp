@@ -17,6 +17,7 @@
 #include "host/run/record/run_writer.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
+#include "tests/base/damaged_tensor.hpp"
 #include "tests/base/file_size_limit.hpp"
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -410,9 +411,7 @@ TEST(RunFolder, OffersTheCheckpointBeforeADamagedOne) {
   stopped_run(experiment, folder / "run", 7);
   const run::RunFolder run = run::RunFolder::open(folder / "run");
   for (const std::int64_t step : {6, 4}) {
-    std::string bytes = read_file(run.checkpoints().path_of(step));
-    bytes.back() = static_cast<char>(bytes.back() ^ 1);
-    write_file_atomic(run.checkpoints().path_of(step), bytes);
+    test::damage_tensor(run.checkpoints().path_of(step), "model.embedding.0.weight");
   }
   const std::string path = (folder / "run").string();
   EXPECT_THAT(error_of([&] { Trainer::resume(folder / "run"); }),
@@ -421,10 +420,17 @@ TEST(RunFolder, OffersTheCheckpointBeforeADamagedOne) {
                               " --checkpoint 2")));
   EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {})); }),
               HasSubstr("mneme eval " + path + " --checkpoint 2"));
-  // The newest checkpoint knows which one is the best.
-  EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {}, {}, "best")); }),
-              AllOf(HasSubstr("step_00000006.safetensors: tensor"),
-                    HasSubstr("mneme eval " + path + " --checkpoint 2")));
+  // The newest checkpoint's metadata knows which one is the best.
+  const auto best = [&] {
+    return error_of([&] { static_cast<void>(run::open_run(folder / "run", {}, {}, "best")); });
+  };
+  EXPECT_THAT(best(), HasSubstr("the run has not evaluated its valid split"));
+  std::string bytes = read_file(run.checkpoints().path_of(6));
+  char& digit = bytes[bytes.find("\"tokens\":\"") + 10];
+  digit = static_cast<char>(digit ^ 1);
+  write_file_atomic(run.checkpoints().path_of(6), bytes);
+  EXPECT_THAT(best(), AllOf(HasSubstr("step_00000006.safetensors: metadata"),
+                            HasSubstr("mneme eval " + path + " --checkpoint 2")));
   TrainerOptions options;
   options.checkpoint = "2";
   {

@@ -94,9 +94,28 @@ constexpr std::array<Table, 8> make_tables() {
 
 constexpr std::array<Table, 8> kTables = make_tables();
 
+#if defined(__x86_64__)
+// The processor's instruction for this polynomial, five times as fast as tables.
+__attribute__((target("sse4.2"))) std::uint32_t crc_by_instruction(const std::byte* at,
+                                                                   std::size_t left,
+                                                                   std::uint32_t before) {
+  std::uint64_t crc = before;
+  for (; left >= 8; left -= 8, at += 8) {
+    std::uint64_t bytes = 0;
+    std::memcpy(&bytes, at, 8);
+    crc = __builtin_ia32_crc32di(crc, bytes);
+  }
+  auto last = static_cast<std::uint32_t>(crc);
+  for (; left > 0; --left, ++at) {
+    last = __builtin_ia32_crc32qi(last, std::to_integer<std::uint8_t>(*at));
+  }
+  return last;
+}
+#endif
+
 }  // namespace
 
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
+std::uint32_t crc32c_by_tables(std::span<const std::byte> bytes, std::uint32_t before) {
   std::uint32_t crc = ~before;
   const std::byte* at = bytes.data();
   std::size_t left = bytes.size();
@@ -111,6 +130,14 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
     crc = (crc >> 8) ^ kTables[0][(crc ^ std::to_integer<std::uint32_t>(*at)) & 255];
   }
   return ~crc;
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) return ~crc_by_instruction(bytes.data(), bytes.size(), ~before);
+#endif
+  return crc32c_by_tables(bytes, before);
 }
 
 std::uint32_t crc32c(std::string_view text, std::uint32_t before) {

@@ -39,5 +39,8 @@ class Sha256 {
 // crc32c(b, crc32c(a)) is that of a and b together. Finds every error burst of up to 32 bits.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 [[nodiscard]] std::uint32_t crc32c(std::string_view text, std::uint32_t before = 0);
+// The same without an instruction of the processor.
+[[nodiscard]] std::uint32_t crc32c_by_tables(std::span<const std::byte> bytes,
+                                             std::uint32_t before = 0);
 
 }  // namespace mneme

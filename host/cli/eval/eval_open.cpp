@@ -64,7 +64,8 @@ EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& 
 OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenEvaluation run{
-      .checkpoint = folder.open_checkpoint(arguments.checkpoint, typed_command(arguments)),
+      .checkpoint = folder.open_checkpoint(arguments.checkpoint, typed_command(arguments),
+                                           run::CheckpointUse::kEvaluation),
       .experiment = {},
       .memories = {},
       .options = {},

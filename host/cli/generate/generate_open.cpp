@@ -168,8 +168,8 @@ config::Experiment read_experiment(const GenerateArguments& arguments,
 OpenGeneration open_generation(const GenerateArguments& arguments, Display& display) {
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenGeneration opened;
-  opened.checkpoint = std::make_unique<run::Checkpoint>(
-      folder.open_checkpoint(arguments.checkpoint, typed_command(arguments)));
+  opened.checkpoint = std::make_unique<run::Checkpoint>(folder.open_checkpoint(
+      arguments.checkpoint, typed_command(arguments), run::CheckpointUse::kEvaluation));
   config::Experiment experiment = read_experiment(arguments, folder);
   opened.memory_name =
       arguments.memory.empty() ? "as trained" : arguments.memory.front().stem().string();

@@ -197,14 +197,15 @@ run::Checkpoint open_source(const ExportArguments& arguments) {
       throw_usage("export --checkpoint ", arguments.checkpoint, ": ", arguments.run.string(),
                   " is no run's folder: expected a run, or a checkpoint without --checkpoint");
     }
-    return run::Checkpoint::open(arguments.run);
+    return run::Checkpoint::open(arguments.run, run::CheckpointUse::kEvaluation);
   }
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   static_cast<void>(folder.vocabulary());  // throws when the vocabulary was changed
   return folder.open_checkpoint(
       arguments.checkpoint,
       str("mneme export ", shell_word(arguments.run.string()), ' ',
-          arguments.to.empty() ? "" : "--to ", shell_word(target_of(arguments).string())));
+          arguments.to.empty() ? "" : "--to ", shell_word(target_of(arguments).string())),
+      run::CheckpointUse::kEvaluation);
 }
 
 void check_target(const ExportArguments& arguments) {

@@ -100,11 +100,11 @@ std::string difference(const SafetensorsFile& file, const std::string& name,
 
 }  // namespace
 
-Checkpoint Checkpoint::open(const std::filesystem::path& path) {
+Checkpoint Checkpoint::open(const std::filesystem::path& path, CheckpointUse use) {
   Checkpoint checkpoint(SafetensorsFile::open(path));
   const SafetensorsFile& file = checkpoint.file_;
   check_format(file);
-  verify_checksums(file);
+  verify_checksums(file, use);
   checkpoint.experiment_ = read_metadata(file, "experiment", [&](const std::string& text) {
     return config::parse_experiment_text(text, path.string());
   });

@@ -22,6 +22,7 @@
 #include "host/memory/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/runtime.hpp"
 
@@ -53,9 +54,10 @@ void write_weights(const std::filesystem::path& path, const Runtime& runtime,
 // A checkpoint open for reading.
 class Checkpoint {
  public:
-  // Reads the whole file. Error (kRun) for files that are truncated or no safetensors file, or no
-  // checkpoint of mneme, and for those whose checksums tell that they were damaged.
-  [[nodiscard]] static Checkpoint open(const std::filesystem::path& path);
+  // Reads what `use` needs. Error (kRun) for files that are truncated or no safetensors file, or no
+  // checkpoint of mneme, and for those whose checksums tell that this part was damaged.
+  [[nodiscard]] static Checkpoint open(const std::filesystem::path& path,
+                                       CheckpointUse use = CheckpointUse::kTraining);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
   // The tensors as they lie in the file, under the names above.

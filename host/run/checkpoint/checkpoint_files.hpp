@@ -54,12 +54,20 @@ struct ChecksumReport {
   std::vector<Damage> damage = {};
 };
 
-// Reads the whole file. No file makes it fail.
-[[nodiscard]] ChecksumReport compare_checksums(const SafetensorsFile& file);
+// What a checkpoint is opened for, and so how much of it is compared with its checksums.
+enum class CheckpointUse {
+  kTraining,    // everything
+  kEvaluation,  // all but the optimiser's moments, two thirds of a file
+  kProgress,    // the metadata
+};
+
+// Reads what `use` needs. No file makes it fail.
+[[nodiscard]] ChecksumReport compare_checksums(const SafetensorsFile& file,
+                                               CheckpointUse use = CheckpointUse::kTraining);
 
 // Error (kRun) naming the first tensor, or the metadata, that is not as add_checksums saw it; also
 // when the file carries no checksums.
-void verify_checksums(const SafetensorsFile& file);
+void verify_checksums(const SafetensorsFile& file, CheckpointUse use = CheckpointUse::kTraining);
 
 // --- What the writer and the reader of checkpoints share (not for other code) ---
 
