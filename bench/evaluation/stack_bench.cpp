@@ -13,6 +13,7 @@
 
 #include "bench/measure/peak.hpp"
 #include "bench/measure/rounds.hpp"
+#include "host/backbone/model.hpp"
 #include "host/base/text.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/device.hpp"
@@ -53,6 +54,7 @@ std::unique_ptr<run::Runtime> make_runtime(const Case& c) {
   auto runtime = std::make_unique<run::Runtime>(
       config::parse_experiment_text(text, "stack_bench.toml"), run::RuntimeOptions{});
   runtime->model().train(c.trains);
+  if (!c.trains) backbone::set_context_window(runtime->model(), c.rows);
   return runtime;
 }
 
@@ -94,7 +96,7 @@ void measure(const Case& c, int rounds) {
   Stack stack(c);
   const Product product;
   std::vector<double> peak, seconds;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < (c.trains ? rounds : 10 * rounds); ++round) {
     peak.push_back(product.seconds() * c.flops() / Product::kFlops);
     seconds.push_back(seconds_of([&] { stack.step(); }));
   }
@@ -106,8 +108,10 @@ void measure(const Case& c, int rounds) {
 }
 
 int run(int rounds) {
-  std::printf("%s; f32, medians of %d rounds of a segment\nthreads%50s\n",
-              tensor::processor_name().c_str(), rounds, "GEMM peak");
+  std::printf(
+      "%s; f32, medians of %d rounds of a step, ten times as many of an "
+      "evaluation's segment\nthreads%50s\n",
+      tensor::processor_name().c_str(), rounds, "GEMM peak");
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
     for (const Case& c : std::vector<Case>{
