@@ -30,11 +30,13 @@ double positions(double count) {
   return 2 * kLayers * count * kWidth * kWidth / (kSegment * kLanes);
 }
 
-run::FlopsPerToken flops_of(const std::string& memory, const std::string& model = "") {
+run::FlopsPerToken flops_of(const std::string& memory, const std::string& model = "",
+                            const std::string& train = "") {
   config::Experiment experiment = config::parse_experiment_text(
       memory + "[model]\nlayers = 2\nheads = 2\nwidth = 16\nff = 40\n" + model +
           "[data]\ntask = \"motif\"\nalphabet = 8\nperiod_min = 4\nperiod_max = 24\n"
-          "[train]\nsegment = 10\nlanes = 4\nsteps = 1\n",
+          "[train]\nsegment = 10\nlanes = 4\nsteps = 1\n" +
+          train,
       "flops");
   plugin::PluginLoader loader{memory::find_group};
   return run::count_flops(experiment, 100, loader);
@@ -55,6 +57,17 @@ TEST(Flops, OfRelativePositionsAreSharedByTheLanes) {
   const double forward = kLinear + 2 * attention(kSegment) + attention(kSegment + 1);
   EXPECT_DOUBLE_EQ(flops.evaluation, forward);
   EXPECT_DOUBLE_EQ(flops.training, 3 * forward + 2 * positions(kSegment + 1));
+}
+
+// What is frozen has no gradient: feed-forward, softmax, embedding and so the first layer's input.
+// The updates need the gradient of the attention's weights, to which they are added.
+TEST(Flops, OfAFrozenBackboneAreWithoutItsGradients) {
+  const std::string model = "position = \"learned\"\nlora_rank = 2\n";
+  const auto all = flops_of("[memory]\n", model);
+  const auto updates = flops_of("[memory]\n", model, "freeze = \"backbone\"\n");
+  EXPECT_DOUBLE_EQ(updates.evaluation, all.evaluation);
+  const double weights = 2 * (kLayers * 2 * kWidth * 40 + kWidth * 100);
+  EXPECT_DOUBLE_EQ(all.training - updates.training, weights + 2 * 3 * kWidth * kWidth);
 }
 
 // Counting runs the model: with a large one that would take minutes.

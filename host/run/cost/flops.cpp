@@ -16,6 +16,7 @@
 #include "host/eval/segment_step.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
+#include "host/optim/optimizer.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -155,11 +156,18 @@ struct Measured {
   std::set<std::string> kernels;
 };
 
+// Whether a parameter that train.freeze freezes has no gradient in the model that is measured.
+using StaysFrozen = bool (*)(std::string_view name);
+
+bool is_any(std::string_view) { return true; }
+// Gradients flow to the last layer's output, which may need one.
+bool is_outside_layers(std::string_view name) { return !name.starts_with("model.layers."); }
+
 // A model of an experiment's sizes with a vocabulary of its own, on the CPU in f32.
 class MeasuredModel {
  public:
   MeasuredModel(const config::Experiment& experiment, std::int64_t vocabulary,
-                plugin::PluginLoader& loader)
+                plugin::PluginLoader& loader, StaysFrozen stays_frozen = &is_any)
       : vocabulary_(vocabulary), bptt_segments_(experiment.train.bptt_segments) {
     backbone::ModelSetup setup =
         model_setup(experiment, vocabulary, config::Precision::kF32, c10::kCPU);
@@ -169,8 +177,12 @@ class MeasuredModel {
     model_ = backbone::make_model(experiment.model, setup);
     // Any finite values: drawing them would take longer than the segments.
     const at::NoGradGuard no_grad;
-    for (const auto& parameter : model_->parameters()) at::Tensor(parameter.tensor).fill_(0.01);
-    for (const auto& parameter : stack_->parameters()) at::Tensor(parameter.tensor).fill_(0.01);
+    for (const optim::TrainableParameter& parameter :
+         optim::group_parameters(experiment.train, model_->parameters(), stack_->parameters())) {
+      at::Tensor tensor = parameter.tensor;
+      tensor.fill_(0.01);
+      if (parameter.is_frozen && stays_frozen(parameter.name)) tensor.set_requires_grad(false);
+    }
   }
 
   Measured evaluate(std::int64_t lanes, std::int64_t length) {
@@ -280,8 +292,8 @@ PerWord softmax_flops(config::Experiment experiment, plugin::PluginLoader& loade
   experiment.memory.tiers.clear();
   experiment.train.segment = experiment.eval.segment = kLength;
   experiment.train.bptt_segments = 1;
-  MeasuredModel small(experiment, kVocabulary, loader);
-  MeasuredModel large(experiment, 2 * kVocabulary, loader);
+  MeasuredModel small(experiment, kVocabulary, loader, &is_outside_layers);
+  MeasuredModel large(experiment, 2 * kVocabulary, loader, &is_outside_layers);
   constexpr auto kAdded = static_cast<double>(kVocabulary * kLength);
   return {
       .training = (large.train(1, kLength).flops - small.train(1, kLength).flops) / kAdded,
