@@ -232,6 +232,7 @@ Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inp
   plan.reals = call.reals.data();
   plan.n_integers = static_cast<uint32_t>(call.integers.size());
   plan.n_reals = static_cast<uint32_t>(call.reals.size());
+  plan.device_type = MNEME_DEVICE_CPU;
   auto error = MNEME_INIT(mneme_error);
   const plugin::RunningCall running("kernel " + call.name, "infer");
   out.status = call.decl.infer(call.decl.user, &plan, &error);
@@ -240,6 +241,11 @@ Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inp
   out.workspace = plan.workspace_bytes;
   out.backward_workspace = plan.backward_workspace_bytes;
   return out;
+}
+
+bool can_have_gradient(const KernelCall& call, std::size_t input) {
+  return at::isFloatingType(call.inputs[input].scalar_type()) &&
+         (call.decl.constant_inputs >> input & 1U) == 0;
 }
 
 KernelResult forward_alone(const KernelCall& call, const std::vector<at::Tensor>& inputs,
@@ -263,8 +269,8 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
   for (std::size_t i = 0; i < made.inputs.size(); ++i) {
     const bool is_kept = (decl.keep_inputs >> i & 1U) != 0;
     in.push_back(is_kept ? place_values(inputs[i], memory) : absent(made.inputs[i].shape));
-    const bool can_differ = at::isFloatingType(inputs[i].scalar_type());
-    const bool is_wanted = can_differ && (how.is_wanted.empty() || how.is_wanted[i]);
+    const bool is_wanted =
+        can_have_gradient(call, i) && (how.is_wanted.empty() || how.is_wanted[i]);
     grad_in.push_back(is_wanted ? place_empty(made.inputs[i].shape, memory)
                                 : absent(made.inputs[i].shape));
   }

@@ -28,9 +28,12 @@ struct KernelResult {
 };
 
 struct BackwardHow {
-  std::vector<bool> is_wanted = {};    // of each input; empty = all of a floating-point type
+  std::vector<bool> is_wanted = {};    // of each input; empty = all that can have a gradient
   std::vector<bool> is_arriving = {};  // of each output; empty = all of a floating-point type
 };
+
+// Whether an input can have a gradient: it is real, and none of decl.constant_inputs.
+[[nodiscard]] bool can_have_gradient(const KernelCall& call, std::size_t input);
 
 // infer and forward on these inputs. Throws Failed when one of them gives an error, or infer a
 // shape that cannot be.

@@ -162,6 +162,8 @@ const Bits kBits[] = {
     {"mneme_kernel_decl.keep_inputs", "mneme_kernel_decl \"kernel\": keep_inputs", 1, run_with, 64},
     {"mneme_kernel_decl.keep_outputs", "mneme_kernel_decl \"kernel\": keep_outputs", 1, run_with,
      64},
+    {"mneme_kernel_decl.constant_inputs", "mneme_kernel_decl \"kernel\": constant_inputs", 1,
+     run_with, 64},
     {"mneme_kernel_plan.flags", "kernel kernel: infer: plan: flags", 0},
     {"mneme_shape.flags", "shape: flags", 0},
     {"mneme_riders.flags", "mneme_riders: flags", 0},

@@ -39,6 +39,7 @@ class KernelRun {
     raw.n_integers = static_cast<uint32_t>(integers_.size());
     raw.reals = reals_.data();
     raw.n_reals = static_cast<uint32_t>(reals_.size());
+    raw.device_type = device_ == Device::kCuda ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
     KernelPlan plan(raw);
     kernel_.infer(plan);
     for (const mneme_shape& shape : output_shapes) outputs.push_back(make(shape));
@@ -91,6 +92,9 @@ class KernelRun {
       grads.push_back(make(inputs[i].raw_shape()));
       leaving.push_back(grads.back().view());
       if ((wanted >> i & 1U) == 0) leaving.back().data = nullptr;
+      if constexpr (detail::HasConstantInputs<K>::value) {
+        if ((K::kConstantInputs >> i & 1U) != 0) leaving.back().data = nullptr;
+      }
     }
     raw.grad_inputs = leaving.data();
     const KernelCall kernel_call(raw, K::kName);

@@ -132,6 +132,7 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   plan.n_integers = static_cast<uint32_t>(call.integers.size());
   plan.reals = call.reals.data();
   plan.n_reals = static_cast<uint32_t>(call.reals.size());
+  plan.device_type = call.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
   mneme_error error = MNEME_INIT(mneme_error);
   const mneme_status status =
       call_plugin(error, [&] { return decl.infer(decl.user, &plan, &error); });
@@ -292,9 +293,10 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
   call->watch = watch;
   std::vector<at::Tensor> contiguous;
   bool needs_gradient = false;
-  for (const at::Tensor& t : inputs) {
-    contiguous.push_back(t.contiguous());
-    needs_gradient = needs_gradient || t.requires_grad();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_constant = (decl.constant_inputs >> i & 1) != 0;
+    contiguous.push_back((is_constant ? inputs[i].detach() : inputs[i]).contiguous());
+    needs_gradient = needs_gradient || contiguous.back().requires_grad();
   }
   if (decl.backward_cpu == nullptr || !needs_gradient || !at::GradMode::is_enabled()) {
     const at::NoGradGuard no_grad;

@@ -35,6 +35,7 @@ mneme_status add(mneme_setup* opaque, const mneme_kernel_decl* given, mneme_kern
     };
     check_ports("keep_inputs", in.keep_inputs, in.n_inputs);
     check_ports("keep_outputs", in.keep_outputs, in.n_outputs);
+    check_ports("constant_inputs", in.constant_inputs, in.n_inputs);
     KernelDecl decl{in.name, in};
     decl.decl.name = nullptr;  // the plugin's text need not outlive the call
     setup->instance->kernels.push_back(std::move(decl));

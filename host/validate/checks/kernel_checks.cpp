@@ -221,7 +221,10 @@ Outcome right_gradients(const Subject& subject) {
     }
     const KernelResult result = run_alone(call, call.inputs, weights);
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-      if (call.inputs[i].scalar_type() != at::kDouble || call.inputs[i].numel() == 0) continue;
+      if (call.inputs[i].scalar_type() != at::kDouble || call.inputs[i].numel() == 0 ||
+          !can_have_gradient(call, i)) {
+        continue;
+      }
       // All zeros: it stops the gradient there, which it may want to.
       if (result.grad_inputs[i].eq(0.0).all().item<bool>()) {
         if (moves_something(call, i, weights))
@@ -240,9 +243,10 @@ Outcome right_gradients(const Subject& subject) {
   if (compared == 0) throw Skipped("no kernel has a gradient");
   const std::string text = str(compared, " directions in ", recorded.calls.size(), " calls");
   if (constants.empty()) return {Verdict::kPass, text};
-  return {Verdict::kWarn,
-          str(text, "; outputs depend on ", join({constants.begin(), constants.end()}, ", "),
-              ", whose gradients are 0: right where they are to be stopped")};
+  return {
+      Verdict::kWarn,
+      str(text, "; outputs depend on ", join({constants.begin(), constants.end()}, ", "),
+          ", whose gradients are 0: where they are to be stopped, say so with constant_inputs")};
 }
 
 // Gradients that are not wanted, or that do not arrive, change no other.
@@ -258,7 +262,7 @@ Outcome parts_of_backward(const Subject& subject) {
       how.is_wanted.assign(call.inputs.size(), false);
       how.is_wanted[i] = true;
       const KernelResult one = run_alone(call, call.inputs, weights, {}, how);
-      if (!is_real(call.inputs[i])) continue;
+      if (!can_have_gradient(call, i)) continue;
       const double difference = largest_difference(one.grad_inputs[i], all.grad_inputs[i]);
       if (difference > kSame) {
         throw Failed(str(where(call), "the gradient of input ", i, " differs by ",
@@ -277,7 +281,7 @@ Outcome parts_of_backward(const Subject& subject) {
       const KernelResult left_out = run_alone(call, call.inputs, weights, {}, how);
       const KernelResult zero = run_alone(call, call.inputs, zeroed);
       for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-        if (!is_real(call.inputs[i])) continue;
+        if (!can_have_gradient(call, i)) continue;
         const double difference = largest_difference(left_out.grad_inputs[i], zero.grad_inputs[i]);
         if (difference > kSame) {
           throw Failed(str(where(call), "without a gradient of output ", j, " that of input ", i,

@@ -153,8 +153,8 @@ void Reconstruction::infer(mneme::KernelPlan& plan) const {
   for (const uint32_t i : {0U, 1U}) {
     plan.saved(i, mneme::sum_type(q.dtype), shape.wants_gradient ? k_new : mneme::Shape{0});
   }
-  // infer is not told the device: a plan's workspace is enough for either.
-  plan.workspace(std::max(Workspace(shape, *kernels_, nullptr).bytes(), cuda_workspace(shape)));
+  plan.workspace(plan.is_cuda() ? cuda_workspace(shape)
+                                : Workspace(shape, *kernels_, nullptr).bytes());
 }
 
 void Reconstruction::forward_cpu(const mneme::KernelCall& call) const {
@@ -180,10 +180,10 @@ void Reconstruction::forward_cpu(const mneme::KernelCall& call) const {
 void Reconstruction::backward_cpu(const mneme::KernelCall& call) const {
   const ReconstructionShape shape = shape_of(call);
   const ReconstructionGradients gradients = gradients_of(call);
-  for (uint32_t i = 0; i < kInputs; ++i) {
-    if (i < 3 || gradients.arriving == nullptr) call.grad_input(i).clear();
+  if (gradients.arriving == nullptr) {
+    for (const uint32_t i : {3U, 4U}) call.grad_input(i).clear();
+    return;
   }
-  if (gradients.arriving == nullptr) return;
   const int64_t row = std::max<int64_t>(1, shape.heads * shape.head_width);
   mneme::cpu::for_each_piece(shape.lanes * shape.new_rows, std::max<int64_t>(1, 16384 / row),
                              [&](int64_t i) { kernels_->scale_gradients(shape, gradients, i); });

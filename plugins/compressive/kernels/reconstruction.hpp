@@ -110,6 +110,7 @@ class Reconstruction {
   static constexpr uint32_t kInputs = 6;
   static constexpr uint32_t kOutputs = 1;
   static constexpr uint32_t kSaved = 2;
+  static constexpr uint64_t kConstantInputs = 7;  // what the old rows give
   static constexpr uint32_t kFlags = mneme::kCapturable | mneme::kDeterministic;
 
   // `set`: the CPU's instruction set.

@@ -75,10 +75,10 @@ void Expectation::infer(mneme::KernelPlan& plan) const {
   check_values(values, mu, grid_.basis());
   const ExpectationShape shape = expectation_shape(plan, grid_);
   plan.output(0, values.dtype, {shape.lanes, shape.queries, shape.heads, shape.head_width});
-  // infer is not told the device: a plan's workspace is enough for either.
-  plan.workspace(std::max(forward_strands(shape).workspace_bytes(), shape.cuda_workspace()));
-  plan.backward_workspace(
-      std::max(backward_strands(shape).workspace_bytes(), shape.cuda_workspace()));
+  const bool is_cuda = plan.is_cuda();
+  plan.workspace(is_cuda ? shape.cuda_workspace() : forward_strands(shape).workspace_bytes());
+  plan.backward_workspace(is_cuda ? shape.cuda_workspace()
+                                  : backward_strands(shape).workspace_bytes());
 }
 
 mneme::cpu::Strands Expectation::forward_strands(const ExpectationShape& shape) const {

@@ -51,8 +51,8 @@ void Signal::infer(mneme::KernelPlan& plan) const {
   mneme::check_dtype("positions", positions.dtype, {DType::kF64}, "f64");
   mneme::check_dtype("coefficients", coefficients.dtype, {DType::kF32, DType::kF64}, "f32 or f64");
   plan.output(0, coefficients.dtype, {shape.lanes, shape.samples, shape.width});
-  // infer is not told the device: a plan's workspace is enough for either.
-  plan.workspace(std::max(strands_of(shape, *kernels_).workspace_bytes(), shape.cuda_workspace()));
+  plan.workspace(plan.is_cuda() ? shape.cuda_workspace()
+                                : strands_of(shape, *kernels_).workspace_bytes());
 }
 
 SignalShape Signal::shape_of(const mneme::KernelCall& call) const {

@@ -213,10 +213,12 @@ void LookAhead::infer(mneme::KernelPlan& plan) const {
   check_offsets(shape);
   plan.output(0, mneme::sum_type(q.dtype), q.shape);
   plan.output(1, mneme::sum_type(q.dtype), {shape.lanes, shape.queries, shape.heads});
+  if (plan.is_cuda()) {
+    plan.backward_workspace(cuda_workspace(shape));
+    return;
+  }
   plan.workspace(Workspace(shape, *forward_, nullptr).bytes());
-  // infer is not told the device: a plan's workspace is enough for either.
-  plan.backward_workspace(
-      std::max(Workspace(shape, *backward_, nullptr).bytes(), cuda_workspace(shape)));
+  plan.backward_workspace(Workspace(shape, *backward_, nullptr).bytes());
 }
 
 void LookAhead::forward_cpu(const mneme::KernelCall& call) const {
@@ -233,7 +235,6 @@ void LookAhead::backward_cpu(const mneme::KernelCall& call) const {
   const LookAheadShape shape = shape_of(call);
   const LookAheadBuffers buffers = buffers_of(call);
   const LookAheadGradients gradients = gradients_of(call);
-  for (const uint32_t i : {7U, 8U}) call.grad_input(i).clear();
   const Workspace workspace(shape, *backward_, call.workspace());
   const LookAheadParts& parts = workspace.parts();
   workspace.turn_table(*forward_, buffers);

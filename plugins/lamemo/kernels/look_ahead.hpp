@@ -146,7 +146,8 @@ class LookAhead {
   static constexpr const char* kName = "look_ahead";
   static constexpr uint32_t kInputs = 9;
   static constexpr uint32_t kOutputs = 2;
-  static constexpr uint64_t kKeepInputs = 0x7F;  // all but what is carried
+  static constexpr uint64_t kKeepInputs = 0x7F;       // all but what is carried
+  static constexpr uint64_t kConstantInputs = 0x180;  // what is carried
   static constexpr uint64_t kKeepOutputs = 3;
   static constexpr uint32_t kFlags = mneme::kCapturable | mneme::kDeterministic;
 

@@ -44,14 +44,15 @@ typedef struct mneme_kernel_call {
   const mneme_view* outputs;      /* forward: write all of it; backward: as inputs, keep_outputs */
   const mneme_view* saved;        /* forward: write all of it; backward: as forward left it */
   const mneme_view* grad_outputs; /* backward: data is NULL where no gradient arrives: it is zero */
-  const mneme_view* grad_inputs;  /* backward: write all of it; data is NULL where none is wanted */
+  const mneme_view* grad_inputs;  /* backward: write all of it; data is NULL where none is wanted,
+                                     so always for inputs in constant_inputs */
   const int64_t* integers;        /* the scalars given to mneme_kernel_api.call */
   const double* reals;
   uint32_t n_integers;
   uint32_t n_reals;
 } mneme_kernel_call;
 
-/* What `infer` works on: shapes in, shapes out. */
+/* What `infer` works on: shapes in, shapes out, for the device that the call runs on. */
 typedef struct mneme_kernel_plan {
   uint32_t struct_size;
   uint32_t flags;
@@ -64,11 +65,13 @@ typedef struct mneme_kernel_plan {
   uint32_t n_reals;
   uint64_t workspace_bytes;          /* to fill: for forward; 0 = none */
   uint64_t backward_workspace_bytes; /* to fill: for backward; 0 = none */
+  uint32_t device_type;              /* MNEME_DEVICE_*, of forward and backward */
+  uint32_t reserved;
 } mneme_kernel_plan;
 
-/* [hook thread] Fills `plan` from shapes and scalars alone: a pure function of them. Called before
- * every forward. Errors: any; mneme_kernel_api.call returns the code, with the kernel's name before
- * the text. MNEME_E_SHAPE and MNEME_E_DTYPE are for inputs that do not fit. */
+/* [hook thread] Fills `plan` from shapes, scalars and device type alone: a pure function of them.
+ * Called before every forward. Errors: any; mneme_kernel_api.call returns the code, with the
+ * kernel's name before the text. MNEME_E_SHAPE and MNEME_E_DTYPE are for inputs that do not fit. */
 typedef mneme_status (*mneme_kernel_infer)(void* user, mneme_kernel_plan* plan, mneme_error* error);
 
 /* Forward [hook thread] or backward [any thread] of one call. Errors: any. Of forward: as `infer`.
@@ -99,6 +102,8 @@ typedef struct mneme_kernel_decl {
   mneme_kernel_run backward_cpu;  /* NULL: no gradient, on no device; the outputs are constants */
   mneme_kernel_run forward_cuda;  /* NULL: built without CUDA, or no CUDA version */
   mneme_kernel_run backward_cuda; /* needed where backward_cpu and forward_cuda are there */
+  uint64_t constant_inputs; /* bit i: no gradient flows into input i, whatever it depends on, as if
+                               it were detached: a mask, an index, a frozen table */
 } mneme_kernel_decl;
 
 typedef struct mneme_kernel_api {
@@ -107,7 +112,8 @@ typedef struct mneme_kernel_api {
 
   /* [setup] Registers a kernel for this instance. `decl` is copied.
    * Errors: MNEME_E_INVALID_ARGUMENT: no name, infer or forward_cpu; no output; more than
-   * MNEME_KERNEL_MAX_PORTS inputs, outputs or saved tensors; a bit of keep_* without its port. */
+   * MNEME_KERNEL_MAX_PORTS inputs, outputs or saved tensors; a bit of keep_* or constant_inputs
+   * without its port. */
   mneme_status (*add)(mneme_setup* setup, const mneme_kernel_decl* decl, mneme_kernel* out,
                       mneme_error* error);
 

@@ -214,11 +214,15 @@ typedef struct mneme_absorb {
   uint32_t flags; /* MNEME_ABSORB_OWN_SEGMENT */
   const mneme_segment* segment;
   int64_t layer;
-  const mneme_rows* rows; /* what the tier absorbs: detached, HIDDEN, at least one row */
-  mneme_tensor x;         /* [B,T,D] this layer's input in this segment, in the graph */
-  mneme_tensor z;         /* [B,T,H,d] local attention's result, in the graph */
-  mneme_tensor lse;       /* [B,H,T] */
-  mneme_tensor q;         /* [B,T,H,d] without position terms or biases, in the graph; k, v too */
+  /* What the tier absorbs: detached, HIDDEN, at least one row. The segment's own rows are invalid
+   * where segment->valid says padding (of the segment before at stage 2), so rows->valid is 0 in a
+   * segment without padding; released rows are as valid as their tier gave them, and may be invalid
+   * in some lanes in any segment. An invalid row holds numbers of no meaning. */
+  const mneme_rows* rows;
+  mneme_tensor x;   /* [B,T,D] this layer's input in this segment, in the graph */
+  mneme_tensor z;   /* [B,T,H,d] local attention's result, in the graph */
+  mneme_tensor lse; /* [B,H,T] */
+  mneme_tensor q;   /* [B,T,H,d] without position terms or biases, in the graph; k, v too */
   mneme_tensor k;
   mneme_tensor v;
   /* [B,R+T] f32, detached: attention mass of each key column, summed over heads and valid queries,

@@ -122,6 +122,7 @@ static mneme_status declare(fields* self, mneme_setup* setup, mneme_error* error
   PUT(self, "mneme_kernel_decl.flags", kernel.flags);
   PUT64(self, "mneme_kernel_decl.keep_inputs", kernel.keep_inputs);
   PUT64(self, "mneme_kernel_decl.keep_outputs", kernel.keep_outputs);
+  PUT64(self, "mneme_kernel_decl.constant_inputs", kernel.constant_inputs);
   return kernels->add(setup, &kernel, &self->kernel, error);
 }
 

@@ -312,7 +312,6 @@ void Reconstruction::backward_cuda(const mneme::KernelCall& call) const {
   const ReconstructionGradients gradients = gradients_of(call);
   const cudaStream_t stream = mneme::cuda::stream_of(call);
   mneme::cuda::check_buffers(call, {call.saved(0), call.saved(1)});
-  for (uint32_t i = 0; i < 3; ++i) mneme::cuda::clear(call.grad_input(i), stream);
   const auto scale = [&](const void* saved, void* grad) {
     mneme::cuda::check_launch(
         mneme::cuda::with_elements_but_f16(shape.element, [&](auto sum, auto element) {

@@ -406,7 +406,6 @@ void LookAhead::backward_cuda(const mneme::KernelCall& call) const {
   const cudaStream_t stream = mneme::cuda::stream_of(call);
   check_cuda_buffers(call);
   mneme::cuda::check_buffers(call, {}, cuda_workspace(shape));
-  for (const uint32_t i : {7U, 8U}) mneme::cuda::clear(call.grad_input(i), stream);
   mneme::cuda::check_launch(
       mneme::cuda::with_elements_but_f16(shape.element, [&](auto sum, auto element) {
         return device::launch_all<decltype(sum), decltype(element)>(shape, buffers, gradients,

@@ -10,9 +10,9 @@
 //     void backward_cpu(const mneme::KernelCall& call) const;
 //   };
 //
-// kName, kInputs, kOutputs, infer and forward_cpu are required; kKeepInputs, kKeepOutputs, kSaved,
-// kFlags, backward_cpu, forward_cuda and backward_cuda are optional. The tier keeps a Scale in a
-// member, scale_, and its constructor says s.kernel(scale_).
+// kName, kInputs, kOutputs, infer and forward_cpu are required; kKeepInputs, kKeepOutputs,
+// kConstantInputs, kSaved, kFlags, backward_cpu, forward_cuda and backward_cuda are optional. The
+// tier keeps a Scale in a member, scale_, and its constructor says s.kernel(scale_).
 //
 // Functions may throw mneme::Failure; mneme/kernel.h says what each may do. mneme::visit_float and
 // visit_bytes choose a template instance by dtype.
@@ -137,6 +137,8 @@ class KernelPlan {
   void output(uint32_t i, DType dtype, const Shape& shape) { raw_->outputs[i] = shape.raw(dtype); }
   void output(uint32_t i, const TypedShape& like) { output(i, like.dtype, like.shape); }
   void saved(uint32_t i, DType dtype, const Shape& shape) { raw_->saved[i] = shape.raw(dtype); }
+  // Whether forward_cuda and backward_cuda run, or those of the CPU.
+  bool is_cuda() const noexcept { return raw_->device_type == MNEME_DEVICE_CUDA; }
   void workspace(uint64_t bytes) noexcept { raw_->workspace_bytes = bytes; }
   void backward_workspace(uint64_t bytes) noexcept { raw_->backward_workspace_bytes = bytes; }
   uint32_t integer_count() const noexcept { return raw_->n_integers; }
@@ -217,6 +219,7 @@ MNEME_SDK_DETECT(HasBackwardCuda,
 MNEME_SDK_DETECT(HasSaved, K::kSaved);
 MNEME_SDK_DETECT(HasKeepInputs, K::kKeepInputs);
 MNEME_SDK_DETECT(HasKeepOutputs, K::kKeepOutputs);
+MNEME_SDK_DETECT(HasConstantInputs, K::kConstantInputs);
 MNEME_SDK_DETECT(HasFlags, K::kFlags);
 
 template <typename K>
@@ -244,6 +247,7 @@ mneme_kernel_decl declare_kernel(const K& kernel) noexcept {
   if constexpr (HasSaved<K>::value) decl.n_saved = K::kSaved;
   if constexpr (HasKeepInputs<K>::value) decl.keep_inputs = K::kKeepInputs;
   if constexpr (HasKeepOutputs<K>::value) decl.keep_outputs = K::kKeepOutputs;
+  if constexpr (HasConstantInputs<K>::value) decl.constant_inputs = K::kConstantInputs;
   if constexpr (HasFlags<K>::value) decl.flags = K::kFlags;
   decl.infer = &infer_kernel<K>;
   decl.forward_cpu = &run_kernel<K, &K::forward_cpu>;
