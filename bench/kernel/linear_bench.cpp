@@ -35,9 +35,14 @@ int run(int rounds) {
               static_cast<int>(tensor::threads()), rounds);
   std::printf("%5s %6s %7s  %9s %9s  %6s %6s\n", "rows", "inputs", "outputs", "/ oneDNN", "/ MKL",
               "GEMM %", "copy %");
-  for (const Sizes& s :
-       {Sizes{410, 1230}, {410, 2100}, {2100, 410}, {512, 2048}, {2048, 512}, {576, 3072},
-        {1536, 576}, {576, 49152}}) {
+  for (const Sizes& s : {Sizes{410, 1230},
+                         {410, 2100},
+                         {2100, 410},
+                         {512, 2048},
+                         {2048, 512},
+                         {576, 3072},
+                         {1536, 576},
+                         {576, 49152}}) {
     // As many weights as do not fit into the caches, as a model's layers do.
     const int64_t copies = std::max<int64_t>(1, (24 << 20) / (s.inputs * s.outputs));
     std::vector<at::Tensor> weights;
