@@ -1,9 +1,8 @@
 // What share of the GEMM peak the layers of a Transformer-XL with its cache reach: a training step
 // (forward, backward, the memory moves on) and a segment of an evaluation with kept projections,
 // without the output layer. A product of 1024^3 takes turns with them. Counted are the products of
-// the mathematics, each once, and of scores those that a query may use; a training step counts
-// three forward passes, whose position tables are projected anew. That the numbers are right is
-// tested elsewhere (golden.transformer_xl).
+// the mathematics, each once, and of scores those that a query may use. That the numbers are right
+// is tested elsewhere (golden.transformer_xl).
 //   stack_bench [rounds]
 #include <cstdio>
 #include <cstdlib>
@@ -30,16 +29,19 @@ struct Case {
   int64_t lanes, segment, rows;
   bool trains;
 
-  // A multiply-add counts 2. In an evaluation a query sees as many places as there are rows.
+  // A multiply-add counts 2. In an evaluation a query sees as many places as there are rows. A
+  // training projects old rows and positions again; they are constants, so that the backward pass
+  // takes as much as the forward pass for them and twice as much for the rest.
   double flops() const {
     const auto d = [](int64_t n) { return static_cast<double>(n); };
-    const double tokens = d(segment), inner = d(heads * head_width), keys = d(rows + segment);
-    const double seen = trains ? d(rows) + (tokens + 1.0) / 2.0 : d(rows) + 1.0;
-    const double old_keys = trains ? d(rows) : 0.0;  // projected again
-    const double lane = 2.0 * d(width) * inner * (4.0 * tokens + 2.0 * old_keys) +
-                        3.0 * 2.0 * inner * tokens * seen + 2.0 * 2.0 * tokens * d(width) * d(ff);
-    const double positions = trains ? 2.0 * d(width) * inner * keys : 0.0;
-    return d(layers) * (d(lanes) * lane + positions) * (trains ? 3.0 : 1.0);
+    const double tokens = d(segment), inner = d(heads * head_width);
+    const double seen = d(rows) + (trains ? (tokens + 1.0) / 2.0 : 1.0);
+    const double projection = 2.0 * d(width) * inner;  // of a row
+    const double own = 4.0 * tokens * projection + 3.0 * 2.0 * inner * tokens * seen +
+                       2.0 * 2.0 * tokens * d(width) * d(ff);
+    if (!trains) return d(layers * lanes) * own;
+    const double constants = (2.0 * d(lanes * rows) + d(rows + segment)) * projection;
+    return d(layers) * (3.0 * d(lanes) * own + 2.0 * constants);
   }
 };
 
