@@ -30,6 +30,8 @@ readonly programs=(
   "linear_bench N"
   "attention_bench N"
   "stack_bench N"
+  "growth_bench N"
+  "small_ops_bench N"
   "generation_bench N 1 16"
   "attention_length_bench"
   "digit_decoding_bench"

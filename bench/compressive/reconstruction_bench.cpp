@@ -226,11 +226,10 @@ bool measure(const Sizes& s, int rounds) {
                        const std::array<std::vector<double>, 3>& of) {
     const double kernel = median(of[2]);
     std::printf(
-        "%7d B=%-3ld T=%-4ld E=%-4ld N=%-4ld H=%-3ld d=%-3ld %-17s %9.2f %9.2f %9.2f %8.2f "
+        "%7d B=%-3ld T=%-4ld E=%-4ld N=%-4ld H=%-3ld d=%-3ld %-17s %8.2f "
         "%8.2f %8.0f %%\n",
         at::get_num_threads(), s.lanes, s.queries, s.old_rows, s.new_rows, s.heads, s.head_width,
-        what, median(of[0]) * 1e3, median(of[1]) * 1e3, kernel * 1e3, median(of[0]) / kernel,
-        median(of[1]) / kernel, 100.0 * flops / kernel / peak);
+        what, median(of[0]) / kernel, median(of[1]) / kernel, 100.0 * flops / kernel / peak);
   };
   row("forward", s.forward_flops(), seconds.forward);
   row("forward, backward", s.step_flops(), seconds.step);
@@ -239,8 +238,8 @@ bool measure(const Sizes& s, int rounds) {
 
 int run(int rounds) {
   detail::groups.parallel = memory::parallel_api();
-  std::printf("%s\n%7s %-39s %-17s %9s %9s %9s %8s %8s %10s\n", tensor::describe(at::kCPU).c_str(),
-              "threads", "", "", "ops ms", "fused ms", "kernel ms", "ratio", "fused", "of peak");
+  std::printf("%s\n%7s %-39s %-17s %8s %8s %10s\n", tensor::describe(at::kCPU).c_str(), "threads",
+              "", "", "ratio", "fused", "of peak");
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
     for (const Sizes& s : {Sizes{2, 512, 8, 64, 512, 128}, Sizes{4, 512, 12, 64, 512, 128},

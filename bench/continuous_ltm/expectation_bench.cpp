@@ -196,9 +196,8 @@ bool measure(const std::string& densities, int rounds) {
   const double peak = kProductFlops / median(s.product);
   const auto row = [&](const char* what, double flops, const std::vector<double>& by_ops,
                        const std::vector<double>& by_kernel, const std::vector<double>& by_all) {
-    std::printf("%7d %-7s %-17s %9.2f %9.2f %8.1f %8.0f %% %8.2f\n", at::get_num_threads(),
-                densities.c_str(), what, median(by_ops) * 1e3, median(by_kernel) * 1e3,
-                median(by_ops) / median(by_kernel), 100.0 * flops / median(by_kernel) / peak,
+    std::printf("%7d %-7s %-17s %8.1f %8.0f %% %8.2f\n", at::get_num_threads(), densities.c_str(),
+                what, median(by_ops) / median(by_kernel), 100.0 * flops / median(by_kernel) / peak,
                 median(by_all) / median(by_kernel));
   };
   row("forward", kFlops, s.ops_forward, s.forward, s.all_forward);
@@ -208,8 +207,8 @@ bool measure(const std::string& densities, int rounds) {
 
 int run(int rounds) {
   detail::groups.parallel = memory::parallel_api();
-  std::printf("%s\n%7s %-7s %-17s %9s %9s %8s %10s %8s\n", tensor::describe(at::kCPU).c_str(),
-              "threads", "spread", "", "ops ms", "kernel ms", "ratio", "of peak", "all");
+  std::printf("%s\n%7s %-7s %-17s %8s %10s %8s\n", tensor::describe(at::kCPU).c_str(), "threads",
+              "spread", "", "ratio", "of peak", "all");
   for (const int threads : {1, 2}) {
     at::set_num_threads(threads);
     for (const char* densities : {"wide", "mixed", "narrow"}) {
