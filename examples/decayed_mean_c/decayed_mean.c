@@ -71,7 +71,7 @@ static mneme_status declare(decayed_mean* self, mneme_setup* setup, const mneme_
   gate.name = "gate";
   gate.rank = 1;
   gate.dims[0] = model->width;
-  gate.init = MNEME_INIT_ZEROS;
+  gate.init = MNEME_PARAMETER_ZEROS;
   mean.name = "mean";
   mean.rank = 2;
   mean.dims[0] = MNEME_LANES;
@@ -162,13 +162,13 @@ static mneme_status average(const decayed_mean* self, mneme_ctx* ctx, const mnem
 static mneme_status absorb(void* instance, mneme_ctx* ctx, const mneme_absorb* in,
                            mneme_error* error) {
   const decayed_mean* self = instance;
-  mneme_tensor_info info = MNEME_INIT(mneme_tensor_info);
+  mneme_shape shape = MNEME_INIT(mneme_shape);
   mneme_tensor old, mean, seen, difference, step, next;
   TRY(state->slot_get(ctx, self->mean, &old, error));
-  TRY(tensors->info(
-      ctx, old, &info,
+  TRY(tensors->shape(
+      ctx, old, &shape,
       error)); /* rows come in the compute dtype, the slot holds f32 (f64 in f64 runs) */
-  TRY(average(self, ctx, in->rows, (int64_t)info.dtype, &mean, &seen, error));
+  TRY(average(self, ctx, in->rows, (int64_t)shape.dtype, &mean, &seen, error));
   TRY(binary(self, ctx, OP_SUB, mean, old, &difference, error));
   TRY(with_scalar(self, ctx, OP_MUL, difference, 1.0 - self->decay, &step, error));
   if (seen != 0) {

@@ -9,7 +9,8 @@
 namespace mneme::backbone {
 namespace {
 
-LayerSettings layer_settings(const config::ModelConfig& config, at::ScalarType compute) {
+LayerSettings layer_settings(const config::ModelConfig& config, const ModelSetup& setup,
+                             at::ScalarType compute) {
   LayerSettings s;
   s.layers = config.layers;
   s.width = config.width;
@@ -35,6 +36,7 @@ LayerSettings layer_settings(const config::ModelConfig& config, at::ScalarType c
   s.dropout = config.dropout;
   s.attention_dropout = config.attention_dropout;
   s.compute = compute;
+  s.recomputes = setup.recomputes;
   if (config.position == config::PositionScheme::kAlibi) s.slopes = alibi_slopes(config.heads);
   return s;
 }
@@ -58,7 +60,7 @@ Decoder::Decoder(const config::ModelConfig& config, const ModelSetup& setup)
     : config_(config),
       info_(backbone_info(config, setup)),
       vocabulary_(setup.vocabulary),
-      settings_(layer_settings(config, info_.compute_dtype)),
+      settings_(layer_settings(config, setup, info_.compute_dtype)),
       store_(setup.seed, setup.dtype, setup.device, setup.draws_parameters),
       noise_(setup.seed, setup.device),
       tables_(config.width, config.clamp_distance,
@@ -139,20 +141,28 @@ SegmentScope Decoder::scope_of(memory::SegmentHooks& hooks) {
   scope.window = config_.same_length ? window_ : 0;
   const memory::Riders& riders = hooks.riders();
   if (riders.rows.defined() && riders.count > 0) {
-    scope.riders = riders.count;
-    scope.rider_valid = riders.valid;
+    scope.riders = riders.count - riders.unseen;
+    scope.unseen = riders.unseen;
+    if (riders.valid.defined())
+      scope.rider_valid = riders.valid.narrow(1, riders.unseen, scope.riders);
   }
   return scope;
 }
 
-at::Tensor Decoder::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs) {
+at::Tensor Decoder::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs,
+                         at::Tensor* of_riders) {
   const int64_t tokens = h.size(1);
-  if (scope.riding() > 0) h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
+  scope.keeps_riders = of_riders != nullptr;
+  if (scope.passing() > 0) h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
   for (Layer& layer : layers_) {
     h = layer.forward(h, scope);
     if (outputs != nullptr) outputs->push_back(h.narrow(1, h.size(1) - tokens, tokens));
   }
-  return config_.final_norm ? final_norm_(h) : h;
+  if (config_.final_norm) h = final_norm_(h);
+  const int64_t riders = h.size(1) - tokens;
+  if (riders == 0) return h;
+  *of_riders = h.narrow(1, 0, riders);
+  return h.narrow(1, riders, tokens);
 }
 
 std::unique_ptr<OpenSegment> Decoder::open(memory::SegmentHooks& hooks) {
@@ -178,7 +188,9 @@ Output Decoder::forward(const Batch& batch, memory::SegmentHooks& hooks,
   scope.tap = options.tap;
   scope.distances = options.distances;
   std::vector<at::Tensor> layers;
-  h = pass(h, scope, hooks.wants_layer_outputs() ? &layers : nullptr);
+  at::Tensor of_riders;
+  h = pass(h, scope, hooks.wants_layer_outputs() ? &layers : nullptr,
+           hooks.wants_rider_outputs() ? &of_riders : nullptr);
   Output out;
   out.top = h;
   at::Tensor logp;
@@ -193,7 +205,7 @@ Output Decoder::forward(const Batch& batch, memory::SegmentHooks& hooks,
     }
     logp = -out.nll;
   }
-  hooks.finish(out.top, layers, batch.target, logp);
+  hooks.finish(out.top, layers, batch.target, logp, of_riders);
   return out;
 }
 

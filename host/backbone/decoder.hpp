@@ -49,8 +49,9 @@ class Decoder final : public Model {
   void check_segment(int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);
   // Tokens [B,T,D], with the riders before them, through all layers; `outputs` receives every
-  // layer's [B,T,D].
-  at::Tensor pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs);
+  // layer's [B,T,D], `of_riders` what the riders are at the end, [B,M,D].
+  at::Tensor pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs,
+                  at::Tensor* of_riders = nullptr);
 
   config::ModelConfig config_;
   memory::BackboneInfo info_;

@@ -119,6 +119,12 @@ at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, 
   return at::empty(shape, options).bernoulli_(1.0 - p, generator_).div_(1.0 - p);
 }
 
+Noise Noise::copy() const {
+  Noise out = *this;
+  if (!generator_.device().is_cpu()) out.generator_ = generator_.clone();
+  return out;
+}
+
 at::Tensor Noise::apply(const at::Tensor& x, double p) {
   if (p == 0.0) return x;
   return x * mask(x.sizes(), x.options(), p);

@@ -36,6 +36,9 @@ class Noise {
   // x times a fresh mask; x itself for p = 0.
   at::Tensor apply(const at::Tensor& x, double p);
 
+  // Draws the masks that this one draws next, and leaves it as it is.
+  Noise copy() const;
+
  private:
   uint64_t seed_;
   uint64_t position_ = 0;

@@ -306,7 +306,7 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
 
 at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
                                   memory::LayerServices& services, memory::LocalAttention& local) {
-  const int64_t lanes = h.size(0), riders = scope.riding(), tokens = h.size(1) - riders;
+  const int64_t lanes = h.size(0), riders = scope.passing(), tokens = h.size(1) - riders;
   const int64_t inner = settings_->query_width();
   if (scope.past == 0) scope.hooks.absorb_before(index_, x, services);
   const memory::LayerContext context = scope.hooks.context(index_, x, services);
@@ -320,7 +320,11 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   }
   const Wants wants{scope.hooks.wants_lse(index_), scope.hooks.wants_mass(index_),
                     scope.hooks.wants_context_projections(index_)};
-  local = attend_tokens(context, q, all.k, all.v, wants, scope);
+  const auto seen = [&](const at::Tensor& t) {
+    const int64_t rows = scope.riding() + tokens;
+    return t.size(1) == rows ? t : t.narrow(1, t.size(1) - rows, rows);
+  };
+  local = attend_tokens(context, q, seen(all.k), seen(all.v), wants, scope);
   local.q = q;
   local.k = k;
   local.v = v;
@@ -335,7 +339,7 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
                               all.q.narrow(1, 0, riders), all.k, all.v, services);
   }
   at::Tensor z = scope.hooks.read_heads(index_, local, services);
-  const bool has_riders = riders > 0 && !is_last();
+  const bool has_riders = riders > 0 && (!is_last() || scope.keeps_riders);
   if (has_riders) z = at::cat({ridden, z}, 1);
   const at::Tensor projected = linear(z.reshape({lanes, z.size(1), inner}), in_compute(output()),
                                       weights_.output_bias, settings_->compute);
@@ -345,34 +349,8 @@ at::Tensor Layer::attention_block(const at::Tensor& h, const at::Tensor& x, Segm
   return out.is_same(own) ? projected : at::cat({projected.narrow(1, 0, riders), out}, 1);
 }
 
-at::Tensor Layer::activated(const at::Tensor& x) const {
-  switch (settings_->feed_forward) {
-    case config::FeedForward::kRelu:
-      return x.relu();
-    case config::FeedForward::kGelu:
-      return at::gelu(x);
-    case config::FeedForward::kGeluTanh:
-      return at::gelu(x, "tanh");
-    case config::FeedForward::kSwiglu:
-      break;
-  }
-  return at::silu(x.narrow(-1, 0, settings_->ff)) * x.narrow(-1, settings_->ff, settings_->ff);
-}
-
-at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
-  const double p = scope.is_training ? settings_->dropout : 0.0;
-  const at::Tensor input = settings_->is_pre_norm ? weights_.ff_norm(h) : h;
-  const at::Tensor inner = scope.noise.apply(
-      activated(linear(input, in_compute(weights_.ff_in), weights_.ff_in_bias, settings_->compute)),
-      p);
-  const at::Tensor out = h + scope.noise.apply(linear(inner, in_compute(weights_.ff_out),
-                                                      weights_.ff_out_bias, settings_->compute),
-                                               p);
-  return settings_->is_pre_norm ? out : weights_.ff_norm(out);
-}
-
 at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
-  const int64_t riders = scope.riding(), tokens = h.size(1) - riders;
+  const int64_t riders = scope.passing(), tokens = h.size(1) - riders;
   const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
   const at::Tensor x = rows.to(settings_->compute);
   end_pass();  // of a pass that failed
@@ -380,8 +358,9 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
   memory::LocalAttention local;
   const at::Tensor attended = scope.noise.apply(attention_block(h, x, scope, services, local),
                                                 scope.is_training ? settings_->dropout : 0.0);
-  // The riders' output of the last layer is not used, so they are dropped after its attention.
-  at::Tensor middle = (is_last() ? rows : h) + attended;
+  // What the riders become in the last layer is seldom wanted: they are dropped after its
+  // attention.
+  at::Tensor middle = (is_last() && !scope.keeps_riders ? rows : h) + attended;
   if (!settings_->is_pre_norm) middle = weights_.norm(middle);
   const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,
                        std::vector<at::Tensor>& of_riders) {

@@ -51,6 +51,7 @@ struct LayerSettings {
 
   // Context blocks by place stand at the place before the segment's first token.
   bool has_fixed_memory = false;
+  bool recomputes = false;  // the feed-forward part, in the backward pass
 
   bool is_relative() const { return config::is_relative(position); }
   bool is_rotary() const { return position == config::PositionScheme::kRotary; }
@@ -66,18 +67,22 @@ struct SegmentScope {
   RotaryTables* rotary;  // of position rotary; else nullptr
   MaskCache& masks;
   Noise& noise;
-  bool is_training = false;  // dropout is on
-  int64_t window = 0;        // same_length: distances 0 .. window-1; 0 = off
-  int64_t riders = 0;        // M: riders stand before the segment's tokens
-  at::Tensor rider_valid{};  // [B,M] bool; undefined = all
-  at::Tensor token_valid{};  // [B,T] bool; undefined = all
+  bool is_training = false;   // dropout is on
+  int64_t window = 0;         // same_length: distances 0 .. window-1; 0 = off
+  int64_t riders = 0;         // that tokens attend to: they stand before the segment's tokens
+  int64_t unseen = 0;         // that no token attends to: in h before the others
+  bool keeps_riders = false;  // the last layer's riders are wanted
+  at::Tensor rider_valid{};   // [B,riders] bool; undefined = all
+  at::Tensor token_valid{};   // [B,T] bool; undefined = all
   ForwardOptions::Tap* tap = nullptr;
   AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
   std::vector<OpenLayer>* open = nullptr;    // of an open segment, by layer
   int64_t past = 0;                          // its tokens before this step
 
-  // Riders that h holds, before the tokens: they pass with an open segment's first step.
+  // Riders pass with an open segment's first step: those that tokens attend to, and all that h
+  // holds before the tokens.
   int64_t riding() const { return past == 0 ? riders : 0; }
+  int64_t passing() const { return past == 0 ? unseen + riders : 0; }
 };
 
 // A low-rank update of a projection [Hu et al. 2021]: W + factor B A.
@@ -111,8 +116,9 @@ class Layer {
   Layer(int64_t index, const LayerSettings& settings, const InitScheme& init,
         const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
 
-  // h [B,M+T,D] -> [B,M+T,D]; the last layer drops the riders: [B,T,D]. In an open segment T counts
-  // the step's tokens, M is scope.riding(), and stage 7 (absorb) runs in close().
+  // h [B,M+T,D] -> [B,M+T,D]; the last layer drops the riders, [B,T,D], unless the scope keeps
+  // them. In an open segment T counts the step's tokens, M is scope.passing(), and stage 7 (absorb)
+  // runs in close().
   at::Tensor forward(const at::Tensor& h, SegmentScope& scope);
   // Stage 7 (absorb) of an open segment, over all its tokens.
   void close(int64_t tokens, SegmentScope& scope);
@@ -164,8 +170,11 @@ class Layer {
                                     const at::Tensor& v, SegmentScope& scope) const;
   bool is_last() const { return index_ + 1 == settings_->layers; }
   // The feed-forward part's activation, [..,ff].
-  at::Tensor activated(const at::Tensor& x) const;
   at::Tensor feed_forward(const at::Tensor& h, SegmentScope& scope) const;
+  at::Tensor feed_forward(const LayerWeights& weights, const at::Tensor& h, double dropout,
+                          Noise& noise) const;
+  // The same, computed a second time in the backward pass; the graph keeps h.
+  at::Tensor recomputed_feed_forward(const at::Tensor& h, double dropout, Noise& noise) const;
   at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
                              memory::LayerServices& services, memory::LocalAttention& local);
 

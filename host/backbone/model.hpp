@@ -119,6 +119,7 @@ struct ModelSetup {
   at::Device device = at::kCPU;
   uint64_t seed = 0;
   int64_t bptt_segments = 1;
+  bool recomputes = false;  // train.recompute
   // False: the values will be loaded from a checkpoint. Parameters are NaN until they are filled.
   bool draws_parameters = true;
 };

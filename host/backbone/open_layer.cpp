@@ -178,12 +178,20 @@ at::Tensor DecoderSegment::step(const at::Tensor& ids, const at::Tensor& types) 
                                      outputs_.empty() ? nullptr : &outputs);
   for (size_t layer = 0; layer < outputs.size(); ++layer) outputs_[layer].push_back(outputs[layer]);
   tops_.push_back(top);
+  ids_.push_back(ids);
+  if (types.defined()) types_.push_back(types);
   tokens_ += n;
   return top;
 }
 
 void DecoderSegment::close() {
   const at::NoGradGuard no_grad;
+  if (hooks_.wants_rider_outputs()) {
+    // Riders may attend to all tokens, and what they become is part of the next segment's memory.
+    hooks_.restart(tokens_);
+    model_.forward({joined(ids_, 1), {}, {}, joined(types_, 1)}, hooks_);
+    return;
+  }
   hooks_.close();
   SegmentScope all = scope(0);
   for (Layer& layer : model_.layers_) layer.close(tokens_, all);
@@ -200,7 +208,7 @@ void DecoderSegment::select(const std::vector<int64_t>& lanes) {
   const auto pick = [&](std::vector<at::Tensor>& pieces) {
     for (at::Tensor& piece : pieces) piece = piece.index_select(0, index);
   };
-  pick(tops_);
+  for (std::vector<at::Tensor>* pieces : {&ids_, &types_, &tops_}) pick(*pieces);
   for (std::vector<at::Tensor>& steps : outputs_) pick(steps);
 }
 

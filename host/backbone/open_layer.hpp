@@ -97,6 +97,7 @@ class DecoderSegment final : public OpenSegment {
   memory::SegmentHooks& hooks_;
   std::vector<OpenLayer> layers_;
   int64_t tokens_ = 0;                            // of all steps
+  std::vector<at::Tensor> ids_, types_;           // by step
   std::vector<at::Tensor> tops_;                  // by step
   std::vector<std::vector<at::Tensor>> outputs_;  // by layer, by step; when a tier wants them
 };

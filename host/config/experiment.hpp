@@ -321,6 +321,8 @@ struct TrainConfig {
   Precision precision = Precision::kF32;
   std::int64_t bptt_segments = 1;  // segments that `through` slots keep their graph
   std::uint64_t seed = 1;
+  // The backward pass computes the feed-forward parts' inner rows again: they are not kept.
+  bool recompute = false;
   // Backward passes a step, of bptt_segments segments each.
   std::int64_t accumulate = 1;
   std::vector<AccumulateFrom> accumulate_from = {};

@@ -40,9 +40,10 @@ mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int6
   return info;
 }
 
-// Product of all dims but the first: the fan in of linear and convolution weights.
+// Unless it is given, the product of all dims but the first: that of linear and convolution
+// weights.
 int64_t fan_in_of(const ParameterDecl& decl) {
-  if (decl.init == MNEME_INIT_FAN_IN_UNIFORM && decl.a > 0) return static_cast<int64_t>(decl.a);
+  if (decl.fan_in > 0) return decl.fan_in;
   return std::accumulate(decl.dims.begin() + (decl.dims.empty() ? 0 : 1), decl.dims.end(),
                          int64_t{1}, std::multiplies<>());
 }
@@ -59,22 +60,22 @@ at::Tensor initial_value(const ParameterDecl& decl, const std::string& name,
     for (int64_t i = 0; i < n; ++i) data[i] = low + (high - low) * random.uniform();
   };
   switch (decl.init) {
-    case MNEME_INIT_ZEROS:
+    case MNEME_PARAMETER_ZEROS:
       break;
-    case MNEME_INIT_CONSTANT:
-      std::fill(data, data + n, decl.a);
+    case MNEME_PARAMETER_CONSTANT:
+      std::fill(data, data + n, decl.value);
       break;
-    case MNEME_INIT_NORMAL:
-      for (int64_t i = 0; i < n; ++i) data[i] = decl.a + decl.b * random.normal();
+    case MNEME_PARAMETER_NORMAL:
+      for (int64_t i = 0; i < n; ++i) data[i] = decl.mean + decl.deviation * random.normal();
       break;
-    case MNEME_INIT_UNIFORM:
-      fill_uniform(decl.a, decl.b);
+    case MNEME_PARAMETER_UNIFORM:
+      fill_uniform(decl.low, decl.high);
       break;
-    case MNEME_INIT_XAVIER_UNIFORM: {
+    case MNEME_PARAMETER_XAVIER_UNIFORM: {
       const auto rank = decl.dims.size();
       const double fans = rank >= 2 ? static_cast<double>(decl.dims[rank - 1] + decl.dims[rank - 2])
                                     : static_cast<double>(n + 1);
-      const double bound = (decl.a == 0.0 ? 1.0 : decl.a) * std::sqrt(6.0 / fans);
+      const double bound = (decl.gain == 0.0 ? 1.0 : decl.gain) * std::sqrt(6.0 / fans);
       fill_uniform(-bound, bound);
       break;
     }
@@ -145,7 +146,8 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
                                  &error);
   });
   traits_ = filled.value;
-  key_heads_ = (traits_.flags & MNEME_TIER_GROUPED_KEYS) != 0 ? backbone.key_heads() : backbone.heads;
+  key_heads_ =
+      (traits_.flags & MNEME_TIER_GROUPED_KEYS) != 0 ? backbone.key_heads() : backbone.heads;
   for (QueueDecl& queue : queues) queue.key_heads = key_heads_;
   if (status != MNEME_OK) throw_plugin_status(where_ + ": create", status, error);
   if (handle_ == nullptr) {

@@ -26,9 +26,10 @@ struct ParameterDecl {
   std::string name;
   bool is_model_scope = false;
   std::vector<int64_t> dims;
-  uint32_t init = MNEME_INIT_ZEROS;
-  double a = 0.0;
-  double b = 0.0;
+  uint32_t init = MNEME_PARAMETER_ZEROS;
+  double value = 0.0, mean = 0.0, deviation = 0.0, low = 0.0, high = 0.0;
+  double gain = 0.0;   // 0 = 1
+  int64_t fan_in = 0;  // 0 = the product of all dims but the first
   double lr_factor = 1.0;
   std::string group;
 };

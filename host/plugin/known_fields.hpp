@@ -142,8 +142,8 @@ struct KnownFields<mneme_parameter_decl> {
       detail::bits<&mneme_parameter_decl::flags>("flags"),
       detail::one_of<&mneme_parameter_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
                                                    "MNEME_SCOPE_*"),
-      detail::one_of<&mneme_parameter_decl::init>("init", MNEME_INIT_ZEROS,
-                                                  MNEME_INIT_FAN_IN_UNIFORM, "MNEME_INIT_*")};
+      detail::one_of<&mneme_parameter_decl::init>(
+          "init", MNEME_PARAMETER_ZEROS, MNEME_PARAMETER_FAN_IN_UNIFORM, "MNEME_PARAMETER_*")};
 };
 template <>
 struct KnownFields<mneme_slot_decl> {

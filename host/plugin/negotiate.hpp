@@ -65,6 +65,7 @@ inline constexpr auto kWants = std::to_array<Want>({
     MNEME_HOST_WANT(MNEME_WANT_FINISH_LAYERS, "finish", "all layers' outputs"),
     MNEME_HOST_WANT(MNEME_WANT_FINISH_TARGETS, "finish", "targets"),
     MNEME_HOST_WANT(MNEME_WANT_FINISH_LOGP, "finish", "log-probabilities"),
+    MNEME_HOST_WANT(MNEME_WANT_FINISH_RIDERS, "finish", "riders"),
 });
 #undef MNEME_HOST_WANT
 

@@ -24,6 +24,7 @@ backbone::ModelSetup model_setup(const config::Experiment& experiment, std::int6
   setup.device = device;
   setup.seed = experiment.train.seed;
   setup.bptt_segments = experiment.train.bptt_segments;
+  setup.recomputes = experiment.train.recompute;
   return setup;
 }
 

@@ -61,9 +61,9 @@ namespace {
 
 std::string input_text(mneme_ctx* ctx, mneme_tensor tensor) {
   if (tensor == 0) return "none";
-  auto info = MNEME_INIT(mneme_tensor_info);
-  if (memory::tensor_api()->info(ctx, tensor, &info, nullptr) != MNEME_OK) return "?";
-  return str(info.dtype, list_text({info.dims, info.dims + info.rank}));
+  auto shape = MNEME_INIT(mneme_shape);
+  if (memory::tensor_api()->shape(ctx, tensor, &shape, nullptr) != MNEME_OK) return "?";
+  return str(shape.dtype, list_text({shape.dims, shape.dims + shape.rank}));
 }
 
 std::string attribute_text(const mneme_attr& attr) {
@@ -194,7 +194,7 @@ const mneme_tensor_api* interposed_tensor() {
   static const mneme_tensor_api api = [] {
     const mneme_tensor_api* const host = memory::tensor_api();
     mneme_tensor_api out = *host;
-    interpose<&mneme_tensor_api::info>(out, host, "tensor.info");
+    interpose<&mneme_tensor_api::shape>(out, host, "tensor.shape");
     interpose<&mneme_tensor_api::from_data>(out, host, "tensor.from_data");
     interpose<&mneme_tensor_api::constant_find>(out, host, "tensor.constant_find");
     interpose<&mneme_tensor_api::constant_put>(out, host, "tensor.constant_put");
@@ -258,9 +258,18 @@ const mneme_layer_api* interposed_layer() {
     interpose<&mneme_layer_api::weight>(out, host, "layer.weight");
     interpose<&mneme_layer_api::attention>(out, host, "layer.attention");
     interpose<&mneme_layer_api::release>(out, host, "layer.release");
-    interpose<&mneme_layer_api::aux>(out, host, "layer.aux");
-    interpose<&mneme_layer_api::metric>(out, host, "layer.metric");
     interpose<&mneme_layer_api::positions>(out, host, "layer.positions");
+    return out;
+  }();
+  return &api;
+}
+
+const mneme_report_api* interposed_report() {
+  static const mneme_report_api api = [] {
+    const mneme_report_api* const host = memory::report_api();
+    mneme_report_api out = *host;
+    interpose<&mneme_report_api::aux>(out, host, "report.aux");
+    interpose<&mneme_report_api::metric>(out, host, "report.metric");
     return out;
   }();
   return &api;
@@ -312,6 +321,7 @@ const void* interposed_group(std::string_view id) {
   if (id == MNEME_GROUP_KERNEL) return interposed_kernel();
   if (id == MNEME_GROUP_STATE) return interposed_state();
   if (id == MNEME_GROUP_LAYER) return interposed_layer();
+  if (id == MNEME_GROUP_REPORT) return interposed_report();
   if (id == MNEME_GROUP_CONFIG) return interposed_config();
   if (id == MNEME_GROUP_RANDOM) return interposed_random();
   return memory::find_group(id);

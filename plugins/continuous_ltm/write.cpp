@@ -230,7 +230,7 @@ ContinuousLtm::Samples ContinuousLtm::sample_locations(mneme::Layer& l,
 }
 
 void ContinuousLtm::check_finite(mneme::Layer& l, const Group& group, const Tensor& rows) const {
-  if (rows.device_type() == MNEME_DEVICE_CPU) {
+  if (!l.is_cuda()) {
     l.call(finite_rows_id_, {rows, lanes_tensor(group.lanes)});
     return;
   }

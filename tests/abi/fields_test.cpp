@@ -145,7 +145,7 @@ TEST_P(KnownBits, AreTakenAndNoOthers) {
   }
 }
 
-constexpr uint64_t kWantBits = 0xFF | (uint64_t{0x7F} << 16) | (uint64_t{0xF} << 32);
+constexpr uint64_t kWantBits = 0xFF | (uint64_t{0x7F} << 16) | (uint64_t{0x1F} << 32);
 const Bits kBits[] = {
     {"mneme_note.flags", "flags", 1, read_note_with},
     {"mneme_plugin_answer.flags", "its flags", 0, negotiate_with},
@@ -258,9 +258,9 @@ TEST(Groups, AreThoseThatTheNoteLists) {
   EXPECT_EQ(plugin::host_group(&host, "mneme.telepathy/3"), nullptr);
   EXPECT_EQ(plugin::host_group(&host, "mneme.log/1?"), nullptr);
   EXPECT_EQ(plugin::host_group(&host, nullptr), nullptr);
-  const char* const unlisted[] = {MNEME_GROUP_TENSOR, MNEME_GROUP_KERNEL,  MNEME_GROUP_STATE,
-                                  MNEME_GROUP_LAYER,  MNEME_GROUP_CONFIG,  MNEME_GROUP_RANDOM,
-                                  MNEME_GROUP_PROBE,  MNEME_GROUP_PARALLEL};
+  const char* const unlisted[] = {MNEME_GROUP_TENSOR, MNEME_GROUP_KERNEL, MNEME_GROUP_STATE,
+                                  MNEME_GROUP_LAYER,  MNEME_GROUP_CONFIG, MNEME_GROUP_RANDOM,
+                                  MNEME_GROUP_PROBE,  MNEME_GROUP_REPORT, MNEME_GROUP_PARALLEL};
   for (const char* const id : unlisted) EXPECT_EQ(plugin::host_group(&host, id), nullptr) << id;
   const mneme_host none = plugin::host_of(good_note(), memory::find_group);
   EXPECT_EQ(plugin::host_group(&none, MNEME_GROUP_OP), nullptr);

@@ -119,8 +119,10 @@ for pair in gcc:g++ clang:clang++; do
     continue
   fi
   compilers=$((compilers + 1))
-  build_example decayed_mean_c "$source_dir/examples/decayed_mean_c" "$cc" -DCMAKE_C_COMPILER="$cc"
-  build_example decayed_mean "$source_dir/examples/decayed_mean" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
+  for folder in "$source_dir"/examples/*/; do
+    name=$(basename "$folder")
+    build_example "$name" "$folder" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" -DMNEME_CUDA=OFF
+  done
   run_example decayed_mean_c "$cc"
   run_example decayed_mean "$cc"
   if [ -d "$work/kernels" ]; then

@@ -171,6 +171,7 @@ std::vector<GroupUse> uses_of_groups() {
              l.normal("u", {2, 3});
            }},
           {MNEME_GROUP_PROBE, [](mneme::Layer& l) { l.wants_probe("memory.write"); }},
+          {MNEME_GROUP_REPORT, [](mneme::Layer& l) { l.metric("size", mneme::Tensor()); }},
           {MNEME_GROUP_LOG,
            [](mneme::Layer&) { mneme::log_line(mneme::LogLevel::kInfo, "test", "a line"); }},
           {MNEME_GROUP_PARALLEL,

@@ -29,13 +29,12 @@ std::string shape_text(const int64_t* dims, uint64_t rank) {
 
 // ---- tensor ----
 
-mneme_status tensor_info(mneme_ctx*, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
+mneme_status tensor_shape(mneme_ctx*, mneme_tensor t, mneme_shape* out, mneme_error* error) {
   const auto found = host().tensors.find(t);
   if (found == host().tensors.end()) {
     return refuse(error, MNEME_E_INVALID_ARGUMENT, "dead handle");
   }
   out->dtype = found->second.dtype;
-  out->device_type = MNEME_DEVICE_CPU;
   out->rank = static_cast<uint32_t>(found->second.shape.size());
   for (uint32_t i = 0; i < out->rank; ++i) out->dims[i] = found->second.shape[i];
   return MNEME_OK;
@@ -184,8 +183,8 @@ mneme_status config_reals(mneme_setup*, const char*, const double** out, uint64_
 mneme_status add_parameter(mneme_setup*, const mneme_parameter_decl* decl, mneme_parameter* out,
                            mneme_error*) {
   host().log.push_back(join("parameter ", decl->name, " ", shape_text(decl->dims, decl->rank),
-                            " scope=", decl->scope, " init=", decl->init, " a=", decl->a,
-                            " b=", decl->b, " lr=", decl->lr_factor));
+                            " scope=", decl->scope, " init=", decl->init, " mean=", decl->mean,
+                            " deviation=", decl->deviation, " lr=", decl->lr_factor));
   *out = 1;
   return MNEME_OK;
 }
@@ -368,7 +367,7 @@ const void* get_group(const mneme_host*, const char* id) {
   const std::string name = id;
   if (name == host().missing_group) return nullptr;
   if (name == MNEME_GROUP_TENSOR) {
-    return table<mneme_tensor_api>(tensor_info, tensor_retain, tensor_release, tensor_from_data,
+    return table<mneme_tensor_api>(tensor_shape, tensor_retain, tensor_release, tensor_from_data,
                                    constant_find, constant_put);
   }
   if (name == MNEME_GROUP_OP) return table<mneme_op_api>(op_resolve, op_supports, op_call);
@@ -383,10 +382,11 @@ const void* get_group(const mneme_host*, const char* id) {
   }
   if (name == MNEME_GROUP_LAYER) {
     return table<mneme_layer_api>(emit_block, emit_token_bias, norm, project, weight, attention,
-                                  release, aux, metric, positions);
+                                  release, positions);
   }
   if (name == MNEME_GROUP_KERNEL) return table<mneme_kernel_api>(kernel_add, kernel_call);
   if (name == MNEME_GROUP_RANDOM) return table<mneme_random_api>(draw, draw);
+  if (name == MNEME_GROUP_REPORT) return table<mneme_report_api>(aux, metric);
   if (name == MNEME_GROUP_PROBE) return table<mneme_probe_api>(probe_wanted, probe_publish);
   return nullptr;
 }

@@ -154,7 +154,7 @@ class SdkEverything : public SdkPlugin {
 
 TEST_F(SdkEverything, DeclaresWhatTheConstructorSaid) {
   EXPECT_THAT(std::vector<std::string>(created.begin() + 1, created.end()),
-              ElementsAre("parameter start [4] scope=1 init=2 a=0 b=0.02 lr=0.5",
+              ElementsAre("parameter start [4] scope=1 init=2 mean=0 deviation=0.02 lr=0.5",
                           "slot state [-1,4] dtype=4 gradient=1 start=2 value=0 parameter=1",
                           "queue cache kind=2 capacity=8 start=2",
                           "kernel doubler 1->1 saved=2 keep=1 backward"));

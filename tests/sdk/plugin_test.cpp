@@ -70,7 +70,7 @@ TEST_F(SdkPlugin, ResolvesTheOpsThatItUsesInOneCallAndDeclaresItsState) {
       << "an op that no code of this program uses";
   EXPECT_THAT(host().log,
               ElementsAre("resolve " + std::to_string(host().resolved.size()),
-                          "parameter gate [4] scope=0 init=0 a=0 b=0 lr=1",
+                          "parameter gate [4] scope=0 init=0 mean=0 deviation=0 lr=1",
                           "slot mean [-1,4] dtype=1 gradient=0 start=0 value=0 parameter=0"));
   EXPECT_EQ(driver.traits.absorb, static_cast<uint32_t>(MNEME_ABSORB_AFTER_SEGMENT));
   EXPECT_EQ(driver.traits.sites, MNEME_SITE_OUT);

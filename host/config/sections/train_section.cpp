@@ -157,6 +157,12 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
          "parameters that keep their values: nothing; backbone = only the memory's are trained"},
         train.freeze, kFreezeChoices);
   }
+  if (at.lists(train.recompute)) {
+    at.field({"recompute",
+              "the backward pass computes the feed-forward parts' inner rows a second time: they "
+              "are not kept, a step needs less memory and takes longer"},
+             train.recompute);
+  }
   at.field({"log_every", "steps between lines of metrics.jsonl; 0 = never"}, train.log_every,
            kCountOrZero);
   at.field({"eval_every", "steps between evaluations of the valid split; 0 = at the end only"},

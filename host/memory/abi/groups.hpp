@@ -1,9 +1,10 @@
 // The host's function groups: tables of functions that plugins call, in the *_group.cpp files of
 // this folder: op_group.cpp has tensor and op, kernel_group.cpp kernel and parallel,
-// config_group.cpp config, log, random and probe, layer_group.cpp layer, state_group.cpp state
-// (what `create` calls of it: state/state_declarations.cpp). An option goes from TOML
-// (config/sections/model_section.cpp) to a value (config/options.cpp), the tier (tier.cpp) and the
-// plugin (config_group.cpp); a kernel's arguments from kernel_group.cpp to kernel_function.cpp.
+// config_group.cpp config, log, random and probe, layer_group.cpp layer, report_group.cpp report,
+// state_group.cpp state (what `create` calls of it: state/state_declarations.cpp). An option goes
+// from TOML (config/sections/model_section.cpp) to a value (config/options.cpp), the tier
+// (tier.cpp) and the plugin (config_group.cpp); a kernel's arguments from kernel_group.cpp to
+// kernel_function.cpp.
 #pragma once
 
 #include <string_view>
@@ -21,6 +22,7 @@ const mneme_config_api* config_api();
 const mneme_log_api* log_api();
 const mneme_random_api* random_api();
 const mneme_probe_api* probe_api();
+const mneme_report_api* report_api();
 const mneme_parallel_api* parallel_api();
 
 // The functions of a group ("mneme.op/1"), nullptr when this host has no such group.

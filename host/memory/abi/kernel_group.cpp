@@ -104,6 +104,7 @@ const void* find_group(std::string_view id) {
   if (id == MNEME_GROUP_LOG) return log_api();
   if (id == MNEME_GROUP_RANDOM) return random_api();
   if (id == MNEME_GROUP_PROBE) return probe_api();
+  if (id == MNEME_GROUP_REPORT) return report_api();
   if (id == MNEME_GROUP_PARALLEL) return parallel_api();
   return nullptr;
 }

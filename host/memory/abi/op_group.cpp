@@ -110,13 +110,12 @@ at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at
   return out.to(device);
 }
 
-mneme_status info(mneme_ctx* opaque, mneme_tensor t, mneme_tensor_info* out, mneme_error* error) {
+mneme_status shape(mneme_ctx* opaque, mneme_tensor t, mneme_shape* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
-    check_fillable(out, "mneme_tensor_info");
+    check_fillable(out, "mneme_shape");
     const at::Tensor& tensor = ctx->handles.get(t);
-    mneme_tensor_info filled = MNEME_INIT(mneme_tensor_info);
+    mneme_shape filled = MNEME_INIT(mneme_shape);
     filled.dtype = tensor::dtype_code_of(tensor.scalar_type());
-    filled.device_type = tensor.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
     filled.rank = static_cast<uint32_t>(tensor.dim());
     if (filled.rank > MNEME_MAX_RANK)
       throw CallError(MNEME_E_SHAPE,
@@ -168,7 +167,7 @@ mneme_status constant_put(mneme_ctx* opaque, const char* key, const mneme_shape*
 
 const mneme_tensor_api* tensor_api() {
   static const mneme_tensor_api api = {
-      sizeof(mneme_tensor_api), 0, info, retain, release, from_data, constant_find, constant_put};
+      sizeof(mneme_tensor_api), 0, shape, retain, release, from_data, constant_find, constant_put};
   return &api;
 }
 

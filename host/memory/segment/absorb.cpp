@@ -70,7 +70,7 @@ void SegmentHooks::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, 
     in.segment = &seen_segment;
     in.layer = layer;
     in.rows = &given;
-    if (is_own_segment) in.flags |= MNEME_ABSORB_OWN_SEGMENT;
+    if (is_own_segment) in.flags |= MNEME_ABSORBS_OWN_SEGMENT;
     const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
     if (wants(MNEME_WANT_ABSORB_X)) in.x = ctx.handles.borrow(x);
     if (local != nullptr) {

@@ -19,6 +19,18 @@ bool any(const std::vector<uint8_t>& flags) {
 
 }  // namespace
 
+void SegmentHooks::Impl::start() {
+  count_valid_tokens();
+  make_masks();
+  copy_state();
+  find_feeders();
+  fill_shared();
+  fill_segment();
+  is_closed = !input.is_open;
+  check_longest();
+  begin_hooks();
+}
+
 void SegmentHooks::Impl::count_valid_tokens() {
   if (input.length < 1) throw_run("a segment needs at least one token, got ", input.length);
   const auto lanes = static_cast<std::size_t>(state.lanes_);
@@ -51,7 +63,7 @@ void SegmentHooks::Impl::make_masks() {
 void SegmentHooks::Impl::copy_state() {
   for (const auto& tier_state : state.tiers_) {
     work.push_back(*tier_state);
-    if (any(state.reset_) && state.segments_ > 0) work.back().reset(state.reset_);
+    if (any(state.reset_)) work.back().reset(state.reset_);
     work.back().clear_segment_slots();
   }
   tokens = state.tokens_;
@@ -136,7 +148,10 @@ void SegmentHooks::Impl::begin(std::size_t i) {
       rows.valid = out.valid;
       const Rows checked = ctx.rows_in(rows);
       ctx.check_output("riders", checked.hidden);
-      riders = {checked.hidden, checked.valid, checked.count};
+      if (out.unseen < 0 || out.unseen > checked.count)
+        throw CallError(MNEME_E_INVALID_ARGUMENT,
+                        str("riders: unseen: expected 0 to ", checked.count, ", got ", out.unseen));
+      riders = {checked.hidden, checked.valid, checked.count, out.unseen};
       rider_tier = static_cast<int64_t>(i);
       check_context_rows(i, 0);
     });
@@ -166,6 +181,15 @@ void SegmentHooks::close() {
   impl_->set_lengths(0, impl_->offset + impl_->input.length);
   impl_->shared.segment.flags &= ~MNEME_SEGMENT_OPEN;
   impl_->is_closed = true;
+}
+
+void SegmentHooks::restart(int64_t length) {
+  if (impl_->is_closed) throw std::logic_error("a segment that is closed begins again");
+  SegmentInput input = impl_->input;
+  input.length = length;
+  input.is_open = false;
+  impl_ = std::make_unique<Impl>(impl_->stack, impl_->state, input);
+  impl_->start();
 }
 
 void SegmentHooks::select(const std::vector<int64_t>& lanes) {

@@ -11,7 +11,8 @@
 namespace mneme::memory {
 
 void SegmentHooks::Impl::check_context_rows(std::size_t i, int64_t rows) const {
-  const int64_t own_riders = rider_tier == static_cast<int64_t>(i) ? riders.count : 0;
+  const int64_t own_riders =
+      rider_tier == static_cast<int64_t>(i) ? riders.count - riders.unseen : 0;
   const int64_t declared = work[i].instance().traits().context_rows;
   if (rows + own_riders <= declared) return;
   throw CallError(
@@ -82,7 +83,8 @@ at::Tensor SegmentHooks::ride(int64_t layer, const at::Tensor& hidden, const at:
   Impl& impl = *impl_;
   if (impl.rider_tier < 0) return result;
   const auto i = static_cast<std::size_t>(impl.rider_tier);
-  const bool is_last = layer + 1 == impl.stack.backbone().layers;
+  const bool reaches_nothing =
+      layer + 1 == impl.stack.backbone().layers && (!impl.is_closed || !wants_rider_outputs());
   if (impl.tier(i).served_index(layer) < 0) {
     throw_usage(ErrorText{
         .where = str("tier ", impl.tier(i).name()),
@@ -99,13 +101,13 @@ at::Tensor SegmentHooks::ride(int64_t layer, const at::Tensor& hidden, const at:
     in.k = impl.ctx.handles.borrow(impl.ctx.instance->seen_keys(k));
     in.v = impl.ctx.handles.borrow(impl.ctx.instance->seen_keys(v));
     in.hidden = impl.ctx.handles.borrow(hidden);
-    in.is_last = is_last ? 1 : 0;
+    in.is_last = reaches_nothing ? 1 : 0;
     in.valid = impl.ctx.handles.borrow(impl.rider_validity(k.device()));
     mneme_tensor out = 0;
     const mneme_status status = impl.hook_status(table.ride, self, &in, &out);
     if (status != MNEME_OK) return status;
     return guard(&impl.error, [&] {
-      if (out == 0 && is_last) return;
+      if (out == 0 && reaches_nothing) return;
       result = impl.ctx.handles.get(out);
       impl.ctx.check_output("result", result);
       if (result.sizes() != q_riders.sizes())

@@ -14,18 +14,26 @@ bool SegmentHooks::wants_layer_outputs() const {
   });
 }
 
+bool SegmentHooks::wants_rider_outputs() const {
+  return std::any_of(impl_->work.begin(), impl_->work.end(), [](const TierState& tier) {
+    return tier.instance().wants(MNEME_WANT_FINISH_RIDERS);
+  });
+}
+
 void SegmentHooks::finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
-                          const at::Tensor& targets, const at::Tensor& logp) {
+                          const at::Tensor& targets, const at::Tensor& logp,
+                          const at::Tensor& of_riders) {
   for (std::size_t i = 0; i < impl_->work.size(); ++i) {
     if (impl_->work[i].instance().table().finish == nullptr) continue;
     impl_->call(i, Hook::kFinish, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
       mneme_finish in = MNEME_INIT(mneme_finish);
       in.segment = &impl_->seen_segment;
-      impl_->check_input(top, logp);
+      impl_->check_input(top, logp, of_riders);
       const auto wants = [&](uint64_t bit) { return impl_->ctx.instance->wants(bit); };
       if (wants(MNEME_WANT_FINISH_TOP)) in.top = impl_->ctx.handles.borrow(top);
       if (wants(MNEME_WANT_FINISH_TARGETS)) in.targets = impl_->ctx.handles.borrow(targets);
       if (wants(MNEME_WANT_FINISH_LOGP)) in.logp = impl_->ctx.handles.borrow(logp);
+      if (wants(MNEME_WANT_FINISH_RIDERS)) in.riders = impl_->ctx.handles.borrow(of_riders);
       std::vector<mneme_tensor> layer_handles;  // lives until the hook returns
       if (wants(MNEME_WANT_FINISH_LAYERS)) {
         for (const at::Tensor& layer : layers)

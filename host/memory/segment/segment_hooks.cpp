@@ -81,15 +81,7 @@ bool SegmentHooks::Impl::any_tier(int64_t layer,
 
 SegmentHooks::SegmentHooks(Stack& stack, StackState& state, const SegmentInput& input)
     : impl_(std::make_unique<Impl>(stack, state, input)) {
-  impl_->count_valid_tokens();
-  impl_->make_masks();
-  impl_->copy_state();
-  impl_->find_feeders();
-  impl_->fill_shared();
-  impl_->fill_segment();
-  impl_->is_closed = !input.is_open;
-  impl_->check_longest();
-  impl_->begin_hooks();
+  impl_->start();
 }
 
 SegmentHooks::~SegmentHooks() = default;

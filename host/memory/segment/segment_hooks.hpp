@@ -69,11 +69,12 @@ struct SegmentInput {
 };
 
 // Rows that one tier gives in stage 1: they go through all layers before the segment's tokens,
-// which attend to them.
+// which attend to all but the first `unseen` of them.
 struct Riders {
   at::Tensor rows;   // [B,M,D]; undefined = none
   at::Tensor valid;  // [B,M] bool; undefined = all
   int64_t count = 0;
+  int64_t unseen = 0;
 };
 
 // What the backbone's own attention (stage 4) gave over [context; riders; tokens], for hooks:
@@ -115,6 +116,9 @@ class SegmentHooks {
   // a tier serves; std::logic_error for a closed segment.
   void next_step(int64_t length);
   void close();
+  // In place of close(): forgets the open segment and begins it again as a closed one of `length`
+  // tokens, whose stages then run as those of any other.
+  void restart(int64_t length);
   // Tokens of an open segment before this step; 0 at the close and in closed segments.
   int64_t offset() const;
   // Between steps: keeps `lanes`, in that order (repeats allowed), of the segment and of the state.
@@ -158,10 +162,11 @@ class SegmentHooks {
                    const LocalAttention& local, LayerServices& services);
   // Stage 8 (finish). top [B,T,D]; layers: outputs of all layers (empty unless
   // wants_layer_outputs); targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are
-  // none.
+  // none; riders [B,M,D], as top (undefined unless wants_rider_outputs, and without riders).
   bool wants_layer_outputs() const;
+  bool wants_rider_outputs() const;
   void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
-              const at::Tensor& targets, const at::Tensor& logp);
+              const at::Tensor& targets, const at::Tensor& logp, const at::Tensor& riders = {});
 
   // Rows besides the context's that reads may use in a layer, summed over tiers: the number that a
   // tier declares (traits.read_rows), or the number that it got from its queues in this segment if

@@ -77,7 +77,8 @@ struct SegmentHooks::Impl {
 
   const Tier& tier(std::size_t i) const { return *stack.tiers_[i]; }
 
-  // Before the first hook, in this order.
+  // Begins the segment: the steps that follow, in this order.
+  void start();
   void count_valid_tokens();
   void make_masks();
   void copy_state();

@@ -114,6 +114,10 @@ mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* give
         throw CallError(MNEME_E_SHAPE, str("parameter \"", in.name, "\": dims[", i,
                                            "]: expected at least 1, got ", in.dims[i]));
     }
+    if (in.fan_in < 0)
+      throw CallError(
+          MNEME_E_INVALID_ARGUMENT,
+          str("parameter \"", in.name, "\": fan_in: expected at least 0, got ", in.fan_in));
     if (in.lr_factor < 0)
       throw CallError(
           MNEME_E_INVALID_ARGUMENT,
@@ -124,8 +128,13 @@ mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* give
                           in.group, '"'));
     decl.dims.assign(in.dims, in.dims + in.rank);
     decl.init = in.init;
-    decl.a = in.a;
-    decl.b = in.b;
+    decl.value = in.value;
+    decl.mean = in.mean;
+    decl.deviation = in.deviation;
+    decl.low = in.low;
+    decl.high = in.high;
+    decl.gain = in.gain;
+    decl.fan_in = in.fan_in;
     decl.lr_factor = in.lr_factor == 0.0 ? 1.0 : in.lr_factor;
     decl.group = in.group == nullptr ? "" : in.group;
   };

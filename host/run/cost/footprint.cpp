@@ -55,18 +55,25 @@ bool keeps_probabilities(const config::Experiment& e, bool is_cuda) {
          !backbone::trains_fused(is_bf16 ? at::kBFloat16 : at::kFloat);
 }
 
+// The feed-forward's inner rows, with dropout their mask and their product too.
+std::int64_t inner_rows_of_feed_forward(const config::Experiment& e) {
+  return e.model.dropout > 0.0 ? 3 : 1;
+}
+
 // Per layer: inputs of both norms and both blocks and two dropout masks; queries, with either bias
 // where probabilities are kept, attention's result (then twice, as computed and as the output
 // projection reads it), keys and values of context and tokens; the feed-forward's inner rows, their
-// mask and their product; the probabilities and their mask.
+// mask and their product, unless train.recompute leaves its input alone; the probabilities and
+// their mask.
 std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bool is_cuda) {
   const bool has_dropout = e.model.dropout > 0.0;
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
-  const std::int64_t widths = 4 + (has_dropout ? 2 : 0) + (e.model.norm == config::Norm::kPre);
+  const std::int64_t widths = (e.train.recompute ? 3 + has_dropout : 4 + 2 * has_dropout) +
+                              (e.model.norm == config::Norm::kPre);
   const bool keeps = keeps_probabilities(e, is_cuda);
   const std::int64_t queries = !keeps ? 2 : config::is_relative(e.model.position) ? 4 : 3;
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
-  const std::int64_t ff = has_dropout ? 3 : 1;
+  const std::int64_t ff = e.train.recompute ? 0 : inner_rows_of_feed_forward(e);
   const std::int64_t scores = !keeps ? 0 : e.model.attention_dropout > 0.0 ? 2 : 1;
   return rows * widths * x.width * x.value_bytes +
          (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
@@ -89,9 +96,12 @@ LayerTemporaries layer_temporaries(const config::Experiment& e, const Extents& x
                              "3 attention matrices"}
           : LayerTemporaries{2 * (rows + columns) * x.inner * x.compute_bytes,
                              "gradients of queries, keys, values and the attention's result"};
-  const LayerTemporaries feed_forward{2 * rows * x.ff * x.compute_bytes,
-                                      "gradients of the feed-forward's inner rows, before and "
-                                      "after its activation,"};
+  const std::int64_t again = e.train.recompute ? inner_rows_of_feed_forward(e) : 0;
+  const LayerTemporaries feed_forward{(2 + again) * rows * x.ff * x.compute_bytes,
+                                      again > 0 ? "the feed-forward's inner rows, computed again, "
+                                                  "and their gradients,"
+                                                : "gradients of the feed-forward's inner rows, "
+                                                  "before and after its activation,"};
   return attention.bytes < feed_forward.bytes ? feed_forward : attention;
 }
 

@@ -175,20 +175,6 @@ typedef struct mneme_layer_api {
    * MNEME_E_INVALID_ARGUMENT for another kind. */
   mneme_status (*release)(mneme_ctx* ctx, const mneme_rows* rows, mneme_error* error);
 
-  /* [hook] An auxiliary loss: value [B], or [] for all lanes, floating-point; weight [B] or [], 0 =
-   * 1 for each lane. Where the weight is 0 the value is not looked at. The host takes the weighted
-   * mean over lanes and calls, sums it over layers, multiplies it by the tier's weight.<name>
-   * (1 when absent) and adds it to the loss.
-   * Errors: MNEME_E_INVALID_ARGUMENT for no name, or one that mneme_plugin.losses does not declare;
-   * MNEME_E_SHAPE; MNEME_E_DTYPE. */
-  mneme_status (*aux)(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight,
-                      mneme_error* error);
-
-  /* [hook] A number to report, averaged as an auxiliary loss is, without gradient, under any name.
-   * Errors: as aux. */
-  mneme_status (*metric)(mneme_ctx* ctx, const char* name, mneme_tensor value, mneme_tensor weight,
-                         mneme_error* error);
-
   /* [layer hook] Projected positions of the relative schemes, [H,count,d] in the compute dtype: row
    * r is the layer's projection of the sinusoids for offset least + r, where an offset o means a
    * key o places after its query. The term of a score is (q + v).row, scaled as q.k. In the layer's

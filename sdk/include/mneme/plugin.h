@@ -36,7 +36,7 @@
  *   function                                                           create  1  2  3  5  6  7  8
  *   config.*, op.resolve, state.add_*, kernel.add                        x
  *   get_group, op.supports, log.write, parallel.run                      x     x  x  x  x  x  x  x
- *   op.call, kernel.call, tensor.*, random.*, probe.*, aux, metric             x  x  x  x  x  x  x
+ *   op.call, kernel.call, tensor.*, random.*, probe.*, report.*                x  x  x  x  x  x  x
  *   state.parameter, .slot_*, .counts_*, .queue_*                              m  x  x  x  x  x  m
  *   layer.norm, .project, .weight, .attention, .positions                         x  x  x  x  x
  *   layer.emit_block, .emit_token_bias                                               x
@@ -70,6 +70,7 @@
 #include "mneme/parallel.h"
 #include "mneme/probe.h"
 #include "mneme/random.h"
+#include "mneme/report.h"
 #include "mneme/state.h"
 #include "mneme/tensor.h"
 
@@ -134,6 +135,7 @@ enum {
 #define MNEME_WANT_FINISH_LAYERS ((uint64_t)1 << 33)
 #define MNEME_WANT_FINISH_TARGETS ((uint64_t)1 << 34)
 #define MNEME_WANT_FINISH_LOGP ((uint64_t)1 << 35)
+#define MNEME_WANT_FINISH_RIDERS ((uint64_t)1 << 36)
 
 #define MNEME_TIER_RELEASES 1u   /* calls release(): later tiers are fed by it */
 #define MNEME_TIER_RIDERS 2u     /* `begin` gives riders, `ride` serves them */
@@ -202,16 +204,19 @@ typedef struct mneme_riders {
   uint32_t flags;
   mneme_tensor rows;  /* [B,M,D] as embedded: after embedding scale and dropout; 0 = none */
   mneme_tensor valid; /* [B,M] bool, 0 = all. A rider that a lane lacks takes no place in it */
+  /* The first so many riders are seen by no token: the tokens attend to the others alone, and these
+   * take no place. So they may attend to tokens. */
+  int64_t unseen;
 } mneme_riders;
 
 /* `rows` are this very segment's tokens: row i is token i of x, and column R+i of `mass`. */
-#define MNEME_ABSORB_OWN_SEGMENT 1u
+#define MNEME_ABSORBS_OWN_SEGMENT 1u
 
 /* absorb. Tensors but for those of `rows` are 0 unless wanted; z .. context_v exist at stage 7
  * alone. */
 typedef struct mneme_absorb {
   uint32_t struct_size;
-  uint32_t flags; /* MNEME_ABSORB_OWN_SEGMENT */
+  uint32_t flags; /* MNEME_ABSORBS_OWN_SEGMENT */
   const mneme_segment* segment;
   int64_t layer;
   /* What the tier absorbs: detached, HIDDEN, at least one row. The segment's own rows are invalid
@@ -256,7 +261,8 @@ typedef struct mneme_ride {
   mneme_tensor v;
   mneme_tensor valid;  /* [B,M+T] bool, 0 = all */
   mneme_tensor hidden; /* [B,M,D] the riders' input of this layer */
-  int32_t is_last;     /* 1 in the last layer: what riders become there reaches nothing */
+  int32_t is_last;     /* 1 in the last layer, unless finish gets the riders: what they become
+                          there reaches nothing */
   uint32_t reserved;
 } mneme_ride;
 
@@ -309,6 +315,7 @@ typedef struct mneme_finish {
   mneme_tensor targets;       /* [B,T] i64; -1 = no target */
   mneme_tensor logp;          /* [B,T] log-probability of the target, 0 without one */
   const mneme_tensor* layers; /* [L] outputs of all layers, [B,T,D] each; NULL unless wanted */
+  mneme_tensor riders;        /* [B,M,D] the last layer's output of the riders; 0 without any */
 } mneme_finish;
 
 /* ---- the plugin's table -------------------------------------------------------------------- */
@@ -379,12 +386,13 @@ typedef struct mneme_plugin {
    *   When      Once a segment, before layer 0; in an open segment with its first step.
    *   May call  [hook] functions, with objects of the model alone.
    *   Gets      `segment`; `out`, zeroed.
-   *   Gives     out->rows [B,M,D] and out->valid [B,M], or nothing. Riders need MNEME_TIER_RIDERS
-   *             and count towards context_rows. They stand before the tokens in every layer, and
-   *             pass projections, norms and feed-forward with them: layer 0 gets [B,M+T,D]. The
-   *             host takes references of its own and casts to the layers' dtype.
+   *   Gives     out->rows [B,M,D], out->valid [B,M] and out->unseen, or nothing. Riders need
+   *             MNEME_TIER_RIDERS; those that tokens see count towards context_rows. They stand
+   *             before the tokens in every layer, and pass projections, norms and feed-forward with
+   *             them: layer 0 gets [B,M+T,D]. The host takes references of its own and casts to the
+   *             layers' dtype.
    *   Errors    MNEME_E_STATE for riders without the flag; MNEME_E_SHAPE; MNEME_E_DTYPE;
-   *             MNEME_E_INVALID_ARGUMENT for more than context_rows. */
+   *             MNEME_E_INVALID_ARGUMENT for more than context_rows, or `unseen` outside 0 to M. */
   mneme_status (*begin)(void* instance, mneme_ctx* ctx, const mneme_segment* segment,
                         mneme_riders* out, mneme_error* error);
 
@@ -420,9 +428,8 @@ typedef struct mneme_plugin {
    *   May call  [layer hook] and [hook] functions, and mneme_layer_api.release.
    *   Gets      in: no input needs to be wanted.
    *   Gives     *result [B,M,H,d]: what attention gives for the riders. The layer's output
-   *             projection, residual, norms and feed-forward follow. In the last layer it reaches
-   *             nothing and may be 0.
-   *   Errors    MNEME_E_INVALID_ARGUMENT for 0 before the last layer; MNEME_E_SHAPE. */
+   *             projection, residual, norms and feed-forward follow. Where in->is_last it may be 0.
+   *   Errors    MNEME_E_INVALID_ARGUMENT for 0 elsewhere; MNEME_E_SHAPE. */
   mneme_status (*ride)(void* instance, mneme_ctx* ctx, const mneme_ride* in, mneme_tensor* result,
                        mneme_error* error);
 
@@ -440,9 +447,11 @@ typedef struct mneme_plugin {
 
   /* [stage 8] Sees the whole segment's results. Optional.
    *   When      Once a segment, after the last layer and before the commit; in an open segment at
-   *             its close.
+   *             its close. With MNEME_WANT_FINISH_RIDERS the close of an open segment forgets its
+   *             steps and runs it again from stage 1, as a closed one, so that riders have passed
+   *             with all its tokens.
    *   May call  [hook] functions, with objects of the model alone.
-   *   Gets      in: `top` and `logp` are in the graph.
+   *   Gets      in: `top`, `logp` and `riders` are in the graph.
    *   Gives     Writes of the model's slots and queues, auxiliary losses, metrics. */
   mneme_status (*finish)(void* instance, mneme_ctx* ctx, const mneme_finish* in,
                          mneme_error* error);

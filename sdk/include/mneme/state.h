@@ -41,17 +41,14 @@ enum { MNEME_SCOPE_LAYER = 0, MNEME_SCOPE_MODEL = 1 };
 
 /* ---- parameters ---------------------------------------------------------------------------- */
 
-/* How a parameter begins; a and b are fields of mneme_parameter_decl. Values depend on the run's
- * seed and the parameter's name alone. */
+/* How a parameter begins. Values depend on the run's seed and the parameter's name alone. */
 enum {
-  MNEME_INIT_ZEROS = 0,
-  MNEME_INIT_CONSTANT = 1,       /* a */
-  MNEME_INIT_NORMAL = 2,         /* mean a, standard deviation b */
-  MNEME_INIT_UNIFORM = 3,        /* from a to b */
-  MNEME_INIT_XAVIER_UNIFORM = 4, /* gain a (0 = 1); the last two dims are fan out, fan in */
-  /* From -1/sqrt(fan in) to 1/sqrt(fan in). Fan in is the product of all dims but the first, or the
-   * integer part of a when a > 0. */
-  MNEME_INIT_FAN_IN_UNIFORM = 5
+  MNEME_PARAMETER_ZEROS = 0,
+  MNEME_PARAMETER_CONSTANT = 1,       /* value */
+  MNEME_PARAMETER_NORMAL = 2,         /* mean, deviation */
+  MNEME_PARAMETER_UNIFORM = 3,        /* from low to high */
+  MNEME_PARAMETER_XAVIER_UNIFORM = 4, /* gain; the last two dims are fan out, fan in */
+  MNEME_PARAMETER_FAN_IN_UNIFORM = 5  /* from -1/sqrt(fan_in) to 1/sqrt(fan_in) */
 };
 
 /* A learned tensor: f32, f64 in f64 runs. */
@@ -62,10 +59,15 @@ typedef struct mneme_parameter_decl {
   uint32_t scope;   /* MNEME_SCOPE_* */
   uint32_t rank;
   int64_t dims[MNEME_MAX_RANK]; /* at least 1 each */
-  uint32_t init;                /* MNEME_INIT_ZEROS ... */
+  uint32_t init; /* MNEME_PARAMETER_ZEROS ...; others read the fields that it names */
   uint32_t reserved;
-  double a;
-  double b;
+  double value;
+  double mean;
+  double deviation;
+  double low;
+  double high;
+  double gain;       /* 0 = 1 */
+  int64_t fan_in;    /* 0 = the product of all dims but the first */
   double lr_factor;  /* factor of the learning rate; 0 = 1 */
   const char* group; /* weight decay: NULL = the backbone's rule for matrices, "none" = never */
 } mneme_parameter_decl;
@@ -177,8 +179,8 @@ typedef struct mneme_state_api {
    * queues of an instance, and not "waiting", which is the host's. */
 
   /* [setup] Declares a parameter. Both instances of a tier must declare the same ones.
-   * Errors: MNEME_E_INVALID_ARGUMENT: a bad or taken name, lr_factor < 0, a group that is not
-   * "none". MNEME_E_SHAPE: a dim below 1, rank above MNEME_MAX_RANK. */
+   * Errors: MNEME_E_INVALID_ARGUMENT: a bad or taken name, lr_factor < 0, fan_in < 0, a group that
+   * is not "none". MNEME_E_SHAPE: a dim below 1, rank above MNEME_MAX_RANK. */
   mneme_status (*add_parameter)(mneme_setup* setup, const mneme_parameter_decl* decl,
                                 mneme_parameter* out, mneme_error* error);
 

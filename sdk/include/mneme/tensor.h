@@ -12,23 +12,14 @@ extern "C" {
 
 #define MNEME_GROUP_TENSOR "mneme.tensor/1"
 
-typedef struct mneme_tensor_info {
-  uint32_t struct_size;
-  uint32_t flags;
-  uint32_t dtype;       /* MNEME_F32 ... */
-  uint32_t device_type; /* MNEME_DEVICE_* */
-  uint32_t rank;
-  uint32_t reserved;
-  int64_t dims[MNEME_MAX_RANK];
-} mneme_tensor_info;
-
 typedef struct mneme_tensor_api {
   uint32_t struct_size;
   uint32_t flags;
 
-  /* [hook] Shape, element type and device of `t`.
+  /* [hook] Shape and element type of `t`. All tensors of a segment are on its device
+   * (mneme_segment.device_type).
    * Errors: MNEME_E_SHAPE for a tensor of more than MNEME_MAX_RANK dims. */
-  mneme_status (*info)(mneme_ctx* ctx, mneme_tensor t, mneme_tensor_info* out, mneme_error* error);
+  mneme_status (*shape)(mneme_ctx* ctx, mneme_tensor t, mneme_shape* out, mneme_error* error);
 
   /* [hook] Adds a reference to `t`, borrowed or not (for wrappers that copy handles). */
   mneme_status (*retain)(mneme_ctx* ctx, mneme_tensor t, mneme_error* error);

@@ -58,7 +58,7 @@ static mneme_status declare(my_memory* self, mneme_setup* setup, const mneme_mod
   gate.name = "gate";
   gate.rank = 1;
   gate.dims[0] = model->width;
-  gate.init = MNEME_INIT_ZEROS;
+  gate.init = MNEME_PARAMETER_ZEROS;
   last.name = "last";
   last.rank = 2;
   last.dims[0] = MNEME_LANES;
@@ -116,13 +116,13 @@ static mneme_status absorb(void* instance, mneme_ctx* ctx, const mneme_absorb* i
   const my_memory* self = instance;
   const mneme_attr end[2] = {{.name = "dim", .type = MNEME_ATTR_INT, .integer = 1},
                              {.name = "start", .type = MNEME_ATTR_INT, .integer = -1}};
-  mneme_tensor_info info = MNEME_INIT(mneme_tensor_info);
+  mneme_shape shape = MNEME_INIT(mneme_shape);
   mneme_tensor old, row, flat, next;
   TRY(state->slot_get(ctx, self->last, &old, error));
-  TRY(tensors->info(ctx, old, &info, error));
+  TRY(tensors->shape(ctx, old, &shape, error));
   TRY(with_attrs(self, ctx, OP_SLICE, in->rows->hidden, end, 2, &row, error)); /* [B,1,D] */
   TRY(with_integer(self, ctx, OP_SQUEEZE, row, "dim", 1, &flat, error));       /* [B,D] */
-  TRY(with_integer(self, ctx, OP_CAST, flat, "dtype", (int64_t)info.dtype, &next, error));
+  TRY(with_integer(self, ctx, OP_CAST, flat, "dtype", (int64_t)shape.dtype, &next, error));
   return state->slot_set(ctx, self->last, next, error);
 }
 

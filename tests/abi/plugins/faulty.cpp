@@ -19,14 +19,15 @@ class Faulty : public mneme::Tier {
       "mixed_dtypes|unknown_attribute|kernel_fails|create_fails|twice_the_same_name|bad_name|"
       "carried|emit_in_read|distance_missing|aux_shape|aux_undeclared|create_wants|rows_size|null_"
       "output|null_key|"
-      "null_ops|null_data|no_struct_size|info_size|pop_size|"
+      "null_ops|null_data|no_struct_size|shape_size|pop_size|"
       "negative_keys|kernel_without_inputs|backward_fails|backward_memory|"
       "reserved_rows|counts_of_others|rows_counts|reserved_block|no_name|host_name|scope|parameter_"
       "extent|"
-      "parameter_init|parameter_rate|slot_extent|slot_gradient|start_unknown|start_any|"
+      "parameter_init|parameter_rate|parameter_fan_in|slot_extent|slot_gradient|start_unknown|"
+      "start_any|"
       "counts_as_tensor|tensor_as_counts|counts_size|slot_flags|counts_gradient|"
       "start_shape|queue_kind|queue_attributes|queue_rows|position_count|positions_missing|biases_"
-      "missing|riders_undeclared|ride_shape|"
+      "missing|riders_undeclared|riders_unseen|ride_shape|"
       "unwanted_handle|unwanted_input|unwanted_result|unwanted_local|heads_at_out|out_at_heads|"
       "heads_at_both|parameter_group",
       "the rule to break"));
@@ -83,7 +84,7 @@ class Faulty : public mneme::Tier {
     sourceless_kernel_ = s.kernel(sourceless_);
     one_way_kernel_ = s.kernel(one_way_);
     s.wants(MNEME_WANT_READ_X);
-    if (fault_ == "ride_shape")
+    if (fault_ == "ride_shape" || fault_ == "riders_unseen")
       s.context_rows(2);
     else
       s.has_no_riders();
@@ -96,8 +97,10 @@ class Faulty : public mneme::Tier {
   }
 
   mneme::Riders begin(mneme::Segment& s) override {
-    if (fault_ != "riders_undeclared" && fault_ != "ride_shape") return {};
-    return {full({s.lanes(), 2, 6}, 0.0, mneme::DType::kF64), {}};
+    if (fault_ != "riders_undeclared" && fault_ != "riders_unseen" && fault_ != "ride_shape")
+      return {};
+    return {
+        full({s.lanes(), 2, 6}, 0.0, mneme::DType::kF64), {}, fault_ == "riders_unseen" ? 3 : 0};
   }
 
   mneme::Tensor ride(mneme::Layer&, const mneme::Ride& in) override { return slice(in.q, 1, 0, 1); }
@@ -163,8 +166,8 @@ class Faulty : public mneme::Tier {
     mneme_status status = MNEME_OK;
     mneme_tensor out = 0;
     mneme_rows unsized = {};
-    mneme_tensor_info info = {};
-    mneme_tensor_info sized = MNEME_INIT(mneme_tensor_info);
+    mneme_shape info = {};
+    mneme_shape sized = MNEME_INIT(mneme_shape);
     if (fault_ == "null_output") status = host.state->slot_get(ctx, slot_.id, nullptr, &error);
     if (fault_ == "null_key") status = host.tensor->constant_find(ctx, nullptr, &out, &error);
     if (fault_ == "null_ops")
@@ -183,11 +186,11 @@ class Faulty : public mneme::Tier {
       status = host.state->queue_rows(ctx, queue_.id, &unsized, &error);
     if (fault_ == "pop_size")
       status = host.state->queue_pop_oldest(ctx, queue_.id, 1, &unsized, &error);
-    if (fault_ == "info_size") status = host.tensor->info(ctx, rows.hidden.raw(), &info, &error);
+    if (fault_ == "shape_size") status = host.tensor->shape(ctx, rows.hidden.raw(), &info, &error);
     if (fault_ == "kernel_without_inputs")
       status = host.kernel->call(ctx, sourceless_kernel_.id, nullptr, 0, nullptr, 0, nullptr, 0,
                                  &out, 1, &error);
-    if (fault_ == "unwanted_handle") status = host.tensor->info(ctx, 0, &sized, &error);
+    if (fault_ == "unwanted_handle") status = host.tensor->shape(ctx, 0, &sized, &error);
     if (fault_ == "unwanted_input") {
       const mneme_tensor inputs[] = {0};
       const mneme_op op = detail::OpUse<detail::op::mean, void>::entry.id;
@@ -246,7 +249,9 @@ class Faulty : public mneme::Tier {
     if (fault_ == "scope") parameter.scope = static_cast<mneme::Scope>(5);
     if (fault_ == "parameter_rate") parameter.lr_factor = -1.0;
     if (fault_ == "parameter_group") parameter.group = "fast";
-    const mneme::Init init{fault_ == "parameter_init" ? 9U : 0U, 0.0, 0.0};
+    mneme::Init init;
+    if (fault_ == "parameter_init") init.rule = 9;
+    if (fault_ == "parameter_fan_in") init.fan_in = -2;
     const int64_t extent = fault_ == "parameter_extent" ? 0 : 4;
     const mneme::Parameter source = s.parameter("source", {extent}, init, parameter);
     if (fault_ == "slot_extent") s.slot("wrong", {mneme::kLanes, mneme::kLanes});

@@ -90,6 +90,7 @@ struct Hooks {
       const Riders riders = instance(handle).tier->begin(view);
       out->rows = keep(riders.rows);
       out->valid = keep(riders.valid);
+      out->unseen = riders.unseen;
     });
   }
 
@@ -110,7 +111,7 @@ struct Hooks {
                                          "local().context_k in absorb");
       local.context_v = MNEME_SDK_WANTED(in->context_v, MNEME_WANT_ABSORB_CONTEXT_KV,
                                          "local().context_v in absorb");
-      local.is_own_segment = (in->flags & MNEME_ABSORB_OWN_SEGMENT) != 0;
+      local.is_own_segment = (in->flags & MNEME_ABSORBS_OWN_SEGMENT) != 0;
       Layer layer(*in->segment, instance(handle).directory, in->layer,
                   MNEME_SDK_WANTED(in->x, MNEME_WANT_ABSORB_X, "x() in absorb"), std::move(local));
       const Rows rows = Rows::borrow(*in->rows);
@@ -178,6 +179,7 @@ struct Hooks {
       call.top = MNEME_SDK_WANTED(in->top, MNEME_WANT_FINISH_TOP, "top in finish");
       call.targets = MNEME_SDK_WANTED(in->targets, MNEME_WANT_FINISH_TARGETS, "targets in finish");
       call.logp = MNEME_SDK_WANTED(in->logp, MNEME_WANT_FINISH_LOGP, "logp in finish");
+      call.riders = MNEME_SDK_WANTED(in->riders, MNEME_WANT_FINISH_RIDERS, "riders in finish");
       for (int64_t l = 0; l < in->segment->layers; ++l) {
         call.layers.push_back(MNEME_SDK_WANTED(in->layers == nullptr ? 0 : in->layers[l],
                                                MNEME_WANT_FINISH_LAYERS, "layers in finish"));

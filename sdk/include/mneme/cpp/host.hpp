@@ -24,6 +24,7 @@ struct HostGroups {
   const mneme_config_api* config = nullptr;
   const mneme_random_api* random = nullptr;
   const mneme_probe_api* probe = nullptr;
+  const mneme_report_api* report = nullptr;
   const mneme_log_api* log = nullptr;
   const mneme_parallel_api* parallel = nullptr;
 };
@@ -48,6 +49,7 @@ inline mneme_status look_up_groups(const mneme_host* host, mneme_get_group_fn ge
   groups.config = static_cast<const mneme_config_api*>(get(MNEME_GROUP_CONFIG));
   groups.random = static_cast<const mneme_random_api*>(get(MNEME_GROUP_RANDOM));
   groups.probe = static_cast<const mneme_probe_api*>(get(MNEME_GROUP_PROBE));
+  groups.report = static_cast<const mneme_report_api*>(get(MNEME_GROUP_REPORT));
   groups.log = static_cast<const mneme_log_api*>(get(MNEME_GROUP_LOG));
   groups.parallel = static_cast<const mneme_parallel_api*>(get(MNEME_GROUP_PARALLEL));
   return MNEME_OK;

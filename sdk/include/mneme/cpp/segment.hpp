@@ -170,6 +170,8 @@ class Segment {
   bool has_loss() const noexcept {
     return is_training() && (raw_->flags & MNEME_SEGMENT_NO_LOSS) == 0;
   }
+  // Where all tensors of the segment are.
+  bool is_cuda() const noexcept { return raw_->device_type == MNEME_DEVICE_CUDA; }
   bool is_open() const noexcept { return (raw_->flags & MNEME_SEGMENT_OPEN) != 0; }
   bool any_reset() const noexcept { return (raw_->flags & MNEME_SEGMENT_ANY_RESET) != 0; }
   // True when lane b starts afresh with this segment.
@@ -250,18 +252,18 @@ class Segment {
   // a name that kLosses does not declare; MNEME_E_SHAPE; MNEME_E_DTYPE.
   void aux(const char* name, const Operand& value, const Operand& weight = {}) const {
     const CallSite site = value.site();
+    const auto& api = detail::group(detail::groups.report, MNEME_GROUP_REPORT, site);
     detail::HostError error;
-    detail::check(
-        layer_api(site).aux(detail::ctx(site), name, value.raw(), weight.raw(), &error.raw), error,
-        site);
+    detail::check(api.aux(detail::ctx(site), name, value.raw(), weight.raw(), &error.raw), error,
+                  site);
   }
   // A number to report, averaged as an auxiliary loss is, without gradient.
   void metric(const char* name, const Operand& value, const Operand& weight = {}) const {
     const CallSite site = value.site();
+    const auto& api = detail::group(detail::groups.report, MNEME_GROUP_REPORT, site);
     detail::HostError error;
-    detail::check(
-        layer_api(site).metric(detail::ctx(site), name, value.raw(), weight.raw(), &error.raw),
-        error, site);
+    detail::check(api.metric(detail::ctx(site), name, value.raw(), weight.raw(), &error.raw), error,
+                  site);
   }
   // Draws [B, ...] in [0,1), f32 or f64, that are the same for the same seed, tier, layer, lane,
   // segment and name. Errors: MNEME_E_SHAPE when the first extent is not B; MNEME_E_DTYPE.

@@ -84,8 +84,13 @@ class Setup {
     decl.rank = static_cast<uint32_t>(shape.rank());
     for (int64_t i = 0; i < shape.rank(); ++i) decl.dims[i] = shape[i];
     decl.init = init.rule;
-    decl.a = init.a;
-    decl.b = init.b;
+    decl.value = init.value;
+    decl.mean = init.mean;
+    decl.deviation = init.deviation;
+    decl.low = init.low;
+    decl.high = init.high;
+    decl.gain = init.gain;
+    decl.fan_in = init.fan_in;
     decl.lr_factor = settings.lr_factor;
     decl.group = settings.group;
     Parameter out;

@@ -29,20 +29,43 @@ struct KernelId {
 
 // How a parameter or a slot begins.
 struct Init {
-  uint32_t rule = MNEME_INIT_ZEROS;
-  double a = 0.0;
-  double b = 0.0;
+  uint32_t rule = MNEME_PARAMETER_ZEROS;
+  double value = 0.0;
+  double mean = 0.0;
+  double deviation = 0.0;
+  double low = 0.0;
+  double high = 0.0;
+  double gain = 0.0;
+  int64_t fan_in = 0;
 };
 constexpr Init zeros() { return {}; }
-constexpr Init constant_value(double value) { return {MNEME_INIT_CONSTANT, value, 0.0}; }
-constexpr Init normal(double mean, double deviation) {
-  return {MNEME_INIT_NORMAL, mean, deviation};
+constexpr Init constant_value(double value) {
+  Init out{MNEME_PARAMETER_CONSTANT};
+  out.value = value;
+  return out;
 }
-constexpr Init uniform(double low, double high) { return {MNEME_INIT_UNIFORM, low, high}; }
-constexpr Init xavier_uniform(double gain = 1.0) { return {MNEME_INIT_XAVIER_UNIFORM, gain, 0.0}; }
+constexpr Init normal(double mean, double deviation) {
+  Init out{MNEME_PARAMETER_NORMAL};
+  out.mean = mean;
+  out.deviation = deviation;
+  return out;
+}
+constexpr Init uniform(double low, double high) {
+  Init out{MNEME_PARAMETER_UNIFORM};
+  out.low = low;
+  out.high = high;
+  return out;
+}
+constexpr Init xavier_uniform(double gain = 1.0) {
+  Init out{MNEME_PARAMETER_XAVIER_UNIFORM};
+  out.gain = gain;
+  return out;
+}
 // From -1/sqrt(fan in) to 1/sqrt(fan in); `fan_in` 0 = product of all extents but the first.
 constexpr Init fan_in_uniform(int64_t fan_in = 0) {
-  return {MNEME_INIT_FAN_IN_UNIFORM, static_cast<double>(fan_in), 0.0};
+  Init out{MNEME_PARAMETER_FAN_IN_UNIFORM};
+  out.fan_in = fan_in;
+  return out;
 }
 
 enum class Scope : uint32_t { kLayer = MNEME_SCOPE_LAYER, kModel = MNEME_SCOPE_MODEL };
@@ -61,9 +84,9 @@ struct ParameterSettings {
 // lanes.
 struct SlotStart {
   SlotStart(Init init, CallSite site = CallSite::here())  // NOLINT
-      : start(init.rule == MNEME_INIT_ZEROS ? MNEME_START_ZEROS : MNEME_START_CONSTANT),
-        value(init.a) {
-    if (init.rule != MNEME_INIT_ZEROS && init.rule != MNEME_INIT_CONSTANT) {
+      : start(init.rule == MNEME_PARAMETER_ZEROS ? MNEME_START_ZEROS : MNEME_START_CONSTANT),
+        value(init.value) {
+    if (init.rule != MNEME_PARAMETER_ZEROS && init.rule != MNEME_PARAMETER_CONSTANT) {
       fail(MNEME_E_INVALID_ARGUMENT,
            "a slot starts with zeros(), constant_value(x) or a parameter; random starts belong "
            "into a parameter",

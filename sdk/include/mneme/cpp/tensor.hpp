@@ -164,8 +164,8 @@ class Tensor {
 
   // Errors: Failure(MNEME_E_INVALID_ARGUMENT) for an empty or dead tensor.
   Shape shape(CallSite site = CallSite::here()) const {
-    const mneme_tensor_info info = query(site);
-    return Shape(info.dims, info.rank, site);
+    const mneme_shape shape = query(site);
+    return Shape(shape.dims, shape.rank, site);
   }
   int64_t dim(int64_t index, CallSite site = CallSite::here()) const {
     return shape(site)[{index, site}];
@@ -174,20 +174,18 @@ class Tensor {
   DType dtype(CallSite site = CallSite::here()) const {
     return static_cast<DType>(query(site).dtype);
   }
-  // MNEME_DEVICE_CPU or MNEME_DEVICE_CUDA.
-  uint32_t device_type(CallSite site = CallSite::here()) const { return query(site).device_type; }
 
  private:
   Tensor(mneme_tensor handle, bool is_owned) noexcept : handle_(handle), is_owned_(is_owned) {}
 
-  mneme_tensor_info query(CallSite site) const {
+  mneme_shape query(CallSite site) const {
     mneme_ctx* ctx = detail::ctx(site);
     if (absence() != nullptr) fail(MNEME_E_INVALID_ARGUMENT, absence(), site);
     const auto& api = detail::group(detail::groups.tensor, MNEME_GROUP_TENSOR, site);
-    mneme_tensor_info info = MNEME_INIT(mneme_tensor_info);
+    mneme_shape shape = MNEME_INIT(mneme_shape);
     detail::HostError error;
-    detail::check(api.info(ctx, handle_, &info, &error.raw), error, site);
-    return info;
+    detail::check(api.shape(ctx, handle_, &shape, &error.raw), error, site);
+    return shape;
   }
   // A copy has no place in the source that would help: it fails when the handle is dead, which the
   // next use says with its place.

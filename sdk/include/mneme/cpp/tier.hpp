@@ -13,8 +13,9 @@ inline namespace sdk_0_1 {
 
 // begin: rows that pass the layers with the tokens. Empty = none.
 struct Riders {
-  Tensor rows;   // [B,M,D], as embedded: after embedding scale and dropout
-  Tensor valid;  // [B,M] bool; empty = all
+  Tensor rows;         // [B,M,D], as embedded: after embedding scale and dropout
+  Tensor valid;        // [B,M] bool; empty = all
+  int64_t unseen = 0;  // the first so many are seen by no token, and may attend to tokens
 };
 
 // ride: what the riders' attention works on, in the compute dtype.
@@ -25,7 +26,7 @@ struct Ride {
   Tensor v;              // as k
   Tensor valid;          // [B,M+T] bool; empty = all
   Tensor hidden;         // [B,M,D] the riders' input of this layer
-  bool is_last = false;  // the last layer: the result reaches nothing and may be empty
+  bool is_last = false;  // the last layer, and finish gets no riders: the result may be empty
 };
 
 // read: what the layer's attention made for the tokens. Tensors are empty unless wanted; using one
@@ -82,6 +83,7 @@ struct Finish {
   Tensor targets;              // [B,T] i64; -1 = no target
   Tensor logp;                 // [B,T] log-probability of the target, 0 without one
   std::vector<Tensor> layers;  // [L] outputs of all layers, [B,T,D] each
+  Tensor riders;               // [B,M,D] the last layer's output of the riders; empty without any
 };
 
 // A memory. Derive from it publicly, take a Setup& in the constructor, and override the hooks that
