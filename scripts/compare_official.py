@@ -172,9 +172,7 @@ class Sides:
         settings = self.settings({
             "model.dropout": self.model["dropout"] * dropout, "train.segment": self.case.segment, "train.lanes": self.case.lanes,
             "train.steps": steps, "train.lr": "2.5e-4", "train.schedule": "constant", "train.warmup": 0,
-            "train.precision": precision, "train.log_every": 1, "train.eval_every": 0, "train.save_every": 0,
-            # LaMemo's code takes Adam's steps with the gradient of half the loss, as its experiments here say of clip.
-            "train.eps": "2e-8" if self.case.code == "LaMemo" else "1e-8"})
+            "train.precision": precision, "train.log_every": 1, "train.eval_every": 0, "train.save_every": 0})
         _, used = self.mneme("train", self.experiment, "--memory", self.memory, "--init", self.weights, "--run", run,
                              "--threads", threads, *settings)
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

@@ -7,10 +7,6 @@
 namespace mneme::backbone {
 namespace {
 
-// Rows whose inner activations, several times as wide, stay small beside the rows of a long memory
-// that rides.
-constexpr int64_t kRowsAtOnce = 512;
-
 // The tensors of the feed-forward part that are there.
 std::vector<at::Tensor*> tensors_of_feed_forward(LayerWeights& w) {
   std::vector<at::Tensor*> out;
@@ -78,11 +74,11 @@ at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
                                  : feed_forward(weights_, h, dropout, scope.noise);
   }
   const int64_t rows = h.numel() / h.size(-1);
-  if (dropout > 0.0 || rows <= kRowsAtOnce) {
+  if (dropout > 0.0 || rows <= kFeedForwardRows) {
     return feed_forward(weights_, h, dropout, scope.noise);
   }
   std::vector<at::Tensor> parts;
-  for (const at::Tensor& part : h.reshape({rows, h.size(-1)}).split(kRowsAtOnce)) {
+  for (const at::Tensor& part : h.reshape({rows, h.size(-1)}).split(kFeedForwardRows)) {
     parts.push_back(feed_forward(weights_, part, 0.0, scope.noise));
   }
   return at::cat(parts).view(h.sizes());

@@ -23,6 +23,10 @@ class OpenLayer;        // open_layer.hpp
 struct ContextColumns;  // columns.hpp
 struct KeyPiece;        // fused.hpp
 
+// Rows that the feed-forward part takes at once without gradient: their inner activations, several
+// times as wide, stay small beside the rows of a long memory that rides.
+inline constexpr int64_t kFeedForwardRows = 512;
+
 // Settings that all layers of a model share.
 struct LayerSettings {
   int64_t layers = 0;

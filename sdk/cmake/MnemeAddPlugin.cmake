@@ -18,6 +18,11 @@
 # Enables the language CUDA as MNEME_CUDA says: AUTO (default; when nvcc is found), ON, OFF. At file scope, before
 # mneme_add_plugin. Projects that name CUDA in project() need it not.
 
+# Without a build type a compiler does not optimise, and a memory is many times as slow.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
 set(MNEME_SDK_CMAKE_DIR "${CMAKE_CURRENT_LIST_DIR}" CACHE INTERNAL "Where mneme_add_plugin finds its files")
 
 macro(mneme_enable_cuda)

@@ -5,7 +5,8 @@
 #      memory.TIER.ID.LAYER.PARAMETER names a parameter that it declares
 #   2. function groups: mneme.GROUP/REVISION
 #   3. ops: `NAME/REVISION`
-#   4. identifiers of the C ABI and of the build: mneme_NAME, MNEME_NAME (MNEME_PREFIX_* stands for several)
+#   4. identifiers of the C ABI and of the build: mneme_NAME, MNEME_NAME (MNEME_PREFIX_* stands for several). A line "| 0.3 | ..."
+#      of a table tells what a version changed, and may name what is gone
 set -eu
 root=$1
 shift
@@ -66,8 +67,10 @@ found '`[a-z0-9_]+/[0-9]+`' "$@" | breach_unless_listed "op" "$work/ops"
 # ---- 4 ----
 grep -rhoE '\b(mneme|MNEME)_[A-Za-z0-9_]+' "$root/sdk" "$root/cmake" "$root/CMakeLists.txt" "$root"/*/CMakeLists.txt "$root/host" \
   "$root/scripts" "$root"/tests/*.hpp "$root"/tests/*/*.cpp | sort -u >"$work/identifiers"
+found '^\| [0-9]+\.[0-9]+ \|' "$@" | cut -d: -f1,2 >"$work/changes"
 found '\b(mneme|MNEME)_[A-Za-z0-9_]+\*?' "$@" | while IFS= read -r line; do
   name=${line##*:}
+  if grep -qxF -- "${line%:*}" "$work/changes"; then continue; fi
   case $name in
     MNEME_UPPER) continue ;; # how macros are written
     *'*') grep -qE "^${name%\*}" "$work/identifiers" && continue ;;

@@ -31,6 +31,7 @@ expect_breach '`matmull/1`' 'no op is called `matmull/1`'
 expect_breach '`mneme_row`' 'nothing is called mneme_row'
 expect_breach '`MNEME_WANT_ABSORB_Y`' 'nothing is called MNEME_WANT_ABSORB_Y'
 expect_breach '`MNEME_WANTED_*`' 'nothing is called MNEME_WANTED_*'
-printf '`mneme.state/1` `matmul/1` `mneme_rows` `MNEME_WANT_*` `MNEME_CUDA`\n' >"$work/page.md"
+expect_breach '| version | `mneme_tensor_infos` |' 'nothing is called mneme_tensor_infos'
+printf '| 0.3 | `mneme_tensor_infos` |\n`mneme.state/1` `matmul/1` `mneme_rows` `MNEME_WANT_*` `MNEME_CUDA`\n' >"$work/page.md"
 sh "$here/doc_names.sh" "$root" "$work/page.md" >/dev/null || { echo "FAIL: refused a page without a wrong name"; exit 1; }
 echo "every rule on names can fail"

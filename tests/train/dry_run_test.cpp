@@ -278,10 +278,10 @@ TEST(Trainer, NamesTheConsumersWhenAStepDoesNotFitAndGoesBack) {
 }
 
 TEST(Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
-  // The feed-forward's inner rows, 2^10 tokens of 2^9 lanes with 2^20 numbers each: 2 TiB.
+  // Queries, keys and values, 2^10 tokens of 2^9 lanes with 3 * 2^20 numbers each: 6 TiB.
   Trainer trainer(
       small_experiment(xl_cache(12), {"eval.segment=1024", "eval.lanes=512", "model.width=2",
-                                      "model.heads=2", "model.head_width=1", "model.ff=1048576"}));
+                                      "model.heads=1", "model.head_width=1048576", "model.ff=1"}));
   const std::string error =
       error_of([&] { static_cast<void>(trainer.evaluate(data::Split::kValid)); });
   EXPECT_THAT(error, StartsWith("1: evaluation of valid: out of memory"));

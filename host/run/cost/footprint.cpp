@@ -8,6 +8,7 @@
 
 #include "host/backbone/attention/fused.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
+#include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -244,6 +245,7 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
   // The host's kernel for the CPU keeps the scores of a few queries and columns alone.
   const std::int64_t scores =
       is_cuda ? x.lanes * x.tokens * x.heads * x.columns * x.score_bytes : 0;
+  const std::int64_t passing = x.lanes * (x.tokens + x.riders);
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
   const char* const keys = "eval.lanes, eval.segment or the memory's rows (eval_rows)";
   Footprint out;
@@ -255,8 +257,8 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
            2 * held * x.inner * x.compute_bytes,
        str(rows, " rows a lane and layer, with their keys and values, or slots"), keys},
       {"tensors of one layer",
-       2 * scores + x.lanes * (x.tokens + x.riders) *
-                        (6 * x.width * x.value_bytes + (6 * x.inner + x.ff) * x.compute_bytes),
+       2 * scores + passing * (6 * x.width * x.value_bytes + 6 * x.inner * x.compute_bytes) +
+           std::min(passing, backbone::kFeedForwardRows) * x.ff * x.compute_bytes,
        str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
       {"logits of the softmax", softmax_bytes(e, x, sizes.vocabulary),
        str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),

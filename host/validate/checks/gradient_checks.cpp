@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "host/memory/tier_outline.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"
@@ -14,9 +15,10 @@ namespace {
 using memory::StackState;
 
 constexpr double kMaxError = 1e-5;  // of ||differences||
-// A long step shows the curvature of a sharp memory, a short one the rounding of a loss that hardly
-// moves: a right gradient agrees with one of them.
-constexpr double kGradientSteps[] = {1e-4, 1e-5};
+// A long step shows the curvature of a sharp memory and may cross kinks of the feed-forward's ReLU,
+// a short one shows the rounding of a loss that hardly moves: a right gradient agrees with one of
+// them.
+constexpr double kGradientSteps[] = {1e-4, 1e-5, 1e-6};
 constexpr int64_t kDirections = 3;
 
 // A segment of a training whose earlier segments are over.
@@ -127,6 +129,12 @@ Outcome gradients_through_state(const Subject& subject) {
   if (interposer().keeps_values()) {
     throw Skipped(
         "queues or other slots carry values without gradient, which differences would see");
+  }
+  for (const memory::TierOutline& tier : session->stack.outlines(1, 1)) {
+    if (tier.training.absorbs != "before reading") continue;
+    throw Skipped(
+        "rows that wait for the next segment carry values without gradient, which "
+        "differences would see");
   }
   const int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, 2);

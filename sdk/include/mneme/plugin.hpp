@@ -54,7 +54,7 @@
 // with "?" those that it can do without. The host gives no group that the note does not list.
 #define MNEME_PLUGIN_CPP_FEATURES                                        \
   "mneme.tensor/1 mneme.op/1 mneme.state/1 mneme.layer/1 mneme.config/1" \
-  " mneme.report/1? mneme.log/1? mneme.probe/1? mneme.parallel/1?"
+  " mneme.report/1 mneme.log/1? mneme.probe/1? mneme.parallel/1?"
 
 // The entry symbol, the note and the table of the memory `Class`; id and version are string
 // literals.
