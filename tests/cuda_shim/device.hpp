@@ -10,7 +10,8 @@
 // that an operation waits for and that have ended. A GPU lets two groups of a warp's lanes with
 // disjoint masks wait at the same time; here that is refused. What the shim does not see: two
 // threads that write one number in the same phase, memory of a block that is read before it is
-// written (it holds what the block before left), alignment, and everything about time.
+// written (it holds what the block before left), alignment, a host's function called from a
+// device's (nvcc refuses that), and everything about time.
 #pragma once
 
 #include <cstdint>
