@@ -1,9 +1,9 @@
 // How much of a step goes into operations too short to be worth their start: for every memory of
 // plugins/, at a small and at its paper's sizes, a training step and a segment of an evaluation,
-// without the output layer. An operation of LibTorch that calls no other one, or a kernel of a
-// plugin or of the host, is measured from start to end; what lies between them is the host's, the
-// plugins' and LibTorch's own code. Measuring costs each operation a few tenths of a microsecond
-// more, so the shares are upper bounds.
+// without the output layer. Of an operation of LibTorch, of autograd or of a plugin's kernel counts
+// the time that is its own: from start to end, less that of the operations inside it. What lies
+// between them is the host's, the plugins' and LibTorch's own code. Measuring costs each operation
+// a few tenths of a microsecond more, so the shares are upper bounds.
 //   small_ops_bench [rounds]
 #include <ATen/record_function.h>
 
@@ -22,22 +22,20 @@ namespace {
 
 constexpr double kShort = 10e-6;  // seconds
 
-// Of the operations that ran while it lived, on any thread of autograd or on this one; the program
-// computes with one thread, so that no two overlap.
 struct OpTimes {
   int64_t count = 0, short_count = 0;
-  double seconds = 0.0, short_seconds = 0.0;
+  double seconds = 0.0, short_seconds = 0.0;  // of their own
 };
+// The program computes with one thread, so that no two operations overlap.
 OpTimes times;
-thread_local std::vector<bool> has_inner;  // of each operation that runs
+thread_local std::vector<double> inside;  // seconds inside each operation that runs
 
 struct Started : at::ObserverContext {
   double at = 0.0;
 };
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& /*function*/) {
-  if (!has_inner.empty()) has_inner.back() = true;
-  has_inner.push_back(false);
+  inside.push_back(0.0);
   auto started = std::make_unique<Started>();
   started->at = steady_clock().seconds();
   return started;
@@ -45,14 +43,14 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& /*function*
 
 void end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
   const double seconds = steady_clock().seconds() - static_cast<Started*>(context)->at;
-  const bool is_leaf = !has_inner.back();
-  has_inner.pop_back();
-  if (!is_leaf) return;
+  const double own = seconds - inside.back();
+  inside.pop_back();
+  if (!inside.empty()) inside.back() += seconds;
   ++times.count;
-  times.seconds += seconds;
-  if (seconds >= kShort) return;
+  times.seconds += own;
+  if (own >= kShort) return;
   ++times.short_count;
-  times.short_seconds += seconds;
+  times.short_seconds += own;
 }
 
 struct Case {
