@@ -178,6 +178,13 @@ TEST(RecurrentMemory, LetsNoTokenSeeALaterOne) {
   }
 }
 
+// The rows behind the tokens pass with the whole segment, when it is closed.
+TEST(RecurrentMemory, OpenSegmentsGiveTheNumbersOfWholeOnes) {
+  MemorySession session(gpt2_of_the_paper(), backbone::small_setup(),
+                        example("recurrent_memory", rows_option(kMemoryRows)));
+  expect_open_segments_equal_whole_ones(session);
+}
+
 TEST(RecurrentMemory, ResetLaneStartsWithTheLearnedRows) {
   MemorySession session(gpt2_of_the_paper(), backbone::small_setup(),
                         example("recurrent_memory", rows_option(kMemoryRows)));
