@@ -1,11 +1,12 @@
 # What ctest includes for a program of mneme_add_test(... TORCH): enters its tests, asked of the program itself.
 #
-# Every suite is one entry, called like the suite; a suite of more than `most` tests is several, "Suite 1/3". Loading
-# LibTorch takes a quarter of a second of processor time, which a process for every test would spend on 1,300 tests. A
-# single test runs with PROGRAM --gtest_filter=Suite.Test.
+# A few suites are one entry, called like the suites, "Step, Trainer"; a suite of more than `most` tests is several entries,
+# "Suite 1/3". Loading LibTorch takes a third of a second of processor time, which a process for every test would spend on
+# 1,300 tests. A single test runs with PROGRAM --gtest_filter=Suite.Test.
 #
 #   program, label, timeout, none_ran, all_skipped   set by the file that includes this one (tests/CMakeLists.txt)
 set(most 12)
+set(most_suites 4)
 
 if(NOT EXISTS "${program}")
   get_filename_component(name "${program}" NAME)
@@ -17,24 +18,44 @@ if(NOT result EQUAL 0)
   message(FATAL_ERROR "${program} --gtest_list_tests: ${result}\n${message}")
 endif()
 
-# Enters `tests` of `suite` as NAME.
-macro(enter name tests)
-  string(REPLACE ";" ":${suite}." filter "${suite}.${tests}")
+# Enters NAME with a filter.
+macro(enter name filter)
   add_test("${name}" "${program}" "--gtest_filter=${filter}")
   set_tests_properties("${name}" PROPERTIES LABELS "${label}" TIMEOUT "${timeout}" ENVIRONMENT OMP_NUM_THREADS=1
     FAIL_REGULAR_EXPRESSION "${none_ran}" SKIP_REGULAR_EXPRESSION "${all_skipped}")
 endmacro()
 
+# Enters the small suites that wait, together.
+macro(enter_waiting)
+  if(waiting_names)
+    list(JOIN waiting_names ", " name)
+    list(JOIN waiting_filters ":" filter)
+    enter("${name}" "${filter}")
+  endif()
+  set(waiting_names "")
+  set(waiting_filters "")
+  set(waiting_count 0)
+endmacro()
+
 macro(enter_suite)
   list(LENGTH tests count)
+  list(LENGTH waiting_names suites)
+  math(EXPR together "${waiting_count} + ${count}")
+  if(together GREATER most OR NOT suites LESS most_suites)
+    enter_waiting()
+  endif()
   if(count GREATER 0 AND NOT count GREATER most)
-    enter("${suite}" "${tests}")
+    string(REPLACE ";" ":${suite}." filter "${suite}.${tests}")
+    list(APPEND waiting_names "${suite}")
+    list(APPEND waiting_filters "${filter}")
+    math(EXPR waiting_count "${waiting_count} + ${count}")
   elseif(count GREATER most)
     math(EXPR parts "(${count} + ${most} - 1) / ${most}")
     foreach(part RANGE 1 ${parts})
       math(EXPR begin "(${part} - 1) * ${most}")
       list(SUBLIST tests ${begin} ${most} part_tests)
-      enter("${suite} ${part}/${parts}" "${part_tests}")
+      string(REPLACE ";" ":${suite}." filter "${suite}.${part_tests}")
+      enter("${suite} ${part}/${parts}" "${filter}")
     endforeach()
   endif()
 endmacro()
@@ -45,6 +66,9 @@ string(REGEX REPLACE "  #[^\n]*" "" listed "${listed}")
 string(REPLACE "\n" ";" listed "${listed}")
 set(suite "")
 set(tests "")
+set(waiting_names "")
+set(waiting_filters "")
+set(waiting_count 0)
 foreach(line IN LISTS listed)
   if(line MATCHES "^  (.+)$")
     list(APPEND tests "${CMAKE_MATCH_1}")
@@ -55,3 +79,4 @@ foreach(line IN LISTS listed)
   endif()
 endforeach()
 enter_suite()
+enter_waiting()

@@ -4,6 +4,7 @@
 #include "host/base/freed_memory.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/plugins/warm_program.hpp"
 
 int main(int argc, char** argv) {
   mneme::stop_with_parent();
@@ -15,5 +16,6 @@ int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_DFL);
   // At a limit of the files' size (ulimit -f) write(2) fails with a reason, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  if (const auto code = mneme::cli::serve_if_asked()) return *code;
   return mneme::cli::main_entry(argc, argv, mneme::cli::standard_streams());
 }

@@ -200,9 +200,9 @@ static const mneme_option kOptions[] = {{
     .key = "decay",
     .help = "weight of the past when a segment is absorbed",
     .type = MNEME_OPTION_REAL,
-    .default_number = 0.9,
-    .min = 0.0,
-    .max = 1.0,
+    .default_real = 0.9,
+    .min_real = 0.0,
+    .max_real = 1.0,
 }};
 
 static const mneme_plugin kPlugin = {

@@ -47,7 +47,6 @@ class Knn : public mneme::Tier {
         key_heads_(s.kv_heads()),
         head_width_(s.head_width()),
         has_content_bias_(s.position() == "relative" || s.position() == "disentangled"),
-        is_rotary_(s.position() == "rotary"),
         is_gated_(s.text("merge") == "gate") {
     mneme::QueueSettings settings;
     settings.kind = mneme::RowsKind::kKeysValues;
@@ -79,13 +78,10 @@ class Knn : public mneme::Tier {
     return mneme::gate(out, gate);
   }
 
-  // The queue is kept in one piece: a queue of many blocks would be copied by every read, in
-  // generation for every token.
   void absorb(Layer& l, const Rows& rows) override {
     const mneme::QueueValue past = l.queue(past_);
     past.append(keys_values(l, rows));
     past.drop_oldest(std::max<int64_t>(0, past.size() - rows_));
-    past.assign(past.rows());
   }
 
  private:
@@ -108,21 +104,10 @@ class Knn : public mneme::Tier {
     const int64_t lanes = l.lanes(), tokens = l.length(), shared = heads_ / key_heads_;
     Tensor queries = cast(q, score_dtype(l));
     if (has_content_bias_) queries = queries + l.weight(mneme::Weight::kContentBias);
-    queries = queries * reshape(scale(l), {lanes, 1, heads_, 1});
+    queries = queries * l.scale();
     const Tensor by_key_head = reshape(queries, {lanes, tokens, key_heads_, shared, head_width_});
     return reshape(permute(by_key_head, {0, 2, 3, 1, 4}),
                    {lanes, key_heads_, shared * tokens, head_width_});
-  }
-
-  // What the layer multiplies q.k with, [B,H,1]: the log-sum-exp of one key whose product with the
-  // query is 1. It is 1/sqrt(d), or less in deeper layers; under rotary positions the factor of
-  // queries and keys is in it, and place 0 is not turned.
-  Tensor scale(const Layer& l) const {
-    mneme::Attention one;
-    one.q = pad(full({l.lanes(), 1, heads_, 1}, 1.0, l.compute_dtype()), {0, head_width_ - 1});
-    one.k = one.v = slice(one.q, 2, 0, key_heads_);
-    one.has_positions = is_rotary_;
-    return l.attention(one).lse;
   }
 
   static DType score_dtype(const Layer& l) {
@@ -187,7 +172,7 @@ class Knn : public mneme::Tier {
 
   int64_t rows_, neighbours_;
   int64_t heads_, key_heads_, head_width_;  // H, G, d
-  bool has_content_bias_, is_rotary_, is_gated_;
+  bool has_content_bias_, is_gated_;
   mneme::Queue past_;
   mneme::Parameter gate_;
 };

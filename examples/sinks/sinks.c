@@ -325,9 +325,9 @@ static const mneme_option kOptions[] = {
         .key = "sinks",
         .help = "first rows of each lane that are kept",
         .type = MNEME_OPTION_INTEGER,
-        .default_number = 4.0,
-        .min = 0.0,
-        .max = 4096.0,
+        .default_integer = 4,
+        .min_integer = 0,
+        .max_integer = 4096,
     },
     {
         .struct_size = (uint32_t)sizeof(mneme_option),
@@ -335,9 +335,9 @@ static const mneme_option kOptions[] = {
         .key = "window",
         .help = "newest rows, besides the first ones, that are kept",
         .type = MNEME_OPTION_INTEGER,
-        .default_number = 60.0,
-        .min = 0.0,
-        .max = 1048576.0,
+        .default_integer = 60,
+        .min_integer = 0,
+        .max_integer = 1048576,
     },
 };
 

@@ -158,6 +158,11 @@ at::Tensor DecoderServices::positions(int64_t least, int64_t count, bool is_sign
       .permute({1, 0, 2});
 }
 
+double DecoderServices::scale() {
+  return layer_.settings().is_rotary() ? layer_.scale() * scope_.rotary->score_factor()
+                                       : layer_.scale();
+}
+
 memory::AttentionResult DecoderServices::attention(const AttentionCall& call) {
   const LayerSettings& s = layer_.settings();
   check_call(call, s);
@@ -175,7 +180,9 @@ memory::AttentionResult DecoderServices::attention(const AttentionCall& call) {
     args.k = turned(args.k, scope_.rotary->range(range.first, range.count, type));
   }
   args.v = heads_first(call.v);
-  args.scale = call.scale == 0.0 ? layer_.scale() : call.scale;
+  args.scale = call.scale;
+  // YaRN's factor is in the turned queries and keys, or in the scale.
+  if (call.scale == 0.0) args.scale = call.positions ? layer_.scale() : scale();
   args.mask = call_mask(call, range, s);
   args.may_be_empty = true;
   args.wants_lse = true;

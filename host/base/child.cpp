@@ -69,11 +69,12 @@ sigset_t settable_signals() {
 pid_t launch(const Launch& options) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   for (const auto& [from, to] :
-       {std::pair(options.out, STDOUT_FILENO), std::pair(options.err, STDERR_FILENO)}) {
+       {std::pair(options.in, STDIN_FILENO), std::pair(options.out, STDOUT_FILENO),
+        std::pair(options.err, STDERR_FILENO)}) {
     if (from < 0) {
-      posix_spawn_file_actions_addopen(&actions, to, "/dev/null", O_WRONLY, 0);
+      const int access = to == STDIN_FILENO ? O_RDONLY : O_WRONLY;
+      posix_spawn_file_actions_addopen(&actions, to, "/dev/null", access, 0);
     } else {
       posix_spawn_file_actions_adddup2(&actions, from, to);
     }
@@ -134,28 +135,31 @@ void reap(pid_t child, ChildResult& result) {
 
 ChildResult run_child(const ChildOptions& options) {
   OutputPipe out(options.launch.program), err(options.launch.program);
-  const Instant start = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
   Launch start_with = options.launch;
   start_with.out = out.writer();
   start_with.err = err.writer();
   start_with.has_own_group = true;
-  const pid_t child = launch(start_with);
+  return watch_child(launch(start_with), out, err, options.limits);
+}
+
+ChildResult watch_child(pid_t child, OutputPipe& out, OutputPipe& err, const ChildLimits& limits) {
+  const Instant start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   out.close_writer();
   err.close_writer();
   ChildResult result;
   while (!has_ended(child)) {
     const bool is_killed = result.is_timed_out || result.is_cancelled;
     if (!is_killed) {
-      result.is_timed_out = options.seconds > 0.0 && elapsed() >= options.seconds;
-      result.is_cancelled = options.is_cancelled && options.is_cancelled();
+      result.is_timed_out = limits.seconds > 0.0 && elapsed() >= limits.seconds;
+      result.is_cancelled = limits.is_cancelled && limits.is_cancelled();
       if (result.is_timed_out || result.is_cancelled) ::kill(-child, SIGKILL);
     }
     std::array<pollfd, 2> waiting{pollfd{out.reader(), POLLIN, 0}, pollfd{err.reader(), POLLIN, 0}};
     const bool is_closed = waiting[0].fd < 0 && waiting[1].fd < 0;
-    const double left = options.seconds > 0.0 ? (options.seconds - elapsed()) * 1000.0 + 1.0 : 1e9;
+    const double left = limits.seconds > 0.0 ? (limits.seconds - elapsed()) * 1000.0 + 1.0 : 1e9;
     const int tick = is_closed ? kEndTickMs : kTickMs;
     ::poll(waiting.data(), waiting.size(),
            std::clamp(static_cast<int>(std::min(left, 1e6)), 1, tick));

@@ -11,14 +11,15 @@
 
 namespace mneme {
 
-// A program to start, without a shell. It reads nothing (/dev/null).
+// A program to start, without a shell.
 struct Launch {
   std::string program;                      // the path of an executable
   std::vector<std::string> arguments = {};  // after the program's name
   std::vector<std::string> environment =
       {};  // "NAME=value", in place of this process's of the name
   std::optional<sigset_t> signal_mask = std::nullopt;  // default: this process's
-  int out = -1;                // descriptor that becomes its stdout; -1 = /dev/null
+  int in = -1;                 // descriptor that becomes its stdin; -1 = /dev/null
+  int out = -1;                // its stdout, likewise
   int err = -1;                // its stderr, likewise
   bool has_own_group = false;  // a process group of its own
 };
@@ -28,11 +29,16 @@ struct Launch {
 // be started.
 [[nodiscard]] pid_t launch(const Launch& options);
 
-struct ChildOptions {
-  Launch launch;         // without descriptors; its group is its own in any case
-  double seconds = 0.0;  // it is killed after so long; 0 = no limit
+// When a child that is waited for is killed.
+struct ChildLimits {
+  double seconds = 0.0;  // after so long; 0 = no limit
   // Asked every tenth of a second; true kills the child. Empty: never.
   std::function<bool()> is_cancelled = nullptr;
+};
+
+struct ChildOptions {
+  Launch launch;  // without descriptors; its group is its own in any case
+  ChildLimits limits = {};
 };
 
 struct ChildResult {
@@ -50,6 +56,12 @@ struct ChildResult {
 // process ignores have their default actions. The process is not forked: this is safe with any
 // number of threads. Error (kRun) when the program cannot be started.
 [[nodiscard]] ChildResult run_child(const ChildOptions& options);
+
+// Waits for the end of a child that leads a process group of its own and writes to these pipes, as
+// run_child does; the pipes' writing ends are closed here.
+class OutputPipe;
+[[nodiscard]] ChildResult watch_child(pid_t child, OutputPipe& out, OutputPipe& err,
+                                      const ChildLimits& limits);
 
 // "signal 11 (SIGSEGV)"; only the number for an unusual one.
 [[nodiscard]] std::string signal_text(int signal);

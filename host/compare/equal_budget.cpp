@@ -120,8 +120,10 @@ class Sizes {
   [[nodiscard]] std::string key() const {
     return str("memory.tier.", size_->tier, '.', size_->spec.key);
   }
-  [[nodiscard]] std::int64_t least() const { return bound(size_->spec.min, 1); }
-  [[nodiscard]] std::int64_t most() const { return bound(size_->spec.max, kMaxSize); }
+  [[nodiscard]] std::int64_t least() const {
+    return std::max<std::int64_t>(size_->spec.integers.min, 1);
+  }
+  [[nodiscard]] std::int64_t most() const { return std::min(size_->spec.integers.max, kMaxSize); }
 
   std::int64_t cost_with(std::int64_t value) {
     set(value);
@@ -134,9 +136,6 @@ class Sizes {
   }
 
  private:
-  static std::int64_t bound(const std::optional<double>& value, std::int64_t other) {
-    return value ? static_cast<std::int64_t>(*value) : other;
-  }
   [[nodiscard]] std::int64_t cost_of(const memory::Stack& stack) const {
     if (budget_ == Budget::kAttention) return attended_rows(stack);
     const std::optional<std::int64_t> bytes = state_bytes(stack);

@@ -22,10 +22,10 @@ std::optional<OptionValue> read_option(Reader& reader, const OptionSpec& spec, P
   std::optional<OptionValue> value;
   switch (spec.type) {
     case OptionType::kInteger:
-      value = boxed(reader.optional_integer(spec.key, integer_range(spec)));
+      value = boxed(reader.optional_integer(spec.key, spec.integers));
       break;
     case OptionType::kReal:
-      value = boxed(reader.optional_real(spec.key, real_range(spec)));
+      value = boxed(reader.optional_real(spec.key, spec.reals));
       break;
     case OptionType::kBoolean:
       value = reader.boolean(spec.key, false);
@@ -34,10 +34,10 @@ std::optional<OptionValue> read_option(Reader& reader, const OptionSpec& spec, P
       value = reader.text(spec.key, "");
       break;
     case OptionType::kIntegerList:
-      value = boxed(reader.integers(spec.key, integer_range(spec)));
+      value = boxed(reader.integers(spec.key, spec.integers));
       break;
     case OptionType::kRealList:
-      value = boxed(reader.reals(spec.key, real_range(spec)));
+      value = boxed(reader.reals(spec.key, spec.reals));
       break;
     case OptionType::kChoice:
       value = reader.choice(spec.key, spec.choices);
@@ -178,38 +178,30 @@ OptionValues resolve_options(const TierConfig& tier, const std::vector<OptionSpe
   return values;
 }
 
-IntegerRange integer_range(const OptionSpec& spec) {
-  constexpr double kLimit = 9.2e18;  // just inside the 64-bit range
-  IntegerRange range;
-  if (spec.min && *spec.min > -kLimit) {
-    range.min = static_cast<std::int64_t>(std::ceil(std::min(*spec.min, kLimit)));
-  }
-  if (spec.max && *spec.max < kLimit) {
-    range.max = static_cast<std::int64_t>(std::floor(std::max(*spec.max, -kLimit)));
-  }
-  return range;
-}
-
-RealRange real_range(const OptionSpec& spec) {
-  // In the C ABI the largest double means "no bound".
-  constexpr double kLargest = std::numeric_limits<double>::max();
-  RealRange range;
-  if (spec.min && *spec.min > -kLargest) range.min = *spec.min;
-  if (spec.max && *spec.max < kLargest) range.max = *spec.max;
-  return range;
-}
-
 namespace {
 
-bool is_number_type(OptionType type) {
-  return type == OptionType::kInteger || type == OptionType::kReal ||
-         type == OptionType::kIntegerList || type == OptionType::kRealList;
+// What is wrong with the bounds of one option; "" = nothing.
+std::string bounds_fault(const OptionSpec& spec) {
+  const bool takes_integers =
+      spec.type == OptionType::kInteger || spec.type == OptionType::kIntegerList;
+  const bool takes_reals = spec.type == OptionType::kReal || spec.type == OptionType::kRealList;
+  if ((spec.integers != IntegerRange{} && !takes_integers) ||
+      (spec.reals != RealRange{} && !takes_reals)) {
+    return str("bounds of another type: expected those of ", option_type_text(spec.type));
+  }
+  if (std::isnan(spec.reals.min) || std::isnan(spec.reals.max)) return "a bound is not a number";
+  const auto order = [](const auto& range) {
+    return range.min > range.max ? str("min ", range.min, " exceeds max ", range.max) : "";
+  };
+  return takes_integers ? order(spec.integers) : order(spec.reals);
 }
 
 bool is_in_range(const OptionSpec& spec, const OptionValue& value) {
   struct Check {
-    bool operator()(std::int64_t x) const { return x >= integers.min && x <= integers.max; }
-    bool operator()(double x) const { return reals.contains(x); }
+    bool operator()(std::int64_t x) const {
+      return x >= spec.integers.min && x <= spec.integers.max;
+    }
+    bool operator()(double x) const { return spec.reals.contains(x); }
     bool operator()(bool) const { return true; }
     bool operator()(const std::string& x) const {
       return spec.type == OptionType::kText ||
@@ -221,8 +213,6 @@ bool is_in_range(const OptionSpec& spec, const OptionValue& value) {
     bool operator()(const std::vector<double>& x) const { return std::ranges::all_of(x, *this); }
 
     const OptionSpec& spec;
-    IntegerRange integers = integer_range(spec);
-    RealRange reals = real_range(spec);
   };
   return std::visit(Check{spec}, value);
 }
@@ -247,15 +237,7 @@ std::string schema_fault(const OptionSpec& spec) {
     return "keys that begin with eval_ belong to the host; choose another name";
   }
   if (spec.type == OptionType::kChoice && spec.choices.empty()) return "a choice without choices";
-  if ((spec.min || spec.max) && !is_number_type(spec.type)) {
-    return "bounds are for numbers only";
-  }
-  if ((spec.min && std::isnan(*spec.min)) || (spec.max && std::isnan(*spec.max))) {
-    return "a bound is not a number";
-  }
-  if (spec.min && spec.max && *spec.min > *spec.max) {
-    return str("min ", *spec.min, " exceeds max ", *spec.max);
-  }
+  if (std::string fault = bounds_fault(spec); !fault.empty()) return fault;
   if (spec.is_trained && spec.may_differ_at_evaluation) {
     return "an option with whose value parameters are trained may not differ at evaluation";
   }
@@ -294,9 +276,9 @@ std::string option_text(const OptionValue& value) {
 std::string option_expectation(const OptionSpec& spec) {
   switch (spec.type) {
     case OptionType::kInteger:
-      return range_text(integer_range(spec));
+      return range_text(spec.integers);
     case OptionType::kReal:
-      return range_text(real_range(spec));
+      return range_text(spec.reals);
     case OptionType::kBoolean:
       return "true or false";
     case OptionType::kText:
@@ -304,11 +286,11 @@ std::string option_expectation(const OptionSpec& spec) {
     case OptionType::kChoice:
       return quoted_list(spec.choices);
     case OptionType::kIntegerList:
-      return "a list, each " + range_text(integer_range(spec));
+      return "a list, each " + range_text(spec.integers);
     case OptionType::kRealList:
       break;
   }
-  return "a list, each " + range_text(real_range(spec));
+  return "a list, each " + range_text(spec.reals);
 }
 
 void check_schema(const std::string& plugin, const std::vector<OptionSpec>& specs) {

@@ -28,8 +28,9 @@ struct OptionSpec {
   std::string key = {};
   OptionType type = OptionType::kReal;
   std::optional<OptionValue> default_value = {};  // absent = the user must give it
-  std::optional<double> min = {};  // of numbers and of every number of a list, included
-  std::optional<double> max = {};
+  // Of a number and of every number of a list.
+  IntegerRange integers = {};
+  RealRange reals = {};
   std::vector<std::string> choices = {};
   std::string text = {};  // one line, for `mneme plugins describe`
   bool may_differ_at_evaluation = false;
@@ -92,11 +93,5 @@ struct OptionValues {
 
 // The tier keys that belong to the host: no option may have one of these names.
 [[nodiscard]] const std::vector<std::string>& host_tier_keys();
-
-// --- Bounds of an option, as the schema reader takes them (not for other folders) ---
-
-// The whole numbers inside the bounds; no bound where it lies outside 64 bits.
-[[nodiscard]] IntegerRange integer_range(const OptionSpec& spec);
-[[nodiscard]] RealRange real_range(const OptionSpec& spec);
 
 }  // namespace mneme::config

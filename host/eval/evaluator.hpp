@@ -53,7 +53,7 @@ struct Options {
   std::function<void(const data::TokenSegment& segment, const SegmentScores& scores)> on_segment =
       nullptr;
 
-  // Named tensors that tiers are asked to publish (memory::SegmentInput), and who gets a segment's:
+  // Named tensors that tiers are asked to publish (memory::SegmentInput::wanted_probes), and who gets a segment's:
   // called before on_segment, with the nll of SegmentScores. No probe is computed while on_probes
   // is empty.
   std::set<std::string, std::less<>> wanted_probes = {};

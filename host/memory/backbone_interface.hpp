@@ -86,6 +86,8 @@ class LayerServices {
   // [H,count,d] in the compute dtype; R of the distance, or with is_signed of minus the offset.
   // Undefined outside the relative schemes.
   virtual at::Tensor positions(int64_t least, int64_t count, bool is_signed) = 0;
+  // What the layer multiplies q.k by.
+  virtual double scale() = 0;
   virtual AttentionResult attention(const AttentionCall& call) = 0;
 };
 

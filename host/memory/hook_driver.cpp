@@ -89,6 +89,10 @@ at::Tensor PlainLayer::weight(LayerWeight which) {
   return {};
 }
 
+double PlainLayer::scale() {
+  return 1.0 / std::sqrt(static_cast<double>(weights_.query.size(0) / heads_));
+}
+
 AttentionResult PlainLayer::attention(const AttentionCall& call) {
   if (call.positions || (call.with_content_bias && !call.content_bias.defined())) {
     throw_plugin("attention: this layer has no position scheme and no content bias");

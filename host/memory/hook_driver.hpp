@@ -33,6 +33,7 @@ class PlainLayer : public LayerServices {
   }
   // Errors: Error(kPlugin) when position terms or the content bias are asked for without
   // content_bias: this layer has none.
+  double scale() override;
   AttentionResult attention(const AttentionCall& call) override;
 
  private:

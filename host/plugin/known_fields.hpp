@@ -177,7 +177,8 @@ struct KnownFields<mneme_kernel_decl> {
 };
 template <>
 struct KnownFields<mneme_kernel_plan> {
-  static constexpr std::array kAll = {detail::bits<&mneme_kernel_plan::flags>("flags")};
+  static constexpr std::array kAll = {detail::bits<&mneme_kernel_plan::flags>(
+      "flags", MNEME_KERNEL_NO_BACKWARD, "MNEME_KERNEL_NO_BACKWARD")};
 };
 template <>
 struct KnownFields<mneme_shape> {

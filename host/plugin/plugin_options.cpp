@@ -22,13 +22,14 @@ using config::OptionSpec;
 using config::OptionType;
 using config::OptionValue;
 
-static_assert(offsetof(mneme_option, choices) + sizeof(const char*) == kOptionSizeV1,
-              "the fields of ABI 0.1 stay where they are");
+static_assert(offsetof(mneme_option, reserved) + sizeof(std::uint32_t) == kOptionSizeV1,
+              "the fields of the oldest ABI that is spoken stay where they are");
 
 constexpr std::uint32_t kMaxOptionBytes = 64 * 1024;
 constexpr std::uint32_t kMaxOptions = 1024;
 constexpr std::size_t kMaxOptionText = 4096;
 constexpr std::size_t kMaxKey = 64;
+constexpr std::uint32_t kMaxListed = 4096;  // entries of a default list, words of a choice
 
 [[noreturn]] void refuse_schema(const std::string& where, const std::string& failed,
                                 const std::string& expected, const std::string& got) {
@@ -68,7 +69,24 @@ mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::s
   check_option_text(option.help, str("option \"", *key, "\", help"), kMaxOptionText, where);
   check_option_text(option.default_text, str("option \"", *key, "\", default"), kMaxOptionText,
                     where);
-  check_option_text(option.choices, str("option \"", *key, "\", choices"), kMaxOptionText, where);
+  const auto check_list = [&](const char* what, std::uint32_t count, bool is_given) {
+    if (count > kMaxListed)
+      refuse_schema(where, str("option \"", *key, "\", ", what),
+                    str("at most ", kMaxListed, " entries"), str(count));
+    if (count > 0 && !is_given)
+      refuse_schema(where, str("option \"", *key, "\", ", what), str(count, " entries"), "NULL");
+  };
+  check_list("default", option.default_count,
+             option.type == MNEME_OPTION_REALS ? option.default_reals != nullptr
+                                               : option.default_integers != nullptr);
+  check_list("choices", option.choice_count, option.choices != nullptr);
+  for (std::uint32_t i = 0; i < option.choice_count; ++i) {
+    if (!read_text(option.choices[i], kMaxOptionText)) {
+      refuse_schema(where, str("option \"", *key, "\", choice ", i),
+                    str("a text of at most ", kMaxOptionText, " bytes"),
+                    no_text(option.choices[i]));
+    }
+  }
   return option;
 }
 
@@ -95,91 +113,23 @@ std::optional<OptionType> type_of(std::uint32_t type) {
 
 std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-std::vector<std::string> split_choices(const char* choices) {
-  std::vector<std::string> words;
-  std::string word;
-  for (const char letter : text_or_empty(choices)) {
-    if (letter == '|') {
-      words.push_back(std::exchange(word, {}));
-    } else {
-      word += letter;
-    }
-  }
-  if (!word.empty()) words.push_back(word);
-  return words;
-}
-
-// The numbers of a list default, "[1, 2]".
-std::vector<config::Value> list_items(const mneme_option& option, const std::string& where) {
-  const std::string text = text_or_empty(option.default_text);
-  if (text.empty()) return {};
-  const std::string failed = str("option \"", option.key, "\", default");
-  try {
-    const config::Value root = config::parse_toml("list = " + text, option.key);
-    const config::Value* const list = root.find("list");
-    if (list != nullptr && list->kind() == config::Kind::kArray && root.members().size() == 1) {
-      return list->items();
-    }
-  } catch (const Error&) {
-    // The position inside this generated line would mean nothing to the reader.
-  }
-  refuse_schema(where, failed, "a TOML list such as \"[1, 2]\"", '"' + text + '"');
-}
-
-OptionValue whole_number(const mneme_option& option, const std::string& where) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it doubles skip integers
-  const double number = option.default_number;
-  if (number != std::floor(number) || std::abs(number) > kExact) {
-    refuse_schema(where, str("option \"", option.key, "\", default"),
-                  "a whole number of at most 2^53 in absolute value", format_exact(number));
-  }
-  return static_cast<std::int64_t>(number);
-}
-
-OptionValue flag(const mneme_option& option, const std::string& where) {
-  if (option.default_number != 0.0 && option.default_number != 1.0) {
-    refuse_schema(where, str("option \"", option.key, "\", default"), "0 or 1",
-                  format_exact(option.default_number));
-  }
-  return option.default_number == 1.0;
-}
-
-template <typename Number, typename Read>
-OptionValue list_default(const mneme_option& option, const std::string& expected, Read&& read,
-                         const std::string& where) {
-  std::vector<Number> numbers;
-  for (const config::Value& item : list_items(option, where)) {
-    const std::optional<Number> number = read(item);
-    if (!number) {
-      refuse_schema(where, str("option \"", option.key, "\", default"), expected,
-                    option.default_text);
-    }
-    numbers.push_back(*number);
-  }
-  return numbers;
-}
-
 OptionValue default_of(const mneme_option& option, OptionType type, const std::string& where) {
-  const auto as_integer = [](const config::Value& value) {
-    return value.kind() == config::Kind::kInteger ? std::optional(value.as_integer())
-                                                  : std::nullopt;
-  };
-  const auto as_real = [](const config::Value& value) {
-    const bool is_number =
-        value.kind() == config::Kind::kReal || value.kind() == config::Kind::kInteger;
-    return is_number ? std::optional(value.as_real()) : std::nullopt;
-  };
   switch (type) {
     case OptionType::kInteger:
-      return whole_number(option, where);
+      return std::int64_t{option.default_integer};
     case OptionType::kReal:
-      return option.default_number;
+      return option.default_real;
     case OptionType::kBoolean:
-      return flag(option, where);
+      if (option.default_integer != 0 && option.default_integer != 1) {
+        refuse_schema(where, str("option \"", option.key, "\", default"), "0 or 1",
+                      str(option.default_integer));
+      }
+      return option.default_integer == 1;
     case OptionType::kIntegerList:
-      return list_default<std::int64_t>(option, "a list of integers", as_integer, where);
+      return std::vector<std::int64_t>(option.default_integers,
+                                       option.default_integers + option.default_count);
     case OptionType::kRealList:
-      return list_default<double>(option, "a list of numbers", as_real, where);
+      return std::vector<double>(option.default_reals, option.default_reals + option.default_count);
     case OptionType::kText:
     case OptionType::kChoice:
       break;
@@ -199,10 +149,18 @@ OptionSpec spec_of(const mneme_option& option, const std::string& where) {
   spec.text = text_or_empty(option.help);
   spec.may_differ_at_evaluation = (option.flags & MNEME_OPTION_AT_EVALUATION) != 0;
   spec.is_trained = (option.flags & MNEME_OPTION_TRAINED) != 0;
-  if (*type == OptionType::kChoice) spec.choices = split_choices(option.choices);
+  if (*type == OptionType::kChoice)
+    spec.choices.assign(option.choices, option.choices + option.choice_count);
   if ((option.flags & MNEME_OPTION_BOUNDED) != 0) {
-    spec.min = option.min;
-    spec.max = option.max;
+    const bool takes_integers = *type == OptionType::kInteger || *type == OptionType::kIntegerList;
+    const bool takes_reals = *type == OptionType::kReal || *type == OptionType::kRealList;
+    if (!takes_integers && !takes_reals) {
+      refuse_schema(where, str("option \"", option.key, "\", flags"),
+                    "MNEME_OPTION_BOUNDED for numbers alone",
+                    config::option_type_text(*type).data());
+    }
+    if (takes_integers) spec.integers = {option.min_integer, option.max_integer};
+    if (takes_reals) spec.reals = {.min = option.min_real, .max = option.max_real};
   }
   if ((option.flags & MNEME_OPTION_REQUIRED) == 0) {
     spec.default_value = default_of(option, *type, where);
@@ -259,8 +217,8 @@ std::string value_text(const config::Value& options, const config::OptionSpec& s
   config::TierConfig tier;
   tier.options.set(spec.key, given->position(), *given);
   config::OptionSpec unbounded = spec;
-  unbounded.min.reset();
-  unbounded.max.reset();
+  unbounded.integers = {};
+  unbounded.reals = {};
   config::Problems problems;
   const config::OptionValues values = config::resolve_options(tier, {unbounded}, problems);
   // A value that cannot be read, for instance one of another type, counts as different.

@@ -26,7 +26,7 @@ namespace mneme::plugin {
 }
 
 // Size of mneme_option in ABI 0.1.
-inline constexpr std::uint32_t kOptionSizeV1 = 72;
+inline constexpr std::uint32_t kOptionSizeV1 = 120;
 
 // Copies a table's options, each normalised: fields beyond its struct_size are zero. Count, stride,
 // struct_size and the lengths of texts are checked. Errors: Error(kPlugin) that starts with

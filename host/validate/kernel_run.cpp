@@ -76,11 +76,11 @@ class Workspace {
   Region region_;
 };
 
-// A tensor in a region: `shape` is a tensor on the meta device.
+// A tensor in a region: `shape` is a tensor on the meta device; undefined for an absent input.
 struct Placed {
   at::Tensor shape;
   std::unique_ptr<Region> region;  // null = absent: the view has no data
-  at::Tensor before;               // of inputs: the values that must stay
+  at::Tensor before;               // of inputs: the values that must stay, as they lie
 
   // Of the region's bytes.
   [[nodiscard]] at::Tensor copy() const {
@@ -95,9 +95,12 @@ struct Placed {
   }
 };
 
-Placed place_values(const at::Tensor& values, const KernelMemory& memory) {
-  const at::Tensor given = values.contiguous();
-  Placed placed{.shape = given.to(at::kMeta),
+Placed place_values(const at::Tensor& values, const KernelMemory& memory, bool is_strided = false) {
+  if (!values.defined()) return {};
+  const bool turns = is_strided && values.dim() > 1;
+  const at::Tensor given = (turns ? values.transpose(0, -1) : values).contiguous();
+  const at::Tensor shape = given.to(at::kMeta);
+  Placed placed{.shape = turns ? shape.transpose(0, -1) : shape,
                 .region = std::make_unique<Region>(given.nbytes(), memory),
                 .before = given};
   if (given.nbytes() > 0)
@@ -121,6 +124,13 @@ class PlacedViews {
     shapes_.reserve(all.size());
     strides_.reserve(all.size());
     for (const Placed& one : all) {
+      if (!one.shape.defined()) {
+        mneme_view none{};
+        none.device_type = MNEME_DEVICE_CPU;
+        none.dtype_lanes = 1;
+        views_.push_back(none);
+        continue;
+      }
       mneme_view view = memory::view_of(one.shape, shapes_.emplace_back(), strides_.emplace_back());
       const bool has_data = one.region != nullptr && one.shape.numel() > 0;
       view.data = has_data ? one.region->data() : nullptr;
@@ -181,6 +191,10 @@ std::vector<at::Tensor> copies(const std::vector<Placed>& all) {
   return out;
 }
 
+bool lies_strided(const KernelCall& call, std::size_t input, const KernelMemory& memory) {
+  return memory.is_strided && (call.decl.strided_inputs >> input & 1U) != 0;
+}
+
 // Inputs, outputs, saved tensors and workspace of one forward pass.
 struct Tensors {
   Inferred inferred;
@@ -192,12 +206,13 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
   Tensors out;
   std::vector<mneme_shape> shapes;
   for (const at::Tensor& input : inputs) shapes.push_back(memory::shape_of(input));
-  out.inferred = infer_alone(call, shapes);
+  out.inferred = infer_alone(call, shapes, memory.keeps_saved);
   if (out.inferred.status != MNEME_OK)
     throw Failed(str("kernel ", call.name, ": infer: ", out.inferred.message));
   check_shapes(out.inferred.outputs, "an output", call);
   check_shapes(out.inferred.saved, "a saved tensor", call);
-  for (const at::Tensor& input : inputs) out.inputs.push_back(place_values(input, memory));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    out.inputs.push_back(place_values(inputs[i], memory, lies_strided(call, i, memory)));
   for (const mneme_shape& shape : out.inferred.outputs)
     out.outputs.push_back(place_empty(meta_of(shape), memory));
   for (const mneme_shape& shape : out.inferred.saved)
@@ -206,6 +221,7 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
   const PlacedViews in(out.inputs), outs(out.outputs), saved(out.saved);
   auto args = MNEME_INIT(mneme_kernel_call);
   workspace.give_to(args);
+  if (!memory.keeps_saved) args.flags = MNEME_KERNEL_NO_BACKWARD;
   args.inputs = in.data();
   args.outputs = outs.data();
   args.saved = saved.data();
@@ -220,11 +236,13 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
 
 }  // namespace
 
-Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs) {
+Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs,
+                     bool keeps_saved) {
   Inferred out;
   out.outputs.assign(call.decl.n_outputs, MNEME_INIT(mneme_shape));
   out.saved.assign(call.decl.n_saved, MNEME_INIT(mneme_shape));
   auto plan = MNEME_INIT(mneme_kernel_plan);
+  if (!keeps_saved) plan.flags = MNEME_KERNEL_NO_BACKWARD;
   plan.inputs = inputs.data();
   plan.outputs = out.outputs.data();
   plan.saved = out.saved.data();
@@ -244,7 +262,7 @@ Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inp
 }
 
 bool can_have_gradient(const KernelCall& call, std::size_t input) {
-  return at::isFloatingType(call.inputs[input].scalar_type()) &&
+  return call.inputs[input].defined() && at::isFloatingType(call.inputs[input].scalar_type()) &&
          (call.decl.constant_inputs >> input & 1U) == 0;
 }
 
@@ -268,11 +286,14 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
   std::vector<Placed> in, outs, saved, grad_out, grad_in;
   for (std::size_t i = 0; i < made.inputs.size(); ++i) {
     const bool is_kept = (decl.keep_inputs >> i & 1U) != 0;
-    in.push_back(is_kept ? place_values(inputs[i], memory) : absent(made.inputs[i].shape));
-    const bool is_wanted =
-        can_have_gradient(call, i) && (how.is_wanted.empty() || how.is_wanted[i]);
-    grad_in.push_back(is_wanted ? place_empty(made.inputs[i].shape, memory)
-                                : absent(made.inputs[i].shape));
+    in.push_back(is_kept ? place_values(inputs[i], memory, lies_strided(call, i, memory))
+                         : absent(made.inputs[i].shape));
+    const bool is_wanted = inputs[i].defined() && can_have_gradient(call, i) &&
+                           (how.is_wanted.empty() || how.is_wanted[i]);
+    grad_in.push_back(
+        is_wanted ? place_empty(at::empty_like(made.inputs[i].shape, at::MemoryFormat::Contiguous),
+                                memory)
+                  : absent(made.inputs[i].shape));
   }
   for (std::size_t j = 0; j < made.outputs.size(); ++j) {
     const bool is_kept = (decl.keep_outputs >> j & 1U) != 0;

@@ -17,6 +17,9 @@ struct KernelMemory {
   enum class Place { kAtStart, kAtEnd };
   Place place = Place::kAtEnd;
   unsigned char fill = 0xff;  // bytes of outputs, saved tensors, gradients, workspace: NaN
+  // Inputs of decl.strided_inputs lie with their first and last dimensions exchanged.
+  bool is_strided = false;
+  bool keeps_saved = true;  // false: forward is told MNEME_KERNEL_NO_BACKWARD
 };
 
 struct KernelResult {
@@ -32,11 +35,11 @@ struct BackwardHow {
   std::vector<bool> is_arriving = {};  // of each output; empty = all of a floating-point type
 };
 
-// Whether an input can have a gradient: it is real, and none of decl.constant_inputs.
+// Whether an input can have a gradient: it is there, real, and none of decl.constant_inputs.
 [[nodiscard]] bool can_have_gradient(const KernelCall& call, std::size_t input);
 
-// infer and forward on these inputs. Throws Failed when one of them gives an error, or infer a
-// shape that cannot be.
+// infer and forward on these inputs; undefined = absent. Throws Failed when one of them gives an
+// error, or infer a shape that cannot be.
 [[nodiscard]] KernelResult forward_alone(const KernelCall& call,
                                          const std::vector<at::Tensor>& inputs,
                                          const KernelMemory& memory = {});
@@ -52,6 +55,7 @@ struct Inferred {
   std::vector<mneme_shape> outputs, saved;
   std::uint64_t workspace = 0, backward_workspace = 0;
 };
-[[nodiscard]] Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs);
+[[nodiscard]] Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs,
+                                   bool keeps_saved = true);
 
 }  // namespace mneme::validate

@@ -48,10 +48,13 @@ at::ScalarType dtype_of(const mneme_view& view) {
   }
 }
 
+// Contiguous; undefined for an absent input.
 at::Tensor copy_of(const mneme_view& view) {
-  const at::IntArrayRef shape(view.shape, static_cast<std::size_t>(view.ndim));
+  if (view.dtype_bits == 0) return {};
+  const auto rank = static_cast<std::size_t>(view.ndim);
+  const at::IntArrayRef shape(view.shape, rank), strides(view.strides, rank);
   const at::Tensor out = at::empty(shape, dtype_of(view));
-  if (out.nbytes() > 0) std::memcpy(out.mutable_data_ptr(), view.data, out.nbytes());
+  if (out.nbytes() > 0) out.copy_(at::from_blob(view.data, shape, strides, out.options()));
   return out;
 }
 
@@ -59,6 +62,8 @@ bool has_same_shapes(const KernelCall& a, const KernelCall& b) {
   return a.name == b.name && a.integers == b.integers &&
          std::ranges::equal(a.inputs, b.inputs,
                             [](const at::Tensor& left, const at::Tensor& right) {
+                              if (!left.defined() || !right.defined())
+                                return left.defined() == right.defined();
                               return left.sizes() == right.sizes() && left.dtype() == right.dtype();
                             });
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
@@ -41,6 +43,68 @@ TEST(RowsQueue, PopsOldestAcrossBlocks) {
   EXPECT_EQ(queue.size(), 0);
   EXPECT_EQ(queue.pop_oldest(1).count, 0);
   EXPECT_EQ(queue.rows().count, 0);
+}
+
+// Where the rows lie.
+const void* place_of(const Rows& rows) { return rows.hidden.const_data_ptr(); }
+
+TEST(RowsQueue, RowsThatAreReadAsOnePieceStayInOne) {
+  RowsQueue queue;
+  for (int i = 0; i < 10; ++i) queue.append(block(4 * i, 4));
+  const Rows first = queue.joined();
+  EXPECT_EQ(queue.blocks().size(), 10U);
+  EXPECT_EQ(place_of(queue.joined()), place_of(first)) << "nothing is copied the second time";
+  for (int i = 10; i < 15; ++i) {  // half as many rows fit behind them
+    queue.append(block(4 * i, 4));
+    queue.drop_oldest(4);
+    const Rows now = queue.joined();
+    EXPECT_EQ(place_of(now), static_cast<const double*>(place_of(first)) + 4 * (i - 9));
+    EXPECT_EQ(now.count, 40);
+  }
+  RowsValues expected(40);
+  std::iota(expected.begin(), expected.end(), 20.0);
+  EXPECT_EQ(lane(queue.joined(), 0), expected);
+  queue.append(block(60, 4));
+  queue.drop_oldest(4);
+  std::iota(expected.begin(), expected.end(), 24.0);
+  EXPECT_EQ(lane(queue.joined(), 0), expected) << "moved";
+  EXPECT_EQ(lane(first, 1).front(), 100.0) << "what was read before stays";
+}
+
+TEST(RowsQueue, CopiesOfAQueueDoNotWriteOverOneAnother) {
+  RowsQueue one;
+  one.append(block(0, 4));
+  one.append(block(4, 4));
+  EXPECT_EQ(one.joined().count, 8);
+  RowsQueue two = one;
+  one.append(block(50, 2));
+  two.append(block(70, 2));
+  EXPECT_EQ(lane(one.joined(), 0), (RowsValues{0, 1, 2, 3, 4, 5, 6, 7, 50, 51}));
+  EXPECT_EQ(lane(two.joined(), 0), (RowsValues{0, 1, 2, 3, 4, 5, 6, 7, 70, 71}));
+  EXPECT_EQ(lane(one.rows(), 1).back(), 151.0);
+}
+
+TEST(RowsQueue, JoinedRowsKeepValidityProjectionsAndGraphs) {
+  RowsQueue queue;
+  queue.append(block(0, 4, true));
+  queue.append(block(4, 4));
+  queue.append(block(8, 6));
+  const at::Tensor weight = torch::ones({1}, at::kDouble).requires_grad_(true);
+  const at::Tensor product = queue.joined().hidden * weight;
+  EXPECT_TRUE(queue.blocks()[0]->projections.contains(0));
+  queue.append(block(14, 2));  // beside what the graph keeps
+  product.sum().backward();
+  EXPECT_EQ(weight.grad().item<double>(), 2 * 91.0 + 14 * 100.0);
+  queue.reset({0, 1});
+  const Rows now = queue.joined();
+  EXPECT_EQ(now.count, 16);
+  EXPECT_EQ(now.counts, (std::vector<int64_t>{16, 0}));
+  EXPECT_TRUE(now.valid[0].all().item<bool>());
+  EXPECT_FALSE(now.valid[1].any().item<bool>());
+  queue.append(block(16, 1));
+  EXPECT_EQ(queue.joined().counts, (std::vector<int64_t>{17, 1}));
+  queue.select({1, 0, 0});
+  EXPECT_EQ(lane(queue.joined(), 2).back(), 16.0);
 }
 
 TEST(RowsQueue, PutsRowsBeforeTheOldest) {

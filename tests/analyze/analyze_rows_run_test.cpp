@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 
@@ -75,6 +76,30 @@ TEST_F(AnalyzeRows, WritesAlphaOfARidingMemory) {
   // As eval takes them: they leave the trained numbers alone.
   expect_done(analyze({run, "--segments", "2", "--set", "model.same_length=true", "--set",
                        "model.clamp_distance=8"}));
+}
+
+TEST_F(AnalyzeRows, WritesProbesAsTheyArePublished) {
+  const std::string run = train("run", memory_with("test_riders", kTestPlugins, "rows = 4"));
+  const ProgramResult result = analyze({"probes", run, "--segments", "3"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("0.test.riders.1.memory.alpha"));
+  const SafetensorsFile file = SafetensorsFile::open(folder_ / "out/run.safetensors");
+  EXPECT_EQ(file.find("0.0.test.riders.1.memory.alpha"), nullptr) << "nothing is stored yet";
+  const TensorView& alpha = file.at("2.0.test.riders.1.memory.alpha");
+  ASSERT_EQ(alpha.shape.size(), 3U);
+  EXPECT_EQ(alpha.shape[1], 4);
+  const Json probe = json().at("memories").at(0).at("probes").at("0.test.riders.1.memory.alpha");
+  EXPECT_EQ(probe.at("segments"), 2);
+  EXPECT_EQ(probe.at("shape"), Json(alpha.shape));
+  EXPECT_EQ(file.at("0.tokens").dtype, DType::I64);
+  EXPECT_EQ(json().at("files").at(0), "run.safetensors");
+  expect_done(analyze({"probes", run, "--name", "memory.alpha", "--segments", "2"}));
+  const ProgramResult none = analyze({"probes", run, "--name", "alpha"});
+  EXPECT_NE(none.exit_code, 0);
+  EXPECT_THAT(none.err, HasSubstr("the memory publishes no tensor of these names: \"alpha\"; "
+                                  "without --name all are written"));
+  const ProgramResult silent = analyze({"probes", run, "--memory", cache_});
+  EXPECT_THAT(silent.err, HasSubstr("the memory publishes no tensor; docs/analysis.md names"));
 }
 
 TEST_F(AnalyzeRows, WritesRegionsOfACompressiveMemory) {

@@ -90,7 +90,9 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
     const bool has_distance = is_placed || column.block->position == PositionKind::kExplicit;
     if (!is_placed && has_distance) {
       const at::Tensor& d = column.block->distance;
-      distance = d[d.size(0) == 1 ? 0 : b][column.row].item<int64_t>() + i;
+      const at::Tensor own = d[d.size(0) == 1 ? 0 : b];
+      distance = d.dim() == 2 ? own[column.row].item<int64_t>() + i
+                              : own[own.size(0) == 1 ? 0 : i][column.row].item<int64_t>();
     }
     if (has_distance && c.settings.is_rotary()) {
       s = naive::turned_dot(q, k, kRotaryBase, h, b, i, j, distance) /
@@ -126,6 +128,17 @@ memory::LayerContext mixed_context() {
   return context;
 }
 
+// Rows that stand at one distance from every token, and rows at a distance of its own from each.
+memory::LayerContext context_by_token() {
+  memory::LayerContext context = mixed_context();
+  context.blocks.push_back(block_of(60, 2, PositionKind::kExplicit));
+  context.blocks.back().distance = at::tensor({7, 2, 30, 4}, at::kLong).view({kLanes, 1, 2});
+  context.blocks.push_back(block_of(70, 3, PositionKind::kExplicit));
+  context.blocks.back().distance =
+      at::arange(kTokens * 3, at::kLong).mul(5).remainder(23).view({1, kTokens, 3});
+  return context;
+}
+
 const std::vector<PositionScheme> kSchemes = {PositionScheme::kRelative, PositionScheme::kRotary,
                                               PositionScheme::kAlibi, PositionScheme::kLearned,
                                               PositionScheme::kNone};
@@ -138,7 +151,7 @@ TEST(LayerAttention, AgreesWithDoubleLoopsForEverySchemeAndBlock) {
         continue;
       LayerCase c(scheme, kLanes, kTokens, clamp);
       const Tokens t;
-      const memory::LayerContext context = mixed_context();
+      const memory::LayerContext context = context_by_token();
       const memory::LocalAttention local =
           c.layer->attend_tokens(context, t.q, t.k, t.v, {true, true}, *c.scope);
       const naive::Result naive = expected(c, context, t, 0, {});
@@ -186,10 +199,13 @@ TEST(LayerAttention, KeepsWindowValidityAndBiases) {
 }
 
 TEST(LayerAttention, GradientsAgreeWithFiniteDifferences) {
-  for (const int64_t clamp : {0, 4}) {
-    LayerCase c(PositionScheme::kRelative, kLanes, kTokens, clamp);
+  const std::vector<std::pair<PositionScheme, int64_t>> cases = {
+      {PositionScheme::kRelative, 0}, {PositionScheme::kRelative, 4}, {PositionScheme::kRotary, 0}};
+  for (const auto& [scheme, clamp] : cases) {
+    SCOPED_TRACE(testing::Message() << config::to_word(scheme) << " clamp " << clamp);
+    LayerCase c(scheme, kLanes, kTokens, clamp);
     const Tokens t;
-    memory::LayerContext context = mixed_context();
+    memory::LayerContext context = context_by_token();
     context.blocks[2].bias = random_tensor(61, {kLanes, 1, 1, 2}).set_requires_grad(true);
     const at::Tensor to_z = random_tensor(70, t.q.sizes()),
                      to_lse = random_tensor(71, {kLanes, kHeads, kTokens});
@@ -202,10 +218,14 @@ TEST(LayerAttention, GradientsAgreeWithFiniteDifferences) {
     expect_gradient("q", t.q, loss);
     expect_gradient("k", t.k, loss);
     expect_gradient("v", t.v, loss);
-    expect_gradient("position", c.layer->weights().position, loss);
-    expect_gradient("content_bias", c.layer->weights().content_bias, loss);
-    expect_gradient("position_bias", c.layer->weights().position_bias, loss);
+    if (c.settings.is_relative()) {
+      expect_gradient("position", c.layer->weights().position, loss);
+      expect_gradient("content_bias", c.layer->weights().content_bias, loss);
+      expect_gradient("position_bias", c.layer->weights().position_bias, loss);
+    }
     expect_gradient("explicit k", context.blocks[2].rows.k, loss);
+    expect_gradient("k at one distance", context.blocks[5].rows.k, loss);
+    expect_gradient("k at a distance from each", context.blocks[6].rows.k, loss);
     expect_gradient("free v", context.blocks[1].rows.v, loss);
     expect_gradient("placed k", context.blocks[0].rows.k, loss);
     expect_gradient("bias", context.blocks[2].bias, loss);

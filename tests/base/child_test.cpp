@@ -19,8 +19,8 @@ using test::DescriptorLimit;
 using ::testing::HasSubstr;
 
 ChildResult shell(const std::string& command, double seconds = 0.0) {
-  return run_child(
-      {.launch = {.program = "/bin/sh", .arguments = {"-c", command}}, .seconds = seconds});
+  return run_child({.launch = {.program = "/bin/sh", .arguments = {"-c", command}},
+                    .limits = {.seconds = seconds}});
 }
 
 // Whether a process of this number runs; a zombie does not.
@@ -71,7 +71,7 @@ TEST(Child, IsKilledWhenCancelled) {
   int asked = 0;
   const ChildResult result =
       run_child({.launch = {.program = "/bin/sh", .arguments = {"-c", "sleep 60"}},
-                 .is_cancelled = [&] { return ++asked > 1; }});
+                 .limits = {.is_cancelled = [&] { return ++asked > 1; }}});
   EXPECT_TRUE(result.is_cancelled);
   EXPECT_EQ(result.signal, SIGKILL);
 }

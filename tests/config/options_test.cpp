@@ -20,10 +20,9 @@ std::vector<OptionSpec> specs() {
       {.key = "rows",
        .type = OptionType::kInteger,
        .default_value = std::int64_t{16},
-       .min = 1,
-       .max = 4096,
+       .integers = {1, 4096},
        .may_differ_at_evaluation = true},
-      {.key = "decay", .type = OptionType::kReal, .default_value = 0.5, .min = 0, .max = 1},
+      {.key = "decay", .type = OptionType::kReal, .default_value = 0.5, .reals = {0, 1}},
       {.key = "sticky",
        .type = OptionType::kBoolean,
        .default_value = false,
@@ -34,11 +33,14 @@ std::vector<OptionSpec> specs() {
        .default_value = std::string("mean"),
        .choices = {"mean", "max"},
        .may_differ_at_evaluation = true},
-      {.key = "sizes", .type = OptionType::kIntegerList, .default_value = L{1, 2}, .min = 1},
+      {.key = "sizes",
+       .type = OptionType::kIntegerList,
+       .default_value = L{1, 2},
+       .integers = kPositive},
       {.key = "scales",
        .type = OptionType::kRealList,
        .default_value = std::vector<double>{0.5},
-       .max = 2},
+       .reals = {.max = 2}},
       {.key = "width", .type = OptionType::kInteger},
   };
 }
@@ -175,13 +177,18 @@ TEST(Options, SchemasOfPluginsAreChecked) {
                  "name");
   EXPECT_EQ(check({.key = "c", .type = OptionType::kChoice}),
             at + "\"c\": a choice without choices");
-  EXPECT_EQ(check({.key = "t", .type = OptionType::kText, .min = 1}),
-            at + "\"t\": bounds are for numbers only");
-  EXPECT_EQ(check({.key = "r", .min = 2, .max = 1}), at + "\"r\": min 2 exceeds max 1");
-  EXPECT_EQ(check({.key = "r", .min = std::nan("")}), at + "\"r\": a bound is not a number");
+  EXPECT_EQ(check({.key = "t", .type = OptionType::kText, .integers = {1, 2}}),
+            at + "\"t\": bounds of another type: expected those of text");
+  EXPECT_EQ(check({.key = "r", .integers = {1, 2}}),
+            at + "\"r\": bounds of another type: expected those of real");
+  EXPECT_EQ(check({.key = "r", .reals = {2, 1}}), at + "\"r\": min 2 exceeds max 1");
+  EXPECT_EQ(check({.key = "i", .type = OptionType::kInteger, .integers = {2, 1}}),
+            at + "\"i\": min 2 exceeds max 1");
+  EXPECT_EQ(check({.key = "r", .reals = {.min = std::nan("")}}),
+            at + "\"r\": a bound is not a number");
   EXPECT_EQ(check({.key = "r", .default_value = std::int64_t{1}}),
             at + "\"r\": the default has another type: expected real, got 1");
-  EXPECT_EQ(check({.key = "r", .default_value = 3.0, .max = 1}),
+  EXPECT_EQ(check({.key = "r", .default_value = 3.0, .reals = {.max = 1}}),
             at + "\"r\": the default is out of range: expected a real number of at most 1, got "
                  "3.0");
   EXPECT_EQ(check({.key = "c",
@@ -192,7 +199,7 @@ TEST(Options, SchemasOfPluginsAreChecked) {
   EXPECT_EQ(check({.key = "l",
                    .type = OptionType::kIntegerList,
                    .default_value = std::vector<std::int64_t>{1, 9},
-                   .max = 5}),
+                   .integers = {.max = 5}}),
             at + "\"l\": the default is out of range: expected a list, each an integer of at most "
                  "5, got [1, 9]");
   EXPECT_EQ(error_of([] {
@@ -202,11 +209,14 @@ TEST(Options, SchemasOfPluginsAreChecked) {
             "plugin p: option \"lr\": the key belongs to the host; choose another name");
 }
 
-TEST(Options, BoundsOfIntegersAreWhole) {
-  const OptionSpec spec{.key = "k", .type = OptionType::kInteger, .min = 0.5, .max = 2.5};
-  EXPECT_EQ(option_expectation(spec), "an integer in [1, 2]");
-  const OptionSpec wide{.key = "k", .type = OptionType::kInteger, .min = -1e30, .max = 1e30};
-  EXPECT_EQ(option_expectation(wide), "an integer");
+TEST(Options, IntegersBeyondDoublesAreExact) {
+  constexpr std::int64_t kLarge = (std::int64_t{1} << 60) + 1;
+  const OptionSpec spec{.key = "k",
+                        .type = OptionType::kInteger,
+                        .default_value = kLarge,
+                        .integers = {kLarge, kLarge + 2}};
+  EXPECT_EQ(option_expectation(spec), "an integer in [1152921504606846977, 1152921504606846979]");
+  check_schema("p", {spec});
 }
 
 TEST(Options, ExpectationsAndTextsCoverEveryType) {
@@ -242,18 +252,6 @@ TEST(Options, WrongQuestionsOfAPluginAreItsErrors) {
             "3: plugin org.p: option \"rows\": read as another type than its schema's: expected "
             "real, got 1");
   EXPECT_EQ(map.find("none"), nullptr);
-}
-
-TEST(Options, LimitsOfDoublesAreNoBounds) {
-  OptionSpec spec;
-  spec.key = "rate";
-  spec.min = 0.0;
-  spec.max = std::numeric_limits<double>::max();
-  EXPECT_EQ(option_expectation(spec), "a real number of at least 0");
-  spec.min = std::numeric_limits<double>::lowest();
-  EXPECT_EQ(option_expectation(spec), "a real number");
-  spec.type = OptionType::kInteger;
-  EXPECT_EQ(option_expectation(spec), "an integer");
 }
 
 }  // namespace

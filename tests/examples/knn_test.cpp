@@ -40,6 +40,7 @@ class KnnLayer : public memory::LayerServices {
                                                     : value;
     return at::linear(rows, weight_gradient ? w : w.detach()).unflatten(2, {-1, kKnnHeadWidth});
   }
+  double scale() override { return score(); }
   at::Tensor weight(LayerWeight which) override {
     return which == LayerWeight::kContentBias ? content_bias : at::Tensor();
   }
@@ -49,8 +50,7 @@ class KnnLayer : public memory::LayerServices {
     at::Tensor q = call.q;
     if (call.with_content_bias && content_bias.defined()) q = q + content_bias;
     at::Tensor scores = at::einsum("bthd,bmhd->bhtm", {q, call.k.repeat_interleave(shared, 2)}) *
-                        (call.scale == 0.0 ? kScale : call.scale) *
-                        (call.positions ? factor_ : 1.0);
+                        (call.scale == 0.0 ? score() : call.scale);
     if (call.mask == memory::AttentionMask::kCausal)
       scores = scores.masked_fill(at::ones(scores.sizes().slice(2), at::kBool).tril().logical_not(),
                                   -INFINITY);

@@ -1,7 +1,5 @@
 #include "host/plugin/plugin_options.hpp"
 
-#include <limits>
-
 #include "mneme/plugin.h"
 #include "tests/memory/loader_support.hpp"
 
@@ -40,6 +38,11 @@ std::string spec_refusal(const mneme_option& one) {
   return refusal([&] { static_cast<void>(spec_of(one)); });
 }
 
+std::string spec_read_refusal(const mneme_option& one) {
+  const std::vector<mneme_option> options = {one};
+  return refusal([&] { static_cast<void>(plugin::read_options(table_of(options), "here")); });
+}
+
 std::string read_refusal(const mneme_plugin& table) {
   return refusal([&] { static_cast<void>(plugin::read_options(table, "here")); });
 }
@@ -47,49 +50,54 @@ std::string read_refusal(const mneme_plugin& table) {
 TEST(PluginOptions, NumbersKeepTypeDefaultAndBounds) {
   mneme_option rows = option("rows", MNEME_OPTION_INTEGER);
   rows.flags = MNEME_OPTION_BOUNDED | MNEME_OPTION_AT_EVALUATION;
-  rows.default_number = 8;
-  rows.min = 1;
-  rows.max = 64;
+  rows.default_integer = 8;
+  rows.min_integer = 1;
+  rows.max_integer = 64;
   const OptionSpec spec = spec_of(rows);
   EXPECT_EQ(spec.key, "rows");
   EXPECT_EQ(spec.type, OptionType::kInteger);
   EXPECT_EQ(spec.default_value, OptionValue(std::int64_t{8}));
-  EXPECT_EQ(spec.min, 1.0);
-  EXPECT_EQ(spec.max, 64.0);
+  EXPECT_EQ(spec.integers, (config::IntegerRange{1, 64}));
   EXPECT_EQ(spec.text, "what it does");
   EXPECT_TRUE(spec.may_differ_at_evaluation);
 
   mneme_option decay = option("decay", MNEME_OPTION_REAL);
-  decay.default_number = 0.5;
+  decay.default_real = 0.5;
   const OptionSpec real = spec_of(decay);
   EXPECT_EQ(real.default_value, OptionValue(0.5));
-  EXPECT_FALSE(real.min.has_value());
+  EXPECT_EQ(real.reals, config::RealRange{});
   EXPECT_FALSE(real.may_differ_at_evaluation);
 }
 
 TEST(PluginOptions, FlagsTextsAndChoicesKeepTheirDefaults) {
   mneme_option sticky = option("sticky", MNEME_OPTION_BOOLEAN);
-  sticky.default_number = 1;
+  sticky.default_integer = 1;
   EXPECT_EQ(spec_of(sticky).default_value, OptionValue(true));
 
   mneme_option title = option("title", MNEME_OPTION_TEXT);
   EXPECT_EQ(spec_of(title).default_value, OptionValue(std::string()));
 
   mneme_option basis = option("basis", MNEME_OPTION_CHOICE);
-  basis.choices = "rectangular|gaussian";
+  const char* const words[] = {"rectangular", "gaussian"};
+  basis.choices = words;
+  basis.choice_count = 2;
   basis.default_text = "gaussian";
   EXPECT_EQ(spec_of(basis).default_value, OptionValue(std::string("gaussian")));
   EXPECT_THAT(spec_of(basis).choices, ElementsAre("rectangular", "gaussian"));
 }
 
-TEST(PluginOptions, ListsReadTheirDefaultsAsToml) {
+TEST(PluginOptions, ListsHaveTheirEntriesAsDefaults) {
   mneme_option layers = option("pyramid", MNEME_OPTION_INTEGERS);
-  layers.default_text = "[1, 2, 4]";
+  const std::int64_t taps[] = {1, 2, 4};
+  layers.default_integers = taps;
+  layers.default_count = 3;
   EXPECT_EQ(spec_of(layers).default_value, OptionValue(std::vector<std::int64_t>{1, 2, 4}));
   mneme_option widths = option("widths", MNEME_OPTION_REALS);
-  widths.default_text = "[1, 2.5]";
+  const double numbers[] = {1.0, 2.5};
+  widths.default_reals = numbers;
+  widths.default_count = 2;
   EXPECT_EQ(spec_of(widths).default_value, OptionValue(std::vector<double>{1.0, 2.5}));
-  widths.default_text = nullptr;
+  widths.default_count = 0;
   EXPECT_EQ(spec_of(widths).default_value, OptionValue(std::vector<double>{}));
 }
 
@@ -123,11 +131,11 @@ TEST(PluginOptions, WiderOptionsOfALaterMinorAreCut) {
 TEST(PluginOptions, RefusesBadStrideCountAndArray) {
   const std::vector<mneme_option> one = {option("rows", MNEME_OPTION_REAL)};
   mneme_plugin table = table_of(one);
-  for (const std::uint32_t stride : {0U, 64U, 76U, 0x7ffffff8U}) {
+  for (const std::uint32_t stride : {0U, 112U, 124U, 0x7ffffff8U}) {
     table.option_stride = stride;
     EXPECT_THAT(read_refusal(table),
                 StartsWith(str("here: bad option schema: option_stride is out of range: expected "
-                               "72 to 65536, a multiple of 8, got ",
+                               "120 to 65536, a multiple of 8, got ",
                                stride)));
   }
   table = table_of(one);
@@ -145,8 +153,8 @@ TEST(PluginOptions, RefusesBadEntries) {
   };
   mneme_option bad = option("rows", MNEME_OPTION_REAL);
   bad.struct_size = 8;
-  EXPECT_THAT(refusal_with(bad), HasSubstr("option 1 has a struct_size out of range: expected 72 "
-                                           "to 72 (the stride), got 8"));
+  EXPECT_THAT(refusal_with(bad), HasSubstr("option 1 has a struct_size out of range: expected 120 "
+                                           "to 120 (the stride), got 8"));
   bad = option("rows", MNEME_OPTION_REAL);
   bad.reserved = 3;
   EXPECT_THAT(refusal_with(bad), HasSubstr("option \"rows\", reserved field: expected 0, got 3"));
@@ -168,24 +176,30 @@ TEST(PluginOptions, RefusesBadEntries) {
 TEST(PluginOptions, RefusesBadTypesAndDefaults) {
   EXPECT_THAT(spec_refusal(option("rows", 9)),
               HasSubstr("option \"rows\", type: expected 1 to 7 (MNEME_OPTION_*), got 9"));
-  mneme_option bad = option("rows", MNEME_OPTION_INTEGER);
-  bad.default_number = 1.5;
-  EXPECT_THAT(spec_refusal(bad), HasSubstr("expected a whole number"));
-  bad.default_number = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THAT(spec_refusal(bad), HasSubstr("expected a whole number"));
-  bad = option("sticky", MNEME_OPTION_BOOLEAN);
-  bad.default_number = 2;
-  EXPECT_THAT(spec_refusal(bad), HasSubstr("option \"sticky\", default: expected 0 or 1"));
+  mneme_option bad = option("sticky", MNEME_OPTION_BOOLEAN);
+  bad.default_integer = 2;
+  EXPECT_THAT(spec_refusal(bad), HasSubstr("option \"sticky\", default: expected 0 or 1, got 2"));
   bad = option("pyramid", MNEME_OPTION_INTEGERS);
-  for (const char* const text : {"[1, 2", "7", "[1]\nother = 2"}) {
-    bad.default_text = text;
-    EXPECT_THAT(spec_refusal(bad), HasSubstr("expected a TOML list such as \"[1, 2]\""));
-  }
-  bad.default_text = "[1.5]";
-  EXPECT_THAT(spec_refusal(bad), HasSubstr("expected a list of integers, got [1.5]"));
+  bad.default_count = 2;
+  EXPECT_THAT(spec_read_refusal(bad),
+              HasSubstr("option \"pyramid\", default: expected 2 entries, got NULL"));
   bad = option("widths", MNEME_OPTION_REALS);
-  bad.default_text = "[\"a\"]";
-  EXPECT_THAT(spec_refusal(bad), HasSubstr("expected a list of numbers"));
+  bad.default_count = 5000;
+  EXPECT_THAT(spec_read_refusal(bad),
+              HasSubstr("option \"widths\", default: expected at most 4096 entries, got 5000"));
+  bad = option("basis", MNEME_OPTION_CHOICE);
+  bad.choice_count = 1;
+  EXPECT_THAT(spec_read_refusal(bad),
+              HasSubstr("option \"basis\", choices: expected 1 entries, got NULL"));
+  const char* const words[] = {"a", nullptr};
+  bad.choices = words;
+  bad.choice_count = 2;
+  EXPECT_THAT(spec_read_refusal(bad), HasSubstr("option \"basis\", choice 1: expected a text of at "
+                                                "most 4096 bytes, got NULL"));
+  bad = option("label", MNEME_OPTION_TEXT);
+  bad.flags = MNEME_OPTION_BOUNDED;
+  EXPECT_THAT(spec_refusal(bad), HasSubstr("option \"label\", flags: expected MNEME_OPTION_BOUNDED "
+                                           "for numbers alone, got text"));
 }
 
 TEST(PluginOptions, TrainedOnesMayNotDifferAtEvaluation) {
@@ -202,8 +216,8 @@ TEST(PluginOptions, TrainedOnesMayNotDifferAtEvaluation) {
 TEST(PluginOptions, RefusesWhatTheSchemaRefuses) {
   mneme_option bad = option("rows", MNEME_OPTION_INTEGER);
   bad.flags = MNEME_OPTION_BOUNDED;
-  bad.min = 1;
-  bad.max = 4;
+  bad.min_integer = 1;
+  bad.max_integer = 4;
   EXPECT_THAT(spec_refusal(bad), HasSubstr("here"));
   bad = option("basis", MNEME_OPTION_CHOICE);
   EXPECT_THAT(spec_refusal(bad), HasSubstr("basis"));

@@ -22,7 +22,7 @@ std::vector<OptionSpec> schema() {
           {.key = "basis",
            .type = OptionType::kInteger,
            .default_value = std::int64_t{8},
-           .max = 64.0,
+           .integers = {.max = 64},
            .is_trained = true},
           {.key = "unit",
            .type = OptionType::kChoice,

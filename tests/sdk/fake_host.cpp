@@ -315,6 +315,10 @@ mneme_status metric(mneme_ctx*, const char* name, mneme_tensor, mneme_tensor, mn
   return MNEME_OK;
 }
 
+mneme_status layer_scale(mneme_ctx*, double* out, mneme_error*) {
+  *out = 0.25;
+  return MNEME_OK;
+}
 mneme_status positions(mneme_ctx*, int64_t least, int64_t count, uint32_t flags, mneme_tensor* out,
                        mneme_error*) {
   host().log.push_back(join("positions ", least, " ", count, " flags=", flags));
@@ -382,7 +386,7 @@ const void* get_group(const mneme_host*, const char* id) {
   }
   if (name == MNEME_GROUP_LAYER) {
     return table<mneme_layer_api>(emit_block, emit_token_bias, norm, project, weight, attention,
-                                  release, positions);
+                                  release, positions, layer_scale);
   }
   if (name == MNEME_GROUP_KERNEL) return table<mneme_kernel_api>(kernel_add, kernel_call);
   if (name == MNEME_GROUP_RANDOM) return table<mneme_random_api>(draw, draw);

@@ -175,13 +175,18 @@ TEST_F(SdkEverything, PublishesEveryKindOfOption) {
   EXPECT_STREQ(table.losses, "loss");
   EXPECT_EQ(table.options[0].flags,
             MNEME_OPTION_REQUIRED | MNEME_OPTION_BOUNDED | MNEME_OPTION_AT_EVALUATION);
-  EXPECT_EQ(table.options[1].default_number, 1.0);
+  EXPECT_EQ(table.options[1].default_integer, 1);
   EXPECT_EQ(table.options[1].flags, MNEME_OPTION_TRAINED);
   EXPECT_STREQ(table.options[2].default_text, "x");
-  EXPECT_STREQ(table.options[3].choices, "mean|max");
-  EXPECT_STREQ(table.options[4].default_text, "[1, 2, 3]");
-  EXPECT_EQ(table.options[4].max, 9.0);
+  ASSERT_EQ(table.options[3].choice_count, 2U);
+  EXPECT_STREQ(table.options[3].choices[0], "mean");
+  EXPECT_STREQ(table.options[3].choices[1], "max");
+  ASSERT_EQ(table.options[4].default_count, 3U);
+  EXPECT_EQ(table.options[4].default_integers[2], 3);
+  EXPECT_EQ(table.options[4].max_integer, 9);
   EXPECT_EQ(table.options[5].type, static_cast<uint32_t>(MNEME_OPTION_REALS));
+  ASSERT_EQ(table.options[5].default_count, 1U);
+  EXPECT_EQ(table.options[5].default_reals[0], 0.5);
 }
 
 TEST_F(SdkEverything, RunsEveryHook) {

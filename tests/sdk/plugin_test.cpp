@@ -57,8 +57,8 @@ TEST_F(SdkPlugin, PublishesTheOptionSchema) {
   EXPECT_STREQ(table->options[0].key, "decay");
   EXPECT_EQ(table->options[0].type, static_cast<uint32_t>(MNEME_OPTION_REAL));
   EXPECT_EQ(table->options[0].flags, MNEME_OPTION_BOUNDED);
-  EXPECT_EQ(table->options[0].default_number, 0.9);
-  EXPECT_EQ(table->options[0].max, 1.0);
+  EXPECT_EQ(table->options[0].default_real, 0.9);
+  EXPECT_EQ(table->options[0].max_real, 1.0);
 }
 
 TEST_F(SdkPlugin, ResolvesTheOpsThatItUsesInOneCallAndDeclaresItsState) {

@@ -97,10 +97,8 @@ TEST_P(Memories, FailNoCheck) {
 
 std::vector<Memory> memories() {
   const std::string test = MNEME_BINARY_DIR "/tests/abi_plugins/test_";
-  std::vector<Memory> out = {{"knn", test + "knn.so", {"rows=9", "neighbours=3"}},
-                             {"infini", test + "infini.so"},
-                             {"sinks", test + "sinks.so"},
-                             {"riders", test + "riders.so", {"rows=4"}}};
+  // Those of examples/ have tests of their own, in tests/examples.
+  std::vector<Memory> out = {{"riders", test + "riders.so", {"rows=4"}}};
   const auto add = [&](const char* name, const char* plugin, std::vector<std::string> options) {
     out.push_back({name, str(MNEME_PLUGIN_DIR, '/', plugin, ".so"), std::move(options)});
   };
@@ -141,6 +139,9 @@ const Fault kFaults[] = {
     {"kernel_wavers", "kernels.repeat"},
     {"kernel_gradient", "kernels.gradients"},
     {"kernel_partial", "kernels.partial"},
+    {"kernel_strides", "kernels.strides"},
+    {"kernel_absent", "kernels.absent"},
+    {"kernel_no_backward", "kernels.no_backward"},
     {"kernel_f32", "kernels.f32"},
     {"positions", "model.positions"},
     {"grouped_keys", "model.grouped_keys"},

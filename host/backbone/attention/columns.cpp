@@ -206,21 +206,21 @@ at::Tensor distance_scores(const memory::ContextBlock& block, const at::Tensor& 
                            const Layer& layer, SegmentScope& scope) {
   const LayerSettings& s = layer.settings();
   if (block.position != memory::PositionKind::kExplicit) return {};
-  const at::Tensor from_first = block.distance + scope.past;  // to the first query
+  const bool is_of_tokens = block.has_distance_of_tokens();
+  // To the first query, or to each query.
+  const at::Tensor distance = is_of_tokens ? block.distance : block.distance + scope.past;
   if (s.is_relative()) {
     const at::Tensor& bias = layer.weights().position_bias;
     const at::Tensor query = (q + bias.to(s.compute)).permute({2, 0, 1, 3}) * layer.scale();
-    return explicit_scores(query, layer.weights().position.to(s.compute), from_first, scope.tables)
+    return explicit_scores(query, layer.weights().position.to(s.compute), distance, scope.tables)
         .to(score_dtype(s.compute));
   }
   if (s.slopes.empty()) return {};
-  const int64_t tokens = q.size(1);
-  const at::Tensor step = at::arange(tokens, from_first.options()).view({1, tokens, 1});
-  at::Tensor distance = from_first.unsqueeze(1) + step;  // [B|1,T,m]
-  if (s.clamp_distance > 0) distance = distance.clamp_max(s.clamp_distance);
+  at::Tensor places = is_of_tokens ? distance : distances_of(distance, q.size(1));
+  if (s.clamp_distance > 0) places = places.clamp_max(s.clamp_distance);
   const at::TensorOptions options = q.options().dtype(score_dtype(s.compute)).requires_grad(false);
   const at::Tensor slope = at::tensor(s.slopes, at::kDouble).to(options).view({-1, 1, 1, 1});
-  return -slope * distance.to(options).unsqueeze(0);
+  return -slope * places.to(options).unsqueeze(0);
 }
 
 // Bias [B|1,H|1,T|1,m] as hooks give it -> [H|1,B|1,T|1,m] in the score dtype.
@@ -246,8 +246,13 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
   };
   for (const ContextColumns::Block& block : context.blocks) {
     at::Tensor part = distance_scores(*block.source, q, layer, scope);
-    if (layer.settings().is_rotary() && block.source->position == memory::PositionKind::kNone) {
-      part = unplaced_scores(q, block.k, layer.scale() * scope.rotary->score_factor()).to(type);
+    if (layer.settings().is_rotary()) {
+      const double scale = layer.scale();
+      if (block.source->position == memory::PositionKind::kNone) {
+        part = unplaced_scores(q, block.k, scale * scope.rotary->score_factor()).to(type);
+      } else if (block.source->has_distance_of_tokens()) {
+        part = scores_at(block.source->distance, q, block.k, scale, *scope.rotary).to(type);
+      }
     }
     if (block.source->bias.defined()) {
       const at::Tensor own = given_bias(block.source->bias, type);

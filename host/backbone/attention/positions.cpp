@@ -124,6 +124,10 @@ at::Tensor MaskCache::causal(const ColumnLayout& layout, int64_t window,
   return mask;
 }
 
+at::Tensor distances_of(const at::Tensor& distance, int64_t tokens) {
+  return distance.unsqueeze(1) + at::arange(tokens, distance.options()).view({1, tokens, 1});
+}
+
 namespace {
 
 // Reads the clamp+1 rows of the table: every distance at or above clamp has the same score.
@@ -136,11 +140,10 @@ at::Tensor clamped_scores(const at::Tensor& query, const at::Tensor& weight,
       at::matmul(rows, weight.t()).view({distances + 1, heads, query.size(3)});
   const at::Tensor raw =
       at::bmm(query.reshape({heads, lanes * length, query.size(3)}), projected.permute({1, 2, 0}));
-  const at::Tensor step = at::arange(length, distance.options()).view({1, length, 1});
-  const at::Tensor index =
-      (distances - 1) - (distance.unsqueeze(1) + step).clamp(0, distances - 1);  // [B|1,T,m]
+  const at::Tensor of_tokens = distance.dim() == 3 ? distance : distances_of(distance, length);
+  const at::Tensor index = (distances - 1) - of_tokens.clamp(0, distances - 1);  // [B|1,T|1,m]
   return at::gather(raw.view({heads, lanes, length, distances + 1}), 3,
-                    index.unsqueeze(0).expand({heads, lanes, length, distance.size(1)}));
+                    index.unsqueeze(0).expand({heads, lanes, length, distance.size(-1)}));
 }
 
 }  // namespace
@@ -155,6 +158,10 @@ at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& wei
   const at::Tensor w = at::bmm(scaled_query.reshape({heads, lanes * length, scaled_query.size(3)}),
                                weight.view({heads, -1, width}))
                            .view({heads, lanes, length, width});
+  if (distance.dim() == 3) {  // [B,T,H,width] . [B|1,T|1,width,m]
+    const at::Tensor places = sinusoids(distance, width, w.options()).transpose(2, 3);
+    return at::matmul(w.permute({1, 2, 0, 3}), places).permute({2, 0, 1, 3});
+  }
   const at::Tensor steps = at::arange(length, distance.options());
   const at::Tensor turn = sinusoids(steps, width, w.options());  // [T, sin | cos]
   const at::Tensor turn_sin = turn.narrow(1, 0, half), turn_cos = turn.narrow(1, half, half);

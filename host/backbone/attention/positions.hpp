@@ -84,11 +84,14 @@ class MaskCache {
   std::map<std::tuple<ColumnLayout, int64_t, at::ScalarType>, at::Tensor> masks_;
 };
 
+// Distances [B|1,T,m] of rows at distance[b,m] + i from query i.
+at::Tensor distances_of(const at::Tensor& distance, int64_t tokens);
+
 // Position scores of rows with explicit distances, [H,B,T,m]: scaled queries [H,B,T,d] against rows
-// at distance[b,m] + i from query i. Without clamp the sinusoid of a sum is a rotation, so no
-// distance has to be known ahead: R(x+i) . w = R(x) . rotated_i(w) with R(x) = sinusoids of x and
-// w = a query times `weight`. With clamp the clamp+1 rows of `tables` are read.
-//   weight [H*d, width]: the position projection; distance [B|1,m] i64
+// at distance[b,m] + i from query i, or at distance[b,i,m]. Without clamp the sinusoid of a sum is
+// a rotation, so no distance has to be known ahead: R(x+i) . w = R(x) . rotated_i(w) with R(x) =
+// sinusoids of x and w = a query times `weight`. With clamp the clamp+1 rows of `tables` are read.
+//   weight [H*d, width]: the position projection; distance [B|1,m] or [B|1,T|1,m] i64
 at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& weight,
                            const at::Tensor& distance, PositionTables& tables);
 

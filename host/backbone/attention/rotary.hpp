@@ -40,6 +40,8 @@ class RotaryTables {
   Turn range(int64_t first, int64_t count, at::ScalarType dtype);
   // Places i64 [..] -> [..,d/2].
   Turn at(const at::Tensor& places, at::ScalarType dtype) const;
+  // Of queries, and of keys.
+  double factor() const { return factor_; }
   // What the factor of queries and keys makes of a score; also of one without positions.
   double score_factor() const { return factor_ * factor_; }
 

@@ -46,6 +46,10 @@ at::Tensor turned_context(const ContextColumns& columns, const LayerSettings& se
         placed += block.rows();
         break;
       case memory::PositionKind::kExplicit:
+        if (block.source->has_distance_of_tokens()) {
+          parts.push_back(at::zeros(k.sizes(), k.options().requires_grad(false)));
+          break;
+        }
         parts.push_back(turned(k, scope.rotary->at(block.source->distance.neg(), k.scalar_type())));
         break;
       case memory::PositionKind::kNone:
@@ -68,6 +72,21 @@ at::Tensor turned_rows(const ContextColumns& columns, const at::Tensor& k,
   }
   const int64_t first = riders > 0 ? -riders : scope.past;
   return turned(rows, scope.rotary->range(first, k.size(1), k.scalar_type()));
+}
+
+at::Tensor scores_at(const at::Tensor& distance, const at::Tensor& q, const at::Tensor& k,
+                     double scale, const RotaryTables& rotary) {
+  const int64_t lanes = q.size(0), tokens = q.size(1), heads = q.size(2), rows = k.size(1);
+  const int64_t key_heads = k.size(2);
+  const Turn turn = rotary.at(distance.neg(), k.scalar_type());  // [B|1,T|1,m,d/2]
+  const at::Tensor keys =                                        // [B,G,T|1,m,d]
+      turned(k.permute({0, 2, 1, 3}).unsqueeze(2), {turn.cos.unsqueeze(1), turn.sin.unsqueeze(1)});
+  const at::Tensor queries = (q * scale * rotary.factor())
+                                 .view({lanes, tokens, key_heads, heads / key_heads, q.size(3)})
+                                 .permute({0, 2, 1, 3, 4});  // [B,G,T,H/G,d]
+  return at::matmul(queries, keys.transpose(3, 4))
+      .permute({1, 3, 0, 2, 4})
+      .reshape({heads, lanes, tokens, rows});
 }
 
 at::Tensor unplaced_scores(const at::Tensor& q, const at::Tensor& k, double scale) {

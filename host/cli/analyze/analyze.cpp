@@ -353,6 +353,7 @@ void add_analyze(const Command& app) {
   command.flag("--quiet", arguments->open.is_quiet, "Show no progress");
   add_analyze_distance(command);
   add_analyze_extrapolation(command);
+  add_analyze_probes(command);
   add_analyze_regression(command);
   command.examples(
       {"mneme analyze runs/first --out analysis --memory linear.toml --memory "

@@ -67,10 +67,11 @@ class OutputFolder {
   std::vector<std::filesystem::path> made_;  // the innermost first
 };
 
-// Add `mneme analyze regression`, `distance` and `extrapolation` below their parent.
+// Add `mneme analyze regression`, `distance`, `extrapolation` and `probes` below their parent.
 void add_analyze_regression(const Command& analyze);
 void add_analyze_distance(const Command& analyze);
 void add_analyze_extrapolation(const Command& analyze);
+void add_analyze_probes(const Command& analyze);
 
 // --- Analyses that put several runs, or several memories of them, into one chart ---
 

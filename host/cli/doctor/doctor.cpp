@@ -199,7 +199,7 @@ std::string version_text(const fs::path& program) {
     const ChildResult result = run_child({.launch = {.program = program.string(),
                                                      .arguments = {"--version"},
                                                      .signal_mask = inherited_signal_mask()},
-                                          .seconds = kPatienceSeconds});
+                                          .limits = {.seconds = kPatienceSeconds}});
     return result.exit_code == 0 ? result.out : "";
   } catch (const Error&) {
     return "";  // no program after all

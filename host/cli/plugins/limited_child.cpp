@@ -20,7 +20,6 @@
 namespace mneme::cli {
 namespace {
 
-constexpr const char* kProgram = "/proc/self/exe";  // also when its file was replaced
 // Between the seconds of a process and its being killed: time for loading the program on a busy
 // machine.
 constexpr double kGraceSeconds = 30.0;
@@ -28,12 +27,12 @@ constexpr double kGraceSeconds = 30.0;
 }  // namespace
 
 ChildOptions limited_child(std::vector<std::string> arguments, std::int64_t seconds) {
-  return {.launch = {.program = kProgram,
+  return {.launch = {.program = kOwnProgram,
                      .arguments = std::move(arguments),
                      .environment = {str(kSecondsVariable, '=', seconds),
                                      str(kParentVariable, '=', ::getpid())},
                      .signal_mask = inherited_signal_mask()},
-          .seconds = static_cast<double>(seconds) + kGraceSeconds};
+          .limits = {.seconds = static_cast<double>(seconds) + kGraceSeconds}};
 }
 
 std::string message_in(const std::string& err) {

@@ -14,6 +14,8 @@
 
 namespace mneme::cli {
 
+// The file of this program, also when it was replaced.
+inline constexpr const char* kOwnProgram = "/proc/self/exe";
 // In the environment of such a process: its seconds.
 inline constexpr const char* kSecondsVariable = "MNEME_TRIAL";
 

@@ -121,8 +121,12 @@ Json json_of(const config::OptionSpec& option) {
   if (option.default_value) {
     std::visit([&](const auto& value) { json["default"] = value; }, *option.default_value);
   }
-  if (option.min) json["min"] = *option.min;
-  if (option.max) json["max"] = *option.max;
+  const auto add_bounds = [&](const auto& range, const auto& unbounded) {
+    if (range.min != unbounded.min) json["min"] = range.min;
+    if (range.max != unbounded.max) json["max"] = range.max;
+  };
+  add_bounds(option.integers, config::IntegerRange{});
+  add_bounds(option.reals, config::RealRange{});
   if (!option.choices.empty()) json["choices"] = option.choices;
   return json;
 }

@@ -129,7 +129,7 @@ std::vector<std::string> try_in_child(const TrialRequest& request,
                  .hint = str("unset ", kSecondsVariable)});
   }
   ChildOptions options = limited_child(arguments_of(request), request.seconds);
-  options.is_cancelled = is_cancelled;
+  options.limits.is_cancelled = is_cancelled;
   const ChildResult child = run_child(options);
   if (child.is_cancelled) throw_run(files_text(memory), ": the trial was stopped");
   const auto sha256 = checksums_in(child.out);

@@ -18,6 +18,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/plugins/limited_child.hpp"
+#include "host/cli/plugins/warm_program.hpp"
 #include "host/cli/streams.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/tensor/device.hpp"
@@ -199,12 +200,13 @@ class Runner {
 
  private:
   void work() {
+    WarmProgram program;
     for (;;) {
       const std::size_t i = next_++;
       if (i >= checks_.size()) return;
       Result result;
       try {
-        result = run_one(*checks_[i]);
+        result = run_one(*checks_[i], program);
       } catch (const Error& error) {
         result = {.word = "fail", .text = error.what()};
       }
@@ -214,7 +216,7 @@ class Runner {
     }
   }
 
-  Result run_one(const Check& check) {
+  Result run_one(const Check& check, WarmProgram& program) {
     for (const std::string_view name : check.after) {
       const std::string failed = failed_one(name);
       if (!failed.empty())
@@ -222,7 +224,7 @@ class Runner {
                 .text = failed + " failed, without which it says nothing",
                 .failed = failed};
     }
-    return result_of(run_child(limited_child(arguments_of(subject_, check), arguments_.seconds)));
+    return result_of(program.run(arguments_of(subject_, check), arguments_.seconds));
   }
 
   // The check of that name when it failed, or the one because of which it was left out; "" for

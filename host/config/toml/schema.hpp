@@ -42,6 +42,8 @@ class Problems {
 struct IntegerRange {
   std::int64_t min = std::numeric_limits<std::int64_t>::min();
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
+
+  friend bool operator==(const IntegerRange&, const IntegerRange&) = default;
 };
 struct RealRange {
   double min = -std::numeric_limits<double>::infinity();
@@ -50,6 +52,7 @@ struct RealRange {
   bool is_open_max = false;
 
   [[nodiscard]] bool contains(double value) const;
+  friend bool operator==(const RealRange&, const RealRange&) = default;
 };
 inline constexpr IntegerRange kPositive{1, std::numeric_limits<std::int64_t>::max()};
 inline constexpr IntegerRange kNotNegative{0, std::numeric_limits<std::int64_t>::max()};

@@ -166,7 +166,8 @@ std::string probe_key(const mneme_ctx* ctx, const char* name) {
 
 bool is_wanted(const mneme_ctx* ctx, const char* name) {
   const SegmentInput& input = *ctx->shared->input;
-  return input.probes != nullptr && name != nullptr && input.wanted_probes.contains(name);
+  if (input.probes == nullptr || name == nullptr) return false;
+  return input.wanted_probes.contains(name) || input.wanted_probes.contains(kEveryProbe);
 }
 
 // Outside of a hook nothing is wanted.

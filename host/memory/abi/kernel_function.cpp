@@ -23,6 +23,7 @@ namespace mneme::memory {
 
 mneme_shape shape_of(const at::Tensor& tensor) {
   mneme_shape shape = MNEME_INIT(mneme_shape);
+  if (!tensor.defined()) return shape;
   shape.dtype = tensor::dtype_code_of(tensor.scalar_type());
   shape.rank = static_cast<uint32_t>(tensor.dim());
   for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
@@ -40,9 +41,14 @@ struct Invocation {
   std::vector<double> reals;
   at::Device device = at::kCPU;
   uint64_t backward_workspace = 0;
+  uint64_t absent_inputs = 0;  // bit i: input i was not given; a tensor without elements stands in
+  uint32_t flags = 0;          // MNEME_KERNEL_NO_BACKWARD
   std::vector<at::Tensor> input_meta, output_meta;  // shapes and dtypes on the meta device
   std::shared_ptr<const void> keep_alive;           // the plugin's instance
   FiniteWatch* watch = nullptr;
+
+  bool is_absent(std::size_t input) const { return (absent_inputs >> input & 1) != 0; }
+  bool is_strided(std::size_t input) const { return (decl.strided_inputs >> input & 1) != 0; }
 
   // Passes the kernel's results to the FiniteWatch, if there is one.
   void check_output(const char* what, const std::vector<at::Tensor>& tensors,
@@ -121,10 +127,12 @@ struct Forward {
 Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   const mneme_kernel_decl& decl = call.decl;
   std::vector<mneme_shape> in;
-  for (const at::Tensor& t : inputs) in.push_back(shape_of(t));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    in.push_back(shape_of(call.is_absent(i) ? at::Tensor() : inputs[i]));
   std::vector<mneme_shape> out(decl.n_outputs, MNEME_INIT(mneme_shape));
   std::vector<mneme_shape> saved(decl.n_saved, MNEME_INIT(mneme_shape));
   mneme_kernel_plan plan = MNEME_INIT(mneme_kernel_plan);
+  plan.flags = call.flags;
   plan.inputs = in.data();
   plan.outputs = out.data();
   plan.saved = saved.data();
@@ -147,10 +155,14 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   for (const mneme_shape& shape : saved)
     result.saved.push_back(allocate(shape, call.device, "a saved tensor", call.name));
   const at::Tensor workspace = workspace_tensor(plan.workspace_bytes, call.device);
-  const Views input_views(inputs);
+  Views input_views({});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    call.is_absent(i) ? input_views.add_none(call.device) : input_views.add(inputs[i]);
+  }
   const Views output_views(result.outputs);
   const Views saved_views(result.saved);
   mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
+  args.flags = call.flags;
   args.inputs = input_views.data();
   args.outputs = output_views.data();
   args.saved = saved_views.data();
@@ -243,7 +255,12 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     Views grad_inputs({});
     std::vector<at::Tensor> held;
     for (uint32_t i = 0; i < decl.n_inputs; ++i) {
-      held.push_back(contiguous_or_absent(kept[i]));
+      if (call.is_absent(i)) {
+        inputs.add_none(call.device);
+        grad_inputs.add_none(call.device);
+        continue;
+      }
+      held.push_back(call.is_strided(i) ? kept[i] : contiguous_or_absent(kept[i]));
       inputs.add_or_absent(held.back(), call.input_meta[i]);
       grad_inputs.add_or_absent(result[i], call.input_meta[i]);
     }
@@ -291,18 +308,25 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
   call->keep_alive = std::move(keep_alive);
   call->where = where;
   call->watch = watch;
-  std::vector<at::Tensor> contiguous;
+  std::vector<at::Tensor> given;
   bool needs_gradient = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) {
+      call->absent_inputs |= uint64_t{1} << i;
+      given.push_back(torch::empty({0}, at::TensorOptions().device(device)));
+      continue;
+    }
     const bool is_constant = (decl.constant_inputs >> i & 1) != 0;
-    contiguous.push_back((is_constant ? inputs[i].detach() : inputs[i]).contiguous());
-    needs_gradient = needs_gradient || contiguous.back().requires_grad();
+    const at::Tensor input = is_constant ? inputs[i].detach() : inputs[i];
+    given.push_back(call->is_strided(i) ? input : input.contiguous());
+    needs_gradient = needs_gradient || given.back().requires_grad();
   }
   if (decl.backward_cpu == nullptr || !needs_gradient || !at::GradMode::is_enabled()) {
     const at::NoGradGuard no_grad;
-    return forward(*call, contiguous).outputs;
+    call->flags = MNEME_KERNEL_NO_BACKWARD;
+    return forward(*call, given).outputs;
   }
-  return KernelFunction::apply(at::TensorList(contiguous),
+  return KernelFunction::apply(at::TensorList(given),
                                call);  // apply() finds no tensors in a std::vector
 }
 
@@ -328,12 +352,15 @@ uint8_t type_code(at::ScalarType type) {
 mneme_view view_of(const at::Tensor& tensor, std::vector<int64_t>& shape,
                    std::vector<int64_t>& strides) {
   shape.assign(tensor.sizes().begin(), tensor.sizes().end());
-  strides.assign(shape.size(), 1);
-  int64_t step = 1;
-  for (std::size_t i = shape.size();
-       i-- > 0;) {  // a contiguous tensor's strides, extents of 1 in normal form
-    strides[i] = step;
-    step *= std::max<int64_t>(shape[i], 1);
+  if (tensor.is_contiguous()) {
+    strides.assign(shape.size(), 1);
+    int64_t step = 1;
+    for (std::size_t i = shape.size(); i-- > 0;) {  // extents of 1 in normal form
+      strides[i] = step;
+      step *= std::max<int64_t>(shape[i], 1);
+    }
+  } else {
+    strides.assign(tensor.strides().begin(), tensor.strides().end());
   }
   mneme_view view{};
   view.data = tensor.numel() == 0 || tensor.is_meta() ? nullptr : tensor.data_ptr();
@@ -356,6 +383,14 @@ void Views::add(const at::Tensor& tensor) {
   auto& shape = arrays_.emplace_back();
   auto& strides = arrays_.emplace_back();
   views_.push_back(view_of(tensor, shape, strides));
+}
+
+void Views::add_none(at::Device device) {
+  mneme_view view{};
+  view.device_type = device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
+  view.device_id = device.is_cuda() ? device.index() : 0;
+  view.dtype_lanes = 1;
+  views_.push_back(view);
 }
 
 void Views::add_or_absent(const at::Tensor& tensor, const at::Tensor& meta) {

@@ -36,6 +36,8 @@ mneme_status add(mneme_setup* opaque, const mneme_kernel_decl* given, mneme_kern
     check_ports("keep_inputs", in.keep_inputs, in.n_inputs);
     check_ports("keep_outputs", in.keep_outputs, in.n_outputs);
     check_ports("constant_inputs", in.constant_inputs, in.n_inputs);
+    check_ports("optional_inputs", in.optional_inputs, in.n_inputs);
+    check_ports("strided_inputs", in.strided_inputs, in.n_inputs);
     KernelDecl decl{in.name, in};
     decl.decl.name = nullptr;  // the plugin's text need not outlive the call
     setup->instance->kernels.push_back(std::move(decl));
@@ -61,7 +63,11 @@ mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* in
     if (n_integers > 0) need(integers, "integers");
     if (n_reals > 0) need(reals, "reals");
     std::vector<at::Tensor> tensors;
-    for (uint32_t i = 0; i < n_in; ++i) tensors.push_back(ctx->handles.get(inputs[i]));
+    for (uint32_t i = 0; i < n_in; ++i) {
+      const bool may_lack = (decl.decl.optional_inputs >> i & 1) != 0;
+      tensors.push_back(may_lack ? ctx->handles.get_optional(inputs[i])
+                                 : ctx->handles.get(inputs[i]));
+    }
     std::vector<at::Tensor> results =
         run_kernel(decl.decl, decl.name, tensors, {integers, integers + n_integers},
                    {reals, reals + n_reals}, ctx->shared->stack->backbone().device, ctx->where(),

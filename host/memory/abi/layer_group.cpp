@@ -25,11 +25,15 @@ void check_broadcast(const char* what, const at::Tensor& t, const std::array<int
   }
 }
 
-void check_distance(const at::Tensor& distance, int64_t lanes, int64_t rows) {
-  if (distance.dim() != 2 || (distance.size(0) != lanes && distance.size(0) != 1) ||
-      distance.size(1) != rows) {
-    throw CallError(MNEME_E_SHAPE, str("block.distance: expected [", lanes, "|1, ", rows, "], got ",
-                                       list_text(distance.sizes().vec())));
+void check_distance(const at::Tensor& distance, int64_t lanes, int64_t tokens, int64_t rows) {
+  const auto fits = [&](int64_t dim, int64_t size) {
+    return distance.size(dim) == size || distance.size(dim) == 1;
+  };
+  const bool is_of_tokens = distance.dim() == 3 && fits(1, tokens);
+  if ((distance.dim() != 2 && !is_of_tokens) || !fits(0, lanes) || distance.size(-1) != rows) {
+    throw CallError(MNEME_E_SHAPE,
+                    str("block.distance: expected [", lanes, "|1, ", rows, "] or [", lanes, "|1, ",
+                        tokens, "|1, ", rows, "], got ", list_text(distance.sizes().vec())));
   }
   if (distance.scalar_type() != at::kLong)
     throw CallError(MNEME_E_DTYPE, str("block.distance: expected i64, got ",
@@ -44,7 +48,7 @@ void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& li
       ctx->state->scope(decl.is_model_scope, ctx->tier->served_index(ctx->layer))
           .queues[block.queue - 1];
   if (like.position == PositionKind::kExplicit)
-    check_distance(like.distance, ctx->shared->lanes, queue.size());
+    check_distance(like.distance, ctx->shared->lanes, ctx->shared->length, queue.size());
   int64_t from = 0;
   for (const BlockPtr& piece : queue.blocks()) {
     ContextBlock out = like;
@@ -52,7 +56,7 @@ void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& li
     out.block = piece;
     ctx->check_output_rows("rows of a context block", out.rows, Holds::kFinite);
     if (like.position == PositionKind::kExplicit)
-      out.distance = like.distance.narrow(1, from, piece->rows.count);
+      out.distance = like.distance.narrow(-1, from, piece->rows.count);
     if (like.bias.defined()) {
       check_broadcast("block.bias", like.bias,
                       {ctx->shared->lanes, ctx->shared->stack->backbone().heads,
@@ -86,7 +90,7 @@ mneme_status emit_block(mneme_ctx* opaque, const mneme_block* given, mneme_error
     out.rows = ctx->rows_in(normalised(in.rows, "block.rows"));
     ctx->check_output_rows("rows of a context block", out.rows, Holds::kFinite);
     if (out.position == PositionKind::kExplicit)
-      check_distance(out.distance, ctx->shared->lanes, out.rows.count);
+      check_distance(out.distance, ctx->shared->lanes, ctx->shared->length, out.rows.count);
     if (out.bias.defined()) {
       check_broadcast("block.bias", out.bias,
                       {ctx->shared->lanes, ctx->shared->stack->backbone().heads,
@@ -256,6 +260,13 @@ mneme_status attention(mneme_ctx* opaque, const mneme_attention* given, mneme_te
   });
 }
 
+mneme_status scale(mneme_ctx* opaque, double* out, mneme_error* error) {
+  return in_hook(opaque, error, [&](mneme_ctx* ctx) {
+    need(out, "out");
+    *out = ctx->layer_services().scale();
+  });
+}
+
 mneme_status release(mneme_ctx* opaque, const mneme_rows* given, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if ((ctx->instance->traits().flags & MNEME_TIER_RELEASES) == 0)
@@ -284,7 +295,8 @@ const mneme_layer_api* layer_api() {
                                       weight,
                                       attention,
                                       release,
-                                      positions};
+                                      positions,
+                                      scale};
   return &api;
 }
 

@@ -164,9 +164,9 @@ mneme_status queue_blocks(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, ui
 mneme_status queue_rows(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     check_fillable(out, "mneme_rows");
-    const RowsQueue& queue = queue_of(ctx, id);
+    RowsQueue& queue = queue_of(ctx, id);
     ctx->looked_at[id] = queue.size();
-    write_struct(out, ctx->rows_out(queue.rows()), out->struct_size);
+    write_struct(out, ctx->rows_out(queue.joined()), out->struct_size);
   });
 }
 

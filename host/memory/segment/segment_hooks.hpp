@@ -37,7 +37,10 @@ struct ContextBlock {
   // block->projections[layer], when weights_version agrees, and stored there.
   BlockPtr block;
   PositionKind position = PositionKind::kPlace;  // rows of other kinds take no place in distances
-  at::Tensor distance;  // [B|1,m] i64 distance to the segment's first token; kExplicit
+  // kExplicit, i64: distance to the segment's first token [B|1,m], or to each token [B|1,T|1,m].
+  at::Tensor distance;
+
+  bool has_distance_of_tokens() const { return distance.defined() && distance.dim() == 3; }
   at::Tensor bias;      // [B|1,H|1,T|1,m]; undefined = none
 };
 
@@ -48,6 +51,9 @@ struct LayerContext {
   at::Tensor token_bias;  // [B|1,H|1,T|1,offset+T]; undefined = none
   int64_t rows() const;
 };
+
+// In SegmentInput::wanted_probes: whatever hooks publish.
+inline constexpr const char* kEveryProbe = "*";
 
 // A segment that is about to begin.
 struct SegmentInput {
@@ -61,7 +67,8 @@ struct SegmentInput {
   // drawing, and where all draws are recorded.
   const std::map<std::string, at::Tensor>* replay_draws = nullptr;
   std::map<std::string, at::Tensor>* recorded_draws = nullptr;
-  // Names of the wanted probes, and where their tensors are stored (keys as above).
+  // Names of the wanted probes, kEveryProbe for all of them, and where their tensors are stored (keys
+  // as above).
   std::set<std::string, std::less<>> wanted_probes = {};
   std::map<std::string, at::Tensor>* probes = nullptr;
   // Checks all tensors that hooks are given and give; used when a loss was not finite.

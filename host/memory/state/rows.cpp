@@ -22,6 +22,25 @@ at::Tensor all_valid(const Rows& rows) {
   return torch::ones({lanes_of(rows), rows.count}, rows.main().options().dtype(at::kBool));
 }
 
+// Whether `next` lies right behind `before` along dimension 1.
+bool follows(const at::Tensor& before, const at::Tensor& next) {
+  return before.is_alias_of(next) && before.strides() == next.strides() &&
+         before.scalar_type() == next.scalar_type() &&
+         next.storage_offset() == before.storage_offset() + before.size(1) * before.stride(1);
+}
+
+// Parts [B,n,..] joined along dimension 1: a view when each lies behind the one before.
+at::Tensor join_rows(const std::vector<at::Tensor>& parts) {
+  int64_t rows = parts.front().size(1);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (!follows(parts[i - 1], parts[i])) return at::cat(parts, 1);
+    rows += parts[i].size(1);
+  }
+  std::vector<int64_t> shape = parts.front().sizes().vec();
+  shape[1] = rows;
+  return parts.front().as_strided(shape, parts.front().strides(), parts.front().storage_offset());
+}
+
 // Concatenates one field of all pieces; `fill` stands in for a piece that lacks the field when
 // another has it.
 template <typename Fill>
@@ -30,7 +49,7 @@ at::Tensor cat_field(const std::vector<Rows>& pieces, at::Tensor Rows::*field, F
   if (std::ranges::none_of(pieces, has_field)) return {};
   std::vector<at::Tensor> parts;
   for (const Rows& piece : pieces) parts.push_back(has_field(piece) ? piece.*field : fill(piece));
-  return at::cat(parts, 1);
+  return join_rows(parts);
 }
 
 // In the lanes with reset[b] != 0 the newest `fresh` rows become valid zeros, the others invalid.
@@ -133,10 +152,65 @@ std::shared_ptr<RowsBlock> RowsBlock::trimmed(int64_t from, int64_t n) const {
   return out;
 }
 
+namespace {
+
+// Written through an alias with a version counter of its own: what autograd keeps of the rows that
+// are there already is not touched.
+void write_rows(const at::Tensor& room, const at::Tensor& rows, int64_t from) {
+  room.variable_data().narrow(1, from, rows.size(1)).copy_(rows.detach());
+}
+
+// The tensors that are large.
+constexpr std::array kRoomTensors = {&Rows::hidden, &Rows::k, &Rows::v};
+
+bool has_fields_of(const Rows& a, const Rows& b) {
+  return std::ranges::all_of(kRoomTensors, [&](const auto field) {
+    const at::Tensor &x = a.*field, &y = b.*field;
+    if (x.defined() != y.defined()) return false;
+    return !x.defined() || (x.scalar_type() == y.scalar_type() && x.dim() == y.dim() &&
+                            x.size(0) == y.size(0) && x.sizes().slice(2) == y.sizes().slice(2));
+  });
+}
+
+}  // namespace
+
+RowsRoom::RowsRoom(const Rows& like, int64_t capacity) : capacity_(capacity) {
+  for (const auto field : kRoomTensors) {
+    const at::Tensor& given = like.*field;
+    if (!given.defined()) continue;
+    std::vector<int64_t> shape = given.sizes().vec();
+    shape[1] = capacity;
+    all_.*field = torch::empty(shape, given.options().requires_grad(false));
+  }
+}
+
+std::optional<Rows> RowsRoom::append(Rows rows, int64_t filled) {
+  const int64_t from = filled;
+  if (from + rows.count > capacity_ || !has_fields_of(all_, rows)) return {};
+  if (!filled_.compare_exchange_strong(filled, from + rows.count)) return {};
+  for (const auto field : kRoomTensors) {
+    if (!(rows.*field).defined()) continue;
+    write_rows(all_.*field, rows.*field, from);
+    rows.*field = slice_rows(all_.*field, from, rows.count);
+  }
+  return rows;
+}
+
+BlockPtr RowsQueue::in_room(BlockPtr block) {
+  if (room_ == nullptr) return block;
+  std::optional<Rows> rows = room_->append(block->rows, room_end_);
+  if (!rows) {
+    room_.reset();
+    return block;
+  }
+  room_end_ += rows->count;
+  return std::make_shared<RowsBlock>(RowsBlock{*std::move(rows), block->projections});
+}
+
 void RowsQueue::append(BlockPtr block) {
   if (block->rows.count == 0) return;
   size_ += block->rows.count;
-  blocks_.push_back(std::move(block));
+  blocks_.push_back(in_room(std::move(block)));
 }
 
 void RowsQueue::prepend(BlockPtr block) {
@@ -171,6 +245,7 @@ Rows RowsQueue::pop_oldest(int64_t n) { return concatenate(remove_oldest(n)); }
 void RowsQueue::assign(BlockPtr block) {
   blocks_.clear();
   size_ = 0;
+  room_.reset();
   append(std::move(block));
 }
 
@@ -181,11 +256,24 @@ Rows RowsQueue::rows() const {
   return concatenate(pieces);
 }
 
+Rows RowsQueue::joined() {
+  const auto lies_apart = [](const BlockPtr& a, const BlockPtr& b) {
+    return !follows(a->rows.main(), b->rows.main());
+  };
+  if (std::ranges::adjacent_find(blocks_, lies_apart) == blocks_.end()) return rows();
+  // Half as many rows again: a queue of constant size is moved once in so many rows.
+  room_ = std::make_shared<RowsRoom>(blocks_.front()->rows, size_ + size_ / 2);
+  room_end_ = 0;
+  for (BlockPtr& block : blocks_) block = in_room(block);
+  return rows();
+}
+
 void RowsQueue::reset(const std::vector<uint8_t>& reset, int64_t start_rows) {
   const auto is_reset = [](uint8_t r) { return r != 0; };
   if (std::all_of(reset.begin(), reset.end(), is_reset)) {
     blocks_.clear();
     size_ = 0;
+    room_.reset();
     return;
   }
   if (std::none_of(reset.begin(), reset.end(), is_reset)) return;
@@ -208,6 +296,7 @@ void RowsQueue::keep_newest(int64_t n) {
 }
 
 void RowsQueue::select(const std::vector<int64_t>& lanes) {
+  room_.reset();
   const at::Tensor index = torch::tensor(lanes, at::kLong);
   const auto pick = [&](const at::Tensor& t) {
     return t.defined() ? t.index_select(0, index.to(t.device())) : t;

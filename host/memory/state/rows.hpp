@@ -4,9 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace mneme::memory {
@@ -45,7 +47,7 @@ inline constexpr std::array kRowTensors = {&Rows::hidden, &Rows::k,        &Rows
 std::vector<int64_t> count_valid(const at::Tensor& valid);
 
 // Concatenates pieces of one kind, oldest first; a single piece is returned as it is, none gives
-// count 0.
+// count 0. Pieces that lie one behind the other in memory are not copied.
 Rows concatenate(const std::vector<Rows>& pieces);
 
 // Keys and values of a block as layer `layer` projects them, [B,m,H,d], and the weights they came
@@ -65,6 +67,24 @@ struct RowsBlock {
 };
 using BlockPtr = std::shared_ptr<const RowsBlock>;
 
+// Memory for a queue's rows (hidden, k, v) with room for more behind them, so that rows which are
+// read as one piece are not copied again whenever some are added. Queues that were copied from one
+// another share it; the first that appends gets the room behind their rows.
+class RowsRoom {
+ public:
+  // For rows like these.
+  RowsRoom(const Rows& like, int64_t capacity);
+
+  // Copies `rows` behind the first `filled` ones, and gives them as they lie here; nothing when
+  // that room is taken or too small, or the rows have other fields.
+  std::optional<Rows> append(Rows rows, int64_t filled);
+
+ private:
+  Rows all_;
+  int64_t capacity_;
+  std::atomic<int64_t> filled_ = 0;
+};
+
 // A first-in-first-out queue of blocks; copying it copies pointers only.
 class RowsQueue {
  public:
@@ -82,6 +102,9 @@ class RowsQueue {
   void assign(BlockPtr block);
   // The whole content as one piece.
   Rows rows() const;
+  // The same for a queue that is read again: its blocks are moved to one piece of memory, where
+  // those of later calls of append follow, so that a row is copied a small number of times at most.
+  Rows joined();
   // Puts the lanes with reset[b] != 0 back to their start: the newest start_rows rows become zeros,
   // all older ones invalid. When all lanes are reset the queue is empty afterwards (the caller
   // fills in the start rows).
@@ -95,8 +118,13 @@ class RowsQueue {
  private:
   std::vector<Rows> remove_oldest(int64_t n);
 
+  // Puts the block behind the last one in its room, if there is one.
+  BlockPtr in_room(BlockPtr block);
+
   std::vector<BlockPtr> blocks_;
   int64_t size_ = 0;
+  std::shared_ptr<RowsRoom> room_;  // where the newest blocks lie; may be null
+  int64_t room_end_ = 0;            // rows of the room up to the newest block's end
 };
 
 }  // namespace mneme::memory

@@ -2,104 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
-#include "host/base/random.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/validate/check.hpp"
-#include "host/validate/interposer.hpp"
-#include "host/validate/kernel_run.hpp"
-#include "host/validate/setting.hpp"
+#include "host/validate/checks/kernel_calls.hpp"
 
 namespace mneme::validate {
 namespace {
 
-using memory::Phase;
-using memory::StackState;
-
-constexpr int64_t kCallsOfAShape = 3;
 constexpr double kSteps[] = {1e-4, 1e-5};  // of differences
 
-// The calls of its kernels in a few segments, and the session whose instance registered them.
-struct Recorded {
-  std::unique_ptr<Session> session;
-  std::vector<KernelCall> calls;
-};
-
-Recorded record(const Subject& subject, at::ScalarType dtype = at::kDouble) {
-  Setting setting = small_setting(subject);
-  setting.setup.dtype = dtype;
-  interposer().watch_kernels(true);
-  Recorded out{.session = open(subject, setting), .calls = {}};
-  Session& session = *out.session;
-  const int64_t length = segment_length(session);
-  const at::Tensor ids = ids_of(subject, session, 2 * kSegments);
-  interposer().keep_kernel_calls(kCallsOfAShape);
-  for (const Phase phase : kPhases) {
-    StackState state = session.fresh(kLanes, phase);
-    for (int64_t s = 0; s < 2 * kSegments; ++s) {
-      if (s == kSegments) state.reset({0, 1, 0});
-      SegmentHow how;
-      if (s == 2 && length > 1) how.valid_count = {length - 1, length, 1};
-      if (s == 3) state.reset({1, 0, 1});  // as a lane that ended early is
-      static_cast<void>(session.run(state, segment_of(ids, length, s), how));
-      state.cut_graph();
-    }
-  }
-  out.calls = interposer().take_kernel_calls();
-  interposer().watch_kernels(false);
-  if (out.calls.empty()) throw Skipped("no hook calls a kernel of the plugin's own");
-  return out;
-}
-
-std::string where(const KernelCall& call) {
-  std::vector<std::string> shapes;
-  for (const at::Tensor& input : call.inputs) shapes.push_back(list_text(input.sizes().vec()));
-  return str("kernel ", call.name, " (", join(shapes, ", "), "): ");
-}
-
-bool has_gradient(const KernelCall& call) { return call.decl.backward_cpu != nullptr; }
-
-bool is_real(const at::Tensor& tensor) {
-  return tensor.defined() && at::isFloatingType(tensor.scalar_type());
-}
-
-// Normal values in the shape and dtype of each output; undefined for integers.
-std::vector<at::Tensor> random_like(const std::vector<at::Tensor>& outputs, uint64_t seed) {
-  std::vector<at::Tensor> out;
-  Random random(seed, {"gradients of outputs"});
-  for (const at::Tensor& output : outputs) {
-    at::Tensor values = at::empty(output.sizes(), at::kDouble);
-    for (int64_t i = 0; i < values.numel(); ++i)
-      values.mutable_data_ptr<double>()[i] = random.normal();
-    out.push_back(values.to(output.scalar_type()));
-  }
-  return out;
-}
-
-std::vector<at::Tensor> grads_for(const KernelCall& call, const Subject& subject) {
-  return random_like(forward_alone(call, call.inputs).outputs, subject.seed);
-}
-
-// Equal bits, NaN included.
-bool is_same(const at::Tensor& a, const at::Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  return !a.defined() || (a.sizes() == b.sizes() &&
-                          at::allclose(a.to(at::kDouble), b.to(at::kDouble), 0.0, 0.0, true));
-}
-
-void expect_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b,
-                 const std::string& what, const std::string& why) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!is_same(a[i], b[i])) throw Failed(str(what, ' ', i, ' ', why));
-  }
-}
-
-std::string seen(const Recorded& recorded) { return str(recorded.calls.size(), " calls"); }
-
 Outcome stay_in_bounds(const Subject& subject) {
-  const Recorded recorded = record(subject);
+  const Recorded recorded = record_kernels(subject);
   for (const KernelCall& call : recorded.calls) {
     for (const auto place : {KernelMemory::Place::kAtEnd, KernelMemory::Place::kAtStart}) {
       const KernelMemory memory{.place = place};
@@ -114,7 +30,7 @@ Outcome stay_in_bounds(const Subject& subject) {
 }
 
 Outcome leave_inputs(const Subject& subject) {
-  const Recorded recorded = record(subject);
+  const Recorded recorded = record_kernels(subject);
   for (const KernelCall& call : recorded.calls) {
     const KernelResult result = has_gradient(call)
                                     ? run_alone(call, call.inputs, grads_for(call, subject))
@@ -127,7 +43,7 @@ Outcome leave_inputs(const Subject& subject) {
 
 // The same results whatever lay in the memory before.
 Outcome write_everything(const Subject& subject) {
-  const Recorded recorded = record(subject);
+  const Recorded recorded = record_kernels(subject);
   for (const KernelCall& call : recorded.calls) {
     const auto run_over = [&](unsigned char fill) {
       const KernelMemory memory{.fill = fill};
@@ -144,7 +60,7 @@ Outcome write_everything(const Subject& subject) {
 }
 
 Outcome repeat(const Subject& subject) {
-  const Recorded recorded = record(subject);
+  const Recorded recorded = record_kernels(subject);
   int64_t promised = 0;
   for (const KernelCall& call : recorded.calls) {
     if ((call.decl.flags & MNEME_KERNEL_DETERMINISTIC) == 0) continue;
@@ -208,7 +124,7 @@ bool moves_something(const KernelCall& call, std::size_t i,
 
 Outcome right_gradients(const Subject& subject) {
   constexpr int kMoves = 4;
-  const Recorded recorded = record(subject);
+  const Recorded recorded = record_kernels(subject);
   int64_t compared = 0;
   std::set<std::string> constants;
   for (const KernelCall& call : recorded.calls) {
@@ -221,8 +137,8 @@ Outcome right_gradients(const Subject& subject) {
     }
     const KernelResult result = run_alone(call, call.inputs, weights);
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-      if (call.inputs[i].scalar_type() != at::kDouble || call.inputs[i].numel() == 0 ||
-          !can_have_gradient(call, i)) {
+      if (!call.inputs[i].defined() || call.inputs[i].scalar_type() != at::kDouble ||
+          call.inputs[i].numel() == 0 || !can_have_gradient(call, i)) {
         continue;
       }
       // All zeros: it stops the gradient there, which it may want to.
@@ -251,7 +167,7 @@ Outcome right_gradients(const Subject& subject) {
 
 // Gradients that are not wanted, or that do not arrive, change no other.
 Outcome parts_of_backward(const Subject& subject) {
-  const Recorded recorded = record(subject);
+  const Recorded recorded = record_kernels(subject);
   int64_t compared = 0;
   for (const KernelCall& call : recorded.calls) {
     if (!has_gradient(call)) continue;
@@ -323,7 +239,7 @@ void expect_served(const KernelCall& call, std::size_t port,
 
 // Shapes that do not fit are refused, and no shape ends the process.
 Outcome infer_refuses(const Subject& subject) {
-  const Recorded recorded = record(subject);
+  const Recorded recorded = record_kernels(subject);
   for (const KernelCall& call : recorded.calls) {
     std::vector<mneme_shape> shapes;
     for (const at::Tensor& input : call.inputs) shapes.push_back(memory::shape_of(input));
@@ -337,6 +253,7 @@ Outcome infer_refuses(const Subject& subject) {
       throw Failed(where(call) + "infer gives other shapes the second time");
     }
     for (std::size_t i = 0; i < shapes.size(); ++i) {
+      if (!call.inputs[i].defined()) continue;
       std::vector<mneme_shape> wrong = shapes;
       wrong[i].rank = shapes[i].rank == MNEME_MAX_RANK ? 0 : shapes[i].rank + 1;
       wrong[i].dims[shapes[i].rank % MNEME_MAX_RANK] = 2;
@@ -356,11 +273,12 @@ Outcome infer_refuses(const Subject& subject) {
 // f32 goes.
 Outcome f32_agrees(const Subject& subject) {
   constexpr double kMaxShare = 1e-3;
-  const Recorded recorded = record(subject, at::kFloat);
+  const Recorded recorded = record_kernels(subject, at::kFloat);
   for (const KernelCall& call : recorded.calls) {
     std::vector<at::Tensor> widened;
     for (const at::Tensor& input : call.inputs)
-      widened.push_back(input.scalar_type() == at::kFloat ? input.to(at::kDouble) : input);
+      widened.push_back(is_real(input) && input.scalar_type() == at::kFloat ? input.to(at::kDouble)
+                                                                            : input);
     const KernelResult wide = forward_alone(call, widened);
     const KernelResult narrow = forward_alone(call, call.inputs);
     for (std::size_t j = 0; j < wide.outputs.size(); ++j) {
@@ -376,6 +294,84 @@ Outcome f32_agrees(const Subject& subject) {
     }
   }
   return {Verdict::kPass, seen(recorded)};
+}
+
+void expect_near(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b,
+                 const std::string& what, const std::string& form) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!a[i].defined() || a[i].numel() == 0) continue;
+    const double difference = largest_difference(a[i], b[i]);
+    if (difference > kSame)
+      throw Failed(str(what, ' ', i, " differs by ", short_text(difference), ' ', form));
+  }
+}
+
+// A promise of a kernel: what it takes may come in another form, and the results are the same but
+// for rounding.
+Outcome hold_in_another_form(const Subject& subject, const KernelMemory& memory,
+                             const std::function<bool(const KernelCall&)>& promises,
+                             const std::string& form, const std::string& nobody) {
+  const Recorded recorded = record_kernels(subject);
+  int64_t compared = 0;
+  for (const KernelCall& call : recorded.calls) {
+    if (!promises(call)) continue;
+    ++compared;
+    const bool goes_back = has_gradient(call) && memory.keeps_saved;
+    const auto run = [&](const KernelMemory& in) {
+      return goes_back ? run_alone(call, call.inputs, grads_for(call, subject), in)
+                       : forward_alone(call, call.inputs, in);
+    };
+    const KernelResult plain = run({}), other = run(memory);
+    if (!other.damaged.empty()) throw Failed(where(call) + other.damaged + ' ' + form);
+    expect_near(plain.outputs, other.outputs, where(call) + "output", form);
+    if (goes_back)
+      expect_near(plain.grad_inputs, other.grad_inputs, where(call) + "gradient of input", form);
+  }
+  if (compared == 0) throw Skipped(nobody);
+  return {Verdict::kPass, str(compared, " calls")};
+}
+
+Outcome read_by_strides(const Subject& subject) {
+  return hold_in_another_form(
+      subject, {.is_strided = true},
+      [](const KernelCall& call) { return call.decl.strided_inputs != 0; },
+      "when strided_inputs lie with other strides: read them by their strides",
+      "no kernel declares strided_inputs");
+}
+
+Outcome run_without_backward(const Subject& subject) {
+  return hold_in_another_form(subject, {.keeps_saved = false}, has_gradient,
+                              "when no backward follows (MNEME_KERNEL_NO_BACKWARD)",
+                              "no kernel has a gradient");
+}
+
+// Each optional input left out is served within bounds, or refused with a text.
+Outcome run_without_inputs(const Subject& subject) {
+  const Recorded recorded = record_kernels(subject);
+  int64_t served = 0, refused = 0;
+  for (const KernelCall& given : recorded.calls) {
+    for (std::size_t i = 0; i < given.inputs.size(); ++i) {
+      if ((given.decl.optional_inputs >> i & 1U) == 0) continue;
+      KernelCall call = given;
+      call.inputs[i] = at::Tensor();
+      std::vector<mneme_shape> shapes;
+      for (const at::Tensor& input : call.inputs) shapes.push_back(memory::shape_of(input));
+      const Inferred answer = infer_alone(call, shapes);
+      if (answer.status != MNEME_OK) {
+        if (answer.message.empty())
+          throw Failed(str(where(call), "input ", i, " is optional, and refused without a text"));
+        ++refused;
+        continue;
+      }
+      const KernelResult result = has_gradient(call)
+                                      ? run_alone(call, call.inputs, grads_for(call, subject))
+                                      : forward_alone(call, call.inputs);
+      if (!result.damaged.empty()) throw Failed(where(call) + result.damaged);
+      ++served;
+    }
+  }
+  if (served + refused == 0) throw Skipped("no kernel declares optional_inputs");
+  return {Verdict::kPass, str(served, " calls, ", refused, " refused with a reason")};
 }
 
 }  // namespace
@@ -410,6 +406,18 @@ std::vector<Check> kernel_checks() {
        "Can a part of a kernel's gradients be left out?",
        parts_of_backward,
        {"kernels.gradients"}},
+      {"kernels.strides",
+       "Do kernels read strided inputs by their strides?",
+       read_by_strides,
+       {"kernels.gradients"}},
+      {"kernels.absent",
+       "Do kernels run without their optional inputs?",
+       run_without_inputs,
+       {"kernels.outputs"}},
+      {"kernels.no_backward",
+       "Do kernels give the same when no backward follows?",
+       run_without_backward,
+       {"kernels.outputs"}},
       {"kernels.f32", "Do kernels in f32 agree with f64?", f32_agrees, {"kernels.outputs"}},
   };
 }

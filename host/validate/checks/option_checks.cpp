@@ -1,7 +1,7 @@
 // Checks of options and of what `create` makes of them.
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
@@ -24,13 +24,15 @@ std::string assignment(const OptionSpec& spec, const std::string& value) {
 // The values of an option that are tried: both bounds, both truths, every choice, lists of one.
 std::vector<std::string> tried_values(const OptionSpec& spec) {
   std::vector<std::string> values;
-  const auto add = [&](double number) {
-    const bool is_whole =
-        spec.type == OptionType::kInteger || spec.type == OptionType::kIntegerList;
-    std::string text = is_whole ? str(static_cast<long long>(number)) : config::option_text(number);
-    if (spec.type == OptionType::kIntegerList || spec.type == OptionType::kRealList)
-      text = '[' + text + ']';
-    values.push_back(text);
+  const auto add_bounds = [&](const auto& range, const auto& unbounded) {
+    for (const auto bound :
+         {&std::decay_t<decltype(range)>::min, &std::decay_t<decltype(range)>::max}) {
+      if (range.*bound == unbounded.*bound) continue;
+      std::string text = config::option_text(range.*bound);
+      if (spec.type == OptionType::kIntegerList || spec.type == OptionType::kRealList)
+        text = '[' + text + ']';
+      values.push_back(text);
+    }
   };
   switch (spec.type) {
     case OptionType::kBoolean:
@@ -41,10 +43,21 @@ std::vector<std::string> tried_values(const OptionSpec& spec) {
     case OptionType::kText:
       return {};
     default:
-      if (spec.min) add(*spec.min);
-      if (spec.max) add(*spec.max);
+      add_bounds(spec.integers, config::IntegerRange{});
+      add_bounds(spec.reals, config::RealRange{});
       return values;
   }
+}
+
+// The largest value that the option takes, when it is one that may ask for much memory.
+std::optional<std::string> large_bound(const OptionSpec& spec) {
+  constexpr int64_t kSmall = 64;
+  const auto of = [&](const auto& range, const auto& unbounded) -> std::optional<std::string> {
+    if (range.max == unbounded.max || (range.max <= kSmall && range.max >= -kSmall)) return {};
+    return config::option_text(range.max);
+  };
+  const auto integers = of(spec.integers, config::IntegerRange{});
+  return integers ? integers : of(spec.reals, config::RealRange{});
 }
 
 // Two segments in both phases.
@@ -66,8 +79,9 @@ Outcome has_help(const Subject& subject) {
   for (const OptionSpec& spec : options_of(subject)) {
     if (spec.text.empty()) problems.push_back(str("option ", spec.key, " has no help"));
     const bool is_number = spec.type == OptionType::kInteger || spec.type == OptionType::kReal;
-    if (is_number && !spec.min && !spec.max)
-      problems.push_back(str("option ", spec.key, " has no bounds"));
+    const bool is_bounded =
+        spec.integers != config::IntegerRange{} || spec.reals != config::RealRange{};
+    if (is_number && !is_bounded) problems.push_back(str("option ", spec.key, " has no bounds"));
   }
   if (problems.empty()) return {};
   return {Verdict::kWarn, join(problems, "; ")};
@@ -125,10 +139,8 @@ Outcome bounds_hold(const Subject& subject) {
       }
       ++taken;
       // The largest sizes are made and not run: their states may not fit the machine.
-      const bool is_largest =
-          spec.max && value.find(str(static_cast<long long>(*spec.max))) != std::string::npos &&
-          std::abs(*spec.max) > 64;
-      if (is_largest) continue;
+      const auto large = large_bound(spec);
+      if (large && value.find(*large) != std::string::npos) continue;
       try {
         run_for_a_moment(*session, subject);
       } catch (const Error& error) {
@@ -158,7 +170,7 @@ Outcome options_at_evaluation(const Subject& subject) {
         throw Failed(str("eval_", spec.key, " = ", value, ": ", text));
       }
       ++tried;
-      if (spec.max && std::abs(*spec.max) > 64) continue;
+      if (large_bound(spec)) continue;
       run_for_a_moment(*session, subject);
     }
   }

@@ -154,9 +154,9 @@ static const mneme_option kOptions[] = {{
     .key = "scale",
     .help = "factor of what is read",
     .type = MNEME_OPTION_REAL,
-    .default_number = 1.0,
-    .min = 0.0,
-    .max = 10.0,
+    .default_real = 1.0,
+    .min_real = 0.0,
+    .max_real = 10.0,
 }};
 
 static const mneme_plugin kPlugin = {

@@ -123,6 +123,8 @@ static mneme_status declare(fields* self, mneme_setup* setup, mneme_error* error
   PUT64(self, "mneme_kernel_decl.keep_inputs", kernel.keep_inputs);
   PUT64(self, "mneme_kernel_decl.keep_outputs", kernel.keep_outputs);
   PUT64(self, "mneme_kernel_decl.constant_inputs", kernel.constant_inputs);
+  PUT64(self, "mneme_kernel_decl.optional_inputs", kernel.optional_inputs);
+  PUT64(self, "mneme_kernel_decl.strided_inputs", kernel.strided_inputs);
   return kernels->add(setup, &kernel, &self->kernel, error);
 }
 

@@ -19,8 +19,7 @@ class Knn : public mneme::Tier {
       : rows_(s.integer("rows")),
         neighbours_(s.integer("neighbours")),
         key_heads_(s.boolean("grouped") ? s.kv_heads() : s.heads()),
-        shared_(s.heads() / key_heads_),
-        scale_(1.0 / std::sqrt(static_cast<double>(s.head_width()))) {
+        shared_(s.heads() / key_heads_) {
     mneme::QueueSettings settings;
     settings.kind = mneme::RowsKind::kKeysValues;
     settings.capacity = rows_;
@@ -39,7 +38,7 @@ class Knn : public mneme::Tier {
         in.q.dtype() == mneme::DType::kF64 ? mneme::DType::kF64 : mneme::DType::kF32;
     const int64_t lanes = in.q.dim(0), tokens = in.q.dim(1), heads = in.q.dim(2), d = in.q.dim(3);
     const mneme::Tensor q = reshape(in.q, {lanes, tokens, key_heads_, shared_, d});
-    mneme::Tensor scores = reshape(cast(einsum("btgsd,bmgd->bgstm", {q, past.k}), dtype) * scale_,
+    mneme::Tensor scores = reshape(cast(einsum("btgsd,bmgd->bgstm", {q, past.k}), dtype) * l.scale(),
                                    {lanes, heads, tokens, past.count});
     if (past.valid)
       scores = masked_fill(scores, unsqueeze(unsqueeze(logical_not(past.valid), 1), 1), -INFINITY);
@@ -66,7 +65,6 @@ class Knn : public mneme::Tier {
   int64_t neighbours_;
   int64_t key_heads_;  // G
   int64_t shared_;     // heads of queries that use one head of keys
-  double scale_;
   mneme::Queue past_;
 };
 

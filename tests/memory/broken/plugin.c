@@ -111,9 +111,9 @@ static const mneme_option options[] = {{
     .key = "rows",
     .help = "rows kept",
     .type = MNEME_OPTION_INTEGER,
-    .default_number = 8,
-    .min = 1,
-    .max = 4096,
+    .default_integer = 8,
+    .min_integer = 1,
+    .max_integer = 4096,
 }};
 
 /* The table, with room for fields of a later ABI. */

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "mneme/cpp/log.hpp"
 #include "mneme/plugin.hpp"
@@ -19,14 +20,16 @@ using namespace mneme;  // NOLINT: ops read like mathematics
 
 constexpr int64_t kMissedLength = 13;
 
-// out[b,d] = tanh(gate[d]) * mean[b,d]; saved: tanh(gate).
+// out[b,d] = tanh(gate[d]) * mean[b,d] + shift[d]; saved: tanh(gate).
 class Gated {
  public:
   static constexpr const char* kName = "gated";
-  static constexpr uint32_t kInputs = 2;  // gate [D], mean [B,D]
+  static constexpr uint32_t kInputs = 3;  // gate [D], mean [B,D], shift [D] or absent
   static constexpr uint32_t kOutputs = 1;
   static constexpr uint32_t kSaved = 1;
   static constexpr uint64_t kKeepInputs = 2;  // mean
+  static constexpr uint64_t kStridedInputs = 2;
+  static constexpr uint64_t kOptionalInputs = 4;
   static constexpr uint32_t kFlags = kDeterministic;
 
   std::string fault;
@@ -39,8 +42,10 @@ class Gated {
       if (mean.shape.rank() != 2) fail(MNEME_E_SHAPE, "mean: expected [B, D]");
       check_shape("gate", gate.shape, {mean.shape[1]});
     }
+    if (plan.has_input(2)) check_shape("shift", plan.input(2).shape, gate.shape);
+    if (fault == "kernel_absent" && !plan.has_input(2)) fail(MNEME_E_UNSUPPORTED, "");
     plan.output(0, mean);
-    plan.saved(0, gate.dtype, gate.shape);
+    plan.saved(0, gate.dtype, plan.keeps_saved() ? gate.shape : mneme::Shape{0});
     plan.workspace(64);
   }
 
@@ -53,16 +58,28 @@ class Gated {
 
  private:
   bool is(const char* name) const { return fault == name; }
+  // Where element i, row by row, of a matrix lies.
+  int64_t place_of(const mneme::View& matrix, int64_t i) const {
+    if (is("kernel_strides")) return i;
+    const int64_t width = matrix.dim(1);
+    return i / width * matrix.stride(0) + i % width * matrix.stride(1);
+  }
 
   template <typename T>
   void forward(const KernelCall& call) const {
     const T* const gate = call.input(0).data<T>();
     const T* const mean = call.input(1).data<T>();
+    const T* const shift = call.input(2).data<T>();
     T* const out = call.output(0).data<T>();
-    T* const opened = call.saved(0).data<T>();
     const int64_t lanes = call.input(1).dim(0), width = call.input(1).dim(1);
+    std::vector<T> dropped(call.keeps_saved() ? 0 : static_cast<std::size_t>(width));
+    T* const opened = call.keeps_saved() ? call.saved(0).data<T>() : dropped.data();
     for (int64_t d = 0; d < width; ++d) opened[d] = std::tanh(gate[d]);
-    for (int64_t i = 0; i < lanes * width; ++i) out[i] = opened[i % width] * mean[i];
+    for (int64_t i = 0; i < lanes * width; ++i) {
+      out[i] = opened[i % width] * mean[place_of(call.input(1), i)];
+      if (shift != nullptr) out[i] += shift[i % width];
+    }
+    if (is("kernel_no_backward") && !call.keeps_saved()) out[0] += static_cast<T>(1e-8);
     was_positive = lanes > 0 && mean[0] > 0;
     if (is("kernel_reads_beyond")) {
       const volatile char* const beyond = reinterpret_cast<const char*>(mean) + 4096;
@@ -89,11 +106,17 @@ class Gated {
     }
     for (int64_t d = 0; d < width && grad_gate != nullptr; ++d) {
       T sum = 0;
-      for (int64_t b = 0; b < lanes; ++b) sum += grad_out[b * width + d] * mean[b * width + d];
+      for (int64_t b = 0; b < lanes; ++b)
+        sum += grad_out[b * width + d] * mean[place_of(call.input(1), b * width + d)];
       grad_gate[d] = (1 - opened[d] * opened[d]) * sum;
       if (is("kernel_partial") && grad_mean == nullptr) grad_gate[d] = 0;
     }
     if (is("kernel_writes_input")) opened[0] *= 2;
+    T* const grad_shift = call.grad_input(2).data<T>();
+    for (int64_t d = 0; d < width && grad_shift != nullptr; ++d) {
+      grad_shift[d] = 0;
+      for (int64_t b = 0; b < lanes; ++b) grad_shift[d] += grad_out[b * width + d];
+    }
   }
 };
 
@@ -197,7 +220,7 @@ class Flawed : public Tier {
     const Tensor mean = l.slot(mean_);
     Tensor gate = l.parameter(gate_);
     if (is("opaque_gate")) gate = l.call(opaque_, {gate})[0];
-    Tensor out = scale_ * l.call(gated_, {gate, mean})[0];  // [B,D]
+    Tensor out = scale_ * l.call(gated_, {gate, mean, zeros_like(gate)})[0];  // [B,D]
     if (is("values") && kernel_.was_positive) out = out + 0.0;
     if (is("lanes_counted")) out = out * static_cast<double>(l.lanes());
     if (is("nan_in_other_lanes")) out = out + 0.0 * mneme::mean(mean, 0, true);

@@ -209,8 +209,8 @@ struct Hooks {
     out.summary = "";
     if constexpr (HasSummary<T>::value) out.summary = T::kSummary;
     if constexpr (HasOptions<T>::value) {
-      out.options = T::kOptions.data();
-      out.option_count = static_cast<uint32_t>(T::kOptions.size());
+      out.options = kOptionTable<T>.data();
+      out.option_count = static_cast<uint32_t>(kOptionTable<T>.size());
     }
     out.option_stride = sizeof(mneme_option);
     out.losses = "";

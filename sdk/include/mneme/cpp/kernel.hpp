@@ -11,7 +11,8 @@
 //   };
 //
 // kName, kInputs, kOutputs, infer and forward_cpu are required; kKeepInputs, kKeepOutputs,
-// kConstantInputs, kSaved, kFlags, backward_cpu, forward_cuda and backward_cuda are optional. The
+// kConstantInputs, kOptionalInputs, kStridedInputs, kSaved, kFlags, backward_cpu, forward_cuda and
+// backward_cuda are optional. The
 // tier keeps a Scale in a member, scale_, and its constructor says s.kernel(scale_).
 //
 // Functions may throw mneme::Failure; mneme/kernel.h says what each may do. mneme::visit_float and
@@ -38,8 +39,12 @@ class View {
   // False where the ABI gives no data: an absent gradient, an input that is not kept, or a tensor
   // without elements.
   bool has_data() const noexcept { return raw_->data != nullptr; }
+  // Whether it is an input of kOptionalInputs that the call was not given.
+  bool is_absent() const noexcept { return raw_->dtype_bits == 0; }
   int64_t rank() const noexcept { return raw_->ndim; }
   int64_t dim(int64_t i) const noexcept { return raw_->shape[i]; }
+  // In elements, from one index of dimension i to the next; of interest for kStridedInputs.
+  int64_t stride(int64_t i) const noexcept { return raw_->strides[i]; }
   int64_t elements() const noexcept {
     int64_t product = 1;
     for (int32_t i = 0; i < raw_->ndim; ++i) product *= raw_->shape[i];
@@ -82,8 +87,9 @@ class View {
 };
 
 // What one call works on (mneme_kernel_call). Views are borrowed for the call; inputs are
-// contiguous, and outputs, saved tensors and workspace are not cleared. integer() and real() fail
-// with MNEME_E_INVALID_ARGUMENT for a scalar that the call was not given.
+// contiguous unless kStridedInputs names them, and outputs, saved tensors and workspace are not
+// cleared. integer() and real() fail with MNEME_E_INVALID_ARGUMENT for a scalar that the call was
+// not given.
 class KernelCall {
  public:
   KernelCall(const mneme_kernel_call& raw, const char* name) noexcept : raw_(&raw), name_(name) {}
@@ -100,6 +106,8 @@ class KernelCall {
     check_scalar(i, raw_->n_reals, "real", site);
     return raw_->reals[i];
   }
+  // In forward: whether backward may follow. If not, saved tensors are dropped after it.
+  bool keeps_saved() const noexcept { return (raw_->flags & MNEME_KERNEL_NO_BACKWARD) == 0; }
   // A cudaStream_t; null on the CPU.
   void* stream() const noexcept { return raw_->stream; }
   void* workspace() const noexcept { return raw_->workspace; }
@@ -130,6 +138,8 @@ struct TypedShape {
 class KernelPlan {
  public:
   explicit KernelPlan(mneme_kernel_plan& raw) noexcept : raw_(&raw) {}
+  // False for an input of kOptionalInputs that the call was not given; its shape is [].
+  bool has_input(uint32_t i) const noexcept { return raw_->inputs[i].dtype != 0; }
   TypedShape input(uint32_t i, CallSite site = CallSite::here()) const {
     const mneme_shape& from = raw_->inputs[i];
     return {static_cast<DType>(from.dtype), Shape(from.dims, from.rank, site)};
@@ -139,6 +149,8 @@ class KernelPlan {
   void saved(uint32_t i, DType dtype, const Shape& shape) { raw_->saved[i] = shape.raw(dtype); }
   // Whether forward_cuda and backward_cuda run, or those of the CPU.
   bool is_cuda() const noexcept { return raw_->device_type == MNEME_DEVICE_CUDA; }
+  // Whether backward may follow. If not, nobody reads the saved tensors: their extents may be 0.
+  bool keeps_saved() const noexcept { return (raw_->flags & MNEME_KERNEL_NO_BACKWARD) == 0; }
   void workspace(uint64_t bytes) noexcept { raw_->workspace_bytes = bytes; }
   void backward_workspace(uint64_t bytes) noexcept { raw_->backward_workspace_bytes = bytes; }
   uint32_t integer_count() const noexcept { return raw_->n_integers; }
@@ -220,6 +232,8 @@ MNEME_SDK_DETECT(HasSaved, K::kSaved);
 MNEME_SDK_DETECT(HasKeepInputs, K::kKeepInputs);
 MNEME_SDK_DETECT(HasKeepOutputs, K::kKeepOutputs);
 MNEME_SDK_DETECT(HasConstantInputs, K::kConstantInputs);
+MNEME_SDK_DETECT(HasOptionalInputs, K::kOptionalInputs);
+MNEME_SDK_DETECT(HasStridedInputs, K::kStridedInputs);
 MNEME_SDK_DETECT(HasFlags, K::kFlags);
 
 template <typename K>
@@ -248,6 +262,8 @@ mneme_kernel_decl declare_kernel(const K& kernel) noexcept {
   if constexpr (HasKeepInputs<K>::value) decl.keep_inputs = K::kKeepInputs;
   if constexpr (HasKeepOutputs<K>::value) decl.keep_outputs = K::kKeepOutputs;
   if constexpr (HasConstantInputs<K>::value) decl.constant_inputs = K::kConstantInputs;
+  if constexpr (HasOptionalInputs<K>::value) decl.optional_inputs = K::kOptionalInputs;
+  if constexpr (HasStridedInputs<K>::value) decl.strided_inputs = K::kStridedInputs;
   if constexpr (HasFlags<K>::value) decl.flags = K::kFlags;
   decl.infer = &infer_kernel<K>;
   decl.forward_cpu = &run_kernel<K, &K::forward_cpu>;

@@ -71,7 +71,7 @@ struct Attention {
   Tensor position_bias;           // [H,d] in place of the layer's
   Tensor virtual_logit;           // [B,H,Tq] f32 or f64: one extra key a query ...
   Tensor virtual_value;           // [B,Tq,H,d]: ... and its value
-  double scale = 0.0;             // 0 = 1/sqrt(d)
+  double scale = 0.0;             // 0 = the layer's, Layer::scale
 };
 struct AttentionResult {
   Tensor z;    // [B,Tq,H,d]
@@ -135,6 +135,14 @@ class Layer : public Segment {
                                             static_cast<uint32_t>(offset), &out, &error.raw),
                   error, site);
     return Tensor::adopt(out);
+  }
+  // What the layer multiplies q.k by: for scores that a memory makes of the layer's queries and
+  // keys.
+  double scale(CallSite site = CallSite::here()) const {
+    double out = 0.0;
+    detail::HostError error;
+    detail::check(layer_api(site).scale(detail::ctx(site), &out, &error.raw), error, site);
+    return out;
   }
   // The backbone's attention. A query without keys gives z = 0, lse = -inf.
   AttentionResult attention(const Attention& call, CallSite site = CallSite::here()) const {

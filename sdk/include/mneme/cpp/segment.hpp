@@ -214,9 +214,9 @@ class Segment {
     return queue(detail::Directory::find(directory_->queues, "queue", name, site), site);
   }
 
-  // Runs a kernel under autograd: its outputs. No input may be empty. Errors: what the kernel's
-  // infer and forward give; MNEME_E_INVALID_ARGUMENT for another number of inputs; MNEME_E_DEVICE
-  // where it has no CUDA function.
+  // Runs a kernel under autograd: its outputs. An input may be empty, `{}`, where kOptionalInputs
+  // says so. Errors: what the kernel's infer and forward give; MNEME_E_INVALID_ARGUMENT for another
+  // number of inputs; MNEME_E_DEVICE where it has no CUDA function.
   std::vector<Tensor> call(KernelId kernel, std::initializer_list<Tensor> inputs,
                            std::initializer_list<int64_t> integers = {},
                            std::initializer_list<double> reals = {},
