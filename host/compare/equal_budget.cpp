@@ -121,9 +121,13 @@ class Sizes {
     return str("memory.tier.", size_->tier, '.', size_->spec.key);
   }
   [[nodiscard]] std::int64_t least() const {
-    return std::max<std::int64_t>(size_->spec.integers.min, 1);
+    const std::int64_t least = size_->spec.integers.min;
+    return least == config::IntegerRange{}.min ? 1 : least;
   }
-  [[nodiscard]] std::int64_t most() const { return std::min(size_->spec.integers.max, kMaxSize); }
+  [[nodiscard]] std::int64_t most() const {
+    const std::int64_t most = size_->spec.integers.max;
+    return most == config::IntegerRange{}.max ? kMaxSize : most;
+  }
 
   std::int64_t cost_with(std::int64_t value) {
     set(value);

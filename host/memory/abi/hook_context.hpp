@@ -116,7 +116,7 @@ struct mneme_ctx {
   mneme_ctx* handle = nullptr;  // of the current call (LiveCall)
   mneme::memory::SegmentShared* shared = nullptr;
   mneme::memory::HandleTable handles;
-  std::deque<std::vector<int64_t>> count_arrays;  // storage of mneme_rows.counts
+  std::list<std::vector<int64_t>> count_arrays;  // storage of mneme_rows.counts
 
   // The current call.
   const mneme::memory::Tier* tier = nullptr;

@@ -41,7 +41,7 @@ struct ContextBlock {
   at::Tensor distance;
 
   bool has_distance_of_tokens() const { return distance.defined() && distance.dim() == 3; }
-  at::Tensor bias;      // [B|1,H|1,T|1,m]; undefined = none
+  at::Tensor bias;  // [B|1,H|1,T|1,m]; undefined = none
 };
 
 // The rows that a layer's tokens attend to besides themselves: farthest tier first, oldest row
@@ -67,8 +67,8 @@ struct SegmentInput {
   // drawing, and where all draws are recorded.
   const std::map<std::string, at::Tensor>* replay_draws = nullptr;
   std::map<std::string, at::Tensor>* recorded_draws = nullptr;
-  // Names of the wanted probes, kEveryProbe for all of them, and where their tensors are stored (keys
-  // as above).
+  // Names of the wanted probes, kEveryProbe for all of them, and where their tensors are stored
+  // (keys as above).
   std::set<std::string, std::less<>> wanted_probes = {};
   std::map<std::string, at::Tensor>* probes = nullptr;
   // Checks all tensors that hooks are given and give; used when a loss was not finite.
