@@ -109,7 +109,7 @@ fi
   # ---- 5, constants ----
   awk '
     { file = $1; sub(/^[^:]*: /, "") }
-    / *enum *\{/ { inside = 1; text = ""; sub(/.*\{/, "") }
+    /enum[^;]*\{/ { inside = 1; text = ""; sub(/.*\{/, "") }
     inside { text = text $0 }
     inside && /\}/ {
       inside = 0
@@ -117,8 +117,8 @@ fi
       split("", seen)
       count = split(text, parts, ",")
       for (i = 1; i <= count; i++) {
+        gsub(/ /, "", parts[i])
         if (split(parts[i], sides, "=") != 2) { print file " a constant without a value of its own: " parts[i]; continue }
-        gsub(/ /, "", sides[1]); gsub(/ /, "", sides[2])
         if (sides[2] in seen) print file " " sides[1] " has the value of " seen[sides[2]]
         seen[sides[2]] = sides[1]
       }
