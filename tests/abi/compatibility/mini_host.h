@@ -62,7 +62,8 @@ mneme_status attend(const mneme_attention* call, mneme_tensor* z, mneme_tensor* 
 mneme_tensor rows_between(mneme_tensor x, int64_t begin, int64_t end);
 mneme_tensor rows_joined(mneme_tensor a, mneme_tensor b);
 
-/* ---- groups (mini_host_groups.c, mini_host_kernel.c) -------------------------------------- */
+/* ---- groups (mini_host_groups.c, mini_host_kernel.c, mini_host_state.c)
+ * -------------------------------------- */
 
 enum { kMostParameters = 8, kMostSlots = 8, kMostQueues = 4, kMostNames = 32, kMostLayers = 4 };
 
@@ -118,6 +119,32 @@ mneme_setup* setup_handle(void);
 mneme_ctx* ctx_handle(void);
 const void* find_group(const mneme_host* host, const char* id);
 const mneme_kernel_api* kernel_group(void);
+const mneme_state_api* state_group(void);
+/* Ends the constants: a new run begins. */
+void forget_constants(void);
+
+/* In a function with an `error`: refuses what the condition says is not there. */
+#define NEEDS(condition, message)                                \
+  do {                                                           \
+    if (!(condition)) {                                          \
+      return refuse(error, MNEME_E_INVALID_ARGUMENT, (message)); \
+    }                                                            \
+  } while (0)
+#define NEEDS_SETUP(setup) NEEDS((setup) == setup_handle(), "a mneme_setup of no call")
+#define NEEDS_CTX(ctx) NEEDS((ctx) == ctx_handle(), "a mneme_ctx of no call")
+
+/* ---- numbers (mini_host_numbers.c) -------------------------------------------------------- */
+
+enum { kMostValues = 64 };
+/* Whether `record` keeps what it gets. */
+extern int records_numbers;
+/* Numbers called "name.segment", or "name.segment.layer" with a layer of at least 0. */
+void record(const char* name, int64_t segment, int64_t layer, const double* values, int64_t count);
+/* Those of a tensor; none of the tensor 0. */
+void record_tensor(const char* name, int64_t segment, int64_t layer, mneme_tensor t);
+/* 1, with messages, when what was recorded differs from what the file says. */
+int compare_numbers(const char* path);
+void print_numbers(void);
 
 /* Ends the process with a message. */
 _Noreturn void give_up(const char* what, const char* expected, const char* got);
