@@ -1,9 +1,9 @@
 #!/bin/sh
-# header_test.sh ROOT: each header compiles alone. C headers: gcc and clang as C11 with -Wpadded (padding is explicit),
-# g++ and clang++ as C++17. Headers of the C++ layer: g++ and clang++ as C++17. No header has a line of more than 100
-# columns, and the C headers but for sdk.h, which are the ABI's specification, hold declarations alone and include nothing
-# but each other, stddef.h and stdint.h.
+# header_test.sh ROOT: each header compiles alone. C headers: gcc and clang as C11, g++ and clang++ as C++17, with -Wpadded (padding
+# is explicit); all together as C++20 too. Headers of the C++ layer: g++ and clang++ as C++17. The C headers hold the rules of
+# header_rules.sh, and each of those can fail.
 set -eu
+here=$(dirname "$0")
 include=$1/sdk/include
 kernels=$1/sdk/kernels/include
 work=$(mktemp -d)
@@ -29,10 +29,11 @@ compile() {
 
 for header in "$include"/mneme/*.h; do
   name=$(basename "$header")
-  compile gcc "-std=c11 -Wpadded -pedantic" "$name" c
-  compile clang "-std=c11 -Wpadded" "$name" c
-  compile g++ "-std=c++17 -Wpadded" "$name" cpp
-  compile clang++ "-std=c++17" "$name" cpp
+  for compiler in gcc clang; do compile $compiler "-std=c11 -Wpadded -Wpedantic" "$name" c; done
+  for compiler in g++ clang++; do compile $compiler "-std=c++17 -Wpadded -Wpedantic" "$name" cpp; done
+done
+for name in plugin.h sdk.h; do # they include the others
+  for compiler in g++ clang++; do compile $compiler "-std=c++20 -Wpadded -Wpedantic" "$name" cpp; done
 done
 for header in plugin.hpp cpp/failure.hpp cpp/host.hpp cpp/options.hpp cpp/tensor.hpp cpp/op_call.hpp cpp/ops.hpp \
     cpp/ops_math.hpp cpp/ops_reduce.hpp cpp/ops_shape.hpp cpp/ops_network.hpp cpp/rows.hpp cpp/state.hpp cpp/setup.hpp \
@@ -66,24 +67,9 @@ if command -v g++ >/dev/null; then
   done
 fi
 
-# breaches FOLDER: what the headers below FOLDER/mneme may not hold, with file and line.
-long_lines() {
-  find "$1" -type f -exec awk 'length > 100 { print FILENAME ":" FNR ": " length " columns, more than 100" }' {} +
-}
-breaches() {
-  long_lines "$1/mneme"
-  for header in "$1"/mneme/*.h; do
-    [ "$(basename "$header")" != sdk.h ] || continue
-    grep -nE 'static inline|__attribute__' "$header" | sed "s|^|$header: code in the specification: |" || true
-    grep -nE '^[[:space:]]*#[[:space:]]*include' "$header" | grep -vE '<std(def|int)\.h>|"mneme/[a-z]+\.h"' |
-      sed "s|^|$header: includes more than stddef.h and stdint.h: |" || true
-  done
-}
-{ breaches "$include"; long_lines "$kernels/mneme_kernels"; } >"$work/breaches"
-if [ -s "$work/breaches" ]; then
-  cat "$work/breaches"
-  failures=$((failures + 1))
-fi
+find "$kernels/mneme_kernels" -type f -exec awk 'length > 100 { print FILENAME ":" FNR ": " length " columns, more than 100" }' {} + >"$work/breaches"
+sh "$here/header_rules.sh" "$include" >>"$work/breaches" || failures=$((failures + 1))
+if grep -v '^header rules hold: ' "$work/breaches"; then failures=$((failures + 1)); fi
 if [ "$failures" -gt 0 ]; then exit 1; fi
 
 # The check can fail: padding that nobody wrote down is refused.
@@ -94,9 +80,81 @@ if command -v gcc >/dev/null; then
     exit 1
   fi
 fi
-mkdir -p "$work/bad/mneme"
-printf '#include <string.h>\nstatic inline int f(void) { return 0; }\n/* %0100d */\n' 0 >"$work/bad/mneme/bad.h"
-for words in 'bad.h:3: 106 columns' 'code in the specification: 2:' 'more than stddef.h and stdint.h: 1:'; do
-  breaches "$work/bad" | grep -qF "$words" || { echo "FAIL: no breach '$words'"; exit 1; }
-done
+
+# Each rule can fail: a header that breaks nothing, and what is added to it.
+good='#ifndef MNEME_BAD_H_
+#define MNEME_BAD_H_
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define MNEME_BAD_FIRST 1u
+enum { MNEME_BAD_ONE = 1, MNEME_BAD_TWO = 2 };
+typedef struct mneme_bad {
+  uint32_t struct_size;
+  uint32_t flags;
+  int32_t (*call)(const char* text);
+} mneme_bad;
+#ifdef __cplusplus
+}
+#endif'
+end='#endif /* MNEME_BAD_H_ */'
+rules() {
+  mkdir -p "$work/bad/mneme"
+  printf '%s\n' "$1" >"$work/bad/mneme/bad.h"
+  sh "$here/header_rules.sh" "$work/bad"
+}
+rules "$good
+$end" >/dev/null || { echo "FAIL: a header that breaks nothing was refused"; rules "$good
+$end"; exit 1; }
+# expect_breaches HEADER WORDS...: it is refused with each of these words.
+expect_breaches() {
+  if rules "$1" >"$work/out" 2>&1; then echo "FAIL: accepted a header that should be refused"; exit 1; fi
+  shift
+  for words in "$@"; do
+    grep -qF -- "$words" "$work/out" || { echo "FAIL: expected '$words', got:"; cat "$work/out"; exit 1; }
+  done
+}
+expect_breaches "$good
+$(printf '/* %0100d */' 0)
+static inline int32_t mneme_f(void) { return 0; }
+#include <string.h>
+typedef struct mneme_b {
+  int64_t x;
+} mneme_b;
+typedef struct mneme_c {
+  uint32_t struct_size;
+  uint32_t x;
+} mneme_c;
+typedef struct mneme_d {
+  uint32_t struct_size;
+  uint32_t flags : 3;
+} mneme_d;
+enum mneme_e { MNEME_BAD_FOUR = 4, MNEME_BAD_FIVE = 4, MNEME_BAD_SIX };
+typedef _Bool mneme_g;
+typedef unsigned int mneme_h;
+typedef size_t mneme_i;
+typedef long long mneme_j;
+typedef float mneme_k;
+typedef union { int32_t a; } mneme_l;
+#define MNEME_BAD_SECOND 1u
+#define MNEME_BAD_THIRD ((uint64_t)1 << 0)
+#define MNEME_BAD_FOURTH 3u
+$end" 'bad.h:17: 106 columns' 'code in the specification: 18:' 'more than stddef.h and stdint.h: 19:' \
+  'mneme_b does not start with uint32_t struct_size' 'the second field of mneme_c is not uint32_t flags' \
+  'or a bit-field: uint32_t flags : 3;' 'or a bit-field: enum mneme_e' 'or a bit-field: typedef _Bool mneme_g' \
+  'or a bit-field: typedef unsigned int mneme_h' 'or a bit-field: typedef size_t mneme_i' \
+  'or a bit-field: typedef long long mneme_j' 'or a bit-field: typedef float mneme_k' 'or a bit-field: typedef union' \
+  'MNEME_BAD_FIVE has the value of MNEME_BAD_FOUR' 'a constant without a value of its own: MNEME_BAD_SIX' \
+  'MNEME_BAD_SECOND has the bit of MNEME_BAD_FIRST' 'MNEME_BAD_THIRD has the bit of MNEME_BAD_SECOND' \
+  'the flag MNEME_BAD_FOURTH is not one bit'
+expect_breaches "$good
+#endif" 'no include guard MNEME_BAD_H_ around all of it'
+expect_breaches "$(echo "$good" | grep -v 'extern "C"')
+$end" 'declares functions without extern "C"'
+rm "$work/bad/mneme/bad.h"
+if sh "$here/header_rules.sh" "$work/bad" >"$work/out" || ! grep -q 'holds no headers' "$work/out"; then
+  echo "FAIL: a folder without headers was accepted"
+  exit 1
+fi
 echo "$checked compilations of single headers passed"

@@ -90,8 +90,10 @@ void check_loadable(const PluginFile& file, const std::string& where);
 // when that is below either side's minimum. Returns the effective version.
 std::uint32_t check_abi(std::uint32_t abi_min, std::uint32_t abi_target, const std::string& where);
 
-// The range of ABI versions that this host speaks. While the major is 0, both are the same.
-inline constexpr std::uint32_t kHostAbiMin = MNEME_ABI_VERSION;
+// The range of ABI versions that this host speaks: its major version from the first minor on; while
+// the major is 0, its own version alone.
+inline constexpr std::uint32_t kHostAbiMin =
+    MNEME_ABI_MAJOR == 0 ? MNEME_ABI_VERSION : MNEME_ABI_MAKE(MNEME_ABI_MAJOR, 0);
 inline constexpr std::uint32_t kHostAbiCurrent = MNEME_ABI_VERSION;
 
 // One file of a folder: a plugin's note, or why it is none.

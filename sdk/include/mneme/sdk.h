@@ -58,6 +58,12 @@ static inline mneme_status mneme_sdk_fail(mneme_error* error, mneme_status code,
 #ifndef MNEME_PLUGIN_LIBRARIES
 #define MNEME_PLUGIN_LIBRARIES ""
 #endif
+/* The oldest ABI version that the plugin speaks, of those with the same major. An older host reads
+ * nothing of a struct beyond what it knows: lower it only when what such a host does not know may
+ * be ignored. */
+#ifndef MNEME_PLUGIN_ABI_MIN
+#define MNEME_PLUGIN_ABI_MIN MNEME_ABI_VERSION
+#endif
 #if defined(__clang__)
 #define MNEME_COMPILER_NAME "clang " __clang_version__
 #elif defined(__GNUC__)
@@ -67,16 +73,16 @@ static inline mneme_status mneme_sdk_fail(mneme_error* error, mneme_status code,
 #endif
 
 /* Defines the note. id, version and features, a list of group ids, are string literals. */
-#define MNEME_PLUGIN_NOTE(id_text, version_text, features_text)                          \
-  static const mneme_note_record mneme_plugin_note_record                                \
-      __attribute__((section(MNEME_NOTE_SECTION), used, aligned(4))) = {                 \
-          (uint32_t)sizeof(MNEME_NOTE_NAME),                                             \
-          (uint32_t)sizeof(mneme_note),                                                  \
-          MNEME_NOTE_TYPE,                                                               \
-          MNEME_NOTE_NAME,                                                               \
-          {(uint32_t)sizeof(mneme_note), MNEME_PLUGIN_DIRTY ? MNEME_NOTE_DIRTY : 0u,     \
-           MNEME_ABI_VERSION, MNEME_ABI_VERSION, MNEME_PLUGIN_CUDA_RUNTIME, 0u, id_text, \
-           version_text, MNEME_SDK_VERSION, MNEME_COMPILER_NAME, MNEME_PLUGIN_COMMIT,    \
+#define MNEME_PLUGIN_NOTE(id_text, version_text, features_text)                             \
+  static const mneme_note_record mneme_plugin_note_record                                   \
+      __attribute__((section(MNEME_NOTE_SECTION), used, aligned(4))) = {                    \
+          (uint32_t)sizeof(MNEME_NOTE_NAME),                                                \
+          (uint32_t)sizeof(mneme_note),                                                     \
+          MNEME_NOTE_TYPE,                                                                  \
+          MNEME_NOTE_NAME,                                                                  \
+          {(uint32_t)sizeof(mneme_note), MNEME_PLUGIN_DIRTY ? MNEME_NOTE_DIRTY : 0u,        \
+           MNEME_PLUGIN_ABI_MIN, MNEME_ABI_VERSION, MNEME_PLUGIN_CUDA_RUNTIME, 0u, id_text, \
+           version_text, MNEME_SDK_VERSION, MNEME_COMPILER_NAME, MNEME_PLUGIN_COMMIT,       \
            features_text, MNEME_PLUGIN_ARCHITECTURES, MNEME_PLUGIN_LIBRARIES}}
 
 /* ---- the entry symbol ---------------------------------------------------------------------- */
@@ -118,12 +124,13 @@ static inline size_t mneme_sdk_append_version(char* buffer, size_t at, size_t si
   return at;
 }
 
-/* Negotiates for a plugin that speaks the ABI of these headers alone. */
+/* Negotiates for a plugin that speaks the ABI from MNEME_PLUGIN_ABI_MIN to that of these headers.
+ */
 static inline mneme_status mneme_sdk_negotiate(const mneme_host_offer* offer,
                                                mneme_plugin_answer* answer,
                                                const mneme_plugin* plugin) {
   const uint32_t target = MNEME_ABI_VERSION;
-  const uint32_t minimum = MNEME_ABI_VERSION;
+  const uint32_t minimum = MNEME_PLUGIN_ABI_MIN;
   const uint32_t effective = offer->abi_current < target ? offer->abi_current : target;
   answer->abi_min = minimum;
   answer->abi_target = target;
