@@ -102,7 +102,7 @@ INCOMPATIBLE = [
      "layout"),
     ("two fields of one type swapped", "plugin.h", lambda h: h.swap("mneme_absorb", "k", "v"),
      "layout types"),
-    ("two fields of two types swapped", "config.h", lambda h: h.swap("mneme_option", "key", "min"),
+    ("two fields of two types swapped", "config.h", lambda h: h.swap("mneme_option", "key", "min_integer"),
      "layout new_plugin"),
     ("a field that is narrower", "plugin.h",
      lambda h: h.change_member("mneme_segment", "lanes", "int64_t lanes;", "int32_t lanes;\n  uint32_t reserved;"),

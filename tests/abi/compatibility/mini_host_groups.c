@@ -1,7 +1,6 @@
 /* The function groups of the mini host, but for mneme.kernel (mini_host_kernel.c) and mneme.state
  * (mini_host_state.c). */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "mini_host.h"
 #include "scenario.h"
@@ -40,22 +39,6 @@ static int option_of(const char* key, uint32_t type, mneme_option* out) {
   return 0;
 }
 
-/* The default as text "[1, 2]" -> its numbers; returns how many. */
-static uint64_t numbers_of(const char* text, double* out, uint64_t most) {
-  uint64_t count = 0;
-  while (*text != '\0' && count < most) {
-    char* end = NULL;
-    out[count] = strtod(text, &end);
-    if (end == text) {
-      ++text;
-    } else {
-      text = end;
-      ++count;
-    }
-  }
-  return count;
-}
-
 #define OPTION(kind)   \
   mneme_option option; \
   NEEDS_SETUP(setup);  \
@@ -64,21 +47,21 @@ static uint64_t numbers_of(const char* text, double* out, uint64_t most) {
 static mneme_status config_integer(mneme_setup* setup, const char* key, int64_t* out,
                                    mneme_error* error) {
   OPTION(MNEME_OPTION_INTEGER);
-  *out = (int64_t)option.default_number;
+  *out = option.default_integer;
   return MNEME_OK;
 }
 
 static mneme_status config_real(mneme_setup* setup, const char* key, double* out,
                                 mneme_error* error) {
   OPTION(MNEME_OPTION_REAL);
-  *out = option.default_number;
+  *out = option.default_real;
   return MNEME_OK;
 }
 
 static mneme_status config_boolean(mneme_setup* setup, const char* key, int32_t* out,
                                    mneme_error* error) {
   OPTION(MNEME_OPTION_BOOLEAN);
-  *out = option.default_number != 0;
+  *out = option.default_integer != 0;
   return MNEME_OK;
 }
 
@@ -94,24 +77,17 @@ static mneme_status config_text(mneme_setup* setup, const char* key, const char*
 
 static mneme_status config_integers(mneme_setup* setup, const char* key, const int64_t** out,
                                     uint64_t* count, mneme_error* error) {
-  static int64_t integers[16];
-  double reals[16];
-  uint64_t i = 0;
   OPTION(MNEME_OPTION_INTEGERS);
-  *count = numbers_of(option.default_text, reals, 16);
-  for (i = 0; i < *count; ++i) {
-    integers[i] = (int64_t)reals[i];
-  }
-  *out = integers;
+  *count = option.default_count;
+  *out = option.default_integers;
   return MNEME_OK;
 }
 
 static mneme_status config_reals(mneme_setup* setup, const char* key, const double** out,
                                  uint64_t* count, mneme_error* error) {
-  static double reals[16];
   OPTION(MNEME_OPTION_REALS);
-  *count = numbers_of(option.default_text, reals, 16);
-  *out = reals;
+  *count = option.default_count;
+  *out = option.default_reals;
   return MNEME_OK;
 }
 

@@ -570,19 +570,22 @@ static mneme_status finish(void* instance, mneme_ctx* ctx, const mneme_finish* i
 #define OPTION(name, kind, words) \
   .struct_size = (uint32_t)sizeof(mneme_option), .key = (name), .type = (kind), .help = (words)
 
+static const char* const kModes[] = {"flat", "sharp"};
+static const int64_t kScales[] = {1, 2};
+static const double kShares[] = {0.5, 0.875};
 static const mneme_option kOptions[] = {
     {OPTION("rows", MNEME_OPTION_INTEGER, "rows that are kept"), .flags = MNEME_OPTION_BOUNDED,
-     .default_number = 4, .min = 1, .max = kMostRows},
+     .default_integer = 4, .min_integer = 1, .max_integer = kMostRows},
     {OPTION("decay", MNEME_OPTION_REAL, "of the mean"),
-     .flags = MNEME_OPTION_BOUNDED | MNEME_OPTION_TRAINED, .default_number = 0.75, .min = 0,
-     .max = 1},
-    {OPTION("noise", MNEME_OPTION_BOOLEAN, "draws a factor for each lane"), .default_number = 1},
-    {OPTION("mode", MNEME_OPTION_CHOICE, "of squash"), .default_text = "sharp",
-     .choices = "flat|sharp"},
+     .flags = MNEME_OPTION_BOUNDED | MNEME_OPTION_TRAINED, .default_real = 0.75, .min_real = 0,
+     .max_real = 1},
+    {OPTION("noise", MNEME_OPTION_BOOLEAN, "draws a factor for each lane"), .default_integer = 1},
+    {OPTION("mode", MNEME_OPTION_CHOICE, "of squash"), .default_text = "sharp", .choices = kModes,
+     .choice_count = 2},
     {OPTION("scales", MNEME_OPTION_INTEGERS, "sharpness times 4, flat and sharp"),
-     .default_text = "[1, 2]"},
+     .default_integers = kScales, .default_count = 2},
     {OPTION("shares", MNEME_OPTION_REALS, "of new rows and of the old mean"),
-     .default_text = "[0.5, 0.875]"},
+     .default_reals = kShares, .default_count = 2},
 };
 
 static const mneme_plugin kPlugin = {

@@ -13,11 +13,11 @@
  *           and on another stream. Of the host a kernel may call what is marked [any] and nothing
  *           else.
  * Memory    Views are borrowed: for the call; on CUDA until the work that the call put on `stream`
- *           is done. Inputs are contiguous and shared: never write into them, nor into saved
- *           tensors in backward. Outputs, saved tensors and workspace are not cleared.
- * CUDA      The tensors' device is current. Put work on `stream` and nowhere else; a stream of the
- *           plugin's own must wait for it, and it for that stream, before the call returns. Never
- *           use the default stream, never wait for the device or for a stream, never allocate. */
+ *           is done. Inputs are contiguous, but for strided_inputs, and shared: never write into
+ *           them, nor into saved tensors in backward. Outputs, saved tensors and workspace are not
+ * cleared. CUDA      The tensors' device is current. Put work on `stream` and nowhere else; a
+ * stream of the plugin's own must wait for it, and it for that stream, before the call returns.
+ * Never use the default stream, never wait for the device or for a stream, never allocate. */
 #ifndef MNEME_KERNEL_H_
 #define MNEME_KERNEL_H_
 
@@ -33,19 +33,25 @@ extern "C" {
 /* A registered kernel; 0 = none. Valid for the instance's life. */
 typedef uint32_t mneme_kernel;
 
+/* No backward follows: what `infer` asks for in `saved` and what forward writes there is dropped
+ * after forward, so the extents of `saved` may be 0 then. */
+#define MNEME_KERNEL_NO_BACKWARD 1u
+
 /* What forward and backward work on. Arrays have as many entries as the kernel declares. */
 typedef struct mneme_kernel_call {
   uint32_t struct_size;
-  uint32_t flags;
+  uint32_t flags;  /* of forward: MNEME_KERNEL_NO_BACKWARD */
   void* stream;    /* cudaStream_t; NULL on the CPU */
   void* workspace; /* as `infer` asked for it, for this call; NULL for 0 bytes */
   uint64_t workspace_bytes;
-  const mneme_view* inputs;       /* backward: data is NULL for inputs not in keep_inputs */
+  const mneme_view* inputs;       /* an absent input (optional_inputs) has data NULL, ndim 0 and
+                                     dtype_bits 0; backward: data is NULL for inputs not in
+                                     keep_inputs */
   const mneme_view* outputs;      /* forward: write all of it; backward: as inputs, keep_outputs */
   const mneme_view* saved;        /* forward: write all of it; backward: as forward left it */
   const mneme_view* grad_outputs; /* backward: data is NULL where no gradient arrives: it is zero */
   const mneme_view* grad_inputs;  /* backward: write all of it; data is NULL where none is wanted,
-                                     so always for inputs in constant_inputs */
+                                     so always for inputs in constant_inputs and absent ones */
   const int64_t* integers;        /* the scalars given to mneme_kernel_api.call */
   const double* reals;
   uint32_t n_integers;
@@ -55,10 +61,10 @@ typedef struct mneme_kernel_call {
 /* What `infer` works on: shapes in, shapes out, for the device that the call runs on. */
 typedef struct mneme_kernel_plan {
   uint32_t struct_size;
-  uint32_t flags;
-  const mneme_shape* inputs;
-  mneme_shape* outputs; /* to fill: dtype, rank, dims (at least 0) */
-  mneme_shape* saved;   /* to fill, likewise */
+  uint32_t flags;            /* given: MNEME_KERNEL_NO_BACKWARD; leave it as it is */
+  const mneme_shape* inputs; /* an absent one (optional_inputs) has dtype 0 and rank 0 */
+  mneme_shape* outputs;      /* to fill: dtype, rank, dims (at least 0) */
+  mneme_shape* saved;        /* to fill, likewise */
   const int64_t* integers;
   const double* reals;
   uint32_t n_integers;
@@ -69,7 +75,8 @@ typedef struct mneme_kernel_plan {
   uint32_t reserved;
 } mneme_kernel_plan;
 
-/* [hook thread] Fills `plan` from shapes, scalars and device type alone: a pure function of them.
+/* [hook thread] Fills `plan` from shapes, scalars, device type and flags alone: a pure function of
+ * them.
  * Called before every forward. Errors: any; mneme_kernel_api.call returns the code, with the
  * kernel's name before the text. MNEME_E_SHAPE and MNEME_E_DTYPE are for inputs that do not fit. */
 typedef mneme_status (*mneme_kernel_infer)(void* user, mneme_kernel_plan* plan, mneme_error* error);
@@ -104,6 +111,10 @@ typedef struct mneme_kernel_decl {
   mneme_kernel_run backward_cuda; /* needed where backward_cpu and forward_cuda are there */
   uint64_t constant_inputs; /* bit i: no gradient flows into input i, whatever it depends on, as if
                                it were detached: a mask, an index, a frozen table */
+  uint64_t optional_inputs; /* bit i: input i may be absent: handle 0 in `call` */
+  uint64_t strided_inputs;  /* bit i: the views of input i may have any strides, 0 where a dimension
+                               is broadcast, so that rows are read where they lie in the host's
+                               memory; others are contiguous copies where needed */
 } mneme_kernel_decl;
 
 typedef struct mneme_kernel_api {
@@ -112,17 +123,16 @@ typedef struct mneme_kernel_api {
 
   /* [setup] Registers a kernel for this instance. `decl` is copied.
    * Errors: MNEME_E_INVALID_ARGUMENT: no name, infer or forward_cpu; no output; more than
-   * MNEME_KERNEL_MAX_PORTS inputs, outputs or saved tensors; a bit of keep_* or constant_inputs
-   * without its port. */
+   * MNEME_KERNEL_MAX_PORTS inputs, outputs or saved tensors; a bit of keep_*, constant_inputs,
+   * optional_inputs or strided_inputs without its port. */
   mneme_status (*add)(mneme_setup* setup, const mneme_kernel_decl* decl, mneme_kernel* out,
                       mneme_error* error);
 
   /* [hook] Runs a kernel under autograd, on the device and stream of the segment. All n_in inputs
-   * are tensors (none may be 0), of any strides. Scalars are copied. Fills n_out handles, each with
-   * one reference.
-   * Errors: as `infer` and forward return;
+   * are tensors of any strides; 0 only where optional_inputs says so. Scalars are copied. Fills
+   * n_out handles, each with one reference. Errors: as `infer` and forward return;
    *   MNEME_E_INVALID_ARGUMENT  a kernel of no `add`; other numbers of inputs or outputs than
-   *                             declared; a handle that is 0
+   *                             declared; a handle that is 0 where it may not be
    *   MNEME_E_SHAPE             `infer` gave a rank above MNEME_MAX_RANK or a negative extent
    *   MNEME_E_DEVICE            the segment runs on CUDA and the kernel has no CUDA function */
   mneme_status (*call)(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* inputs,

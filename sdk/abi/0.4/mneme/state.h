@@ -75,7 +75,9 @@ typedef struct mneme_parameter_decl {
 /* ---- slots --------------------------------------------------------------------------------- */
 
 /* What happens to a slot's graph when the segment commits. STOP: cut. THROUGH: kept over the
- * experiment's train.bptt_segments segments, then cut. Inside a segment both carry it. */
+ * experiment's train.bptt_segments segments, then cut. Inside a segment both carry it. So a
+ * START_PARAMETER gets its gradient from the segments up to the first cut after the lane's start
+ * alone: from the first with STOP, from the first bptt_segments at most with THROUGH. */
 enum { MNEME_GRADIENT_STOP = 0, MNEME_GRADIENT_THROUGH = 1 };
 
 /* RUN: kept from segment to segment, and saved. SEGMENT: starts afresh with each segment. */
@@ -219,8 +221,10 @@ typedef struct mneme_state_api {
   mneme_status (*queue_blocks)(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, uint32_t stride,
                                uint32_t capacity, uint32_t* count, mneme_error* error);
 
-  /* [hook] The queue's content as one piece, borrowed; copied when it lies in several blocks. An
-   * empty queue gives rows = 0 and no tensors. Counts as queue_blocks does. */
+  /* [hook] The queue's content as one piece, borrowed. The host keeps what is read in this way
+   * together, so that rows which are appended later are copied a few times, and not whenever the
+   * queue is read; the tensors may have strides (a kernel with strided_inputs reads them where they
+   * lie). An empty queue gives rows = 0 and no tensors. Counts as queue_blocks does. */
   mneme_status (*queue_rows)(mneme_ctx* ctx, mneme_queue id, mneme_rows* out, mneme_error* error);
 
   /* [hook] Appends a block, which is detached and immutable from then on; without rows it does

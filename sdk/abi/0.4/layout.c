@@ -1,4 +1,4 @@
-/* The layout of ABI 0.3. Written by scripts/freeze_abi.sh from the headers beside it; not edited by hand.
+/* The layout of ABI 0.4. Written by scripts/freeze_abi.sh from the headers beside it; not edited by hand.
  *
  * It compiles with the headers of this version and with those of every later one of the same major version. Structs may
  * have grown at their end, unless they are marked as CLOSED. */
@@ -22,7 +22,7 @@
 
 /* ---- version ---- */
 _Static_assert(MNEME_ABI_MAJOR == 0, "another major version: it has no common layout with this one");
-_Static_assert(MNEME_ABI_MINOR >= 3, "an older minor version");
+_Static_assert(MNEME_ABI_MINOR >= 4, "an older minor version");
 _Static_assert(MNEME_ABI_VERSION == MNEME_ABI_MAKE(MNEME_ABI_MAJOR, MNEME_ABI_MINOR), "MNEME_ABI_VERSION");
 #ifndef MNEME_ABI_MAKE
 #error "MNEME_ABI_MAKE is gone"
@@ -74,18 +74,25 @@ FIELD(mneme_shape, flags, 4, uint32_t *);
 FIELD(mneme_shape, dtype, 8, uint32_t *);
 FIELD(mneme_shape, rank, 12, uint32_t *);
 FIELD(mneme_shape, dims, 16, int64_t(*)[8]);
-OPEN(mneme_option, 72, 8);
+OPEN(mneme_option, 120, 8);
 FIELD(mneme_option, struct_size, 0, uint32_t *);
 FIELD(mneme_option, flags, 4, uint32_t *);
 FIELD(mneme_option, key, 8, const char * *);
 FIELD(mneme_option, help, 16, const char * *);
 FIELD(mneme_option, type, 24, uint32_t *);
-FIELD(mneme_option, reserved, 28, uint32_t *);
-FIELD(mneme_option, default_number, 32, double *);
-FIELD(mneme_option, default_text, 40, const char * *);
-FIELD(mneme_option, min, 48, double *);
-FIELD(mneme_option, max, 56, double *);
-FIELD(mneme_option, choices, 64, const char * *);
+FIELD(mneme_option, default_count, 28, uint32_t *);
+FIELD(mneme_option, default_integer, 32, int64_t *);
+FIELD(mneme_option, default_real, 40, double *);
+FIELD(mneme_option, default_text, 48, const char * *);
+FIELD(mneme_option, default_integers, 56, const int64_t * *);
+FIELD(mneme_option, default_reals, 64, const double * *);
+FIELD(mneme_option, min_integer, 72, int64_t *);
+FIELD(mneme_option, max_integer, 80, int64_t *);
+FIELD(mneme_option, min_real, 88, double *);
+FIELD(mneme_option, max_real, 96, double *);
+FIELD(mneme_option, choices, 104, const char *const * *);
+FIELD(mneme_option, choice_count, 112, uint32_t *);
+FIELD(mneme_option, reserved, 116, uint32_t *);
 OPEN(mneme_config_api, 56, 8);
 FIELD(mneme_config_api, struct_size, 0, uint32_t *);
 FIELD(mneme_config_api, flags, 4, uint32_t *);
@@ -124,7 +131,7 @@ FIELD(mneme_kernel_plan, workspace_bytes, 56, uint64_t *);
 FIELD(mneme_kernel_plan, backward_workspace_bytes, 64, uint64_t *);
 FIELD(mneme_kernel_plan, device_type, 72, uint32_t *);
 FIELD(mneme_kernel_plan, reserved, 76, uint32_t *);
-OPEN(mneme_kernel_decl, 104, 8);
+OPEN(mneme_kernel_decl, 120, 8);
 FIELD(mneme_kernel_decl, struct_size, 0, uint32_t *);
 FIELD(mneme_kernel_decl, flags, 4, uint32_t *);
 FIELD(mneme_kernel_decl, name, 8, const char * *);
@@ -141,6 +148,8 @@ FIELD(mneme_kernel_decl, backward_cpu, 72, mneme_kernel_run *);
 FIELD(mneme_kernel_decl, forward_cuda, 80, mneme_kernel_run *);
 FIELD(mneme_kernel_decl, backward_cuda, 88, mneme_kernel_run *);
 FIELD(mneme_kernel_decl, constant_inputs, 96, uint64_t *);
+FIELD(mneme_kernel_decl, optional_inputs, 104, uint64_t *);
+FIELD(mneme_kernel_decl, strided_inputs, 112, uint64_t *);
 OPEN(mneme_kernel_api, 24, 8);
 FIELD(mneme_kernel_api, struct_size, 0, uint32_t *);
 FIELD(mneme_kernel_api, flags, 4, uint32_t *);
@@ -248,7 +257,7 @@ FIELD(mneme_attention, position_bias, 104, mneme_tensor *);
 FIELD(mneme_attention, virtual_logit, 112, mneme_tensor *);
 FIELD(mneme_attention, virtual_value, 120, mneme_tensor *);
 FIELD(mneme_attention, scale, 128, double *);
-OPEN(mneme_layer_api, 72, 8);
+OPEN(mneme_layer_api, 80, 8);
 FIELD(mneme_layer_api, struct_size, 0, uint32_t *);
 FIELD(mneme_layer_api, flags, 4, uint32_t *);
 FIELD(mneme_layer_api, emit_block, 8, mneme_status (**)(mneme_ctx *, const mneme_block *, mneme_error *));
@@ -259,6 +268,7 @@ FIELD(mneme_layer_api, weight, 40, mneme_status (**)(mneme_ctx *, uint32_t, uint
 FIELD(mneme_layer_api, attention, 48, mneme_status (**)(mneme_ctx *, const mneme_attention *, mneme_tensor *, mneme_tensor *, mneme_error *));
 FIELD(mneme_layer_api, release, 56, mneme_status (**)(mneme_ctx *, const mneme_rows *, mneme_error *));
 FIELD(mneme_layer_api, positions, 64, mneme_status (**)(mneme_ctx *, int64_t, int64_t, uint32_t, mneme_tensor *, mneme_error *));
+FIELD(mneme_layer_api, scale, 72, mneme_status (**)(mneme_ctx *, double *, mneme_error *));
 OPEN(mneme_log_api, 16, 8);
 FIELD(mneme_log_api, struct_size, 0, uint32_t *);
 FIELD(mneme_log_api, flags, 4, uint32_t *);
@@ -569,6 +579,7 @@ VALUE(MNEME_ATTRIBUTE_POSITION, uint32_t, UINT32_C(1));
 VALUE(MNEME_KERNEL_CAPTURABLE, uint32_t, UINT32_C(1));
 VALUE(MNEME_KERNEL_DETERMINISTIC, uint32_t, UINT32_C(2));
 VALUE(MNEME_KERNEL_MAX_PORTS, int32_t, INT32_C(16));
+VALUE(MNEME_KERNEL_NO_BACKWARD, uint32_t, UINT32_C(1));
 VALUE(MNEME_LANES, int64_t, INT64_C(-1));
 VALUE(MNEME_MAX_RANK, int32_t, INT32_C(8));
 VALUE(MNEME_MODEL_EVALUATION, uint32_t, UINT32_C(1));

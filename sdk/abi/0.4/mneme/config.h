@@ -27,8 +27,8 @@ enum {
 #define MNEME_OPTION_AT_EVALUATION 1u
 /* No default: the memory file must give the option. */
 #define MNEME_OPTION_REQUIRED 2u
-/* `min` and `max` are inclusive bounds, of each entry of a list. Without this flag a number is
- * unbounded. */
+/* A number, or each entry of a list, lies between the inclusive bounds of its type. INT64_MIN and
+ * INT64_MAX, and infinite reals, bound nothing. Without this flag a number is unbounded. */
 #define MNEME_OPTION_BOUNDED 4u
 /* Parameters and state mean something only together with this option's value (a basis, a decay).
  * The host refuses to give a tier's trained parameters or saved state to one with another value,
@@ -37,20 +37,28 @@ enum {
  * places in the stack and their plugins' ids agree. Not with MNEME_OPTION_AT_EVALUATION. */
 #define MNEME_OPTION_TRAINED 8u
 
-/* One option. Valid for the process's life. The host reads the schema when it loads the plugin and
- * refuses the plugin for a key, type, default or flag that is not as said here. */
+/* One option; of the fields below `type` those are read that name its type. Valid for the process's
+ * life. The host reads the schema when it loads the plugin and refuses the plugin for a key, type,
+ * default or flag that is not as said here. */
 typedef struct mneme_option {
   uint32_t struct_size;
   uint32_t flags;  /* MNEME_OPTION_AT_EVALUATION ... */
   const char* key; /* [a-z][a-z0-9_]* */
   const char* help;
-  uint32_t type; /* MNEME_OPTION_INTEGER ... */
+  uint32_t type;                   /* MNEME_OPTION_INTEGER ... */
+  uint32_t default_count;          /* entries of default_integers or default_reals */
+  int64_t default_integer;         /* INTEGER; BOOLEAN: 0 or 1 */
+  double default_real;             /* REAL */
+  const char* default_text;        /* TEXT, CHOICE; NULL = "" */
+  const int64_t* default_integers; /* INTEGERS */
+  const double* default_reals;     /* REALS */
+  int64_t min_integer;             /* INTEGER, INTEGERS */
+  int64_t max_integer;
+  double min_real; /* REAL, REALS */
+  double max_real;
+  const char* const* choices; /* CHOICE: its words */
+  uint32_t choice_count;
   uint32_t reserved;
-  double default_number;    /* INTEGER (at most 2^53 in absolute value), REAL, BOOLEAN (0 or 1) */
-  const char* default_text; /* TEXT, CHOICE; lists as TOML text, "[1, 2]" */
-  double min;
-  double max;
-  const char* choices; /* CHOICE: separated by '|' */
 } mneme_option;
 
 /* All functions: the value of this instance's option `key`.

@@ -77,7 +77,7 @@ extern "C" {
 /* Version of the ABI. While the major is 0 any minor may change anything, so host and plugin must
  * agree on the minor; 1.0 freezes the ABI. */
 #define MNEME_ABI_MAJOR 0u
-#define MNEME_ABI_MINOR 3u
+#define MNEME_ABI_MINOR 4u
 #define MNEME_ABI_MAKE(major, minor) (((uint32_t)(major) << 16) | (uint32_t)(minor))
 #define MNEME_ABI_VERSION MNEME_ABI_MAKE(MNEME_ABI_MAJOR, MNEME_ABI_MINOR)
 #define MNEME_SDK_VERSION "0.1.0"
@@ -159,9 +159,9 @@ typedef struct mneme_setup mneme_setup; /* lives during one `create` */
 typedef struct mneme_ctx mneme_ctx;     /* lives during one hook call */
 
 /* A borrowed view of memory with the layout of DLPack 1.x's DLTensor. The host sends one normal
- * form: contiguous, byte_offset 0; shape and strides NULL exactly when ndim is 0; strides in
- * elements, those of dimensions of extent 1 as if contiguous; data NULL when the tensor has no
- * element. */
+ * form: contiguous (but for mneme_kernel_decl.strided_inputs), byte_offset 0; shape and strides
+ * NULL exactly when ndim is 0; strides in elements, those of dimensions of extent 1 as if
+ * contiguous; data NULL when the tensor has no element. */
 typedef struct mneme_view {
   void* data;
   int32_t device_type;

@@ -40,7 +40,10 @@ typedef struct mneme_block {
   mneme_queue queue;
   uint32_t reserved2;
   const mneme_rows* rows; /* of any kind; gradients flow back into them. NULL with a queue */
-  mneme_tensor distance;  /* EXPLICIT: [B|1, m] i64; with a queue over all its rows */
+  /* EXPLICIT: i64, with a queue over all its rows. [B|1, m]: distance to the segment's first token;
+   * token i is i places farther away. [B|1, T|1, m]: distance to each token itself, as where a row
+   * stands at one distance from every token; costs O(T m D), so it is for few rows. */
+  mneme_tensor distance;
   /* [B|1, H|1, T|1, m] added to the scores, differentiable; 0 = none. -inf = absent: probability
    * and gradient are exactly 0. */
   mneme_tensor bias;
@@ -111,7 +114,7 @@ typedef struct mneme_attention {
    * [B,Tq,H,d]. Both or neither; 0 = none. */
   mneme_tensor virtual_logit;
   mneme_tensor virtual_value;
-  double scale; /* 0 = the layer's: 1/sqrt(d), or less with model.scale_by_layer */
+  double scale; /* 0 = the layer's (mneme_layer_api.scale) */
 } mneme_attention;
 
 /* ---- functions ----------------------------------------------------------------------------- */
@@ -183,6 +186,11 @@ typedef struct mneme_layer_api {
    * Errors: MNEME_E_UNSUPPORTED under other schemes; MNEME_E_INVALID_ARGUMENT for count < 1. */
   mneme_status (*positions)(mneme_ctx* ctx, int64_t least, int64_t count, uint32_t flags,
                             mneme_tensor* out, mneme_error* error);
+
+  /* [layer hook] What the layer multiplies q.k by: 1/sqrt(d), less with model.scale_by_layer, times
+   * the square of YaRN's factor under rotary positions with it. A memory that makes scores of its
+   * own from the layer's queries and keys takes this number. */
+  mneme_status (*scale)(mneme_ctx* ctx, double* out, mneme_error* error);
 } mneme_layer_api;
 
 #ifdef __cplusplus
