@@ -1,8 +1,8 @@
 #!/bin/sh
 # header_test.sh ROOT: each header compiles alone. C headers: gcc and clang as C11 with -Wpadded (padding is explicit),
-# g++ and clang++ as C++17. Headers of the C++ layer: g++ and clang++ as C++17. No header has a line of more than 100
-# columns, and the C headers but for sdk.h, which are the ABI's specification, hold declarations alone and include nothing
-# but each other, stddef.h and stdint.h.
+# g++ and clang++ as C++17. The functions of mneme/c: the same with -Wconversion, -Wshadow and -Wunused-function. Headers of
+# the C++ layer: g++ and clang++ as C++17. No header has a line of more than 100 columns, and the C headers but for sdk.h,
+# which are the ABI's specification, hold declarations alone and include nothing but each other, stddef.h and stdint.h.
 set -eu
 include=$1/sdk/include
 kernels=$1/sdk/kernels/include
@@ -50,6 +50,12 @@ for header in simd.inl elements.inl product.inl rows.inl softmax.inl; do
   compile g++ "-std=c++17 -DMNEME_VECTOR_BYTES=16 -Wconversion -Wshadow" "mneme_kernels/cpu/$header" cpp
 done
 compile clang++ "-std=c++17 -Wconversion -Wshadow" plugin.hpp cpp
+for compiler in gcc clang; do
+  compile "$compiler" "-std=c11 -pedantic -Wconversion -Wshadow -Wunused-function" c/ops.h c
+done
+for compiler in g++ clang++; do
+  compile "$compiler" "-std=c++17 -pedantic -Wconversion -Wshadow -Wunused-function" c/ops.h cpp
+done
 [ "$checked" -gt 0 ] || { echo "FAIL: no compiler found"; exit 1; }
 
 # plugin.hpp is the whole C++ layer: it includes every header of cpp/, and its comment lists those that are not the layer's
