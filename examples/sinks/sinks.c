@@ -10,6 +10,7 @@
  * queues hold the valid rows of each lane as their newest ones, without gaps. */
 #include <stdlib.h>
 
+#include "mneme/c/ops.h"
 #include "mneme/sdk.h"
 
 /* Every host call returns a status and fills `error`; the first failure ends the function with the
@@ -24,30 +25,29 @@
 
 /* The host's function groups, looked up once in init. */
 static const mneme_tensor_api* tensors;
-static const mneme_op_api* ops;
+static const mneme_op_api* op_api;
 static const mneme_state_api* state;
 static const mneme_layer_api* layers;
 static const mneme_config_api* config;
 
-enum { OP_CAT, OP_SLICE, OP_TAKE_ALONG_DIM, OP_COUNT };
-static const char* const kOpNames[OP_COUNT] = {"cat/1", "slice/1", "take_along_dim/1"};
+static const mneme_op_id kOps[] = {MNEME_OP_CAT, MNEME_OP_SLICE, MNEME_OP_TAKE_ALONG_DIM};
 
 /* What an instance is: configuration and ids, nothing that a hook changes. */
 typedef struct sinks {
   int64_t count;  /* most sinks of a lane */
   int64_t window; /* most other rows */
-  mneme_op op[OP_COUNT];
+  mneme_ops ops;
   mneme_queue first;
   mneme_queue recent;
 } sinks;
 
 static mneme_status init(const mneme_host* host, mneme_get_group_fn get_group, mneme_error* error) {
   tensors = get_group(host, MNEME_GROUP_TENSOR);
-  ops = get_group(host, MNEME_GROUP_OP);
+  op_api = get_group(host, MNEME_GROUP_OP);
   state = get_group(host, MNEME_GROUP_STATE);
   layers = get_group(host, MNEME_GROUP_LAYER);
   config = get_group(host, MNEME_GROUP_CONFIG);
-  if (tensors == NULL || ops == NULL || state == NULL || layers == NULL || config == NULL) {
+  if (tensors == NULL || op_api == NULL || state == NULL || layers == NULL || config == NULL) {
     return MNEME_FAIL(error, MNEME_E_UNSUPPORTED,
                       "this host lacks one of the groups tensor, op, state, layer and config");
   }
@@ -72,7 +72,7 @@ static mneme_status declare(sinks* self, mneme_setup* setup, mneme_error* error)
     return MNEME_FAIL(error, MNEME_E_INVALID_ARGUMENT,
                       "sinks and window are both 0: no row would be kept");
   }
-  TRY(ops->resolve(setup, kOpNames, OP_COUNT, self->op, error));
+  TRY(mneme_ops_resolve(&self->ops, op_api, setup, kOps, sizeof(kOps) / sizeof(kOps[0]), error));
   TRY(add_queue(setup, "first", self->count, &self->first, error));
   return add_queue(setup, "recent", self->window, &self->recent, error);
 }
@@ -102,22 +102,6 @@ static mneme_status create(const mneme_host* host, mneme_setup* setup,
 static void destroy(void* instance) { free(instance); }
 
 /* ---- tensors ------------------------------------------------------------------------------ */
-
-/* Rows from .. to - 1 of [B,m,D]: a view, and the rows themselves when these are all. */
-static mneme_status slice_rows(const sinks* self, mneme_ctx* ctx, mneme_tensor rows, int64_t from,
-                               int64_t to, mneme_tensor* out, mneme_error* error) {
-  const mneme_attr attrs[3] = {{.name = "dim", .type = MNEME_ATTR_INT, .integer = 1},
-                               {.name = "start", .type = MNEME_ATTR_INT, .integer = from},
-                               {.name = "end", .type = MNEME_ATTR_INT, .integer = to}};
-  return ops->call(ctx, self->op[OP_SLICE], &rows, 1, attrs, 3, out, 1, error);
-}
-
-static mneme_status along_rows(const sinks* self, mneme_ctx* ctx, int op, mneme_tensor a,
-                               mneme_tensor b, mneme_tensor* out, mneme_error* error) {
-  const mneme_tensor inputs[2] = {a, b};
-  const mneme_attr attr = {.name = "dim", .type = MNEME_ATTR_INT, .integer = 1};
-  return ops->call(ctx, self->op[op], inputs, 2, &attr, 1, out, 1, error);
-}
 
 /* [B,m] bool from bytes; 0, which says that all rows are valid, when no byte is 0. */
 static mneme_status mask_of(mneme_ctx* ctx, const uint8_t* valid, int64_t lanes, int64_t rows,
@@ -228,12 +212,13 @@ static mneme_status take_sinks(const sinks* self, mneme_ctx* ctx, const mneme_ro
     return MNEME_OK;
   }
   place_sinks(p, held.rows, next.rows);
-  TRY(slice_rows(self, ctx, rows->hidden, 0, taken, &all, error));
+  TRY(mneme_op_slice(&self->ops, ctx, rows->hidden, 1, 0, taken, 1, &all, error));
   if (held.rows > 0) {
-    TRY(along_rows(self, ctx, OP_CAT, held.hidden, all, &all, error));
+    const mneme_tensor parts[2] = {held.hidden, all};
+    TRY(mneme_op_cat(&self->ops, ctx, parts, 2, 1, &all, error));
   }
   TRY(index_of(ctx, p->source, p->lanes, next.rows, &index, error));
-  TRY(along_rows(self, ctx, OP_TAKE_ALONG_DIM, all, index, &next.hidden, error));
+  TRY(mneme_op_take_along_dim(&self->ops, ctx, all, index, 1, &next.hidden, error));
   TRY(mask_of(ctx, p->valid, p->lanes, next.rows, &next.valid, error));
   next.kind = MNEME_ROWS_HIDDEN;
   next.counts = p->counts;
@@ -263,7 +248,8 @@ static mneme_status append_others(const sinks* self, mneme_ctx* ctx, const mneme
       p->valid[b * block.rows + r] = row >= p->taken[b] && row < valid_rows(rows, b);
     }
   }
-  TRY(slice_rows(self, ctx, rows->hidden, skipped, rows->rows, &block.hidden, error));
+  TRY(mneme_op_slice(&self->ops, ctx, rows->hidden, 1, skipped, rows->rows, 1, &block.hidden,
+                     error));
   TRY(mask_of(ctx, p->valid, p->lanes, block.rows, &block.valid, error));
   block.counts = p->counts;
   return state->queue_append(ctx, self->recent, &block, error);

@@ -250,6 +250,12 @@ Option add_memory_files(const Command& command, std::vector<fs::path>& files,
   return command.option("--memory", files, "FILE", help).one_each();
 }
 
+void add_locked(const Command& command, bool& is_locked) {
+  command.flag("--locked", is_locked,
+               "Refuse plugin files that are not those of the lock file (mneme plugins lock) or, "
+               "for a run's own memory, of the run");
+}
+
 void MachineArguments::add_place(const Command& command) {
   command.option("--device", device, "DEVICE", "Where to compute: cpu or cuda")
       .one_of({"cpu", "cuda"})

@@ -149,6 +149,9 @@ class SetArgument {
 Option add_memory_files(const Command& command, std::vector<std::filesystem::path>& files,
                         const std::string& help);
 
+// --locked
+void add_locked(const Command& command, bool& is_locked);
+
 // --threads N, --device cpu|cuda and --force.
 struct MachineArguments {
   std::string device = "cpu";

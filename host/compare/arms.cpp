@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/data/text/text.hpp"
+#include "host/plugin/plugin_lock.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/plugin/plugin_search.hpp"
 
@@ -61,7 +62,7 @@ bool has_option(const config::TierConfig& tier, const config::MemoryConfig& memo
   if (key.starts_with("eval_")) key.erase(0, 5);
   const std::string where = tier.position.text();
   const plugin::LoadedPlugin& plugin =
-      loader.load(tier.plugin, plugin::folders_to_search(memory.plugins), tier.sha256, where);
+      loader.load(tier.plugin, plugin::folders_to_search(memory.plugins), tier.pin(), where);
   return std::ranges::any_of(plugin::option_specs(*plugin.table, where),
                              [&](const config::OptionSpec& spec) { return spec.key == key; });
 }
@@ -90,16 +91,22 @@ std::string setting_text(const config::Override& override) {
   return str(override.key, '=', override.value);
 }
 
+config::Experiment read_arm(const fs::path& experiment, const fs::path& memory,
+                            const std::vector<config::Override>& overrides, bool is_locked) {
+  config::Experiment arm = config::parse_experiment(experiment, overrides, memory);
+  if (is_locked) plugin::apply_lock_file(arm.memory, memory);
+  return arm;
+}
+
 // The drafts with one more sweep. Error (kUsage) when none has its key.
 std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep,
                             const fs::path& experiment,
                             const std::vector<config::Override>& overrides,
-                            plugin::PluginLoader& loader) {
+                            plugin::PluginLoader& loader, bool is_locked) {
   std::vector<Draft> out;
   bool is_known = false;
   for (const Draft& draft : drafts) {
-    const config::Experiment one =
-        config::parse_experiment(experiment, overrides, draft.request.memory);
+    const config::Experiment one = read_arm(experiment, draft.request.memory, overrides, is_locked);
     if (!has_key(one, sweep.key, loader)) {
       out.push_back(draft);
       continue;
@@ -154,7 +161,8 @@ Sweep parse_sweep(std::string_view word) {
 
 std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<ArmRequest>& memories,
                                 const std::vector<config::Override>& overrides,
-                                const std::vector<Sweep>& sweeps, plugin::PluginLoader& loader) {
+                                const std::vector<Sweep>& sweeps, plugin::PluginLoader& loader,
+                                bool is_locked) {
   if (memories.empty()) throw_usage("compare: expected at least one --memory FILE, got none");
   std::vector<Draft> drafts;
   for (const ArmRequest& request : memories) {
@@ -166,7 +174,8 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
     }
     drafts.push_back(std::move(draft));
   }
-  for (const Sweep& sweep : sweeps) drafts = expanded(drafts, sweep, experiment, overrides, loader);
+  for (const Sweep& sweep : sweeps)
+    drafts = expanded(drafts, sweep, experiment, overrides, loader, is_locked);
   std::vector<std::string> names;
   for (const Draft& draft : drafts) names.push_back(draft.name);
   names = distinct_names(names);
@@ -178,7 +187,7 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
     ArmSetup arm{.name = names[i],
                  .file = request.memory,
                  .settings = {},
-                 .experiment = config::parse_experiment(experiment, all, request.memory)};
+                 .experiment = read_arm(experiment, request.memory, all, is_locked)};
     for (const config::Override& override : request.overrides)
       arm.settings.push_back(setting_text(override));
     arms.push_back(std::move(arm));

@@ -44,12 +44,13 @@ struct Sweep {
 // memory has the tier and the tier's plugin the option. Arms are named after their files and
 // settings, "my_memory,rows=64"; names that repeat get "#2" and so on. Error (kUsage) as
 // config::parse_experiment, for no memory, and for a sweep whose key no arm has; Error (kPlugin) of
-// a plugin that cannot be loaded.
+// a plugin that cannot be loaded. `is_locked` holds every arm to the lock file of its memory file
+// (plugin::apply_lock_file).
 [[nodiscard]] std::vector<ArmSetup> read_arms(const std::filesystem::path& experiment,
                                               const std::vector<ArmRequest>& memories,
                                               const std::vector<config::Override>& overrides,
                                               const std::vector<Sweep>& sweeps,
-                                              plugin::PluginLoader& loader);
+                                              plugin::PluginLoader& loader, bool is_locked = false);
 
 // The arm's name as a folder's: what a file name may not hold, a shell would take apart or JSON
 // cannot hold (bytes that are no UTF-8) is "_", and what is longer than 120 bytes is cut.

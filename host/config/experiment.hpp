@@ -171,8 +171,14 @@ struct TierConfig {
   Value options = {};       // a table: every key that is not the host's
   Value eval_options = {};  // a table: the keys eval_<option>, without "eval_"
   Position position = {};   // of the [[memory.tier]]
+  // No key: what a lock asks for (plugin::apply_lock); "" = the tier is not locked.
+  std::string locked_sha256 = {};
 
-  // Equal settings; the position does not count.
+  // The checksum that the plugin's file must have; "" = any.
+  [[nodiscard]] const std::string& pin() const {
+    return locked_sha256.empty() ? sha256 : locked_sha256;
+  }
+  // Equal settings; position and lock do not count.
   friend bool operator==(const TierConfig& a, const TierConfig& b);
 };
 

@@ -213,7 +213,7 @@ void Instance::check_traits() const {
 Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<std::string>& folders,
            const BackboneInfo& backbone, plugin::PluginLoader& loader)
     : index_(index), config_(config), where_(config.position.text()) {
-  const plugin::LoadedPlugin& plugin = loader.load(config.plugin, folders, config.sha256, where_);
+  const plugin::LoadedPlugin& plugin = loader.load(config.plugin, folders, config.pin(), where_);
   name_ = str(index, ".", plugin.note.id);
   served_index_.assign(static_cast<std::size_t>(backbone.layers), -1);
   if (config.layers) {

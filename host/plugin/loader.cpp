@@ -40,32 +40,6 @@ Libraries& libraries() {
   return *kLibraries;
 }
 
-bool is_checksum(const std::string& text) {
-  return text.size() == 64 && std::ranges::all_of(text, [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-         });
-}
-
-void check_pin(const std::string& pin, const std::string& sha256, const std::string& where) {
-  if (pin.empty()) return;
-  if (!is_checksum(pin)) {
-    throw_plugin({.where = where,
-                  .failed = "the sha256 pin is no checksum",
-                  .expected = "64 hexadecimal digits",
-                  .got = str('"', pin, '"'),
-                  .hint = "mneme plugins list prints the checksums"});
-  }
-  const auto is_same = [](char a, char b) {
-    return (a >= 'A' && a <= 'F' ? a - 'A' + 'a' : a) == b;
-  };
-  if (std::ranges::equal(pin, sha256, is_same)) return;
-  throw_plugin({.where = where,
-                .failed = "the file is not the one that sha256 pins",
-                .expected = pin,
-                .got = sha256,
-                .hint = "install the pinned build, or change the pin"});
-}
-
 // The dynamic loader's own words, with the plugin's path in place of its copy's.
 std::string loader_text(const std::string& what, const PluginFile& file) {
   // Boost wraps them: "... (dlerror system message: TEXT): generic message".

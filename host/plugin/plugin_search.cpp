@@ -179,6 +179,12 @@ bool is_pinned(const std::string& pin, const std::string& sha256) {
       pin, sha256, [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
+bool is_checksum(const std::string& text) {
+  return text.size() == 64 && std::ranges::all_of(text, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+         });
+}
+
 // Chooses one of several candidates.
 fs::path choose(std::vector<Candidate> candidates, const std::string& pin,
                 const std::string& where) {
@@ -216,6 +222,23 @@ fs::path find_plugin(const std::string& name, const std::vector<std::string>& fo
   std::vector<Candidate> candidates = candidates_of(found, where);
   return candidates.size() == 1 ? candidates.front().file
                                 : choose(std::move(candidates), sha256, where);
+}
+
+void check_pin(const std::string& pin, const std::string& sha256, const std::string& where) {
+  if (pin.empty()) return;
+  if (!is_checksum(pin)) {
+    throw_plugin({.where = where,
+                  .failed = "the sha256 pin is no checksum",
+                  .expected = "64 hexadecimal digits",
+                  .got = str('"', pin, '"'),
+                  .hint = "mneme plugins list prints the checksums"});
+  }
+  if (is_pinned(pin, sha256)) return;
+  throw_plugin({.where = where,
+                .failed = "the file is not the one that sha256 pins",
+                .expected = pin,
+                .got = sha256,
+                .hint = "install the pinned build, or change the pin"});
 }
 
 std::vector<fs::path> paths_by_name(const std::string& name,

@@ -21,6 +21,10 @@ namespace mneme::plugin {
                                                 const std::string& sha256,
                                                 const std::string& where);
 
+// Error (kPlugin) that starts with `where` unless the pin of a tier is "" or the checksum of its
+// file.
+void check_pin(const std::string& pin, const std::string& sha256, const std::string& where);
+
 // The paths at which find_plugin looks for a file of this name, the first one that is there before
 // the others. None need exist.
 [[nodiscard]] std::vector<std::filesystem::path> paths_by_name(

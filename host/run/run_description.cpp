@@ -340,6 +340,15 @@ void check_plugins(const std::vector<memory::TierIdentity>& before,
   }
 }
 
+plugin::PluginLock plugin_lock(const std::string& run,
+                               const std::vector<memory::TierIdentity>& plugins) {
+  plugin::PluginLock lock{.source = run, .hint = "leave out --locked", .tiers = {}};
+  for (const memory::TierIdentity& plugin : plugins) {
+    lock.tiers.push_back({.id = plugin.id, .version = plugin.version, .sha256 = plugin.sha256});
+  }
+  return lock;
+}
+
 void add_continuation(Json& info, const Json& now, std::int64_t step) {
   Json entry = {{"step", step}, {"time", utc_now()}};
   for (const char* const key : kSurroundings) entry[key] = now.at(key);

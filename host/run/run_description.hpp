@@ -8,6 +8,7 @@
 
 #include "host/base/text.hpp"
 #include "host/memory/stack.hpp"
+#include "host/plugin/plugin_lock.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/runtime.hpp"
 
@@ -33,6 +34,10 @@ void check_data(const Json& info, const Json& data);
 // checksum.
 void check_plugins(const std::vector<memory::TierIdentity>& before,
                    const std::vector<memory::TierIdentity>& now);
+
+// The files that a run's own memory is held to with --locked: those that wrote its checkpoint.
+[[nodiscard]] plugin::PluginLock plugin_lock(const std::string& run,
+                                             const std::vector<memory::TierIdentity>& plugins);
 
 [[nodiscard]] Json to_json(const memory::TierIdentity& identity);
 // Throws Json::exception when a key is missing; the checksum may be.

@@ -316,7 +316,7 @@ config::Value all_options(const std::vector<config::OptionSpec>& specs,
 void resolve_tier(config::TierConfig& tier, const std::vector<std::string>& folders,
                   plugin::PluginLoader& loader, config::Problems& problems) {
   const std::string where = tier.position.text();
-  const plugin::LoadedPlugin& plugin = loader.load(tier.plugin, folders, tier.sha256, where);
+  const plugin::LoadedPlugin& plugin = loader.load(tier.plugin, folders, tier.pin(), where);
   const auto specs = plugin::option_specs(*plugin.table, where);
   const std::size_t before = problems.size();
   const config::OptionValues values = config::resolve_options(tier, specs, problems);

@@ -30,6 +30,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"plugins", "describe"},
     {"plugins", "try"},
     {"plugins", "new"},
+    {"plugins", "lock"},
     {"abi"},
     {"abi", "ops"},
     {"import"},

@@ -97,16 +97,16 @@ mneme_status op_resolve(mneme_setup*, const char* const* names, uint32_t count, 
 
 int32_t op_supports(mneme_op, uint32_t, uint32_t) { return 1; }
 
-std::string attr_text(const mneme_attr& attr) {
+std::string value_text(const mneme_attr& attr) {
   switch (attr.type) {
     case MNEME_ATTR_INT:
-      return join(attr.name, "=", attr.integer);
+      return std::to_string(attr.integer);
     case MNEME_ATTR_REAL:
-      return join(attr.name, "=", attr.real);
+      return join(attr.real);
     case MNEME_ATTR_INTS:
-      return join(attr.name, "=", shape_text(attr.ints, attr.count));
+      return shape_text(attr.ints, attr.count);
     default:
-      return join(attr.name, "=", attr.text);
+      return attr.text;
   }
 }
 
@@ -120,12 +120,15 @@ mneme_status op_call(mneme_ctx*, mneme_op op, const mneme_tensor* inputs, uint32
   record.name = host().resolved[op - 1];
   record.inputs = n_in;
   record.outputs = n_out;
+  record.handles.assign(inputs, inputs + n_in);
   std::string text = record.name + "(";
   for (uint32_t i = 0; i < n_in; ++i) text += (i > 0 ? "," : "") + std::to_string(inputs[i]);
   text += ")";
   for (uint32_t i = 0; i < n_attrs; ++i) {
     record.attrs.emplace_back(attrs[i].name, attrs[i].type);
-    text += " " + attr_text(attrs[i]);
+    const std::string value = value_text(attrs[i]);
+    record.values.emplace(attrs[i].name, value);
+    text += join(" ", attrs[i].name, "=", value);
   }
   if (host().failing_op == "*" || record.name == host().failing_op) {
     return refuse(error, MNEME_E_SHAPE, record.name + ": shapes do not fit");

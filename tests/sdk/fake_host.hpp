@@ -17,6 +17,8 @@ struct OpRecord {
   uint32_t inputs = 0;
   uint32_t outputs = 0;
   std::vector<std::pair<std::string, uint32_t>> attrs;  // name, MNEME_ATTR_*
+  std::vector<mneme_tensor> handles;                    // of the inputs
+  std::map<std::string, std::string> values;            // of the attributes
 };
 
 class FakeHost {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # header_test.sh ROOT: each header compiles alone. C headers: gcc and clang as C11, g++ and clang++ as C++17, with -Wpadded (padding
-# is explicit); all together as C++20 too. Headers of the C++ layer: g++ and clang++ as C++17. The C headers hold the rules of
-# header_rules.sh, and each of those can fail.
+# is explicit); all together as C++20 too. The functions of mneme/c: the same with -Wconversion, -Wshadow and
+# -Wunused-function. Headers of the C++ layer: g++ and clang++ as C++17. The C headers hold the rules of header_rules.sh, and
+# each of those can fail.
 set -eu
 here=$(dirname "$0")
 include=$1/sdk/include
@@ -51,6 +52,12 @@ for header in simd.inl elements.inl product.inl rows.inl softmax.inl; do
   compile g++ "-std=c++17 -DMNEME_VECTOR_BYTES=16 -Wconversion -Wshadow" "mneme_kernels/cpu/$header" cpp
 done
 compile clang++ "-std=c++17 -Wconversion -Wshadow" plugin.hpp cpp
+for compiler in gcc clang; do
+  compile "$compiler" "-std=c11 -pedantic -Wconversion -Wshadow -Wunused-function" c/ops.h c
+done
+for compiler in g++ clang++; do
+  compile "$compiler" "-std=c++17 -pedantic -Wconversion -Wshadow -Wunused-function" c/ops.h cpp
+done
 [ "$checked" -gt 0 ] || { echo "FAIL: no compiler found"; exit 1; }
 
 # plugin.hpp is the whole C++ layer: it includes every header of cpp/, and its comment lists those that are not the layer's

@@ -32,12 +32,12 @@ bool are_runs(const CompareArguments& arguments) {
 void check_nothing_runs(const CompareArguments& arguments) {
   const MachineArguments& machine = arguments.machine;
   if (!arguments.has_seeds && arguments.jobs == 1 && machine.device == "cpu" &&
-      machine.threads == 0 && !machine.is_forced) {
+      machine.threads == 0 && !machine.is_forced && !arguments.is_locked) {
     return;
   }
   throw_usage(
       "compare: run folders are compared as they are, nothing is trained: expected no --seeds, "
-      "--jobs, --device, --threads or --force beside ",
+      "--jobs, --device, --threads, --force or --locked beside ",
       arguments.paths.front().string());
 }
 
@@ -97,7 +97,7 @@ std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
   std::vector<compare::Sweep> sweeps;
   for (const std::string& word : arguments.sweeps) sweeps.push_back(compare::parse_sweep(word));
   return compare::read_arms(arguments.paths.front(), memories, arguments.set.overrides(), sweeps,
-                            loader);
+                            loader, arguments.is_locked);
 }
 
 // Prints what the files of a comparison tell, and writes the report beside them.
@@ -182,6 +182,7 @@ std::string command_text(const CompareArguments& arguments) {
   if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
   if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
   if (arguments.machine.is_forced) text += " --force";
+  if (arguments.is_locked) text += " --locked";
   return text;
 }
 
@@ -279,6 +280,7 @@ void add_compare(const Command& app) {
   command.option("--init", arguments->init, "SOURCE",
                  "Begin every arm with the weights of this run, checkpoint or official safetensors "
                  "file; memories that it lacks are drawn");
+  add_locked(command, arguments->is_locked);
   command.option("--run", arguments->run, "DIR",
                  "Folder of the comparison; what it holds of these arms is continued; default "
                  "runs/compare-<experiment>");

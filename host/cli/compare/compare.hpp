@@ -36,6 +36,7 @@ struct CompareArguments {
   MachineArguments machine;
   JsonArgument json;
   bool is_quiet = false;
+  bool is_locked = false;
 };
 
 // The command as it was typed.

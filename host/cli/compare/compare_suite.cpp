@@ -40,7 +40,8 @@ PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments&
   std::vector<config::Override> overrides = task.overrides;
   for (const config::Override& override : arguments.set.overrides()) overrides.push_back(override);
   plugin::PluginLoader loader(memory::find_group);
-  const auto arms = compare::read_arms(task.experiment, memories, overrides, {}, loader);
+  const auto arms =
+      compare::read_arms(task.experiment, memories, overrides, {}, loader, arguments.is_locked);
   out.record = compare::prepare(arms, out.options, loader);
   return out;
 }

@@ -67,6 +67,11 @@ void check_use(const EvalArguments& arguments) {
         "eval --watch prints a line of numbers an evaluation: --decode, --tokens, --extrapolate, "
         "--breakdown and --json - are for single evaluations; leave them out");
   }
+  if (arguments.is_watching && arguments.is_locked) {
+    throw_usage(
+        "eval: --watch loads every new build, and --locked refuses it: expected one of them, got "
+        "both");
+  }
   check_trial_use(arguments);
   if (arguments.extrapolate == 0 && arguments.has_extrapolation_settings) {
     throw_usage(
@@ -299,6 +304,7 @@ void add_eval(const Command& app) {
   const Option trial = add_trial_seconds(command, arguments->trial_seconds);
   command.flag("--no-trial", arguments->has_no_trial,
                "Of several memories: do not run each build in a child process first");
+  add_locked(command, arguments->is_locked);
   arguments->set.add(command);
   arguments->machine.add(command);
   arguments->json.add(command);

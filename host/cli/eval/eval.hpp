@@ -52,6 +52,7 @@ struct EvalArguments {
   MachineArguments machine;
   JsonArgument json;
   bool is_quiet = false;
+  bool is_locked = false;
 };
 
 // A run opened for evaluation.

@@ -9,6 +9,7 @@
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/plugin/plugin_lock.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
 
@@ -52,6 +53,9 @@ EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& 
   EvaluatedMemories read;
   for (std::size_t i = 0; i < names.size(); ++i) {
     read.experiment = config::parse_experiment(file, overrides, arguments.memory[i]);
+    if (arguments.is_locked) {
+      plugin::apply_lock_file(read.experiment.memory, arguments.memory[i]);
+    }
     read.memories.push_back({.name = names[i], .memory = read.experiment.memory});
   }
   if (read.memories.empty()) {
@@ -71,6 +75,10 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
       .options = {},
       .differences = {}};
   EvaluatedMemories read = read_memories(arguments, folder.experiment_file());
+  if (arguments.is_locked && arguments.memory.empty()) {
+    plugin::apply_lock(read.memories.front().memory,
+                       run::plugin_lock(arguments.run.string(), run.checkpoint.plugins()));
+  }
   run.experiment = std::move(read.experiment);
   run.memories = std::move(read.memories);
   data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};

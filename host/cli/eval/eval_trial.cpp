@@ -50,7 +50,8 @@ TrialRequest trial_request(const EvalArguments& arguments, const fs::path& exper
                        .set = arguments.set,
                        .device = arguments.machine.device,
                        .threads = arguments.machine.threads,
-                       .seconds = arguments.trial_seconds};
+                       .seconds = arguments.trial_seconds,
+                       .is_locked = arguments.is_locked};
   if (!arguments.memory.empty()) request.memory = arguments.memory.at(index);
   return request;
 }

@@ -303,6 +303,7 @@ void add_model_options(const Command& command, GenerateArguments& arguments) {
               "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised")
       .one_of({"released"});
   add_memory_files(command, arguments.memory, "Memory file in place of the run's own");
+  add_locked(command, arguments.is_locked);
   command
       .option("--checkpoint", arguments.checkpoint, "WHICH",
               "The run's checkpoint: last, best or its number of steps")

@@ -47,6 +47,7 @@ struct GenerateArguments {
   MachineArguments machine;
   JsonArgument json;
   bool is_quiet = false;
+  bool is_locked = false;
 
   void add(const Command& command);
   [[nodiscard]] bool has_prompt() const {

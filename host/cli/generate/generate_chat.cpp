@@ -195,6 +195,7 @@ class Chat {
   // --- The memory ---
 
   void take_new_memory() {
+    if (arguments_.is_locked) return;
     config::MemoryConfig next;
     try {
       next = read_experiment(arguments_, folder_).memory;

@@ -10,6 +10,8 @@
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/plugin/plugin_lock.hpp"
+#include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
 
@@ -116,6 +118,16 @@ std::optional<std::int64_t> prompt_tokens(const GenerateArguments& arguments) {
   return static_cast<std::int64_t>(fs::file_size(arguments.prompt_file, ignored));
 }
 
+// --locked
+void hold_to_lock(const GenerateArguments& arguments, const run::Checkpoint& checkpoint,
+                  config::MemoryConfig& memory) {
+  if (arguments.memory.empty()) {
+    plugin::apply_lock(memory, run::plugin_lock(arguments.run.string(), checkpoint.plugins()));
+  } else {
+    plugin::apply_lock_file(memory, arguments.memory.front());
+  }
+}
+
 // How much the generation handles at once: a chunk of the prompt in one lane, or a token of each
 // sample. A conversation that goes on may hold any number of tokens.
 run::EvaluationExtents extents_of(const GenerateArguments& arguments,
@@ -171,6 +183,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   opened.checkpoint = std::make_unique<run::Checkpoint>(folder.open_checkpoint(
       arguments.checkpoint, typed_command(arguments), run::CheckpointUse::kEvaluation));
   config::Experiment experiment = read_experiment(arguments, folder);
+  if (arguments.is_locked) hold_to_lock(arguments, *opened.checkpoint, experiment.memory);
   opened.memory_name =
       arguments.memory.empty() ? "as trained" : arguments.memory.front().stem().string();
   opened.settings = settings_of(arguments, experiment);

@@ -9,6 +9,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/plugins/lock.hpp"
 #include "host/cli/plugins/new_plugin.hpp"
 #include "host/cli/plugins/trial.hpp"
 #include "host/cli/plugins/validate.hpp"
@@ -40,7 +41,7 @@ void add_experiment(const Command& describe, PluginsDescribeArguments& arguments
 
 void add_plugins(const Command& app) {
   const Command plugins =
-      app.subcommand("plugins", "List, describe, try, check and begin memory plugins");
+      app.subcommand("plugins", "List, describe, try, check, begin and lock memory plugins");
   plugins.require_subcommand();
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
                     "mneme plugins validate my_memory", "mneme plugins new my_memory"});
@@ -71,6 +72,7 @@ void add_plugins(const Command& app) {
   add_plugins_try(plugins);
   add_plugins_validate(plugins);
   add_plugins_new(plugins);
+  add_plugins_lock(plugins);
 }
 
 // --- mneme abi ops ---

@@ -14,6 +14,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/plugins/limited_child.hpp"
 #include "host/cli/streams.hpp"
+#include "host/plugin/plugin_lock.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/run/trial.hpp"
 #include "host/tensor/device.hpp"
@@ -32,6 +33,7 @@ std::vector<std::string> arguments_of(const TrialRequest& request) {
   words.insert(words.end(), set.begin(), set.end());
   if (request.device != "cpu") words.insert(words.end(), {"--device", request.device});
   if (request.threads != 0) words.insert(words.end(), {"--threads", str(request.threads)});
+  if (request.is_locked) words.emplace_back("--locked");
   words.emplace_back("--here");
   return words;
 }
@@ -96,7 +98,7 @@ std::vector<fs::path> plugin_files(const config::MemoryConfig& memory) {
   const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
   std::vector<fs::path> files;
   for (const config::TierConfig& tier : memory.tiers) {
-    files.push_back(plugin::find_plugin(tier.plugin, folders, tier.sha256,
+    files.push_back(plugin::find_plugin(tier.plugin, folders, tier.pin(),
                                         str(tier.position.text(), ": plugin '", tier.plugin, "'")));
   }
   return files;
@@ -177,7 +179,12 @@ struct TryArguments {
 
 config::Experiment read_experiment(const TrialRequest& request) {
   return read_input([&] {
-    return config::parse_experiment(request.experiment, request.set.overrides(), request.memory);
+    config::Experiment experiment =
+        config::parse_experiment(request.experiment, request.set.overrides(), request.memory);
+    if (request.is_locked) {
+      plugin::apply_lock_file(experiment.memory, request.memory.value_or(request.experiment));
+    }
+    return experiment;
   });
 }
 
@@ -234,6 +241,7 @@ void add_plugins_try(const Command& plugins) {
   command.option("EXP", arguments->request.experiment, "", "The experiment's file").required();
   command.option("--memory", arguments->memory, "FILE",
                  "Memory file in place of the experiment's [memory]");
+  add_locked(command, arguments->request.is_locked);
   arguments->request.set.add(command);
   const Option seconds = add_trial_seconds(command, arguments->request.seconds);
   arguments->machine.add_place(command);

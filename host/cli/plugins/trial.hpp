@@ -26,6 +26,7 @@ struct TrialRequest {
   std::string device = "cpu";
   std::int64_t threads = 0;
   std::int64_t seconds = kTrialSeconds;
+  bool is_locked = false;  // to the lock file of the memory's file
 };
 
 // The command that makes the trial in the process that is started by it, for a debugger.

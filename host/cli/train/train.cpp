@@ -2,12 +2,9 @@
 
 #include "host/cli/train/train.hpp"
 
-#include <algorithm>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "host/base/log.hpp"
@@ -17,6 +14,7 @@
 #include "host/cli/interrupt.hpp"
 #include "host/cli/streams.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/plugin/plugin_lock.hpp"
 #include "host/tensor/device.hpp"
 #include "host/train/trainer.hpp"
 
@@ -32,6 +30,7 @@ struct TrainArguments {
   fs::path run, init, resume;
   std::string checkpoint = "last";
   bool may_change_plugins = false;
+  bool is_locked = false;
   std::int64_t steps = 0;  // of a run that is extended; 0 = as it is
   MachineArguments machine;
   JsonArgument json;
@@ -94,6 +93,11 @@ void check_use(const TrainArguments& arguments) {
         "train --resume: the run's own experiment is continued: expected no experiment "
         "file, --memory, --set, --init or --run beside it; start a new run for other settings");
   }
+  if (arguments.is_locked && arguments.may_change_plugins) {
+    throw_usage(
+        "train: --locked asks for the plugin files that the run was saved with, and "
+        "--allow-changed-plugin for others: expected one of them, got both");
+  }
   if (arguments.memory.size() > 1) {
     throw_usage("train --memory: expected one file, got ", arguments.memory.size(),
                 "; mneme compare trains several");
@@ -123,7 +127,12 @@ fs::path claim_default_folder(const TrainArguments& arguments) {
 config::Experiment read_experiment(const TrainArguments& arguments) {
   std::optional<fs::path> memory;
   if (!arguments.memory.empty()) memory = arguments.memory.front();
-  return config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
+  config::Experiment experiment =
+      config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
+  if (arguments.is_locked) {
+    plugin::apply_lock_file(experiment.memory, memory.value_or(arguments.experiment));
+  }
+  return experiment;
 }
 
 std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments, fs::path& folder) {
@@ -303,6 +312,7 @@ void add_train(const Command& app) {
       .shown();
   command.flag("--allow-changed-plugin", arguments->may_change_plugins,
                "With --resume: continue though a plugin's file is another one than before");
+  add_locked(command, arguments->is_locked);
   command
       .option("--steps", arguments->steps, "N",
               "With --resume: extend the run to so many steps; the schedule becomes that of a "
@@ -318,129 +328,6 @@ void add_train(const Command& app) {
                     "mneme train --resume runs/first",
                     "mneme train --resume runs/first --steps 4000"});
   command.runs(arguments, &run);
-}
-
-namespace {
-
-std::string millions(std::int64_t count) {
-  if (count < 100000) return std::to_string(count);
-  return format_number(static_cast<double>(count) / 1e6, 1) + " M";
-}
-
-std::string size_text(std::int64_t bytes) {
-  const double mebibytes = static_cast<double>(bytes) / (1024.0 * 1024.0);
-  if (mebibytes < 1024.0) return format_number(mebibytes, 1) + " MiB";
-  return format_number(mebibytes / 1024.0, 1) + " GiB";
-}
-
-std::string rate_text(double rate) {
-  std::ostringstream out;
-  out.precision(4);
-  out << rate;
-  return out.str();
-}
-
-std::string padded(const std::string& text, std::size_t width) {
-  return text + std::string(width - std::min(width, text.size()), ' ');
-}
-
-void write_parts(std::ostream& out, const std::string& title, std::int64_t count,
-                 const std::vector<train::ParameterPart>& parts) {
-  out << title << ": " << millions(count) << " parameters (" << count << ")\n";
-  for (const train::ParameterPart& part : parts) {
-    out << "  " << padded(part.name, 34) << millions(part.count) << '\n';
-  }
-}
-
-void write_groups(std::ostream& out, const train::TrainingPlan& plan) {
-  std::map<std::string, std::pair<double, std::int64_t>> rates;
-  std::map<double, std::int64_t> decays;
-  for (const optim::TrainableParameter& parameter : plan.parameters) {
-    auto& [rate, tensors] = rates[parameter.rate];
-    rate = parameter.lr;
-    ++tensors;
-    ++decays[parameter.weight_decay];
-  }
-  const auto optimizer = config::to_word(plan.experiment.train.optimizer);
-  out << "optimiser: " << optimizer << '\n';
-  for (const auto& [name, rate] : rates) {
-    out << "  " << padded("base rate of " + name, 34) << rate_text(rate.first) << ", "
-        << rate.second << " tensors\n";
-  }
-  for (const auto& [decay, tensors] : decays) {
-    out << "  " << padded("weight decay " + rate_text(decay), 34) << tensors << " tensors\n";
-  }
-}
-
-void write_memory(std::ostream& out, const train::TrainingPlan& plan) {
-  const run::Footprint& estimate = plan.estimate;
-  out << "device memory: about " << size_text(estimate.total())
-      << ", estimated; what memories keep for their gradients is not counted\n";
-  for (const run::FootprintPart& use : estimate.largest()) {
-    out << "  " << padded(use.name, 34) << padded(size_text(use.bytes), 12) << use.formula << '\n';
-  }
-  if (!plan.free) return;
-  out << "free here: " << size_text(plan.free->bytes) << " (" << plan.free->source << ')'
-      << (plan.free->bytes < estimate.total() ? ": too little, a training on the CPU is refused\n"
-                                              : "\n");
-}
-
-void write_flops(std::ostream& out, const train::TrainingPlan& plan) {
-  out << "FLOPs a token: "
-      << (plan.flops ? run::to_text(*plan.flops) : "not counted: " + plan.flops_problem) << '\n';
-}
-
-void write_schedule(std::ostream& out, const train::TrainingPlan& plan) {
-  const config::TrainConfig& train = plan.experiment.train;
-  out << "schedule: " << config::to_word(train.schedule) << ", ";
-  if (plan.steps) {
-    out << *plan.steps << " steps";
-  } else {
-    out << train.epochs << " epochs (their steps are not known without the data)";
-  }
-  out << " of " << plan.tokens_per_step << " tokens";
-  if (plan.epochs) out << ", " << format_number(*plan.epochs, 2) << " epochs";
-  out << (train.warmup > 0 ? str("; the warm-up ends at step ", train.warmup) : "; no warm-up")
-      << '\n';
-  for (const train::SchedulePoint& point : plan.schedule) {
-    out << "  " << padded(str("step ", point.step), 34) << "lr " << rate_text(point.lr);
-    if (!train.accumulate_from.empty()) out << ", " << point.windows << " backward passes";
-    out << '\n';
-  }
-}
-
-void write_data(std::ostream& out, const train::TrainingPlan& plan) {
-  out << "data: " << config::to_word(plan.experiment.data.task) << ", vocabulary of "
-      << plan.vocabulary << " (from " << plan.vocabulary_source << ")";
-  out << (plan.data.is_null() ? "; the files are not there\n" : "\n");
-  if (plan.data.is_null()) return;
-  for (const auto& [key, value] : plan.data.items()) {
-    if (key == "task" || key == "vocabulary_size") continue;
-    out << "  " << padded(key, 34);
-    if (value.is_object()) {  // a split: its counts
-      for (const auto& [name, count] : value.items()) {
-        if (count.is_number()) out << name << ' ' << count.dump() << "  ";
-      }
-    } else {
-      out << (value.is_string() ? value.get<std::string>() : value.dump());
-    }
-    out << '\n';
-  }
-}
-
-}  // namespace
-
-std::string plan_text(const train::TrainingPlan& plan, const std::string& name) {
-  std::ostringstream out;
-  out << "dry run of " << name << ": nothing is trained or written\n";
-  write_parts(out, "backbone", plan.backbone_count(), plan.backbone);
-  write_parts(out, "memory", plan.memory_count(), plan.memory);
-  write_groups(out, plan);
-  write_memory(out, plan);
-  write_flops(out, plan);
-  write_schedule(out, plan);
-  write_data(out, plan);
-  return out.str();
 }
 
 }  // namespace mneme::cli

@@ -8,6 +8,7 @@
  * host's autograd. */
 #include <stdlib.h>
 
+#include "mneme/c/ops.h"
 #include "mneme/sdk.h"
 
 /* Every host call returns a status and fills `error`; the first failure ends the hook with the
@@ -22,29 +23,28 @@
 
 /* The host's function groups, looked up once in init. */
 static const mneme_tensor_api* tensors;
-static const mneme_op_api* ops;
+static const mneme_op_api* op_api;
 static const mneme_state_api* state;
 static const mneme_config_api* config;
 
-/* Ops with their revision; `mneme abi ops` prints them all. */
-enum { OP_SLICE, OP_SQUEEZE, OP_UNSQUEEZE, OP_CAST, OP_TANH, OP_MUL, OP_COUNT };
-static const char* const kOpNames[OP_COUNT] = {"slice/1", "squeeze/1", "unsqueeze/1",
-                                               "cast/1",  "tanh/1",    "mul/1"};
+/* `mneme abi ops` prints all ops; mneme/c/ops.h has a function for each. */
+static const mneme_op_id kOps[] = {MNEME_OP_SLICE, MNEME_OP_SQUEEZE, MNEME_OP_UNSQUEEZE,
+                                   MNEME_OP_CAST,  MNEME_OP_TANH,    MNEME_OP_MUL};
 
 /* What an instance is: configuration and ids, nothing that a hook changes. */
 typedef struct my_memory {
   double scale;
-  mneme_op op[OP_COUNT];
+  mneme_ops ops;
   mneme_parameter gate;
   mneme_slot last;
 } my_memory;
 
 static mneme_status init(const mneme_host* host, mneme_get_group_fn get_group, mneme_error* error) {
   tensors = get_group(host, MNEME_GROUP_TENSOR);
-  ops = get_group(host, MNEME_GROUP_OP);
+  op_api = get_group(host, MNEME_GROUP_OP);
   state = get_group(host, MNEME_GROUP_STATE);
   config = get_group(host, MNEME_GROUP_CONFIG);
-  if (tensors == NULL || ops == NULL || state == NULL || config == NULL) {
+  if (tensors == NULL || op_api == NULL || state == NULL || config == NULL) {
     return MNEME_FAIL(error, MNEME_E_UNSUPPORTED,
                       "this host lacks one of the groups tensor, op, state and config");
   }
@@ -65,7 +65,7 @@ static mneme_status declare(my_memory* self, mneme_setup* setup, const mneme_mod
   last.dims[1] = model->width;
   last.gradient = MNEME_GRADIENT_STOP;
   TRY(config->real(setup, "scale", &self->scale, error));
-  TRY(ops->resolve(setup, kOpNames, OP_COUNT, self->op, error));
+  TRY(mneme_ops_resolve(&self->ops, op_api, setup, kOps, sizeof(kOps) / sizeof(kOps[0]), error));
   TRY(state->add_parameter(setup, &gate, &self->gate, error));
   return state->add_slot(setup, &last, &self->last, error);
 }
@@ -92,21 +92,6 @@ static mneme_status create(const mneme_host* host, mneme_setup* setup,
 
 static void destroy(void* instance) { free(instance); }
 
-/* ---- ops with one output ------------------------------------------------------------------ */
-
-static mneme_status with_attrs(const my_memory* self, mneme_ctx* ctx, int op, mneme_tensor x,
-                               const mneme_attr* attrs, uint32_t count, mneme_tensor* out,
-                               mneme_error* error) {
-  return ops->call(ctx, self->op[op], &x, 1, attrs, count, out, 1, error);
-}
-
-static mneme_status with_integer(const my_memory* self, mneme_ctx* ctx, int op, mneme_tensor x,
-                                 const char* name, int64_t value, mneme_tensor* out,
-                                 mneme_error* error) {
-  const mneme_attr attr = {.name = name, .type = MNEME_ATTR_INT, .integer = value};
-  return with_attrs(self, ctx, op, x, &attr, 1, out, error);
-}
-
 /* ---- hooks -------------------------------------------------------------------------------- */
 
 /* After the segment: rows->hidden [B,m,D] are the layer's inputs. Slots hold f32 (f64 in f64 runs)
@@ -114,15 +99,15 @@ static mneme_status with_integer(const my_memory* self, mneme_ctx* ctx, int op, 
 static mneme_status absorb(void* instance, mneme_ctx* ctx, const mneme_absorb* in,
                            mneme_error* error) {
   const my_memory* self = instance;
-  const mneme_attr end[2] = {{.name = "dim", .type = MNEME_ATTR_INT, .integer = 1},
-                             {.name = "start", .type = MNEME_ATTR_INT, .integer = -1}};
+  const mneme_ops* ops = &self->ops;
   mneme_shape shape = MNEME_INIT(mneme_shape);
   mneme_tensor old, row, flat, next;
   TRY(state->slot_get(ctx, self->last, &old, error));
   TRY(tensors->shape(ctx, old, &shape, error));
-  TRY(with_attrs(self, ctx, OP_SLICE, in->rows->hidden, end, 2, &row, error)); /* [B,1,D] */
-  TRY(with_integer(self, ctx, OP_SQUEEZE, row, "dim", 1, &flat, error));       /* [B,D] */
-  TRY(with_integer(self, ctx, OP_CAST, flat, "dtype", (int64_t)shape.dtype, &next, error));
+  TRY(mneme_op_slice(ops, ctx, in->rows->hidden, 1, -1, MNEME_OP_ABSENT, 1, &row,
+                     error));                            /* [B,1,D] */
+  TRY(mneme_op_squeeze(ops, ctx, row, 1, &flat, error)); /* [B,D] */
+  TRY(mneme_op_cast(ops, ctx, flat, shape.dtype, &next, error));
   return state->slot_set(ctx, self->last, next, error);
 }
 
@@ -130,20 +115,15 @@ static mneme_status absorb(void* instance, mneme_ctx* ctx, const mneme_absorb* i
 static mneme_status read(void* instance, mneme_ctx* ctx, const mneme_queries* in, mneme_read* out,
                          mneme_error* error) {
   const my_memory* self = instance;
-  const mneme_attr scale = {.name = "scalar", .type = MNEME_ATTR_REAL, .real = self->scale};
-  mneme_tensor gate, opened, last, factors[2], gated, scaled, row;
+  const mneme_ops* ops = &self->ops;
+  mneme_tensor gate, opened, last, gated, scaled, row;
   TRY(state->parameter(ctx, self->gate, &gate, error));
   TRY(state->slot_get(ctx, self->last, &last, error));
-  TRY(with_attrs(self, ctx, OP_TANH, gate, NULL, 0, &opened, error));
-  factors[0] = opened;
-  factors[1] = last;
-  TRY(ops->call(ctx, self->op[OP_MUL], factors, 2, NULL, 0, &gated, 1, error));
-  factors[0] = gated;
-  factors[1] = 0; /* a scalar in place of a tensor */
-  TRY(ops->call(ctx, self->op[OP_MUL], factors, 2, &scale, 1, &scaled, 1, error));
-  TRY(with_integer(self, ctx, OP_UNSQUEEZE, scaled, "dim", 1, &row, error));
-  TRY(with_integer(self, ctx, OP_CAST, row, "dtype", (int64_t)in->segment->compute_dtype, &out->out,
-                   error));
+  TRY(mneme_op_tanh(ops, ctx, gate, &opened, error));
+  TRY(mneme_op_mul(ops, ctx, opened, last, &gated, error));
+  TRY(mneme_op_mul_scalar(ops, ctx, gated, self->scale, &scaled, error));
+  TRY(mneme_op_unsqueeze(ops, ctx, scaled, 1, &row, error));
+  TRY(mneme_op_cast(ops, ctx, row, in->segment->compute_dtype, &out->out, error));
   out->merge = MNEME_MERGE_ADD;
   return MNEME_OK;
 }
