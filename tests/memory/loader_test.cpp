@@ -254,7 +254,7 @@ const std::vector<Flawed> kFlawed = {
     {"huge_table", {kTableSize + "2147483640"}},
     {"answer_size", {"bad answer from mneme_negotiate_v1: expected a struct_size of 544, got 3"}},
     {"bad_stride",
-     {"option_stride is out of range: expected 72 to 65536, a multiple of 8, got 16"}},
+     {"option_stride is out of range: expected 120 to 65536, a multiple of 8, got 16"}},
     {"reserved_answer", {"expected 0 in its reserved field, got 7"}},
     {"wrong_effective", {"expected the effective ABI 0.4, got 0.5"}},
     {"other_range", {"expected the note's ABI range 0.4, got 0.4 to 0.5"}},
