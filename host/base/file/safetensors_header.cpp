@@ -8,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::safetensors {
@@ -84,6 +85,11 @@ class HeaderReader {
   }
 
   SortedJson parse(std::string_view text) const {
+    if (const std::size_t depth = json_depth(text); depth > kMaxJsonDepth) {
+      fail({.failed = "objects and lists of the header lie too deep in each other",
+            .expected = str("at most ", kMaxJsonDepth, " levels"),
+            .got = str(depth)});
+    }
     std::vector<std::set<std::string>> open_objects;
     // nlohmann keeps the last of two equal keys silently; the callback sees both.
     const auto watch = [&](int, SortedJson::parse_event_t event, SortedJson& value) {
@@ -105,6 +111,10 @@ class HeaderReader {
       return header;
     } catch (const SortedJson::parse_error& error) {
       fail({.failed = str("the header is not JSON at its byte ", error.byte, ": ", error.what())});
+    } catch (const SortedJson::out_of_range& error) {  // of a double: 1e999
+      fail({.failed = "a number of the header is too large",
+            .expected = "numbers of 64 bits",
+            .got = error.what()});
     }
   }
 
