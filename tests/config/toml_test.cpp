@@ -118,7 +118,7 @@ TEST(Toml, TheGuardEndsTextsWhereTheParserDoes) {
   // that a backslash at the line's end would continue.
   for (const std::string text :
        {"t = \"\"\"x\"\"\"\" # \\\n", "t = \"\"\"x\"\"\"\"\" # \\\n", "t = '''x'''' # \\\n"}) {
-    EXPECT_NE(parse_error(text + key + " = 1").find("2:65: too many parts in a key"),
+    EXPECT_NE(parse_error(text + key + " = 1").find("2:66: too many parts in a key"),
               std::string::npos)
         << text;
     EXPECT_EQ(parse_error(text + "k = 1"), "no error") << text;
