@@ -1,6 +1,6 @@
 # Sanitizer presets use clang when it is installed and nobody named a compiler; otherwise the default compiler.
-set(MNEME_SANITIZE "" CACHE STRING "Sanitizer: address, undefined, thread, or empty")
-set_property(CACHE MNEME_SANITIZE PROPERTY STRINGS "" address undefined thread)
+set(MNEME_SANITIZE "" CACHE STRING "Sanitizer: address, undefined, thread, fuzzer, or empty")
+set_property(CACHE MNEME_SANITIZE PROPERTY STRINGS "" address undefined thread fuzzer)
 
 if(MNEME_SANITIZE AND NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})
   find_program(MNEME_CLANG clang)

@@ -1,18 +1,32 @@
 #include "host/base/error.hpp"
 
+#include "host/base/utf8.hpp"
+
 namespace mneme {
+namespace {
+
+// Messages quote what files hold, which may be a megabyte of control characters.
+constexpr std::size_t kLongestPart = std::size_t{8} << 10;
+constexpr std::size_t kLongestMessage = std::size_t{64} << 10;
+
+std::string shown_message(std::string_view message) {
+  return printable_lines(cut_text(message, kLongestMessage));
+}
+
+}  // namespace
 
 std::string ErrorText::compose() const {
-  std::string message = where;
+  const auto cut = [](const std::string& part) { return cut_text(part, kLongestPart); };
+  std::string message = cut(where);
   const auto append = [&message](const std::string& part, std::string_view separator) {
     if (part.empty()) return;
     if (!message.empty()) message += separator;
     message += part;
   };
-  append(failed, ": ");
-  if (!expected.empty()) append("expected " + expected, ": ");
-  if (!got.empty()) append("got " + got, expected.empty() ? ": " : ", ");
-  append(hint, "; ");
+  append(cut(failed), ": ");
+  if (!expected.empty()) append("expected " + cut(expected), ": ");
+  if (!got.empty()) append("got " + cut(got), expected.empty() ? ": " : ", ");
+  append(cut(hint), "; ");
   return message;
 }
 
@@ -23,7 +37,7 @@ Error::Error(ErrorKind kind, const std::string& message, const std::string& hint
     : Error(Ready{}, kind, hint.empty() ? message : message + "; " + hint, hint) {}
 
 Error::Error(Ready, ErrorKind kind, const std::string& message, const std::string& hint)
-    : std::runtime_error(message), kind_(kind), hint_(hint) {}
+    : std::runtime_error(shown_message(message)), kind_(kind), hint_(shown_message(hint)) {}
 
 Error Error::with_context(const std::string& context) const {
   return Error(Ready{}, kind_, context + ": " + what(), hint_);

@@ -30,7 +30,7 @@ struct ErrorText {
   [[nodiscard]] std::string compose() const;
 };
 
-// An error of one or more lines. what() holds the whole message, hint included.
+// An error of lines. what() has the whole message and its hint, printable and cut at 64 KiB.
 class Error : public std::runtime_error {
  public:
   // Composes the message from its parts.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace mneme {
 
@@ -24,5 +25,57 @@ Json parse_json(std::string_view text) {
   if (json_depth(text) > kMaxJsonDepth) return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
+
+Json parse_json_or_throw(std::string_view text) {
+  if (const std::size_t depth = json_depth(text); depth > kMaxJsonDepth) {
+    throw Json::other_error::create(
+        501,
+        str("objects and lists in each other: expected at most ", kMaxJsonDepth, ", got ", depth),
+        nullptr);
+  }
+  return Json::parse(text);
+}
+
+namespace {
+
+[[noreturn]] void refuse_number(const Json& json, const std::string& expected) {
+  const bool is_number = json.is_number();
+  throw Json::type_error::create(
+      302, str("expected ", expected, ", got ", is_number ? json.dump() : json.type_name()),
+      nullptr);
+}
+
+template <typename Integer>
+std::vector<Integer> list_of(const Json& json) {
+  if (!json.is_array()) refuse_number(json, "a list of integers");
+  std::vector<Integer> out;
+  out.reserve(json.size());
+  for (const Json& item : json) {
+    out.push_back(static_cast<Integer>(json_integer(item, std::numeric_limits<Integer>::min(),
+                                                    std::numeric_limits<Integer>::max())));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t json_integer(const Json& json, std::int64_t min, std::int64_t max) {
+  const bool is_wide = json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX;
+  const bool is_right = json.is_number_integer() && !is_wide;
+  const std::int64_t value = is_right ? json.get<std::int64_t>() : 0;
+  if (!is_right || value < min || value > max) {
+    refuse_number(json, str("an integer from ", min, " to ", max));
+  }
+  return value;
+}
+
+std::uint64_t json_unsigned(const Json& json) {
+  // A value that is made here and not parsed may be signed.
+  if (json.is_number_unsigned()) return json.get<std::uint64_t>();
+  return static_cast<std::uint64_t>(json_integer(json, 0));
+}
+
+std::vector<std::int64_t> json_integers(const Json& json) { return list_of<std::int64_t>(json); }
+std::vector<std::int32_t> json_ids(const Json& json) { return list_of<std::int32_t>(json); }
 
 }  // namespace mneme

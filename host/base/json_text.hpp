@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
+#include <vector>
 
 #include "host/base/text.hpp"
 
@@ -19,5 +22,19 @@ inline constexpr std::size_t kMaxJsonDepth = 100;
 
 // The value, or a discarded one for a text that is no JSON or deeper than kMaxJsonDepth.
 [[nodiscard]] Json parse_json(std::string_view text);
+
+// The value. Json::exception, which says where, for the same texts.
+[[nodiscard]] Json parse_json_or_throw(std::string_view text);
+
+// --- Whole numbers of a value. Json::get would convert any number, beyond the range as the
+// processor
+// --- does. Json::exception for what is no integer, or not from `min` to `max`
+
+[[nodiscard]] std::int64_t json_integer(
+    const Json& json, std::int64_t min = std::numeric_limits<std::int64_t>::min(),
+    std::int64_t max = std::numeric_limits<std::int64_t>::max());
+[[nodiscard]] std::uint64_t json_unsigned(const Json& json);
+[[nodiscard]] std::vector<std::int64_t> json_integers(const Json& json);
+[[nodiscard]] std::vector<std::int32_t> json_ids(const Json& json);
 
 }  // namespace mneme

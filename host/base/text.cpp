@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "host/base/utf8.hpp"
+
 namespace mneme {
 namespace {
 
@@ -187,8 +189,6 @@ std::string format_count(double value) {
 }
 
 namespace {
-
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 

@@ -11,6 +11,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/compare/runs.hpp"
 #include "host/run/run_folder.hpp"
 
@@ -24,7 +25,7 @@ std::string given_before(const fs::path& folder) {
   const fs::path file = folder / "comparison.json";
   std::error_code ignored;
   if (!fs::exists(file, ignored)) return "";
-  const Json json = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(read_file(file));
   const Json weights = json.is_object() ? json.value("initial_weights", Json()) : Json();
   return weights.is_object() ? weights.value("given", "") : "";
 }

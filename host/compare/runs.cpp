@@ -12,6 +12,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/compare/finished_parts.hpp"
 #include "host/compare/initial_weights.hpp"
 #include "host/run/run_folder.hpp"
@@ -217,7 +218,7 @@ class RunTask {
   }
 
   bool take_progress(const std::string& line) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json(line);
     if (json.is_discarded()) return false;
     if (!json.contains("progress")) return json.contains("note");
     const Json& progress = json.at("progress");

@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/tensor/dtypes.hpp"
@@ -91,8 +92,7 @@ at::Tensor open_tokens(const SafetensorsFile& file, std::int64_t vocabulary) {
 std::vector<at::Tensor> steps_of(const SafetensorsFile& file, const at::Tensor& open) {
   std::vector<at::Tensor> steps;
   std::int64_t from = 0;
-  for (const Json& length : Json::parse(file.metadata_at("steps"))) {
-    const auto n = length.get<std::int64_t>();
+  for (const std::int64_t n : json_integers(parse_json_or_throw(file.metadata_at("steps")))) {
     if (n < 1 || n > open.size(1) - from) {
       throw_damaged(file.path(), str("a step of ", n, " tokens where ", open.size(1) - from,
                                      " of the open segment are left"));
@@ -156,10 +156,10 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
   const at::Tensor open = open_tokens(file, vocabulary);
   try {
     saved.text.state.metadata =
-        Json::parse(file.metadata_at("state")).get<std::map<std::string, std::string>>();
+        parse_json_or_throw(file.metadata_at("state")).get<std::map<std::string, std::string>>();
     saved.text.steps = steps_of(file, open);
     if (const auto types = file.metadata().find("types"); types != file.metadata().end()) {
-      saved.text.types = Json::parse(types->second).get<std::vector<std::int64_t>>();
+      saved.text.types = json_integers(parse_json_or_throw(types->second));
     }
   } catch (const Json::exception& error) {
     throw_damaged(path, error.what());

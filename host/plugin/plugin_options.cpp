@@ -261,7 +261,13 @@ std::vector<OptionChange> changed_options(const std::string& tier,
 std::string to_text(const config::Value& options) { return options.toml(); }
 
 config::Value parse_options(const std::string& text, const std::string& source) {
-  return *config::parse_toml("options = " + text, source).find("options");
+  const config::Value root = config::parse_toml("options = " + text, source);
+  const config::Value& options = root.members().front().value;
+  if (root.members().size() == 1 && options.is_table()) return options;
+  throw_usage({.where = source,
+               .failed = "the options of a tier cannot be read",
+               .expected = "one table, { key = value }",
+               .got = config::toml_string(text)});
 }
 
 bool is_changed(const std::vector<OptionChange>& changes, const std::string& tier) {

@@ -8,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/report/summarize.hpp"
 
@@ -23,7 +24,7 @@ constexpr const char* kComparisonHint =
     "run the same `mneme compare` again, which keeps finished runs, or give the run folders";
 
 Json read_json(const fs::path& file, const char* hint) {
-  Json json = Json::parse(read_file(file), nullptr, false);
+  Json json = parse_json(read_file(file));
   if (json.is_discarded()) {
     throw_run({.where = file.string(),
                .failed = "is damaged",

@@ -11,6 +11,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/report/summarize.hpp"
 #include "host/scores/diagnostics.hpp"
@@ -77,7 +78,7 @@ std::int64_t read_metrics(const fs::path& file, Run& run) {
     const std::string_view line(text.data() + begin, end - begin);
     begin = end + 1;
     if (line.empty()) continue;
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json(line);
     try {
       if (!read_line(json, run)) ++damaged;
     } catch (const Json::exception&) {  // a key of another type

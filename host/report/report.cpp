@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/report/samples/samples.hpp"
 
 namespace mneme::report {
@@ -243,7 +244,7 @@ std::set<fs::path> files_of_earlier(const fs::path& folder) {
   std::set<fs::path> out;
   std::error_code ignored;
   if (!fs::exists(folder / "report.json", ignored)) return out;
-  const Json json = Json::parse(read_file(folder / "report.json"), nullptr, false);
+  const Json json = parse_json(read_file(folder / "report.json"));
   if (!json.is_object() || json.value("format", Json()) != "mneme-report") return out;
   const auto add = [&](const Json& key, fs::path (*file)(const std::string&)) {
     const bool is_name = key.is_string() && key.get<std::string>().find('/') == std::string::npos;

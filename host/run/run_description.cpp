@@ -172,10 +172,15 @@ Json member(const Json& json, const std::string& key) {
   return json.is_object() ? json.value(key, Json()) : Json();
 }
 
+// A text as it is; a damaged file may have anything in its place.
+std::string plain_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 // "sha256 0123..." of a split, "alphabet = 8" of a setting.
 std::string value_text(const std::string& key, const Json& value) {
   const Json sum = member(value, "sha256");
-  return sum.is_null() ? text_of(key, value) : str("sha256 ", sum.get<std::string>());
+  return sum.is_null() ? text_of(key, value) : str("sha256 ", plain_text(sum));
 }
 
 std::string part_of(const std::string& key, const Json& value) {
@@ -263,7 +268,7 @@ void check_vocabulary(const std::string& where, const Json& info, const std::str
   throw_usage({.where = where,
                .failed = "the vocabulary is not the one that the run was trained with: its ids "
                          "mean other symbols",
-               .expected = str("sha256 ", recorded.get<std::string>()),
+               .expected = str("sha256 ", plain_text(recorded)),
                .got = str("sha256 ", sha256),
                .hint = "restore the run's vocabulary.json, or remove it: it is then made from "
                        "[data] again"});

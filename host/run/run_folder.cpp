@@ -15,6 +15,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/cost/memory_check.hpp"
@@ -99,7 +100,7 @@ std::optional<data::Vocabulary> RunFolder::vocabulary() const {
 
 Json RunFolder::raw_info() const {
   try {
-    return Json::parse(read_file(info_file()));
+    return parse_json_or_throw(read_file(info_file()));
   } catch (const Json::exception& error) {
     fail_info(info_file(), error.what());
   }

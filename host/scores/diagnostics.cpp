@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "host/base/json_text.hpp"
 #include "host/scores/json_record.hpp"
 
 namespace mneme::scores {
@@ -30,7 +31,7 @@ std::vector<LayerValues> read_values(const Json& json) {
   for (const Json& one : json) {
     LayerValues& layer = out.emplace_back();
     layer.tier = one.at("tier").get<std::string>();
-    layer.layer = one.at("layer").get<std::int64_t>();
+    layer.layer = json_integer(one.at("layer"));
     for (const Json& value : one.at("values")) {
       layer.values.push_back(value.is_null() ? std::numeric_limits<double>::quiet_NaN()
                                              : value.get<double>());
@@ -73,18 +74,18 @@ fs::path write_diagnostics(const fs::path& run_folder, const EvaluationName& nam
 Diagnostics read_diagnostics(const fs::path& file) {
   const Json json = read_record(file, kDiagnosticsKind);
   try {
-    Diagnostics out{.segments_wanted = json.at("segments_wanted").get<std::int64_t>(),
-                    .segments = json.at("segments").get<std::int64_t>(),
-                    .lanes = json.at("lanes").get<std::int64_t>(),
-                    .distance_width = json.at("distance_width").get<std::int64_t>(),
+    Diagnostics out{.segments_wanted = json_integer(json.at("segments_wanted")),
+                    .segments = json_integer(json.at("segments")),
+                    .lanes = json_integer(json.at("lanes")),
+                    .distance_width = json_integer(json.at("distance_width")),
                     .distance = read_values(json.at("distance")),
                     .density = read_values(json.at("density")),
-                    .stretch = json.at("stretch").get<std::int64_t>(),
+                    .stretch = json_integer(json.at("stretch")),
                     .age = read_values(json.at("age")),
                     .alpha = read_values(json.at("alpha"))};
     for (const Json& one : json.at("regions")) {
       out.regions.push_back({.tier = one.at("tier").get<std::string>(),
-                             .layer = one.at("layer").get<std::int64_t>(),
+                             .layer = json_integer(one.at("layer")),
                              .shares = one.at("shares").get<std::array<double, 3>>()});
     }
     return out;

@@ -19,6 +19,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/json_text.hpp"
 #include "host/scores/collector.hpp"
 
 namespace mneme::scores {
@@ -50,6 +51,8 @@ std::optional<EvaluationName> parse_evaluation_name(std::string_view name) {
   const std::string_view step =
       name.substr(before + kBeforeStep.size(), last - before - kBeforeStep.size());
   const std::string_view settings = name.substr(last + 1);
+  // It is the name of a folder and of files.
+  if (name.find('/') != std::string_view::npos) return std::nullopt;
   EvaluationName out{.split = std::string(name.substr(0, before)),
                      .settings = std::string(settings)};
   const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), out.step);
@@ -311,7 +314,7 @@ std::vector<fs::path> remove_evaluations(
   for (const fs::path& folder : list_evaluations(run_folder)) {
     Json info;
     try {
-      info = Json::parse(read_file(folder / kInfoFile), nullptr, /*allow_exceptions=*/false);
+      info = parse_json(read_file(folder / kInfoFile));
     } catch (const Error&) {
       continue;
     }

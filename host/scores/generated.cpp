@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "host/data/text/text.hpp"
+#include "host/base/json_text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/scores/json_record.hpp"
 
 namespace mneme::scores {
@@ -39,11 +40,11 @@ std::optional<std::string> read_text(const Json& json, const char* key) {
 
 GeneratedSample read_sample_of(const Json& json) {
   return {.id = json.at("id").get<std::string>(),
-          .document = json.at("document").get<std::int64_t>(),
-          .position = json.at("position").get<std::int64_t>(),
-          .prompt = json.at("prompt").get<std::vector<std::int32_t>>(),
-          .expected = json.at("expected").get<std::vector<std::int32_t>>(),
-          .generated = json.at("generated").get<std::vector<std::int32_t>>(),
+          .document = json_integer(json.at("document")),
+          .position = json_integer(json.at("position")),
+          .prompt = json_ids(json.at("prompt")),
+          .expected = json_ids(json.at("expected")),
+          .generated = json_ids(json.at("generated")),
           .prompt_text = read_text(json, "prompt_text"),
           .expected_text = read_text(json, "expected_text"),
           .generated_text = read_text(json, "generated_text")};
@@ -79,8 +80,8 @@ Generated read_generated(const fs::path& file) {
     const auto name = parse_evaluation_name(word);
     if (!name) fail_record(file, kGeneratedKind, "an evaluation's name", word);
     Generated out{.name = *name,
-                  .samples_wanted = json.at("samples_wanted").get<std::int64_t>(),
-                  .prompt_tokens = json.at("prompt_tokens").get<std::int64_t>(),
+                  .samples_wanted = json_integer(json.at("samples_wanted")),
+                  .prompt_tokens = json_integer(json.at("prompt_tokens")),
                   .samples = {}};
     for (const Json& sample : json.at("samples")) out.samples.push_back(read_sample_of(sample));
     out.info = std::move(json);
@@ -95,7 +96,7 @@ std::string with_replacements(std::string_view text) {
   constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
-    const data::CodePoint point = data::decode_utf8(text, i);
+    const CodePoint point = decode_utf8(text, i);
     const std::size_t bytes = std::max<std::size_t>(1, point.bytes);
     const bool is_control = point.value < 0x20 || (point.value >= 0x7F && point.value < 0xA0);
     const bool is_kept = text[i] == '\n' || text[i] == '\t' || (point.bytes > 0 && !is_control);

@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/scores/evaluation_files.hpp"
 
 namespace mneme::scores {
@@ -34,7 +35,7 @@ void fail_record(const fs::path& file, const RecordKind& kind, const std::string
 }
 
 Json read_record(const fs::path& file, const RecordKind& kind) {
-  Json json = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  Json json = parse_json(read_file(file));
   if (!json.is_object()) fail_record(file, kind, "a JSON object", "something else");
   const Json format = json.value("format", Json());
   const Json version = json.value("version", Json());

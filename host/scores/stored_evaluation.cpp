@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/scores/collector.hpp"
 #include "host/scores/evaluation_files.hpp"
 
@@ -80,7 +81,7 @@ Json read_info(const fs::path& folder) {
                  .got = fs::is_directory(folder, ignored) ? "a folder without it" : "no folder",
                  .hint = "name a folder in RUN/evaluations"});
   }
-  Json info = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  Json info = parse_json(read_file(path));
   if (!info.is_object()) fail_damaged(path, "no JSON object", "", "");
   check_text(path, info, "format", str('"', kFormat, '"'));
   check_text(path, info, "version", str(kVersion));
@@ -104,17 +105,17 @@ SampleUnit read_unit(const fs::path& path, const Json& info) {
 }
 
 Sums read_sums(const Json& json) {
-  return {.targets = json.at("targets").get<std::int64_t>(),
+  return {.targets = json_integer(json.at("targets")),
           .nll = json.at("nll").get<double>(),
-          .correct = json.at("correct").get<std::int64_t>()};
+          .correct = json_integer(json.at("correct"))};
 }
 
 Sample read_sample(const Json& line) {
   Sample sample{.id = line.at("id").get<std::string>(),
-                .document = line.at("document").get<std::int64_t>(),
+                .document = json_integer(line.at("document")),
                 .sha256 = line.at("sha256").get<std::string>(),
                 .sums = read_sums(line),
-                .seed = line.at("seed").get<std::uint64_t>(),
+                .seed = json_unsigned(line.at("seed")),
                 .slices = {}};
   for (const auto& [name, sums] : line.at("slices").items()) {
     sample.slices[name] = read_sums(sums);
@@ -148,7 +149,7 @@ std::vector<Sample> read_samples(const fs::path& path) {
   std::istringstream in(read_file(path));
   for (std::string line; std::getline(in, line);) {
     try {
-      samples.push_back(read_sample(Json::parse(line)));
+      samples.push_back(read_sample(parse_json_or_throw(line)));
     } catch (const Json::exception& error) {
       fail_damaged(path, str("line ", samples.size() + 1), "a sample", error.what());
     }

@@ -38,6 +38,23 @@ TEST(Error, ContextGoesInFrontAndKeepsTheRest) {
   EXPECT_EQ(wrapped.hint(), "use fewer lanes");
 }
 
+TEST(Error, ShowsWhatATerminalWouldObey) {
+  const Error error(ErrorKind::kRun, {.where = "a\tb",
+                                      .failed = "one\ntwo",
+                                      .got = std::string("\x1b[31m\0\xC2\x9B", 8),
+                                      .hint = "\xFF"});
+  EXPECT_STREQ(error.what(), "a\\tb: one\ntwo: got \\x1b[31m\\x00\\xc2\\x9b; \\xff");
+  EXPECT_EQ(error.hint(), "\\xff");
+}
+
+TEST(Error, CutsWhatIsTooLongToRead) {
+  const std::string part(100'000, 'x');
+  const std::string cut = ErrorText{.where = "f", .got = part, .hint = "look"}.compose();
+  EXPECT_EQ(cut, "f: got " + std::string(8192, 'x') + " .. (100000 bytes); look");
+  EXPECT_EQ(std::string(Error(ErrorKind::kRun, part).what()),
+            std::string(65536, 'x') + " .. (100000 bytes)");
+}
+
 TEST(Error, HelpersThrowTheirKind) {
   using test::error_of;
   EXPECT_EQ(error_of([] { throw_run("a ", 1); }), "1: a 1");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -203,6 +204,24 @@ TEST(Schema, AllProblemsComeTogetherInOrder) {
             "2: f:1:5: b: expected true or false, got 1\n"
             "f:2:5: a: expected a string, got 2\n"
             "f:3:5: c: expected a string, got 3");
+}
+
+TEST(Schema, TheFirstProblemsStandForMany) {
+  std::string text;
+  for (int i = 0; i < 103; ++i) text += "k" + std::to_string(i) + " = 1\n";
+  const std::string said = reading(text, [](Reader& r) { r.finish(); });
+  EXPECT_EQ(std::ranges::count(said, '\n'), 100);
+  EXPECT_TRUE(said.ends_with("f:100:1: k99: unknown key\nand 3 more problems")) << said;
+}
+
+TEST(Schema, PathsHaveNoZeroByte) {
+  EXPECT_EQ(reading("p = \"a\\u0000b\"\nl = [\"\\u0000\"]\n",
+                    [](Reader& r) {
+                      static_cast<void>(r.path("p"));
+                      static_cast<void>(r.paths("l"));
+                    }),
+            "2: f:1:5: p: expected a path (a string), got \"a\\u0000b\" (a string)\n"
+            "f:2:6: l.0: expected a path (a string), got \"\\u0000\" (a string)");
 }
 
 TEST(Schema, OverridesAreNotNamedTwice) {

@@ -111,6 +111,35 @@ TEST(Toml, TheGuardOfKeysSkipsStringsAndComments) {
   EXPECT_NE(parse_error(hidden + " = 1").find("too many parts"), std::string::npos);
 }
 
+TEST(Toml, TheGuardEndsTextsWhereTheParserDoes) {
+  std::string key = "k";
+  for (int i = 0; i < 1000; ++i) key += ".k";
+  // Quotes before the three at a text's end belong to it; what follows is a comment, and no text
+  // that a backslash at the line's end would continue.
+  for (const std::string text :
+       {"t = \"\"\"x\"\"\"\" # \\\n", "t = \"\"\"x\"\"\"\"\" # \\\n", "t = '''x'''' # \\\n"}) {
+    EXPECT_NE(parse_error(text + key + " = 1").find("2:66: too many parts in a key"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(parse_error(text + "k = 1"), "no error") << text;
+  }
+}
+
+TEST(Toml, RefusesTablesOfTooManyKeys) {
+  std::string keys;
+  for (int i = 0; i < 4096; ++i) keys += "k" + std::to_string(i) + " = 1\n";
+  EXPECT_EQ(parse_error(keys), "no error");
+  EXPECT_NE(parse_error(keys + "more = 1")
+                .find("too many keys in a table: expected at most 4096, got 4097"),
+            std::string::npos);
+}
+
+TEST(Toml, ANumberThatIsNoneEqualsItself) {
+  const Value a = parse("x = [nan, inf]"), b = parse("x = [-nan, inf]");
+  EXPECT_EQ(a, b);
+  EXPECT_FALSE(a == parse("x = [1.0, inf]"));
+}
+
 TEST(Toml, FilesKnowTheirFolder) {
   const test::TemporaryFolder folder;
   const auto path = folder.write("e.toml", "a = 1\nb = \n");

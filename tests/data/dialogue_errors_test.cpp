@@ -71,6 +71,8 @@ TEST(DialogueErrors, NameThePlaceWhereALineIsNoJson) {
   expect_refused(R"({"document": "d", "turns": [{"speaker": 1, "text": "\ud800"}]})", {"no JSON"});
   expect_refused(R"(["document"])", {"a JSON object", "[\"document\"]"});
   expect_refused("plain text", {"mine.jsonl:2:1", "no JSON"});
+  expect_refused(R"({"document": 1e999})",
+                 {"mine.jsonl:2: a number is too large: expected numbers of 64 bits", "'1e999'"});
 }
 
 TEST(DialogueErrors, NameTheLineThatIsNestedTooDeep) {

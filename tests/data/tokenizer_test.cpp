@@ -210,6 +210,11 @@ TEST(BadTokenizer, FieldsThatAreNotUnderstoodAreNamedWithTheirValue) {
       {"/decoder",
        R"({"type": "Strip", "content": " ", "start": -1, "stop": 0})",
        {"decoder.start", "at least 0"}},
+      {"/decoder",
+       R"({"type": "Sequence", "decoders": [
+         {"type": "Replace", "pattern": {"Regex": "a*"}, "content": "0123456789012345678901234567890123456789"},
+         {"type": "Replace", "pattern": {"String": "0"}, "content": "0123456789012345678901234567890123456789"}]})",
+       {"decoder.decoders[1]", "make a text at most 1000 times as long"}},
       {"/decoder", R"({"start": 1})", {"decoder.type", "no such member"}},
       {"/model", "null", {"tokenizer.json: model", "got null"}},
   };
@@ -263,6 +268,10 @@ TEST(BadTokenizer, FilesThatAreMissingOrCutOff) {
                [&] { static_cast<void>(Tokenizer::load(folder.path() / "absent")); });
   const auto file = folder.write("tokenizer.json", "{\"version\": \"1.0\", \"mod");
   expect_error(ErrorKind::kUsage, {file.string(), "no JSON", "at byte"},
+               [&] { static_cast<void>(Tokenizer::load(folder.path())); });
+  write("tokenizer.json", "{\"version\": 1e999}");
+  expect_error(ErrorKind::kUsage,
+               {file.string(), "a number is too large: expected numbers of 64 bits", "'1e999'"},
                [&] { static_cast<void>(Tokenizer::load(folder.path())); });
   std::filesystem::remove(file);
   write("vocab.json", R"({"a": 0, "b": 1})");

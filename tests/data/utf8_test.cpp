@@ -1,3 +1,5 @@
+#include "host/base/utf8.hpp"
+
 #include <string>
 #include <vector>
 
@@ -19,6 +21,16 @@ TEST(Printable, ShowsWhatALineCannotHold) {
   EXPECT_EQ(printable("x\xFFy"), "x\\xffy");
   EXPECT_EQ(printable("\xC2\x85"), "\\xc2\\x85");  // NEL, a control character
   EXPECT_EQ(printable(""), "");
+}
+
+TEST(Printable, KeepsLinesWhereTheyAreWanted) {
+  EXPECT_EQ(printable_lines("a\nb\tc\x01\r\n"), "a\nb\\tc\\x01\\x0d\n");
+}
+
+TEST(CutText, KeepsCharactersWhole) {
+  EXPECT_EQ(cut_text("abc", 3), "abc");
+  EXPECT_EQ(cut_text("abcd", 3), "abc .. (4 bytes)");
+  EXPECT_EQ(cut_text("ab\xC3\xA9", 3), "ab .. (4 bytes)");
 }
 
 TEST(Utf8, DecodesEveryLength) {

@@ -86,6 +86,21 @@ TEST(TrainedOptions, AreWrittenWithEveryDefault) {
   EXPECT_TRUE(plugin::trained_options({}, {}).members().empty());
 }
 
+TEST(TrainedOptions, AreOneTable) {
+  for (const char* const text : {"1", "[]", "{}\nmore = {}"}) {
+    std::string said;
+    try {
+      static_cast<void>(plugin::parse_options(text, "there"));
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    EXPECT_EQ(said,
+              "there: the options of a tier cannot be read: expected one table, { key = value "
+              "}, got " +
+                  config::toml_string(text));
+  }
+}
+
 TEST(TrainedOptions, AreRefusedAllAtOnce) {
   const std::vector<plugin::OptionChange> changes = {
       {.tier = "0.a", .option = "tau", .trained = "0.5", .now = "0.25"},

@@ -360,9 +360,10 @@ TEST(EvaluationNames, AreReadBack) {
   EXPECT_EQ(read->split, "valid");
   EXPECT_EQ(read->step, 12);
   EXPECT_EQ(read->settings, "00ff00ff");
-  for (const char* other : {"", "lock", "valid", "valid-step12-00ff00ff", "-step00000012-00ff00ff",
-                            "valid-step0000001x-00ff00ff", "valid-step00000012-00FF00ff",
-                            "valid-step00000012-00ff", ".valid-step00000012-00ff00ff.tmp"}) {
+  for (const char* other :
+       {"", "lock", "valid", "valid-step12-00ff00ff", "-step00000012-00ff00ff",
+        "valid-step0000001x-00ff00ff", "valid-step00000012-00FF00ff", "valid-step00000012-00ff",
+        ".valid-step00000012-00ff00ff.tmp", "../valid-step00000012-00ff00ff"}) {
     EXPECT_FALSE(scores::parse_evaluation_name(other)) << other;
   }
 }

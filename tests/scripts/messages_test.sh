@@ -37,6 +37,7 @@ case $case_name in
     expect_failure "unknown argument '--nvcc'" bash "$project/scripts/check_debootstrap.sh" --nvcc
     expect_failure "unknown argument '--gpu'" bash "$project/scripts/check_cuda.sh" --gpu
     expect_failure "unknown argument '--all'" bash "$project/scripts/bench.sh" --all
+    expect_failure "unknown argument '--all'" bash "$project/scripts/fuzz.sh" --all
     ;;
   torch_folder_missing_value)
     for script in setup quickstart test check_cuda; do
@@ -133,7 +134,7 @@ CMAKE
     expect_failure "MNEME_CUDA is 'maybe'; expected AUTO, ON or OFF" configure -DMNEME_CUDA=maybe
     ;;
   configure_with_unknown_sanitizer)
-    expect_failure "MNEME_SANITIZE is 'memory'; expected address, undefined, thread or nothing" \
+    expect_failure "MNEME_SANITIZE is 'memory'; expected address, undefined, thread, fuzzer or nothing" \
       configure -DMNEME_SANITIZE=memory
     ;;
   configure_with_unknown_install_torch)

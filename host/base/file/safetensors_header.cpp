@@ -2,12 +2,14 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::safetensors {
@@ -15,6 +17,45 @@ namespace {
 
 // Sorted keys: lookups in a header of a million names stay fast, which Json's kept order is not.
 using SortedJson = nlohmann::json;
+
+// Looks for a key that an object holds twice, of which nlohmann would keep the last silently. Its
+// parser can call back for each key, but then takes quadratic time in the members of an object.
+class KeyWatch final : public nlohmann::json_sax<SortedJson> {
+ public:
+  // The first such key.
+  [[nodiscard]] const std::optional<std::string>& twice() const { return twice_; }
+
+  bool start_object(std::size_t /*elements*/) override {
+    open_.emplace_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (!open_.back().insert(name).second) twice_ = name;
+    return !twice_;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_array(std::size_t /*elements*/) override { return true; }
+  bool end_array() override { return true; }
+  // The other pass tells of it.
+  bool parse_error(std::size_t /*place*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  std::vector<std::set<std::string>> open_;
+  std::optional<std::string> twice_;
+};
 
 // What a tensor's entry in the header says, checked against the data's size only later.
 struct HeaderEntry {
@@ -84,27 +125,27 @@ class HeaderReader {
   }
 
   SortedJson parse(std::string_view text) const {
-    std::vector<std::set<std::string>> open_objects;
-    // nlohmann keeps the last of two equal keys silently; the callback sees both.
-    const auto watch = [&](int, SortedJson::parse_event_t event, SortedJson& value) {
-      if (event == SortedJson::parse_event_t::object_start) open_objects.emplace_back();
-      if (event == SortedJson::parse_event_t::object_end) open_objects.pop_back();
-      if (event == SortedJson::parse_event_t::key) {
-        const auto key = value.get<std::string>();
-        if (!open_objects.back().insert(key).second) {
-          fail({.failed = str("the header holds the key \"", key, "\" twice")});
-        }
-      }
-      return true;
-    };
+    if (const std::size_t depth = json_depth(text); depth > kMaxJsonDepth) {
+      fail({.failed = "objects and lists of the header lie too deep in each other",
+            .expected = str("at most ", kMaxJsonDepth, " levels"),
+            .got = str(depth)});
+    }
+    KeyWatch watch;
+    static_cast<void>(SortedJson::sax_parse(text.begin(), text.end(), &watch));
+    if (watch.twice())
+      fail({.failed = str("the header holds the key \"", *watch.twice(), "\" twice")});
     try {
-      SortedJson header = SortedJson::parse(text.begin(), text.end(), watch);
+      SortedJson header = SortedJson::parse(text.begin(), text.end());
       if (!header.is_object()) {
         fail({.failed = "bad header", .expected = "a JSON object", .got = header.type_name()});
       }
       return header;
     } catch (const SortedJson::parse_error& error) {
       fail({.failed = str("the header is not JSON at its byte ", error.byte, ": ", error.what())});
+    } catch (const SortedJson::out_of_range& error) {  // of a double: 1e999
+      fail({.failed = "a number of the header is too large",
+            .expected = "numbers of 64 bits",
+            .got = error.what()});
     }
   }
 

@@ -9,6 +9,8 @@
 namespace mneme::config {
 namespace {
 
+constexpr std::size_t kShownProblems = 100;
+
 // "a.b: text", or the text alone where the position names the key already.
 std::string entry_text(const Position& position, const std::string& path, ErrorText text) {
   const std::string place = position.text();
@@ -31,6 +33,11 @@ std::string without_indices(const std::string& path) {
   return out;
 }
 
+// The system would take a path to end at its zero byte.
+bool can_be_path(const std::string& text) {
+  return !text.empty() && text.find('\0') == std::string::npos;
+}
+
 }  // namespace
 
 void Problems::add(const Position& position, const std::string& path, const ErrorText& text) {
@@ -47,7 +54,13 @@ void Problems::throw_if_any() const {
     return std::tie(a.source, a.line, a.column) < std::tie(b.source, b.line, b.column);
   });
   std::vector<std::string> lines;
-  for (const Entry& entry : sorted) lines.push_back(entry.text);
+  for (const Entry& entry : sorted) {
+    if (lines.size() == kShownProblems) {
+      lines.push_back(str("and ", sorted.size() - kShownProblems, " more problems"));
+      break;
+    }
+    lines.push_back(entry.text);
+  }
   throw Error(ErrorKind::kUsage, join(lines, "\n"));
 }
 
@@ -207,7 +220,7 @@ std::filesystem::path Reader::path(const Key& key) {
   record(key, "a path", "none");
   const Value* found = typed(key.name, Kind::kString, "a path (a string)");
   if (found == nullptr) return {};
-  if (found->as_string().empty()) {
+  if (!can_be_path(found->as_string())) {
     refuse(*found, "a path (a string)");
     return {};
   }
@@ -283,7 +296,7 @@ std::vector<std::filesystem::path> Reader::paths(const Key& key) {
   const auto* items = list(key.name, "a list of paths, such as [\"folder\"]");
   if (items == nullptr) return out;
   for (const Value& item : *items) {
-    if (item.kind() == Kind::kString && !item.as_string().empty()) {
+    if (item.kind() == Kind::kString && can_be_path(item.as_string())) {
       out.push_back(resolve_path(item));
     } else {
       refuse(item, "a path (a string)");

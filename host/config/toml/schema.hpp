@@ -25,7 +25,7 @@ class Problems {
   void add(const Error& error);
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-  // Throws one Error (kUsage) with a line per problem, ordered by place; nothing when empty.
+  // Throws one Error (kUsage) with a line for each of the first 100 problems; none when empty.
   void throw_if_any() const;
 
  private:

@@ -16,6 +16,7 @@ namespace {
 // No experiment nests deeper, and recursion over the tree must not exhaust the stack.
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxKeyDots = 32;
+constexpr std::size_t kMaxKeys = 4096;  // of a table, whose keys are looked for one by one
 
 // The position of everything that a text holds, but for line and column.
 struct Origin {
@@ -72,10 +73,12 @@ class KeyGuard {
     const bool is_multiline = text_.substr(at_, 3) == triple;
     at_ += is_multiline ? 3 : 1;
     while (at_ < text_.size()) {
-      if (quote == '"' && text_[at_] == '\\') {
+      if (quote == '"' && text_[at_] == '\\' && (is_multiline || text_.substr(at_, 2) != "\\\n")) {
         at_ += 2;
       } else if (is_multiline && text_.substr(at_, 3) == triple) {
         at_ += 3;
+        // Up to two quotes before the three belong to the text.
+        for (int more = 0; more < 2 && text_.substr(at_, 1) == triple.substr(0, 1); ++more) ++at_;
         return;
       } else if (!is_multiline && (text_[at_] == quote || text_[at_] == '\n')) {
         ++at_;
@@ -119,6 +122,10 @@ Value convert_table(const toml::table& table, const Origin& origin, const std::s
     const toml::source_position& right = b.first->source().begin;
     return std::pair(left.line, left.column) < std::pair(right.line, right.column);
   });
+  if (order.size() > kMaxKeys) {
+    fail(origin.at(table.source().begin), "too many keys in a table", str("at most ", kMaxKeys),
+         str(order.size()));
+  }
   Value value = Value::table(origin.at(table.source().begin), path);
   for (const auto& [key, node] : order) {
     value.set(std::string(key->str()), origin.at(key->source().begin),

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -170,7 +171,7 @@ bool operator==(const Value& a, const Value& b) {
     case Kind::kInteger:
       return a.integer_ == b.integer_;
     case Kind::kReal:
-      return a.real_ == b.real_;
+      return a.real_ == b.real_ || (std::isnan(a.real_) && std::isnan(b.real_));
     case Kind::kBoolean:
       return a.boolean_ == b.boolean_;
     case Kind::kArray:

@@ -7,7 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
-#include "host/data/text/printable.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::data {
@@ -115,6 +115,9 @@ Json parse_object(const std::string& file, std::size_t first_line, std::string_v
         rest.empty() ? "its end" : shortened(rest, kShownWidth),
         "a line holds one whole object; quotes and backslashes in texts have a "
         "backslash before them");
+  } catch (const Json::out_of_range& error) {  // of a double: 1e999
+    refuse_record(str(file, ":", first_line), "a number is too large", "numbers of 64 bits",
+                  error.what());
   }
 }
 

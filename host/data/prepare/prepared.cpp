@@ -12,6 +12,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/data/id_file.hpp"
 
@@ -62,7 +63,7 @@ Json read_info(const fs::path& folder) {
                     : !fs::is_directory(folder, ignored) ? "a file"
                                                          : "a folder without data.json");
   }
-  Json json = Json::parse(read_file(file), nullptr, false);
+  Json json = parse_json(read_file(file));
   if (!json.is_object()) {
     refuse_prepared(file.string(), "the prepared file is damaged", "a JSON object", "other text");
   }

@@ -5,38 +5,13 @@
 #include <sstream>
 
 #include "host/base/error.hpp"
+#include "host/base/utf8.hpp"
 
 namespace mneme::data {
-namespace {
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-// Length and payload bits of the sequence that a first byte announces; length 0 when it cannot
-// start one (0xC0, 0xC1 only start overlong forms, 0xF5 and above values past U+10FFFF).
-CodePoint lead(unsigned char byte) {
-  if (byte < 0x80) return {byte, 1};
-  if (byte >= 0xC2 && byte <= 0xDF) return {char32_t{byte} & 0x1F, 2};
-  if (byte >= 0xE0 && byte <= 0xEF) return {char32_t{byte} & 0x0F, 3};
-  if (byte >= 0xF0 && byte <= 0xF4) return {char32_t{byte} & 0x07, 4};
-  return {};
-}
-
-}  // namespace
 
 CodePoint decode_utf8(std::string_view text, std::size_t offset) {
-  CodePoint point = lead(static_cast<unsigned char>(text[offset]));
-  if (point.bytes <= 1) return point;
-  if (point.bytes > text.size() - offset) return {};
-  for (std::size_t i = 1; i < point.bytes; ++i) {
-    const char byte = text[offset + i];
-    if (!is_continuation(byte)) return {};
-    point.value = (point.value << 6) | (static_cast<unsigned char>(byte) & 0x3F);
-  }
-  const bool is_overlong =
-      (point.bytes == 3 && point.value < 0x800) || (point.bytes == 4 && point.value < 0x10000);
-  const bool is_surrogate = point.value >= 0xD800 && point.value <= 0xDFFF;
-  if (is_overlong || is_surrogate || point.value > 0x10FFFF) return {};
-  return point;
+  const mneme::CodePoint point = mneme::decode_utf8(text, offset);
+  return {point.value, point.bytes};
 }
 
 std::int64_t count_characters(std::string_view text) {

@@ -7,6 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
 
@@ -336,7 +337,7 @@ void Vocabulary::save(const std::filesystem::path& path) const {
 }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& path) {
-  const Json json = Json::parse(read_file(path), nullptr, false);
+  const Json json = parse_json(read_file(path));
   if (json.is_discarded())
     refuse_vocabulary(path.string(), "", "a JSON file", "text that is not JSON");
   return from_json(json, path.string());

@@ -1,6 +1,9 @@
 // Symbols of a vocabulary that no text gives.
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/data/text/vocabulary.hpp"
@@ -44,13 +47,15 @@ Vocabulary Vocabulary::read_marks(Vocabulary vocabulary, const Json& json,
                  .hint = "take vocabulary.json from a run folder"});
   };
   if (!list->is_array()) refuse(list->type_name());
+  std::vector<std::string_view> marks;
+  std::set<std::string_view> seen;
   for (const Json& item : *list) {
-    if (!item.is_string() || vocabulary.find(item.get<std::string>())) refuse(item.dump());
-    const std::string mark = item.get<std::string>();
-    const std::string_view marks[] = {mark};
-    vocabulary = vocabulary.with_marks(marks);
+    if (!item.is_string()) refuse(item.dump());
+    const std::string_view mark = item.get_ref<const std::string&>();
+    if (vocabulary.find(mark) || !seen.insert(mark).second) refuse(item.dump());
+    marks.push_back(mark);
   }
-  return vocabulary;
+  return vocabulary.with_marks(marks);
 }
 
 }  // namespace mneme::data

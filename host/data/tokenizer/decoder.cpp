@@ -193,6 +193,7 @@ void Decoder::add(const Field& field) {
     steps_.emplace_back(FuseStep{});
   } else if (type == "Replace") {
     field.require_object({"type", "pattern", "content"});
+    add_growth(growth_, field);
     steps_.emplace_back(ReplaceStep{read_pattern(field.at("pattern")), field.at("content").text()});
   } else if (type == "Strip") {
     field.require_object({"type", "content", "start", "stop"});

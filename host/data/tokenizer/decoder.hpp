@@ -55,6 +55,7 @@ class Decoder {
   void add(const Field& field);
 
   bool is_empty_ = true;
+  double growth_ = 1.0;
   std::vector<DecoderStep> steps_;
 };
 

@@ -115,6 +115,11 @@ FileJson parse_file_json(const std::string& text, const std::string& file) {
                  .expected = "a JSON object",
                  .got = str("an error at byte ", error.byte, " of ", text.size()),
                  .hint = "it may be cut off; copy it again"});
+  } catch (const FileJson::out_of_range& error) {  // of a double: 1e999
+    throw_usage({.where = file,
+                 .failed = "a number is too large",
+                 .expected = "numbers of 64 bits",
+                 .got = error.what()});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -13,11 +14,6 @@
 
 namespace mneme::data {
 namespace {
-
-// Gives an added token the id that it has in the model, or the next one.
-std::int32_t next_id(const TokenizerParts& parts, const std::string& content) {
-  return parts.model->find(content).value_or(parts.size());
-}
 
 AddedToken read_added_token(const Field& field) {
   AddedToken token;
@@ -30,28 +26,42 @@ AddedToken read_added_token(const Field& field) {
   return token;
 }
 
-void add_token(TokenizerParts& parts, AddedToken token, const Field& field, std::int64_t id) {
-  if (token.content.empty()) field.refuse("a token of at least one character");
-  token.id = next_id(parts, token.content);
-  const bool is_known = std::any_of(parts.added.begin(), parts.added.end(), [&](const auto& each) {
-    return each.content == token.content;
-  });
-  if (is_known) field.fail("a token is added twice", "each token once", token.content);
-  if (id != token.id) {
-    field.fail(str("the added token \"", token.content, "\" has another id than it gets"),
-               str(token.id, parts.model->find(token.content)
-                                 ? ", its id in model.vocab"
+// Adds tokens one after the other.
+class TokenAdder {
+ public:
+  explicit TokenAdder(TokenizerParts& parts) : parts_(parts), next_(parts.size()) {}
+
+  // Gives the token the id that it has in the model, or the next one, which must be `id`.
+  void add(AddedToken token, const Field& field, std::int64_t id) {
+    if (token.content.empty()) field.refuse("a token of at least one character");
+    const std::optional<std::int32_t> in_model = parts_.model->find(token.content);
+    token.id = in_model.value_or(next_);
+    if (!seen_.insert(token.content).second) {
+      field.fail("a token is added twice", "each token once", token.content);
+    }
+    if (id != token.id) {
+      field.fail(
+          str("the added token \"", token.content, "\" has another id than it gets"),
+          str(token.id, in_model ? ", its id in model.vocab"
                                  : ", the next behind the vocabulary and the tokens before it"),
-               str(id), "ids must have no holes");
+          str(id), "ids must have no holes");
+    }
+    if (!in_model) ++next_;
+    parts_.added.push_back(std::move(token));
   }
-  parts.added.push_back(std::move(token));
-}
+
+ private:
+  TokenizerParts& parts_;
+  std::int32_t next_;
+  std::unordered_set<std::string> seen_;
+};
 
 void read_added_tokens(const Field& list, TokenizerParts& parts) {
+  TokenAdder adder(parts);
   for (const Field& field : list.elements()) {
     field.require_object(
         {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-    add_token(parts, read_added_token(field), field, field.at("id").integer());
+    adder.add(read_added_token(field), field, field.at("id").integer());
   }
 }
 
@@ -170,10 +180,11 @@ void read_tokens_beside(const TokenizerFiles& files, TokenizerParts& parts) {
       tokens.emplace_back(root.at(content).integer(), content);
     }
     std::sort(tokens.begin(), tokens.end());
+    TokenAdder adder(parts);
     for (const auto& [id, content] : tokens) {
       AddedToken token;
       token.content = content;
-      add_token(parts, std::move(token), root.at(content), id);
+      adder.add(std::move(token), root.at(content), id);
     }
   }
   const auto call_special = [&](const Field& field) {

@@ -16,6 +16,10 @@ namespace {
 // Real libraries have a few dozen; in a damaged file the lists may overlap and never end.
 constexpr std::size_t kMaxVersions = 65536;
 
+// All names that are read. Those of a real library lie beside each other in its strings; in a
+// damaged one a million symbols may all have the same name of a megabyte.
+constexpr std::size_t kMaxNames = std::size_t{16} << 20;
+
 // The dynamic section of a library, read into lists.
 class DynamicSection {
  public:
@@ -38,6 +42,8 @@ class DynamicSection {
   [[nodiscard]] std::string text(std::uint64_t offset, const std::string& what) const {
     auto found = string_at(strings_, offset);
     if (!found) reader_.damaged(str("the name of ", what, " lies outside the string table"));
+    names_ += found->size();
+    if (names_ > kMaxNames + strings_.size()) reader_.damaged("its names have no end");
     return *found;
   }
   [[nodiscard]] std::vector<std::string> texts(std::int64_t tag, const std::string& what) const {
@@ -61,6 +67,7 @@ class DynamicSection {
   const ElfReader& reader_;
   std::map<std::int64_t, std::vector<std::uint64_t>> entries_;
   std::span<const std::byte> strings_;
+  mutable std::size_t names_ = 0;  // bytes of all names that were read
 };
 
 // Needed and defined versions are two-level lists: entries linked by byte distances, each with a

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "host/base/error.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
@@ -40,12 +41,12 @@ std::int64_t read_count(const SafetensorsFile& file, const std::string& key) {
 }
 
 ValidRecord read_valid_record(const std::string& text) {
-  const Json json = Json::parse(text);
+  const Json json = parse_json_or_throw(text);
   ValidRecord record;
-  record.last_step = json.at("last_step");
-  record.evaluations_since_best = json.value("evaluations_since_best", std::int64_t{0});
+  record.last_step = json_integer(json.at("last_step"));
+  record.evaluations_since_best = json_integer(json.value("evaluations_since_best", Json(0)));
   if (!json.contains("best_step")) return record;
-  record.best_step = json.at("best_step");
+  record.best_step = json_integer(json.at("best_step"));
   record.best_loss = json.at("best_loss");
   return record;
 }
@@ -75,7 +76,7 @@ plugin::TierOptions read_options(const SafetensorsFile& file, const config::Memo
   if (!file.metadata().contains("options")) return options;  // of an older mneme
   const auto written = read_metadata(file, "options", [&](const std::string& text) {
     plugin::TierOptions tables;
-    const auto texts = Json::parse(text).get<std::map<std::string, std::string>>();
+    const auto texts = parse_json_or_throw(text).get<std::map<std::string, std::string>>();
     for (const auto& [tier, table] : texts) tables[tier] = plugin::parse_options(table, tier);
     return tables;
   });
@@ -116,18 +117,18 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, CheckpointUse use
   progress.seconds =
       read_metadata(file, "seconds", [](const std::string& text) { return std::stod(text); });
   progress.data_position = read_metadata(file, "data_position", [](const std::string& text) {
-    return Json::parse(text).get<std::vector<std::int64_t>>();
+    return json_integers(parse_json_or_throw(text));
   });
   progress.valid = read_metadata(file, "valid", read_valid_record);
   checkpoint.plugins_ = read_metadata(file, "plugins", [](const std::string& text) {
     std::vector<memory::TierIdentity> plugins;
-    for (const Json& plugin : Json::parse(text)) plugins.push_back(read_identity(plugin));
+    for (const Json& plugin : parse_json_or_throw(text)) plugins.push_back(read_identity(plugin));
     return plugins;
   });
   checkpoint.trained_options_ =
       read_options(file, checkpoint.experiment_.memory, checkpoint.plugins_);
   checkpoint.state_metadata_ = read_metadata(file, "state", [](const std::string& text) {
-    return Json::parse(text).get<std::map<std::string, std::string>>();
+    return parse_json_or_throw(text).get<std::map<std::string, std::string>>();
   });
   checkpoint.precision_ = file.metadata_at("precision");
   return checkpoint;

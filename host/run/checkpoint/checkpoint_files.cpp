@@ -10,6 +10,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/run_description.hpp"
@@ -132,7 +133,7 @@ std::map<std::string, std::string> tensor_sums(const SafetensorsFile& file) {
   std::map<std::string, std::string> sums;
   const auto found = file.metadata().find(kTensors);
   if (found == file.metadata().end()) return sums;
-  const Json json = Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(found->second);
   if (!json.is_object()) return sums;
   for (const auto& [name, sum] : json.items()) {
     if (sum.is_string()) sums[name] = sum.get<std::string>();

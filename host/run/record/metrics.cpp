@@ -15,6 +15,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::run {
@@ -23,7 +24,7 @@ namespace {
 // The line as JSON; `number` counts from 1.
 Json parse_line(std::string_view line, const std::filesystem::path& path, std::int64_t number) {
   constexpr std::size_t kShown = 60;
-  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  Json json = parse_json(line);
   const bool is_metric = json.is_object() && json.contains("kind") && json.contains("step") &&
                          json["kind"].is_string() && json["step"].is_number_integer();
   if (is_metric) return json;

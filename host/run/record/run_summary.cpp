@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/scores/diagnostics.hpp"
@@ -68,7 +69,7 @@ MetricsSummary summarize_metrics(const fs::path& path) {
   if (!in) summary.problem = str(path.string(), ": cannot be opened");
   for (std::string line; std::getline(in, line);) {
     ++summary.lines;
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json(line);
     const std::string kind = text_at(json, "kind"), split = text_at(json, "split");
     if (kind == "step") {
       summary.last_step = json;

@@ -70,7 +70,9 @@ std::map<std::string, std::string> weight_map(const Json& index, const fs::path&
   std::map<std::string, std::string> out;
   for (const auto& [tensor, file] : found->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..") {
+    const bool is_name = !name.empty() && name.find('/') == std::string::npos &&
+                         name.find('\0') == std::string::npos && name != "." && name != "..";
+    if (!is_name) {
       throw_run({.where = str(path.string(), ": weight_map: ", tensor),
                  .expected = "the name of a file of the folder",
                  .got = file.dump()});

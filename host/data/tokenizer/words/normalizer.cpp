@@ -2,6 +2,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -76,6 +77,18 @@ Pattern read_pattern(const Field& field) {
   return Pattern::expression(expression.text(), expression.place());
 }
 
+void add_growth(double& growth, const Field& field) {
+  constexpr double kMostGrowth = 1000.0;
+  const auto literal = field.at("pattern").find("String");
+  const auto content = static_cast<double>(field.at("content").text().size());
+  // An expression may match nothing, and that before every character.
+  growth *= std::max(
+      1.0, literal ? content / static_cast<double>(std::max<std::size_t>(1, literal->text().size()))
+                   : content + 1.0);
+  if (growth <= kMostGrowth) return;
+  field.refuse(str("replacements that make a text at most ", kMostGrowth, " times as long"));
+}
+
 Normalizer::Normalizer(const Field& field) { add(field); }
 
 void Normalizer::add(const Field& field) {
@@ -94,6 +107,7 @@ void Normalizer::add(const Field& field) {
     steps_.emplace_back(Prepend{field.at("prepend").text()});
   } else if (type == "Replace") {
     field.require_object({"type", "pattern", "content"});
+    add_growth(growth_, field);
     steps_.emplace_back(Replace{read_pattern(field.at("pattern")), field.at("content").text()});
   } else {
     field.at("type").refuse(

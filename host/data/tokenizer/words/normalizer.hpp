@@ -41,7 +41,12 @@ class Normalizer {
   void add(const Field& field);
 
   std::vector<std::variant<UnicodeForm, Prepend, Replace>> steps_;
+  double growth_ = 1.0;
 };
+
+// Multiplies `growth` by how many times as long the step `field`, a Replace, can make a text: forty
+// in a row, each of which doubles it, would fill any memory. Error (kUsage) beyond 1000.
+void add_growth(double& growth, const Field& field);
 
 // The member "pattern" of Split and Replace: {"String": ...} or {"Regex": ...}.
 [[nodiscard]] Pattern read_pattern(const Field& field);

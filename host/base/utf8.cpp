@@ -1,0 +1,51 @@
+#include "host/base/utf8.hpp"
+
+#include <algorithm>
+
+#include "host/base/text.hpp"
+
+namespace mneme {
+namespace {
+
+std::string hexadecimal_escape(char c) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  return {'\\', 'x', kDigits[byte / 16], kDigits[byte % 16]};
+}
+
+std::string shown_text(std::string_view text, bool keeps_lines) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const CodePoint point = decode_utf8(text, i);
+    const bool is_control = point.value < 0x20 || (point.value >= 0x7F && point.value < 0xA0);
+    if (text[i] == '\n' && keeps_lines) {
+      out += '\n';
+    } else if (text[i] == '\n' || text[i] == '\t') {
+      out += text[i] == '\n' ? "\\n" : "\\t";
+    } else if (point.bytes == 0 || is_control) {
+      for (std::size_t k = 0; k < std::max<std::size_t>(1, point.bytes); ++k) {
+        out += hexadecimal_escape(text[i + k]);
+      }
+    } else {
+      out += text.substr(i, point.bytes);
+    }
+    i += std::max<std::size_t>(1, point.bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return shown_text(text, false); }
+
+std::string printable_lines(std::string_view text) { return shown_text(text, true); }
+
+std::string cut_text(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  std::size_t end = most;
+  while (end > 0 && is_continuation(text[end])) --end;
+  return str(text.substr(0, end), " .. (", text.size(), " bytes)");
+}
+
+}  // namespace mneme
