@@ -168,7 +168,7 @@ const Bits kBits[] = {
      run_with, 64},
     {"mneme_kernel_decl.strided_inputs", "mneme_kernel_decl \"kernel\": strided_inputs", 1, run_with,
      64},
-    {"mneme_kernel_plan.flags", "kernel kernel: infer: plan: flags", 1},
+    {"mneme_kernel_plan.flags", "kernel kernel: infer: plan: flags", 4},
     {"mneme_shape.flags", "shape: flags", 0},
     {"mneme_riders.flags", "mneme_riders: flags", 0},
     {"mneme_rows.flags", "mneme_rows: flags", 0},

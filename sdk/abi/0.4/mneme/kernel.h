@@ -35,7 +35,7 @@ typedef uint32_t mneme_kernel;
 
 /* No backward follows: what `infer` asks for in `saved` and what forward writes there is dropped
  * after forward, so the extents of `saved` may be 0 then. */
-#define MNEME_KERNEL_NO_BACKWARD 1u
+#define MNEME_KERNEL_NO_BACKWARD 4u
 
 /* What forward and backward work on. Arrays have as many entries as the kernel declares. */
 typedef struct mneme_kernel_call {
