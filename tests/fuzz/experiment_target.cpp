@@ -23,8 +23,8 @@ constexpr const char* kFolder = "/input";
 const std::vector<config::OptionSpec>& option_specs() {
   using Type = config::OptionType;
   static const std::vector<config::OptionSpec> specs = {
-      {.key = "rows", .type = Type::kInteger, .min = 1, .max = 4096},
-      {.key = "share", .type = Type::kReal, .default_value = 0.5, .min = 0, .max = 1},
+      {.key = "rows", .type = Type::kInteger, .integers = {1, 4096}},
+      {.key = "share", .type = Type::kReal, .default_value = 0.5, .reals = {.min = 0, .max = 1}},
       {.key = "open", .type = Type::kReal, .default_value = 1.0, .may_differ_at_evaluation = true},
       {.key = "is_on", .type = Type::kBoolean, .default_value = false},
       {.key = "note", .type = Type::kText, .default_value = std::string("none")},
@@ -35,7 +35,7 @@ const std::vector<config::OptionSpec>& option_specs() {
       {.key = "rates",
        .type = Type::kIntegerList,
        .default_value = std::vector<std::int64_t>{1, 2},
-       .min = 0},
+       .integers = config::kNotNegative},
       {.key = "weights", .type = Type::kRealList, .default_value = std::vector<double>{}}};
   return specs;
 }
