@@ -17,7 +17,7 @@ TEST_F(Use, RefusesWhatItDoesNotUnderstand) {
   experiment(tiny());
   expect_refusals(2, "", R"(
 (empty) => error: expected a subcommand, train, eval, & , got none; see mneme --help
-plugins => error: plugins: expected a subcommand, list, describe, try, validate, new, got none
+plugins => error: plugins: expected a subcommand, list, describe, try, validate, new, lock, got none
 completion fish => SHELL: expected "bash" | "zsh", got "fish"; see mneme completion --help
 completion bsh => got "bsh" (did you mean "bash"?)
 plugins try x.toml --force => unknown argument "--force"

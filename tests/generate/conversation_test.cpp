@@ -230,7 +230,7 @@ TEST_F(ChangedConversation, IsRefusedWhereItsTextIsNone) {
   refuses(error_with("steps", "[1]"), "steps of 1 tokens, an open segment of 3");
   refuses(error_with("steps", "[1,3]"), "a step of 3 tokens where 2 of the open segment are left");
   refuses(error_with("steps", "[0,3]"), "a step of 0 tokens");
-  refuses(error_with("steps", "[\"a\"]"), "type must be number");
+  refuses(error_with("steps", "[\"a\"]"), "expected an integer");
   refuses(error_with(open() + 11), "holds ids that are not from 0 to 10");
   refuses(error_with(open() - 11), "holds ids that are not from 0 to 10");
   refuses(error_with(open().view({3})), "tensor \"open\" is I64 [3], not I64 [1, n]");
