@@ -91,7 +91,8 @@ TEST_F(BashCompletion, ScriptIsOneThatBashReads) {
 TEST_F(BashCompletion, OffersCommands) {
   EXPECT_THAT(offers("mneme tr"), ElementsAre("train"));
   EXPECT_THAT(offers("mneme "), IsSupersetOf({"train", "eval", "compare", "completion"}));
-  EXPECT_THAT(offers("mneme plugins "), ElementsAre("list", "describe", "try", "validate", "new"));
+  EXPECT_THAT(offers("mneme plugins "),
+              ElementsAre("list", "describe", "try", "validate", "new", "lock"));
   EXPECT_THAT(offers("mneme data p"), ElementsAre("prepare"));
   EXPECT_THAT(offers("mneme analyze dis"), ElementsAre("distance"));
 }
@@ -204,7 +205,8 @@ TEST_F(ZshCompletion, ScriptIsOneThatZshReads) {
 
 TEST_F(ZshCompletion, OffersCommandsAndOptions) {
   EXPECT_THAT(offers("mneme tr"), ElementsAre("train"));
-  EXPECT_THAT(offers("mneme plugins "), UnorderedElementsAre("list", "describe", "try", "validate", "new"));
+  EXPECT_THAT(offers("mneme plugins "),
+              UnorderedElementsAre("list", "describe", "try", "validate", "new", "lock"));
   EXPECT_THAT(offers("mneme eval runs/first --spl"), ElementsAre("--split"));
 }
 

@@ -131,9 +131,8 @@ void add_plugins_lock(const Command& plugins) {
                "Write nothing: compare, and end with exit status 1 when something differs");
   arguments->set.add(command);
   arguments->json.add(command);
-  command.examples({"mneme plugins lock my_memory.toml",
-                    "mneme plugins lock my_memory.toml --check",
-                    "mneme train configs/quickstart.toml --memory my_memory.toml --locked"});
+  command.examples(
+      {"mneme plugins lock my_memory.toml", "mneme plugins lock my_memory.toml --check"});
   command.runs(arguments, &lock_plugins);
 }
 
