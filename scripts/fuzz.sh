@@ -54,7 +54,10 @@ done
 readonly install="run scripts/setup.sh, or install clang and libclang-rt-dev (Debian 12: libclang-rt-14-dev)"
 command -v clang++ >/dev/null || fail "there is no clang++, which brings libFuzzer; $install"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+folder=$work/folder  # of the targets, in memory where there is such a place
+[[ -w /dev/shm ]] && folder=$(mktemp -d /dev/shm/mneme-fuzz-XXXXXX)
+mkdir -p "$folder"
+trap 'rm -rf "$work" "$folder"' EXIT
 echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' >"$work/probe.cpp"
 clang++ -fsanitize=fuzzer,address,undefined "$work/probe.cpp" -o "$work/probe" 2>"$work/said" ||
   fail "clang++ has no runtime of libFuzzer or of the sanitizers; $install; it said: $(tail -n 1 "$work/said")"
@@ -68,7 +71,7 @@ cmake --build build/fuzz -j "${MNEME_FUZZ_JOBS:-$(build_jobs)}" --target "${chos
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-export TMPDIR=$work OMP_NUM_THREADS=1
+export TMPDIR=$folder OMP_NUM_THREADS=1
 
 # The dictionary of a target.
 dictionary_of() {

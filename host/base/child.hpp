@@ -11,6 +11,8 @@
 
 namespace mneme {
 
+class OutputPipe;  // output_pipe.hpp
+
 // A program to start, without a shell.
 struct Launch {
   std::string program;                      // the path of an executable
@@ -59,7 +61,6 @@ struct ChildResult {
 
 // Waits for the end of a child that leads a process group of its own and writes to these pipes, as
 // run_child does; the pipes' writing ends are closed here.
-class OutputPipe;
 [[nodiscard]] ChildResult watch_child(pid_t child, OutputPipe& out, OutputPipe& err,
                                       const ChildLimits& limits);
 

@@ -23,7 +23,7 @@ using config::OptionType;
 using config::OptionValue;
 
 static_assert(offsetof(mneme_option, reserved) + sizeof(std::uint32_t) == kOptionSizeV1,
-              "the fields of the oldest ABI that is spoken stay where they are");
+              "a mneme_option has all fields up to here");
 
 constexpr std::uint32_t kMaxOptionBytes = 64 * 1024;
 constexpr std::uint32_t kMaxOptions = 1024;

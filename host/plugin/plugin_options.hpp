@@ -25,7 +25,7 @@ namespace mneme::plugin {
   return text == nullptr ? "NULL" : "a longer text";
 }
 
-// Size of mneme_option in ABI 0.1.
+// The smallest struct_size that a mneme_option may have.
 inline constexpr std::uint32_t kOptionSizeV1 = 120;
 
 // Copies a table's options, each normalised: fields beyond its struct_size are zero. Count, stride,

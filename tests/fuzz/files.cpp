@@ -17,31 +17,21 @@ namespace fs = std::filesystem;
 constexpr std::string_view kMark = "==> ";
 constexpr std::string_view kRepaired = "repaired";
 
-// In memory where the system has such a place: what is written back is synced to the disk, which
-// would take most of the time.
-class WorkFolder {
- public:
-  WorkFolder() {
-    const fs::path memory = "/dev/shm";
-    std::string name = (::access(memory.c_str(), W_OK) == 0 ? memory : fs::temp_directory_path()) /
-                       "mneme-fuzz-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw std::runtime_error("no folder can be made: " + name);
-    }
-    path_ = name;
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
+// In memory where the system has such a place and TMPDIR names no other: what is written back is
+// synced to the disk, which would take most of the time.
+fs::path make_folder() {
+  const fs::path memory = "/dev/shm";
+  const bool is_free = std::getenv("TMPDIR") == nullptr && ::access(memory.c_str(), W_OK) == 0;
+  std::string name = (is_free ? memory : fs::temp_directory_path()) / "mneme-fuzz-XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made: " + name);
+  return name;
+}
 
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+// Made when it is first asked for.
+const fs::path& work_folder() {
+  static const fs::path folder = make_folder();
+  return folder;
+}
 
 }  // namespace
 
@@ -73,12 +63,16 @@ std::string Files::text() const {
 }
 
 const fs::path& empty_folder() {
-  static const WorkFolder folder;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder.path(), ignored)) {
+  for (const auto& entry : fs::directory_iterator(work_folder(), ignored)) {
     fs::remove_all(entry.path(), ignored);
   }
-  return folder.path();
+  return work_folder();
+}
+
+void remove_folder() {
+  std::error_code ignored;
+  fs::remove_all(work_folder(), ignored);
 }
 
 void write_files(const fs::path& folder, const Files& files,

@@ -26,6 +26,8 @@ struct Files {
 
 // The folder of this process; files of earlier inputs are removed.
 [[nodiscard]] const std::filesystem::path& empty_folder();
+// The last call of a process: neither the tests nor libFuzzer end in a way that runs destructors.
+void remove_folder();
 // Writes those of the files that have one of these names, which may have folders in them.
 void write_files(const std::filesystem::path& folder, const Files& files,
                  std::initializer_list<std::string_view> names);

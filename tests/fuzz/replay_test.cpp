@@ -52,7 +52,10 @@ std::string finding(const Target& target, const std::string& input, bool& is_acc
   }
 }
 
-class Fuzz : public ::testing::TestWithParam<Target> {};
+class Fuzz : public ::testing::TestWithParam<Target> {
+ protected:
+  static void TearDownTestSuite() { remove_folder(); }
+};
 
 TEST_P(Fuzz, AcceptsItsSeeds) {
   const std::vector<std::string> seeds = GetParam().seeds();
