@@ -6,22 +6,25 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [--jobs N] [--out DIR]
+usage: scripts/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [--jobs N] [--built] [--only STEP]...
+                             [--out DIR]
 
 On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs
   kernels     every test of a plugin's CUDA kernel, against its reference in double precision
   device      the tests of opening and naming devices
+  validate    what mneme plugins validate checks on a device, with memories that it has to find faults in
   golden      the official numbers (tests/golden), with every model on the device
-  memcheck, racecheck, synccheck
-              the kernels' tests of random shapes under NVIDIA's compute-sanitizer
   resume      a training that goes on from its middle against one that was not interrupted, each memory
   evaluation  what the training on the device gives when it is evaluated there and on the CPU
   speed       tokens a second of training with each memory on the device, over those without a memory
+  sanitizers  the kernels' tests of random shapes under memcheck, racecheck and synccheck of NVIDIA's compute-sanitizer
 and prints a table of them. All steps run, also after one that failed; a test that was skipped for want of a device
 counts as failed. Ends with 1 when one failed. About 9 minutes with 16 cores.
 
   --device DEVICE  cuda (default), cuda:N or cpu; with cpu, what needs no GPU is run on the CPU, to try this script
   --torch DIR      use the LibTorch in DIR; --torch and --no-apt as in scripts/setup.sh
+  --built          take what build/cuda holds: nothing is installed or compiled
+  --only STEP      run this step alone; may be given several times. A step that needs the runs of resume needs it too
   --jobs N         compile and test with N processes (default: as many as fit)
   --out DIR        where logs and runs are put (default build/cuda_check)
 TEXT
@@ -30,6 +33,9 @@ TEXT
 device=cuda
 jobs=$(build_jobs)
 out=build/cuda_check
+is_built=no
+readonly all_steps="kernels device golden validate resume evaluation speed sanitizers"
+only=()
 setup_arguments=()
 cmake_arguments=()
 while (($#)); do
@@ -46,6 +52,12 @@ while (($#)); do
       shift
       ;;
     --no-apt) setup_arguments+=("$1") ;;
+    --built) is_built=yes ;;
+    --only)
+      [[ " $all_steps " == *" ${2:-} "* ]] || fail "--only needs one of: $all_steps; got '${2:-}'"
+      only+=("$2")
+      shift
+      ;;
     --jobs)
       [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || fail "--jobs needs a number of at least 1, got '${2:-}'"
       jobs=$2
@@ -74,9 +86,12 @@ fi
 
 out=$(realpath -m "$out")
 readonly memories=(none xl_cache compressive continuous_ltm lamemo)
+readonly kernel_programs=(xl_cache_kernel_test compressive_kernel_test continuous_ltm_kernel_test lamemo_kernel_test)
 mkdir -p "$out"
 rm -rf "$out/runs"
 names=() results=() times=() figures=()
+# What runs here is small, and more threads make it slower.
+export OMP_NUM_THREADS=1
 
 # step NAME FUNCTION [argument...]: runs it, its output into NAME.log. FUNCTION may set `figure`; fails with its status.
 step() {
@@ -99,36 +114,148 @@ build() {
   figure="$(git rev-parse --short HEAD 2>/dev/null || echo "no commit"), $jobs processes"
 }
 
-# tests ctest-argument...: fails as ctest does, and when a test was skipped or none ran.
-tests() {
-  local status=0 passed failed skipped
-  rm -f "$out/results.xml"
-  ctest --test-dir build/cuda --output-on-failure --no-tests=error -j "$jobs" --output-junit "$out/results.xml" \
-    --test-output-size-passed 400000 "$@" || status=1
-  [[ -s $out/results.xml ]] || return 1
-  read -r passed failed skipped < <(count_results "$out/results.xml")
-  figure="$passed passed, $failed failed, $skipped skipped"
-  ((status == 0 && skipped == 0))
-}
+# Whether the user wants this step.
+is_wanted() { ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $1 "* ]]; }
 
-# What a test program says of the device: its tests are no entries of ctest of their own.
-devices() {
+# "12 tests passed", of the output of a test program.
+passed_of() { sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1 passed/p' "$1"; }
+
+device() {
   build/cuda/tests/train_unit --gtest_filter='Device.*' || return 1
-  figure=$(sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1 passed/p' "$out/device.log")
+  figure=$(passed_of "$out/device.log")
   build/cuda/bin/mneme doctor
   [[ $device == cpu ]] || grep -q '^ok  CUDA in LibTorch' "$out/device.log"
 }
 
-golden() { MNEME_TEST_DEVICE=$device tests -L golden; }
+# The checks devices.* of the memories, and of a plugin that breaks what they check.
+validate() {
+  local log=$out/validate.log status=0 name options
+  build/cuda/tests/validate_test --gtest_filter='Flawless.*:All/Faults.*/cuda_*' || status=1
+  while read -r name options; do
+    # shellcheck disable=SC2086  # several words
+    build/cuda/bin/mneme plugins validate "build/cuda/$name.so" --only devices $options || status=1
+  done <<'TEXT'
+plugins/xl_cache --set rows=8
+plugins/compressive --set rows=8 --set compressed_rows=6
+plugins/continuous_ltm --set basis=8 --set sticky=true
+plugins/lamemo --set rows=8
+examples/gated_delta
+TEXT
+  figure="$(grep -c '^devices.* pass' "$log") checks passed; $(sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1/p' "$log") of those that look for faults"
+  ! grep -q '^\[  SKIPPED \]' "$log" && return "$status"
+}
+
+golden() {
+  MNEME_TEST_DEVICE=$device build/cuda/tests/golden_test || return 1
+  figure=$(passed_of "$out/golden.log")
+  ! grep -q '^\[  SKIPPED \]' "$out/golden.log"
+}
+
+# kernels_with LOG-ENDING FILTER [word...]: the tests on the device of every program that has such, side by side, with the words before
+# the program; counts what passed into `passed`. Fails as a program does, and when one ran no test or skipped any.
+kernels_with() {
+  local ending=$1 filter=$2 program status=0 log pids=()
+  shift 2
+  for program in "${kernel_programs[@]}"; do
+    "$@" "build/cuda/tests/$program" "--gtest_filter=$filter" >"$out/$program.$ending" 2>&1 &
+    pids+=($!)
+  done
+  passed=0
+  for i in "${!pids[@]}"; do
+    log=$out/${kernel_programs[i]}.$ending
+    wait "${pids[i]}" || status=1
+    grep -q '^\[  PASSED  \] [1-9]' "$log" && ! grep -q '^\[  SKIPPED \]' "$log" || status=1
+    passed=$((passed + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\?\.$/\1/p' "$log") + 0))
+    tail -n 60 "$log"
+  done
+  return "$status"
+}
+
+kernels() {
+  local passed status=0
+  kernels_with kernels.log 'Devices/*/Cuda' || status=1
+  figure="$passed passed"
+  return "$status"
+}
+
+# The tools side by side; seconds limited, because a kernel can be a hundred times as slow under them.
+sanitizers() {
+  local tool status=0 pids=() passed=0 clean
+  if ! command -v compute-sanitizer >/dev/null; then
+    echo "there is no compute-sanitizer on PATH"
+    return 1
+  fi
+  for tool in memcheck racecheck synccheck; do
+    kernels_with "$tool.log" '*RandomShapes*/Cuda:*Edges*/Cuda:*Histogram*EveryShape*/Cuda:*Pool*Every*/Cuda' \
+      timeout 150 compute-sanitizer --tool "$tool" --error-exitcode 9 &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  figure=
+  for tool in memcheck racecheck synccheck; do
+    clean=$(grep -l 'SUMMARY: 0 \(errors\|hazards\)' "$out"/*_test."$tool.log" | wc -l)
+    figure+="$tool $clean of ${#kernel_programs[@]} programs clean  "
+    ((clean == ${#kernel_programs[@]})) || status=1
+  done
+  return "$status"
+}
+
+# The checks devices.* of the memories, and of a plugin that breaks what they check.
+validate() {
+  local log=$out/validate.log status=0 name options
+  build/cuda/tests/validate_test --gtest_filter='Flawless.*:All/Faults.*/cuda_*' || status=1
+  while read -r name options; do
+    # shellcheck disable=SC2086  # several words
+    build/cuda/bin/mneme plugins validate "build/cuda/$name.so" --only devices $options || status=1
+  done <<'TEXT'
+plugins/xl_cache --set rows=8
+plugins/compressive --set rows=8 --set compressed_rows=6
+plugins/continuous_ltm --set basis=8 --set sticky=true
+plugins/lamemo --set rows=8
+examples/gated_delta
+TEXT
+  figure="$(grep -c '^devices.* pass' "$log") checks passed; $(sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1/p' "$log") of those that look for faults"
+  ! grep -q '^\[  SKIPPED \]' "$log" && return "$status"
+}
+
+golden() {
+  MNEME_TEST_DEVICE=$device build/cuda/tests/golden_test || return 1
+  figure=$(passed_of "$out/golden.log")
+  ! grep -q '^\[  SKIPPED \]' "$out/golden.log"
+}
+
+# kernels_with LOG-ENDING FILTER [word...]: the tests on the device of every program that has such, side by side, with the words before
+# the program; counts what passed into `passed`. Fails as a program does, and when one ran no test or skipped any.
+kernels_with() {
+  local ending=$1 filter=$2 program status=0 log pids=()
+  shift 2
+  for program in "${kernel_programs[@]}"; do
+    "$@" "build/cuda/tests/$program" "--gtest_filter=$filter" >"$out/$program.$ending" 2>&1 &
+    pids+=($!)
+  done
+  passed=0
+  for i in "${!pids[@]}"; do
+    log=$out/${kernel_programs[i]}.$ending
+    wait "${pids[i]}" || status=1
+    grep -q '^\[  PASSED  \] [1-9]' "$log" && ! grep -q '^\[  SKIPPED \]' "$log" || status=1
+    passed=$((passed + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\?\.$/\1/p' "$log") + 0))
+    tail -n 60 "$log"
+  done
+  return "$status"
+}
+
+kernels() {
+  local passed status=0
+  kernels_with kernels.log 'Devices/*/Cuda' || status=1
+  figure="$passed passed"
+  return "$status"
+}
 
 # sanitizer TOOL: seconds limited, because a kernel can be a hundred times as slow under it.
 sanitizer() {
-  local plugin status=0
-  for plugin in xl_cache compressive continuous_ltm lamemo; do
-    timeout 60 compute-sanitizer --tool "$1" --error-exitcode 9 "build/cuda/tests/${plugin}_kernel_test" \
-      '--gtest_filter=*RandomShapes*/Cuda:*Edges*/Cuda' || status=1
-  done
-  figure=$(grep -c 'ERROR SUMMARY: 0 errors' "$out/$1.log" || true)" of 4 programs without an error"
+  local passed status=0
+  kernels_with "$1.log" '*RandomShapes*/Cuda:*Edges*/Cuda:*DeltaRule*/Cuda:*Histogram*EveryShape*/Cuda:*Pool*Every*/Cuda' timeout 60 compute-sanitizer --tool "$1" --error-exitcode 9 || status=1
+  figure="$passed tests passed; $(grep -l 'ERROR SUMMARY: 0 errors' "$out"/*_test."$1.log" | wc -l) of ${#kernel_programs[@]} programs without an error"
   return "$status"
 }
 
@@ -214,30 +341,25 @@ else
   on="$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -n 1), $(nvcc --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p')"
 fi
 say "checking on: $on"
-bash scripts/setup.sh "${setup_arguments[@]}"
 status=0
-if step build build; then
-  [[ $device == cpu ]] || step kernels tests -R '^Devices/.*/Cuda' || status=1
-  step device devices || status=1
-  step golden golden || status=1
-  if [[ $device != cpu ]]; then
-    for tool in memcheck racecheck synccheck; do
-      if command -v compute-sanitizer >/dev/null; then
-        step $tool sanitizer $tool || status=1
-      else
-        names+=("$tool") results+=("left out") times+=(0) figures+=("no compute-sanitizer on PATH")
-      fi
-    done
-  fi
-  if step resume resume; then
-    step evaluation evaluation || status=1
-    step speed speed || status=1
-  else
-    status=1
-  fi
+if [[ $is_built == yes ]]; then
+  [[ -x build/cuda/bin/mneme ]] || fail "--built: there is no build/cuda/bin/mneme"
 else
-  status=1
+  bash scripts/setup.sh "${setup_arguments[@]}"
 fi
+if [[ $is_built == no ]] && ! step build build; then
+  status=1
+  all=()
+else
+  read -r -a all <<<"$all_steps"
+fi
+for name in "${all[@]}"; do
+  is_wanted "$name" || continue
+  case $name in
+    kernels | validate | sanitizers) [[ $device == cpu ]] || step "$name" "$name" || status=1 ;;
+    *) step "$name" "$name" || status=1 ;;
+  esac
+done
 
 printf '\n%s, commit %s\n' "$on" "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 printf '| step | result | seconds | |\n|---|---|---|---|\n'

@@ -115,6 +115,12 @@ c10::Device open_device(const std::string& name) {
                .got = str('"', name, '"')});
 }
 
+bool has_cuda_driver() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver != nullptr) dlclose(driver);
+  return driver != nullptr;
+}
+
 void synchronize(c10::Device device) {
   if (device.is_cuda()) at::accelerator::synchronizeDevice(device.index());
 }

@@ -18,6 +18,9 @@ namespace mneme::tensor {
 // visible.
 [[nodiscard]] c10::Device open_device(const std::string& name);
 
+// Whether NVIDIA's driver is installed; without it no CUDA device can be opened.
+[[nodiscard]] bool has_cuda_driver();
+
 // Waits for all work on the device; nothing on the CPU.
 void synchronize(c10::Device device);
 

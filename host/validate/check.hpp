@@ -60,6 +60,7 @@ struct Failed : std::runtime_error {
 [[nodiscard]] std::vector<Check> state_checks();
 [[nodiscard]] std::vector<Check> gradient_checks();
 [[nodiscard]] std::vector<Check> kernel_checks();
+[[nodiscard]] std::vector<Check> device_checks();
 [[nodiscard]] std::vector<Check> failure_checks();
 
 }  // namespace mneme::validate

@@ -1,5 +1,6 @@
 #include "host/validate/kernel_run.hpp"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,10 +22,30 @@ namespace {
 constexpr std::size_t kAlignment = 64;  // that of the host's tensors
 constexpr unsigned char kCanary = 0xa5;
 
-// Memory between two pages of which every access ends the process.
+int32_t type_code(at::Device device) {
+  return device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
+}
+
+// Memory of a kernel, and around it what a kernel may not change.
 class Region {
  public:
-  Region(std::size_t bytes, const KernelMemory& memory) : bytes_(bytes) {
+  Region() = default;
+  virtual ~Region() = default;
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  [[nodiscard]] virtual void* data() const = 0;
+  virtual void fill(unsigned char byte) = 0;
+  // Contiguous tensors of as many bytes; `from` on the CPU or the region's device.
+  virtual void write(const at::Tensor& from) = 0;
+  virtual void read(const at::Tensor& to) const = 0;
+  [[nodiscard]] virtual bool is_intact() const = 0;
+};
+
+// Memory between two pages of which every access ends the process.
+class GuardedRegion final : public Region {
+ public:
+  GuardedRegion(std::size_t bytes, const KernelMemory& memory) : bytes_(bytes) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const std::size_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     const std::size_t inner = std::max(page, (room + page - 1) / page * page);
@@ -40,14 +61,18 @@ class Region {
     ::mprotect(base_, page, PROT_NONE);
     ::mprotect(end_, page, PROT_NONE);
   }
-  ~Region() { ::munmap(base_, mapped_); }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
+  ~GuardedRegion() override { ::munmap(base_, mapped_); }
 
-  [[nodiscard]] unsigned char* data() const { return data_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] void* data() const override { return data_; }
+  void fill(unsigned char byte) override { std::memset(data_, byte, bytes_); }
+  void write(const at::Tensor& from) override {
+    if (bytes_ > 0) std::memcpy(data_, from.const_data_ptr(), bytes_);
+  }
+  void read(const at::Tensor& to) const override {
+    if (bytes_ > 0) std::memcpy(to.mutable_data_ptr(), data_, bytes_);
+  }
   // Whether the bytes around the data, up to the two pages, are as they were.
-  [[nodiscard]] bool is_intact() const {
+  [[nodiscard]] bool is_intact() const override {
     const auto is_canary = [](unsigned char byte) { return byte == kCanary; };
     return std::all_of(inner_, data_, is_canary) && std::all_of(data_ + bytes_, end_, is_canary);
   }
@@ -57,23 +82,60 @@ class Region {
   unsigned char *base_ = nullptr, *inner_ = nullptr, *end_ = nullptr, *data_ = nullptr;
 };
 
-// What a function may use besides its tensors.
-class Workspace {
+// Memory of a device. All that happens to it before a kernel runs is put on the current stream.
+class DeviceRegion final : public Region {
  public:
-  Workspace(std::uint64_t bytes, const KernelMemory& memory) : region_(bytes, memory) {
-    if (bytes > 0) std::memset(region_.data(), memory.fill, bytes);
+  DeviceRegion(std::size_t bytes, at::Device device)
+      : bytes_(static_cast<int64_t>(bytes)),
+        all_(at::full({bytes_ + 2 * kAround}, static_cast<int64_t>(kCanary),
+                      at::TensorOptions().dtype(at::kByte).device(device))) {}
+
+  [[nodiscard]] void* data() const override {
+    return static_cast<unsigned char*>(all_.mutable_data_ptr()) + kAround;
   }
-  void give_to(mneme_kernel_call& call) const {
-    call.workspace = region_.bytes() == 0 ? nullptr : region_.data();
-    call.workspace_bytes = region_.bytes();
-  }
-  // Where something was written that may not be; "" = nowhere.
-  [[nodiscard]] std::string damage() const {
-    return region_.is_intact() ? "" : "what lies around the workspace";
+  void fill(unsigned char byte) override { inner().fill_(static_cast<int64_t>(byte)); }
+  void write(const at::Tensor& from) override { inner().copy_(bytes_of(from)); }
+  void read(const at::Tensor& to) const override { bytes_of(to).copy_(inner()); }
+  [[nodiscard]] bool is_intact() const override {
+    return all_.narrow(0, 0, kAround).eq(kCanary).all().item<bool>() &&
+           all_.narrow(0, kAround + bytes_, kAround).eq(kCanary).all().item<bool>();
   }
 
  private:
-  Region region_;
+  static constexpr int64_t kAround = 1024;  // keeps the alignment of the device's allocations
+  [[nodiscard]] at::Tensor inner() const { return all_.narrow(0, kAround, bytes_); }
+  [[nodiscard]] static at::Tensor bytes_of(const at::Tensor& t) {
+    return t.view(-1).view(at::kByte);
+  }
+
+  int64_t bytes_;
+  at::Tensor all_;
+};
+
+std::unique_ptr<Region> make_region(std::size_t bytes, const KernelMemory& memory) {
+  if (memory.device.is_cpu()) return std::make_unique<GuardedRegion>(bytes, memory);
+  return std::make_unique<DeviceRegion>(bytes, memory.device);
+}
+
+// What a function may use besides its tensors.
+class Workspace {
+ public:
+  Workspace(std::uint64_t bytes, const KernelMemory& memory)
+      : bytes_(bytes), region_(make_region(bytes, memory)) {
+    region_->fill(memory.fill);
+  }
+  void give_to(mneme_kernel_call& call) const {
+    call.workspace = bytes_ == 0 ? nullptr : region_->data();
+    call.workspace_bytes = bytes_;
+  }
+  // Where something was written that may not be; "" = nowhere.
+  [[nodiscard]] std::string damage() const {
+    return region_->is_intact() ? "" : "what lies around the workspace";
+  }
+
+ private:
+  std::uint64_t bytes_;
+  std::unique_ptr<Region> region_;
 };
 
 // A tensor in a region: `shape` is a tensor on the meta device; undefined for an absent input.
@@ -85,13 +147,15 @@ struct Placed {
   // Of the region's bytes.
   [[nodiscard]] at::Tensor copy() const {
     const at::Tensor out = at::empty(shape.sizes(), shape.options().device(at::kCPU));
-    if (region != nullptr && out.nbytes() > 0)
-      std::memcpy(out.mutable_data_ptr(), region->data(), out.nbytes());
+    if (region != nullptr) region->read(out);
     return out;
   }
   [[nodiscard]] bool is_changed() const {
-    return region != nullptr &&
-           std::memcmp(region->data(), before.const_data_ptr(), before.nbytes()) != 0;
+    if (region == nullptr || before.nbytes() == 0) return false;
+    const at::Tensor now = at::empty(before.sizes(), before.options().device(at::kCPU));
+    region->read(now);
+    const at::Tensor then = before.cpu();
+    return std::memcmp(now.const_data_ptr(), then.const_data_ptr(), then.nbytes()) != 0;
   }
 };
 
@@ -101,17 +165,15 @@ Placed place_values(const at::Tensor& values, const KernelMemory& memory, bool i
   const at::Tensor given = (turns ? values.transpose(0, -1) : values).contiguous();
   const at::Tensor shape = given.to(at::kMeta);
   Placed placed{.shape = turns ? shape.transpose(0, -1) : shape,
-                .region = std::make_unique<Region>(given.nbytes(), memory),
+                .region = make_region(given.nbytes(), memory),
                 .before = given};
-  if (given.nbytes() > 0)
-    std::memcpy(placed.region->data(), given.const_data_ptr(), given.nbytes());
+  placed.region->write(given);
   return placed;
 }
 
 Placed place_empty(const at::Tensor& shape, const KernelMemory& memory) {
-  Placed placed{
-      .shape = shape, .region = std::make_unique<Region>(shape.nbytes(), memory), .before = {}};
-  if (shape.nbytes() > 0) std::memset(placed.region->data(), memory.fill, shape.nbytes());
+  Placed placed{.shape = shape, .region = make_region(shape.nbytes(), memory), .before = {}};
+  placed.region->fill(memory.fill);
   return placed;
 }
 
@@ -120,13 +182,16 @@ Placed absent(const at::Tensor& shape) { return {.shape = shape, .region = nullp
 // Views of placed tensors.
 class PlacedViews {
  public:
-  explicit PlacedViews(const std::vector<Placed>& all) {
+  PlacedViews(const std::vector<Placed>& all, const KernelMemory& memory) {
+    const int32_t device_type = type_code(memory.device);
+    const int32_t device_id = memory.device.is_cuda() ? memory.device.index() : 0;
     shapes_.reserve(all.size());
     strides_.reserve(all.size());
     for (const Placed& one : all) {
       if (!one.shape.defined()) {
         mneme_view none{};
-        none.device_type = MNEME_DEVICE_CPU;
+        none.device_type = device_type;
+        none.device_id = device_id;
         none.dtype_lanes = 1;
         views_.push_back(none);
         continue;
@@ -134,8 +199,8 @@ class PlacedViews {
       mneme_view view = memory::view_of(one.shape, shapes_.emplace_back(), strides_.emplace_back());
       const bool has_data = one.region != nullptr && one.shape.numel() > 0;
       view.data = has_data ? one.region->data() : nullptr;
-      view.device_type = MNEME_DEVICE_CPU;
-      view.device_id = 0;
+      view.device_type = device_type;
+      view.device_id = device_id;
       views_.push_back(view);
     }
   }
@@ -162,18 +227,31 @@ void check_shapes(const std::vector<mneme_shape>& shapes, const char* what,
   }
 }
 
-void call_function(mneme_kernel_run function, const KernelCall& call, mneme_kernel_call& args,
-                   const char* which) {
+void check_status(mneme_status status, const mneme_error& error, const KernelCall& call,
+                  const char* which) {
+  if (status == MNEME_OK) return;
+  throw Failed(str("kernel ", call.name, ": ", which, ": ", error.message, " (code ", status, ')'));
+}
+
+// Whether the function returned when all work on its stream was done, after memory.delay.
+bool call_function(mneme_kernel_run function, const KernelCall& call, mneme_kernel_call& args,
+                   const char* which, const KernelMemory& memory) {
+  if (function == nullptr) throw Failed(str("kernel ", call.name, ": there is no ", which));
   args.integers = call.integers.data();
   args.n_integers = static_cast<uint32_t>(call.integers.size());
   args.reals = call.reals.data();
   args.n_reals = static_cast<uint32_t>(call.reals.size());
   auto error = MNEME_INIT(mneme_error);
   const plugin::RunningCall running("kernel " + call.name, which);
-  const mneme_status status = function(call.decl.user, &args, &error);
-  if (status != MNEME_OK)
-    throw Failed(
-        str("kernel ", call.name, ": ", which, ": ", error.message, " (code ", status, ')'));
+  if (memory.device.is_cpu()) {
+    check_status(function(call.decl.user, &args, &error), error, call, which);
+    return false;
+  }
+  const c10::impl::VirtualGuardImpl guard(memory.device.type());
+  const c10::Stream stream = guard.getStream(memory.device);
+  args.stream = guard.getStreamNativeHandle(stream);
+  check_status(function(call.decl.user, &args, &error), error, call, which);
+  return memory.delay && guard.queryStream(stream);
 }
 
 std::string damaged(const std::vector<Placed>& all, const char* what, bool is_input) {
@@ -191,6 +269,12 @@ std::vector<at::Tensor> copies(const std::vector<Placed>& all) {
   return out;
 }
 
+std::vector<at::Tensor> on_device(const std::vector<at::Tensor>& all, const KernelMemory& memory) {
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& one : all) out.push_back(one.to(memory.device));
+  return out;
+}
+
 bool lies_strided(const KernelCall& call, std::size_t input, const KernelMemory& memory) {
   return memory.is_strided && (call.decl.strided_inputs >> input & 1U) != 0;
 }
@@ -202,15 +286,17 @@ struct Tensors {
 };
 
 Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
-                const KernelMemory& memory, std::string& damage) {
+                const KernelMemory& memory, KernelResult& result) {
+  std::string& damage = result.damaged;
   Tensors out;
   std::vector<mneme_shape> shapes;
   for (const at::Tensor& input : inputs) shapes.push_back(memory::shape_of(input));
-  out.inferred = infer_alone(call, shapes, memory.keeps_saved);
+  out.inferred = infer_alone(call, shapes, memory);
   if (out.inferred.status != MNEME_OK)
     throw Failed(str("kernel ", call.name, ": infer: ", out.inferred.message));
   check_shapes(out.inferred.outputs, "an output", call);
   check_shapes(out.inferred.saved, "a saved tensor", call);
+  if (memory.delay) memory.delay();
   for (std::size_t i = 0; i < inputs.size(); ++i)
     out.inputs.push_back(place_values(inputs[i], memory, lies_strided(call, i, memory)));
   for (const mneme_shape& shape : out.inferred.outputs)
@@ -218,14 +304,18 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
   for (const mneme_shape& shape : out.inferred.saved)
     out.saved.push_back(place_empty(meta_of(shape), memory));
   const Workspace workspace(out.inferred.workspace, memory);
-  const PlacedViews in(out.inputs), outs(out.outputs), saved(out.saved);
+  const PlacedViews in(out.inputs, memory), outs(out.outputs, memory), saved(out.saved, memory);
   auto args = MNEME_INIT(mneme_kernel_call);
   workspace.give_to(args);
   if (!memory.keeps_saved) args.flags = MNEME_KERNEL_NO_BACKWARD;
   args.inputs = in.data();
   args.outputs = outs.data();
   args.saved = saved.data();
-  call_function(call.decl.forward_cpu, call, args, "forward");
+  const bool is_cpu = memory.device.is_cpu();
+  if (call_function(is_cpu ? call.decl.forward_cpu : call.decl.forward_cuda, call, args, "forward",
+                    memory)) {
+    result.waited = "forward";
+  }
   for (const std::string& one :
        {damaged(out.inputs, "input", true), damaged(out.outputs, "output", false),
         damaged(out.saved, "saved tensor", false), workspace.damage()}) {
@@ -237,12 +327,12 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
 }  // namespace
 
 Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs,
-                     bool keeps_saved) {
+                     const KernelMemory& memory) {
   Inferred out;
   out.outputs.assign(call.decl.n_outputs, MNEME_INIT(mneme_shape));
   out.saved.assign(call.decl.n_saved, MNEME_INIT(mneme_shape));
   auto plan = MNEME_INIT(mneme_kernel_plan);
-  if (!keeps_saved) plan.flags = MNEME_KERNEL_NO_BACKWARD;
+  if (!memory.keeps_saved) plan.flags = MNEME_KERNEL_NO_BACKWARD;
   plan.inputs = inputs.data();
   plan.outputs = out.outputs.data();
   plan.saved = out.saved.data();
@@ -250,7 +340,7 @@ Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inp
   plan.reals = call.reals.data();
   plan.n_integers = static_cast<uint32_t>(call.integers.size());
   plan.n_reals = static_cast<uint32_t>(call.reals.size());
-  plan.device_type = MNEME_DEVICE_CPU;
+  plan.device_type = type_code(memory.device);
   auto error = MNEME_INIT(mneme_error);
   const plugin::RunningCall running("kernel " + call.name, "infer");
   out.status = call.decl.infer(call.decl.user, &plan, &error);
@@ -269,7 +359,7 @@ bool can_have_gradient(const KernelCall& call, std::size_t input) {
 KernelResult forward_alone(const KernelCall& call, const std::vector<at::Tensor>& inputs,
                            const KernelMemory& memory) {
   KernelResult result;
-  const Tensors made = forward(call, inputs, memory, result.damaged);
+  const Tensors made = forward(call, inputs, memory, result);
   result.outputs = copies(made.outputs);
   result.saved = copies(made.saved);
   return result;
@@ -279,11 +369,14 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
                        const std::vector<at::Tensor>& grad_outputs, const KernelMemory& memory,
                        const BackwardHow& how) {
   KernelResult result;
-  Tensors made = forward(call, inputs, memory, result.damaged);
+  Tensors made = forward(call, inputs, memory, result);
   result.outputs = copies(made.outputs);
   result.saved = copies(made.saved);
   const mneme_kernel_decl& decl = call.decl;
   std::vector<Placed> in, outs, saved, grad_out, grad_in;
+  const std::vector<at::Tensor> kept_outputs = on_device(result.outputs, memory);
+  const std::vector<at::Tensor> kept_saved = on_device(result.saved, memory);
+  if (memory.delay) memory.delay();
   for (std::size_t i = 0; i < made.inputs.size(); ++i) {
     const bool is_kept = (decl.keep_inputs >> i & 1U) != 0;
     in.push_back(is_kept ? place_values(inputs[i], memory, lies_strided(call, i, memory))
@@ -297,17 +390,16 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
   }
   for (std::size_t j = 0; j < made.outputs.size(); ++j) {
     const bool is_kept = (decl.keep_outputs >> j & 1U) != 0;
-    outs.push_back(is_kept ? place_values(result.outputs[j], memory)
-                           : absent(made.outputs[j].shape));
+    outs.push_back(is_kept ? place_values(kept_outputs[j], memory) : absent(made.outputs[j].shape));
     const bool can_differ = at::isFloatingType(made.outputs[j].shape.scalar_type());
     const bool is_arriving = can_differ && (how.is_arriving.empty() || how.is_arriving[j]);
     grad_out.push_back(is_arriving ? place_values(grad_outputs[j], memory)
                                    : absent(made.outputs[j].shape));
   }
-  for (const at::Tensor& one : result.saved) saved.push_back(place_values(one, memory));
+  for (const at::Tensor& one : kept_saved) saved.push_back(place_values(one, memory));
   const Workspace workspace(made.inferred.backward_workspace, memory);
-  const PlacedViews in_views(in), out_views(outs), saved_views(saved), grad_out_views(grad_out),
-      grad_in_views(grad_in);
+  const PlacedViews in_views(in, memory), out_views(outs, memory), saved_views(saved, memory),
+      grad_out_views(grad_out, memory), grad_in_views(grad_in, memory);
   auto args = MNEME_INIT(mneme_kernel_call);
   workspace.give_to(args);
   args.inputs = in_views.data();
@@ -315,7 +407,11 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
   args.saved = saved_views.data();
   args.grad_outputs = grad_out_views.data();
   args.grad_inputs = grad_in_views.data();
-  call_function(decl.backward_cpu, call, args, "backward");
+  if (call_function(memory.device.is_cpu() ? decl.backward_cpu : decl.backward_cuda, call, args,
+                    "backward", memory) &&
+      result.waited.empty()) {
+    result.waited = "backward";
+  }
   for (const std::string& one :
        {damaged(in, "input", true), damaged(outs, "output", true),
         damaged(saved, "saved tensor", true), damaged(grad_out, "gradient of output", true),

@@ -1,10 +1,12 @@
 // A kernel's own functions on memory that shows what they read and write: outputs filled with a
-// pattern before the call, and pages that may not be touched around every tensor.
+// pattern before the call, and around every tensor pages that may not be touched, or on a CUDA
+// device bytes that must stay.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,11 @@ struct KernelMemory {
   unsigned char fill = 0xff;  // bytes of outputs, saved tensors, gradients, workspace: NaN
   // Inputs of decl.strided_inputs lie with their first and last dimensions exchanged.
   bool is_strided = false;
-  bool keeps_saved = true;  // false: forward is told MNEME_KERNEL_NO_BACKWARD
+  bool keeps_saved = true;       // false: forward is told MNEME_KERNEL_NO_BACKWARD
+  at::Device device = at::kCPU;  // with CUDA: its CUDA functions, on the current stream
+  // Called before the tensors of forward, and before those of backward, are written: puts work on
+  // the stream that they then wait for.
+  std::function<void()> delay = {};
 };
 
 struct KernelResult {
@@ -28,6 +34,9 @@ struct KernelResult {
   std::vector<at::Tensor> grad_inputs;  // undefined where none was wanted
   // What was written that may not be, "input 2"; "" = nothing.
   std::string damaged;
+  // "forward" or "backward": it returned when all work on the stream was done; "" = neither, or
+  // memory.delay was empty.
+  std::string waited;
 };
 
 struct BackwardHow {
@@ -56,6 +65,6 @@ struct Inferred {
   std::uint64_t workspace = 0, backward_workspace = 0;
 };
 [[nodiscard]] Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inputs,
-                                   bool keeps_saved = true);
+                                   const KernelMemory& memory = {});
 
 }  // namespace mneme::validate

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
+#include "host/tensor/device.hpp"
 #include "host/validate/check.hpp"
 
 namespace mneme::validate {
@@ -20,6 +22,25 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+
+// Whether this process can compute on a CUDA device. Asked before any test: LibTorch looks for CUDA
+// once, when something first asks it.
+class Cuda : public testing::Environment {
+ public:
+  void SetUp() override {
+#ifdef MNEME_TEST_HAS_CUDA
+    if (!tensor::has_cuda_driver()) return;
+    try {
+      is_open = tensor::open_device("cuda").is_cuda();
+    } catch (const Error&) {
+      is_open = false;
+    }
+#endif
+  }
+  static inline bool is_open = false;
+};
+[[maybe_unused]] const testing::Environment* const kCuda =
+    testing::AddGlobalTestEnvironment(new Cuda);
 
 struct Fault {
   std::string name;   // of the plugin's option `fault`
@@ -124,6 +145,8 @@ INSTANTIATE_TEST_SUITE_P(All, Memories, testing::ValuesIn(memories()),
 class Faults : public testing::TestWithParam<Fault> {};
 
 TEST_P(Faults, AreFoundByTheirCheckAlone) {
+  if (GetParam().check.starts_with("devices.") && !Cuda::is_open)
+    GTEST_SKIP() << "no CUDA device, or built without CUDA";
   const std::vector<std::string> problems =
       problems_of(flawed(GetParam().name, GetParam().options), GetParam().check);
   EXPECT_THAT(problems, ElementsAre(testing::StartsWith(GetParam().check + ": ")));
@@ -176,6 +199,10 @@ const Fault kFaults[] = {
     {"opaque_gate", "gradients.parameters"},
     {"opaque_absorb", "gradients.state"},
     {"unused_parameter", "gradients.reach"},
+    {"cuda_result", "devices.kernels"},
+    {"cuda_stream", "devices.stream"},
+    {"cuda_waits", "devices.stream"},
+    {"cuda_model", "devices.model"},
     {"swallows_in_create", "errors.create"},
     {"swallows_in_hook", "errors.hooks"},
     {"leaks_instances", "leaks.instances"},

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "gated_cuda.hpp"
 #include "mneme/cpp/log.hpp"
 #include "mneme/plugin.hpp"
 #include "mneme_kernels/infer.hpp"
@@ -55,6 +56,10 @@ class Gated {
   void backward_cpu(const KernelCall& call) const {
     call.input(0).dtype() == DType::kF64 ? backward<double>(call) : backward<float>(call);
   }
+#ifdef MNEME_HAS_CUDA
+  void forward_cuda(const KernelCall& call) const { test::gated_forward_cuda(call, fault); }
+  void backward_cuda(const KernelCall& call) const { test::gated_backward_cuda(call, fault); }
+#endif
 
  private:
   bool is(const char* name) const { return fault == name; }
@@ -231,6 +236,7 @@ class Flawed : public Tier {
     if (is("threads") && met_) out = 2.0 * out;
     if (is("f32") && l.compute_dtype() == DType::kF32) out = 3.0 * out;
     if (is("bf16") && l.compute_dtype() == DType::kBF16) out = 1e4 * out;
+    if (is("cuda_model") && l.is_cuda()) out = 2.0 * out;
     if (is("run_wavers")) out = out + 1e-13 * static_cast<double>(++wavers);
     if (is("many_calls")) {
       for (int i = 0; i < 500; ++i) out = out + 0.0;
