@@ -3,7 +3,8 @@
 
     python3 -m venv /tmp/official && /tmp/official/bin/pip install torch==2.11.0 numpy safetensors
     /tmp/official/bin/python scripts/compare_official.py CHECKOUT [CHECKOUT] [--rounds N] [--threads N ...]
-        [--cases NAME ...] [--precisions f32 bf16] [--layers N] [--mneme PROGRAM] [--json FILE]
+        [--cases NAME ...] [--precisions f32 bf16] [--layers N] [--lanes N]
+        [--device DEVICE] [--mneme PROGRAM] [--json FILE]
 
 A CHECKOUT is a clone of kimiyoung/transformer-xl or of thu-coai/LaMemo; it is not changed. The models have the sizes of configs/
 and random weights, which mneme imports; words are drawn with frequencies like those of a text. In each round the sides take
@@ -15,6 +16,8 @@ turns, and the ratio of a round is formed of its own two numbers; printed are me
 
 Before anything is timed the results are compared: of an evaluation the loss of every token, of a training without dropout
 the losses of three steps. Needs Python 3.11. bf16 is for mneme's training; the official code has none on the CPU and runs in f32.
+
+With --device cuda both sides compute on the GPU, one of `--threads` is enough, and rounds have eight times as many segments.
 """
 import argparse
 import json
@@ -23,7 +26,7 @@ import statistics
 import sys
 import tempfile
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -35,6 +38,7 @@ OFFICIAL = Path(__file__).resolve().parent / "official_code.py"
 MOST_DIFFERENCE = {"f32": 1e-3, "bf16": 5e-2}  # nats, of a token's loss, or of a step's mean
 CHECKED_STEPS = 3
 UNTIMED_STEPS = 2  # until the memory is full and the optimiser has its moments
+LONGER_ON_CUDA = 8  # a round's segments: those of the CPU would be over within a second
 
 
 @dataclass
@@ -109,7 +113,7 @@ class Sides:
         self.train = tables["train"]
         self.weights, self.tokens, self.memory = folder / "weights.safetensors", folder / "tokens.safetensors", folder / "memory.toml"
         self.job = {"checkout": str(checkout), "weights": str(self.weights), "tokens": str(self.tokens), "threads": os.cpu_count(),
-                    "segment": case.segment, "memory": case.rows, "losses": str(folder / "official.safetensors"),
+                    "device": options.device, "segment": case.segment, "memory": case.rows, "losses": str(folder / "official.safetensors"),
                     "model": official_model(self.model, case)}
         self.write_inputs()
 
@@ -138,7 +142,7 @@ class Sides:
 
     def mneme(self, *arguments):
         result = self.folder / "mneme.json"
-        return call_for_json([self.options.mneme, *arguments, "--json", result, "--quiet"], result)
+        return call_for_json([self.options.mneme, *arguments, "--device", self.options.device, "--json", result, "--quiet"], result)
 
     def import_run(self):
         run = self.folder / "imported"
@@ -235,11 +239,13 @@ def parse():
                         default=[case.name for case in CASES], help="of: " + ", ".join(case.name for case in CASES))
     parser.add_argument("--precisions", nargs="+", choices=list(MOST_DIFFERENCE), default=["f32"])
     parser.add_argument("--layers", type=int, help="fewer for a quick trial")
+    parser.add_argument("--lanes", type=int, help="other than the cases say")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--mneme", type=Path, default=MNEME)
     parser.add_argument("--json", type=Path, help="write all rounds here")
     options = parser.parse_args()
-    if min(options.rounds, *options.threads, options.layers or 1) < 1:
-        parser.error("--rounds, --threads and --layers must be at least 1")
+    if min(options.rounds, *options.threads, options.layers or 1, options.lanes or 1) < 1:
+        parser.error("--rounds, --threads, --layers and --lanes must be at least 1")
     if not options.mneme.exists():
         parser.error(f"there is no {options.mneme}: build mneme, or name the program by --mneme")
     return options
@@ -251,7 +257,12 @@ def main():
     cases = [case for case in CASES if case.code in checkouts and case.name in options.cases]
     if not cases:
         raise Failure("none of the cases belongs to these checkouts")
-    print(f"{processor()}; torch {torch.__version__}; {options.rounds} rounds, medians\n"
+    if options.lanes:
+        cases = [replace(case, lanes=options.lanes) for case in cases]
+    if options.device == "cuda":
+        cases = [replace(case, segments=case.segments * LONGER_ON_CUDA) for case in cases]
+    place = torch.cuda.get_device_name() if options.device == "cuda" else processor()
+    print(f"{place}; torch {torch.__version__}; {options.rounds} rounds, medians\n"
           f"{'':32} threads lanes   loop  program  memory  loss differs", flush=True)
     rows = []
     for case in cases:
@@ -262,7 +273,7 @@ def main():
                     rows.append(compare(sides, threads, precision, options.rounds))
                     print(line(rows[-1]), flush=True)
     if options.json:
-        options.json.write_text(json.dumps({"processor": processor(), "torch": torch.__version__, "rows": rows}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"processor": place, "torch": torch.__version__, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

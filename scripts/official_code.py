@@ -6,7 +6,7 @@
 The checkout is kimiyoung/transformer-xl or thu-coai/LaMemo, unchanged. The loops here are those of its eval.py and train.py
 (LaMemo: eval_ddp.py, train_ddp.py) on one device, without data files, logging and validation. Needs PyTorch, NumPy and safetensors.
 
-A job: "checkout"; "model", arguments of MemTransformerLM; "weights" (safetensors); "threads"; to evaluate and to train also
+A job: "checkout"; "model", arguments of MemTransformerLM; "weights" (safetensors); "threads"; "device"; to evaluate and to train also
 "tokens" (safetensors, input [lanes, n + 1]), "segment", "memory" (rows); to evaluate "clamp", "same_length" and "losses", the
 file for the nll [lanes, n]; to train "steps", "lr", "clip".
 A result: "seconds" of the loop; of a training "losses", a mean for each step, and "step_seconds".
@@ -54,12 +54,19 @@ def weights(job):
 def ready_model(job):
     model, is_lamemo = make_model(job)
     model.load_state_dict(load_file(job["weights"]))
-    return model, is_lamemo
+    return model.to(job["device"]), is_lamemo
+
+
+def clock(job):
+    """Seconds, after all work on the device is done."""
+    if job["device"] == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def segments(job):
     """Inputs and targets [T, lanes], segment by segment."""
-    tokens = load_file(job["tokens"])["input"].long().t().contiguous()
+    tokens = load_file(job["tokens"])["input"].long().t().contiguous().to(job["device"])
     for at in range(0, len(tokens) - 1, job["segment"]):
         targets = tokens[at + 1 : at + job["segment"] + 1]
         yield tokens[at : at + len(targets)], targets
@@ -72,13 +79,13 @@ def evaluate(job):
     model.reset_length(job["segment"], 0, job["memory"])
     model.clamp_len, model.same_length = job["clamp"], job["same_length"]
     losses, memory = [], ()
-    start = time.perf_counter()
+    start = clock(job)
     for inputs, targets in segments(job):
         result = model(inputs, targets, *memory)
         loss, memory = (result[0][0], result[0][1:]) if is_lamemo else (result[0], result[1:])
         losses.append(loss)
-    seconds = time.perf_counter() - start
-    save_file({"nll": torch.cat(losses).t().contiguous()}, job["losses"])
+    seconds = clock(job) - start
+    save_file({"nll": torch.cat(losses).t().contiguous().cpu()}, job["losses"])
     return {"seconds": seconds}
 
 
@@ -87,7 +94,7 @@ def train(job):
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=job["lr"])
     losses, ends, memory = [], [], ()
-    start = time.perf_counter()
+    start = clock(job)
     for _, (inputs, targets) in zip(range(job["steps"]), segments(job)):
         model.zero_grad()
         result = model(inputs, targets, *memory)
@@ -98,7 +105,7 @@ def train(job):
         losses.append(loss.item())
         torch.nn.utils.clip_grad_norm_(model.parameters(), job["clip"])
         optimizer.step()
-        ends.append(time.perf_counter() - start)
+        ends.append(clock(job) - start)
     return {"seconds": ends[-1], "losses": losses, "step_seconds": [b - a for a, b in zip([0.0, *ends], ends)]}
 
 
