@@ -221,6 +221,7 @@ TEST(LayerServices, PositionsAreProjectedByDistanceOrBySignedOffset) {
   }
 }
 
+// But for rounding: products of more rows may be made in another order.
 TEST(LayerServices, OneSegmentHasOneTableOfPositions) {
   LayerCase c(PositionScheme::kRelative, 2, 4);
   c.settings.dropout = 0.5;
@@ -230,9 +231,9 @@ TEST(LayerServices, OneSegmentHasOneTableOfPositions) {
   const at::Tensor longer = services.positions(0, 9, false);
   EXPECT_TRUE(at::equal(services.positions(2, 4, false), longer.narrow(1, 2, 4)));
   const at::Tensor both = services.positions(-3, 6, true);
-  EXPECT_TRUE(at::equal(services.positions(-1, 2, true), both.narrow(1, 2, 2)));
+  EXPECT_LT(largest_difference(services.positions(-1, 2, true), both.narrow(1, 2, 2)), 1e-14);
   const at::Tensor wider = services.positions(-5, 11, true);
-  EXPECT_TRUE(at::equal(wider.narrow(1, 2, 6), both));
+  EXPECT_LT(largest_difference(wider.narrow(1, 2, 6), both), 1e-14);
   c.tables->begin_segment(0.5);
   EXPECT_FALSE(at::equal(services.positions(-3, 6, true), both));
 }
